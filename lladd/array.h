@@ -6,13 +6,14 @@
  * @brief Growable arrays: elements of one size, addressed by a 64-bit index.
  *
  * This is the paper's "record number" store (section 5); the paper's linear hash table addresses a
- * part of the page file in the same way (section 4.1). An array grows by extents that double
- * in length in four steps, so no element ever moves and arithmetic finds its page. An array is
- * identified by its root page, which may be stored under a name (lladd_root_set).
+ * part of the page file in the same way (section 4.1). An array grows by adding extents, so an
+ * element never moves, and its page number is computed from its index. The length of the extents
+ * doubles every four extents. An array is identified by its root page, which may be stored under a
+ * name (lladd_root_set).
  *
- * Threads: any number may use a handle. The caller locks elements: two transactions must not write
- * the same element, or both change the length (paper, section 2.1). Different elements never
- * interfere, not even on the same page.
+ * Threads: any number may use a handle. The caller locks elements: two open transactions must not
+ * write the same element, and must not both change the length (paper, section 2.1). Different
+ * elements never interfere, not even on the same page.
  * @ingroup operations
  */
 #include <lladd/lladd.h>
@@ -32,10 +33,11 @@ LLADD_API uint32_t lladd_array_element_max(const struct lladd_db *);
  *  maximum. */
 LLADD_API int lladd_array_create(struct lladd_txn *, uint32_t size, uint64_t length,
                                  lladd_pageno *root);
-/** Frees all its pages, in the transaction. From then on other calls on it return LLADD_DESTROYED
- *  (until the transaction is rolled back, if it is). No other thread may be using it, and no other
- *  transaction that has changed it may be open or in doubt: its rollback would find other things
- *  on the pages. Nothing checks that (docs/locks.md). */
+/** Frees all pages of the array, in the transaction. Later calls on the array return
+ *  LLADD_DESTROYED; if the transaction is rolled back, the array exists again. No other thread may
+ *  be using the array. No other transaction that has changed it may be open or in doubt, because
+ *  its rollback would find other contents on the pages. Nothing checks these two conditions
+ *  (docs/locks.md). */
 LLADD_API int lladd_array_destroy(struct lladd_txn *, lladd_pageno root);
 
 /** Opens a handle; close it before the database. LLADD_WRONG_TYPE if the page is not an array's
@@ -43,8 +45,8 @@ LLADD_API int lladd_array_destroy(struct lladd_txn *, lladd_pageno root);
 LLADD_API int lladd_array_open(struct lladd_db *, lladd_pageno root, struct lladd_array **out,
                                struct lladd_error *);
 /** lladd_array_create and lladd_array_open in one: *root is the root page, *out a handle. If the
- *  transaction is rolled back, calls with the handle return LLADD_DESTROYED; it must be closed
- *  nevertheless. After an error there is neither array nor handle. */
+ *  transaction is rolled back, calls with the handle return LLADD_DESTROYED; the handle must still
+ *  be closed. A call that fails makes neither array nor handle. */
 LLADD_API int lladd_array_create_open(struct lladd_txn *, uint32_t size, uint64_t length,
                                       lladd_pageno *root, struct lladd_array **out);
 /** Closes the handle; NULL does nothing. No other thread may be using it. */
@@ -52,11 +54,11 @@ LLADD_API void lladd_array_close(struct lladd_array *);
 
 /** Bytes of an element. */
 LLADD_API uint32_t lladd_array_element_size(const struct lladd_array *);
-/** How many elements there are now, uncommitted changes included. */
+/** The present number of elements, including uncommitted changes. */
 LLADD_API int lladd_array_length(struct lladd_array *, uint64_t *out, struct lladd_error *);
 /** Appends `n` zeroed elements; *first (nullable) is the index of the first. LLADD_TOO_LARGE beyond
- *  2^48 bytes. Allocates no pages: the first write of an element allocates its page and those
- *  before it. */
+ *  2^48 bytes. Allocates no pages: the first write of an element allocates its page and all pages
+ *  before that page. */
 LLADD_API int lladd_array_extend(struct lladd_txn *, struct lladd_array *, uint64_t n,
                                  uint64_t *first);
 /** Removes the last `n` elements; they are zero if the array grows again. After the commit is
@@ -74,19 +76,19 @@ LLADD_API int lladd_array_write(struct lladd_txn *, struct lladd_array *, uint64
  *  page. All or nothing (API-1). */
 LLADD_API int lladd_array_set_range(struct lladd_txn *, struct lladd_array *, uint64_t first,
                                     uint64_t n, const void *bytes);
-/** Copies an element out. */
+/** Copies an element to `out`. */
 LLADD_API int lladd_array_get(struct lladd_array *, uint64_t index, void *out,
                               struct lladd_error *);
-/** Copies elements [first, first + n) out, one page at a time: the elements of one page are from
- *  the same moment, those of different pages need not be. */
+/** Copies elements [first, first + n) to `out`, one page at a time. Elements of the same page are
+ *  from the same moment; elements of different pages may be from different moments. */
 LLADD_API int lladd_array_get_range(struct lladd_array *, uint64_t first, uint64_t n, void *out,
                                     struct lladd_error *);
 
 /** Calls fn for each page of the array; if fn does not return 0, stops and returns that value. */
 LLADD_API int lladd_array_pages(struct lladd_array *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                 struct lladd_error *);
-/** Checks the array. LLADD_CORRUPT_PAGE, with what is wrong and where. No thread may be changing
- *  it. */
+/** Checks the array. LLADD_CORRUPT_PAGE: the message says what is wrong and on which page. No
+ *  thread may change the array meanwhile. */
 LLADD_API int lladd_array_check(struct lladd_array *, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -5,18 +5,19 @@
  * @file
  * @brief Blobs: values of any size up to 2^48 bytes.
  *
- * Small changes are logged in full. Large ones are written directly to new extents, which are
- * forced before the commit, and only the descriptor is logged; the old pages stay until the commit
- * is durable. So a transaction that stores a gigabyte writes it once. A blob is identified by its
- * root page; a small blob fits in it. Zeros that were never written take no pages.
+ * Small changes are logged in full. Large changes are written directly to new extents, which are
+ * synced before the commit; only the blob's descriptor is logged. So a transaction that stores a
+ * gigabyte writes it once. The old pages are kept until the commit is durable. A blob is identified
+ * by its root page; a small blob is stored entirely in that page. Zeros that were never written
+ * take no pages.
  *
  * A call that returns an error has changed nothing. LLADD_WRONG_TYPE if the page is not a blob's
- * root, LLADD_DESTROYED if the blob has been destroyed. LLADD_BUSY, of large writes: a thread still
- * has an older page fixed at a page number of the new extent; try again.
+ * root, LLADD_DESTROYED if the blob has been destroyed. A large write returns LLADD_BUSY if a
+ * thread still has an old page fixed that has a number in the new extent; try again.
  *
- * Readers without isolation see each page as of one moment. A large write is forced when the
- * transaction commits or prepares. A top action that ends with LLADD_NO_OP survives its
- * transaction, so call lladd_bulk_sync before the end of such an action.
+ * A reader without isolation sees each page as of one moment. A large write is synced when its
+ * transaction commits or prepares. A top action that ends with LLADD_NO_OP is kept even if its
+ * transaction is rolled back, so call lladd_bulk_sync before the end of such an action.
  *
  * Threads: any number. Two transactions must not write to the same blob.
  */
@@ -50,18 +51,19 @@ LLADD_API int lladd_blob_replace(struct lladd_txn *, lladd_pageno root, const vo
 /** The blob's length in bytes, in *out. Any thread. */
 LLADD_API int lladd_blob_length(struct lladd_db *, lladd_pageno root, uint64_t *out,
                                 struct lladd_error *);
-/** Copies bytes [offset, offset + len) out; *got is the number copied, less at the end. If `got` is
- *  NULL, a read beyond the end is LLADD_OUT_OF_RANGE. */
+/** Copies bytes [offset, offset + len) to `out`. *got gets the number of bytes copied, which is
+ *  less than `len` if the blob ends before. If `got` is NULL, a read beyond the end is
+ *  LLADD_OUT_OF_RANGE. */
 LLADD_API int lladd_blob_read(struct lladd_db *, lladd_pageno root, uint64_t offset, void *out,
                               uint64_t len, uint64_t *got, struct lladd_error *);
 /** Calls fn for each page of the blob; stops if fn does not return 0. */
 LLADD_API int lladd_blob_pages(struct lladd_db *, lladd_pageno root,
                                int (*fn)(void *ctx, lladd_pageno), void *ctx, struct lladd_error *);
-/** From now on writes of at least this many bytes, on this handle, bypass the log. 0: the library's
+/** From now on, on this handle, writes of at least `bytes` bytes bypass the log. 0: the library's
  *  default (1 MiB); UINT64_MAX: all writes are logged. */
 LLADD_API void lladd_blob_bulk_from(struct lladd_db *, uint64_t bytes);
-/** Checks that every page is there and belongs to the blob, and is zero after the end. No other
- *  thread may be changing the blob. LLADD_CORRUPT_PAGE. */
+/** Checks that every page exists and belongs to the blob, and that the bytes after the blob's end
+ *  are zero. No other thread may change the blob meanwhile. LLADD_CORRUPT_PAGE. */
 LLADD_API int lladd_blob_check(struct lladd_db *, lladd_pageno root, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -75,7 +75,7 @@ static inline void lladd_put48(void *p, uint64_t v)
     lladd_put16((unsigned char *)p + 4, (uint16_t)(v >> 32));
 }
 
-/** The n bytes at p, n from 1 to 7, as the low end of a word; reads no other byte. */
+/** The n bytes (1 to 7) at `bytes` as a little-endian integer; reads no other byte. */
 static inline uint64_t lladd_get_few(const void *bytes, size_t n)
 {
     const unsigned char *p = (const unsigned char *)bytes;
@@ -98,7 +98,7 @@ static inline void lladd_copy(void *to, const void *from, size_t n)
         lladd_put64(t + 8, b);
         lladd_put64(t + n - 16, c);
         lladd_put64(t + n - 8, d);
-    } else if (n >= 8) { /* two words, from each end; they may overlap */
+    } else if (n >= 8) { /* one word from each end; the two may overlap */
         uint64_t a = lladd_get64(f), b = lladd_get64(f + n - 8);
         lladd_put64(t, a);
         lladd_put64(t + n - 8, b);

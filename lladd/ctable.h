@@ -5,10 +5,10 @@
  * @file
  * @brief cTables: tables with rows of named columns (Anvil, SOSP 2009, section 3.3).
  *
- * A cTable is a managed dTable (dtable_managed.h) together with the names of its columns; its
- * values are packed rows (dtable_row.h). So one row is one journal entry, however many columns it
- * has. Snapshots, conflicts, savepoints, transactions in doubt, digests, combines, errors and the
- * thread rules are those of managed dTables.
+ * A cTable is a managed dTable (dtable_managed.h) with stored column names; its values are packed
+ * rows (dtable_row.h). So a write of a row is one journal entry, however many columns it has.
+ * Snapshots, conflicts, savepoints, transactions in doubt, digests, combines, errors and the thread
+ * rules are those of managed dTables.
  *
  *     lladd_managed_register(&options, err);                   before lladd_open
  *     ...
@@ -19,8 +19,8 @@
  *     lladd_ctable_get(txn, parts, &key, column, buf, size, &len);
  *     lladd_ctable_cursor_open(txn, parts, columns, n, &cursor);
  *
- * A row exists or does not. A column of an existing row has a value, which may be empty, or none
- * (LLADD_DTABLE_ABSENT); a row may have no values at all. Columns have numbers, from 0, in the
+ * In an existing row, each column has a value, which may be empty, or no value
+ * (LLADD_DTABLE_ABSENT). A row may exist without any value. Columns have numbers, from 0, in the
  * order of their names in the options.
  * @ingroup operations
  */
@@ -42,24 +42,25 @@ struct lladd_ctable;
 struct lladd_ctable_group {
     const char *const *columns; /**< their names */
     size_t n;
-    const char *config; /**< configuration of the group's layer: of the values of one column, or of
-                             packed rows of several. NULL: a linear_dtable */
+    const char *config; /**< configuration of the group's layer, which stores the plain values if
+                             the group has one column, else packed rows. NULL: a linear_dtable */
 };
 /** Options of a new table; stored with it. */
 struct lladd_ctable_options {
     size_t struct_size;
     const char *const *columns; /**< their names: 1 byte or more each, no two the same */
     size_t n_columns;           /**< 1 to LLADD_DTABLE_COLUMNS_MAX */
-    /** Options of the managed table; the type must be given. Without groups its configurations
-     *  store packed rows. With groups, `combine_config` configures them and must be NULL; so must
-     *  `config` if `combine_config` is. */
+    /** Options of the managed table; the type must be given. In a row store its configurations must
+     *  store packed rows. In a column store `combine_config` must be NULL: combines make runs of
+     *  the groups, and so do digests if `config` is NULL. Otherwise digests use `config`, which
+     *  must store packed rows. */
     struct lladd_managed_options managed;
-    /** For a column store: each group has a layer of its own, and so has each column that is in no
-     *  group. NULL: a row store. */
+    /** For a column store: each group has its own layer, and each column that is in no group has
+     *  its own layer. NULL, with `keys` NULL: a row store. */
     const struct lladd_ctable_group *groups;
     size_t n_groups;
-    const char *keys; /**< for a column store: configuration of the layer that stores the keys of
-                           all rows, with empty values. NULL: a linear_dtable */
+    const char *keys; /**< for a column store: configuration of the layer that stores all keys, with
+                           empty values. NULL: a linear_dtable */
 };
 #define LLADD_CTABLE_OPTIONS_INIT_SIZE sizeof(struct lladd_ctable_options)
 #ifdef __cplusplus
@@ -80,15 +81,16 @@ inline lladd_ctable_options lladd_ctable_options_init()
 #endif
 
 /** Makes an empty table, in the transaction: a managed table of that name, and the named root
- *  `ctable:` followed by the name. As lladd_managed_create; besides, LLADD_BAD_ARGUMENT for empty
- *  or duplicate names, LLADD_NOT_FOUND if a group names an unknown column, LLADD_TOO_LARGE for too
- *  many columns, LLADD_BAD_CONFIG also for a group that does not give the size of its values. */
+ *  `ctable:` followed by the name. Errors as for lladd_managed_create, and: LLADD_BAD_ARGUMENT for
+ *  empty or duplicate column names, LLADD_NOT_FOUND if a group names an unknown column,
+ *  LLADD_TOO_LARGE for too many columns, LLADD_BAD_CONFIG for a group with a layer that needs the
+ *  size of its values and is not given it. */
 LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
                                   const struct lladd_ctable_options *);
-/** Gives an open table new groups, keys and configurations, as in lladd_ctable_create (without
- *  groups and keys it becomes a row store), and those other options of `managed` that `which`
- *  names, all atomically. As lladd_managed_alter, which changes only some options
- *  (lladd_ctable_managed). Columns and type in the options are ignored. */
+/** Gives an open table new groups, keys and configurations (without groups and keys it becomes a
+ *  row store), and the options of `managed` that `which` selects. All changes are atomic. Columns
+ *  and type in the options are ignored. Errors and durability as for lladd_managed_alter. To change
+ *  only options of the managed table, call lladd_managed_alter on lladd_ctable_managed. */
 LLADD_API int lladd_ctable_alter(struct lladd_ctable *, unsigned which,
                                  const struct lladd_ctable_options *, struct lladd_error *);
 /** Drops the table, in the transaction. lladd_managed_destroy does the same. LLADD_NOT_FOUND for a
@@ -106,17 +108,17 @@ LLADD_API int lladd_ctable_create_open(struct lladd_db *, const char *name,
 /** As lladd_managed_close: LLADD_BUSY while the table is in use; it stays open then. Closing the
  *  database closes tables that are still open. */
 LLADD_API int lladd_ctable_close(struct lladd_ctable *, struct lladd_error *);
-/** The managed table, for maintenance and statistics; open as long as this one. Values written to
- *  it must be packed rows. */
+/** The managed table under this cTable, for maintenance and statistics; valid until the cTable is
+ *  closed. Values written to it must be packed rows. */
 LLADD_API struct lladd_managed *lladd_ctable_managed(const struct lladd_ctable *);
 /** Calls fn for each page stored for the table besides the managed one's; not 0 stops. */
 LLADD_API int lladd_ctable_pages(struct lladd_db *, const char *name,
                                  int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                  struct lladd_error *);
 
-/** The number of columns; their numbers are below it. */
+/** The number of columns. Column numbers are less than this. */
 LLADD_API size_t lladd_ctable_columns(const struct lladd_ctable *);
-/** Lives as long as the handle; NULL if there is no such column. */
+/** The name of a column, valid as long as the handle; NULL if there is no such column. */
 LLADD_API const char *lladd_ctable_column_name(const struct lladd_ctable *, uint32_t column);
 /** The column numbers of these names. LLADD_NOT_FOUND: the message has the unknown name. */
 LLADD_API int lladd_ctable_named(const struct lladd_ctable *, const char *const *names, size_t n,
@@ -124,8 +126,9 @@ LLADD_API int lladd_ctable_named(const struct lladd_ctable *, const char *const 
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/** Puts a row with the values of all columns, FOUND or ABSENT, in the order of their numbers; it
- *  replaces an older row. LLADD_REJECTED if the configuration cannot store one of them. */
+/** Puts a row, replacing an older row with the key. `values` has one element for each column, in
+ *  the order of column numbers, each in the state FOUND or ABSENT. LLADD_REJECTED if the
+ *  configuration cannot store one of the values. */
 LLADD_API int lladd_ctable_put(struct lladd_txn *, struct lladd_ctable *,
                                const struct lladd_dtable_key *,
                                const struct lladd_dtable_value *values);
@@ -133,12 +136,12 @@ struct lladd_ctable_change {
     uint32_t column;
     struct lladd_dtable_value value; /**< ABSENT: removes the value */
 };
-/** Changes some columns of a row; if a column is named twice, the last change counts. If there is
- *  no row, it is made, and the other columns have no value. */
+/** Changes some columns of a row; if a column is named twice, the last change counts. If the row
+ *  does not exist, it is created, and the other columns have no value. */
 LLADD_API int lladd_ctable_update(struct lladd_txn *, struct lladd_ctable *,
                                   const struct lladd_dtable_key *,
                                   const struct lladd_ctable_change *, size_t n);
-/** Deletes a row; it is no error if there is none. */
+/** Deletes a row; 0 also if the row does not exist. */
 LLADD_API int lladd_ctable_delete(struct lladd_txn *, struct lladd_ctable *,
                                   const struct lladd_dtable_key *);
 
@@ -146,27 +149,29 @@ LLADD_API int lladd_ctable_delete(struct lladd_txn *, struct lladd_ctable *,
  *  call lladd_ctable_row_free at the end, before the transaction ends. */
 struct lladd_ctable_row {
     size_t n;
-    const struct lladd_dtable_value *values; /**< in the order in which they were asked for */
+    const struct lladd_dtable_value *values; /**< in the order of the call's `columns` */
     struct lladd_dtable_columns all_;
     size_t cap_;
     struct lladd_db *db_;
 };
-/** Some columns of a row, as the transaction sees it. LLADD_NOT_FOUND if there is no row. */
+/** Reads `n` columns of a row, as the transaction sees it. LLADD_NOT_FOUND if the row does not
+ *  exist. */
 LLADD_API int lladd_ctable_lookup(struct lladd_txn *, struct lladd_ctable *,
                                   const struct lladd_dtable_key *, const uint32_t *columns,
                                   size_t n, struct lladd_ctable_row *);
 /** Frees the memory of a row; it may be used again afterwards. */
 LLADD_API void lladd_ctable_row_free(struct lladd_ctable_row *);
-/** One column of a row: *len (nullable) gets its length, `buf` as much as `size` allows.
- *  LLADD_NOT_FOUND if there is no row, or it has no value there. */
+/** Reads one column of a row: *len (nullable) gets the length of the value, `buf` as much of the
+ *  value as `size` allows. LLADD_NOT_FOUND if the row does not exist, or has no value in that
+ *  column. */
 LLADD_API int lladd_ctable_get(struct lladd_txn *, struct lladd_ctable *,
                                const struct lladd_dtable_key *, uint32_t column, void *buf,
                                size_t size, size_t *len);
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
-/** A position in the order of the keys, with some of the columns. As lladd_dtable_cursor: it also
- *  sees what the transaction writes meanwhile. */
+/** A position in the order of the keys, for reading some of the columns; like lladd_dtable_cursor.
+ *  It also shows rows that the transaction writes after the cursor was opened. */
 struct lladd_ctable_cursor;
 
 /** Opens a cursor, before the first row. A column may be named twice; n may be 0. */
@@ -189,9 +194,9 @@ LLADD_API int lladd_ctable_seek(struct lladd_ctable_cursor *, const struct lladd
 /** Moves to the row of the key, or the last one before it: as lladd_dtable_seek_for_prev. */
 LLADD_API int lladd_ctable_seek_for_prev(struct lladd_ctable_cursor *,
                                          const struct lladd_dtable_key *, struct lladd_error *);
-/** The row at the cursor: its key, and the values of the cursor's columns in their order; both
- *  nullable. They live until the cursor moves or this is called again. LLADD_BAD_STATE if the
- *  cursor is at no row. */
+/** The row at the cursor: its key, and the values of the columns given to lladd_ctable_cursor_open,
+ *  in that order. `key` and `values` are each nullable; what they refer to is valid until the
+ *  cursor moves or this call is repeated. LLADD_BAD_STATE if the cursor is at no row. */
 LLADD_API int lladd_ctable_row_read(struct lladd_ctable_cursor *, struct lladd_dtable_key *key,
                                     const struct lladd_dtable_value **values, struct lladd_error *);
 
@@ -200,9 +205,9 @@ LLADD_API int lladd_ctable_row_read(struct lladd_ctable_cursor *, struct lladd_d
 enum {
     LLADD_CTABLE_KEYS = 1 /**< copy the keys too; a run's column layers do not store them */
 };
-/** A column of many rows. If `width` is not 0, every row has a value of that many bytes, and row
- *  i's is at bytes + i * width. Otherwise row i has the state states[i], FOUND or ABSENT, and the
- *  value bytes[ends[i - 1], ends[i]); the first one begins at 0. */
+/** One column of many rows. If `width` is not 0, every row has a value of `width` bytes; that of
+ *  row i is at bytes + i * width. If `width` is 0, row i has the state states[i], FOUND or ABSENT,
+ *  and the value bytes[ends[i - 1], ends[i]); the value of row 0 begins at 0. */
 struct lladd_ctable_values {
     size_t width;
     const unsigned char *bytes;
@@ -212,15 +217,16 @@ struct lladd_ctable_values {
 /** Rows by column. Zero it before the first use; call lladd_ctable_batch_free at the end. */
 struct lladd_ctable_batch {
     size_t n;
-    const struct lladd_ctable_values *columns; /**< in the order of the cursor's */
-    /** If keys were asked for: numbers, or bytes with ends as above. */
+    const struct lladd_ctable_values *columns; /**< in the order of the cursor's columns */
+    /** With LLADD_CTABLE_KEYS: `numbers` for keys that are numbers; otherwise key i is
+     *  key_bytes[key_ends[i - 1], key_ends[i]). */
     const uint64_t *numbers;
     const unsigned char *key_bytes;
     const size_t *key_ends;
     void *room_;
 };
-/** Copies the next rows, at most `max`; the cursor is then at the last of them. LLADD_END, with n
- *  0, if there are none. If the transaction sees a single run of a column store, without
+/** Copies the next rows, at most `max`; the cursor is then at the last row copied. LLADD_END, with
+ *  n 0, if no row is left. If all the transaction sees is one run of a column store without
  *  tombstones, layers that support it copy their columns block by block. */
 LLADD_API int lladd_ctable_next_n(struct lladd_ctable_cursor *, size_t max, unsigned flags,
                                   struct lladd_ctable_batch *, struct lladd_error *);

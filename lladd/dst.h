@@ -3,21 +3,20 @@
 #define LLADD_DST_H
 /**
  * @file
- * @brief What the instrumented build of the library, `lladd_dst`, offers besides: events, planted
- * bugs, schedules.
+ * @brief The additional interface of the instrumented library `lladd_dst`: events, planted bugs,
+ * schedules.
  *
  * `lladd_dst` is built from the same sources as `lladd`, with LLADD_DST defined. The recovery
  * simulator, and tests of extensions that use it, link `lladd_dst` instead of `lladd`. In `lladd`
  * every macro of this header compiles to nothing, and the functions do not exist.
  *
- * A `struct lladd_dst` belongs to the OS thread that has entered it, and observes everything that
- * this thread does with any database. Every thread, also one that the library starts, begins
- * outside of any; then nothing is observed, and the library behaves like `lladd`.
+ * A thread enters a `struct lladd_dst` (lladd_dst_enter), which then observes everything that this
+ * OS thread does with any database. A new thread, also one that the library starts, has entered
+ * none: nothing is observed in it, and there the library behaves like `lladd`.
  *
- * lladd_dst_run makes the interleaving of threads deterministic: it runs them as fibers of one
- * thread, and asks the caller which fiber runs next whenever one of them locks, waits, wakes
- * another, reads or writes. thread, and asks which fiber is next wherever one of them locks, waits,
- * wakes, reads or writes.
+ * lladd_dst_run makes the interleaving of threads deterministic: it runs the threads as fibers of
+ * one OS thread. Whenever a fiber locks, waits, wakes another fiber, reads or writes, it asks the
+ * caller which fiber runs next.
  * @ingroup sim
  */
 #include <lladd/op.h>
@@ -28,51 +27,53 @@ extern "C" {
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/** A step of the library. The brackets name the members that are set; the others are zero. For
- *  records of object classes, op is the class and page the object; the event of logging such a
- *  record comes before it is applied. */
+/** A step of the library. Parentheses list the members of the event that are set; the others are
+ *  zero. For records of object classes, `op` is the class and `page` the object; for such a record
+ *  LLADD_DST_APPLY comes after logging and before the change. */
 enum lladd_dst_what {
     /** Recovery enters a phase (detail: enum lladd_dst_phase). */
     LLADD_DST_PHASE = 1,
     /** An update was logged and applied (op, lsn, txn, page, depth). */
     LLADD_DST_APPLY,
-    /** Recovery or repair has reached an update (op, lsn, txn, page, depth, detail: enum
-     *  lladd_dst_found). */
+    /** Recovery or page repair has reached an update record (op, lsn, txn, page, depth, detail:
+     *  enum lladd_dst_found). */
     LLADD_DST_REDO,
     LLADD_DST_REDO_CLR,   /**< the same for a CLR */
-    LLADD_DST_REDO_IMAGE, /**< the same for a page image; no op */
+    LLADD_DST_REDO_IMAGE, /**< the same for a page image; `op` is not set */
     /** A page undo was applied and its CLR logged (op, lsn: of the undone record, txn, page,
      *  depth). depth > 0: inside a top action or a compensation that was never finished. */
     LLADD_DST_UNDO,
     /** A logical undo begins (op, lsn: of the undone record, txn, depth: of that record). */
     LLADD_DST_COMPENSATE_BEGIN,
-    LLADD_DST_COMPENSATE_END, /**< it has succeeded and its CLR is logged; members as above */
+    LLADD_DST_COMPENSATE_END, /**< the logical undo has succeeded and its CLR is logged; members as
+                                   for COMPENSATE_BEGIN */
     LLADD_DST_COMMIT,         /**< a commit record has its LSN (lsn, txn) */
-    LLADD_DST_END,            /**< the record that ends a rollback has its LSN (lsn, txn) */
+    LLADD_DST_END,            /**< the END record of a rollback has its LSN (lsn, txn) */
     /** A call is about to report durability (lsn: of the record that must be durable, durable). */
     LLADD_DST_ACKNOWLEDGE,
-    /** A page is written to the page file, or to the double-write area first (lsn: the page's,
+    /** A page is about to be written to the page file or the double-write area (lsn: the page LSN,
      *  page, durable). lsn >= durable violates the WAL rule. */
     LLADD_DST_PAGE_WRITE,
-    /** A checkpoint is complete (lsn: where analysis begins, detail: bytes of log that redo would
-     *  read now). */
+    /** A checkpoint is complete (lsn: where analysis would begin, detail: bytes of log that redo
+     *  would read). */
     LLADD_DST_CHECKPOINT,
     /** A page was read into the cache (page, detail: the address of its bytes, valid until another
      *  page takes the frame). */
     LLADD_DST_CACHED,
     LLADD_DST_PREPARE,   /**< a prepare record has its LSN (lsn, txn) */
     LLADD_DST_HEURISTIC, /**< the record of a heuristic abort has its LSN (lsn, txn) */
-    /** A logical undo that has just ended logged more than its operation's undo_log_max (op, lsn:
-     *  of the undone record, txn, depth, detail: bytes, page: undo_log_max). */
+    /** A logical undo has logged more bytes than its operation's undo_log_max (op, lsn: of the
+     *  undone record, txn, depth, detail: the bytes logged, page: undo_log_max). */
     LLADD_DST_UNDO_LOG,
-    /** The same for the pages it had fixed at a time, and undo_pages_max. Not in a schedule. */
+    /** A logical undo has fixed more pages at a time than undo_pages_max; members likewise. Not
+     *  reported in a schedule. */
     LLADD_DST_UNDO_PAGES
 };
 
-/** Phases of an open, in this order; phases with nothing to do are skipped. */
+/** Phases of lladd_open, in order; a phase with nothing to do is skipped. */
 enum lladd_dst_phase {
     LLADD_DST_ANALYSIS = 1,
-    LLADD_DST_LOG_START,    /**< the accepted tail is forced, the new segment begins */
+    LLADD_DST_LOG_START,    /**< the valid end of the log is forced, and a new segment begins */
     LLADD_DST_DOUBLE_WRITE, /**< torn pages are restored from the double-write area */
     LLADD_DST_REDO_PAGES,
     LLADD_DST_REDO_OBJECTS,
@@ -84,11 +85,13 @@ enum lladd_dst_phase {
 
 /** The state in which redo found the record's page or object. */
 enum lladd_dst_found {
-    LLADD_DST_STALE = 1, /**< as it was before the record: applied */
-    LLADD_DST_FRESH,     /**< the record gives the page its first contents: applied */
-    LLADD_DST_PRESENT,   /**< it has the record's effect already: skipped */
-    LLADD_DST_BASELESS,  /**< torn or never written, and no image or format found yet: skipped */
-    LLADD_DST_REFUSED    /**< an error: the page is in neither state, or the bytes do not fit it */
+    LLADD_DST_STALE = 1, /**< it lacks the record's effect: the record is applied */
+    LLADD_DST_FRESH,     /**< the record gives the page its first contents: the record is applied */
+    LLADD_DST_PRESENT,   /**< it has the record's effect: the record is skipped */
+    LLADD_DST_BASELESS,  /**< torn or never written, and no image or format record was found yet:
+                              skipped */
+    LLADD_DST_REFUSED    /**< an error: the page is in none of these states, or the record's bytes
+                              do not fit it */
 };
 
 struct lladd_dst_event {
@@ -97,7 +100,7 @@ struct lladd_dst_event {
     const char *op; /**< name of the operation or class; lives as long as the handle */
     lladd_lsn lsn;
     lladd_lsn txn;
-    lladd_lsn durable; /**< everything below it is on stable storage, as far as the log knows */
+    lladd_lsn durable; /**< the log knows that everything below this LSN is on stable storage */
     uint64_t page;
     uint64_t detail;
     uint32_t depth;
@@ -105,9 +108,10 @@ struct lladd_dst_event {
 
 /* ---- planted bugs ------------------------------------------------------------------------ */
 
-/** Deliberate violations of the rules on which recovery depends, one switch each; a simulator that
- *  does not find them is not to be trusted. X(name, "name", "oracle", "what is wrong"). The oracles
- *  are those of sim/README.md. tests/sim/test_planted.c says which test catches each bug. */
+/** Deliberate violations of the rules on which recovery depends, with one switch for each bug. They
+ *  test the simulator, which must find each of them. X(name, "name", "oracle that finds it", "what
+ *  is wrong"); sim/README.md describes the oracles. tests/sim/test_planted.c says which test
+ *  catches each bug. */
 #define LLADD_BUG_LIST(X) \
     X(WAL_GATE, "wal-gate", "O4", "a page is written before its log records are durable") \
     X(LSN_STAMP, "lsn-stamp", "O11", "an update does not stamp the page with its LSN") \
@@ -183,12 +187,12 @@ enum lladd_dst_point {
     LLADD_DST_LOCK = 1 << 0,   /**< before a mutex is locked or tried */
     LLADD_DST_UNLOCK = 1 << 1, /**< after one was unlocked */
     LLADD_DST_WAIT = 1 << 2,   /**< before sleeping on a condition or a word */
-    LLADD_DST_WAKE = 1 << 3,   /**< before waking; and, as a decision of its own, which to wake */
-    LLADD_DST_THREAD = 1 << 4, /**< after a thread was started, before one is joined */
+    LLADD_DST_WAKE = 1 << 3,   /**< before waking; which sleeper to wake is a separate decision */
+    LLADD_DST_THREAD = 1 << 4, /**< after a thread was started, and before a thread is joined */
     LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that uses lladd_dst_point */
     LLADD_DST_ATOMIC = 1 << 6, /**< before an access to a shared word (lladd_atomic_...) */
-    LLADD_DST_YIELD = 1 << 7,  /**< the current fiber yields: it is not among those to choose */
-    LLADD_DST_BLOCKED = 1 << 8 /**< the current fiber sleeps, or has ended */
+    LLADD_DST_YIELD = 1 << 7,  /**< the current fiber yields: it cannot be chosen */
+    LLADD_DST_BLOCKED = 1 << 8 /**< the current fiber sleeps or has ended */
 };
 
 /** A decision: which of `n` (at least 2) fibers runs next. Fibers are numbered in the order in
@@ -197,10 +201,11 @@ struct lladd_dst_turn {
     enum lladd_dst_point why;
     unsigned n;
     const uint64_t *fibers;
-    bool current; /**< fibers[0] runs now and could go on: any other choice preempts it */
+    bool current; /**< fibers[0] is the current fiber and can continue: any other choice preempts
+                       it */
 };
 
-/** How threads are run one at a time. Zero means the default. */
+/** Settings of a schedule. Zero means the default, for every member. */
 struct lladd_dst_schedule {
     void *ctx;
     /** Returns an index into turn->fibers; any other value stops the run. Must not call the
@@ -227,22 +232,24 @@ LLADD_API int lladd_dst_fibers_new(const struct lladd_dst_schedule *,
 /** Frees the fibers' stacks; NULL does nothing. None may be running. */
 LLADD_API void lladd_dst_fibers_free(struct lladd_dst_fibers *);
 /** Runs fn(arg), and all threads that it starts, as fibers of the calling thread, which enters
- *  `dst` for that time. Returns 0 when all have ended. LLADD_DEADLOCK: none of them can ever
- *  continue; the message says which waits for what. LLADD_TIMEOUT: steps_max is reached. LLADD_END:
- *  `turn` has stopped the run. LLADD_NO_MEMORY. After an error the fibers are abandoned where they
- *  are; what they hold and have allocated is lost. */
+ *  `dst` for the run. Returns 0 when all fibers have ended. LLADD_DEADLOCK: no fiber can ever
+ *  continue; the message says what each fiber waits for. LLADD_TIMEOUT: steps_max is reached.
+ *  LLADD_END: `turn` or lladd_dst_stop has stopped the run. LLADD_NO_MEMORY. After an error the
+ *  fibers are abandoned: the mutexes they hold stay locked, and the memory they have allocated is
+ *  not freed. */
 LLADD_API int lladd_dst_run(struct lladd_dst_fibers *, struct lladd_dst *dst, void *(*fn)(void *),
                             void *arg, struct lladd_error *);
-/** Statistics of the last run, or of the one that is running. */
+/** Statistics of the current run, or of the last one. */
 LLADD_API void lladd_dst_run_stats_get(const struct lladd_dst_fibers *,
                                        struct lladd_dst_run_stats *);
-/** A scheduling point of the caller's own: a device calls it before each operation. Does nothing
- *  outside a run. */
+/** Adds a scheduling point to the caller's code; a device calls it before each operation. Does
+ *  nothing outside a run. */
 LLADD_API void lladd_dst_reach(enum lladd_dst_point);
 /** Ends the run from inside one of its fibers, like a power failure: lladd_dst_run returns
  *  LLADD_END, and this call does not return. Does nothing outside a run. */
 LLADD_API void lladd_dst_stop(void);
-/** Virtual time of the run; 0 outside one. The clock of handles that have none of their own. */
+/** Virtual time of the run in nanoseconds; 0 outside a run. In a run it replaces the system
+ *  clock. */
 LLADD_API uint64_t lladd_dst_now_ns(void);
 
 /* ---- changing pages ---------------------------------------------------------------------- */
@@ -252,11 +259,11 @@ LLADD_API uint64_t lladd_dst_now_ns(void);
 struct lladd_dst_change {
     const struct lladd_op *op;
     bool undo;                    /**< call `undo`, not `redo` */
-    struct lladd_page *page;      /**< before the change; it has the page LSN of before */
-    struct lladd_span bytes;      /**< for that call */
+    struct lladd_page *page;      /**< the page before the change, also with its old page LSN */
+    struct lladd_span bytes;      /**< the argument of that call */
     lladd_lsn lsn;                /**< of the record */
-    bool undoable;                /**< for an update: `undo` may have to undo it later */
-    struct lladd_span undo_bytes; /**< with these bytes */
+    bool undoable;                /**< for an update: `undo` may have to undo the change later */
+    struct lladd_span undo_bytes; /**< the argument of that later `undo` */
 };
 
 /* ---- the watcher ------------------------------------------------------------------------- */
@@ -266,29 +273,31 @@ struct lladd_dst {
     void *ctx; /**< first argument of the functions below */
     /** Nullable. May be called with latches held; must not call the library. */
     void (*observe)(void *ctx, const struct lladd_dst_event *);
-    /** Nullable. Called in place of each redo and undo of a page, and must do what these would have
-     *  done. Otherwise as `observe`. */
+    /** Nullable. Called instead of each redo and undo of a page; must have the same effect. The
+     *  rules of `observe` apply. */
     void (*change)(void *ctx, const struct lladd_dst_change *);
-    /** Nullable. The calling thread is the only one, and would wait for ever; `what` says for what.
-     *  Not called in a schedule, which detects that itself. Afterwards the wait ends as if waiting
-     *  were not allowed (LLADD_BUSY); a wait with a time limit ends at once as if it had
-     *  expired. */
+    /** Nullable. The only thread is about to wait for ever; `what` names the wait. Not called in a
+     *  schedule, which detects this itself. When the callback returns, a wait without a time limit
+     *  fails with LLADD_BUSY, as if waiting were not allowed; a wait with a time limit ends
+     *  immediately, as if the limit had expired. */
     void (*stuck)(void *ctx, const char *what);
     uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */
-    /** Log space is always scarce: a call gets exactly what it asked for, and unused credit is
-     *  returned at once. So code that forgets to reserve space finds none left over. */
+    /** Log space is always scarce: a call gets exactly the credit it asks for, and returns unused
+     *  credit immediately. So code that forgets to reserve space fails. */
     bool scarce;
-    /** Set by lladd_dst_run while it lasts. */
+    /** Set by lladd_dst_run until it returns. */
     struct lladd_dst_fibers *fibers;
-    bool atomics; /**< set by lladd_dst_run, too: accesses to shared words are points */
-    /** Set by the library: the callback and operation that it is calling, or, once `calling` is
-     *  false, called last, and the page (LLADD_NO_PAGE: none). A signal handler of the thread may
-     *  read them to tell where it was. NULL: no call so far. They live as long as the operation. */
+    bool atomics; /**< set by lladd_dst_run: accesses to shared words are scheduling points */
+    /** Set by the library: the callback and the operation that it is calling now (`calling` true)
+     *  or called last, and the page (LLADD_NO_PAGE: none). NULL: no call so far. A signal handler
+     *  in the thread may read these members to report the interrupted call. The strings live as
+     *  long as the operation. */
     const char *callback, *op;
     uint64_t page;
     bool calling;
     uint64_t calls;           /**< number of calls so far */
-    uint32_t held, held_most; /**< set by the library: pages fixed now, and the most at a time */
+    uint32_t held, held_most; /**< set by the library: pages fixed now; most pages fixed at a
+                                   time */
     uint64_t device_calls;    /**< set by the simulator's device: number of calls */
 };
 
@@ -297,15 +306,16 @@ struct lladd_dst {
 extern __thread struct lladd_dst *lladd_dst_entered;
 #endif
 
-/** Makes the struct the calling thread's; NULL leaves the present one. It must live until the
- *  thread has entered another. Returns the previous one. Not inside a run. */
+/** The calling thread enters the struct; NULL: it leaves the present one. The struct must live
+ *  until the thread has left it or entered another. Returns the previous struct or NULL. Do not
+ *  call it inside a run. */
 LLADD_API struct lladd_dst *lladd_dst_enter(struct lladd_dst *);
-/** The calling thread's struct, or NULL. */
+/** The struct that the calling thread has entered, or NULL. */
 LLADD_API struct lladd_dst *lladd_dst_current(void);
 
 /* ---- inside the library (and in extensions) ---------------------------------------------- */
 
-/** Does the library have this bug when this thread calls it? */
+/** Is this bug switched on for the calling thread? */
 #ifdef LLADD_DST
 #define LLADD_PLANTED(bug) \
     (lladd_dst_entered != NULL && (lladd_dst_entered->planted >> (bug)&1) != 0)
@@ -333,8 +343,9 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
     } while (0)
 #endif
 
-/** LLADD_ALONE(): would a wait of this thread never end? LLADD_SCARCE(): must log space be scarce?
- *  LLADD_HELD(n): n more pages are fixed (n < 0: fewer). */
+/** LLADD_ALONE(): is the calling thread the only one, so that its wait would never end?
+ *  LLADD_SCARCE(): is log space always scarce? LLADD_STUCK(what): calls `stuck`. LLADD_HELD(n): the
+ *  thread has fixed n more pages (n < 0: unfixed -n pages). */
 #ifdef LLADD_DST
 #define LLADD_ALONE() \
     (lladd_dst_entered != NULL && lladd_dst_entered->stuck != NULL && !lladd_dst_entered->fibers)

@@ -5,8 +5,8 @@
  * @file
  * @brief Errors are values: 0, or a negative code from one table (error_list.h).
  *
- * The code says what the caller should do. The message and the source line where the error arose
- * are in the transaction or in the struct that the caller passed, never in a global.
+ * The root of a code says what the caller should do. The message and the source line of the error
+ * are in the transaction or in the struct that the caller passed, never in a global variable.
  * @ingroup lladd
  */
 #include <lladd/error_list.h>
@@ -26,7 +26,8 @@ enum lladd_code { LLADD_OK = 0, LLADD_ERROR_LIST(LLADD_ERROR_ENUM) };
 enum lladd_root { LLADD_ROOT_NONE = 0, LLADD_ERROR_ROOTS(LLADD_ROOT_ENUM) };
 #undef LLADD_ROOT_ENUM
 
-/** What went wrong and where. Filled by the call that failed; unchanged by one that succeeded. */
+/** What went wrong and where. A call that fails fills it; a call that succeeds leaves it
+ *  unchanged. */
 struct lladd_error {
     int code;           /**< enum lladd_code */
     int sys_errno;      /**< the operating system's number, or 0 */
@@ -46,9 +47,9 @@ struct lladd_error {
         } \
     }
 
-/** Fills *err (nullable) and returns code. The macro records the file and line it is used in. The
- *  function of the same name, for callers that cannot use a macro, records none ("extension", line
- *  0). Any thread; the struct is the caller's. */
+/** Fills *err (nullable) and returns `code`. The macro lladd_error_set records the source file and
+ *  line. The function of the same name, for callers that cannot use a macro, records "extension"
+ *  and line 0. Any thread; the caller owns the struct. */
 LLADD_API int lladd_error_set(struct lladd_error *err, int code, const char *fmt, ...)
     LLADD_PRINTF(3, 4);
 /** The macro calls this. `source` must live as long as the error is read, as __FILE__ does. */

@@ -5,9 +5,9 @@
  * @file
  * @brief What operations and extensions call: pages, updates, top actions, state of transactions.
  *
- * The descriptors that an extension registers are in op.h. Calls for writing pages without logging
- * are in bulk.h, for reading the log in log_read.h, for snapshots in snapshot.h. A call on a
- * transaction stores its error in lladd_txn_error.
+ * The descriptors that an extension registers are in op.h. bulk.h has the calls that write pages
+ * without logging, log_read.h reads the log, snapshot.h has snapshots. A call on a transaction
+ * stores its error in lladd_txn_error.
  * @ingroup lladd
  */
 #include <lladd/op.h>
@@ -20,26 +20,30 @@ struct lladd_db;
 
 /* ---- the handle ---------------------------------------------------------------------------- */
 
-/** 0, or LLADD_FORKED in a process that did not open the handle. For calls of an extension that
- *  neither use a transaction nor read a page: they check it before they take a mutex. Any
- *  thread. */
+/** 0, or LLADD_FORKED in a process that did not open the handle. An extension's function that
+ *  neither uses a transaction nor reads a page calls it before it takes a mutex. Any thread. */
 LLADD_API int lladd_check_process(const struct lladd_db *, struct lladd_error *);
-/** A word that is 1 while the handle is healthy and this process opened it; while it is 1,
- *  lladd_check_process need not be called. Read it with lladd_atomic_load32. NULL if there is no
- *  such word, as for handles without threads. It lives as long as the handle. */
+/** A word that is 1 while the handle is not poisoned and the process is the one that opened it.
+ *  While the word is 1, lladd_check_process need not be called. Read it with lladd_atomic_load32;
+ *  it lives as long as the handle. NULL if the handle has no such word, for example a handle
+ *  without threads. */
 LLADD_API const uint32_t *lladd_db_alive(const struct lladd_db *);
 
-/** The state that an extension's `attach` made; NULL if this handle has no such extension. */
+/** The state that the extension's `attach` returned; NULL if the extension is not registered with
+ *  this handle. */
 LLADD_API void *lladd_extension_state(struct lladd_db *, const struct lladd_extension *);
-/** Memory of the handle's allocator, not zeroed; NULL: out of memory. Any thread, as below. */
+/** Allocates memory with the handle's allocator, not zeroed; NULL: out of memory. This and the next
+ *  two functions: any thread. */
 LLADD_API void *lladd_mem_alloc(struct lladd_db *, size_t);
-/** Resizes memory of lladd_mem_alloc as realloc does; NULL: out of memory, and the old is kept. */
+/** Resizes memory of lladd_mem_alloc as realloc does; NULL: out of memory, and the old memory is
+ *  unchanged. */
 LLADD_API void *lladd_mem_resize(struct lladd_db *, void *, size_t);
 /** Frees memory of lladd_mem_alloc; NULL does nothing. */
 LLADD_API void lladd_mem_free(struct lladd_db *, void *);
 /** The environment's monotonic clock, in nanoseconds. */
 LLADD_API uint64_t lladd_now_ns(struct lladd_db *);
-/** Unpredictable bytes (in the simulator: derived from its seed). 0 or a negative errno. */
+/** Fills `buf` with unpredictable bytes (in the simulator: derived from its seed). 0 or a negative
+ *  errno. */
 LLADD_API int lladd_random_bytes(struct lladd_db *, void *buf, size_t len);
 /** The id of a registered operation; LLADD_NOT_FOUND if it is not registered. */
 LLADD_API int lladd_op_lookup(struct lladd_db *, const char *name, uint32_t version,
@@ -52,9 +56,9 @@ LLADD_API const struct lladd_op *lladd_op_descriptor(struct lladd_db *, const ch
 LLADD_API const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_db *,
                                                                    const char *name);
 /** How many loser transactions are still to be rolled back after an open with
- *  LLADD_RECOVER_INSTANT. Their rollback may need the pages, slots and space that they had freed:
- *  an extension that keeps track of free space in memory must not hand any of it out until this is
- *  0. Any thread, under any latch. */
+ *  LLADD_RECOVER_INSTANT. The rollback of a loser may need the pages, slots and space that it had
+ *  freed: an extension that keeps free space in memory must not allocate from it until the result
+ *  is 0. Any thread, under any latch. */
 LLADD_API uint64_t lladd_losers_left(struct lladd_db *);
 
 /* ---- the transaction ----------------------------------------------------------------------- */
@@ -69,10 +73,10 @@ struct lladd_use {
 LLADD_API int lladd_use_begin(struct lladd_txn *, struct lladd_use *);
 /** Ends the use; LLADD_USE calls it when the function returns. */
 LLADD_API void lladd_use_end(struct lladd_use *);
-/** The first statement of a function that returns a code, and that makes more than one call on a
- *  transaction or uses the result of lladd_txn_joined. Until the function returns, no other thread
- *  can take the transaction over (lladd_txn_take). If one already has, the function returns
- *  LLADD_TAKEN. Uses nest. */
+/** Use it as the first statement of a function that makes more than one call on a transaction, or
+ *  that uses the result of lladd_txn_joined. The function must return a code. Until the function
+ *  returns, no other thread can take the transaction over (lladd_txn_take). If one already has, the
+ *  function returns LLADD_TAKEN. Uses nest. */
 #define LLADD_USE(transaction) \
     struct lladd_use lladd_use_ __attribute__((cleanup(lladd_use_end))) = {0}; \
     do { \
@@ -81,10 +85,11 @@ LLADD_API void lladd_use_end(struct lladd_use *);
             return lladd_use_rc_; \
     } while (0)
 /** Is a thread waiting in lladd_txn_take with `stop` set? A call that waits for another transaction
- *  checks it now and then. */
+ *  checks this regularly. */
 LLADD_API bool lladd_txn_stopped(const struct lladd_txn *);
 
-/** Sets the transaction's state of a participant, once in each transaction (then LLADD_EXISTS). */
+/** Sets a participant's state for the transaction. LLADD_EXISTS if the participant has already
+ *  joined. */
 LLADD_API int lladd_txn_join(struct lladd_txn *, const struct lladd_participant *, void *state);
 /** The state set with lladd_txn_join; NULL if the participant has not joined. */
 LLADD_API void *lladd_txn_joined(const struct lladd_txn *, const struct lladd_participant *);
@@ -92,20 +97,20 @@ LLADD_API void *lladd_txn_joined(const struct lladd_txn *, const struct lladd_pa
 /** The present state of a transaction. */
 struct lladd_txn_now {
     /** The number that the next savepoint will have. An extension stores it with each change it
-     *  makes; in rolled_back_to(id) the changes with a number greater than id are those made after
-     *  the savepoint. */
+     *  makes. In rolled_back_to(id), the changes with a number greater than id were made after the
+     *  savepoint. */
     lladd_savepoint_id next;
     bool rolling_back; /**< a compensation is running */
-    bool page_held;    /**< the thread has fixed a page of the database: it must not wait */
-    /** Set in `rolled_back_to` and `undone`, until the next of them: the changes made when
-     *  `next` was greater than this have been undone. That includes top actions that
-     *  were closed without undo. Savepoints and top actions share their numbers. 0: no such call so
-     *  far. */
+    bool page_held;    /**< the calling thread has fixed a page of the database, so it must not
+                            wait */
+    /** Set before each `rolled_back_to` and `undone`: changes made when `next` was greater than
+     *  this number have been undone. That includes the changes of top actions closed without undo.
+     *  Savepoints and top actions are numbered together. 0: no such call so far. */
     lladd_savepoint_id undone;
-    unsigned actions; /**< open top actions */
+    unsigned actions; /**< number of open top actions */
 };
-/** For extensions that follow a transaction; read-only transactions are allowed. LLADD_BAD_STATE if
- *  it is prepared, the poison's code if the handle is poisoned. */
+/** The present state of a transaction, which may be read-only. LLADD_BAD_STATE if the transaction
+ *  is prepared, the poison's code if the handle is poisoned. */
 LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 
 /* ---- pages and updates --------------------------------------------------------------------- */
@@ -113,9 +118,9 @@ LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 /** How lladd_page_fix latches a page. */
 enum lladd_latch { LLADD_LATCH_SHARED = 0, LLADD_LATCH_EXCLUSIVE = 1 };
 
-/** Pins and latches a page. Take it exclusive for lladd_update_page; outside redo and undo the
- *  bytes are read-only in either mode (OP-1). The same thread unfixes it. While the thread holds a
- *  page, calls that may wait are refused, lladd_update among them (docs/threads.md).
+/** Pins and latches a page. lladd_update_page needs the exclusive latch; outside redo and undo the
+ *  bytes are read-only in either mode (OP-1). The same thread must unfix the page. While a thread
+ *  holds a page, calls that may wait are refused, for example lladd_update (docs/threads.md).
  *  LLADD_CORRUPT_PAGE, LLADD_READ_FAILED; LLADD_NO_FRAME: every frame of the cache is in use. */
 LLADD_API int lladd_page_fix(struct lladd_db *, lladd_pageno, enum lladd_latch,
                              struct lladd_page **out, struct lladd_error *);
@@ -123,49 +128,49 @@ LLADD_API int lladd_page_fix(struct lladd_db *, lladd_pageno, enum lladd_latch,
 LLADD_API void lladd_page_unfix(struct lladd_db *, struct lladd_page *, enum lladd_latch);
 /** The bytes of a fixed page; valid until it is unfixed. */
 LLADD_API struct lladd_view lladd_page_view(const struct lladd_page *);
-/** The version number of a page that the caller holds. Each change of the page gives it a new
- *  number that the page has not had before, also when the page is freed and formatted again. For a
- *  reader that releases the page and later checks whether it has changed meanwhile; not for
- *  operations (OP-2). */
+/** The version number of a page that the caller holds. Each change gives the page a number that it
+ *  has not had before, also if the page is freed and formatted again. A reader that releases the
+ *  page can later check whether it has changed. Operations must not use it (OP-2). */
 LLADD_API uint64_t lladd_page_version(const struct lladd_page *);
 /** True if the view has this page type (by name, in this database). */
 LLADD_API bool lladd_page_is(struct lladd_db *, struct lladd_view, const char *page_type);
 /** The type number the database gave to a page type; 0 if it has none yet. */
 LLADD_API uint16_t lladd_page_type_number(struct lladd_db *, const char *page_type);
-/** Asks the device to read n pages soon, unless they are in the cache; does not wait. A hint. */
+/** Hints to the device that n pages will be read soon, unless they are in the cache; does not
+ *  wait. */
 LLADD_API void lladd_page_prefetch(struct lladd_db *, lladd_pageno, uint64_t n);
-/** Prefetches into the processor's cache, if the page is in the page cache, the page's header and
- *  the line with the byte at `offset` of its body. */
+/** If the page is in the page cache, prefetches its header and the line with the byte at `offset`
+ *  of its body into the processor's cache. */
 LLADD_API void lladd_prefetch_line(struct lladd_db *, lladd_pageno, uint32_t offset);
-/** The same for the page's header and `len` bytes at `offset`, or as many of them as are worth
- *  prefetching; len 0: for the header alone. */
+/** The same for the page's header and `len` bytes at `offset`; a long range may be prefetched only
+ *  in part. len 0: only the header. */
 LLADD_API void lladd_prefetch_lines(struct lladd_db *, lladd_pageno, uint32_t offset, uint32_t len);
 
 /** Runs the operation: latch, prepare, log, redo, set the page LSN (OP-1..3; paper, section 2.2.2).
  *  LLADD_BAD_STATE if the thread holds a page of this database: the call may have to wait for log
- *  space or a checkpoint, and these may wait for that page. */
+ *  space or a checkpoint, which may in turn wait for that page. */
 LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
                            size_t len);
-/** The same on a page the caller holds exclusively. Never waits for log space: reserve it with
- *  lladd_log_credit before latching. LLADD_BAD_STATE if it was not taken, or if the page is held
- *  shared; then nothing has changed. */
+/** The same on a page that the caller holds exclusively. Never waits for log space: reserve it with
+ *  lladd_log_credit before latching. LLADD_BAD_STATE if no log space was reserved, or if the page
+ *  is held shared; then nothing has changed. */
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
-/** Reserves log space for `count` further records of the operation, page images included.
- *  Afterwards the transaction has at least that much; what it had before counts. A count up to the
- *  operation's credit_max fits whatever log_ring_bytes the database was opened with;
- *  LLADD_TOO_LARGE if a larger count needs more than five eighths of it. LLADD_BAD_STATE if the
- *  thread holds a page (BUF-3).
+/** Reserves log space (credit) for `count` records of the operation, with page images. Afterwards
+ *  the transaction has at least that much credit, including credit from earlier calls. A count up
+ *  to the operation's credit_max fits into every log_ring_bytes that lladd_open accepts;
+ *  LLADD_TOO_LARGE if a larger count needs more than five eighths of log_ring_bytes.
+ *  LLADD_BAD_STATE if the thread holds a page (BUF-3).
  *
- *  While the thread holds the credit it must wait for nothing but pages: not for mutexes, locks or
- *  other threads, nor for credit of another transaction, because any of them may be waiting for
- *  this credit. (Debug builds stop such a thread.) The transaction's next update, record or end
- *  releases the credit. Asking for 0, of any registered operation, releases all of it too, also
- *  under a latch; do that on error paths. Unused credit stays with the transaction, or is returned
+ *  While the thread holds credit it may wait for pages only. It must not wait for mutexes, locks,
+ *  other threads, or credit of another transaction, because these may be waiting for this credit.
+ *  (Debug builds stop such a thread.) The transaction's next update, record or end releases the
+ *  credit. A count of 0, for any registered operation, also releases all credit, even under a
+ *  latch; use it on error paths. Otherwise unused credit stays with the transaction, or is returned
  *  when log space is scarce. */
 LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 
-/** No operation: see lladd_nta_end. */
+/** In place of an operation: no operation (lladd_nta_end). */
 #define LLADD_NO_OP UINT32_MAX
 
 /** Records to reserve space for. LLADD_NO_OP: ends of nested top actions without logical undo. */
@@ -179,19 +184,20 @@ struct lladd_log_need {
  *  it to change several pages with operations of several kinds. */
 LLADD_API int lladd_log_credit_all(struct lladd_txn *, const struct lladd_log_need *, unsigned n);
 
-/** A nested top action: between begin and end several pages change with physical undo; after the
- *  end, only the logical undo given there undoes it. Top actions nest. */
+/** A nested top action. Between begin and end, changes of several pages are undone physically;
+ *  after the end, the logical undo given to lladd_nta_end undoes the whole action. Top actions
+ *  nest. */
 struct lladd_action {
     uint64_t private_[4];
 };
-/** Begins a nested top action; *action is the caller's, until the action is closed. Actions are
- *  closed in reverse order; a commit with an open one is LLADD_OPEN_ACTION. */
+/** Begins a nested top action. The caller owns *action, which must live until the action is closed.
+ *  Actions are closed in reverse order; a commit with an open action returns LLADD_OPEN_ACTION. */
 LLADD_API int lladd_nta_begin(struct lladd_txn *, struct lladd_action *);
 /** Closes the innermost top action. From now on `op` (of undo kind LOGICAL) with these undo bytes
- *  undoes it; LLADD_NO_OP: nothing does. LLADD_BAD_STATE if it is not the innermost one. A
- *  compensation that a crash interrupts runs again, and then finds what it did in top actions that
- *  it closed with LLADD_NO_OP: such an action may only do what may happen twice (OP-5). While the
- *  thread holds a page, only LLADD_NO_OP is allowed, with log space from lladd_log_credit_all;
+ *  undoes the action; LLADD_NO_OP: the action is not undone. LLADD_BAD_STATE if it is not the
+ *  innermost action. If a crash interrupts a compensation, it runs again, and the top actions that
+ *  it had closed with LLADD_NO_OP are still done: such an action must be idempotent (OP-5). While
+ *  the thread holds a page, only LLADD_NO_OP is allowed, with log space from lladd_log_credit_all;
  *  otherwise LLADD_BAD_STATE. */
 LLADD_API int lladd_nta_end(struct lladd_txn *, struct lladd_action *, lladd_op_id op,
                             const void *undo, size_t len);
@@ -208,32 +214,34 @@ LLADD_API int lladd_log_redo_only(struct lladd_txn *, lladd_op_id, lladd_pageno,
 
 /* ---- records without a page ---------------------------------------------------------------- */
 
-/** Connects a logged object record with the moment its change is in memory. */
+/** Connects lladd_log_object with lladd_object_applied. */
 struct lladd_token {
     uint64_t private_[2];
 };
-/** Logs a record of an object (a number below 2^48 - 1) that is not a page. The caller then changes
- *  the object and calls lladd_object_applied, before its next call on the transaction; until then
- *  lladd_object_applied_lsn does not pass the record. *lsn gets the record's LSN. */
+/** Logs a record for an object that is not a page, identified by a number below 2^48 - 1. The
+ *  caller then changes the object and calls lladd_object_applied, before its next call on the
+ *  transaction. Until then lladd_object_applied_lsn is not above the record's LSN. *lsn gets the
+ *  record's LSN. */
 LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_class *,
                                uint64_t object, struct lladd_span redo, struct lladd_span undo,
                                struct lladd_token *, lladd_lsn *lsn);
-/** The logged change is now in memory: lladd_object_applied_lsn may pass its record. */
+/** States that the logged change is now in memory. */
 LLADD_API void lladd_object_applied(struct lladd_txn *, struct lladd_token *);
-/** Most redo plus undo bytes that lladd_log_object accepts (lladd_options.log_ring_bytes). */
+/** Most redo plus undo bytes that lladd_log_object accepts; depends on
+ *  lladd_options.log_ring_bytes. */
 LLADD_API size_t lladd_log_object_max(struct lladd_db *);
-/** Logs tagged bytes without redo or undo, for readers of the log. The database remembers the tag
- *  as it does an operation's name. *lsn is nullable. */
+/** Logs tagged bytes without redo or undo, for readers of the log. The tag gets a number in the
+ *  log's catalogue, like an operation's name. *lsn is nullable. */
 LLADD_API int lladd_log_note(struct lladd_txn *, const char *tag, struct lladd_span,
                              lladd_lsn *lsn);
 /** Waits until the record at `lsn` is durable; writes and syncs the log if necessary. Unlike
- *  lladd_wait_durable it runs no callback of a participant, so an extension may call it while it
- *  holds latches of its own. LLADD_BAD_ARGUMENT beyond the end of the log. */
+ *  lladd_wait_durable it runs no participant's callbacks, so an extension may call it while it
+ *  holds its own latches. LLADD_BAD_ARGUMENT beyond the end of the log. */
 LLADD_API int lladd_log_force(struct lladd_db *, lladd_lsn lsn, struct lladd_error *);
-/** Asks the log's thread to make the log durable soon up to its present end; does not wait.
- *  False: there is no such thread (LLADD_OPT_NO_THREADS). */
+/** Asks the log's worker thread to make the log durable up to its present end; does not wait.
+ *  False: the handle has no such thread (LLADD_OPT_NO_THREADS). */
 LLADD_API bool lladd_log_force_soon(struct lladd_db *);
-/** Every object record below this LSN has been applied (lladd_object_applied). */
+/** An LSN below which every object record has been applied (lladd_object_applied). */
 LLADD_API lladd_lsn lladd_object_applied_lsn(struct lladd_db *);
 
 #ifdef __cplusplus

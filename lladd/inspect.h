@@ -3,15 +3,16 @@
 #define LLADD_INSPECT_H
 /**
  * @file
- * @brief Reading a database without opening it: what the `lladd` command is built on.
+ * @brief Reading a database without opening it. The `lladd` command is built on it.
  *
- * Takes no lock, runs no recovery, and writes and creates nothing. It works while another process
- * has the database open, after a crash, on damaged files, and without the application's operations:
- * names and layouts come from the catalogue in the log. Damage is reported, not fatal: only a
- * directory without a readable control block is refused.
+ * Inspection takes no lock, runs no recovery, and writes and creates nothing. It works while
+ * another process has the database open, after a crash, on damaged files, and without the
+ * application's operations: names and layouts come from the catalogue in the log. Damage is
+ * reported and does not end the inspection; only a directory without a readable control block is
+ * refused.
  *
  * A view shows the database as it was at lladd_inspect_open. Threads: one thread at a time uses a
- * view. Errors: the roots data and resource of error.h, and LLADD_NOT_A_DATABASE,
+ * view. Errors: codes with root DATA or RESOURCE (error.h), and LLADD_NOT_A_DATABASE,
  * LLADD_NEWER_FORMAT, LLADD_BAD_ARGUMENT.
  * @ingroup lladd
  */
@@ -33,10 +34,10 @@ struct lladd_inspect;
  *  are described and checked by their callbacks, all others by the layouts in the log. `progress`
  *  is called in the phase LLADD_PHASE_ANALYSIS.
  *
- *  `recovery_bytes` (default 32 MiB) bounds the memory for what the log says about pages: if it
- *  changes more pages, it is read several times. In addition a view takes memory for each
- *  transaction that is open at the same time, each name and each redo barrier of the log, a page
- *  for each allocation bitmap of the page file, and a few hundred KiB. */
+ *  `recovery_bytes` (default 32 MiB) bounds the memory for the index of changed pages: if the log
+ *  changes more pages than fit, the log is read several times. In addition a view takes memory for
+ *  each transaction that is open at the same time, for each name and each redo barrier in the log,
+ *  one page for each allocation bitmap of the page file, and a few hundred KiB. */
 LLADD_API int lladd_inspect_open(const char *dir, const struct lladd_options *options,
                                  struct lladd_inspect **out, struct lladd_error *err);
 /** Closes the view; NULL does nothing. */
@@ -46,11 +47,11 @@ LLADD_API void lladd_inspect_close(struct lladd_inspect *);
 
 /** How the log ends. */
 enum lladd_log_end {
-    LLADD_LOG_END_UNKNOWN = 0, /**< it cannot be read at all */
+    LLADD_LOG_END_UNKNOWN = 0, /**< the log cannot be read at all */
     LLADD_LOG_END_CLEAN = 1,   /**< where a clean close left it */
-    LLADD_LOG_END_OPEN = 2,    /**< after a whole record: in use, or a crash */
+    LLADD_LOG_END_OPEN = 2,    /**< after a complete record: in use, or after a crash */
     LLADD_LOG_END_TORN = 3,    /**< in a record that was cut short: normal after a crash */
-    LLADD_LOG_END_DAMAGED = 4  /**< at a bad place in what is known to have been durable */
+    LLADD_LOG_END_DAMAGED = 4  /**< at a damaged place in log that was durable */
 };
 
 /** Numbers about a database. LSNs and bytes of log are payload bytes. */
@@ -63,19 +64,19 @@ struct lladd_inspect_info {
     uint64_t compatible, read_only_compatible, incompatible; /**< feature bits */
     uint64_t incarnation;
     int64_t created_us;   /**< wall clock, microseconds since 1970 */
-    bool clean;           /**< closed without anything left to recover */
+    bool clean;           /**< closed cleanly: nothing to recover */
     bool atomic_pages;    /**< LLADD_OPT_ATOMIC_PAGES */
     bool control_bad[2];  /**< this copy is damaged, the other one was used */
     int in_use;           /**< 1: a process has it open; 0: none has; -1: the device cannot tell */
-    int64_t holder;       /**< that process' id, 0 if not known */
-    lladd_lsn checkpoint; /**< of the last complete one's begin record */
-    lladd_lsn redo;       /**< where its redo starts */
+    int64_t holder;       /**< process id of that process, 0 if not known */
+    lladd_lsn checkpoint; /**< LSN of the begin record of the last complete checkpoint */
+    lladd_lsn redo;       /**< where redo from that checkpoint starts */
     lladd_lsn watermark;  /**< everything below was durable when the control block was written */
     /* the log */
     lladd_lsn log_oldest; /**< first LSN that can still be read */
     lladd_lsn log_end;    /**< end of the last good record */
     enum lladd_log_end log_end_kind;
-    uint64_t log_segments; /**< files that hold log, or are ready to */
+    uint64_t log_segments; /**< segment files, including those that hold no log yet */
     uint64_t log_file_bytes;
     /* pages */
     uint64_t pages;
@@ -83,16 +84,17 @@ struct lladd_inspect_info {
     /* what the next open would do */
     uint64_t analysis_records;         /**< from the checkpoint to the end */
     uint64_t redo_records, redo_bytes; /**< from the redo start to the end; 0 after a clean close */
-    uint64_t redo_page_records;        /**< of these, about pages */
-    uint64_t redo_pages;               /**< different pages in them */
+    uint64_t redo_page_records;        /**< those of redo_records that are about pages */
+    uint64_t redo_pages;               /**< different pages in those records */
     uint64_t commits;                  /**< from the checkpoint to the end */
-    uint64_t losers;                   /**< transactions that would be rolled back */
-    uint64_t in_doubt;                 /**< prepared ones */
+    uint64_t losers;                   /**< transactions that the next open would roll back */
+    uint64_t in_doubt;                 /**< prepared transactions */
     uint64_t undo_log_bytes; /**< log written by the losers: an upper bound of the undo work */
     /* of the last lladd_inspect_log, on a database in use */
-    uint64_t recycled_bytes; /**< log that was truncated, and its files used again, before it could
-                                  be read: records that it passed over */
-    lladd_lsn recycled_to;   /**< where it went on after the last such place; 0: none */
+    uint64_t recycled_bytes; /**< bytes of log that were truncated and overwritten before they could
+                                  be read, so that their records were skipped */
+    lladd_lsn recycled_to;   /**< where reading went on after the last skipped place; 0: nothing was
+                                  skipped */
 };
 /** Fills as much as out->struct_size says. */
 LLADD_API int lladd_inspect_info_get(const struct lladd_inspect *, struct lladd_inspect_info *out);
@@ -101,32 +103,34 @@ LLADD_API int lladd_inspect_info_get(const struct lladd_inspect *, struct lladd_
  *  as long as the view. */
 LLADD_API const char *lladd_inspect_log_end(const struct lladd_inspect *);
 
-/** Gets each file. Not 0 stops, and is returned by the call, here and below. */
+/** Called for each file. If a callback of this header does not return 0, the call that runs it
+ *  stops and returns that value. */
 typedef int lladd_inspect_file_fn(void *ctx, const char *name, uint64_t bytes);
 /** Calls fn for every file of the database, with its size. */
 LLADD_API int lladd_inspect_files(struct lladd_inspect *, lladd_inspect_file_fn *, void *ctx,
                                   struct lladd_error *);
 
-/** A transaction that has written and neither committed nor rolled back, as the log says. */
+/** A transaction that has written and, by the log, neither committed nor rolled back. */
 struct lladd_inspect_txn {
     lladd_lsn id, last;
     bool system, prepared;
-    uint64_t records;                 /**< seen, that is from the checkpoint on */
+    uint64_t records;                 /**< number of its records since the checkpoint */
     lladd_lsn prepare;                /**< LSN of its prepare record */
-    struct lladd_in_doubt_info doubt; /**< of a prepared one */
+    struct lladd_in_doubt_info doubt; /**< if the transaction is prepared */
 };
 typedef int lladd_inspect_txn_fn(void *ctx, const struct lladd_inspect_txn *);
 /** Calls fn for every transaction that has not ended, oldest first. */
 LLADD_API int lladd_inspect_txns(struct lladd_inspect *, lladd_inspect_txn_fn *, void *ctx);
 
-/** Calls fn for every remembered heuristic outcome (lladd_heuristic_end), as far as the log can
- *  be read. */
+/** Calls fn for every remembered heuristic outcome (lladd_heuristic_end) that can be read in the
+ *  log. */
 LLADD_API int lladd_inspect_heuristics(struct lladd_inspect *, lladd_heuristic_fn *, void *ctx);
-/** Gets what keeps the log from being truncated. A prepared transaction's name is its global id,
- *  format:gtrid:bqual in hexadecimal, cut to the buffer. What an object class needs is known in the
- *  running application only: it is listed with lsn 0 and age 0. */
+/** Called for each thing that keeps the log from being truncated. The name of a prepared
+ *  transaction is its global id, format:gtrid:bqual in hexadecimal, truncated to the buffer. An
+ *  object class is listed with lsn 0 and age 0, because only the running application knows how much
+ *  log it needs. */
 typedef int lladd_inspect_pinner_fn(void *ctx, const struct lladd_pinner *);
-/** Calls fn for everything that keeps the log, the strongest first. */
+/** Calls fn for everything that keeps the log, in the order of LSNs; object classes come last. */
 LLADD_API int lladd_inspect_pinners(struct lladd_inspect *, lladd_inspect_pinner_fn *, void *ctx);
 
 /** What a name in the catalogue stands for. */
@@ -141,10 +145,10 @@ struct lladd_inspect_name {
     enum lladd_name_kind kind;
     uint32_t number, version;
     const char *name;
-    bool registered;    /**< with this view: built in, or in the options */
-    lladd_lsn recorded; /**< of the record that defined its number */
+    bool registered;    /**< registered with this view: built in, or in the options */
+    lladd_lsn recorded; /**< LSN of the record that defined its number */
     const struct lladd_field *redo_fields, *undo_fields; /**< NULL: unstructured */
-    const char *page_type; /**< of an operation that wants one; NULL */
+    const char *page_type; /**< page type of an operation; NULL: none */
 };
 typedef int lladd_inspect_name_fn(void *ctx, const struct lladd_inspect_name *);
 /** Calls fn for every name of the catalogue, by number. */
@@ -166,53 +170,53 @@ enum lladd_record_flag {
 struct lladd_inspect_record {
     struct lladd_log_entry entry;
     uint32_t size;   /**< bytes of log it takes */
-    uint32_t number; /**< of operation, class or tag in the catalogue; 0: none */
+    uint32_t number; /**< number of the operation, class or tag in the catalogue; 0: none */
     unsigned flags;  /**< enum lladd_record_flag */
-    /** Layouts of the spans: the operation's, or the library's own for its own records. NULL:
+    /** Layouts of the spans, those of the operation or of the library's own record kind. NULL:
      *  none. */
     const struct lladd_field *redo_fields, *undo_fields;
 };
 typedef int lladd_inspect_record_fn(void *ctx, const struct lladd_inspect_record *);
-/** Every record from the first one at or after `from` (0: the oldest) to the end, once. 0 at the
- *  end; an error names the first place that cannot be read. The end is where it was when the view
- *  was taken. Log that a database in use truncates before it could be read is skipped: the walk
- *  goes on at the oldest record that is left, and info.recycled_bytes says how much is missing,
- *  also if `from` itself has been truncated since the view was taken. */
+/** Calls fn once for every record, from the first record at or after `from` (0: the oldest) to the
+ *  end that the log had when the view was taken. Returns 0 at that end; an error names the first
+ *  place that cannot be read. If a database in use truncates log before it could be read, that log
+ *  is skipped: the walk goes on at the oldest record that is left, and info.recycled_bytes says how
+ *  much was skipped. */
 LLADD_API int lladd_inspect_log(struct lladd_inspect *, lladd_lsn from, lladd_inspect_record_fn *,
                                 void *ctx, struct lladd_error *);
-/** Writes the record's contents as one line without newline. Without memory, `failed` of the sink
- *  is set. */
+/** Writes the record's contents as one line without newline. If there is no memory for it, sets
+ *  `failed` of the sink. */
 LLADD_API void lladd_inspect_describe(struct lladd_inspect *, const struct lladd_inspect_record *,
                                       struct lladd_sink *);
-/** The file and the byte in it that hold the LSN; false if no file does. `name` gets at most 31
- *  characters. */
+/** The file that holds the byte at an LSN, and the byte's offset in that file; false if no file
+ *  holds it. `name` gets at most 31 characters. */
 LLADD_API bool lladd_inspect_place(struct lladd_inspect *, lladd_lsn, char name[32],
                                    uint64_t *offset);
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-/** A page as it stands in the page file. */
+/** A page as it is in the page file. */
 struct lladd_inspect_page {
     lladd_pageno number;
     uint64_t offset;             /**< in the page file */
     struct lladd_view view;      /**< lives until the next call on the view */
     bool zero;                   /**< never formatted */
-    int code;                    /**< 0: no damage that the page itself shows */
+    int code;                    /**< 0: the page itself shows no damage */
     char message[256];           /**< what is wrong */
-    uint32_t checksum, computed; /**< as stored; as it should be */
+    uint32_t checksum, computed; /**< as stored; as computed from the page */
     uint64_t stored_number;
     lladd_lsn lsn, base;
-    const char *type; /**< NULL: not in the catalogue */
+    const char *type; /**< name of the page type; NULL: not in the catalogue */
     uint32_t type_version;
-    enum lladd_page_use use; /**< by the allocation bitmap after redo */
+    enum lladd_page_use use; /**< as the allocation bitmap will say after redo */
     bool use_known;          /**< false: the map cannot be read */
 };
-/** Reads a page. LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is no error:
- *  out->code has it. For a database in use the view may be taken again before a page is reported as
- *  damaged. */
+/** Reads a page. LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is not an error of
+ *  the call: out->code says what is wrong. For a database in use the view may be taken again before
+ *  a page is reported as damaged. */
 LLADD_API int lladd_inspect_page_read(struct lladd_inspect *, lladd_pageno,
                                       struct lladd_inspect_page *out, struct lladd_error *);
-/** Writes what the type's describe callback says; false if there is none. */
+/** Writes what the page type's `describe` callback says; false if there is no such callback. */
 LLADD_API bool lladd_inspect_describe_page(struct lladd_inspect *,
                                            const struct lladd_inspect_page *, struct lladd_sink *);
 
@@ -220,54 +224,54 @@ LLADD_API bool lladd_inspect_describe_page(struct lladd_inspect *,
 
 enum lladd_finding_kind {
     LLADD_FINDING_DAMAGE = 1, /**< data is lost, or an open will fail */
-    LLADD_FINDING_REPAIR = 2, /**< damaged, and the library will repair it by itself */
+    LLADD_FINDING_REPAIR = 2, /**< damage that the library will repair by itself */
     LLADD_FINDING_NOTE = 3    /**< no fault, worth knowing */
 };
 struct lladd_finding {
     enum lladd_finding_kind kind;
-    int code;            /**< enum lladd_code; 0 of a note */
-    const char *file;    /**< below the directory */
+    int code;            /**< enum lladd_code; 0 for a note */
+    const char *file;    /**< name relative to the database directory */
     uint64_t offset;     /**< byte in the file; UINT64_MAX: the file as a whole */
     lladd_lsn lsn;       /**< 0: none */
     lladd_pageno page;   /**< LLADD_NO_PAGE: none */
     const char *message; /**< one line */
 };
 typedef int lladd_finding_fn(void *ctx, const struct lladd_finding *);
-/** Progress: `done` of `all` units of `what` ("log", "pages") have been checked. It starts from 0
- *  for each, and may do so more than once. */
+/** Progress: `done` of `all` units of `what` ("log", "pages") have been checked. `done` starts from
+ *  0 for each `what`, and may start again. */
 typedef void lladd_inspect_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t all);
 /** Sets the progress callback of lladd_inspect_verify; NULL: none. */
 LLADD_API void lladd_inspect_progress(struct lladd_inspect *, lladd_inspect_progress_fn *,
                                       void *ctx);
-/** What lladd_inspect_verify has checked. */
+/** What lladd_inspect_verify has checked and found. */
 struct lladd_verified {
     size_t struct_size;
     uint64_t pages, zero_pages, raw_pages, free_pages, records, segments;
     uint64_t damage, repair, notes;
 };
 /** Checks both copies of the control block, every record of the log, every page and the
- *  double-write area. If that finds no damage, it takes the first steps of lladd_open without
- *  changing anything: what an open would refuse is damage. It does not check operations that are
- *  not registered, or what extensions do at an open. Returns 0 also with findings; an error only if
- *  it cannot go on (no memory). For a database in use the view is taken several times, and only
- *  what every check finds is reported. */
+ *  double-write area. If these show no damage, it also takes the first steps of lladd_open without
+ *  changing anything: a database that an open would refuse is damaged. It does not check whether
+ *  all operations are registered, or what extensions do at an open. Returns 0 also if there are
+ *  findings; an error means that the check could not go on (no memory). For a database in use the
+ *  view is taken several times, and only findings of every check are reported. */
 LLADD_API int lladd_inspect_verify(struct lladd_inspect *, lladd_finding_fn *, void *ctx,
                                    struct lladd_verified *out, struct lladd_error *);
 
 /* ---- structures of extensions --------------------------------------------------------------- */
 
-/** The kind of structure under a root, among those that this handle's extensions have registered
- *  (struct lladd_extension); *out NULL: none. An error if the root's page is needed and cannot be
- *  read. Latches a page shared meanwhile. */
+/** Finds the kind of structure under a named root, among the kinds that this handle's extensions
+ *  have registered (struct lladd_extension); *out NULL: no kind matches. Fails if the root's page
+ *  is needed and cannot be read. Latches a page shared during the call. */
 LLADD_API int lladd_structure_find(struct lladd_db *, const char *root, struct lladd_root_value,
                                    const struct lladd_structure **out, struct lladd_error *);
 
 /* ---- plug-ins ------------------------------------------------------------------------------- */
 
-/** What a shared object given to the `lladd` command with --ops exports under the name
- *  LLADD_PLUGIN_SYMBOL: a function that returns a NULL-terminated array of extensions. They are
- *  registered in that order. It calls the library's functions without linking with it: the command
- *  has them. */
+/** The function that a shared object given to the `lladd` command with --ops exports under the name
+ *  LLADD_PLUGIN_SYMBOL. It returns a NULL-terminated array of extensions, which are registered in
+ *  that order. The shared object need not link with the library: the command exports the library's
+ *  functions. */
 typedef const struct lladd_extension *const *lladd_plugin_fn(void);
 #define LLADD_PLUGIN_SYMBOL "lladd_plugin"
 

@@ -3,7 +3,7 @@
 #define LLADD_LOG_READ_H
 /**
  * @file
- * @brief Reading the log, for extensions, backups and standbys; pins, which keep log from being
+ * @brief Reading the log, for extensions, backups and standbys; pins, which keep the log from being
  * truncated.
  * @ingroup lladd
  */
@@ -33,18 +33,18 @@ struct lladd_log_entry {
 };
 /** A reading position in the log. One thread at a time uses it. */
 struct lladd_log_cursor;
-/** Opens a cursor on the log from the first record at or after `from` (0: the oldest). With `name`
- *  (nullable) it returns only records of this operation, class or note tag. A cursor does not keep
- *  the log from being truncated: pin what must stay (lladd_pin_set). Close the cursor before the
+/** Opens a cursor before the first record at or after `from` (0: the oldest). With `name`
+ *  (nullable) the cursor returns only records of this operation, class or note tag. A cursor does
+ *  not keep the log from being truncated; a pin does (lladd_pin_set). Close the cursor before the
  *  database. */
 LLADD_API int lladd_log_open(struct lladd_db *, lladd_lsn from, const char *name,
                              struct lladd_log_cursor **out, struct lladd_error *);
-/** The next record; LLADD_END after the last durable one. LLADD_CORRUPT_LOG or LLADD_MISSING_FILE,
- *  with the LSN, where damage may hide a record at or after `from`. */
+/** The next record; LLADD_END after the last durable record. LLADD_CORRUPT_LOG or
+ *  LLADD_MISSING_FILE, with the LSN, where damage may hide a record at or after `from`. */
 LLADD_API int lladd_log_next(struct lladd_log_cursor *, struct lladd_log_entry *,
                              struct lladd_error *);
 /** Reads the record at exactly this LSN, whatever its name; lladd_log_next goes on after it.
- *  LLADD_OUT_OF_RANGE: no record is there, or it has been truncated. */
+ *  LLADD_OUT_OF_RANGE: no record has this LSN, or it has been truncated. */
 LLADD_API int lladd_log_read(struct lladd_log_cursor *, lladd_lsn, struct lladd_log_entry *,
                              struct lladd_error *);
 /** Closes the cursor; NULL does nothing. */
@@ -54,12 +54,12 @@ LLADD_API const char *lladd_log_kind_name(unsigned kind);
 
 /** Keeps the log from `lsn` on under a name (1 to 63 bytes) until lladd_pin_clear; the pin is
  *  durable when the call returns 0, and survives a restart. Setting a name again moves its pin.
- *  LLADD_OUT_OF_RANGE if that part of the log is gone. Takes part in checkpoints, so the thread
+ *  LLADD_OUT_OF_RANGE if the log does not contain `lsn`. May wait for a checkpoint, so the thread
  *  must hold no page (LLADD_BAD_STATE). */
 LLADD_API int lladd_pin_set(struct lladd_db *, const char *name, lladd_lsn lsn,
                             struct lladd_error *);
 /** Removes a pin, durably when the call returns 0; the next checkpoint may truncate the log.
- *  LLADD_NOT_FOUND: there is no such pin. Hold no page, as above. */
+ *  LLADD_NOT_FOUND: no pin has the name. The thread must hold no page, as for lladd_pin_set. */
 LLADD_API int lladd_pin_clear(struct lladd_db *, const char *name, struct lladd_error *);
 
 /** What keeps the log from being truncated further. */
@@ -68,13 +68,14 @@ struct lladd_pinner {
      *  reserved for rolling back active transactions exceeds the log that is needed */
     const char *kind;
     lladd_lsn lsn;      /**< the log is needed from here on */
-    uint64_t age_bytes; /**< of log from `lsn` to the end */
-    lladd_lsn txn; /**< "transaction", "prepared"; "undo": the one with the largest reservation */
+    uint64_t age_bytes; /**< bytes of log from `lsn` to the end */
+    lladd_lsn txn; /**< for "transaction" and "prepared": the transaction; for "undo": the
+                        transaction with the largest reservation */
     uint64_t page;
-    char name[64]; /**< gid in hex, class or pin name; "undo": how much, for how many */
+    char name[64]; /**< global id in hexadecimal, class name or pin name; for "undo": the bytes
+                        reserved and the number of transactions */
 };
-/** What needs the oldest log. The text in *out is owned by the caller; `kind` is static. Any
- *  thread. */
+/** Returns what needs the oldest log. Any thread. `kind` is a static string. */
 LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -6,10 +6,10 @@
  * @brief What an extension registers: operations, page types, object classes, transaction
  * participants.
  *
- * *Name and version* identify a descriptor. The library assigns numbers to them and stores these in
- * the log. It refuses to open a database with a log that needs an unregistered name, before it
- * touches any page. The library keeps pointers to descriptors: they are read when the database is
- * opened, and must live until it is closed.
+ * *Name and version* identify a descriptor. The library assigns a number to each name and version,
+ * and stores it in the log. If the log needs a name that is not registered, lladd_open fails before
+ * it touches any page. The library keeps pointers to descriptors, so they must live until the
+ * database is closed.
  * @ingroup lladd
  */
 #include <lladd/error.h>
@@ -35,7 +35,7 @@ enum lladd_field_type {
     LLADD_FIELD_PAGE = 6,    /**< page number, 8 bytes */
     LLADD_FIELD_LSN = 7,     /**< 8 bytes */
     LLADD_FIELD_BYTES16 = 8, /**< u16 length, then that many bytes */
-    LLADD_FIELD_REST = 9,    /**< everything that is left; last field only */
+    LLADD_FIELD_REST = 9,    /**< all remaining bytes; last field only */
     LLADD_FIELD_TEXT = 10    /**< like REST, shown as text where it is printable */
 };
 
@@ -54,10 +54,11 @@ enum lladd_span_kind { LLADD_SPAN_REDO = 0, LLADD_SPAN_UNDO = 1 };
 enum lladd_undo_kind {
     LLADD_UNDO_NONE = 1,   /**< never undone (redo-only; paper, section 2.4) */
     LLADD_UNDO_PAGE = 2,   /**< `undo` on the same page, physically or physiologically */
-    LLADD_UNDO_LOGICAL = 3 /**< `compensate`: ordinary calls, wherever the data has moved to */
+    LLADD_UNDO_LOGICAL = 3 /**< `compensate`: ordinary calls, which find the data wherever it is
+                                now */
 };
 
-/** Where `prepare` builds its record: first the redo bytes, then the undo bytes. */
+/** The record that `prepare` builds: first the redo bytes, then the undo bytes. */
 struct lladd_draft {
     unsigned char *bytes;
     size_t max; /**< record_max of the operation */
@@ -87,7 +88,7 @@ struct lladd_op {
     size_t struct_size; /**< sizeof(struct lladd_op) */
     const char *name;   /**< "counter.add"; at most 63 bytes of [a-z0-9_.-] */
     uint32_t version;   /**< of the redo and undo bytes; from 1 */
-    void *ctx;          /**< given to every callback but validate, redo, undo and check */
+    void *ctx;          /**< passed to every callback except validate, redo, undo and check */
     /** The records apply only to pages of this type; NULL: to any formatted page. With undo_kind
      *  LOGICAL or NONE and no redo, they apply to no page at all. */
     const char *page_type;
@@ -109,35 +110,38 @@ struct lladd_op {
      *  the bytes are. NULL only for operations without a page. For logical undo bytes `page.bytes`
      *  is NULL; for an operation that formats, the page's body is zeros. */
     bool (*validate)(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span bytes);
-    /** Changes one page according to the logged bytes; cannot fail; a pure function of both (OP-1,
-     *  OP-4). It is also the forward operation. */
+    /** Changes one page according to the logged bytes. Cannot fail, and depends only on the page
+     *  and the bytes (OP-1, OP-4). The forward operation runs it too. */
     void (*redo)(struct lladd_page *page, struct lladd_span redo);
-    /** LLADD_UNDO_PAGE: as pure as redo. */
+    /** LLADD_UNDO_PAGE: undoes `redo` on the page, by the rules of redo. */
     void (*undo)(struct lladd_page *page, struct lladd_span undo);
-    /** LLADD_UNDO_LOGICAL: ordinary calls on the transaction; the library ends them with a CLR. If
-     *  a crash interrupts it, it is rolled back and run again. A top action that it closed with
-     *  LLADD_NO_OP is not rolled back then, so such an action must be idempotent. */
+    /** LLADD_UNDO_LOGICAL: undoes the operation by ordinary calls on the transaction; then the
+     *  library writes a CLR. If a crash interrupts the callback, its changes are rolled back and it
+     *  runs again. Top actions that it closed with LLADD_NO_OP are not rolled back, so they must be
+     *  idempotent. */
     int (*compensate)(void *ctx, struct lladd_txn *txn, struct lladd_span undo);
-    uint32_t undo_log_max;   /**< LOGICAL: most log bytes compensate writes (redo and undo bytes and
-                                  128 a record; page images do not count) */
-    uint32_t undo_pages_max; /**< LOGICAL: most pages it fixes at a time */
-    /** Invariant; debug builds and verify. Nullable */
+    uint32_t undo_log_max;   /**< LOGICAL: most log bytes that compensate writes: redo and undo
+                                  bytes, and 128 bytes for each record; page images do not count */
+    uint32_t undo_pages_max; /**< LOGICAL: most pages that compensate fixes at a time */
+    /** True if the page satisfies the operation's invariant. Called in debug builds and by
+     *  verification. Nullable */
     bool (*check)(struct lladd_view page);
-    /** Zeroes, in a scratch copy, bytes in which a page after redo may differ from the original. */
+    /** Zeroes the bytes of a scratch copy that may differ between a page after redo and the
+     *  original page. */
     void (*mask)(void *ctx, struct lladd_page *scratch);
-    /** Extra text for tools. Nullable: the field layout is printed anyway. */
+    /** Writes additional text for tools, which print the field layout in any case. Nullable */
     void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
-    /** Redo and undo bytes begin with a little-endian 16-bit offset in the page's body, where they
-     *  write. Calls that change many pages in turn prefetch that place. A wrong offset only costs
-     *  time. */
+    /** Redo and undo bytes begin with a little-endian 16-bit offset in the page's body: the place
+     *  where they write. Calls that change many pages in turn prefetch that place. A wrong offset
+     *  only costs time. */
     bool offset_first;
-    /** LOGICAL, or 0: compensate writes at most this many log bytes plus the length of its undo
-     *  bytes, if that is less than undo_log_max. Once the undo bytes of a record are known, the
-     *  library reserves only that much log space for its undo instead of undo_log_max. */
+    /** LOGICAL; 0: not used. Compensate writes at most undo_log_base log bytes plus the length of
+     *  its undo bytes, and at most undo_log_max. Once the undo bytes of a record are known, the
+     *  library reserves the smaller of the two for the record's undo. */
     uint32_t undo_log_base;
-    /** Not 0: redo and undo bytes together are also no longer than this many pages of the database.
-     *  The library reserves the smaller of this and record_max for a record, so an operation for
-     *  pages of all sizes reserves no more log space than the database's page size needs. */
+    /** Not 0: redo and undo bytes of one record are together also no longer than this many pages.
+     *  The library reserves the smaller of this limit and record_max for a record. So an operation
+     *  for all page sizes reserves no more log space than the database's page size needs. */
     uint32_t record_pages;
     /** Most records requested in one call of lladd_log_credit; 0 means 1. lladd_open refuses a
      *  log_ring_bytes that cannot hold that many. */
@@ -153,7 +157,9 @@ struct lladd_page_type {
     /** The unused bytes [*begin, *end) of a page, which images omit; must lie in the body.
      *  Nullable: then images omit the zeros at the page's end. */
     void (*hole)(struct lladd_view page, uint32_t *begin, uint32_t *end);
-    bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
+    bool (*check)(struct lladd_view page); /**< true if the page satisfies the type's invariant;
+                                                called in debug builds and by verification.
+                                                Nullable */
     void (*mask)(void *ctx, struct lladd_page *scratch);
     void (*describe)(void *ctx, struct lladd_sink *, struct lladd_view page);
     /** A page of the type was read from disk. *private_ is a pointer of the frame for the
@@ -168,7 +174,7 @@ struct lladd_page_type {
     void (*evicted)(void *ctx, lladd_pageno page, void **private_);
 };
 
-/** Recoverable data that is not kept in pages: a memtable, a mapping table. */
+/** Recoverable data that is not kept in pages, for example a memtable or a mapping table. */
 struct lladd_object_class {
     size_t struct_size;
     const char *name;
@@ -176,32 +182,33 @@ struct lladd_object_class {
     void *ctx;
     /** Called before any other callback of the class. Nullable */
     int (*attach)(void *ctx, struct lladd_db *, struct lladd_error *);
-    /** The LSN below which all effects are durable. Called after page redo: object redo starts
-     *  there. Also called at checkpoints: the log is kept from the smallest answer on. */
+    /** The LSN below which all effects of the class's records are durable. Object redo, after page
+     *  redo, starts there. At checkpoints the log is kept from the smallest LSN of all classes
+     *  on. */
     lladd_lsn (*durable_lsn)(void *ctx, struct lladd_db *);
-    /** Repeats history, in LSN order. NULL: the class reads the log itself (lladd_log_open) after
-     *  recovery, because it has to know how transactions ended; durable_lsn then only keeps the
-     *  log, and there is no undo. */
+    /** Redoes a record; called in LSN order. NULL: the class reads the log itself (lladd_log_open)
+     *  after recovery, because it has to know how transactions ended; then durable_lsn only keeps
+     *  the log, and `undo` must be NULL. */
     int (*redo)(void *ctx, struct lladd_db *, lladd_lsn, uint64_t object, struct lladd_span redo);
-    /** Undoes a record, at rollback and in recovery (txn is NULL while recovery repeats history).
-     *  May fail only for lack of memory. NULL: the class's records have no undo. */
+    /** Undoes a record, at rollback and in recovery (txn is NULL while recovery redoes CLRs). May
+     *  fail only for lack of memory. NULL: the class's records have no undo. */
     int (*undo)(void *ctx, struct lladd_db *, struct lladd_txn *, lladd_lsn compensation,
                 uint64_t object, struct lladd_span undo);
-    /** A checkpoint is being taken: the class writes what bounds its redo, if anything. This and
-     *  `advance` must not allocate pages or create named roots: other threads may wait for this
-     *  checkpoint while they hold the latches that these need. Meanwhile the thread runs no
+    /** A checkpoint is being taken: the class may write state that shortens its redo. `checkpoint`
+     *  and `advance` must not allocate pages or create named roots, because another thread may hold
+     *  the latches for that while it waits for this checkpoint. Meanwhile the thread runs no
      *  `durable` callback (THR-2), and calls that take part in a checkpoint (lladd_checkpoint,
      *  lladd_maintain, lladd_pin_set, lladd_pin_clear, lladd_heuristic_end, lladd_heuristic_forget)
      *  return LLADD_BAD_STATE. Nullable */
     int (*checkpoint)(void *ctx, struct lladd_db *);
     /** Asks the class to make everything older than lsn durable, now or later. It runs in the
-     *  thread that takes a checkpoint; transactions it begins there are treated as having
-     *  `frees_log`. Nullable */
+     *  thread that takes a checkpoint; transactions that it begins there have `frees_log`
+     *  implicitly. Nullable */
     void (*advance)(void *ctx, struct lladd_db *, lladd_lsn);
     void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
-    /** Says what in the class needs the log from durable_lsn on: a short NUL-terminated string, at
-     *  most `size` bytes. lladd_log_pinner appends it to the class's name. Nullable; descriptors of
-     *  an older struct_size lack it. */
+    /** Writes what in the class needs the log from durable_lsn on: a short NUL-terminated string,
+     *  at most `size` bytes, which lladd_log_pinner appends to the class's name. Nullable;
+     *  descriptors of an older struct_size lack it. */
     void (*pins)(void *ctx, struct lladd_db *, char *text, size_t size);
 };
 
@@ -215,7 +222,8 @@ struct lladd_participant {
     const char *name;
     uint32_t version;
     void *ctx;
-    /** Appends to the sink what must survive in the prepare record. Nullable */
+    /** Appends to the sink the bytes that the prepare record stores for the participant.
+     *  Nullable */
     int (*prepare)(void *ctx, void *state, struct lladd_txn *, struct lladd_sink *);
     /** Recovery, before lladd_open returns: gets the bytes that `prepare` wrote for a transaction
      *  in doubt, and must join it again. */
@@ -224,21 +232,21 @@ struct lladd_participant {
     void (*logged)(void *ctx, void *state, lladd_lsn commit);
     /** The commit is durable. Called once, in commit-LSN order, one at a time, under no latch, in
      *  any thread that commits or waits (THR-2). For a transaction that wrote nothing, `commit` is
-     *  the newest commit it may have seen. The callback may make any call of the library that a
-     *  thread without a page may make, and gets the same errors (LLADD_LOG_FULL); it must not wait
-     *  for another commit's callback. */
+     *  the newest commit that it may have seen. The callback may make any call that a thread
+     *  without a page may make, and may get the same errors (LLADD_LOG_FULL). It must not wait for
+     *  the callback of another commit. */
     void (*durable)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
     /** The transaction is completely rolled back. */
     void (*aborted)(void *ctx, void *state, struct lladd_db *);
     void (*rolled_back_to)(void *ctx, void *state, struct lladd_txn *, lladd_savepoint_id);
-    /** Part of the transaction was undone, by lladd_rollback_to (called after rolled_back_to) or
-     *  by lladd_nta_abort: all its undoable records newer than the record at `since`; 0: all of
-     *  them. Nullable; descriptors of an older struct_size lack it. */
+    /** The transaction's undoable records newer than the record at `since` were undone, by
+     *  lladd_rollback_to (then called after rolled_back_to) or by lladd_nta_abort. since 0: all its
+     *  records. Nullable; descriptors of an older struct_size lack it. */
     void (*undone)(void *ctx, void *state, struct lladd_txn *, lladd_lsn since);
     /** The transaction is about to log its commit or prepare record. The participant now makes
-     *  durable, once for all of the transaction's changes, what has to be durable before that
-     *  record (pages written without logging: lladd_bulk_sync). An error refuses the commit, and
-     *  the transaction is unchanged. Nullable; descriptors of an older struct_size lack it. */
+     *  everything durable that must be durable before that record, for example pages written
+     *  without logging (lladd_bulk_sync). An error refuses the commit, and the transaction is
+     *  unchanged. Nullable; descriptors of an older struct_size lack it. */
     int (*committing)(void *ctx, void *state, struct lladd_txn *);
     /** The prepare record is durable: the participant may release what its prepare bytes do not
      *  name. Nullable; descriptors of an older struct_size lack it. */
@@ -255,25 +263,24 @@ struct lladd_participant {
      *  the name of the original change), and every reader or writer of the data asks for the same
      *  protection. Any other value means no, and the whole transaction is undone before lladd_open
      *  returns. Called once for each record that is to be undone, newest first. The record's bytes
-     *  are as logged and valid during the call; `page` is the page it changed. The callback logs
-     *  and changes nothing. If several participants have it, one that answers 0 is enough. Do not
-     *  answer 0 for a change of an allocation bitmap (lladd.map.*). Until it is undone a page that
-     *  the loser has freed counts as free after a crash, so if its copy is damaged and the log has
-     *  no base for it, nothing reports that, and undo brings it back without contents. Nullable;
-     *  descriptors of an older struct_size lack it. */
+     *  are as logged and valid during the call; `page` is the page it changed. The callback must
+     *  not log or change anything. If several participants have it, one result of 0 is enough. Do
+     *  not return 0 for a change of an allocation bitmap (lladd.map.*): until the undo, a page that
+     *  the loser has freed counts as free. If another crash follows and the page is damaged beyond
+     *  repair, that is not reported, and undo allocates the page again without its contents.
+     *  Nullable; descriptors of an older struct_size lack it. */
     int (*protect)(void *ctx, struct lladd_txn *, const struct lladd_log_entry *);
 };
 
 struct lladd_root_value;
 
-/** A kind of structure that is found through named roots. `lladd verify --ops` checks each
- *  structure of the kind and counts its pages as owned.
- *  A root belongs to the kind if its name is `root` (where that is set) and its first word is an
- *  allocated page of type `page_type` (where that is set). At least one of the two must be set. If
- *  several kinds match a root, it belongs to the one that was registered first; the library's own
- *  structures come last.
- *  The callbacks only read: they log nothing, and when they return they hold no page and have no
- *  transaction open. Nothing else uses the database meanwhile. */
+/** A kind of data structure that is found through named roots. `lladd verify --ops` checks each
+ *  structure of the kind and counts its pages as owned. A named root belongs to the kind if its
+ *  name is `root` (unless that is NULL) and its first word is the number of an allocated page of
+ *  type `page_type` (unless that is NULL). At least one of the two must be set. If several kinds
+ *  match a root, the kind registered first counts; the library's own kinds come last. The callbacks
+ *  only read: they log nothing, and when they return they hold no page and have no transaction
+ *  open. Nothing else uses the database meanwhile. */
 struct lladd_structure {
     size_t struct_size;
     const char *name; /**< "example.ordered", as in findings; same letters as an operation's name */
@@ -283,11 +290,11 @@ struct lladd_structure {
     const char *root;      /**< nullable, if `page_type` is not */
     /** Checks the structure. Returns 0 if it is in order; or an error with root DATA
      *  (LLADD_CORRUPT_PAGE), with a message that says what is wrong, and the page if one is at
-     *  fault. LLADD_BAD_CONFIG and LLADD_NO_COMPARATOR: it cannot be checked in this process.
-     *  Resource errors end the verification. The pages are as recovery left them; one may be
-     *  damaged, and then lladd_page_fix returns the error. */
+     *  fault. LLADD_BAD_CONFIG and LLADD_NO_COMPARATOR: the structure cannot be checked in this
+     *  process. Resource errors end the verification. The pages are as recovery left them; for a
+     *  damaged page lladd_page_fix returns an error. */
     int (*check)(void *ctx, struct lladd_db *, struct lladd_root_value, struct lladd_error *);
-    /** Calls fn(arg, page) once for each page of the structure, pages of extents included. If fn
+    /** Calls fn(arg, page) once for each page of the structure, including pages of extents. If fn
      *  does not return 0, stops and returns that value. Nullable: then pages that no structure owns
      *  are not reported as leaks. */
     int (*pages)(void *ctx, struct lladd_db *, struct lladd_root_value,
@@ -304,7 +311,8 @@ struct lladd_extension {
     const struct lladd_page_type *const *page_types;
     const struct lladd_object_class *const *classes;
     const struct lladd_participant *const *participants;
-    /** Makes the state of the handle; called before recovery, when nothing can be read. Nullable */
+    /** Makes the extension's state for the handle. Called before recovery, when no page can be
+     *  read. Nullable */
     int (*attach)(void *ctx, struct lladd_db *, void **state, struct lladd_error *);
     /** Called once, in the transaction that creates the database. Nullable */
     int (*create)(void *ctx, struct lladd_txn *, void *state);
@@ -314,16 +322,17 @@ struct lladd_extension {
     /** The handle is being closed; all transactions have ended, and pages can no longer be used.
      *  Nullable */
     void (*detach)(void *ctx, struct lladd_db *, void *state);
-    /** Is the page in use? At most one extension may have this: the allocator (BUF-5). Nullable */
+    /** Is the page allocated? Only one extension, the allocator, may have this callback (BUF-5).
+     *  Nullable */
     int (*is_allocated)(void *ctx, struct lladd_db *, void *state, lladd_pageno, bool *out,
                         struct lladd_error *);
     /** The structures that tools can check, NULL-terminated. Nullable; descriptors of an older
      *  struct_size lack it. */
     const struct lladd_structure *const *structures;
-    /** The handle is about to be closed, by lladd_close, lladd_db_kill or a failed lladd_open: the
-     *  extension ends its threads that use the handle, which can still be used. Called once, before
-     *  the first `detach`, if `attach` has returned 0. Nullable; descriptors of an older
-     *  struct_size lack it. */
+    /** The handle is about to be closed, by lladd_close, lladd_db_kill or a failed lladd_open. The
+     *  extension must end its threads that use the handle; until the callback returns they can
+     *  still use it. Called once, before the first `detach`, if `attach` has returned 0. Nullable;
+     *  descriptors of an older struct_size lack it. */
     void (*stop)(void *ctx, struct lladd_db *, void *state);
 };
 
@@ -334,7 +343,7 @@ struct lladd_sink {
     int (*write)(void *ctx, const void *bytes, size_t len);
     int failed;
 };
-/** Writes bytes to the sink. 0 or the sink's error, also one of an earlier write. */
+/** Writes bytes to the sink. Returns 0 or the sink's first error. */
 LLADD_API int lladd_sink_write(struct lladd_sink *, const void *bytes, size_t len);
 /** Writes formatted text to the sink, as lladd_sink_write. */
 LLADD_API int lladd_sink_printf(struct lladd_sink *, const char *fmt, ...) LLADD_PRINTF(2, 3);

@@ -7,10 +7,10 @@
  * @ingroup lladd
  *
  * A shared latch is a counter in the page's frame, so two processors that read one page keep moving
- * that cache line between them. An optimistic reader ("glance") writes no shared memory: it samples
- * the frame's version, copies what it needs, and checks whether the version is still the same. If
- * so, the copy is what was in the page at one moment, as under the latch. If
- * not, or if the page is not cached or is being changed, the reader fixes the page instead:
+ * that cache line between them. An optimistic reader writes no shared memory: it samples the
+ * frame's version, copies what it needs, and checks whether the version is still the same. If the
+ * version is the same, the copy is as of one moment, as under the latch. If not, or if the page is
+ * not cached or is being changed, the reader fixes the page instead:
  *
  *     struct lladd_read g;
  *     uint64_t words[4];
@@ -21,10 +21,10 @@
  *         lladd_page_fix(...)
  *
  * Until lladd_read_validate has returned true, the copied words may have any value. Code that uses
- * them earlier must tolerate that (it checks an index before it uses it).
+ * them earlier must tolerate any value; for example, it must check an index before using it.
  *
- * It pays for one or two cache lines of pages that many threads read. The statistics do not count
- * optimistic reads as fixes.
+ * Use optimistic reads for one or two cache lines of pages that many threads read. Statistics do
+ * not count them as page fixes.
  */
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
@@ -35,23 +35,24 @@ extern "C" {
 
 /** An optimistic read. Dropping it needs no call. Belongs to one thread. */
 struct lladd_read {
-    const unsigned char *bytes; /**< where the page is; only for lladd_read_copy */
+    const unsigned char *bytes; /**< the page's frame; only for lladd_read_copy */
     uint32_t size;              /**< of the page */
     const uint64_t *version_;   /**< private, like the rest */
     const uint64_t *evictions_;
     uint64_t was_, departed_;
 };
 
-/** Begins. False: the page is not cached, or is being changed, or the handle is poisoned; fix it
- *  instead, which returns the error. Never waits, reads no file, may be called under any latch. */
+/** Begins an optimistic read. False: the page is not cached, or is being changed, or the handle is
+ *  poisoned; then call lladd_page_fix. Never waits, reads no file, may be called under any
+ *  latch. */
 LLADD_API bool lladd_read_begin(struct lladd_db *, lladd_pageno, struct lladd_read *out);
 
-/** Validates: true if everything copied since the beginning was in the page at one moment. */
+/** True if everything copied since lladd_read_begin was in the page at one moment. */
 LLADD_API bool lladd_read_validate(const struct lladd_read *);
 
 /** Copies `n` words of eight bytes from `offset`, a multiple of 8, of the page (header included).
- *  Offset and words must be inside the page. Another thread may be writing there at this moment;
- *  lladd_read_validate finds that out. */
+ *  Offset and words must be inside the page. Another thread may be writing there; then
+ *  lladd_read_validate returns false. */
 static inline void lladd_read_copy(const struct lladd_read *g, uint32_t offset, uint64_t *into,
                                    uint32_t n)
 {
