@@ -45,7 +45,8 @@ LLADD_API const char *lladd_version(void);
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-/** What lladd_commit waits for. The WAL rule holds in every mode (docs/durability.md). */
+/** What lladd_commit waits for. Log records are written before their pages in every mode
+ *  (docs/durability.md). */
 enum lladd_durability {
     LLADD_DURABILITY_DEFAULT = 0,
     LLADD_DURABLE = 1,      /**< on the device: survives power loss */
@@ -63,25 +64,27 @@ enum lladd_frames {
 /** When lladd_open returns after a crash (docs/decisions/instant-recovery.md). Callers see the same
  *  data in both modes. */
 enum lladd_recovery {
-    /** After redo of every page. The checkpoint that writes the pages back is taken in the
-     *  background; a handle without threads takes it before lladd_open returns. */
+    /** lladd_open returns after the redo of every page. A checkpoint that writes the pages back
+     *  follows in the background; a handle without threads takes it before lladd_open returns. */
     LLADD_RECOVER_FULL = 0,
-    /** Before redo. A page is redone when it is first fetched; the other pages are redone in the
-     *  background (without threads: by lladd_maintain), and a checkpoint follows. lladd_close and
-     *  any earlier request for a checkpoint wait for that redo. If a page is damaged beyond repair,
-     *  the open succeeds, but fixing that page fails and so do checkpoints. Loser transactions are
-     *  rolled back before lladd_open returns, except those that a participant protects in
-     *  all their changes (lladd_participant.protect): they are rolled back in the background. */
+    /** lladd_open returns before redo. A page is redone when it is first fetched; the other pages
+     *  are redone in the background (without threads: by lladd_maintain), and a checkpoint follows.
+     *  lladd_close and earlier requests for a checkpoint wait for that redo. If a page is damaged
+     *  beyond repair, lladd_open succeeds, but fixing that page and taking a checkpoint fail. Loser
+     *  transactions are rolled back before lladd_open returns, unless participants protect all
+     *  their changes (lladd_participant.protect): such losers are rolled back in the background. */
     LLADD_RECOVER_INSTANT = 1
 };
 
 /** lladd_options.flags */
 enum {
-    LLADD_OPT_NO_THREADS = 1,     /**< background work only in lladd_maintain and in callers */
+    LLADD_OPT_NO_THREADS = 1,     /**< no background threads: their work is done in lladd_maintain
+                                       and in other calls */
     LLADD_OPT_MUST_EXIST = 2,     /**< do not create */
-    LLADD_OPT_MUST_NOT_EXIST = 4, /**< create or LLADD_EXISTS */
+    LLADD_OPT_MUST_NOT_EXIST = 4, /**< create; LLADD_EXISTS if the database exists */
     LLADD_OPT_ATOMIC_PAGES = 8,   /**< the device never tears a page: no page images in the log */
-    LLADD_OPT_LOG_FULL_ERROR = 16 /**< at the log limit: LLADD_LOG_FULL instead of waiting */
+    LLADD_OPT_LOG_FULL_ERROR = 16 /**< at the log limit, calls return LLADD_LOG_FULL and do not
+                                       wait */
 };
 
 /** The phases of an open, in order. */
@@ -103,43 +106,44 @@ struct lladd_options {
     size_t struct_size;   /**< set by LLADD_OPTIONS_INIT */
     uint32_t flags;       /**< LLADD_OPT_ */
     uint32_t page_size;   /**< 4096 to 65536, a power of two; at creation only. Default 4096 */
-    uint64_t cache_bytes; /**< budget of the page cache, its tables included. Default 64 MiB */
-    /** Log buffer, a power of two up to 2^30. The longest record takes a quarter of it. lladd_open
-     *  refuses less than 16 pages, and a size of which five eighths are less than a registered
-     *  operation can need at once (lladd_op.record_max, record_pages, credit_max); the error says
-     *  how much is needed. The library allocates more if recovery has to undo a longer
-     *  lladd_log_object record. Default 8 MiB */
+    uint64_t cache_bytes; /**< memory for the page cache, including its tables. Default 64 MiB */
+    /** Size of the log buffer, a power of two up to 2^30. A record is at most a quarter of it.
+     *  lladd_open refuses less than 16 pages. It also refuses a size if five eighths of it are less
+     *  than a registered operation can need at once (lladd_op.record_max, record_pages,
+     *  credit_max); the error says how much is needed. The library allocates more if recovery has
+     *  to undo a longer lladd_log_object record. Default 8 MiB */
     uint64_t log_ring_bytes;
     uint64_t log_segment_min; /**< size of the first log segment, a power of two from 4096. Default
                                     1 MiB */
     uint64_t log_segment_max; /**< segments grow up to this. Default 64 MiB */
     /** Most log on disk. lladd_open refuses less than four segments plus the most that a registered
-     *  operation needs at once, with the log of its undo; the error says how much is needed (128
-     *  KiB with pages and segments of 4 KiB). Default 4 GiB; UINT64_MAX: no limit */
+     *  operation needs at once for its records and their undo; the error says how much is needed
+     *  (128 KiB with pages and segments of 4 KiB). Default 4 GiB; UINT64_MAX: no limit */
     uint64_t log_limit_bytes;
     /** A checkpoint is taken after this much log, to bound recovery. Default: 64 MiB, or, if many
      *  pages are dirty or were logged as images since the last checkpoint, four times their bytes,
      *  at most 512 MiB or an eighth of log_limit_bytes, whichever is less */
     uint64_t checkpoint_bytes;
-    uint32_t redo_threads; /**< threads that redo, each with a share of the pages. A handle
+    uint32_t redo_threads; /**< number of threads for redo, each with a share of the pages. A handle
                                     without threads redoes the shares one after the other. Default:
-                                    the number of processors online, at most 8, and one for less
+                                    the number of processors online, at most 8; one thread for less
                                     than 4 MiB of log */
     enum lladd_frames frames;
     enum lladd_durability durability; /**< default of transactions; DEFAULT means LLADD_DURABLE */
     struct lladd_device *device;      /**< not NULL: used instead of POSIX files below `dir` */
     const struct lladd_allocator *allocator; /**< NULL: malloc (device.h) */
-    const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
+    const struct lladd_environment *world;   /**< NULL: clock and random bytes of the operating
+                                                  system */
     lladd_progress_fn *progress;
     lladd_trace_fn *trace;
     void *callback_ctx; /**< first argument of `progress` and `trace` */
     struct lladd_registry
-        *registry; /**< filled by lladd_register_op*; lladd_options_release frees it */
+        *registry; /**< filled by the lladd_register_ functions; lladd_options_release frees it */
     enum lladd_recovery recovery;
-    uint64_t recovery_bytes; /**< memory that instant recovery may use besides the cache, to index
-                                  the log records of pages with pending redo. Pages for which there
-                                  is no memory left are redone before lladd_open returns. Default: a
-                                  quarter of cache_bytes, at least 32 MiB */
+    uint64_t recovery_bytes; /**< memory for instant recovery's index of the log records of pages
+                                  with pending redo, besides the cache. Pages that do not fit into
+                                  the index are redone before lladd_open returns. Default: a quarter
+                                  of cache_bytes, at least 32 MiB */
     uint32_t file_mode;      /**< mode of new POSIX files: lladd_device_posix_mode. Default 0600 */
 };
 
@@ -170,37 +174,39 @@ LLADD_API void lladd_options_release(struct lladd_options *);
 
 /* ---- databases ----------------------------------------------------------------------------- */
 
-/** Opens the database in directory `dir`, and creates it if the directory is absent or empty. The
- *  database is recovered: when the call returns 0, it has the changes of every acknowledged commit
- *  and of no other transaction, and prepared transactions are in doubt (REC-1). `options` may be
- *  NULL. LLADD_LOCKED: the message has the pid of the process that has it open. LLADD_NO_OPERATION:
- *  the message names the operation that is not registered; LLADD_BAD_REGISTRATION: the log has
- *  other fields under its name and version. Both are found before any page is touched. */
+/** Opens the database in directory `dir`, and creates it if the directory is absent or empty.
+ *  Recovers the database: when the call returns 0, the database has the changes of every
+ *  acknowledged commit, possibly of commits that were not acknowledged, and of no other
+ *  transaction; prepared transactions are in doubt (REC-1). `options` may be NULL. LLADD_LOCKED:
+ *  the message has the pid of the process that has the database open. LLADD_NO_OPERATION: the
+ *  message names the operation that is not registered; LLADD_BAD_REGISTRATION: an operation with
+ *  the same name and version has other fields in the log. Both errors are found before any page is
+ *  touched. */
 LLADD_API int lladd_open(const char *dir, const struct lladd_options *options,
                          struct lladd_db **out, struct lladd_error *err);
 /** Aborts active transactions, leaves prepared ones in doubt, takes a checkpoint so that the next
  *  open has nothing to redo, and releases everything. The handle is gone whatever the call returns,
- *  except with LLADD_BAD_STATE: the thread holds a page, and nothing was done. Any other error
- *  means that the next open has to recover. After 0 it has to recover only if a class had no space
- *  for what it writes in a checkpoint; all committed transactions are durable then. No other thread
- *  may be using the handle. */
+ *  except with LLADD_BAD_STATE: the thread holds a page, and nothing was done. After any other
+ *  error the next open has to recover. After 0 the next open has to recover only if an object class
+ *  lacked space for its data in the checkpoint; all committed transactions are durable even then.
+ *  No other thread may be using the handle. */
 LLADD_API int lladd_close(struct lladd_db *);
 /** Releases the handle without writing anything, as if the process had crashed. */
 LLADD_API void lladd_db_kill(struct lladd_db *);
-/** The first error that poisoned the handle; returns 0 and leaves *err alone if it is healthy. */
+/** Returns the first error that poisoned the handle, and copies it to *err. Returns 0 and does not
+ *  change *err if the handle is not poisoned. */
 LLADD_API int lladd_db_error(struct lladd_db *, struct lladd_error *err);
 /** Bytes of a page, its header included. Any thread. */
 LLADD_API uint32_t lladd_page_size(const struct lladd_db *);
-/** Pages in the page file, free ones included; it may grow at any time. Any thread. */
+/** Number of pages in the page file, including free pages; it may grow at any time. Any thread. */
 LLADD_API uint64_t lladd_page_count(const struct lladd_db *);
 /** The database's UUID: 16 bytes, generated when it was created. */
 LLADD_API void lladd_db_uuid(const struct lladd_db *, unsigned char out[16]);
-/** Takes a fuzzy checkpoint now and truncates the log as far as no pin keeps it. */
+/** Takes a fuzzy checkpoint now, and truncates the log that nothing needs (lladd_log_pinner). */
 LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);
-/** Does one step of background work, for handles without threads; *more (nullable): there is more
- *  to do. After an instant recovery a step also rolls back part of the remaining losers, then
- *  redoes some pages, and after the last page takes the checkpoint. LLADD_CORRUPT_PAGE if a page
- *  cannot be redone. */
+/** Does one step of background work, for handles without threads; *more (nullable): more work is
+ *  due. After an instant recovery the steps roll back the remaining losers, then redo the remaining
+ *  pages, and then take a checkpoint. LLADD_CORRUPT_PAGE if a page cannot be redone. */
 LLADD_API int lladd_maintain(struct lladd_db *, bool *more, struct lladd_error *);
 
 /* ---- transactions -------------------------------------------------------------------------- */
@@ -208,16 +214,17 @@ LLADD_API int lladd_maintain(struct lladd_db *, bool *more, struct lladd_error *
 /** Zero means the default, for every member. Initialise with LLADD_TXN_OPTIONS_INIT. */
 struct lladd_txn_options {
     size_t struct_size;
-    bool read_only; /**< updates are refused; commit waits until what it may have read is durable
-                         (TXN-1) */
-    /** A structure's own transaction: it is not aborted with a user's transaction, and the log
+    bool read_only; /**< updates are refused; commit waits until all commits that the transaction
+                         may have read are durable (TXN-1) */
+    /** A transaction that a data structure begins for itself inside a user's transaction; the log
      *  marks it. It may be committed under the structure's mutexes, because its commit runs no
-     *  `durable` callback (THR-2). The callbacks that are due, its own included, run with the next
-     *  commit of another transaction, lladd_wait_durable, lladd_checkpoint or lladd_maintain. */
+     *  `durable` callbacks (THR-2). The callbacks that are due, including its own, run in the next
+     *  commit of a transaction that is not a system transaction, in lladd_wait_durable,
+     *  lladd_checkpoint or lladd_maintain. */
     bool system;
-    /** log_limit_bytes does not refuse this transaction. It is for a transaction that writes little
-     *  and lets the log be truncated when it has committed. A part of the limit is reserved for
-     *  such transactions; beyond it the log exceeds the limit until the next checkpoint. */
+    /** The transaction is not refused or delayed at log_limit_bytes. For a transaction that writes
+     *  little, and after which the log can be truncated. A part of the limit is reserved for such
+     *  transactions; if they need more, the log exceeds the limit until the next checkpoint. */
     bool frees_log;
     enum lladd_durability durability;
     const char *owner; /**< free text for the prepare record, at most 63 bytes */
@@ -229,27 +236,28 @@ struct lladd_txn_options {
 LLADD_API int lladd_begin(struct lladd_db *, const struct lladd_txn_options *,
                           struct lladd_txn **out, struct lladd_error *);
 /** Commits; returns 0 when the transaction is as durable as its `durability` asks. Consumes the
- *  handle when it returns 0 or a poison code; otherwise the transaction is unchanged. Unless it is
- *  a system transaction, the call runs `durable` callbacks, also of other transactions: the caller
- *  must hold no mutex that such a callback may take (THR-2). */
+ *  transaction's handle when it returns 0 or a poison code; otherwise the transaction is unchanged.
+ *  Unless the transaction is a system transaction, the call runs `durable` callbacks, also of other
+ *  transactions: the caller must hold no mutex that such a callback may take (THR-2). */
 LLADD_API int lladd_commit(struct lladd_txn *);
-/** Commits without waiting: atomic and ordered when it returns, durable when
- *  lladd_wait_durable(*out) has returned 0. Consumes the handle as lladd_commit does. *out is 0 if
- *  there is nothing to wait for. */
+/** Commits without waiting. When the call returns, the commit is atomic and has its place in the
+ *  commit order; it is durable when lladd_wait_durable(*out) has returned 0. Consumes the handle as
+ *  lladd_commit does. *out is 0 if there is nothing to wait for. */
 LLADD_API int lladd_commit_async(struct lladd_txn *, lladd_lsn *out);
-/** Returns 0 when the commit or prepare record at the LSN is durable; at once for LSN 0. Runs
- *  `durable` callbacks of participants (THR-2), so the caller must hold no page (LLADD_BAD_STATE)
- *  and no mutex that a callback may take; lladd_log_force runs none. LLADD_BAD_ARGUMENT beyond the
- *  log's end. */
+/** Waits until the commit or prepare record at the LSN is durable; returns immediately for LSN 0.
+ *  Runs `durable` callbacks of participants (THR-2), so the caller must hold no page
+ *  (LLADD_BAD_STATE) and no mutex that a callback may take. lladd_log_force runs no callbacks.
+ *  LLADD_BAD_ARGUMENT beyond the log's end. */
 LLADD_API int lladd_wait_durable(struct lladd_db *, lladd_lsn, struct lladd_error *);
 /** Rolls back. Never fails for lack of space or memory (REC-3). Consumes the handle as lladd_commit
  *  does. */
 LLADD_API int lladd_abort(struct lladd_txn *);
-/** Makes a savepoint. It uses memory until it is released, becomes invalid (OP-6) or the
- *  transaction ends, and no other resource. */
+/** Makes a savepoint. It uses only memory, until it is released, becomes invalid (OP-6), or the
+ *  transaction ends. */
 LLADD_API int lladd_savepoint(struct lladd_txn *, lladd_savepoint_id *out);
-/** Undoes everything since the savepoint, open top actions included; the savepoint stays.
- *  LLADD_DEAD_SAVEPOINT if the top action that contains the savepoint has closed (OP-6). */
+/** Undoes all changes since the savepoint, including open top actions begun since then; the
+ *  savepoint stays. LLADD_DEAD_SAVEPOINT if the top action that contains the savepoint is closed
+ *  (OP-6). */
 LLADD_API int lladd_rollback_to(struct lladd_txn *, lladd_savepoint_id);
 /** Discards the savepoint and all later ones; the changes made since then stay.
  *  LLADD_DEAD_SAVEPOINT as above. */
@@ -260,32 +268,34 @@ LLADD_API const struct lladd_error *lladd_txn_error(const struct lladd_txn *);
 LLADD_API struct lladd_error *lladd_txn_error_out(struct lladd_txn *);
 /** The database of the transaction. */
 LLADD_API struct lladd_db *lladd_txn_db(const struct lladd_txn *);
-/** LSN of its first record, which is its id in the log and in tools; 0 if it has written none. */
+/** The transaction's id in the log and in tools: the LSN of its first record; 0 if it has not
+ *  written a record. */
 LLADD_API lladd_lsn lladd_txn_id(const struct lladd_txn *);
 
 /* ---- transactions that another thread may take over (docs/threads.md) --------------------- */
 
-/** Makes the calling thread the user of the transaction. The first call also guards the
- *  transaction: from then on a call by any other thread changes nothing and returns LLADD_TAKEN.
- *  The thread that began the transaction makes the first call, before another thread knows the
- *  transaction. Any thread may make a later one, at any time before the transaction ends, also
- *  while the transaction is in a call of its present user: that call, or the open nested top
- *  action, runs to its end first. With `stop`, no further call begins meanwhile, and a wait for a
- *  lock ends with LLADD_TAKEN within a tenth of a second. LLADD_TIMEOUT if the call has not ended
- *  after `wait_ns` (UINT64_MAX: no limit); nothing has changed then. LLADD_CLOSED: the transaction
- *  has ended. On a poisoned handle it does not wait for an open nested top action, which cannot
- *  end; if the call itself does not end it returns the poison. Do not call it with a page held.
+/** Makes the calling thread the user of the transaction. The thread that began the transaction
+ *  makes the first call, before another thread knows the transaction. This call guards the
+ *  transaction: from now on a call by a thread that is not its user changes nothing and returns
+ *  LLADD_TAKEN. Later any thread may call lladd_txn_take until the transaction ends. If the present
+ *  user is in a call or in a nested top action, lladd_txn_take waits until that call or action has
+ *  ended. With `stop`, the user cannot begin another call meanwhile, and if it waits for a lock,
+ *  its wait ends with LLADD_TAKEN within a tenth of a second. LLADD_TIMEOUT if the user's call has
+ *  not ended after `wait_ns` (UINT64_MAX: no limit); nothing has changed then. LLADD_CLOSED: the
+ *  transaction has ended. On a poisoned handle the call does not wait for an open top action, which
+ *  cannot end; if the user's call does not end, it returns the poison's code. The calling thread
+ *  must hold no page.
  *
- *  The handle of a guarded transaction stays valid after the end for the threads it was taken from:
- *  each call returns LLADD_TAKEN or LLADD_CLOSED, until lladd_txn_drop has been called once for
- *  each of these threads. */
+ *  After the end of a guarded transaction its handle stays valid for the threads from which it was
+ *  taken: their calls return LLADD_TAKEN or LLADD_CLOSED. The handle is freed when lladd_txn_drop
+ *  has been called once for each of these threads. */
 LLADD_API int lladd_txn_take(struct lladd_txn *, bool stop, uint64_t wait_ns);
-/** The calling thread stops using a guarded transaction: no thread uses it until the next
- *  lladd_txn_take, which does not wait. False if another thread had taken it over: then
+/** The calling thread stops using a guarded transaction, which then has no user; the next
+ *  lladd_txn_take does not wait. False if another thread has taken the transaction: then
  *  lladd_txn_drop must be called for the calling thread. */
 LLADD_API bool lladd_txn_give(struct lladd_txn *);
-/** A thread from which the transaction was taken over will not use the handle any more. Call it
- *  from any thread, before lladd_close. */
+/** States that one thread from which the transaction was taken will not use the handle any more.
+ *  Any thread may make the call, before lladd_close. */
 LLADD_API void lladd_txn_drop(struct lladd_txn *);
 
 #ifdef __cplusplus

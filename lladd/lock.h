@@ -8,17 +8,17 @@
  * The library does not isolate transactions from each other; this optional extension does. A lock
  * is on a *name*, a path of components (a table, a key in it); the caller decides what a name
  * stands for. Locking a name takes intention locks on its ancestors (Gray, Lorie, Putzolu 1975). A
- * transaction keeps its locks until its commit record has its place in the log, or until it is
- * rolled back.
+ * transaction keeps its locks until its commit record has its LSN, or until it is rolled back.
  *
  * Requests are granted in order: a later request never bypasses a waiting one that it conflicts
- * with. But a transaction that holds a lock and wants a stronger mode comes before those that hold
- * none. A wait that would close a cycle is detected when it begins; the youngest transaction of the
- * cycle gets LLADD_DEADLOCK. A prepared transaction keeps its locks over a restart: when lladd_open
- * returns, every transaction in doubt has them again. docs/locks.md has the details.
+ * with. But a transaction that holds a lock and requests a stronger mode comes before transactions
+ * that do not hold the lock. A wait that would close a cycle is detected when it begins; the
+ * youngest transaction of the cycle gets LLADD_DEADLOCK. A prepared transaction keeps its locks
+ * across a restart: when lladd_open returns, every transaction in doubt holds its locks again.
+ * docs/locks.md has the details.
  *
- * Threads: calls on a transaction follow its rule, one thread at a time; never make them while you
- * hold a page or a mutex, because they may wait. Any thread may make calls on the database.
+ * Threads: one thread at a time may make calls on a transaction. Such a call may wait, so the
+ * thread must hold no page and no mutex. Any thread may make calls on the database.
  * @ingroup operations
  */
 #include <lladd/lladd.h>
@@ -27,14 +27,15 @@
 extern "C" {
 #endif
 
-/** What a lock allows its holder, and so what it denies to others. */
+/** A lock mode: what the holder may do with the named thing. */
 enum lladd_lock_mode {
     LLADD_LOCK_NONE = 0,
-    LLADD_LOCK_IS = 1,  /**< intends to read parts of it */
-    LLADD_LOCK_IX = 2,  /**< intends to change parts of it */
+    LLADD_LOCK_IS = 1,  /**< intends to read parts */
+    LLADD_LOCK_IX = 2,  /**< intends to change parts */
     LLADD_LOCK_S = 3,   /**< reads all of it */
     LLADD_LOCK_SIX = 4, /**< reads all of it and intends to change parts */
-    LLADD_LOCK_U = 5,   /**< reads all of it and may want X later: only one at a time */
+    LLADD_LOCK_U = 5,   /**< reads all of it and may request X later; only one transaction at a time
+                             has it */
     LLADD_LOCK_X = 6    /**< changes all of it */
 };
 
@@ -57,9 +58,9 @@ static inline struct lladd_lock_part lladd_lock_bytes(const void *bytes, size_t 
     return p;
 }
 
-/** A path of n components, at least one; every proper prefix of it is an ancestor. A number and the
- *  bytes that spell it are different components. An encoded name (9 bytes for a number, 5 more than
- *  its length for a byte string) has at most LLADD_LOCK_NAME_MAX bytes. */
+/** A path of n components, at least one; every proper prefix is an ancestor. A number and its
+ *  digits as bytes are different components. An encoded name (9 bytes for a number, 5 more than its
+ *  length for a byte string) has at most LLADD_LOCK_NAME_MAX bytes. */
 struct lladd_lock_name {
     const struct lladd_lock_part *parts;
     size_t n;
@@ -70,8 +71,8 @@ struct lladd_lock_name {
     ((struct lladd_lock_name){(struct lladd_lock_part[]){__VA_ARGS__}, \
                               sizeof((struct lladd_lock_part[]){__VA_ARGS__}) / \
                                   sizeof(struct lladd_lock_part)})
-/** Writes the name as in error messages ({7, "key"}), at most `size` bytes with the final 0;
- *  returns its full length. */
+/** Writes the name as in error messages ({7, "key"}), at most `size` bytes including the final 0;
+ *  returns the length of the full text. */
 LLADD_API size_t lladd_lock_name_text(struct lladd_lock_name, char *out, size_t size);
 /** "IS", "IX", "S", "SIX", "U", "X"; "-" for none. */
 LLADD_API const char *lladd_lock_mode_name(enum lladd_lock_mode);
@@ -83,18 +84,19 @@ LLADD_API const char *lladd_lock_mode_name(enum lladd_lock_mode);
 
 /* ---- setting up ---------------------------------------------------------------------------- */
 
-/** Registers the lock manager for lladd_open. Necessary before locks are used, and to open a
- *  database in which a transaction with locks is in doubt. */
+/** Registers the lock manager for lladd_open. Required for using locks, and for opening a database
+ *  in which a transaction with locks is in doubt. */
 LLADD_API int lladd_lock_register(struct lladd_options *, struct lladd_error *);
 
 /** Options of a handle's lock manager. Zero means the default, for every member. */
 struct lladd_lock_options {
     size_t struct_size;
     uint64_t timeout_ns; /**< for LLADD_LOCK_WAIT. Default: no limit (deadlocks are detected) */
-    uint32_t history;    /**< how many ended waits lladd_lock_history remembers. Default 64 */
+    uint32_t history;    /**< number of ended waits that lladd_lock_history remembers. Default 64 */
     bool serialisable;   /**< default for transactions: lladd_lock_serialisable */
     uint32_t hash_bits;  /**< bits of the names' hashes; a small number makes names collide, for
-                              tests. Default 64; only while nothing is locked (LLADD_BAD_STATE) */
+                              tests. Default 64. Can be changed only while no lock is held
+                              (LLADD_BAD_STATE) */
 };
 #define LLADD_LOCK_OPTIONS_INIT_SIZE sizeof(struct lladd_lock_options)
 #define LLADD_LOCK_OPTIONS_INIT LLADD_SIZED_INIT(lladd_lock_options)
@@ -104,10 +106,10 @@ LLADD_API int lladd_lock_configure(struct lladd_db *, const struct lladd_lock_op
 
 /* ---- locking ------------------------------------------------------------------------------- */
 
-/** Locks a name, with IS (for IS, S) or IX (for the others) on its ancestors. 0: the transaction
- *  holds it in this mode or a stronger one, or holds an ancestor in a mode that includes it. The
- *  mode held before is joined with the new one (S and IX make SIX). A call that fails has changed
- *  nothing:
+/** Locks a name, and its ancestors in mode IS (if the mode is IS or S) or IX (other modes). 0: the
+ *  transaction now holds the name in this mode or a stronger mode, or holds an ancestor in a mode
+ *  that includes it. A mode held before is joined with the new mode (S and IX make SIX). A call
+ *  that fails has changed nothing:
  *
  *  - LLADD_BUSY: a conflicting lock is held, and the call was not to wait; the error names its
  *    holder;
@@ -120,27 +122,28 @@ LLADD_API int lladd_lock_configure(struct lladd_db *, const struct lladd_lock_op
  *    thread holds a page of the database (also if the lock is free); or the poison's code.
  *
  *  Read-only transactions may lock. While a transaction is rolled back (in `compensate`), the call
- *  takes no locks and returns 0: what its undo changes is locked already. */
+ *  takes no locks and returns 0, because the transaction already holds the locks that its undo
+ *  needs. */
 LLADD_API int lladd_lock_acquire(struct lladd_txn *, struct lladd_lock_name, enum lladd_lock_mode,
                                  uint64_t timeout_ns);
 /** Releases a lock in mode IS, S or U before the transaction ends, for isolation levels below
- *  repeatable read. The intention locks on ancestors stay. Changed data stays locked:
- *  LLADD_BAD_STATE for other modes, for a name below which something is locked, and in a
- *  serialisable or prepared transaction. LLADD_NOT_FOUND if the name itself is not locked. A
- *  rollback to a savepoint does not restore the lock. In `compensate` it does nothing and returns
- *  0, as lladd_lock_acquire does. */
+ *  repeatable read. The intention locks on ancestors stay. LLADD_BAD_STATE for other modes (changed
+ *  data stays locked), for a name below which the transaction holds a lock, and in a serialisable
+ *  or prepared transaction. LLADD_NOT_FOUND if the name itself is not locked. A rollback to a
+ *  savepoint does not restore the lock. In `compensate` it does nothing and returns 0, as
+ *  lladd_lock_acquire does. */
 LLADD_API int lladd_lock_release(struct lladd_txn *, struct lladd_lock_name);
-/** What the transaction may do with the name: the mode it holds it in, joined with what the modes
- *  of its ancestors include. LLADD_LOCK_NONE also for a bad name. */
+/** The mode in which the transaction holds the name, joined with the modes that its locks on
+ *  ancestors include. LLADD_LOCK_NONE also for a bad name. */
 LLADD_API enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *, struct lladd_lock_name);
-/** Makes the transaction serialisable for the rest of its life: everything it has read stays as it
- *  was until it ends. Then lladd_lock_release is refused, prepare keeps S and IS, and a rollback to
- *  a savepoint keeps the reading part of each lock (docs/locks.md). LLADD_BAD_STATE once it is
- *  prepared. */
+/** With `on`, makes the transaction serialisable until it ends: lladd_lock_release is refused,
+ *  prepare keeps S and IS, and a rollback to a savepoint keeps the reading part of each lock
+ *  (docs/locks.md). So no data that it has read under a lock changes before it ends.
+ *  LLADD_BAD_STATE if the transaction is prepared. */
 LLADD_API int lladd_lock_serialisable(struct lladd_txn *, bool on);
 /** The number by which errors and statistics identify the transaction. Transactions of a handle are
- *  numbered in the order of their first locks, so a higher number is younger. 0: it has not asked
- *  for a lock yet. */
+ *  numbered in the order of their first locks, so a higher number is younger. 0: the transaction
+ *  has not requested a lock. */
 LLADD_API uint64_t lladd_lock_number(const struct lladd_txn *);
 
 /* ---- holders and waiters ------------------------------------------------------------------ */
@@ -150,18 +153,18 @@ struct lladd_lock_info {
     struct lladd_lock_name name;
     uint64_t number;             /**< lladd_lock_number */
     lladd_lsn txn;               /**< lladd_txn_id, as of its last lock; also of in-doubt ones */
-    bool prepared;               /**< waits for its coordinator */
-    enum lladd_lock_mode held;   /**< NONE: it only waits for the lock */
-    enum lladd_lock_mode wanted; /**< NONE: it does not wait for the lock */
+    bool prepared;               /**< the transaction is prepared */
+    enum lladd_lock_mode held;   /**< NONE: the transaction only waits for the lock */
+    enum lladd_lock_mode wanted; /**< NONE: the transaction does not wait for the lock */
     uint64_t waited_ns;          /**< how long it has been waiting */
 };
 typedef int lladd_lock_info_fn(void *ctx, const struct lladd_lock_info *);
-/** Calls fn for every lock held or waited for; the locks of one name are of one moment. fn may take
- *  locks. Not 0 stops with that code. */
+/** Calls fn for every lock that is held or waited for; the locks of one name are as of one moment.
+ *  fn may take locks. If fn does not return 0, stops and returns that value. */
 LLADD_API int lladd_lock_each(struct lladd_db *, lladd_lock_info_fn *, void *ctx,
                               struct lladd_error *);
-/** Calls fn for every lock that keeps the transaction with this number waiting: held, or requested
- *  before it, in a conflicting mode. No calls if it does not wait. */
+/** Calls fn for every lock, held or requested earlier in a conflicting mode, for which the
+ *  transaction with this number waits. Makes no calls if the transaction does not wait. */
 LLADD_API int lladd_lock_blockers(struct lladd_db *, uint64_t number, lladd_lock_info_fn *,
                                   void *ctx, struct lladd_error *);
 
@@ -169,12 +172,13 @@ LLADD_API int lladd_lock_blockers(struct lladd_db *, uint64_t number, lladd_lock
 struct lladd_lock_event {
     uint64_t at_ns; /**< lladd_now_ns when it ended */
     uint64_t waited_ns;
-    int outcome; /**< 0: granted; else what lladd_lock_acquire returned */
+    int outcome; /**< 0: granted; otherwise the result of lladd_lock_acquire */
     struct lladd_lock_name name;
     uint64_t number;
     lladd_lsn txn;
     enum lladd_lock_mode wanted;
-    /** The first of the blocking transactions when the wait began, and how many there were. */
+    /** The first blocking transaction when the wait began, and the number of blocking
+     *  transactions. */
     uint64_t blocker;
     lladd_lsn blocker_txn;
     enum lladd_lock_mode blocker_mode;
@@ -183,14 +187,16 @@ struct lladd_lock_event {
     const char *text; /**< the full error, with all of a cycle; "" if granted */
 };
 typedef int lladd_lock_event_fn(void *ctx, const struct lladd_lock_event *);
-/** Calls fn for the last waits that ended, oldest first. Not 0 stops with that code. */
+/** Calls fn for the last waits that ended, oldest first. If fn does not return 0, stops and returns
+ *  that value. */
 LLADD_API int lladd_lock_history(struct lladd_db *, lladd_lock_event_fn *, void *ctx,
                                  struct lladd_error *);
 
 struct lladd_lock_stats {
     size_t struct_size;
     uint64_t names, holds, waiting; /**< now */
-    uint64_t acquired, upgraded;    /**< since open; a request for a mode held is neither */
+    uint64_t acquired, upgraded;    /**< since open; a request for a mode that is already held
+                                         counts as neither */
     uint64_t waits, wait_ns, busy, timeouts, deadlocks;
     uint64_t memory; /**< bytes of names, holds and tables, cached ones included */
 };

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-/** An optimistic read. Dropping it needs no call. Belongs to one thread. */
+/** An optimistic read; belongs to one thread. It needs no call to end. */
 struct lladd_read {
     const unsigned char *bytes; /**< the page's frame; only for lladd_read_copy */
     uint32_t size;              /**< of the page */

@@ -6,15 +6,15 @@
  * @brief Allocation of pages and extents, and named roots to find them again.
  *
  * A page file is divided into groups of lladd_extent_max() + 1 pages. The first page of a group
- * holds its allocation bitmap (in the first group the second page does, because the first page is
+ * holds its allocation bitmap (in the first group it is the second page, because the first page is
  * the root page). Allocating and freeing is part of the caller's transaction, like any update: an
- * abort undoes it. A freed page is allocated again only when the freeing commit is durable, so its
- * contents can be recovered until then. With relaxed durability an allocation syncs the log to make
- * such commits durable, before the page file grows by more than has been freed (4 MiB to 64 MiB)
- * and before it returns LLADD_NO_SPACE.
+ * abort undoes it. A freed page is allocated again only when the freeing commit is durable, so that
+ * its contents can be recovered until then. With relaxed durability such commits may not be durable
+ * yet. Then an allocation syncs the log before the page file grows by more than the pages that wait
+ * (4 MiB to 64 MiB), and before it returns LLADD_NO_SPACE.
  *
  * Threads: all calls may run concurrently on one database; one thread at a time uses a transaction.
- * Two transactions must not free, or format, the same page.
+ * Two open transactions must not free or format the same page.
  * @ingroup operations
  */
 #include <lladd/lladd.h>
@@ -28,16 +28,15 @@ extern "C" {
 /** What a page is used for. Allocation bitmaps store the first four (docs/disk-format.md). */
 enum lladd_page_use {
     LLADD_USE_NONE = 0,  /**< free, or beyond the end of the page file */
-    LLADD_USE_RAW = 1,   /**< in a raw extent: no page header, no page checksum */
+    LLADD_USE_RAW = 1,   /**< a page of a raw extent, without page header and page checksum */
     LLADD_USE_PAGED = 2, /**< allocated */
-    LLADD_USE_FREED = 3, /**< freed by a transaction, and not allocated since */
+    LLADD_USE_FREED = 3, /**< freed by a transaction, and not allocated since then */
     LLADD_USE_SYSTEM = 4 /**< the root page or an allocation bitmap */
 };
 
-/** Allocates a page. Its contents are undefined: format it before anything else. Fixing an
- *  allocated page that was never formatted may return LLADD_CORRUPT_PAGE, as for a page with lost
- *  contents. The page file grows when no page is free. LLADD_NO_SPACE, LLADD_NO_MEMORY: nothing has
- *  changed. */
+/** Allocates a page. Its contents are undefined: format the page first. Fixing an allocated page
+ *  that was never formatted may return LLADD_CORRUPT_PAGE, as for a page with lost contents. The
+ *  page file grows when no page is free. LLADD_NO_SPACE, LLADD_NO_MEMORY: nothing has changed. */
 LLADD_API int lladd_page_alloc(struct lladd_txn *, lladd_pageno *out);
 /** Frees a page. LLADD_OUT_OF_RANGE if it is not allocated (or freed already), LLADD_WRONG_TYPE for
  *  the root page, an allocation bitmap, or a page of a raw extent. As for lladd_extent_free, no
@@ -47,7 +46,7 @@ LLADD_API int lladd_page_free(struct lladd_txn *, lladd_pageno);
  *  "<page_type>.format" (any version) without arguments. LLADD_NOT_FOUND if there is none. Rolling
  *  back does not restore the old contents, so format only pages you have just allocated. */
 LLADD_API int lladd_page_format(struct lladd_txn *, lladd_pageno, const char *page_type);
-/** What the allocation bitmap says now, changes of active transactions included. */
+/** The use of a page in the allocation bitmap, including changes of active transactions. */
 LLADD_API int lladd_page_use_get(struct lladd_db *, lladd_pageno, enum lladd_page_use *out,
                                  struct lladd_error *);
 
@@ -63,8 +62,9 @@ enum {
 /** Allocates `n` contiguous pages, 1 to lladd_extent_max; *first gets the first one's number. With
  *  LLADD_EXTENT_BULK or LLADD_EXTENT_RAW it also calls lladd_redo_barrier for the pages, so that
  *  they can be written in bulk and no old copy of them is cached. An extent allocated in a system
- *  transaction survives the user transaction it was allocated for. LLADD_BAD_ARGUMENT for a length
- *  of 0 or beyond the maximum; LLADD_BUSY if a thread still has an old copy of a page fixed. */
+ *  transaction stays allocated if the surrounding user's transaction is rolled back.
+ *  LLADD_BAD_ARGUMENT for a length of 0 or beyond the maximum; LLADD_BUSY if a thread still has an
+ *  old copy of a page fixed. */
 LLADD_API int lladd_extent_alloc(struct lladd_txn *, uint64_t n, unsigned flags,
                                  lladd_pageno *first);
 /** Frees an extent or a contiguous part of one. All of it must be allocated and of one kind;
@@ -81,8 +81,8 @@ LLADD_API uint64_t lladd_extent_max(const struct lladd_db *);
  *  first region does. */
 #define LLADD_REGIONS_ROOT "lladd.regions"
 
-/** An extent that can be found again. Its identity is its first page's number: it never moves, and
- *  no other region gets that page until its destruction is durable. */
+/** An extent that is listed in a catalogue. The number of its first page identifies it: the region
+ *  never moves, and no other region gets that page until the region's destruction is durable. */
 struct lladd_region {
     lladd_pageno first;
     uint64_t pages;
@@ -97,18 +97,18 @@ struct lladd_region {
  *  lladd_hash_put; nothing has changed then. */
 LLADD_API int lladd_region_create(struct lladd_txn *, uint64_t pages, unsigned kind, uint64_t tag,
                                   lladd_pageno *first);
-/** Frees the whole region. LLADD_NOT_FOUND if the page is not the first one of a region. Two
- *  transactions must not destroy the same region; as for lladd_extent_free, no other one that has
- *  changed its pages may be open or in doubt. */
+/** Frees the whole region. LLADD_NOT_FOUND if the page is not the first one of a region. Two open
+ *  transactions must not destroy the same region. As for lladd_extent_free, no other transaction
+ *  that has changed the region's pages may be open or in doubt. */
 LLADD_API int lladd_region_destroy(struct lladd_txn *, lladd_pageno first);
-/** The region that begins with this page, uncommitted ones included; LLADD_NOT_FOUND if there is
- *  none. Reads one page. */
+/** The region that begins with this page, even if it is uncommitted; LLADD_NOT_FOUND if no region
+ *  does. Reads one page. */
 LLADD_API int lladd_region_get(struct lladd_db *, lladd_pageno first, struct lladd_region *out,
                                struct lladd_error *);
 /** Not 0 stops, and is what lladd_region_each returns. */
 typedef int lladd_region_fn(void *ctx, const struct lladd_region *);
-/** Calls fn for every region, in no order; no latch is held meanwhile. A region that exists from
- *  the beginning to the end comes exactly once. */
+/** Calls fn for every region, in no order, under no latch. A region that exists during the whole
+ *  call is reported exactly once. */
 LLADD_API int lladd_region_each(struct lladd_db *, lladd_region_fn *, void *ctx,
                                 struct lladd_error *);
 
@@ -121,20 +121,20 @@ struct lladd_root_value {
     uint64_t a, b;
 };
 
-/** The value of a name of 1 to 63 bytes; LLADD_NOT_FOUND if it has none. The first get, set or
- *  remove reads all names once and remembers their places; later calls read one page each. If there
- *  is no memory for the places, each call reads all names again. */
+/** The value of a name of 1 to 63 bytes; LLADD_NOT_FOUND if it has none. The handle's first call of
+ *  lladd_root_get, lladd_root_set or lladd_root_delete reads all names and remembers their places;
+ *  later calls read one page. If there is no memory for the places, each call reads all names. */
 LLADD_API int lladd_root_get(struct lladd_db *, const char *name, struct lladd_root_value *out,
                              struct lladd_error *);
 /** Sets the value of a name, in the transaction. Two transactions must not set the same name at a
  *  time; different names never interfere. */
 LLADD_API int lladd_root_set(struct lladd_txn *, const char *name, struct lladd_root_value);
-/** Removes the value; LLADD_NOT_FOUND if there is none. The name keeps its place in the catalogue
- *  for its next value. */
+/** Removes the value of a name, in the transaction; LLADD_NOT_FOUND if it has none. The name keeps
+ *  its place in the catalogue for its next value. */
 LLADD_API int lladd_root_delete(struct lladd_txn *, const char *name);
 /** Not 0 stops, and is what lladd_root_each returns. */
 typedef int lladd_root_fn(void *ctx, const char *name, struct lladd_root_value);
-/** Calls fn for every name that has a value, in no order; no latch is held meanwhile. */
+/** Calls fn for every name that has a value, in no order, under no latch. */
 LLADD_API int lladd_root_each(struct lladd_db *, lladd_root_fn *, void *ctx, struct lladd_error *);
 
 #ifdef __cplusplus

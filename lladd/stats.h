@@ -27,24 +27,26 @@ struct lladd_stats {
         repairs, dirty_pages, cache_bytes, page_images;
     uint64_t recovered_records, recovered_redone, recovered_undone_txns, recovery_ns,
         recovery_analysis_ns, recovery_redo_ns; /**< parts of recovery_ns; redo is that of pages */
-    uint64_t lost_writes;     /**< pages read that were older than this handle's last write of them;
-                               each was repaired or gave an error */
+    uint64_t lost_writes;     /**< pages that, when read, were older than this handle's last write
+                               of the page; each was repaired or gave an error */
     uint64_t pages_behind;    /**< pages that instant recovery has still to redo */
     uint64_t log_limit_bytes; /**< as in the options; UINT64_MAX: no limit */
     uint64_t losers_left;     /**< lladd_losers_left */
     uint64_t recovery_memory; /**< bytes that instant recovery uses besides the cache */
-    uint64_t recovery_memory_most; /**< the most it has used so far: see recovery_bytes */
+    uint64_t recovery_memory_most; /**< the largest recovery_memory so far;
+                                        lladd_options.recovery_bytes limits it */
     uint64_t recovered_early; /**< records that instant recovery redid before lladd_open returned,
-                                   in passes over the log; part of recovered_redone */
+                                   because their pages did not fit into the index; part of
+                                   recovered_redone */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. Any thread; the
  *  counters are read one after the other, so they need not agree with each other. */
 LLADD_API int lladd_stats_get(struct lladd_db *, struct lladd_stats *);
-/** Gets a statistic by its name ("log.syncs", "op.counter.add.count"), which is valid during the
- *  call. Not 0 stops. */
+/** Receives a statistic with its name ("log.syncs", "op.counter.add.count"), which is valid during
+ *  the call. */
 typedef int lladd_stat_fn(void *ctx, const char *name, uint64_t value);
-/** Calls fn for every statistic, those of operations included; the result of fn that is not 0 stops
- *  and is returned. Any thread. */
+/** Calls fn for every statistic, including those of operations. If fn does not return 0, stops and
+ *  returns that value. Any thread. */
 LLADD_API int lladd_stat_each(struct lladd_db *, lladd_stat_fn *, void *ctx);
 
 #ifdef __cplusplus

@@ -5,9 +5,9 @@
  * @file
  * @brief All synchronisation of the library and of its extensions goes through here (THR-1).
  *
- * Latches have ranks: a thread that holds a latch may only take one of a higher rank (equal rank
- * is refused too). Debug builds (LLADD_DEBUG) check that and know the owner. Shared words use the
- * lladd_atomic_* functions, so that a build with scheduling hooks sees every access.
+ * Latches have ranks: a thread that holds a latch may only take one of a higher rank (equal rank is
+ * refused too). Debug builds (LLADD_DEBUG) check this rule and record the owner. Shared words use
+ * the lladd_atomic_* functions, so that a build with scheduling hooks sees every access.
  * @ingroup util
  */
 #include <lladd/dst.h>
@@ -28,7 +28,7 @@ enum lladd_rank {
     LLADD_RANK_COMMIT = 2200,     /**< commit order */
     LLADD_RANK_TXN_TABLE = 2300,
     LLADD_RANK_CATALOGUE = 2400,
-    LLADD_RANK_PAGE = 3000, /**< page latches (counted, not ordered among themselves) */
+    LLADD_RANK_PAGE = 3000, /**< page latches (counted; no order among them) */
     LLADD_RANK_BUFFER = 4000,
     LLADD_RANK_BUFFER_IO = 4100,
     LLADD_RANK_LOG = 5000,
@@ -43,7 +43,7 @@ struct lladd_mutex {
     uint32_t rank;
     uint32_t held;  /**< debug builds: 1 while owned */
     uint64_t owner; /**< debug builds: the thread that owns it */
-    /** Debug builds: what the same thread took before and holds still. */
+    /** Debug builds: the latch that the thread took before this one and still holds. */
     struct lladd_mutex *below;
 };
 
@@ -62,11 +62,12 @@ LLADD_API int lladd_mutex_init(struct lladd_mutex *, uint32_t rank, const char *
 LLADD_API void lladd_mutex_destroy(struct lladd_mutex *);
 /** Locks. Debug builds stop a thread that holds a mutex of the same or a higher rank (THR-1). */
 LLADD_API void lladd_mutex_lock(struct lladd_mutex *);
-/** Locks if no thread holds the mutex. Any rank is allowed, because it never waits. */
+/** Locks if no thread holds the mutex, and returns whether it did. Any rank is allowed, because the
+ *  call never waits. */
 LLADD_API bool lladd_mutex_trylock(struct lladd_mutex *);
-/** Unlocks; the calling thread must hold it. */
+/** Unlocks; the calling thread must hold the mutex. */
 LLADD_API void lladd_mutex_unlock(struct lladd_mutex *);
-/** Debug builds: true if the calling thread holds it. Release builds: always true. */
+/** Debug builds: true if the calling thread holds the mutex. Release builds: always true. */
 LLADD_API bool lladd_mutex_mine(const struct lladd_mutex *);
 
 /** 0 or LLADD_NO_MEMORY. */
@@ -87,23 +88,25 @@ LLADD_API void lladd_cond_broadcast(struct lladd_cond *);
 LLADD_API int lladd_thread_start(struct lladd_thread *, void *(*fn)(void *), void *arg);
 /** Waits for the thread's end; does nothing if it was not started or has been joined. */
 LLADD_API void lladd_thread_join(struct lladd_thread *);
-/** A number, not 0, that no other thread has as long as the calling one lives. */
+/** A number, not 0, that identifies the calling thread: no other thread has it while this thread
+ *  lives. */
 LLADD_API uint64_t lladd_thread_self(void);
 /** Lets another thread run. */
 LLADD_API void lladd_yield(void);
 
-/** Sleeps while *word == expected, until woken with a matching bit, or `ns` (0: no limit) passed.
- *  May return early; the caller checks the word again. */
+/** Sleeps if *word == expected, until lladd_word_wake on this word with a bit of `bits`, or until
+ *  `ns` nanoseconds have passed (0: no limit). May return early; the caller checks the word
+ *  again. */
 LLADD_API void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns);
 /** The same; `what`, a static string, names the wait in reports of deadlocks. */
 LLADD_API void lladd_word_wait_as(const char *what, const uint32_t *word, uint32_t expected,
                                   uint32_t bits, uint64_t ns);
-/** The same, where `ns` is only a safety net for a wake-up that is lost because the waker checks
- *  for sleepers without a barrier. A schedule (lladd/dst.h) loses none and ignores the limit: a
- *  wait that only the limit would end is a deadlock there. */
+/** The same, but `ns` is only a safety net: a wake-up can be lost because the waker checks for
+ *  sleepers without a barrier. In a schedule (lladd/dst.h) no wake-up is lost, so the limit is
+ *  ignored, and a wait that only the limit would end counts as a deadlock. */
 LLADD_API void lladd_word_wait_net(const char *what, const uint32_t *word, uint32_t expected,
                                    uint32_t bits, uint64_t ns);
-/** Wakes up to n sleepers that have a bit of `bits`. */
+/** Wakes up to n threads that sleep on the word with a bit of `bits`. */
 LLADD_API void lladd_word_wake(const uint32_t *word, int n, uint32_t bits);
 
 #ifdef LLADD_DST
@@ -183,9 +186,10 @@ static inline uint64_t lladd_atomic_exchange64(uint64_t *p, uint64_t v)
     lladd_atomic_point_();
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
-/** Sequentially consistent: not before an exchange, addition or the like of the same thread. To
- *  check for sleepers after the word that they sleep on has changed: on processors with weak order
- *  an acquire load may come before the change, and miss a sleeper that misses the change. */
+/** Loads, sequentially consistent: the load is not moved before an earlier exchange or addition of
+ *  the same thread. Use it to check for sleepers after changing the word on which they sleep. On
+ *  processors with weak order, an acquire load could be moved before the change: then this thread
+ *  misses a sleeper that has missed the change. */
 static inline uint32_t lladd_atomic_look32(const uint32_t *p)
 {
     lladd_atomic_point_();
@@ -196,17 +200,17 @@ static inline void lladd_atomic_count64(uint64_t *p, uint64_t v)
 {
     __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
 }
-/** Pointers of any type: acquire, release. */
+/** Loads a pointer of any type with acquire order; stores one with release order. */
 #define lladd_atomic_load_ptr(p) (lladd_atomic_point_(), __atomic_load_n((p), __ATOMIC_ACQUIRE))
 #define lladd_atomic_store_ptr(p, v) \
     (lladd_atomic_point_(), __atomic_store_n((p), (v), __ATOMIC_RELEASE))
-/** Acquire-release; *expected gets what was there. */
+/** Sequentially consistent; if it fails, *expected gets the value that was there. */
 static inline bool lladd_atomic_cas64(uint64_t *p, uint64_t *expected, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
 }
-/** Sequentially consistent; *expected gets the value that was there. */
+/** Sequentially consistent; if it fails, *expected gets the value that was there. */
 static inline bool lladd_atomic_cas32(uint32_t *p, uint32_t *expected, uint32_t v)
 {
     lladd_atomic_point_();
@@ -224,9 +228,9 @@ static inline void lladd_atomic_fence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
-/** Plain writes after this call become visible after the atomic writes before it: for versions that
- *  are read without a latch. No instruction on processors that keep the order of writes.
- *  (ThreadSanitizer does not support fences, and nothing it checks needs this one.) */
+/** Plain writes after this call become visible after the atomic writes before it, for versions that
+ *  are read without a latch. It needs no instruction on processors that keep the order of writes.
+ *  (Not used with ThreadSanitizer, which does not support fences.) */
 static inline void lladd_atomic_writes_follow(void)
 {
 #ifndef __SANITIZE_THREAD__
@@ -243,9 +247,9 @@ static inline void lladd_atomic_writes_follow(void)
 #ifndef LLADD_UNSEEN_
 #define LLADD_UNSEEN_ static inline
 #endif
-/** Copies n words that another thread may be writing with plain stores; later loads come after
- *  these. The caller validates the copy with a version. ThreadSanitizer cannot know that, so this
- *  function is hidden from it. */
+/** Copies n words that another thread may be writing with plain stores; later loads are not moved
+ *  before this copy. The caller validates the copy with a version number, which ThreadSanitizer
+ *  cannot know, so it does not check this function. */
 LLADD_UNSEEN_ void lladd_atomic_copy64(const uint64_t *from, uint64_t *into, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)

@@ -79,7 +79,8 @@ static inline lladd_pageno lladd_page_of(uint64_t v)
 /** The page number that no page has. */
 #define LLADD_NO_PAGE UINT64_MAX
 
-/** Bytes that the receiver does not own; valid for the length of the call they are passed to. */
+/** Bytes that the receiver does not own; unless stated otherwise, valid during the call to which
+ *  they are passed. */
 struct lladd_span {
     const void *data;
     size_t len;
@@ -97,9 +98,8 @@ static inline struct lladd_span lladd_span_of(const void *data, size_t len)
 /** Bytes of a page before the part that belongs to the page type (docs/disk-format.md). */
 #define LLADD_PAGE_HEADER 32u
 
-/** A page as redo and undo see it: the latched frame, or (debug builds, repair) a scratch copy.
- *  Only redo and undo may change it, and only the page type's bytes, from LLADD_PAGE_HEADER on
- *  (OP-1). */
+/** A page as redo and undo get it: the latched frame, or (debug builds, repair) a scratch copy.
+ *  Only redo and undo may change a page, and only its bytes from LLADD_PAGE_HEADER on (OP-1). */
 struct lladd_page {
     unsigned char *bytes; /**< `size` bytes, the header included */
     uint32_t size;        /**< the database's page size */
@@ -115,7 +115,7 @@ struct lladd_view {
     lladd_pageno number;
 };
 
-/** The first byte that belongs to the page type, and the number of such bytes. */
+/** The first byte of a page that belongs to the page type. */
 static inline unsigned char *lladd_page_body(struct lladd_page *p)
 {
     return p->bytes + LLADD_PAGE_HEADER;

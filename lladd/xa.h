@@ -5,9 +5,9 @@
  * @file
  * @brief A resource manager for X/Open XA (C193), in the shared object liblladd_xa.so.
  *
- * The transaction manager is given `lladd_xa_switch` and an open string; the application does its
- * work in lladd_xa_txn. The structs of the standard are in <xa.h>, which is installed beside this
- * header's folder. docs/two-phase-commit.md has the details.
+ * The transaction manager is configured with `lladd_xa_switch` and an open string; the application
+ * works in the transaction that lladd_xa_txn returns. The structs of the standard are in <xa.h>,
+ * which is installed next to this header's folder. docs/two-phase-commit.md has the details.
  *
  * Open string: `key=value` pairs, separated by `;`. A backslash makes the next character literal.
  *
@@ -25,8 +25,8 @@
  * Any other string is refused with XAER_INVAL; lladd_xa_error gives the reason. All rmids of a
  * process with the same `dir` share one database handle and must have the same string.
  *
- * Threads. Any thread may make any of these calls at any time. By the standard, rmids and threads
- * of control belong to the process; so does the state that this library keeps of them.
+ * Threads: any thread may make any of these calls at any time. As in the standard, an rmid is valid
+ * in the whole process.
  */
 #include <lladd/lladd.h>
 #include <lladd/twophase.h>
@@ -41,42 +41,43 @@ struct xid_t;
 /** The switch for the transaction manager. No TMREGISTER, no TMUSEASYNC; associations migrate. */
 extern LLADD_API struct xa_switch_t lladd_xa_switch;
 
-/** The transaction of the branch that the calling thread is associated with under this rmid; NULL
- *  if there is none. Only for work: the transaction manager ends it. This thread may use it until
- *  xa_end. When another thread ends the association (`threads=any`, lladd_xa_abandon) or the
- *  branch, the call in progress, or the open nested top action, runs to its end first; with TMFAIL
- *  a wait for a lock ends with LLADD_TAKEN. Each later call returns LLADD_TAKEN. The handle may be
- *  used in calls until this thread calls xa_start under the rmid, or any thread calls xa_open after
- *  a failure: that closes the failed database. A thread that keeps a pin, cursor or view of the
- *  transaction's own from call to call must put lladd_use_begin and lladd_use_end (lladd/op.h)
- *  around them. */
+/** The transaction of the branch with which the calling thread is associated under this rmid; NULL
+ *  if the thread has no association. This thread may work in the transaction until xa_end, and must
+ *  not end it: the transaction manager does. Another thread may end the association (`threads=any`,
+ *  lladd_xa_abandon) or the branch. If this thread is then in a call or in a nested top action, the
+ *  other thread waits for its end; with TMFAIL, a wait of this thread for a lock ends with
+ *  LLADD_TAKEN. Each later call of this thread returns LLADD_TAKEN. The handle may be passed to
+ *  calls until this thread calls xa_start under the rmid, or any thread calls xa_open after a
+ *  failure: that closes the failed database. A thread that keeps a pin, cursor or view of the
+ *  transaction between calls must enclose its use in lladd_use_begin and lladd_use_end
+ *  (lladd/extension.h). */
 LLADD_API struct lladd_txn *lladd_xa_txn(int rmid);
 /** The database that is open under this rmid, opened by any thread; NULL if none is. It lives until
  *  the last xa_close. It may also be used for work outside of any branch. */
 LLADD_API struct lladd_db *lladd_xa_db(int rmid);
-/** Options for the next xa_open of this rmid that opens a database: registrations, a device, an
- *  allocator. The open string overrides them. Nothing is copied: they must live until the last
- *  xa_close. NULL removes them. LLADD_BAD_STATE while the rmid is open. */
+/** Sets the options for the next xa_open of this rmid that opens a database: registrations, a
+ *  device, an allocator. The open string overrides them. The options are not copied: they must live
+ *  until the last xa_close. NULL removes them. LLADD_BAD_STATE while the rmid is open. */
 LLADD_API int lladd_xa_options(int rmid, const struct lladd_options *options);
-/** The result of the last call of the switch under this rmid: that of the calling thread, or, if
- *  that thread's last call was under another rmid, that of any thread. Returns its error code and
- *  copies the error; its `message` says more than the standard's numbers can; returns 0 and
- *  leaves *out alone if there was no error. */
+/** The error of the last call of the switch under this rmid. If the calling thread's last call of
+ *  the switch was under this rmid, that call counts; otherwise the last call of any thread. Returns
+ *  the error's code and copies the error, with a message, to *out. Returns 0 and does not change
+ *  *out if the call had no error. */
 LLADD_API int lladd_xa_error(int rmid, struct lladd_error *out);
 
-/** Ends the association of a branch with every thread, suspended ones included, because a thread
- *  does not come back (it is blocked elsewhere, or continued without xa_end). Afterwards the branch
- *  can only be rolled back, by the next xa_rollback. The calling thread must have opened the rmid;
- *  it need not know the branch. Waits for a call in progress as xa_end with TMFAIL does. XA_OK;
- *  XAER_NOTA; XAER_PROTO: no thread is associated with the branch, or the caller has not opened the
- *  rmid; XAER_INVAL; XAER_RMFAIL. A thread that exits without xa_end needs no call: the library
- *  notices. */
+/** Ends the association of a branch with every thread, including suspended associations. For a
+ *  thread that will not call xa_end (it is blocked elsewhere, or went on without xa_end).
+ *  Afterwards the branch can only be rolled back, by the next xa_rollback. The calling thread must
+ *  have opened the rmid; it need not know the branch. Waits for the end of a call in the branch, as
+ *  xa_end with TMFAIL does. XA_OK; XAER_NOTA; XAER_PROTO: no thread is associated with the branch,
+ *  or the caller has not opened the rmid; XAER_INVAL; XAER_RMFAIL. A thread that exits without
+ *  xa_end needs no call: the library notices. */
 LLADD_API int lladd_xa_abandon(int rmid, const struct xid_t *);
 
 /** Ends a prepared branch by an administrator's decision (lladd_heuristic_end). The transaction
- *  manager gets that outcome for the branch until it calls xa_forget. XA_OK, or what xa_rollback
- *  returns in this state; XAER_PROTO if the branch is not prepared. `lladd resolve --heuristic`
- *  does the same from outside. */
+ *  manager gets that outcome for the branch until it calls xa_forget. XA_OK, or the result that
+ *  xa_rollback would have in this state; XAER_PROTO if the branch is not prepared. The command
+ *  `lladd resolve --heuristic` does the same. */
 LLADD_API int lladd_xa_heuristic(int rmid, const struct xid_t *, enum lladd_outcome);
 
 #ifdef __cplusplus
