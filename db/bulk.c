@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bulk writing: whole pages past the log and the page cache (BUF-6). */
+/* Bulk writing: writes whole pages and bypasses the log and the page cache (BUF-6). */
 #include "db/db_private.h"
 
 #include <lladd/bulk.h>
@@ -39,8 +39,9 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     struct ll_record rec = {.kind = LL_REC_REDO_BARRIER,
                             .page = LLADD_NO_PAGE,
                             .redo = lladd_span_of(bytes, sizeof bytes)};
-    /* Atomic for a checkpoint: either its table has the barrier or the record comes after its
-     * BEGIN. Appending does not wait. */
+    /* The mutex makes record and table change atomically: either a checkpoint's table has the
+     * barrier, or the barrier's record comes after the checkpoint's BEGIN. Appending does not
+     * wait. */
     lladd_mutex_lock(&core->misc);
     rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
     if (!rc) {
@@ -79,9 +80,10 @@ static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno
     return 0;
 }
 
-/* Raw pages have no LSN for the buffer's WAL check (BUF-1), so the barrier is forced here. Without
- * that, redo could apply older records to the new contents: a transaction that freed the pages in a
- * closed top action, and was rolled back, has not waited for the log. */
+/* Raw pages have no LSN for the buffer's WAL check (BUF-1), so the barrier is forced here. If the
+ * barrier were lost in a crash, redo could apply older records to the new contents. The log of
+ * those records need not be durable: a transaction may have freed the pages in a closed top action
+ * and then been rolled back, without waiting for the log. */
 static int force_barriers(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     lladd_lsn newest = {0};

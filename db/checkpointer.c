@@ -5,13 +5,13 @@
  * lladd_maintain. */
 #include "db/db_private.h"
 
-/* Bytes of log for each byte of pages that are dirty, or were logged as images since the last
- * checkpoint: a checkpoint writes each such page, and the page's next change logs an image. The
- * larger of the two counts is used, because a database that fits the cache has the same pages in
- * both. */
+/* A checkpoint is due after this many bytes of log for each byte of pages that are dirty, or were
+ * logged as images since the last checkpoint. A checkpoint writes each dirty page, and the page's
+ * next change logs an image. The larger of the two counts is used, because in a database that fits
+ * the cache they count the same pages. */
 enum { LOG_FOR_DIRTY = 4 };
 
-/* Bytes of losers' log that one step undoes, in the background and in lladd_maintain. */
+/* Bytes of losers' log that one step undoes: in the background, and in lladd_maintain. */
 enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
 
 static bool due(const struct ll_core *core)
@@ -33,8 +33,8 @@ void ll_background_pressed(struct ll_core *core)
     ll_background_want(core);
 }
 
-/* Is the log near its limit, and can a checkpoint truncate it? If something else keeps the log,
- * checkpoints would not help. */
+/* Is the log near its limit, and would a checkpoint let it be truncated? If something else keeps
+ * the log, a checkpoint would not help. */
 static bool pressed(struct ll_core *core)
 {
     if (!lladd_atomic_load32(&core->pressed))
@@ -72,9 +72,9 @@ static int settle_recovery(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* Does what is due, or one step of deferred undo. *more: call again. An error is either the poison,
- * which every later call reports, or a lack of a resource. Then the next wake-up tries again, and a
- * writer that reaches the log's limit reports it. */
+/* Does one step of deferred undo, or the checkpoint that is due. *more: call again. An error is
+ * either the poison, which every later call reports, or a lack of a resource. After the latter, the
+ * next wake-up tries again, and a writer that reaches the log's limit reports the error. */
 static int work(struct ll_core *core, bool *more)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
@@ -88,9 +88,10 @@ static int work(struct ll_core *core, bool *more)
     return near || due(core) ? ll_checkpoint(core, near, &ignored) : 0;
 }
 
-/* Called before the checkpointer sleeps. A thread that finds the log near its limit sends no
- * wake-up while `signalled` is set. The memory barriers order the two stores and loads: either that
- * thread reads `signalled` as 0, or this one reads `pressed`. With `wake_mutex`. */
+/* Called with `wake_mutex`, before the checkpointer sleeps. A thread that finds the log near its
+ * limit sets `pressed`, but sends no wake-up while `signalled` is set. Both threads have a barrier
+ * between their store and their load. So either the other thread reads `signalled` as 0 and sends a
+ * wake-up, or this thread reads `pressed` as 1 and does not sleep. */
 static void rest(struct lladd_db *db, int rc)
 {
     lladd_atomic_store32(&db->signalled, 0);
@@ -158,7 +159,8 @@ int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : ll_checkpoint(&db->core, true, err);
 }
 
-/* One step of deferred undo, then of pending redo; after the last page, the checkpoint. */
+/* Does one step of deferred undo. When undo is complete, does one step of pending redo. After the
+ * last page, takes the checkpoint. */
 static int recover_some(struct ll_core *core, bool *more, struct lladd_error *err)
 {
     enum { PAGES = 16 };
@@ -179,8 +181,8 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
     int rc = ll_db_enter_checkpoint(db, err, "lladd_maintain");
     if (more)
         *more = false;
-    /* A page that cannot be redone, or a checkpoint without space, is reported after the other
-     * maintenance work is done. */
+    /* If a page cannot be redone, or a checkpoint lacks space, the other maintenance work is done
+     * before the error is returned. */
     bool alone = !lladd_atomic_load32(&db->checkpoints_on);
     int pending_rc = !rc && alone ? recover_some(&db->core, &redo_more, err) : 0;
     if (lladd_code_root(pending_rc) == LLADD_ROOT_POISONED)

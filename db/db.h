@@ -6,8 +6,9 @@
 
 struct ll_env;
 
-/* Writes to *out what every database has (operations/) and, after it, what `user` registers.
- * LLADD_NO_MEMORY, or LLADD_BAD_ARGUMENT if a name appears twice. The caller frees the arrays. */
+/* Writes the built-in descriptors (operations/) to *out, and after them the descriptors that `user`
+ * registers. LLADD_NO_MEMORY, or LLADD_BAD_REGISTRATION if two descriptors have the same name. The
+ * caller frees the arrays. */
 int ll_extensions_merge(const struct ll_env *, const struct lladd_registry *user,
                         struct lladd_registry *out, struct lladd_error *);
 #endif

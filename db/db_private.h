@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LLADD_DB_PRIVATE_H
 #define LLADD_DB_PRIVATE_H
-/* The database handle: the core and what db/ adds to it, and the entry checks of public calls. */
+/* The database handle, which contains the core, and the checks at the start of public calls. */
 #include "db/db.h"
 #include "recovery/core.h"
 #include "recovery/registry.h"
@@ -16,22 +16,22 @@ struct ll_extension_state {
 };
 
 struct lladd_db {
-    struct ll_core core; /* first: a core is its database */
+    struct ll_core core; /* first, so that ll_db_of can convert a core to its database */
     uint32_t magic;
     bool own_device;
     struct lladd_file *lock;
-    uint32_t *alive; /* `healthy` of the poison, if the kernel clears it in a forked child; else
-                      * NULL: compare process ids */
-    uint32_t durability; /* default of transactions */
+    uint32_t *alive; /* the poison's `healthy`, if the kernel clears it in a forked child; NULL:
+                      * compare process ids instead */
+    uint32_t durability; /* default durability of transactions */
     uint64_t log_limit_bytes;
     struct ll_extension_state *extensions;
     size_t n_extensions;
     struct lladd_thread checkpointer;
-    uint32_t checkpoints_on; /* atomic: there is that thread */
+    uint32_t checkpoints_on; /* atomic: the checkpointer thread exists */
     struct lladd_mutex wake_mutex;
     struct lladd_cond wake;
     bool wanted, stopping; /* under wake_mutex */
-    uint32_t signalled;    /* atomic: a wake-up is under way */
+    uint32_t signalled;    /* atomic: a wake-up was sent, and the checkpointer has not handled it */
 };
 
 static inline struct lladd_db *ll_db_of(struct ll_core *core)
@@ -39,9 +39,9 @@ static inline struct lladd_db *ll_db_of(struct ll_core *core)
     return (struct lladd_db *)core;
 }
 
-/* 0 if the handle may be used by this process and is not poisoned. */
+/* 0 if this process opened the handle and the handle is not poisoned. */
 int ll_db_enter(const struct lladd_db *, struct lladd_error *);
-/* 0 if the transaction may log now. */
+/* 0 if the transaction may write log records now. */
 int ll_txn_enter_slow(struct lladd_txn *);
 static inline int ll_txn_enter(struct lladd_txn *txn)
 {
@@ -51,7 +51,7 @@ static inline int ll_txn_enter(struct lladd_txn *txn)
         return 0;
     return ll_txn_enter_slow(txn);
 }
-/* LLADD_USE, where the struct is known. */
+/* LLADD_USE for db/, which can read the members of the transaction. */
 static inline int ll_use_begin(struct lladd_txn *txn, struct lladd_use *use)
 {
     return LL_LIKELY(!txn || !lladd_atomic_load64(&txn->user)) ? 0 : lladd_use_begin(txn, use);
@@ -68,10 +68,10 @@ static inline void ll_use_end(struct lladd_use *use)
         if (LL_UNLIKELY(ll_use_rc_)) \
             return ll_use_rc_; \
     } while (0)
-/* May the calling thread read members of the transaction that change? */
+/* May the calling thread read members of the transaction that its user changes? */
 bool ll_txn_seen(const struct lladd_txn *);
-/* LLADD_BAD_STATE if the thread holds a page of the database: `call` may wait for a thread that
- * waits for that page (docs/threads.md). */
+/* Returns LLADD_BAD_STATE for `call`, because the thread holds a page of the database: the call may
+ * have to wait for a thread that waits for that page (docs/threads.md). */
 int ll_db_refuse_held(struct lladd_error *, const char *call);
 static inline int ll_db_no_page(const struct lladd_db *db, struct lladd_error *err,
                                 const char *call)
@@ -79,7 +79,8 @@ static inline int ll_db_no_page(const struct lladd_db *db, struct lladd_error *e
     return LL_UNLIKELY(ll_held_pages(db)) ? ll_db_refuse_held(err, call) : 0;
 }
 /* ll_db_enter for a call that takes the checkpoint mutex. Also LLADD_BAD_STATE if the thread holds
- * a page, or if it runs a class's checkpoint callback: then it already has that mutex. */
+ * a page, or if it runs a class's checkpoint callback, because it then holds the checkpoint
+ * mutex. */
 int ll_db_refuse_asked(struct lladd_error *, const char *call);
 static inline int ll_db_enter_checkpoint(const struct lladd_db *db, struct lladd_error *err,
                                          const char *call)
@@ -89,8 +90,8 @@ static inline int ll_db_enter_checkpoint(const struct lladd_db *db, struct lladd
         rc = ll_db_no_page(db, err, call);
     return !rc && ll_core_asks_class(&db->core) ? ll_db_refuse_asked(err, call) : rc;
 }
-/* ll_txn_enter for a call that may wait for other threads: the thread holds no page, and its unused
- * log credit is returned first (BUF-3). */
+/* ll_txn_enter for a call that may wait for other threads: refuses a thread that holds a page, and
+ * returns the transaction's unused log credit (BUF-3). */
 static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call)
 {
     int rc = ll_txn_enter(txn);
@@ -119,14 +120,15 @@ void ll_background_want(struct ll_core *);
 void ll_background_pressed(struct ll_core *);
 
 /* extensions.c */
-/* LLADD_BAD_ARGUMENT, with the size needed, if the log buffer or the log within its limit is too
- * small for what a registered operation needs at once. *ample: the limit is twice that. */
+/* Checks that the log buffer and the log's limit are large enough for what a registered operation
+ * needs at once. LLADD_BAD_ARGUMENT: the message has the size needed; LLADD_BAD_REGISTRATION: no
+ * log buffer is large enough. *ample: the limit is at least twice the need. */
 int ll_extensions_fit(const struct lladd_registry *, uint32_t page_size,
                       const struct lladd_options *, bool *ample, struct lladd_error *);
 int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struct lladd_error *);
 int ll_extensions_create(struct lladd_db *, struct lladd_error *);
 int ll_extensions_recovered(struct lladd_db *, struct lladd_error *);
-/* Ends the extensions' threads, once, before anything they use is closed. */
+/* Ends the extensions' threads, before anything that they use is closed. Later calls do nothing. */
 void ll_extensions_stop(struct lladd_db *);
 void ll_extensions_detach(struct lladd_db *);
 #endif

@@ -9,7 +9,8 @@
 #include <lladd/pages.h>
 #include <string.h>
 
-/* What the built-in descriptors need. They are checked by the tests, not at every open. */
+/* Catalogue space for the built-in descriptors: their number, the bytes of their entries, and the
+ * longest entry. A test checks the numbers. */
 const struct ll_payloads ll_extensions_builtin = {.names = 86, .bytes = 4292, .longest = 169};
 
 /* Adds the user's descriptors that are not built in. */
@@ -42,8 +43,8 @@ int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *u
     return put_items(out, user, err);
 }
 
-/* The most that one caller needs at once, and the operation that needs it; NULL: the record of a
- * descriptor. */
+/* The most log space that one caller needs at once, and the operation that needs it; NULL: a
+ * descriptor's catalogue record needs it. */
 struct fit {
     const struct lladd_options *o;
     uint32_t page_size;

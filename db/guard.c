@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Guarded transactions: another thread may take one over while its user is in a call.
  *
- * `inside` is a lock. The using thread takes it at its outermost call and keeps it until that call
- * has returned and no top action is open, so a structure is never rolled back in the middle of a
- * change. On a poisoned handle nothing is rolled back, and no top action ends: there the thread
- * gives it up when the call returns, and a taker does not wait. Only the thread that has `inside`
- * changes `user`. A taker either finds `inside` free or counts itself in `takers` first, so that
- * the end of the next call wakes it. The handle is reference-counted: a thread that the transaction
- * was taken from can still call with it, and gets LLADD_TAKEN or LLADD_CLOSED. */
+ * `inside` is a lock. The transaction's user takes it at its outermost call, and keeps it until
+ * that call has returned and no top action is open. So a structure is never rolled back in the
+ * middle of a change. On a poisoned handle nothing is rolled back and no top action ends, so the
+ * user releases `inside` when the call returns, even in a top action. Only the thread that holds
+ * `inside` changes `user`. A taker counts itself in `takers` before it tries to get `inside`, so
+ * the next release of `inside` wakes it. The handle is reference-counted: a thread from which the
+ * transaction was taken can still pass the handle to calls, which return LLADD_TAKEN or
+ * LLADD_CLOSED. */
 #include "db/db_private.h"
 
 #include <limits.h>
@@ -32,7 +33,7 @@ int lladd_use_begin(struct lladd_txn *txn, struct lladd_use *use)
     use->txn = NULL;
     if (!txn)
         return 0;
-    /* A structure takes mutexes before the core sees the call. */
+    /* Checked here because a structure may take mutexes before the core checks the call. */
     if (LL_UNLIKELY(!lladd_atomic_load32(&txn->core->poison->healthy))) {
         int rc = lladd_check_process(ll_db_of(txn->core), &txn->err);
         if (rc)
@@ -49,8 +50,8 @@ int lladd_use_begin(struct lladd_txn *txn, struct lladd_use *use)
     do {
         if (lladd_atomic_load64(&txn->user) != self || lladd_atomic_load32(&txn->stops))
             return LLADD_TAKEN;
-        none = 0; /* Otherwise another thread is taking the transaction, or is about to be
-                   * refused. */
+        none = 0; /* Until the exchange succeeds, another thread is taking the transaction, or is
+                   * about to be refused. */
     } while (!lladd_atomic_cas64(&txn->inside, &none, self) && (lladd_yield(), true));
     if (lladd_atomic_load64(&txn->user) != self) {
         leave(txn);
@@ -89,10 +90,11 @@ bool lladd_txn_stopped(const struct lladd_txn *txn)
 
 /* ---- handing over ---------------------------------------------------------------------------- */
 
-/* How long a taker sleeps before it looks for the poison, which wakes no taker. */
+/* A taker wakes up after this time to check whether the handle is poisoned, because poisoning does
+ * not wake takers. */
 #define POLL_NS UINT64_C(100000000)
 
-/* Waits for `inside`. Returns the poison, if there is one, rather than wait long. */
+/* Waits for `inside`. On a poisoned handle it returns the poison's code after one wait. */
 static int get_inside(struct lladd_txn *txn, uint64_t self, uint64_t wait_ns)
 {
     struct lladd_db *db = txn->core->db;
@@ -166,7 +168,8 @@ bool lladd_txn_give(struct lladd_txn *txn)
         lladd_atomic_add32(&txn->takers, 1);
         do
             rc = get_inside(txn, self, UINT64_MAX);
-        while (rc && lladd_atomic_load64(&txn->user) == self); /* poisoned, and being taken over */
+        while (rc && lladd_atomic_load64(&txn->user) == self); /* poisoned, and another thread is
+                                                                * taking the transaction */
         lladd_atomic_add32(&txn->takers, UINT32_MAX);
         if (rc)
             return false;

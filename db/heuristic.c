@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Heuristic outcomes: an administrator ends a transaction in doubt without its coordinator.
  *
- * One record holds both the decision and the outcome to be remembered, so neither is durable
- * without the other: the commit record, which carries the outcome, or a heuristic record before the
- * rollback. Checkpoints copy the list of outcomes, so the log need not be kept for it. */
+ * One record has both the decision and the outcome to be remembered, so neither is durable without
+ * the other. For a commit it is the commit record, for an abort a heuristic record before the
+ * rollback. Checkpoints copy the list of outcomes, so the list does not keep log. */
 #include "db/db_private.h"
 #include "recovery/analysis.h"
 #include "util/vec.h"
 
 #include <string.h>
 
-/* Records that the feature is used. Older libraries would lose the outcomes, so they must not open
- * the database any more. */
+/* Records in the control block that the feature is used. Older libraries would lose the outcomes,
+ * so they must not open the database. */
 static int set_feature(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_core_mark(core, err);
@@ -35,10 +35,10 @@ static int enter(struct lladd_txn *txn, enum lladd_outcome outcome)
     return 0;
 }
 
-/* Logs the decision. The list and the record change under the checkpoint mutex, so a checkpoint
- * sees both or neither. The first request for credit also marks the control block and reserves
- * space. Its credit is returned before the mutex is taken, because no thread waits for that mutex
- * with credit (BUF-3), and requested again under the mutex. */
+/* Logs the decision. The list and the log change under the checkpoint mutex, so a checkpoint sees
+ * both changes or neither. The first request for credit also marks the control block and reserves
+ * space. The credit is returned before the mutex is taken, because no thread may wait for that
+ * mutex with credit (BUF-3); under the mutex it is requested again. */
 static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn *lsn)
 {
     struct ll_core *core = txn->core;
@@ -158,7 +158,8 @@ int lladd_heuristic_forget(struct lladd_db *db, const struct lladd_gid *gid,
         (void)ll_heuristic_remove(core, gid);
         rc = log_forgotten(core, &h, err);
         if (rc)
-            (void)ll_heuristic_put(core, &h, NULL); /* cannot fail: the list had room for it */
+            (void)ll_heuristic_put(core, &h, NULL); /* cannot fail: the list has room, because the
+                                                     * outcome was just removed */
     }
     lladd_mutex_unlock(&core->checkpointing);
     return rc;

@@ -75,8 +75,8 @@ static void translate(struct lladd_log_cursor *c, const struct ll_record *rec,
     out->undo = rec->undo;
 }
 
-/* Finds the first record at or after `from`. LLADD_MISSING_FILE if `from` is pinned and the log
- * there is missing all the same. */
+/* Finds the first record at or after `from`. LLADD_MISSING_FILE if the log at `from` is missing
+ * although it is pinned. */
 static int first_record(struct lladd_log_cursor *c, struct ll_record *rec, struct lladd_error *err)
 {
     struct ll_core *core = &c->db->core;
@@ -110,12 +110,12 @@ int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, stru
             return rc;
         c->next = lladd_lsn_of(rec.lsn.v + rec.size);
         if (rec.lsn.v >= ll_log_durable(c->db->core.log).v) {
-            c->from = rec.lsn; /* it may be durable at the next call */
+            c->from = rec.lsn; /* the record may be durable at the next call */
             c->started = false;
             return LLADD_END;
         }
         translate(c, &rec, out);
-        /* The catalogue entry that defines a name is not a record of that name. */
+        /* The record that defines a name in the catalogue is not a record of that name. */
         if (!c->name[0] ||
             (out->op && rec.kind != LL_REC_CATALOGUE && strcmp(out->op, c->name) == 0))
             return 0;

@@ -2,11 +2,11 @@
 /* Opens and closes a database: the only file that knows how the parts fit together. One thread
  * opens a handle, and one thread closes it; no other thread uses the handle then.
  *
- * A database under construction has a file "creating". The control file is written last and makes
- * it a database; until then the next open removes what a crash has left. Without the file
- * "creating", open removes nothing: it refuses a directory with other contents and no control file.
- * Before the control file, nothing needs to be durable or ordered, so syncs are deferred
- * (io/device_deferred.c, ll_control_write).
+ * While a database is created, its directory has a file "creating"; the control file is written
+ * last. If a crash leaves "creating" and no control file, the next open removes the other files and
+ * starts again. Without the file "creating", open removes nothing, and refuses a directory that has
+ * files but no control file. While a database is created, none of its files has to be durable
+ * before the control file is, so syncs are deferred (io/device_deferred.c, ll_control_write).
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
  *        ► background work ► (after an unclean stop) checkpoint */
@@ -32,7 +32,7 @@
 #define DEFAULT_SEGMENT_MAX (64ull << 20)
 #define DEFAULT_LOG_LIMIT (4ull << 30)
 #define DEFAULT_CHECKPOINT (64ull << 20)
-/* Default limit of checkpoint_bytes (docs/decisions/checkpoints-by-dirty-pages.md). */
+/* Upper limit of the default checkpoint_bytes (docs/decisions/checkpoints-by-dirty-pages.md). */
 #define CHECKPOINT_MOST (512ull << 20)
 /* Log reserved for commits that are not durable yet, before a commit must wait for a sync. */
 #define PENDING_MIN (4ull << 20)
@@ -242,9 +242,9 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     return rc ? ll_fail(err, LLADD_NO_MEMORY, "out of memory") : 0;
 }
 
-/* Puts the poison into memory that the kernel clears in a forked child, where the handle is then
- * not healthy. A handle without threads compares process ids instead, because it must be cheap to
- * open. Called before another thread knows the handle. */
+/* Puts the poison into memory that the kernel clears in a forked child, so that `healthy` is 0
+ * there. A handle without threads must be cheap to open, so it compares process ids instead. Called
+ * before another thread knows the handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)
@@ -295,7 +295,7 @@ static void release(struct lladd_db *db)
     lladd_mutex_destroy(&core->misc);
     lladd_mutex_destroy(&core->witness_mutex);
     lladd_mutex_destroy(&core->control_mutex);
-    dev = ll_io_deferred_free(dev); /* before the copy of its allocator is freed */
+    dev = ll_io_deferred_free(dev); /* before the copy of the device's allocator is freed */
     db->magic = 0;
     core->db = NULL;
     ll_free(&env, db);
@@ -456,7 +456,8 @@ static int open_database(struct lladd_db *db, const struct lladd_options *o,
     return rc;
 }
 
-/* Reads the control block, or finds that there is none and a database may be created. */
+/* Reads the control block. If there is no control block and a database may be created, sets
+ * *create. */
 static int look(struct lladd_db *db, const struct lladd_options *o, bool *create,
                 struct lladd_error *err)
 {
@@ -480,9 +481,9 @@ static int look(struct lladd_db *db, const struct lladd_options *o, bool *create
     if (io < 0)
         return ll_fail_io(err, io, false, "list", "the directory");
     if (rc == 0 && l.creating) {
-        /* The control block is whole as read. It must be durable before "creating" is removed.
-         * After a failed sync the bytes read may be only in the system's cache, and a second sync
-         * proves nothing (LOG-4), so the control block is written again. */
+        /* The control block that was read is complete. It must be durable before "creating" is
+         * removed. If a sync has failed before, the bytes read may be only in the system's cache,
+         * and a second sync proves nothing (LOG-4). So the control block is written again. */
         rc = ll_control_write(&core->env, dev, core->control_file, &core->control, err);
         return rc ? rc : remove_marker(dev, err);
     }
@@ -521,16 +522,16 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;
 }
 
-/* Takes a checkpoint, so that the next recovery does not repeat this one. It writes back every page
- * that was redone, so the background does it if there are threads, after the pending redo of an
- * instant recovery. */
+/* Takes a checkpoint, so that the next recovery need not repeat this one. The checkpoint writes
+ * back every page that was redone. With threads, the background takes it, after the pending redo of
+ * an instant recovery. */
 static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
 {
     if (db->core.recover_instantly || db->core.env.threads) {
         lladd_atomic_store32(&db->core.owes_checkpoint, 1);
         if (db->core.env.threads)
             ll_background_want(&db->core);
-        return 0; /* or lladd_maintain */
+        return 0; /* lladd_maintain takes it */
     }
     /* A full disk does not fail the open; poison does. */
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -624,7 +625,7 @@ int lladd_open(const char *dir, const struct lladd_options *options, struct llad
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = open_db(dir, options, out, &why);
     if (rc && err)
-        *err = why; /* recovery may have set it for an error that it handled */
+        *err = why; /* recovery may have set *err for an error that it then handled */
     return rc;
 }
 
@@ -657,7 +658,7 @@ static int write_clean(struct ll_core *core, lladd_lsn end)
     return rc;
 }
 
-/* Makes every commit durable, calls the participants that wait for that, and takes a full
+/* Makes every commit durable, runs the participants' `durable` callbacks, and takes a full
  * checkpoint. */
 static int close_round(struct lladd_db *db, struct lladd_error *err)
 {
@@ -667,15 +668,15 @@ static int close_round(struct lladd_db *db, struct lladd_error *err)
     if (!rc)
         ll_txns_drain(core);
     if (!rc)
-        rc = abort_all(db); /* aborts transactions that those participants began */
+        rc = abort_all(db); /* aborts transactions that the callbacks began */
     (void)ll_txns_release_credit(core);
     core->closing = true;
     return rc ? rc : ll_checkpoint(core, true, err);
 }
 
-/* Participants may write when they are called, so rounds repeat. The next open redoes what they
- * write after the last round, as after a crash: only a clean stop promises that there is nothing to
- * redo. */
+/* Participants may write in their callbacks, so rounds repeat. If the last round does not settle,
+ * the database is not marked clean, and the next open redoes what participants have written, as
+ * after a crash. */
 enum { CLOSE_ROUNDS = 16 };
 
 static int close_clean(struct lladd_db *db)
@@ -697,8 +698,8 @@ static int close_clean(struct lladd_db *db)
         rc = close_round(db, &err);
         settled = ll_core_settled(core);
     }
-    /* There is no space for a checkpoint that would free nothing, or for what a class writes in
-     * one. All commits are made durable, and the next open redoes them. */
+    /* A checkpoint that would free nothing lacks space, or a class lacks space for its data in the
+     * checkpoint. All commits are made durable, and the next open redoes them. */
     if (rc == LLADD_NO_SPACE && core->closing) {
         rc = ll_core_check(core, &err);
         settled = false;
@@ -734,7 +735,7 @@ void lladd_db_kill(struct lladd_db *db)
 int ll_db_enter(const struct lladd_db *db, struct lladd_error *err)
 {
     if (!db || db->magic != LL_DB_MAGIC) {
-        /* During the open, extensions call this before the handle is public. */
+        /* During the open, extensions may call this before lladd_open has returned the handle. */
         if (!db || !db->core.db)
             return ll_fail(err, LLADD_CLOSED, "the database handle is closed");
     }

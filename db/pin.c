@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pins: named LSNs from which on the log is kept, and what keeps the log from being truncated. */
+/* Pins: named LSNs from which on the log is kept. Also finds what keeps the log from being
+ * truncated. */
 #include "db/db_private.h"
 
 #include <lladd/bytes.h>
@@ -14,8 +15,8 @@ static int enter(struct lladd_db *db, const char *name, const char *call, struct
     return rc;
 }
 
-/* Called with the checkpoint mutex: a checkpoint either has the pin in its table or has truncated
- * the log before the pin is set. */
+/* Called with the checkpoint mutex. So each checkpoint either has the pin in its table, or has
+ * truncated the log before the pin was set. */
 static int log_pin(struct ll_core *core, const char *name, lladd_lsn lsn, struct lladd_error *err)
 {
     unsigned char bytes[8 + 64];
@@ -28,8 +29,7 @@ static int log_pin(struct ll_core *core, const char *name, lladd_lsn lsn, struct
     return rc ? rc : ll_log_force(core->log, rec.lsn, err);
 }
 
-/* Reserves the log space that one more pin takes in checkpoints, and for the record that clears
- * it. */
+/* Reserves log space for one more pin: in checkpoints, and for the record that clears the pin. */
 static int want_space(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_core_mark(core, err);
@@ -49,7 +49,7 @@ static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
     if (!rc)
         rc = log_pin(core, name, lsn, err);
     if (rc)
-        (void)ll_pin_put(core, name, before, NULL); /* cannot fail: the table had room for it */
+        (void)ll_pin_put(core, name, before, NULL); /* cannot fail: the table has room */
     return rc;
 }
 

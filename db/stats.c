@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Statistics of a handle, as a struct and by name. Any thread may call this; counters are read
- * without a lock, so they need not agree with each other. */
+/* Statistics of a handle, as a struct and by name. Any thread. Counters are read without a lock, so
+ * they need not agree with each other. */
 #include "db/db_private.h"
 
 #include <lladd/stats.h>
@@ -77,7 +77,7 @@ int lladd_stats_get(struct lladd_db *db, struct lladd_stats *out)
     return 0;
 }
 
-/* Name and place in the struct, one table. */
+/* The name of each statistic, and its member of struct lladd_stats. */
 #define STATS(X) \
     X("txn.begun", begun) \
     X("txn.committed", committed) \

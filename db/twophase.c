@@ -2,10 +2,11 @@
 /* Two-phase commit (paper, section 4.2): a prepared transaction survives a restart, and recovery
  * does not roll it back.
  *
- * The participants' blobs are logged before the prepare record, each cut into records {u32 total,
- * u32 offset, bytes} with the number of the participant's catalogue entry. Recovery reads them
- * backwards and gives each participant its blob. The global id is claimed under the table's mutex
- * before anything is logged, so two transactions cannot prepare with the same id. */
+ * The participants' blobs are logged before the prepare record. Each blob is cut into records with
+ * the number of the participant's catalogue entry: u32 length of the blob, u32 offset of the piece,
+ * the bytes of the piece. Recovery reads the records backwards and gives each participant its blob.
+ * The global id is claimed under the transaction table's mutex before anything is logged, so two
+ * transactions cannot prepare with the same id. */
 #include "db/db_private.h"
 #include "recovery/analysis.h"
 #include "util/vec.h"
@@ -121,7 +122,7 @@ static void drop_gid(struct lladd_txn *txn)
     ll_free(&txn->core->env, p);
 }
 
-/* Logs the prepare record; the caller waits for it. */
+/* Logs the prepare record; the caller waits until the record is durable. */
 static int log_prepare(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
     int rc = ll_txn_enter_unlatched(txn, "a prepare");
@@ -183,8 +184,8 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     return 0;
 }
 
-/* Participants do not learn when the record is durable, so they keep what they could release
- * then. */
+/* The participants' `prepared` is not called, so they keep the resources that they would release in
+ * it. */
 int lladd_prepare_async(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
     LL_USE(txn);

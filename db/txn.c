@@ -119,8 +119,8 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     return 0;
 }
 
-/* Waits for a logged commit as the transaction's durability demands. With `drain` waits until it is
- * durable, because too much log is reserved for commits that are not. */
+/* Waits until a logged commit is as durable as the transaction demands. With `drain`, waits until
+ * it is fully durable, because too much log space is reserved for commits that are not durable. */
 static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drain,
                        unsigned durability, bool system)
 {
@@ -160,8 +160,8 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     }
     if (txn->id.v == 0)
         return commit_nothing(txn, wait, out);
-    /* The commit record uses the space reserved for the end of the rollback, so a commit needs no
-     * free space: a prepared transaction can be committed on a full disk. */
+    /* The commit record uses the log space that was reserved for the record of a rollback's end. So
+     * a prepared transaction can be committed on a full disk. */
     rc = lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE ? ll_txn_tell_committing(txn) : 0;
     if (!rc)
         rc = ll_core_mark(core, &txn->err);

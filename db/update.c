@@ -183,9 +183,8 @@ int lladd_log_redo_only(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page
     return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_REDO_ONLY);
 }
 
-/* In the simulator's scarce mode the log buffer has space for only credit_max records, like the
- * smallest buffer that lladd_open accepts: a caller that requests more than its operation declares
- * fails. */
+/* In the simulator's scarce mode a call fails if it requests more records than the operation's
+ * credit_max, as it could with the smallest log buffer that lladd_open accepts. */
 static int check_credit_max(struct lladd_txn *txn, const struct ll_name *name, unsigned count)
 {
     const struct lladd_op *op = name->desc;
@@ -272,9 +271,9 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
 
 /* ---- records without a page -------------------------------------------------------------- */
 
-/* Gets credit for one record with spans of these lengths and for its undo; `name` may be NULL.
- * While the thread holds a page, only credit taken before is used: no thread waits under a
- * latch. */
+/* Gets credit for one record with spans of these lengths, and for its undo; `name` may be NULL. No
+ * thread may wait under a latch, so a thread that holds a page uses only credit that it already
+ * has. */
 static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo, size_t undo)
 {
     const struct lladd_op *op = name ? name->desc : NULL;
@@ -294,7 +293,8 @@ static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo,
     return ll_core_reserve_plain(txn, ll_record_bound(redo, undo), 0);
 }
 
-/* Debug builds: undo bytes that `prepare` has not built must fit the operation's undo fields. */
+/* Debug builds: checks undo bytes that the caller has passed against the operation's undo
+ * fields. */
 static int check_undo_fields(struct lladd_txn *txn, const struct lladd_op *op,
                              struct lladd_span undo)
 {
@@ -402,7 +402,7 @@ static int innermost(struct lladd_txn *txn, const struct lladd_action *action)
     return 0;
 }
 
-/* Savepoints made inside die with the action (OP-6). */
+/* Savepoints made inside the action become invalid (OP-6). */
 static void pop_action(struct lladd_txn *txn)
 {
     while (txn->n_savepoints && txn->savepoints[txn->n_savepoints - 1].actions >= txn->n_actions)
@@ -425,7 +425,7 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
         return rc;
     struct ll_action a = txn->actions[txn->n_actions - 1];
     if (!name && a.undo_next.v == txn->undo_next.v) {
-        pop_action(txn); /* it has logged nothing: no record is needed */
+        pop_action(txn); /* the action has logged nothing, so no record is needed */
         return 0;
     }
     rc = want_record(txn, name, LL_ACTION_END_BYTES, len);
@@ -441,8 +441,7 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
                             .redo = lladd_span_of(needed, sizeof needed),
                             .undo = lladd_span_of(undo, len)};
     pop_action(txn);
-    /* Once this is logged, the physical undo of the records inside the action is not needed any
-     * more. */
+    /* Once the end is logged, the records inside the action need no physical undo. */
     uint64_t inside =
         txn->undo_used - (a.undo_used < txn->undo_used ? a.undo_used : txn->undo_used);
     if (name)

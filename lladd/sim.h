@@ -3,19 +3,20 @@
 #define LLADD_SIM_H
 /**
  * @file
- * @brief The recovery simulator: hand it your operations, a workload and a way to check the result,
- * and it recovers from every crash that the workload can meet.
+ * @brief The recovery simulator: given operations, a workload and a check of the result, it
+ * simulates every crash of the workload and the recovery from it.
  *
- * A *subject* is what is put to the test: functions that register operations, prepare a database,
- * run a workload and look at what recovery made of it, and a small model of what should be there.
- * lladd_sim_explore runs the workload once on a simulated disk that knows for every byte whether it
- * is durable, and then recovers from every state a crash could have left, and from the crashes of
- * those recoveries, up to a depth. What is wrong comes back with a *token*: a short text with which
- * lladd_sim_replay does the same again and tells the story. sim/README.md says what a simulated
- * crash can do and what it cannot.
+ * A *subject* is a test: functions that register operations, prepare a database, run a workload and
+ * check the recovered database, and a small model of the expected contents. lladd_sim_explore runs
+ * the workload once on a simulated disk that records for every byte whether it is durable. Then it
+ * runs recovery from every disk state that a crash could have left, and from crashes during those
+ * recoveries, up to a depth. Each failure has a *token*, a short text with which lladd_sim_replay
+ * repeats the run and writes its history. sim/README.md says what a simulated crash can do and what
+ * it cannot.
  *
- * No files are touched and no process is forked. Explorations share nothing: any number may run at
- * a time, each in one thread. Programs that use this link lladd::sim and not lladd::lladd.
+ * No files are used and no process is forked. Explorations share nothing, so any number may run at
+ * a time, each in one thread. Programs that use this header link lladd::sim instead of
+ * lladd::lladd.
  * @ingroup sim
  */
 #include <lladd/lladd.h>
@@ -26,20 +27,20 @@
 extern "C" {
 #endif
 
-/** One exploration under way: what a workload gets. */
+/** A running exploration; the argument of a workload. */
 struct lladd_sim;
 
 /* ---- subjects -------------------------------------------------------------------------------- */
 
-/** Ways through an operation's callbacks that an exploration is expected to have gone. */
+/** Situations in which an exploration is expected to have called an operation's callbacks. */
 enum lladd_sim_path {
     LLADD_SIM_REDO = 0,         /**< redo by recovery */
     LLADD_SIM_UNDO = 1,         /**< undo or compensate, at rollback or by recovery */
-    LLADD_SIM_UNDO_PARTIAL = 2, /**< undo by recovery of what a crash has cut short */
+    LLADD_SIM_UNDO_PARTIAL = 2, /**< undo by recovery of a transaction that a crash interrupted */
     LLADD_SIM_REDO_CLR = 3,     /**< redo of its compensation record by recovery */
     LLADD_SIM_CRASH_1 = 4,      /**< redo or undo by a recovery after a crash in recovery */
-    LLADD_SIM_CRASH_2 = 5,      /**< after two of these in a row */
-    LLADD_SIM_CRASH_3 = 6,      /**< after three */
+    LLADD_SIM_CRASH_2 = 5,      /**< redo or undo after crashes in two recoveries in a row */
+    LLADD_SIM_CRASH_3 = 6,      /**< redo or undo after crashes in three recoveries in a row */
     LLADD_SIM_PATHS = 7
 };
 /** "redo", "undo", "undo-partial", "redo-clr", "crash-1", "crash-2", "crash-3". */
@@ -52,84 +53,87 @@ struct lladd_sim_excuse {
     const char *why;
 };
 
-/** What is put to the test. Callbacks return 0 or a code of error.h with *err filled in; none may
- *  depend on anything but its arguments, on ctx as `setup` left it, and on the database: they are
- *  called any number of times, also on databases of an earlier time. Nullable ones say so. */
+/** A test. Callbacks return 0 or a code of error.h with *err filled in. A callback may depend only
+ *  on its arguments, on ctx as `setup` left it, and on the database, because it is called any
+ *  number of times, also on earlier states of the database. A callback may be NULL only if its
+ *  comment says "Nullable". */
 struct lladd_sim_subject {
     size_t struct_size;
     const char *name;  /**< at most 63 bytes of [a-z0-9_.-] */
     const char *about; /**< one line */
     void *ctx;
-    /** Registers operations, makes sizes other than the simulator's (a cache of 64 pages, a log of
-     *  8 KiB segments, no threads). Device, allocator, world and flags are not its affair.
+    /** Registers operations, and may change the simulator's sizes (a cache of 64 pages, log
+     *  segments of 8 KiB, no threads). It must not set device, allocator, world or flags.
      *  Nullable */
     int (*configure)(void *ctx, struct lladd_options *, struct lladd_error *);
-    /** Makes what the workload works on; before the first crash, once. May note page numbers and
-     *  the like in ctx. If it fails, it fills *err in, also from lladd_txn_error; it need not end
-     *  its transaction. Nullable */
+    /** Makes the data for the workload, once, before the first crash. May store page numbers and
+     *  the like in ctx. If it fails, it fills in *err, if necessary from lladd_txn_error; it need
+     *  not end its transaction. Nullable */
     int (*setup)(void *ctx, struct lladd_db *, struct lladd_error *);
-    /** The workload. Its transactions go through the calls below, so that the simulator knows what
-     *  was promised. Deterministic; leaves no transaction open that it wants rolled back or
-     *  committed: those still open meet the end of the process. */
+    /** The workload. It must be deterministic, and use the calls below for its transactions, so
+     *  that the simulator knows what was promised. Transactions that are open at its end are
+     *  neither committed nor aborted: the process ends with them. */
     int (*run)(void *ctx, struct lladd_sim *, struct lladd_db *, struct lladd_error *);
-    /** Is everything in order? Any complaint is a failure (oracle O3). Nullable */
+    /** Checks a recovered database. Any error is a failure (oracle O3). Nullable */
     int (*check)(void *ctx, struct lladd_db *, struct lladd_error *);
-    /** Writes the contents, in a form of its own, equal for equal contents. Nullable */
+    /** Writes the contents of the database in any form; equal contents must give equal bytes.
+     *  Nullable */
     int (*dump)(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
-    /** The model: plain memory without pointers, of this size, zeroed before model_init. 0: none,
-     *  and the contents are then compared with nothing. */
+    /** Bytes of the model: memory without pointers, zeroed before model_init. 0: the subject has no
+     *  model, and contents are not compared. */
     size_t model_size;
-    void (*model_init)(void *ctx, void *model); /**< as setup leaves the database. Nullable */
-    /** Does what a noted step of a transaction does (lladd_sim_note). Called for transactions in
-     *  the order of their commits, for the notes of one in the order they were given. */
+    void (*model_init)(void *ctx, void *model); /**< initialises the model to the database after
+                                                     `setup`. Nullable */
+    /** Applies one noted step of a transaction to the model (lladd_sim_note). Called in the order
+     *  of commits; for one transaction in the order of its notes. */
     void (*model_apply)(void *ctx, void *model, struct lladd_span note);
-    /** Writes what `dump` is to write of a database with these contents. */
+    /** Writes the bytes that `dump` must write for a database with the model's contents. */
     int (*model_dump)(void *ctx, const void *model, struct lladd_sink *);
-    /** Says what a note stands for, for the history. Nullable: hexadecimal */
+    /** Writes a note as text, for the history. Nullable: then notes are written in hexadecimal */
     void (*describe)(void *ctx, struct lladd_span note, struct lladd_sink *);
-    /** Something new in a recovered database, committed: must go well (oracle O6). Nullable: a page
-     *  is allocated, written and freed. */
+    /** Commits new work in a recovered database; an error is a failure (oracle O6). Nullable: then
+     *  a page is allocated, written and freed. */
     int (*go_on)(void *ctx, struct lladd_db *, struct lladd_error *);
-    /** Calls fn for each page the subject's structures consist of: every other allocated page is a
-     *  leak, and each of these must be allocated (oracle O10). Not 0 from fn stops and is what it
-     *  returns. Nullable: not looked at */
+    /** Calls fn for each page of the subject's structures. These pages must be allocated, and any
+     *  other allocated page is a leak (oracle O10). If fn does not return 0, stops and returns that
+     *  value. Nullable: then this is not checked */
     int (*pages)(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
                  struct lladd_error *);
-    /** Names of the operations of which all paths must be reached; the array ends with NULL. NULL:
-     *  all that the workload runs, but for the library's own ("lladd."). Paths that an operation
-     *  cannot take, as the undo of one with LLADD_UNDO_NONE, need no excuse. */
+    /** Names of the operations for which all paths must be reached; the array ends with NULL. NULL:
+     *  all operations that the workload runs, except those of the library ("lladd."). A path that
+     *  an operation cannot take needs no excuse, for example undo with LLADD_UNDO_NONE. */
     const char *const *operations;
     const struct lladd_sim_excuse *excuses; /**< nullable */
-    /** `run` may be called again, on what it has left before (transactions it has left open are
-     *  finished first): lladd_sim_random makes large workloads that way. */
+    /** `run` may be called again on the database that it has left; its open transactions are ended
+     *  before that. lladd_sim_random makes large workloads this way. */
     bool repeats;
-    /** A workload of 2 to THREADS_MAX threads, for lladd_sim_interleave: each calls run_thread with
-     *  a number of its own, from 0. They wait for each other with <lladd/sync.h> only, and prepare
-     *  nothing. `run` may then be NULL: a simulation with one thread calls run_thread with one
-     *  number after the other. */
+    /** Number of threads of a workload for lladd_sim_interleave, 2 to LLADD_SIM_THREADS_MAX; each
+     *  thread calls run_thread with its own number, from 0. The threads wait for each other only
+     *  with <lladd/sync.h>, and do not prepare transactions. `run` may then be NULL: a simulation
+     *  with one thread calls run_thread for one number after the other. */
     uint32_t threads;
     int (*run_thread)(void *ctx, struct lladd_sim *, struct lladd_db *, unsigned thread,
                       struct lladd_error *);
     /** lladd_sim_interleave lets the library's own threads take part: the checkpointer, the page
      *  writer, the log's worker. */
     bool background;
-    /** Is everything as it should be while transactions are in doubt (their locks, say)? Asked of
-     *  every recovered database, before they are finished; changes nothing. Any complaint is a
-     *  failure (oracle O9). Nullable */
+    /** Checks a recovered database while transactions are in doubt, for example their locks. Called
+     *  for every recovered database before these transactions are ended; must change nothing. Any
+     *  error is a failure (oracle O9). Nullable */
     int (*in_doubt)(void *ctx, struct lladd_db *, struct lladd_error *);
-    /** With instant recovery: runs in a recovered database while pages have pending redo, and is
-     *  crashed like the recovery. Must leave the contents as they were. Nullable: a page is
-     *  allocated, written and freed. */
+    /** With instant recovery: runs in a recovered database while pages have pending redo; the
+     *  simulator crashes it like the recovery. Must leave the contents unchanged. Nullable: then a
+     *  page is allocated, written and freed. */
     int (*meanwhile)(void *ctx, struct lladd_db *, struct lladd_error *);
-    /** The disk has room for so many bytes more than what `setup` has made; then what makes a file
-     *  longer fails with ENOSPC, in recoveries too. 0: there is no end. */
+    /** Bytes of disk space left after `setup`. When they are used up, a call that makes a file
+     *  longer fails with ENOSPC, also in recoveries. 0: no limit. */
     uint64_t disk_room;
 };
 
 /* ---- what a workload calls --------------------------------------------------------------- */
 
-/** lladd_begin, recorded: this call and the following ones do what the library's calls do, and
- *  record the promises for the simulator. */
+/** lladd_begin, recorded. This call and the next calls do the same as the library's calls, and
+ *  record their promises for the simulator. */
 LLADD_API int lladd_sim_begin(struct lladd_sim *, struct lladd_db *,
                               const struct lladd_txn_options *, struct lladd_txn **out,
                               struct lladd_error *);
@@ -153,55 +157,63 @@ LLADD_API int lladd_sim_heuristic_end(struct lladd_sim *, struct lladd_txn *, en
 /** lladd_heuristic_forget, recorded. */
 LLADD_API int lladd_sim_heuristic_forget(struct lladd_sim *, struct lladd_db *,
                                          const struct lladd_gid *, struct lladd_error *);
-/** The transaction has done something: `bytes`, which are copied, are what model_apply gets if it
- *  commits. After the calls that did it, and before its next one. */
+/** Notes a step that the transaction has done. `bytes`, which are copied, are passed to model_apply
+ *  if the transaction commits. Call it after the calls of the step and before the transaction's
+ *  next call. */
 LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void *bytes, size_t len);
 
 /* ---- exploring --------------------------------------------------------------------------- */
 
 enum {
-    /** Every combination of versions of every page, instead of one page at a time: exponential, for
-     *  a few pages. Must give the same verdicts. */
+    /** Tries every combination of versions of all pages, instead of varying one page at a time.
+     *  Exponential, so only for a few pages. Must give the same verdicts. */
     LLADD_SIM_FULL_PRODUCT = 1,
     LLADD_SIM_NO_POWER = 2, /**< leave out power loss */
-    LLADD_SIM_NO_KILL = 4,  /**< leave out the death of the process, which loses nothing written */
+    LLADD_SIM_NO_KILL = 4,  /**< leave out the death of the process, after which everything written
+                                 remains */
     LLADD_SIM_ATOMIC_PAGES =
-        8, /**< a device that never tears a page, and a database that is told */
+        8, /**< the device never tears a page, and databases are opened with
+                LLADD_OPT_ATOMIC_PAGES */
     LLADD_SIM_NO_COVERAGE = 16, /**< paths that are not reached are no failure */
-    /** lladd_sim_interleave: schedules by randomised priorities, instead of all of them, with
-     *  accesses to shared words as points besides. */
+    /** lladd_sim_interleave: tries schedules with random priorities instead of all schedules;
+     *  accesses to shared words are scheduling points too. */
     LLADD_SIM_RANDOM_SCHEDULES = 32,
     LLADD_SIM_INSTANT = 64, /**< databases are opened with LLADD_RECOVER_INSTANT */
-    /** With ATOMIC_PAGES: only the workload's database, that of the second recovery in a row, the
-     *  fourth and so on are told so, and only what these write is never torn. */
+    /** With ATOMIC_PAGES: the flag alternates. Only the workload and the second, fourth, ...
+     *  recovery in a row use LLADD_OPT_ATOMIC_PAGES, and only their page writes are never torn. */
     LLADD_SIM_TURNS = 128
 };
 
 #define LLADD_SIM_DEPTH_MAX 8u
 #define LLADD_SIM_THREADS_MAX 16u /**< of a subject */
 
-/** How far to go. Zero means default, everywhere. Use LLADD_SIM_BOUNDS_INIT. */
+/** Limits of an exploration. Zero means the default, for every member. Use
+ *  LLADD_SIM_BOUNDS_INIT. */
 struct lladd_sim_bounds {
     size_t struct_size;
     uint32_t flags;
-    uint32_t depth;  /**< crashes in a row, the first included: 1 to DEPTH_MAX. Default 4, of
-                                which lladd_sim_explore makes the last only in one recovery of each
-                                sort (sim/README.md) */
-    uint64_t states; /**< stop after so many; a run without any counts a little. Default: none */
-    uint64_t milliseconds; /**< stop after about so long; lladd_sim_random makes failures smaller
-                                for as long again at most. Default: none */
-    uint64_t seed;         /**< of everything random that the databases ask for. Default 1 */
-    uint32_t failures;     /**< stop after so many. Default 1 */
-    uint32_t calls_max;    /**< device calls of one run; more is called a loop. Default 100,000 */
+    uint32_t depth;  /**< crashes in a row, including the first: 1 to LLADD_SIM_DEPTH_MAX. Default
+                                4; then lladd_sim_explore makes the last crash only in one recovery
+                                of each kind (sim/README.md) */
+    uint64_t states; /**< stop after this many crash states; a run without a crash counts a little.
+                          Default: no limit */
+    uint64_t milliseconds; /**< stop after about this time; then lladd_sim_random may use the same
+                                time again to make a failure smaller. Default: no limit */
+    uint64_t seed;         /**< seed of all random numbers that the databases use. Default 1 */
+    uint32_t failures;     /**< stop after this many failures. Default 1 */
+    uint32_t calls_max;    /**< most device calls of one run; more count as an endless loop. Default
+                                100,000 */
     uint64_t planted;      /**< bugs of the library to switch on: bits of enum lladd_bug (dst.h) */
-    /* Of lladd_sim_errors: */
-    uint32_t points;  /**< crashes with errors in their recovery. Default 4 */
-    uint32_t samples; /**< crash states drawn at random after each error, besides the simple ones.
-                           Default 1; UINT32_MAX: none */
-    uint32_t every;   /**< let only each so-many-th call fail. Default 1 */
+    /* For lladd_sim_errors: */
+    uint32_t points;  /**< number of crashes with errors during the recovery. Default 4 */
+    uint32_t samples; /**< number of random crash states after each error, besides the simple
+                           states. Default 1; UINT32_MAX: none */
+    uint32_t every;   /**< only one call of this many fails. Default 1 */
     /* Of lladd_sim_interleave: */
-    uint32_t preemptions; /**< of threads that could go on. Default 2; UINT32_MAX: none */
-    uint64_t schedules;   /**< stop after so many. Default: none; 1000 if they are random */
+    uint32_t preemptions; /**< most preemptions of threads that could go on. Default 2; UINT32_MAX:
+                               none */
+    uint64_t schedules;   /**< stop after this many schedules. Default: no limit; 1000 for random
+                               schedules */
 };
 #define LLADD_SIM_BOUNDS_INIT_SIZE sizeof(struct lladd_sim_bounds)
 #define LLADD_SIM_BOUNDS_INIT LLADD_SIZED_INIT(lladd_sim_bounds)
@@ -209,26 +221,29 @@ struct lladd_sim_bounds {
 /** The oracle that has reported a violation; the numbers are those of sim/README.md. */
 enum lladd_sim_oracle {
     LLADD_SIM_O_NONE = 0,
-    LLADD_SIM_O_LOST = 1,         /**< O1: an acknowledged commit is not there */
-    LLADD_SIM_O_CONTENTS = 2,     /**< O2: the contents are those of no allowed state */
-    LLADD_SIM_O_CHECK = 3,        /**< O3: the subject's check complains */
+    LLADD_SIM_O_LOST = 1,         /**< O1: an acknowledged commit is lost */
+    LLADD_SIM_O_CONTENTS = 2,     /**< O2: the contents match no allowed state */
+    LLADD_SIM_O_CHECK = 3,        /**< O3: the subject's `check` returns an error */
     LLADD_SIM_O_WAL = 4,          /**< O4: a page was written before its log */
-    LLADD_SIM_O_AGAIN = 5,        /**< O5: recovered again, it is something else */
-    LLADD_SIM_O_PROGRESS = 6,     /**< O6: the recovered database does not go on */
-    LLADD_SIM_O_REBUILD = 7,      /**< O7: a page is not what base and log make of it */
-    LLADD_SIM_O_ERRORS = 8,       /**< O8: an error was swallowed, or promised away */
-    LLADD_SIM_O_IN_DOUBT = 9,     /**< O9: prepared transactions are not what they were */
-    LLADD_SIM_O_LEAK = 10,        /**< O10: pages are lost, or used and not allocated */
-    LLADD_SIM_O_OPEN = 11,        /**< recovery gave up */
-    LLADD_SIM_O_MEMORY = 12,      /**< memory was not given back */
+    LLADD_SIM_O_AGAIN = 5,        /**< O5: a second recovery gives other contents */
+    LLADD_SIM_O_PROGRESS = 6,     /**< O6: work in the recovered database fails */
+    LLADD_SIM_O_REBUILD = 7,      /**< O7: a page differs from its rebuild from base and log */
+    LLADD_SIM_O_ERRORS = 8,       /**< O8: an error was not reported, or a call promised durability
+                                       after it */
+    LLADD_SIM_O_IN_DOUBT = 9,     /**< O9: prepared transactions differ from before the crash */
+    LLADD_SIM_O_LEAK = 10,        /**< O10: an allocated page is not used, or a used page is not
+                                       allocated */
+    LLADD_SIM_O_OPEN = 11,        /**< O11: recovery failed */
+    LLADD_SIM_O_MEMORY = 12,      /**< memory was not freed */
     LLADD_SIM_O_LOOP = 13,        /**< too many device calls */
-    LLADD_SIM_O_DETERMINISM = 14, /**< the same again was something else */
+    LLADD_SIM_O_DETERMINISM = 14, /**< a repeated run differed */
     LLADD_SIM_O_COVERAGE = 15,    /**< a path was never reached */
     LLADD_SIM_O_WORKLOAD = 16,    /**< setup or run failed without any fault */
     LLADD_SIM_O_DEADLOCK = 17,    /**< O17: a thread waits, and nothing will ever wake it */
     LLADD_SIM_O_ONE_PAGE = 18,    /**< O18: redo or undo touched more than its page and its bytes */
     LLADD_SIM_O_UNDO_MAX = 19,    /**< O19: a logical undo takes more than its operation declares */
-    LLADD_SIM_O_INSPECT = 20,     /**< O20: inspection finds damage in what a crash has left */
+    LLADD_SIM_O_INSPECT = 20,     /**< O20: inspection reports damage in files that a crash has
+                                       left */
     LLADD_SIM_ORACLES = 21
 };
 /** "O2 contents"; never NULL. */
@@ -238,7 +253,8 @@ LLADD_API const char *lladd_sim_oracle_name(enum lladd_sim_oracle);
 
 struct lladd_sim_failure {
     enum lladd_sim_oracle oracle;
-    char token[LLADD_SIM_TOKEN_MAX + 1]; /**< "" if no single run shows it (coverage) */
+    char token[LLADD_SIM_TOKEN_MAX + 1]; /**< "" if the failure does not belong to one run
+                                              (coverage) */
     uint32_t depth;                      /**< crashes in a row */
     char message[512];                   /**< one line */
 };
@@ -248,8 +264,8 @@ struct lladd_sim_coverage {
     const char *op;
     uint32_t version;
     uint64_t runs;                   /**< by the workload */
-    uint64_t paths[LLADD_SIM_PATHS]; /**< how often each was gone */
-    unsigned missing;                /**< 1u << path: never, and not excused */
+    uint64_t paths[LLADD_SIM_PATHS]; /**< number of times each path was taken */
+    unsigned missing;                /**< 1u << path, or'ed: paths never taken and not excused */
 };
 
 struct lladd_sim_report {
@@ -260,62 +276,64 @@ struct lladd_sim_report {
     uint64_t seed;
     bool complete;        /**< everything within the bounds was explored */
     uint64_t calls;       /**< device calls of the workload that a crash may precede */
-    uint64_t acks;        /**< promises made to it */
-    uint64_t states;      /**< different crash states recovered from and judged */
+    uint64_t acks;        /**< promises made to the workload */
+    uint64_t states;      /**< different crash states that were recovered and judged */
     uint64_t kill_states; /**< of these, deaths of the process */
     uint64_t depth_states[LLADD_SIM_DEPTH_MAX + 1]; /**< by number of crashes in a row, from 1 */
-    uint64_t worlds_seen; /**< crash points that were like an earlier one, and passed over */
+    uint64_t worlds_seen; /**< crash points that were equal to an earlier one, and skipped */
     uint64_t endings;     /**< different recoveries, each judged by all oracles */
-    uint64_t choices;     /**< decisions taken about what survived */
-    uint64_t nanoseconds; /**< it all took */
+    uint64_t choices;     /**< decisions about which writes survived */
+    uint64_t nanoseconds; /**< duration of the exploration */
     uint32_t n_failures;
     const struct lladd_sim_failure *failures;
     uint32_t n_coverage;
     const struct lladd_sim_coverage *coverage;
     /* Of lladd_sim_interleave: */
-    uint64_t schedules;   /**< runs of the workload; 0: it had one thread */
-    uint64_t recordings;  /**< of these, with other device calls or promises than any before */
-    uint64_t turns;       /**< most places in one of them where another thread could go on */
-    uint32_t preemptions; /**< allowed in each */
+    uint64_t schedules;   /**< runs of the workload; 0: the workload had one thread */
+    uint64_t recordings;  /**< runs with device calls or promises that no earlier run had */
+    uint64_t turns;       /**< most places in one run where another thread could go on */
+    uint32_t preemptions; /**< most preemptions in a run */
 };
 
-/** Explores a subject. 0 if it could be done, whatever was found: look at (*out)->n_failures. An
- *  error (and *out NULL): the subject or the bounds are no good, or there is no memory. The report
- *  is released with lladd_sim_report_free. */
+/** Explores a subject. Returns 0 if the exploration could run, even if it found failures: see
+ *  (*out)->n_failures. After an error (bad subject or bounds, no memory) *out is NULL. Release the
+ *  report with lladd_sim_report_free. */
 LLADD_API int lladd_sim_explore(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                 struct lladd_sim_report **out, struct lladd_error *);
-/** Runs what a token stands for, and writes its history as text: the workload, the device calls,
- *  what survived, what recovery decided, what the oracle objects to. `history` is nullable. Of the
- *  bounds (nullable) calls_max and planted count; the rest is in the token. The report holds the
- *  failure, if it happens again. LLADD_BAD_ARGUMENT with the reason if the token is none, is
- *  damaged, or belongs to another subject or another version of it. */
+/** Repeats the run of a token, and writes its history as text to `history` (nullable): the
+ *  workload, the device calls, the writes that survived, the decisions of recovery, the oracle's
+ *  finding. Only calls_max and planted of the bounds (nullable) are used; the token has the rest.
+ *  The report contains the failure if it happens again. LLADD_BAD_ARGUMENT if the text is not a
+ *  token, is damaged, or belongs to another subject or another version of the subject; the message
+ *  says which. */
 LLADD_API int lladd_sim_replay(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                const char *token, struct lladd_sink *history,
                                struct lladd_sim_report **out, struct lladd_error *);
 /** Frees a report; NULL does nothing. */
 LLADD_API void lladd_sim_report_free(struct lladd_sim_report *);
-/** Writes the report for people, and as one JSON object in one line. Returns what the sink does. */
+/** Writes the report as text. Returns what the sink returns. */
 LLADD_API int lladd_sim_report_text(const struct lladd_sim_report *, struct lladd_sink *);
 /** Writes the report as one JSON object in one line. Returns what the sink returns. */
 LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct lladd_sink *);
 
 /* ---- several threads ----------------------------------------------------------------------- */
 
-/** Runs the workload of a subject with `threads` in every schedule with so many preemptions
- *  (bounds.preemptions): wherever a thread locks, waits, wakes, or calls the device, another one
- *  may go on. Each run that made other device calls or promises than all before it is then
- *  explored as lladd_sim_explore does; crash states that an earlier schedule has led to are passed
- *  over. A deadlock, a run without an end and a thread that returns an error are failures, too. The
- *  run ends when the last thread has. Closing, cuts inside a record and coverage are
- *  lladd_sim_explore's affair. Otherwise as lladd_sim_explore. */
+/** Runs the workload of a subject with `threads` in every schedule with at most bounds.preemptions
+ *  preemptions: wherever a thread locks, waits, wakes, or calls the device, another thread may go
+ *  on. A run ends when its last thread has ended. Each run with device calls or promises that no
+ *  earlier run had is then explored as by lladd_sim_explore; crash states that were seen before are
+ *  skipped. A deadlock, an endless run and a thread that returns an error are failures, too.
+ *  Closing, crashes inside a record and coverage are left to lladd_sim_explore. Otherwise as
+ *  lladd_sim_explore. */
 LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
                                    const struct lladd_sim_bounds *, struct lladd_sim_report **out,
                                    struct lladd_error *);
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
-/** What can go wrong in a call that says so (the two cases that end with "lies" are reported
- *  to another call). X(name, "text", "what"). */
+/** Faults: errors that a device call returns. (After the faults SYNC_LATE and SYNC_ELSEWHERE the
+ *  call returns 0, and another call returns the error; the last faults return 0.) X(name, "text",
+ *  "what"). */
 #define LLADD_SIM_FAULT_LIST(X) \
     X(OPEN, "open", "EIO: opening a file that is there") \
     X(CREATE, "create", "EIO: creating one") \
@@ -361,17 +379,19 @@ enum lladd_sim_fault {
 /** "sync-lost"; never NULL. */
 LLADD_API const char *lladd_sim_fault_name(enum lladd_sim_fault);
 
-/** What became of one kind of fault. */
+/** The results for one kind of fault. */
 struct lladd_sim_fault_counts {
-    uint64_t chances;  /**< calls that it could hit, in all these runs */
+    uint64_t chances;  /**< calls that it could hit, in all runs */
     uint64_t once;     /**< runs in which it hit one call */
     uint64_t for_ever; /**< runs in which it hit one call and all later ones */
-    uint64_t recovery; /**< of all these: recoveries */
-    uint64_t close;    /**< of the others: closing, which aborts and takes a checkpoint */
-    uint64_t returned; /**< runs in which some call of the library then failed */
-    uint64_t absorbed; /**< and in which none did: it was not needed, or done another way */
+    uint64_t recovery; /**< runs of `once` and `for_ever` in which the call was in a recovery */
+    uint64_t close;    /**< other such runs in which the call was in a close, which aborts and takes
+                            a checkpoint */
+    uint64_t returned; /**< runs in which a call of the library then failed */
+    uint64_t absorbed; /**< runs in which no call failed: the device call was not needed, or was
+                            replaced by another */
     uint64_t poisoned; /**< runs that ended with a poisoned handle */
-    bool hole;         /**< there were chances, and none was taken */
+    bool hole;         /**< the fault could have hit, and never did */
 };
 
 struct lladd_sim_errors_report {
@@ -380,23 +400,23 @@ struct lladd_sim_errors_report {
     uint64_t seed;
     bool complete;         /**< everything within the bounds was done */
     uint32_t points;       /**< crashes chosen for their recoveries */
-    uint64_t runs;         /**< in which something failed */
-    uint64_t states;       /**< crash states after these, recovered from and judged */
-    uint64_t full_refused; /**< opens on a full disk that said so; the next one succeeded */
+    uint64_t runs;         /**< runs with a fault */
+    uint64_t states;       /**< crash states after these runs that were recovered and judged */
+    uint64_t full_refused; /**< opens that failed because the disk was full; the next open
+                                succeeded */
     uint64_t nanoseconds;
     struct lladd_sim_fault_counts faults[LLADD_SIM_FAULTS];
     uint32_t n_failures;
     const struct lladd_sim_failure *failures;
 };
 
-/** Runs the workload again and again, and in each run lets another call fail: the first, the
- *  second, and so on until none is left, of every kind of fault, only that one and from that one
- *  on. The same with recoveries from a few crashes, chosen so that together they do everything that
- *  recovery does, and with the creation of a database. Looks at what the calls returned, and at
- *  what a working device then makes of the disk (sim/README.md). Of the bounds flags, depth and
- *  what belongs to it are ignored, apart from NO_POWER, NO_KILL, ATOMIC_PAGES and NO_COVERAGE (a
- *  fault that never hit is no failure).
- *  Otherwise as lladd_sim_explore; tokens are for lladd_sim_replay. */
+/** Runs the workload once for each fault and each device call that the fault can hit: the fault
+ *  hits either only that call, or that call and all later calls. Does the same with the creation of
+ *  a database, and with recoveries from a few crashes, chosen so that together they take all steps
+ *  of recovery. Checks the results of the calls, and recovers the disk with a working device
+ *  (sim/README.md). Of the bounds, `depth` is ignored, and all flags except NO_POWER, NO_KILL,
+ *  ATOMIC_PAGES and NO_COVERAGE (a fault that never hit is not a failure). Otherwise as
+ *  lladd_sim_explore; tokens are for lladd_sim_replay. */
 LLADD_API int lladd_sim_errors(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_errors_report **out, struct lladd_error *);
 /** Frees a report; NULL does nothing. */
@@ -408,7 +428,7 @@ LLADD_API int lladd_sim_errors_json(const struct lladd_sim_errors_report *, stru
 
 /* ---- silent damage --------------------------------------------------------------------------- */
 
-/** What a disk does to bytes without saying so. X(name, "text", "what"). */
+/** Silent damage: errors of a disk that no call reports. X(name, "text", "what"). */
 #define LLADD_SIM_DAMAGE_LIST(X) \
     X(FLIP, "flip", "one bit is the other one") \
     X(ZERO, "zero", "a page or sector is zeros") \
@@ -428,12 +448,13 @@ enum lladd_sim_damage_kind {
 /** "flip" and so on. */
 LLADD_API const char *lladd_sim_damage_name(enum lladd_sim_damage_kind);
 
-/** What came of it. */
+/** The result of a damage. */
 enum lladd_sim_damage_end {
-    LLADD_SIM_REPAIRED = 0,     /**< the contents are right, and the damage is gone */
-    LLADD_SIM_DETECTED = 1,     /**< open, a read or inspection has named it */
-    LLADD_SIM_HARMLESS = 2,     /**< to bytes without meaning: need not be noticed */
-    LLADD_SIM_UNDETECTABLE = 3, /**< nothing that is left could tell; sim/README.md lists why */
+    LLADD_SIM_REPAIRED = 0,     /**< the contents are right, and the damage was repaired */
+    LLADD_SIM_DETECTED = 1,     /**< open, a read or inspection has reported it */
+    LLADD_SIM_HARMLESS = 2,     /**< only unused bytes were damaged, which need not be noticed */
+    LLADD_SIM_UNDETECTABLE = 3, /**< no remaining data shows the damage; sim/README.md lists the
+                                     reasons */
     LLADD_SIM_WRONG = 4,        /**< wrong contents, or damage that was not noticed: a failure */
     LLADD_SIM_DAMAGE_ENDS = 5
 };
@@ -467,20 +488,21 @@ struct lladd_sim_damage_report {
     char subject[64];
     uint64_t seed;
     bool complete;     /**< everything possible was done */
-    uint64_t possible; /**< damages there are, in all situations */
-    uint64_t done;     /**< of these, tried */
+    uint64_t possible; /**< number of possible damages, in all situations */
+    uint64_t done;     /**< number of damages tried */
     uint64_t counts[LLADD_SIM_DAMAGE_KINDS][LLADD_SIM_DAMAGE_ENDS];
-    uint64_t by_open, by_read, by_inspection; /**< what detected it first */
-    uint64_t reasons[LLADD_SIM_REASONS];      /**< of the harmless and the undetectable */
+    uint64_t by_open, by_read, by_inspection; /**< what detected the damage first */
+    uint64_t reasons[LLADD_SIM_REASONS];      /**< reasons of the harmless and the undetectable
+                                                   damages */
     uint64_t nanoseconds;
     uint32_t n_failures;
     const struct lladd_sim_failure *failures;
 };
 
-/** Damages the files that a subject's workload leaves (closed; killed; after a loss of power), one
- *  damage at a time, and looks at what comes of it. Of the bounds: `states` is how many damages to
- *  try, spread evenly over the kinds (0: all of them), milliseconds, seed, failures, planted.
- *  Tokens are for lladd_sim_replay. Otherwise as lladd_sim_explore. */
+/** Damages the files that a subject's workload leaves (after a close, a kill, a loss of power), one
+ *  damage at a time, and checks the result. `states` of the bounds is the number of damages to try,
+ *  spread evenly over the kinds (0: all damages); milliseconds, seed, failures and planted are used
+ *  too. Tokens are for lladd_sim_replay. Otherwise as lladd_sim_explore. */
 LLADD_API int lladd_sim_damage(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_damage_report **out, struct lladd_error *);
 /** Frees a report; NULL does nothing. */
@@ -492,11 +514,11 @@ LLADD_API int lladd_sim_damage_json(const struct lladd_sim_damage_report *, stru
 
 /* ---- at random ------------------------------------------------------------------------------- */
 
-/** A number out of the workload's own stream, for `run` only: the same in each run with the same
- *  seed. Lets a workload be another one for each seed. */
+/** A random number for `run`, so that a workload can differ for each seed. In each run with the
+ *  same seed the numbers are the same. */
 LLADD_API uint64_t lladd_sim_random_u64(struct lladd_sim *);
 
-/** A fault, or a place for a crash: how often there was occasion for it, and how often it was done.
+/** A fault, or a place for a crash: how often it was possible, and how often it was done.
  */
 struct lladd_sim_fired {
     const char *name;
@@ -508,25 +530,26 @@ struct lladd_sim_random_report {
     char subject[64];
     uint64_t seed;
     uint64_t workloads; /**< each with its own options, repetitions and errors */
-    uint64_t runs;      /**< of the subject's `run` */
-    uint64_t refused;   /**< repetitions that the database did not let be: "exists", "full" */
+    uint64_t runs;      /**< calls of the subject's `run` */
+    uint64_t refused;   /**< repetitions of `run` that the database refused: "exists", "full" */
     uint64_t calls;     /**< device calls of the workloads */
-    uint64_t points;    /**< places where they were crashed */
+    uint64_t points;    /**< places where the workloads were crashed */
     uint64_t states;    /**< recoveries, each judged */
-    uint64_t disturbed; /**< recoveries in which an error happened, and that were crashed */
+    uint64_t disturbed; /**< recoveries with an error, which were then crashed */
     uint64_t depth_states[LLADD_SIM_DEPTH_MAX + 1];
-    uint32_t n_fired; /**< what was offered often and never fired is a failure (O15) */
+    uint32_t n_fired; /**< number of `fired`; one that was often possible and never done is a
+                           failure (O15) */
     const struct lladd_sim_fired *fired;
     uint64_t nanoseconds;
     uint32_t n_failures;
     const struct lladd_sim_failure *failures;
 };
 
-/** For workloads that are too large to explore: runs the subject's workload with other numbers,
- *  other sizes of cache and log, `run` repeated, an error now and then; crashes it at places of
- *  each sort, with any part of what was pending, and the recoveries again. Goes on until `states`
- *  (default 20,000) or `milliseconds` of the bounds are used up. Tokens are for lladd_sim_replay.
- *  Otherwise as lladd_sim_explore. */
+/** Tests a workload that is too large to explore. Runs it repeatedly, with varying random numbers,
+ *  sizes of cache and log, repetitions of `run`, and occasional errors. Crashes it at places of
+ *  each kind, with a random part of the pending writes, and crashes the recoveries in the same way.
+ *  Goes on until `states` (default 20,000) or `milliseconds` of the bounds are used up. Tokens are
+ *  for lladd_sim_replay. Otherwise as lladd_sim_explore. */
 LLADD_API int lladd_sim_random(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_random_report **out, struct lladd_error *);
 /** Frees a report; NULL does nothing. */
@@ -538,13 +561,13 @@ LLADD_API int lladd_sim_random_json(const struct lladd_sim_random_report *, stru
 
 /* ---- the subjects that come with it ---------------------------------------------------------- */
 
-/** The library's own, in an array that ends with NULL. */
+/** The library's subjects, in an array that ends with NULL. */
 LLADD_API const struct lladd_sim_subject *const *lladd_sim_subjects(void);
-/** NULL if there is none of that name. */
+/** The library's subject of that name; NULL if none has it. */
 LLADD_API const struct lladd_sim_subject *lladd_sim_subject_find(const char *name);
 
-/** What a shared object given to `lladd sim` exports under the name LLADD_SIM_PLUGIN_SYMBOL: a
- *  function that returns a NULL-terminated array of subjects. */
+/** The function that a shared object given to `lladd sim` exports under the name
+ *  LLADD_SIM_PLUGIN_SYMBOL. It returns a NULL-terminated array of subjects. */
 typedef const struct lladd_sim_subject *const *lladd_sim_plugin_fn(void);
 #define LLADD_SIM_PLUGIN_SYMBOL "lladd_sim_plugin"
 

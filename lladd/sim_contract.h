@@ -5,10 +5,10 @@
  * @file
  * @brief Contract checks: does an operation keep the promises on which recovery relies?
  *
- * They need no workload and no crash, only samples: a page, and an update of it. Each operation is
- * run on copies of the pages that stand alone between forbidden pages, in a child process with a
- * time limit, so that one that crashes, loops or writes where it should not is reported by name and
- * does no harm. sim/README.md says which crash each promise is needed for.
+ * The checks need no workload and no crash, only samples: a page and an update of it. Each
+ * operation runs on a copy of the page between inaccessible memory pages, in a child process with a
+ * time limit. So an operation that crashes, loops or writes outside its page does no harm and is
+ * reported by name. sim/README.md says for which crash each promise is needed.
  * @ingroup sim
  */
 #include <lladd/lladd.h>
@@ -44,26 +44,29 @@ enum lladd_sim_check {
 /** "one-page"; never NULL. */
 LLADD_API const char *lladd_sim_check_name(enum lladd_sim_check);
 
-/** A page and an update of it. What is not known is zero. */
+/** A page and an update of it. Members that are not known are zero. */
 struct lladd_sim_sample {
     const struct lladd_op *op;
     const struct lladd_page_type *type; /**< of the page after the update: hole, check, mask */
-    const void *page; /**< page_size bytes as they were before, header included; NULL: zeros */
+    const void *page; /**< the page before the update: page_size bytes including the header; NULL:
+                           zeros */
     uint64_t number;  /**< of the page */
-    struct lladd_span args; /**< for prepare, or (without one) redo bytes; if the next are NULL */
-    struct lladd_span redo, undo; /**< as logged; NULL: made of args */
-    /** Samples that follow each other on one page are a history: each finds the page as the one
-     *  before has left it. Transactions with different owners (not 0) may be rolled back in any
-     *  order, as long as none has ended. */
+    struct lladd_span args; /**< for `prepare`, or the redo bytes if the operation has no `prepare`;
+                                 used if `redo` is NULL */
+    struct lladd_span redo, undo; /**< as logged; NULL: made from `args` */
+    /** The transaction of the sample, not 0. Successive samples of one page form a history: each
+     *  sample finds the page as the previous one left it. Transactions that have not ended may be
+     *  rolled back in any order. */
     uint64_t owner;
-    size_t ended; /**< index of the first sample after the owner's end; 0: it has not ended */
+    size_t ended; /**< index of the first sample after the end of the owner; 0: the owner has not
+                       ended */
 };
 
-/** A logical undo, for `absent` and `twice` (undo-only records: lladd_log_undo_only). */
+/** A logical undo, for the checks `absent` and `twice` (undo-only records: lladd_log_undo_only). */
 struct lladd_sim_undo {
     const char *op; /**< name of an operation of undo kind LOGICAL */
     struct lladd_span undo;
-    /** Does what the undo takes back, in a transaction that will commit. */
+    /** Does what `undo` undoes, in a transaction that will commit. */
     int (*effect)(void *ctx, struct lladd_txn *);
 };
 
@@ -71,18 +74,19 @@ struct lladd_sim_undo {
 struct lladd_sim_contract {
     size_t struct_size;
     uint32_t page_size; /**< default 4096 */
-    uint32_t rounds;    /**< mangled records per sample, and mangled pages. Default 300 */
-    uint64_t seed;      /**< of the mangling. Default 1 */
+    uint32_t rounds;    /**< number of damaged records tried for each sample, and of damaged pages.
+                             Default 300 */
+    uint64_t seed;      /**< seed of the damage. Default 1 */
     uint32_t limit_ms;  /**< processor time of one callback. Default 500 */
     const struct lladd_sim_sample *samples;
     size_t n_samples;
-    /* Of logical undos; a database in memory is made for them. */
+    /* For logical undos, which run on a database in memory: */
     const struct lladd_sim_undo *undos;
     size_t n_undos;
     void *ctx; /**< given to the functions below and to `effect` */
     int (*configure)(void *ctx, struct lladd_options *, struct lladd_error *);
     int (*setup)(void *ctx, struct lladd_db *, struct lladd_error *); /**< nullable */
-    /** Writes the contents, equal for equal contents. */
+    /** Writes the contents of the database; equal contents must give equal bytes. */
     int (*dump)(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
 };
 #define LLADD_SIM_CONTRACT_INIT_SIZE sizeof(struct lladd_sim_contract)
@@ -95,26 +99,26 @@ enum lladd_sim_result {
     LLADD_SIM_BROKEN = 2
 };
 
-/** What became of one operation. */
+/** The results for one operation. */
 struct lladd_sim_kept {
     char op[64];
     uint32_t version;
     enum lladd_sim_result result[LLADD_SIM_CHECKS_COUNT];
-    uint64_t runs[LLADD_SIM_CHECKS_COUNT];     /**< how often each was tried */
+    uint64_t runs[LLADD_SIM_CHECKS_COUNT];     /**< number of times each check ran */
     char message[LLADD_SIM_CHECKS_COUNT][160]; /**< the first violation, one line; or "" */
 };
 
 struct lladd_sim_contract_report {
     size_t struct_size;
     uint32_t n_verdicts;
-    uint32_t broken; /**< promises, over all operations */
+    uint32_t broken; /**< number of broken promises of all operations */
     uint64_t nanoseconds;
     const struct lladd_sim_kept *verdicts;
 };
 
-/** Checks every operation that has a sample. Returns 0 if the checks could be made; (*out)->broken
- *  says what they found. An error, and *out NULL: bad input, or no memory or process. Forks;
- *  nothing that the callbacks do to memory is seen by the caller. */
+/** Checks every operation that has a sample. Returns 0 if the checks could run; (*out)->broken is
+ *  the number of broken promises. After an error (bad input, no memory, no child process) *out is
+ *  NULL. The callbacks run in child processes, so the caller's memory does not change. */
 LLADD_API int lladd_sim_contract_check(const struct lladd_sim_contract *,
                                        struct lladd_sim_contract_report **out,
                                        struct lladd_error *);
@@ -144,8 +148,9 @@ LLADD_API void lladd_sim_samples_free(struct lladd_sim_samples *);
 
 struct lladd_sim_subject;
 
-/** Runs a subject's workload (sim.h) on a database in memory, and checks every operation it has
- *  used on samples out of that. Of `given` (nullable) rounds, seed and limit_ms are used. */
+/** Runs a subject's workload (sim.h) on a database in memory, and checks every operation that the
+ *  workload used, with samples from its log. Only `rounds`, `seed` and `limit_ms` of `given`
+ *  (nullable) are used. */
 LLADD_API int lladd_sim_contract_subject(const struct lladd_sim_subject *,
                                          const struct lladd_sim_contract *given,
                                          struct lladd_sim_contract_report **out,
