@@ -4,22 +4,21 @@
  * at a time uses a view.
  *
  *   inspect.c      the view: control block, files, which process has it open; info and lists
- *   log.c          the log: one pass from the checkpoint on, as analysis makes it, that goes on
- *                  after damage; every record with its fields
- *   page.c         pages: a page's header, and what the allocation bitmap says about it
+ *   log.c          the log: one pass from the checkpoint on, like analysis, but it goes on after
+ *                  damage; every record with its fields
+ *   page.c         pages: a page's header, and its use in the allocation bitmap
  *   verify.c       checks everything, with a finding for each damaged place
  *   verify_log.c   the same for the log
  *   part.c         bounds the memory for the log's pages: one part at a time
- *   open.c         what the next open would refuse, found by the open's own code
+ *   open.c         tries the next open, with the open's own code
  *
- * A view has the log open for reading, and the parts of the core that need no running database: the
- * control block, the catalogue, redo barriers and pins. Inspection and recovery use the same
- * decoders (control block, records, catalogue, prepare records, page images), so they agree about
- * what is damaged.
+ * A view has the log open for reading. It also has the parts of the core that need no running
+ * database: the control block, the catalogue, redo barriers and pins. Inspection and recovery use
+ * the same decoders, so they agree on what is damaged.
  *
  * The files of a database in use change while a view reads them, and a mix of old and new bytes
- * looks like damage. Damage is therefore read again, and believed if no process has the database
- * open, or if several reads find the same.
+ * looks like damage. Damage is therefore read again. It is reported if no process has the database
+ * open, or if several reads find the same damage.
  *
  * Stored bytes are checked, never asserted (ERR-1).
  */
@@ -41,10 +40,11 @@
 #define DIR_LOG "log"
 #define DIR_FILES "files"
 
-/* How often a view of a database in use is taken before damage is believed: LOOKS times while
- * neither the control block nor the place of the damage changes, LOOKS_MAX times in all. */
+/* How often the view of a database in use is taken before damage is reported: LOOKS times in a row
+ * with the same control block and the damage in the same place, but at most LOOKS_MAX times. */
 enum { LOOKS = 4, LOOKS_MAX = 32 };
-/* The longest record is a quarter of the ring. Nothing is appended, so no ring is allocated. */
+/* Size of the log's ring, which bounds the longest record to a quarter of it. Nothing is appended,
+ * so no ring is allocated. */
 #define RING_BYTES (64ull << 20)
 #define MEMORY_DEFAULT (32ull << 20)
 
@@ -95,7 +95,7 @@ static int read_control(struct lladd_inspect *v, struct lladd_error *err)
         v->control_error[i] = (struct lladd_error)LLADD_ERROR_INIT;
         v->info.control_bad[i] = read_copy(dev, file, i, &ignored, &v->control_error[i]) != 0;
     }
-    (void)ll_io_close(dev, file); /* only read */
+    (void)ll_io_close(dev, file); /* the file was only read */
     if (rc)
         return rc;
     ll_core_identify(core);
@@ -109,7 +109,7 @@ static bool control_now(const struct lladd_inspect *v, struct ll_control *now)
     if (ll_io_open(v->core.dev, FILE_CONTROL, LLADD_OPEN_READ_ONLY, &file))
         return false;
     int rc = ll_control_read(v->core.dev, file, now, NULL);
-    (void)ll_io_close(v->core.dev, file); /* only read */
+    (void)ll_io_close(v->core.dev, file); /* the file was only read */
     return rc == 0;
 }
 
@@ -197,7 +197,7 @@ static int see_file(void *ctx, const char *name)
     }
     if (ll_io_open(dev, path, LLADD_OPEN_READ_ONLY, &file) == 0) {
         rc = ll_io_size(dev, file, &bytes);
-        (void)ll_io_close(dev, file); /* only read */
+        (void)ll_io_close(dev, file); /* the file was only read */
     }
     struct ll_inspect_file *row = rc ? NULL : ll_vec_push(&v->files);
     if (!row) {
@@ -283,7 +283,8 @@ int ll_inspect_open_log(struct lladd_inspect *v, const struct ll_control *c, boo
     return ll_log_open(&cfg, &start, out, err);
 }
 
-/* Opens as much of the log as possible; a failure is noted in the view, and is no error. */
+/* Opens as much of the log as possible; a failure is noted in the view, and is not an error of the
+ * call. */
 static int open_log(struct lladd_inspect *v, struct lladd_error *err)
 {
     int rc = ll_inspect_open_log(v, &v->core.control, true, &v->log, &v->log_error);
@@ -361,7 +362,7 @@ static void forget(struct lladd_inspect *v)
     free_files(v);
     ll_vec_free(&v->txns);
     if (v->page_file)
-        (void)ll_io_close(core->dev, v->page_file); /* only read */
+        (void)ll_io_close(core->dev, v->page_file); /* the file was only read */
     if (v->log)
         ll_log_close(v->log);
     if (v->catalogue)
@@ -412,7 +413,7 @@ static void start_over(struct lladd_inspect *v)
     v->progress_ctx = kept.progress_ctx;
 }
 
-/* Takes the view until it is consistent, or until its damage can be believed. */
+/* Takes the view repeatedly, until it is consistent or its damage is certain. */
 static int look_well(struct lladd_inspect *v, struct lladd_error *err)
 {
     uint64_t place = 0; /* place of the damage that the last look found */
@@ -632,7 +633,7 @@ static int put_pinner(struct lladd_inspect *v, struct ll_vec *rows, const char *
     return 0;
 }
 
-/* format:gtrid:bqual, the latter two in hexadecimal, cut to the buffer's size. */
+/* Writes format:gtrid:bqual, gtrid and bqual in hexadecimal, truncated to the buffer's size. */
 static void gid_text(const struct lladd_gid *g, char *out, size_t size)
 {
     int n = snprintf(out, size, "%lld:", (long long)g->format);

@@ -2,13 +2,12 @@
 /*
  * Inspection of the log: transactions, records and their fields, without the application's code.
  *
- * The survey does what analysis does (recovery/analysis.c), but it never stops at an error, and no
- * operation need be registered. It skips what it cannot decode; verify.c reports that. All other
- * functions read record by record with a cursor.
+ * The survey does the same as analysis (recovery/analysis.c), but it goes on after errors, and
+ * operations need not be registered. It skips records that it cannot decode; verify.c reports them.
+ * All other functions read record by record with a cursor.
  *
- * The library's own records have field layouts here, as operations do. Three kinds vary too much
- * for a layout and have functions that print them: checkpoint data, catalogue entries, prepare
- * records.
+ * The library's own records have field layouts here, like those of operations. Checkpoint data,
+ * catalogue entries and prepare records vary too much for a layout; functions print them.
  */
 #include "inspect/inspect_private.h"
 
@@ -19,8 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGES_MAX (UINT64_C(1) << 48) /* of a page number, log/record.h */
-#define PART_HEAD 5u                  /* of checkpoint data, recovery/core.h */
+#define PAGES_MAX (UINT64_C(1) << 48) /* page numbers in records are below this (log/record.h) */
+#define PART_HEAD 5u                  /* bytes before each part of checkpoint data
+                                       * (recovery/core.h) */
 #define TXN_ROW 44u
 #define BARRIER_ROW 24u
 #define NAME_HEAD 12u
@@ -28,7 +28,7 @@
 /* Opening a view reports progress after this many records. */
 enum { TELL_EVERY = 0x1000 };
 
-/* An unknown end is 0. */
+/* Reports progress at `at`. `end` 0: the end is unknown. */
 static void tell_opening(const struct lladd_inspect *v, lladd_lsn at, uint64_t end)
 {
     uint64_t from = v->core.control.redo.v < v->core.control.checkpoint.v
@@ -45,11 +45,12 @@ struct survey {
     struct lladd_inspect *v;
     struct ll_hashmap txns;  /* id -> struct ll_inspect_txn *, owned */
     struct ll_hashmap ended; /* transactions that ended before the checkpoint's data */
-    bool early;              /* before the checkpoint's BEGIN: only catalogue entries are read */
+    bool early;              /* the survey is before the checkpoint's BEGIN: it reads only catalogue
+                              * entries */
     uint64_t begins;
     bool data_seen;
     uint64_t end; /* end of the last record */
-    int rc;       /* 0 or LLADD_NO_MEMORY, which alone stops the survey */
+    int rc;       /* 0, or LLADD_NO_MEMORY, the only error that stops the survey */
 };
 
 static struct ll_inspect_txn *want_txn(struct survey *s, uint64_t id)
@@ -240,8 +241,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* The first record at or after `at`. If a record is known to begin there, damage there is an error;
- * otherwise the first good record is taken. */
+/* Finds the first record at or after `at`. If a record is known to begin at `at`, damage there is
+ * an error; otherwise the first good record is taken. */
 static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at,
                         struct ll_record *rec, struct lladd_error *err)
 {
@@ -251,12 +252,12 @@ static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, l
     return rc == LLADD_OUT_OF_RANGE ? ll_log_cursor_seek(cursor, at, rec, err) : rc;
 }
 
-/* How often to ask a database in use whether a place that cannot be read has been truncated: its
- * files may change while they are read. */
+/* How often to check whether a database in use has truncated a place that cannot be read: its files
+ * may change while they are read. */
 enum { ASKED = 4 };
 
-/* Is this at or after the view's end of the log? A log in use grows there; the view does not read
- * that. */
+/* Is `at` at or after the end that the log had when the view was taken? A log in use grows there,
+ * and the view does not read the new part. */
 static bool is_end(const struct lladd_inspect *v, lladd_lsn at)
 {
     return v->scanned && at.v >= v->info.log_end.v;
@@ -270,8 +271,9 @@ static void note_recycled(struct lladd_inspect *v, uint64_t at, uint64_t to)
     v->info.recycled_to = lladd_lsn_of(to);
 }
 
-/* A walk from `at` found `rec` at or after it, or nothing (LLADD_END). If the database in use has
- * truncated `at` since the view was taken, notes the log in between as missing. */
+/* A walk that began at `at` found `rec` as its first record, or no record (LLADD_END). If the
+ * database in use has truncated `at` since the view was taken, notes the log between `at` and the
+ * record as missing. */
 static void note_late_start(struct lladd_inspect *v, lladd_lsn at, int rc,
                             const struct ll_record *rec)
 {
@@ -281,10 +283,10 @@ static void note_late_start(struct lladd_inspect *v, lladd_lsn at, int rc,
         note_recycled(v, at.v, to);
 }
 
-/* For a record at `at` that cannot be read (`why`). If the database in use has truncated it
- * meanwhile and recycled its file, finds the oldest record that is left and returns 0. That record
- * may be recycled before it is read, too; but the oldest LSN grows each time, so the loop ends at
- * the view's end. Otherwise returns `why`. */
+/* Handles a record at `at` that cannot be read; `why` is the error. If the database in use has
+ * truncated the record meanwhile and recycled its file, finds the oldest record that is left, and
+ * returns 0. That record may be recycled before it is read, too, but the oldest LSN grows each
+ * time, so the loop ends at the latest at the view's end. Otherwise returns `why`. */
 static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at, int why,
                      struct ll_record *rec, struct lladd_error *err)
 {
@@ -312,7 +314,8 @@ static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, llad
     return rc;
 }
 
-/* Judges the code of a walk that stopped at `at`: to end before the view's end is an error. */
+/* Judges the code of a walk that stopped at `at`: a walk that ends before the view's end is an
+ * error. */
 static int judge_stop(struct lladd_inspect *v, lladd_lsn at, int rc, struct lladd_error *err)
 {
     if (rc != LLADD_END || !v->scanned || is_end(v, at))
@@ -369,7 +372,7 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
 struct tally {
     struct lladd_inspect *v;
     struct ll_inspect_part part;
-    bool again; /* there are further parts of the pages */
+    bool again; /* the pages have a further part */
     uint64_t seen;
     int rc;
 };
@@ -394,7 +397,7 @@ static int count_redo(void *ctx, const struct ll_record *rec)
     return 0;
 }
 
-/* Counts what redo would read; nothing after a clean close. */
+/* Counts the records and pages that redo would read; 0 after a clean close. */
 static int count_work(struct lladd_inspect *v, struct lladd_error *err)
 {
     struct tally t = {.v = v};
@@ -478,7 +481,7 @@ static void put_place(struct lladd_inspect *v, uint64_t lsn, char *out, size_t s
         snprintf(out, size, "LSN %llu", (unsigned long long)lsn);
 }
 
-/* Are the bytes at the log's end the start of a record? The scan stopped there, so the record is
+/* Do the bytes at the log's end begin like a record? The scan stopped there, so the record is
  * incomplete. */
 static bool is_torn(struct lladd_inspect *v)
 {
@@ -769,7 +772,7 @@ static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
         lladd_sink_printf(sink, "%sparts that make no sense", first ? "" : ", ");
 }
 
-/* The fields by the layout, then the operation's own text. */
+/* Writes the fields by the layout, then the text of the operation's `describe`. */
 static void describe_span(const struct lladd_op *op, const struct lladd_field *fields,
                           enum lladd_span_kind kind, struct lladd_span s, struct lladd_sink *sink)
 {

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inspection: what the next open would refuse.
+ * Inspection: finds the reasons for which the next open would fail.
  *
- * An open reads the control block, lists the log, reads it from the last checkpoint on, and refuses
- * before it has changed anything. This file takes the same steps on a core of its own with the
- * functions of lladd_open, so both decide alike. Operations that the view does not know are not an
- * error here. Then the file checks that redo and undo find the log that they read. verify.c checks
- * the pages.
+ * An open reads the control block, lists the log, and reads the log from the last checkpoint on. If
+ * something is wrong, it fails before it has changed anything. This file takes the same steps on
+ * its own core with the functions of lladd_open, so the results agree. Operations that are not
+ * registered are not an error here. Then the file checks that the log has all records that redo and
+ * undo need. verify.c checks the pages.
  */
 #include "inspect/inspect_private.h"
 
-/* Does the log reach down to redo's start? The opened log begins above the highest hole, and has
- * been verified from there on. If redo starts below the hole, the log that redo needs is
- * missing. */
+/* Does the log contain redo's start? The opened log begins above the highest hole, and was verified
+ * from there on. If redo starts below the hole, log that redo needs is missing. */
 static int try_redo(struct ll_core *core, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     uint64_t oldest = ll_log_oldest(core->log).v;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inspection of pages: what a page's header says, and what the page is used for.
+ * Inspection of pages: a page's header, and the page's use.
  *
  * The allocation bitmap says whether a page must be valid: pages of a raw extent have neither
- * header nor checksum, and free pages may hold anything. The bitmap on disk may be older than the
- * log, so the bitmaps that the log changes are redone here in memory, with recovery's code. They
- * then say what recovery would find before undo.
+ * header nor checksum, and free pages may hold anything. A bitmap on disk may be older than the
+ * log. So the bitmaps that the log changes are redone here in memory, with recovery's code; the
+ * result is their state in a recovery before undo.
  */
 #include "inspect/inspect_private.h"
 
@@ -117,7 +117,8 @@ void ll_inspect_free_maps(struct lladd_inspect *v)
     ll_hashmap_free(&v->maps);
 }
 
-/* The bitmap from the file, or zeros if it is damaged: redo may still rebuild it. */
+/* Reads the bitmap from the file, or uses zeros if it is damaged, because redo may still rebuild
+ * it. */
 static struct ll_inspect_map *want_map(struct lladd_inspect *v, uint64_t page)
 {
     struct ll_inspect_map *m = ll_hashmap_get_ptr(&v->maps, page);
@@ -211,7 +212,7 @@ int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_u
 
 /* ---- the public functions ------------------------------------------------------------------- */
 
-/* Fills *out from v->page; `why` says what is wrong with the page. */
+/* Fills *out from v->page; `why` has the damage of the page. */
 static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lladd_error *why,
                     struct lladd_inspect_page *out, struct lladd_error *err)
 {
@@ -234,9 +235,9 @@ static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lla
     return ll_inspect_use(v, page, &out->use, &out->use_known, err);
 }
 
-/* For a page, in v->page, that looks damaged and was read from a database in use. If the page is
- * newer than the view, it is valid after the view has been taken again. If it was being written, it
- * is read again. */
+/* Judges a page again that looks damaged and was read from a database in use into v->page. If the
+ * page is newer than the view, takes the view again. If the page was being written, reads it
+ * again. */
 static int judge_again(struct lladd_inspect *v, lladd_pageno page, int *bad,
                        struct lladd_error *why, struct lladd_error *err)
 {
@@ -282,7 +283,8 @@ bool lladd_inspect_describe_page(struct lladd_inspect *v, const struct lladd_ins
 {
     const struct ll_name *n = type_of(v, p->view.bytes);
     const struct lladd_page_type *type = n ? n->desc : NULL;
-    /* A describe callback relies on what the check callback has checked. */
+    /* A `describe` callback may rely on the invariants that `check` has verified, so a damaged page
+     * is not described. */
     if (!type || !type->describe || p->code)
         return false;
     type->describe(type->ctx, sink, p->view);

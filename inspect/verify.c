@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Verification: checks everything, and reports what each damaged place will lead to.
+ * Verification: checks everything, and reports the consequence of each damaged place.
  *
- * There are three verdicts. *Damage*: data is lost, or an open will fail. *Repair*: the library
- * repairs it by itself (the other copy of the control block; a page that the log or the
- * double-write area can rebuild). *Note*: not a fault, like a torn tail after a crash.
+ * A finding has one of three kinds. *Damage*: data is lost, or an open will fail. *Repair*: the
+ * library will repair the place by itself (a copy of the control block; a page that the log or the
+ * double-write area can rebuild). *Note*: not a fault, for example a torn tail after a crash.
  *
- * The whole log is read first, also after damage; and again for each further part of the pages, if
- * there are more than fit in memory (part.c). For each page the log gives the newest base, the last
- * record, and what the first record that redo reads expects to find. The checks find
+ * First the whole log is read, also after damage. If it has records about more pages than fit in
+ * memory, it is read again for each further part of the pages (part.c). For each page the log gives
+ * the newest base, the last record, and the page LSN that the first record of redo expects. The
+ * checks find
  *   - a page that is older than the last record about it, after a clean close: a write was lost,
  *     unless the page was freed after that record
  *   - a page with an LSN at which the log has no record about it: its contents belong to another
  *     page or database
- *   - a page that redo will not find as the first record expects: recovery will refuse it, unless
- *     the log has a base of it
+ *   - a page without the page LSN that the first record of redo expects: recovery will fail at this
+ *     page, unless the log has a base of it
  *
- * The files of a database in use change while they are read: pages are written, log is truncated
- * and its files recycled. A page is therefore read again before it is reported, and the whole check
- * is repeated several times: only what each round finds in the same place is reported.
+ * The files of a database in use change while they are read: pages are written, log is truncated,
+ * and log files are recycled. So a page is read again before it is reported, and the whole check is
+ * repeated in several rounds. Only findings that every round has in the same place are reported.
  */
 #include "inspect/inspect_private.h"
 
@@ -31,7 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rounds of checks of a database in use before damage is believed, and reads of a damaged page in
+/* For a database in use: rounds of checks before damage is reported, and reads of a damaged page in
  * each round. */
 enum { LOOKS = 4, READS = 16 };
 #define CHUNK 65536u
@@ -94,7 +95,7 @@ int ll_verify_no_memory(struct ll_verify *c)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
-/* Reports bytes of a file that should be zero and are not. */
+/* Reports bytes of a file that should be zero and are not zero. */
 static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uint64_t to,
                        const unsigned char *bytes)
 {
@@ -105,9 +106,9 @@ static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uin
     return 0;
 }
 
-/* Checks that the log is at least as long as it was when pages were last written. Only after an
- * unclean stop, and if the log was scanned without an error. In a database in use both grow between
- * the two reads. */
+/* Checks that the log is at least as long as when pages were last written (the witness). Called
+ * only after an unclean stop, and if the log was scanned without an error. In a database in use the
+ * log and the witness grow between the two reads. */
 static int verify_witness(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -126,7 +127,8 @@ static int verify_witness(struct ll_verify *c)
               : 0;
 }
 
-/* bytes[0..have) are the control file: checks the witness after its two copies. */
+/* bytes[0..have) are the control file. Checks the witness, which follows the two copies of the
+ * control block. */
 static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
 {
     static const unsigned char nothing[LL_WITNESS_BYTES];
@@ -242,8 +244,8 @@ static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-/* Why it is wrong that the contents are older than the log; NULL if it is not. *rebuilt: recovery
- * will repair the page. */
+/* Returns why a page that is older than its last record in the log is damaged; NULL if it is not
+ * damaged. *rebuilt: recovery will repair the page. */
 static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                                 const struct ll_verify_barrier *f, uint64_t *lsn, bool *rebuilt)
 {
@@ -259,11 +261,11 @@ static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsign
     if (!c->v->info.clean && h->first && at < h->first && !h->first_is_base &&
         h->first_prev != at && h->first >= barrier && (at || !h->base)) {
         *lsn = h->first;
-        *rebuilt = h->base && h->base >= barrier; /* from older log, like a torn page */
+        *rebuilt = h->base && h->base >= barrier; /* rebuilt from older log, like a torn page */
         return "a write was lost: redo will not find it as the record expects";
     }
-    /* Changes before redo's start were on disk when its checkpoint was taken; redo does not repeat
-     * them. */
+    /* Changes before redo's start were on disk when the checkpoint was taken, and redo does not
+     * repeat them. */
     if (!c->v->info.clean && !h->first && at < h->last) {
         *lsn = h->last;
         return "a write was lost: the log has a newer record about it, and redo begins after that";
@@ -271,7 +273,7 @@ static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsign
     return NULL;
 }
 
-/* Is the record at the page's LSN about another page? *by: the operation that logged it, if it is
+/* Is the record at the page's LSN about another page? *by: the operation of that record, if it is
  * registered. */
 static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                        const struct lladd_op **by)
@@ -328,7 +330,7 @@ static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_e
     return tell_page(c, LLADD_FINDING_DAMAGE, why->code, page, 0, text);
 }
 
-/* Reads the page until it is good, or until its damage can be believed. */
+/* Reads the page repeatedly, until it is valid or its damage is certain. */
 static int read_well(struct ll_verify *c, uint64_t page, struct lladd_error *why)
 {
     struct lladd_inspect *v = c->v;
@@ -463,7 +465,7 @@ static int check_length(struct ll_verify *c)
     return rc;
 }
 
-/* Verifies the pages of the part that the log was read for. */
+/* Verifies the pages of the current part. */
 static int verify_pages(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -503,8 +505,8 @@ void ll_verify_progress(const struct ll_verify *c, const char *what, uint64_t do
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* Tries the open. It can fail although no check has found damage: a file may be missing that
- * nothing else names. Read errors have been reported before. */
+/* Tries the steps of an open. They can fail although no check has found damage, for example if a
+ * file is missing to which nothing else refers. Read errors were reported before. */
 static int verify_open(struct ll_verify *c)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -557,7 +559,7 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
 /* A kept finding; it owns its strings. */
 struct kept {
     struct lladd_finding f;
-    bool again; /* the previous round had it, too */
+    bool again; /* the previous round had this finding, too */
 };
 
 struct keeper {
@@ -608,7 +610,8 @@ static size_t count_again(const struct ll_vec *list)
     return n;
 }
 
-/* For a database in use: repeats the check, and keeps what every round finds in the same place. */
+/* For a database in use: repeats the check, and keeps the findings that every round has in the same
+ * place. */
 static int look_again(struct lladd_inspect *v, struct keeper *k, struct lladd_verified *out,
                       struct lladd_error *err)
 {

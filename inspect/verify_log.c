@@ -3,8 +3,8 @@
  * Verification of the log: checks every record that can be read, also after damage, and collects
  * what verify.c needs about pages and transactions.
  *
- * A record with a good checksum can still be wrong: its contents may not fit its kind, its number
- * may be in no catalogue, its link to the previous record may be wrong.
+ * A record with a good checksum can still be wrong: its contents may not fit its kind, the
+ * catalogue may not have its number, or its link to the previous record may be wrong.
  */
 #include "inspect/inspect_private.h"
 
@@ -131,8 +131,9 @@ static int check_name(struct ll_verify *c, const struct ll_record *rec)
     return ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
 }
 
-/* If the oldest segment begins inside a truncated record, nothing says where the next record
- * begins. A record lost before the first good one shows only in later records that name its LSN. */
+/* If the oldest segment begins inside a truncated record, the start of the next record is unknown.
+ * If records before the first good record are lost, this shows only in later records that contain
+ * their LSNs. */
 static void note_named(struct ll_verify *c, uint64_t lsn)
 {
     if (lsn >= c->v->info.log_oldest.v && lsn < c->log_begins &&
@@ -140,7 +141,7 @@ static void note_named(struct ll_verify *c, uint64_t lsn)
         c->hidden = lsn;
 }
 
-/* Each record of a transaction names the one before it. */
+/* Checks that the record contains the LSN of its transaction's previous record. */
 static int check_chain(struct ll_verify *c, const struct ll_record *rec)
 {
     char text[200];
@@ -196,7 +197,8 @@ static int new_history(struct ll_verify *c, size_t *out)
         memset(h, 0, sizeof *h);
         return 0;
     }
-    /* The array grows at once to its final size, because while it grows it is there twice. */
+    /* The array grows to its final size in one step, because during growth it needs memory
+     * twice. */
     if (c->histories.len == quarter &&
         (ll_vec_reserve(&c->histories, c->part.most) || ll_vec_reserve(&c->unused, c->part.most)))
         return LLADD_NO_MEMORY;
@@ -204,7 +206,7 @@ static int new_history(struct ll_verify *c, size_t *out)
     return ll_vec_push(&c->histories) ? 0 : LLADD_NO_MEMORY;
 }
 
-/* *out NULL: the page is not in this part. */
+/* Finds or makes the page's history; *out NULL: the page is not in this part. */
 static int want_history(struct ll_verify *c, uint64_t page, struct ll_verify_history **out)
 {
     size_t at;
@@ -228,9 +230,9 @@ const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *c, 
     return NULL;
 }
 
-/* Freed pages are dropped from the cache, unwritten, once the free is durable, and may be allocated
- * again without being formatted at once. Their bytes on disk therefore prove nothing until the next
- * record about them (BUF-6). A free that is undone drops nothing: its pages stay in the cache until
+/* When a free is durable, the freed page is dropped from the cache without being written. It may be
+ * allocated again and formatted much later. So its bytes on disk prove nothing until the next
+ * record about the page (BUF-6). A free that is undone drops no page: pages stay in the cache until
  * the commit. */
 static void note_given_up(struct ll_verify *c, const struct ll_record *rec)
 {
@@ -359,7 +361,7 @@ static int see_segment(void *ctx, const struct ll_log_file *f)
 }
 
 /* Reports a place that cannot be read, and continues after it. 0: *rec is the next good record;
- * LLADD_END. */
+ * LLADD_END: no good record follows. */
 static int pass_damage(struct ll_verify *c, struct ll_log_cursor *cursor,
                        const struct lladd_error *first, uint64_t at, struct ll_record *rec,
                        int code)
@@ -378,7 +380,7 @@ static int pass_damage(struct ll_verify *c, struct ll_log_cursor *cursor,
             return ll_verify_no_memory(c);
         if (code == 0)
             return rec->lsn.v > lsn ? 0 : LLADD_END;
-        if (code == LLADD_END || what.lsn.v <= lsn) /* nothing further on can be read */
+        if (code == LLADD_END || what.lsn.v <= lsn) /* nothing after it can be read */
             return LLADD_END;
         lsn = what.lsn.v;
     }
@@ -512,7 +514,8 @@ int ll_verify_log(struct ll_verify *c)
         return rc;
     if (v->info.log_end_kind == LLADD_LOG_END_TORN)
         return ll_verify_tell_lsn(c, LLADD_FINDING_NOTE, 0, v->info.log_end.v, v->end_text);
-    if (v->log_error.code && c->out->damage == told) /* reports what the survey has met */
+    if (v->log_error.code && c->out->damage == told) /* reports the damage that the survey has
+                                                      * found */
         return ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, v->log_error.code, v->log_error.lsn.v,
                                   v->log_error.message);
     return 0;
