@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xa_start and xa_end: T0, T1 and T2 of table 6-3, S0, S1, S2 and S4 of table 6-4.
+/* xa_start and xa_end: states T0, T1 and T2 of C193's table 6-3, and S0, S1, S2 and S4 of table
+ * 6-4.
  *
- * One thread at a time uses a transaction, so tightly coupled threads take turns (C193 allows
- * that). A thread that joins or resumes while another one is active waits for its xa_end; with
- * TMNOWAIT it gets XA_RETRY, and after the `wait` of the open string XAER_RMERR.
+ * One thread at a time uses a transaction, so tightly coupled threads take turns, as C193 allows. A
+ * thread that joins or resumes while another thread is active waits for the other's xa_end. With
+ * TMNOWAIT it gets XA_RETRY; after the time `wait` of the open string it gets XAER_RMERR.
  *
- * With `threads=any` any thread may end and resume another thread's association, as a manager's
- * thread does when a transaction takes too long. If the working thread is in a call, that call ends
- * first; with TMFAIL its wait for a lock ends with an error. From then on that thread's transaction
- * handle refuses every call. The handle is kept until the thread starts or resumes another branch,
- * or ends. */
+ * With `threads=any` any thread may end and resume another thread's association, for example a
+ * thread of the transaction manager when a transaction takes too long. If the working thread is in
+ * a call, that call ends first; with TMFAIL, a wait for a lock in that call ends with an error.
+ * Then every call with the working thread's transaction handle returns LLADD_TAKEN. The handle is
+ * kept until that thread starts or resumes another branch, or ends. */
 #include "xa/xa_private.h"
 
 #include <lladd/extension.h>
@@ -40,8 +41,8 @@ static int begin(struct ll_xa__rm *rm, const struct lladd_gid *gid)
     return XA_OK;
 }
 
-/* Waits until no thread is active in the branch or ends it. *b is looked up again, because the
- * branch may have been replaced meanwhile. */
+/* Waits until no thread is active in the branch and no thread is ending it. Then looks *b up again,
+ * because the branch may have been replaced meanwhile. */
 static int wait_turn(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
                      struct ll_xa__branch **b)
 {
@@ -148,8 +149,8 @@ int ll_xa__start(XID *xid, int rmid, long flags)
 
 /* ---- xa_end ---------------------------------------------------------------------------------- */
 
-/* The association that xa_end ends: the caller's own, or with `threads=any` another thread's, the
- * active one first. NULL: T0. */
+/* The association that xa_end ends: that of the calling thread, or with `threads=any` that of
+ * another thread, active associations first. NULL: T0. */
 static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct ll_xa__rm *rm,
                                    unsigned long how)
 {
@@ -162,8 +163,8 @@ static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct l
     return how == TMSUSPEND ? NULL : ll_xa__resumable(b, rm);
 }
 
-/* Takes the branch's transaction from the active thread and ends that thread's association, unless
- * the thread has ended meanwhile. */
+/* Takes the branch's transaction from the active thread, and ends that thread's association unless
+ * the end of the thread has done so. */
 static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
 {
     struct ll_xa__store *s = rm->store;
@@ -172,7 +173,8 @@ static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
     lladd_mutex_unlock(&ll_xa__all.mutex);
     int rc = lladd_txn_take(txn, stop, stop ? UINT64_MAX : s->spec.wait_ns);
     if (!rc)
-        (void)lladd_txn_give(txn); /* that thread still uses it: the branch was busy */
+        (void)lladd_txn_give(txn); /* the thread still has the transaction, because the branch was
+                                    * busy */
     lladd_mutex_lock(&ll_xa__all.mutex);
     b->busy = false;
     lladd_cond_broadcast(&s->changed);
@@ -207,7 +209,7 @@ static int end_theirs(struct ll_xa__rm *rm, struct ll_xa__branch *b, uint64_t th
     while (there && there != rest)
         there = there->next;
     if (there && (rc || b->state != LL_XA__ACTIVE || ll_xa__healthy(rm) != XA_OK))
-        ll_xa__assoc_remove(rest); /* the end of its thread has not removed it meanwhile */
+        ll_xa__assoc_remove(rest); /* the end of its thread has not removed the association */
     return rc;
 }
 
@@ -219,7 +221,8 @@ static void end_own(struct ll_xa__branch *b, struct ll_xa__assoc *a, unsigned lo
         (void)lladd_txn_give(b->txn); /* true: the branch is not busy, so no thread has taken the
                                        * transaction */
     if (!stays) {
-        ll_xa__assoc_remove(a); /* also on a failed handle: a reopen waits for that */
+        ll_xa__assoc_remove(a); /* also on a poisoned handle, because a reopen waits until no
+                                 * association is left */
         return;
     }
     a->suspended = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The branches of a store by their ids, and the associations of threads with them. Under the
- * mutex. */
+/* The branches of a store by their ids, and the associations of threads with branches. Every
+ * function is called with the mutex. */
 #include "xa/xa_private.h"
 
 #include <string.h>
@@ -39,7 +39,8 @@ static bool grow(struct ll_xa__store *s)
     const struct lladd_allocator *mem = s->options.allocator;
     struct ll_xa__branch **wider = ll_xa__new(mem, n, sizeof(struct ll_xa__branch *));
     if (!wider)
-        return s->n_buckets != 0; /* without memory the chains grow longer */
+        return s->n_buckets != 0; /* without memory the table does not grow, and chains get
+                                   * longer */
     for (size_t i = 0; i < s->n_buckets; i++)
         for (struct ll_xa__branch *b = s->buckets[i], *next; b; b = next) {
             next = b->next;

@@ -11,7 +11,7 @@ struct work {
     struct lladd_txn *txn;
     const struct lladd_gid *gid;
     enum lladd_outcome outcome;
-    bool read_only; /* nothing to prepare: it is committed */
+    bool read_only; /* the branch has written nothing: it was committed instead of prepared */
     struct lladd_error err;
 };
 
@@ -19,7 +19,8 @@ struct work {
 #define IN(state) (1u << (state))
 
 /* Finds the branch, which must not be busy, have no associations, and be in a state of `allowed`.
- * XAER_NOTA; XAER_PROTO for another state or an association; XA_RETRY. */
+ * XAER_NOTA; XAER_PROTO if the branch has another state or an association; XA_RETRY with `nowait`
+ * if it is busy. */
 static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool nowait,
                 struct ll_xa__branch **out)
 {
@@ -32,7 +33,7 @@ static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool now
     struct ll_xa__branch *b = NULL;
     rc = ll_xa__branch_idle(rm, &gid, nowait, &b);
     if (!rc)
-        rc = ll_xa__healthy(rm); /* the handle may have failed meanwhile */
+        rc = ll_xa__healthy(rm); /* the handle may have been poisoned meanwhile */
     if (rc)
         return rc;
     if (!b)
@@ -57,7 +58,8 @@ static int claim(struct ll_xa__rm *rm, struct ll_xa__branch *b)
     if (!rc)
         return XA_OK;
     b->txn = NULL;
-    if (rc == LLADD_HEUR_COMMITTED || rc == LLADD_HEUR_ABORTED) { /* a direct call, too */
+    if (rc == LLADD_HEUR_COMMITTED || rc == LLADD_HEUR_ABORTED) { /* by a direct call of the
+                                                                   * library */
         b->state = LL_XA__HEURISTIC;
         b->heuristic = rc == LLADD_HEUR_COMMITTED ? XA_HEURCOM : XA_HEURRB;
         return ll_xa__say_error(rm, b->heuristic, &err);
@@ -78,7 +80,7 @@ static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struc
     work->gid = &b->gid;
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
-    /* Does not wait long: the working thread has given the transaction back, or has lost it, or the
+    /* Does not wait long: the working thread has given the transaction back or has lost it, or the
      * handle is poisoned. */
     int rc = work->txn ? lladd_txn_take(work->txn, true, UINT64_MAX) : 0;
     if (!rc)

@@ -27,14 +27,14 @@ void ll_xa__opening_end(struct ll_xa__rm *rm, struct ll_xa__opening *o)
     ll_xa__disown(rm, lladd_thread_self());
     if (!rm->openings) {
         ll_xa__let_go(rm, 0);
-        while (rm->assocs) /* the suspended ones that could migrate */
+        while (rm->assocs) /* suspended associations that could migrate */
             ll_xa__assoc_remove(rm->assocs);
         rm->store = NULL;
     }
     ll_xa__store_release(store);
 }
 
-/* Under the mutex. The rm stays: an open in progress counts as a call. */
+/* Called with the mutex. The rm is not freed meanwhile, because an xa_open counts as a call. */
 static int open_here(struct ll_xa__rm *rm, const char *info)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -90,7 +90,7 @@ int ll_xa__open(char *info, int rmid, long flags)
     return ll_xa__leave(rm, open_or_again(rm, info, (unsigned long)flags));
 }
 
-/* R1 to R0; other openings of the rm stay. */
+/* Takes the calling thread from R1 to R0. Other threads' openings of the rm stay. */
 static int close_here(struct ll_xa__rm *rm, struct ll_xa__opening *o)
 {
     bool failed = rm->store->opening || ll_xa__healthy(rm) != XA_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xa_recover: a scan over the branches that are prepared or heuristically completed. The scan has a
- * copy of their XIDs from TMSTARTRSCAN on; it belongs to one thread and rmid. */
+/* xa_recover: a scan over the branches that are prepared or heuristically completed. TMSTARTRSCAN
+ * copies their XIDs; a scan belongs to one thread and one rmid. */
 #include "xa/xa_private.h"
 
 #include <string.h>

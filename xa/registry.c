@@ -109,7 +109,8 @@ int ll_xa__enter(int rmid, long flags, unsigned long allowed, struct ll_xa__rm *
     *out = NULL;
     lladd_mutex_lock(&ll_xa__all.mutex);
     struct ll_xa__rm *rm = ll_xa__rm_find(rmid);
-    while (rm && rm->store && rm->store->opening) { /* being opened again after a failure */
+    while (rm && rm->store && rm->store->opening) { /* a thread is reopening the database after a
+                                                     * failure */
         lladd_cond_wait(&ll_xa__all.opened, &ll_xa__all.mutex);
         rm = ll_xa__rm_find(rmid);
     }

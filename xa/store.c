@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stores: one database handle for all instances with open strings for the same directory.
+/* Stores: a store is one database handle, shared by all instances with open strings for the same
+ * directory.
  *
  * A store is in the list from the moment a thread begins to open it; `opening` makes the other
  * threads wait. Transactions in doubt and remembered heuristic outcomes become branches before any
@@ -112,12 +113,12 @@ static int open_db(struct ll_xa__store *s, struct lladd_error *err)
     return rc;
 }
 
-/* Called without the mutex: the store is `opening`, or in no list. */
+/* Called without the mutex, when the store is marked `opening` or is in no list. */
 static void close_db(struct ll_xa__store *s)
 {
     ll_xa__branches_free(s);
     if (s->db)
-        (void)lladd_close(s->db); /* the next open recovers what a failed close has not written */
+        (void)lladd_close(s->db); /* if the close fails, the next open recovers */
     s->db = NULL;
 }
 
@@ -183,8 +184,8 @@ static int failed(struct ll_xa__rm *rm, const struct lladd_error *err)
     return ll_xa__say_error(rm, ours ? XAER_INVAL : XAER_RMERR, err);
 }
 
-/* Keeps other threads from opening or closing the store until end_opening, which is called with the
- * mutex again. */
+/* Releases the mutex, and keeps other threads from opening or closing the store until end_opening,
+ * which takes the mutex again. */
 static void begin_opening(struct ll_xa__store *s)
 {
     s->opening = true;

@@ -2,15 +2,16 @@
 /* Threads of control that end without xa_end or xa_close.
  *
  * XA has no notification of a thread's end. But the system reuses thread numbers, and a new thread
- * must not find the state of an old one. Each thread that opens an instance or starts a branch
- * therefore sets a thread-specific value; its destructor runs at the thread's end. The destructor
- * ends the thread's associations as xa_end with TMFAIL does: how much of the work is done is
- * unknown, so these branches can only be rolled back. It closes what the thread has opened. An
- * association that the thread has suspended for migration stays, without an owner. */
+ * must not find the state of an old thread. So each thread that opens an instance or starts a
+ * branch sets a thread-specific value with a destructor, which runs at the thread's end. The
+ * destructor ends the thread's associations as xa_end with TMFAIL does: it is unknown how much of
+ * the work is done, so these branches can only be rolled back. It also closes the instances that
+ * the thread has opened. An association that the thread has suspended for migration stays, without
+ * an owner. */
 #include "xa/xa_private.h"
 
-/* Under the mutex. Waits while another thread reopens the database, and then looks the rm up
- * again. */
+/* Called with the mutex. Returns an rm that has state of the thread; NULL: none is left. Waits
+ * while another thread reopens the rm's database, and then looks the rm up again. */
 static struct ll_xa__rm *left_by(uint64_t thread)
 {
     struct ll_xa__rm *rm = ll_xa__all.rms;
@@ -37,7 +38,8 @@ static void leave_pending(struct ll_xa__rm *rm, uint64_t thread)
         ll_xa__assoc_remove(a);
         if (txn && !lladd_txn_give(txn))
             lladd_txn_drop(txn); /* Another thread has just taken the transaction, and will find no
-                                  * association. */
+                                  * association, so the reference of the lost handle is dropped
+                                  * here. */
     }
     ll_xa__disown(rm, thread);
     ll_xa__let_go(rm, thread);
@@ -70,7 +72,7 @@ bool ll_xa__thread_mark(void)
     return all->marks && tss_set(all->mark, all) == thrd_success;
 }
 
-/* The library may be unloaded while threads run on. */
+/* The library may be unloaded while threads still run, so their destructors must be removed. */
 __attribute__((destructor)) static void unmark(void)
 {
     if (ll_xa__all.marks)

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_XA_PRIVATE_H
 #define LL_XA_PRIVATE_H
-/* The resource manager's state between the calls of a transaction manager.
+/* The state that the resource manager keeps between calls.
  *
  *   rm      one resource manager instance: an rmid, its open string, its openings
  *   opening one thread's R1 state under an rmid, and its recovery scan
  *   store   one database, shared by the rmids with open strings that name it
  *   branch  a transaction branch that the store knows: states S1 to S5 (C193, table 6-4)
- *   assoc   an association of a thread with a branch: T1, or T2 if suspended (table 6-3); one that
- *           another thread has ended stays in the rm's list `taken`, for its transaction's handle
+ *   assoc   an association of a thread with a branch: T1, or T2 if suspended (table 6-3). If
+ *           another thread has ended it, it stays in the rm's list `taken`, to keep the
+ *           transaction's handle
  *
- * XA's calls have a number in place of a handle, so the state is in one variable of the process,
- * `ll_xa__all` (docs/decisions/xa-registry.md). Its mutex guards everything below and is held for
- * short steps: never while a database is opened, or a branch is prepared, ended or taken from its
- * thread. A thread that does one of these marks the branch busy, or the store opening, and wakes
- * the waiting threads afterwards.
+ * XA's calls get a number instead of a handle, so the state is in one variable of the process,
+ * `ll_xa__all` (docs/decisions/xa-registry.md). Its mutex guards everything below. The mutex is
+ * held only for short steps, never while a database is opened, or while a branch is prepared, ended
+ * or taken from its thread. A thread that begins such a long step marks the branch busy or the
+ * store opening; afterwards it wakes the waiting threads.
  *
  * XA-1  A call that does not return XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* has changed no state.
  * XA-2  At most one association of a branch is active: one thread at a time uses a transaction.
  * XA-3  A branch is not ended while a thread is associated with it, suspended associations
  *       included.
- * XA-4  The thread that is active in a branch uses its transaction; without one, the thread that
- *       has marked the branch busy. Each takes the transaction first (lladd_txn_take) and gives it
- *       back. */
+ * XA-4  Only the thread that is active in a branch uses the branch's transaction; if no thread is
+ *       active, the thread that has marked the branch busy. Both take the transaction first
+ *       (lladd_txn_take) and give it back. */
 #include "xa/xa.h"
 
 #include <lladd/lladd.h>
@@ -30,21 +31,21 @@
 #include <lladd/xa.h>
 #include <threads.h>
 
-#define LL_XA__PLUGINS 8 /* more do not fit in an open string */
+#define LL_XA__PLUGINS 8 /* most plug-ins of an open string */
 
 enum ll_xa__state {
-    LL_XA__ACTIVE = 1, /* S1 with an active association, S2 without */
+    LL_XA__ACTIVE = 1, /* S1 with an active association, otherwise S2 */
     LL_XA__PREPARED,   /* S3 */
     LL_XA__ROLLBACK_ONLY /* S4 */,
     LL_XA__HEURISTIC, /* S5 */
-    LL_XA__ENDED      /* S0: the thread that has ended it is about to free it */
+    LL_XA__ENDED      /* S0: about to be freed by the thread that has ended the branch */
 };
 
 struct ll_xa__assoc {
     struct ll_xa__rm *rm;
     struct ll_xa__branch *branch;
-    uint64_t thread; /* 0: the thread has ended or closed the rm, and the association is T2 that may
-                      * migrate */
+    uint64_t thread; /* 0: the thread has ended or has closed the rm; the association is in T2 and
+                      * may migrate */
     bool suspended;
     bool migrates;                   /* suspended, and may be resumed by any thread */
     struct lladd_txn *txn;           /* in `taken`: the handle that the thread may still use */
@@ -55,14 +56,15 @@ struct ll_xa__assoc {
 struct ll_xa__branch {
     struct lladd_gid gid;
     enum ll_xa__state state;
-    bool busy;             /* a thread is ending it, or taking it from another */
+    bool busy;             /* a thread is ending the branch, or taking its transaction from another
+                            * thread */
     int heuristic;         /* XA_HEURCOM or XA_HEURRB, in S5 */
     struct lladd_txn *txn; /* NULL: in doubt since the database was opened, and not claimed yet */
     struct ll_xa__assoc *assocs;
     struct ll_xa__branch *next; /* in its bucket */
 };
 
-/* What an open string says. */
+/* The contents of an open string. */
 struct ll_xa__spec {
     char dir[MAXINFOSIZE], owner[64];
     char plugins[LL_XA__PLUGINS][MAXINFOSIZE];
@@ -82,7 +84,8 @@ struct ll_xa__store {
     struct ll_xa__branch **buckets;
     size_t n_buckets, n_branches;
     size_t refs;               /* openings */
-    bool opening;              /* a thread opens or closes it; the others wait for `opened` */
+    bool opening;              /* a thread opens or closes the store; other threads wait for
+                                * `opened` */
     struct lladd_cond changed; /* a branch is no longer busy, or an association has ended */
     struct ll_xa__store *next;
 };
@@ -98,13 +101,13 @@ struct ll_xa__opening {
 struct ll_xa__rm {
     int rmid;
     char info[MAXINFOSIZE];
-    struct ll_xa__store *store; /* NULL: NULL: not open */
+    struct ll_xa__store *store; /* NULL: not open */
     struct ll_xa__opening *openings;
     struct ll_xa__assoc *assocs;
-    struct ll_xa__assoc *taken; /* of threads from which a transaction was taken */
+    struct ll_xa__assoc *taken; /* associations of threads from which the transaction was taken */
     const struct lladd_options *options;
     struct lladd_error err;
-    size_t calls; /* threads that are in a call under it */
+    size_t calls; /* number of threads in a call under this rm */
     struct ll_xa__rm *next;
 };
 
@@ -137,16 +140,17 @@ struct ll_xa__rm *ll_xa__rm_find(int rmid);
 struct ll_xa__rm *ll_xa__rm_of(int rmid);
 /* Counts a call under the rm, and clears the thread's last error. */
 void ll_xa__begin(struct ll_xa__rm *);
-/* Counts the end of a call, and frees the rm if it is not used any more. */
+/* Counts the end of a call, and frees the rm if nothing uses it. */
 void ll_xa__rm_settle(struct ll_xa__rm *);
 /* The calling thread's opening, or any with `threads=any`; NULL: R0. */
 struct ll_xa__opening *ll_xa__opening_of(struct ll_xa__rm *);
-/* Stores why a call failed, and returns the XA code. */
+/* Stores the error of a failed call, and returns the XA code. */
 int ll_xa__say(struct ll_xa__rm *, int xa_code, int code, const char *fmt, ...) LLADD_PRINTF(4, 5);
 /* The same for an error of the library. */
 int ll_xa__say_error(struct ll_xa__rm *, int xa_code, const struct lladd_error *);
-/* Takes the mutex and finds the rm: XA_OK with *out and the mutex held. Otherwise, without the
- * mutex: XAER_PROTO in R0, XAER_ASYNC, XAER_INVAL for a flag that is not in `allowed`. */
+/* Takes the mutex and finds the rm. XA_OK: *out is the rm, and the mutex is held. Otherwise the
+ * mutex is not held: XAER_PROTO in R0, XAER_ASYNC, XAER_INVAL for a flag that is not in
+ * `allowed`. */
 int ll_xa__enter(int rmid, long flags, unsigned long allowed, struct ll_xa__rm **out);
 /* Releases the mutex and returns rc. */
 int ll_xa__leave(struct ll_xa__rm *, int rc);
@@ -157,7 +161,7 @@ struct lladd_gid ll_xa__gid(const struct xid_t *);
 
 /* ---- store.c ---- */
 
-/* Finds or opens the spec's store, and adds a reference. Releases the mutex meanwhile. */
+/* Finds or opens the spec's store, and adds a reference. May release the mutex during the call. */
 int ll_xa__store_open(struct ll_xa__rm *, const struct ll_xa__spec *, struct ll_xa__store **out);
 void ll_xa__store_release(struct ll_xa__store *);
 /* Closes and reopens a poisoned store if no thread is associated with its branches. */
@@ -165,7 +169,8 @@ int ll_xa__store_reopen(struct ll_xa__rm *);
 
 /* ---- open.c, thread.c: under the mutex ---- */
 
-/* R1 to R0. Releases the mutex meanwhile if that closes the database. */
+/* Takes the opening's thread from R1 to R0. If this closes the database, releases the mutex during
+ * the close. */
 void ll_xa__opening_end(struct ll_xa__rm *, struct ll_xa__opening *);
 /* Arranges the cleanup at the calling thread's end. False: out of memory. */
 bool ll_xa__thread_mark(void);
@@ -178,28 +183,28 @@ void ll_xa__branch_remove(struct ll_xa__store *, struct ll_xa__branch *);
 void ll_xa__branches_free(struct ll_xa__store *);
 /* The active association of a branch, of any thread; NULL: none. */
 struct ll_xa__assoc *ll_xa__active(const struct ll_xa__branch *);
-/* Finds the branch, and waits while a thread ends it. XA_OK and *out NULL: there is none.
- * XAER_RMFAIL; with `nowait` XA_RETRY. */
+/* Finds the branch, and waits while it is busy. XA_OK and *out NULL: the store has no such branch.
+ * XAER_RMFAIL; XA_RETRY with `nowait` if the branch is busy. */
 int ll_xa__branch_idle(struct ll_xa__rm *, const struct lladd_gid *, bool nowait,
                        struct ll_xa__branch **out);
 /* The calling thread's association with this branch under this rm; NULL: T0. */
 struct ll_xa__assoc *ll_xa__mine(const struct ll_xa__branch *, const struct ll_xa__rm *);
-/* The association that the calling thread may resume: its own, one that migrates, or with
- * `threads=any` any suspended one. NULL: none. */
+/* The suspended association that the calling thread may resume: its own, an association that may
+ * migrate, or with `threads=any` any association. NULL: none. */
 struct ll_xa__assoc *ll_xa__resumable(const struct ll_xa__branch *, const struct ll_xa__rm *);
 /* Adds an active association of the calling thread. NULL: out of memory. */
 struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *, struct ll_xa__rm *);
 void ll_xa__assoc_remove(struct ll_xa__assoc *);
-/* Moves an association to `taken`: its transaction was taken from its thread. */
+/* Moves an association to `taken`, because the transaction was taken from its thread. */
 void ll_xa__assoc_taken(struct ll_xa__assoc *);
-/* Frees the entries of `taken` of the thread (0: of all threads) under this rm. */
+/* Frees the thread's entries in the rm's list `taken`; thread 0: all entries. */
 void ll_xa__let_go(struct ll_xa__rm *, uint64_t thread);
 /* The calling thread's active association under this rm; NULL: none. */
 struct ll_xa__assoc *ll_xa__current(const struct ll_xa__rm *);
-/* The thread's first association under this rm that cannot migrate, active or suspended; thread 0:
- * any thread's, of any kind. NULL: none. */
+/* The thread's first association under this rm, active or suspended, that cannot migrate; thread 0:
+ * the first association of any thread, also if it may migrate. NULL: none. */
 struct ll_xa__assoc *ll_xa__tied(const struct ll_xa__rm *, uint64_t thread);
-/* Does anything under this rm have the thread's number? */
+/* Does an opening or an association under this rm have the thread's number? */
 bool ll_xa__knows(const struct ll_xa__rm *, uint64_t thread);
 /* Removes the thread's number from the associations that it has suspended for migration. */
 void ll_xa__disown(struct ll_xa__rm *, uint64_t thread);
