@@ -7,8 +7,8 @@
 struct ll_env;
 
 /* Writes the built-in descriptors (operations/) to *out, and after them the descriptors that `user`
- * registers. LLADD_NO_MEMORY, or LLADD_BAD_REGISTRATION if two descriptors have the same name. The
- * caller frees the arrays. */
+ * registers. LLADD_NO_MEMORY, or LLADD_BAD_REGISTRATION if two descriptors have the same name and
+ * version. The caller frees the arrays. */
 int ll_extensions_merge(const struct ll_env *, const struct lladd_registry *user,
                         struct lladd_registry *out, struct lladd_error *);
 #endif

@@ -9,7 +9,7 @@
  * by number, from 0; the table stores their names (ctable.h). A row has only one packed form, so
  * equal rows have equal bytes:
  *
- *     u8 low 4 bits: version (1); high 4 bits: 0, 1 or 2, if each end has 1, 2 or 4 bytes
+ *     u8  low 4 bits: version (1); high 4 bits: 0, 1 or 2, if each end has 1, 2 or 4 bytes
  *     u16 n: number of columns up to the last column that has a value
  *     n bits, in whole bytes, lowest bit first: whether the column has a value
  *     n ends of values, relative to the start of the first value; no value: the previous end

@@ -187,9 +187,9 @@ LLADD_API int lladd_open(const char *dir, const struct lladd_options *options,
 /** Aborts active transactions, leaves prepared ones in doubt, takes a checkpoint so that the next
  *  open has nothing to redo, and releases everything. The handle is gone whatever the call returns,
  *  except with LLADD_BAD_STATE: the thread holds a page, and nothing was done. After any other
- *  error the next open has to recover. After 0 the next open has to recover only if an object class
- *  lacked space for its data in the checkpoint; all committed transactions are durable even then.
- *  No other thread may be using the handle. */
+ *  error the next open has to recover. After 0 all committed transactions are durable; the next
+ *  open still has to recover if the last checkpoint lacked space, or if participants did not stop
+ *  writing. No other thread may be using the handle. */
 LLADD_API int lladd_close(struct lladd_db *);
 /** Releases the handle without writing anything, as if the process had crashed. */
 LLADD_API void lladd_db_kill(struct lladd_db *);
