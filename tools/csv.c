@@ -24,7 +24,7 @@ bool csv_quoted(const struct csv *c, size_t i)
 struct lladd_span csv_field(const struct csv *c, size_t i)
 {
     size_t from = i ? c->end[i - 1] : 0;
-    if (c->end[i] == from) /* there may be no bytes at all yet */
+    if (c->end[i] == from) /* c->bytes may still be NULL */
         return (struct lladd_span){"", 0};
     return (struct lladd_span){c->bytes + from, c->end[i] - from};
 }
@@ -73,7 +73,7 @@ static int take(struct csv *c)
     if (then == '\n')
         return then;
     if (then != EOF)
-        (void)ungetc(then, c->in); /* pushing back one byte cannot fail */
+        (void)ungetc(then, c->in); /* ungetc of one byte cannot fail */
     return byte;
 }
 

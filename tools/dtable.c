@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd dtable: managed dTables for scripts. get, scan and stat read the database as recovered in
- * memory; create, put, del, maintain and alter open it. */
+/* lladd dtable: managed dTables for scripts. get, scan and stat recover the database in memory;
+ * create, put, del, maintain and alter open it. */
 #include "dtable.h"
 
 #include "csv.h"
@@ -192,7 +192,7 @@ static int take_word(const struct tabling *d, const char *what, const char *valu
     return -1;
 }
 
-/* Returns the flag of the table option that the command-line option sets; 0: none. */
+/* Returns the LLADD_MANAGED_ flag of the table option that a command-line option sets; 0: none. */
 static unsigned option_of(int option)
 {
     switch (option) {
@@ -325,7 +325,7 @@ static int end(struct tabling *d, int rc)
         if (!rc || lladd_code_root(rc) == LLADD_ROOT_POISONED) {
             d->txn = NULL;
             if (rc)
-                (void)lladd_db_error(d->db, &d->err); /* the handle's error is the cause */
+                (void)lladd_db_error(d->db, &d->err); /* the handle's error is the cause of rc */
             return rc;
         }
         d->err = *lladd_txn_error(d->txn);
@@ -441,7 +441,7 @@ static int note_name(void *ctx, const char *name)
     return at[all->n++] ? 0 : LLADD_NO_MEMORY;
 }
 
-/* Prints one table, or all. */
+/* Prints one table, or all tables. */
 static int stat_all(struct tabling *d)
 {
     struct names all = {NULL, 0};
@@ -537,7 +537,8 @@ static int del(struct tabling *d)
     return find(d, take_away);
 }
 
-/* Reads an end of the range, if it is given and not empty; otherwise sets *out to NULL. */
+/* Parses an end of the range if the argument is given and not empty; otherwise sets *out to
+ * NULL. */
 static int take_end(struct tabling *d, int arg, unsigned char **room, struct lladd_dtable_key *key,
                     const struct lladd_dtable_key **out)
 {
@@ -617,7 +618,8 @@ static int put_csv(struct tabling *d)
     return rc;
 }
 
-/* Runs `what` on an empty database in memory, because only a handle knows the dTable classes. */
+/* Runs `what` on an empty database in memory, because the dTable classes are registered only with a
+ * handle. */
 static int in_memory(struct tabling *d, int (*what)(struct tabling *))
 {
     struct lladd_options o = d->t->options;
@@ -660,7 +662,7 @@ static int create(struct tabling *d)
     return end(d, rc);
 }
 
-/* Changes the options that are given. Groups and configurations are changed together. */
+/* Changes the options given on the command line. Groups and configurations are changed together. */
 static int alter_table(struct tabling *d)
 {
     struct lladd_managed_options o = options_of(d);
@@ -707,7 +709,7 @@ static int print_text(void *ctx, const void *bytes, size_t len)
     return fwrite(bytes, 1, len, stdout) == len ? 0 : LLADD_NO_ACCESS;
 }
 
-/* Here FILE takes the place of DIRECTORY. */
+/* Checks a configuration file; FILE is the argument where other verbs have DIRECTORY. */
 static int check_file(struct tabling *d)
 {
     struct lladd_sink sink = {.ctx = NULL, .write = print_text};
@@ -746,7 +748,7 @@ static const struct verb {
     int wanted, more;
     enum how how;
     int (*run)(struct tabling *);
-    bool whole; /* the verb opens tables itself */
+    bool whole; /* the verb opens the tables itself */
 } verbs[] = {{"create", "dtable create", 1, 0, MAKE, create, true},
              {"put", "dtable put", 2, LLADD_DTABLE_COLUMNS_MAX, ALTER, put, false},
              {"put", "dtable put --csv", 1, 0, ALTER, put_csv, false},
@@ -786,8 +788,8 @@ static int look(struct tabling *d, const struct verb *v)
 
 static int alter(struct tabling *d, const struct verb *v)
 {
-    int rc = v->how == MAKE ? in_memory(d, v->run) : 0; /* checks the table before it makes a
-                                                         * database */
+    int rc = v->how == MAKE ? in_memory(d, v->run) : 0; /* checks the table's options before a
+                                                         * database is made */
     if (!rc)
         rc = v->how == MAKE ? lladd_open(d->t->dir, &d->t->options, &d->db, &d->err)
                             : tool_open(d->t, &d->db, &d->err);
@@ -811,8 +813,8 @@ static bool has(int argc, char **argv, const char *option)
     return false;
 }
 
-/* The verb of this name. Of two verbs with the same name, the one with an option in its full name
- * is chosen if that option is given. */
+/* The verb of this name. If two verbs have the same name and one has an option in its full name,
+ * that verb is chosen if the option is given. */
 static const struct verb *verb_of(const char *what, int argc, char **argv)
 {
     const struct verb *found = NULL;

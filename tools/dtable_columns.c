@@ -29,7 +29,7 @@ static int cut(struct tabling *d, const char *list, const char ***names, size_t 
         size_t len = strcspn(text, ",");
         (*names)[i] = text;
         text += len;
-        *text++ = 0; /* after the last name, the byte is not used */
+        *text++ = 0; /* after the last name this byte is not used */
     }
     return 0;
 }

@@ -28,8 +28,8 @@ struct scan {
     struct lladd_dtable_key key;
     struct lladd_dtable_value value;
     const struct lladd_dtable_value *values;
-    struct kept before, after; /* with --salvage: the keys of the rows before and after what is left
-                                * out */
+    struct kept before, after; /* with --salvage: the keys of the rows before and after the rows
+                                * that are left out */
 };
 
 /* ---- a cursor of either kind ----------------------------------------------------------------- */
@@ -142,7 +142,7 @@ static int print(struct scan *s, int rc)
 
 /* ---- damage ---------------------------------------------------------------------------------- */
 
-/* Is it damage that the verb skips? */
+/* Is rc damage that --salvage skips? */
 static bool pass(const struct scan *s, int rc)
 {
     return s->d->salvage && lladd_code_root(rc) == LLADD_ROOT_DATA;
@@ -161,7 +161,7 @@ static void say_key(const char *where, const struct kept *k)
         fprintf(stderr, "%" PRIu64, k->key.number);
 }
 
-/* Reports what is left out, and why. */
+/* Reports which rows are left out, and why. */
 static void leave_out(struct scan *s, const char *why)
 {
     tool_progress_end(s->d->t);
@@ -173,7 +173,7 @@ static void leave_out(struct scan *s, const char *why)
 }
 
 /* Goes backwards from the end of the table to the last damage, or to the rows that were printed.
- * Keeps the key of the row after it. */
+ * Keeps the key of the first row after that place. */
 static int find_end_of_damage(struct scan *s)
 {
     int rc = s->to ? seek_for_prev(s, s->to) : step(s, LAST);
@@ -190,8 +190,8 @@ static int find_end_of_damage(struct scan *s)
     return rc == LLADD_END || pass(s, rc) ? 0 : rc;
 }
 
-/* After damage: continues with the rows after the last damage. Those between the first and the last
- * damage are left out. */
+/* After damage: continues with the rows after the last damage. The rows between the first and the
+ * last damage are left out. */
 static int go_on(struct scan *s)
 {
     char why[sizeof s->d->err.message];
@@ -203,7 +203,7 @@ static int go_on(struct scan *s)
     return s->after.any ? print(s, seek(s, &s->after.key)) : 0;
 }
 
-/* Reads an end of the range, if it is given; otherwise sets *out to NULL. */
+/* Parses an end of the range if the argument is given; otherwise sets *out to NULL. */
 static int take_end(struct tabling *d, int arg, unsigned char **room, struct lladd_dtable_key *key,
                     const struct lladd_dtable_key **out)
 {
@@ -223,7 +223,7 @@ int tabling_scan(struct tabling *d)
     struct scan s = {.d = d};
     struct lladd_dtable_key keys[2];
     unsigned char *room[2] = {NULL, NULL};
-    /* Rows on a terminal show the progress themselves. */
+    /* If the rows go to a terminal, no progress line is shown. */
     d->t->progress.on = d->t->progress.on && !isatty(STDOUT_FILENO);
     int rc = take_end(d, 1, &room[0], &keys[0], &s.from);
     if (!rc)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd dtable stat: what a managed table consists of, as text, as JSON, and as a graph. */
+/* lladd dtable stat: the parts and sizes of a managed table, as text, as JSON, and as a graph. */
 #include "dtable.h"
 
 #include <inttypes.h>
@@ -48,8 +48,7 @@ static const struct lladd_dtable *filter_of(const struct lladd_dtable *t)
     return NULL;
 }
 
-/* The effect of a filter: absent keys between the present ones are looked up, and those that pass
- * the filter are counted. */
+/* The effect of a filter, measured with absent keys that lie between the table's keys. */
 struct filter {
     int64_t bits; /* per key; 0: there is no filter */
     uint64_t asked, passed;
@@ -75,8 +74,8 @@ static int probe(const struct lladd_dtable *filter, const struct lladd_dtable_ke
     return 0;
 }
 
-/* Tries a row's key with one more byte. With most comparators it sorts between this row and the
- * next. */
+/* Asks the filter about a row's key with one more byte. In most orders that key is between this row
+ * and the next row, so it is absent. */
 static int probe_behind(const struct lladd_dtable *filter, const struct lladd_dtable_key *key,
                         struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
 {
@@ -355,7 +354,7 @@ static void draw_columns(const struct tabling *d)
     }
 }
 
-/* Draws a layer and those below it; returns its number among the run's nodes. */
+/* Draws a layer and the layers below it; returns the layer's number among the run's nodes. */
 static unsigned draw_layer(const struct lladd_dtable *t, uint64_t run, const struct filter *f,
                            unsigned *nodes)
 {

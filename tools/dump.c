@@ -48,7 +48,7 @@ static const struct option options[] = {
 
 struct named {
     char name[LLADD_ROOT_NAME_MAX + 1];
-    uint64_t page, b; /* the value of the root */
+    uint64_t page, b; /* the two words of the root's value */
     const struct tool_kind *kind;
 };
 
@@ -59,16 +59,16 @@ struct dumping {
     struct lladd_error *err;
     struct ll_vec names;  /* struct named */
     struct ll_vec tables; /* char *: managed dTables */
-    bool journal;         /* there is one */
+    bool journal;         /* the database has a journal */
     unsigned char *buffer;
     size_t size;
     /* With --salvage: */
     bool salvage;
     uint64_t left_out; /* number of messages about parts left out */
     const char *name;  /* name of the current structure */
-    bool counting;     /* nothing is written; `counted` is the number of items */
+    bool counting;     /* items are counted in `counted` and not written */
     uint64_t counted;
-    uint64_t done, all; /* items of it written so far; all its items, 0: unknown */
+    uint64_t done, all; /* items of the current structure: written so far, and in all; 0: unknown */
 };
 
 static int take(void *ctx, int option, const char *value)
@@ -81,7 +81,7 @@ static int take(void *ctx, int option, const char *value)
 
 /* ---- damage --------------------------------------------------------------------------------- */
 
-/* Is it damage that the verb skips? */
+/* Is rc damage that --salvage skips? */
 static bool pass(const struct dumping *d, int rc)
 {
     return d->salvage && lladd_code_root(rc) == LLADD_ROOT_DATA;
@@ -127,9 +127,9 @@ static int kind_of(const struct dumping *d, struct named *n)
     return rc;
 }
 
-/* Is it a catalogue of the library, for managed dTables or the journal? These contain places in
- * this database. The handle, which has registered both, uses them; an application's roots have no
- * version. */
+/* Is it a catalogue of the library, for managed dTables or the journal? A catalogue is not dumped,
+ * because it contains page numbers and LSNs of this database. The second word of its root is a
+ * version, not 0; an application's root of the same name may have 0 there. */
 static bool is_catalogue(struct dumping *d, const struct named *n)
 {
     static const char columns[] = "ctable:";
@@ -158,7 +158,7 @@ static int note_table(void *ctx, const char *name)
     return *table ? 0 : LLADD_NO_MEMORY;
 }
 
-/* Names the managed dTables, and the command for their rows. */
+/* Prints the names of the managed dTables, and the command that prints their rows. */
 static int find_tables(struct dumping *d)
 {
     int rc = lladd_managed_each(d->db, note_table, &d->tables, d->err);
@@ -176,7 +176,7 @@ static int find_tables(struct dumping *d)
     return rc;
 }
 
-/* Finds the kinds of the structures that the names point to. */
+/* Finds the kind of each structure that a root points to. */
 static int find_kinds(struct dumping *d)
 {
     int rc = find_tables(d);
@@ -285,8 +285,7 @@ static void write_tail(struct dumping *d)
         dump_tail(&d->out);
 }
 
-/* Counts the items read, and shows the progress. If the text goes to a terminal, the text itself
- * shows it. */
+/* Counts the items read, and shows the progress unless the text goes to a terminal. */
 static void tell_item(struct dumping *d, uint64_t items)
 {
     char text[64];
@@ -327,15 +326,15 @@ static void write_pair(struct dumping *d, struct lladd_span key, struct lladd_sp
 
 /* ---- one structure -------------------------------------------------------------------------- */
 
-/* n elements of an array or bytes of a blob from `at` on. */
+/* A range of elements of an array, or of bytes of a blob. */
 struct range {
     int (*read)(struct dumping *, struct range *, uint64_t at, uint64_t n, unsigned char *to);
     struct lladd_array *array;
     lladd_pageno root;
     const char *what;
     uint64_t unit;      /* smallest number that is not divided further */
-    size_t size;        /* size of one, in bytes */
-    uint64_t from, end; /* the latest unreadable range, not reported yet */
+    size_t size;        /* bytes of an element */
+    uint64_t from, end; /* the latest unreadable range, which is not reported yet */
 };
 
 static int read_elements(struct dumping *d, struct range *r, uint64_t at, uint64_t n,
@@ -358,7 +357,7 @@ static void tell_range(struct dumping *d, struct range *r)
     r->from = r->end = 0;
 }
 
-/* If a range cannot be read, reads its halves. */
+/* Reads n elements from `at` on. If they cannot be read at once, reads each half. */
 static int read_range(struct dumping *d, struct range *r, uint64_t at, uint64_t n,
                       unsigned char *to)
 {
@@ -486,8 +485,8 @@ static int dump_list(struct dumping *d, struct dump_head *h, lladd_pageno root)
         }
     } else if (!rc) {
         write_head(d, h);
-        rc = walk_list(d, l, h->count + 1); /* reading one item more would show a cycle, as in a
-                                             * table */
+        rc = walk_list(d, l, h->count + 1); /* one item more than the count would show a cycle, as
+                                             * in walk_hash */
     }
     lladd_list_close(l);
     return rc;
@@ -549,7 +548,7 @@ static int dump_all(struct dumping *d)
             fprintf(stderr, "lladd dump: \"%s\" is left out: it is being destroyed\n", n->name);
             rc = 0;
         }
-        if (pass(d, rc)) { /* its root is damaged: nothing was written yet */
+        if (pass(d, rc)) { /* the root is damaged; nothing was written of the structure */
             leave_out(d, "\"%s\" is left out", n->name);
             rc = 0;
         }

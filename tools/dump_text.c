@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes and reads the text of a dump (docs/dump-format.md). The reader does not trust the file: it
- * checks sizes, counts and checksums, and allocates memory only for what it has read, not for what
- * a head announces. */
+ * checks sizes, counts and checksums, and allocates memory only for bytes that it has read, not for
+ * the sizes in a structure's first line. */
 #include "dump_text.h"
 
 #include "util/crc32c.h"
@@ -20,7 +20,7 @@ static const char digits[] = "0123456789abcdef";
 static void put(struct dump_out *o, const char *bytes, size_t len)
 {
     o->crc = ll_crc32c(o->crc, bytes, len);
-    (void)fwrite(bytes, 1, len, o->to); /* checked with ferror */
+    (void)fwrite(bytes, 1, len, o->to); /* errors are found later with ferror */
 }
 
 LLADD_PRINTF(2, 3) static void say(struct dump_out *o, const char *fmt, ...)
@@ -108,7 +108,7 @@ static bool all_zero(const unsigned char *p, size_t len)
     return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
 }
 
-/* Writes a line that stands for `counts` items. Zeros are collected. */
+/* Writes a line that represents `counts` items. Zeros are collected for one line. */
 static void put_line(struct dump_out *o, struct lladd_span s, uint64_t counts)
 {
     o->count += counts;
@@ -166,12 +166,12 @@ struct reading {
     FILE *from;
     const struct dump_reader *to;
     struct lladd_error *err;
-    char *line; /* without its newline, but with a 0 after it */
+    char *line; /* the current line, without its newline, with a 0 at its end */
     size_t size, len, at;
-    uint64_t number; /* of the line */
+    uint64_t number; /* number of the line */
     uint32_t crc;
     struct dump_head head;
-    bool inside; /* of a structure */
+    bool inside; /* the line is inside a structure */
     uint64_t count, structures;
 };
 
@@ -274,7 +274,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Reads one byte of a string at *p. Returns false if there is none. */
+/* Reads one byte of a string at *p. Returns false if there is no byte, or if it is not valid. */
 static bool unescape(const char **p, const char *end, char *out)
 {
     const char *s = *p;

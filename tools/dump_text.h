@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TOOLS_DUMP_TEXT_H
 #define TOOLS_DUMP_TEXT_H
-/* The text that `lladd dump` writes and `lladd load` reads: docs/dump-format.md. Independent of any
+/* The text that `lladd dump` writes and `lladd load` reads: docs/dump-format.md. Does not use a
  * database. */
 #include <lladd/error.h>
 #include <lladd/pages.h>
@@ -15,8 +15,8 @@ struct dump_head {
     const char *kind;                   /* "array", "hash", "list", "blob" */
     char name[LLADD_ROOT_NAME_MAX + 1]; /* name of the root */
     uint64_t element_size;              /* of an array */
-    uint64_t key_size, value_size;      /* of a hash table; 0: any */
-    uint64_t count;                     /* elements, items, or bytes of a blob */
+    uint64_t key_size, value_size;      /* fixed lengths in a hash table; 0: any length */
+    uint64_t count;                     /* number of elements or items, or bytes of a blob */
 };
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ struct dump_out {
     FILE *to;
     uint32_t crc;
     uint64_t count, structures;
-    uint64_t zeros; /* zero elements or bytes that were not written yet */
+    uint64_t zeros; /* number of zero elements or bytes that are not written yet */
 };
 void dump_begin(struct dump_out *, FILE *to);
 void dump_head(struct dump_out *, const struct dump_head *);
@@ -44,15 +44,15 @@ void dump_quoted(FILE *to, const void *bytes, size_t len);
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Callbacks for what is read, in the order of the file. Spans are valid until the callback returns.
- * A result other than 0 stops reading, and *err is reported with the line number. Nothing is
- * verified before `done`. */
+/* Callbacks for the parts of a dump, called in the order of the file. Spans are valid until the
+ * callback returns. A result other than 0 stops reading, and *err is reported with the line number.
+ * A structure's count and checksum are verified before `tail`. */
 struct dump_reader {
     void *ctx;
     int (*head)(void *ctx, const struct dump_head *, struct lladd_error *);
-    /* One element, item or piece of a blob; for a hash table a key and its value. */
+    /* An element, an item or a piece of a blob; for a hash table a key and its value. */
     int (*record)(void *ctx, struct lladd_span, struct lladd_span value, struct lladd_error *);
-    /* n elements, or bytes of a blob, that are zero. */
+    /* n zero elements, or n zero bytes of a blob. */
     int (*zeros)(void *ctx, uint64_t n, struct lladd_error *);
     /* The structure is complete: its count and checksum are right. */
     int (*tail)(void *ctx, struct lladd_error *);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The structures that the tools know: how each is recognized by its root page, checked and listed.
+/* The kinds of structures that the tools know: how to recognize a structure by its root page, check
+ it, and list its pages.
  */
 #include "tool.h"
 
@@ -122,8 +123,8 @@ const struct tool_kind *tool_kind_named(const char *name)
     return NULL;
 }
 
-/* A root's first word may be any number: only an allocated page of the right type identifies a
- * structure. */
+/* A root's first word may be any number. It identifies a structure only if it is the number of an
+ * allocated page of the right type. */
 int tool_kind_of(struct lladd_db *db, uint64_t page, const struct tool_kind **out,
                  struct lladd_error *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lladd load: makes structures from the text that `lladd dump` writes.
  *
- * A structure gets its name after its last line has been read and verified, in the transaction that
- * ends with it. Without --batch there is one transaction for the whole file. With --batch there are
- * many, and meanwhile the structure being loaded has the name PENDING. If the program dies, the
- * next load removes that structure first. */
+ * A structure gets its name after its last line has been read and verified. Without --batch the
+ * whole file is loaded in one transaction. With --batch many transactions load it, and until its
+ * last transaction a structure has the name PENDING. If the program dies, the next load first
+ * removes the structure with that name. */
 #include "dump_text.h"
 #include "tool.h"
 
@@ -45,7 +45,7 @@ static const struct option options[] = {TOOL_COMMON,
                                         {NULL, 0, NULL, 0}};
 
 #define PENDING "lladd.load"
-#define CHUNK (1u << 18) /* bytes of an array or a blob that are written at once */
+#define CHUNK (1u << 18) /* bytes of an array or a blob that are written in one call */
 
 struct loading {
     struct tool *tool;
@@ -60,13 +60,13 @@ struct loading {
     struct dump_head head;
     const struct tool_kind *kind; /* NULL: nothing */
     lladd_pageno root;
-    bool taken; /* its name is in use */
+    bool taken; /* the structure's name is in use */
     struct lladd_root_value old;
     struct lladd_hash *hash;
     struct lladd_array *array;
     struct lladd_list *list;
     uint64_t at;           /* the element, or byte of a blob, with which the buffer begins */
-    unsigned char *buffer; /* of arrays and blobs: what was not written yet */
+    unsigned char *buffer; /* elements of an array or bytes of a blob that are not written yet */
     size_t len, size;
 };
 
@@ -88,7 +88,7 @@ static int begin(struct loading *l, struct lladd_error *err)
     return l->txn ? 0 : lladd_begin(l->db, NULL, &l->txn, err);
 }
 
-/* Takes the error of a call on the transaction. */
+/* If rc is an error of a call on the transaction, copies the error to *err. */
 static int of_txn(struct loading *l, int rc, struct lladd_error *err)
 {
     if (rc)
@@ -148,7 +148,7 @@ static int sweep(struct loading *l, struct lladd_error *err)
 
 /* ---- one structure -------------------------------------------------------------------------- */
 
-/* The name must be free, or that of a structure that may be replaced. */
+/* Checks that the name is not in use, or that it names a structure that may be replaced. */
 static int check_name(struct loading *l, struct lladd_error *err)
 {
     const struct tool_kind *old;
@@ -209,7 +209,7 @@ static int make(struct loading *l, struct lladd_error *err)
         return rc ? rc : lladd_list_open(l->db, l->root, &l->list, err);
     case TOOL_BLOB:
         return of_txn(l, lladd_blob_create(l->txn, NULL, 0, &l->root), err);
-    case TOOL_RUN: /* a dump has none */
+    case TOOL_RUN: /* a dump contains no sorted runs */
     case TOOL_KINDS:
         break;
     }
@@ -333,12 +333,13 @@ static int zeros(void *ctx, uint64_t n, struct lladd_error *err)
     int rc = flush(l, err);
     l->at += n;
     l->records++;
-    if (!rc && l->kind->id == TOOL_BLOB) /* the elements of an array are zero from the start */
+    if (!rc && l->kind->id == TOOL_BLOB) /* a new array's elements are already zero */
         rc = of_txn(l, lladd_blob_truncate(l->txn, l->root, l->at), err);
     return rc;
 }
 
-/* Sets the name. A structure that had it is freed in the same transaction. */
+/* Sets the structure's name. If another structure had the name, it is freed in the same
+ * transaction. */
 static int tail(void *ctx, struct lladd_error *err)
 {
     struct loading *l = ctx;

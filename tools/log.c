@@ -184,7 +184,8 @@ static void print_rows_json(const struct ll_vec *rows)
 
 /* ---- the walk ------------------------------------------------------------------------------- */
 
-enum { ENOUGH = 1 }; /* positive, so it is not an error code */
+enum { ENOUGH = 1 }; /* result of a callback that ends the walk: positive, so it is not an error
+                      * code */
 
 struct walk {
     struct tool *tool;
@@ -243,10 +244,10 @@ static struct tool_gap add_gap(struct walk *w, const struct lladd_inspect *view)
     return gap;
 }
 
-/* The first pass: collects the last N matching records from *from on, and sets *from to the first
- * of them. If log was recycled while it was read, records before the gap do not belong to the last
- * ones of a contiguous log, so the pass starts again after the gap. If fewer than N follow the gap,
- * some of the last N were in the gap. */
+/* The first pass: collects the LSNs of the last N matching records from *from on, and sets *from to
+ * the first of these LSNs. If log was recycled while it was read, the log has a gap, and records
+ * before the gap are not followed by all later records. So the pass starts again after the gap. If
+ * fewer than N matching records follow the gap, the missing ones may have been in the gap. */
 static int note_last(struct walk *w, struct lladd_inspect *view, lladd_lsn *from,
                      struct lladd_error *err)
 {

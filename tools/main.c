@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lladd: inspects LLADD databases, and completes what was left unfinished in them.
+ * lladd: the command that inspects, recovers and changes LLADD databases.
  *
  * Each verb has a file. Verbs that read files use <lladd/inspect.h>, take no lock, and work on a
  * database that is in use, crashed or damaged. Verbs that read structures (`dump`, `hash get` and

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens a database in memory as its next user will find it: recovered. Nothing on disk is changed.
- * What recovery writes, and everything written later, stays in memory, or in unnamed files if there
- * is not enough memory (lladd_device_overlay_bounded).
+/* Opens a database and recovers it in memory. Nothing on disk is changed: all writes stay in
+ * memory, or in unnamed files if there is not enough memory (lladd_device_overlay_bounded).
  *
  * A database that is in use is refused, because its files change while they are read. A shared lock
  * on its lock file keeps other processes from opening it meanwhile; any number of tools may hold
@@ -18,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Takes the shared lock. Returns -1 if there is no lock file, or if a process has the database
- * open. The open that follows then fails and names the process. */
+/* Takes the shared lock. Returns -1 if the lock file does not exist, or if a process has the
+ * database open; in the latter case the open that follows fails and names the process. */
 static int hold_off(const char *dir)
 {
     char path[4096];
@@ -58,7 +57,8 @@ int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
         struct lladd_options o = t->options;
         o.cache_bytes = t->memory / 4;
         o.recovery_bytes = t->memory / 8;
-        o.redo_threads = 1; /* no threads; more would only read the log more often */
+        o.redo_threads = 1; /* the handle has no threads, so more shares would only read the log
+                             * more often */
         o.device = p->overlay;
         o.flags = LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS;
         rc = lladd_open(t->dir, &o, &p->db, err);

@@ -54,7 +54,8 @@ const char *tool_log_end_name(enum lladd_log_end kind)
 
 static bool has_page(const struct lladd_log_entry *e)
 {
-    /* In an object record this number is the object's, which is printed as a field. */
+    /* In an object record the page number is the number of the object, which is printed as a
+     * field. */
     return e->page != LLADD_NO_PAGE && strncmp(lladd_log_kind_name(e->kind), "object", 6) != 0;
 }
 
@@ -148,7 +149,8 @@ static json_t *json_flags(unsigned flags)
     return out;
 }
 
-/* Is it one of the library's records without a layout? Their text contains everything. */
+/* Is it a record kind of the library without a layout? The text of such a record contains all its
+ * fields. */
 static bool only_text(unsigned kind)
 {
     const char *name = lladd_log_kind_name(kind);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd stat: size and state of a database, what the next open has to do, and what keeps the log.
+/* lladd stat: the size and state of a database, the work of the next open, and the reasons why log
+ is kept.
  */
 #include "tool.h"
 
@@ -124,7 +125,7 @@ static int find_journal(void *ctx, const struct lladd_pinner *p)
     return 0;
 }
 
-/* Lists the journal's tags. They come from the database opened in memory; only the pages that this
+/* Lists the journal's tags. To read them, recovers the database in memory; only the pages that this
  * needs are redone. */
 static int each_tag(const struct tool *t, const struct lladd_inspect_info *i,
                     lladd_journal_info_fn *fn, void *ctx, struct lladd_error *err)

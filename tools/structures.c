@@ -17,8 +17,8 @@
 #define RANGES_SHOWN 8u
 
 struct root {
-    char name[LLADD_MANAGED_NAME_MAX + 1]; /* or of a managed table */
-    uint64_t page, second; /* the words of its value */
+    char name[LLADD_MANAGED_NAME_MAX + 1]; /* name of the root or of a managed table */
+    uint64_t page, second; /* the two words of the root's value */
 };
 
 struct walk {
@@ -31,8 +31,8 @@ struct walk {
     struct ll_vec roots;  /* struct root */
     unsigned char *owned; /* one bit per page */
     uint64_t pages, found_pages;
-    const struct root *at;        /* the root of the pages being listed */
-    const struct tool_kind *kind; /* the kind of its structure */
+    const struct root *at;        /* the root of the current structure */
+    const struct tool_kind *kind; /* the kind of the current structure */
     int stopped;                  /* the result of `own`, if it was not 0 */
 };
 
@@ -51,10 +51,10 @@ static int report(struct walk *w, int kind, int code, uint64_t page, const char 
     return w->found(w->ctx, &f);
 }
 
-/* Reports an error in the current structure. Three sorts of errors are not damage. If a resource
- * ran out, the whole call fails. What only the application could check (its own class, a
- * comparator), and what a transaction in doubt has locked, is noted as not checked. (The program
- * has one thread, so nothing else can hold a lock.) */
+/* Reports an error in the current structure. Some errors are not damage. If a resource ran out, the
+ * whole call fails. A structure that needs the application's class or comparator, or that a
+ * transaction in doubt has locked, is noted as not checked. (The program has one thread, so no
+ * other transaction can hold a lock.) */
 static int broken(struct walk *w, const struct lladd_error *err)
 {
     char text[600];
@@ -124,7 +124,8 @@ static int own_page(struct walk *w, lladd_pageno page)
     return 0;
 }
 
-/* Stores its result, because an extension's function may not pass it on. */
+/* Marks a page as owned. Stores its result in w->stopped, because an extension's function may not
+ * return the result. */
 static int own(void *ctx, lladd_pageno page)
 {
     struct walk *w = ctx;
@@ -161,11 +162,13 @@ static int gather(void *ctx, const char *name, struct lladd_root_value value)
     return 0;
 }
 
-/* The catalogue of managed dTables; its pages are listed with those of the tables' runs. */
+/* The root of the catalogue of managed dTables; the pages of the catalogue are listed together with
+ * those of the tables' runs. */
 #define MANAGED "managed"
 
-/* The root points to an allocated page that the tools do not know, or cannot read. A value that
- * points to no page is taken for an application's number. */
+/* Notes a root as not checked if it points to an allocated page that the tools do not know or
+ * cannot read. A value that is not the number of an allocated page may be any number of the
+ * application. */
 static int not_checked(struct walk *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -208,14 +211,14 @@ static int count_extended(struct walk *w, const char *name)
     return json_object_set_new(out->extended, name, json_integer(n + 1)) ? LLADD_NO_MEMORY : 0;
 }
 
-/* Has the extension's callback only read? If not, its results and all later findings mean
- * nothing. */
+/* Checks that the extension's callback has only read. If it has written, its results and all later
+ * findings are unreliable. */
 static int has_read_only(struct walk *w, const char *call, const struct lladd_stats *before)
 {
     struct lladd_stats now = {.struct_size = sizeof now};
     bool held = ll_held_pages(w->db);
-    int rc = held ? 0 : lladd_stats_get(w->db, &now); /* this call waits for latches that the
-                                                       * callback has kept */
+    int rc = held ? 0 : lladd_stats_get(w->db, &now); /* lladd_stats_get would wait for latches that
+                                                       * the callback still holds */
     if (rc)
         return lladd_error_set(w->err, rc, "the statistics cannot be read");
     const char *fault = held                                ? "holds a page when it returns"
@@ -289,7 +292,7 @@ static int check_extended(struct walk *w, const struct lladd_structure *s)
 
 /* ---- every root ----------------------------------------------------------------------------- */
 
-/* Is it another name of a structure that was already checked? */
+/* Does root i point to a structure that was already checked under another name? */
 static bool is_alias(const struct walk *w, size_t i, const struct lladd_structure *s)
 {
     for (size_t k = 0; k < i; k++) {
@@ -300,7 +303,8 @@ static bool is_alias(const struct walk *w, size_t i, const struct lladd_structur
     return false;
 }
 
-/* Also lists the pages of a damaged structure: they have an owner and are not lost. */
+/* Checks the structure of a root. Also lists the pages of a damaged structure, because these pages
+ * have an owner. */
 static int check_root(struct walk *w, size_t i)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -377,8 +381,8 @@ static int check_managed(void *ctx, const char *name)
     if (rc)
         return broken(w, &err);
     rc = check_runs(w, table);
-    /* A transaction in doubt that has written to the table keeps it open; closing the database
-     * frees it. */
+    /* If a transaction in doubt has written to the table, the table cannot be closed; closing the
+     * database frees it. */
     struct lladd_error busy = LLADD_ERROR_INIT;
     int closed = lladd_managed_close(table, &busy);
     if (rc || closed == 0 || closed == LLADD_BUSY)
@@ -483,8 +487,8 @@ static int look_for_lost(struct walk *w, struct ranges *r, uint64_t *first)
     return 0;
 }
 
-/* Reports pages without an owner as lost. That is certain only if no other owner is possible: an
- * application's own structure, or a transaction in doubt. */
+/* Reports allocated pages without an owner. They are leaks for certain only if neither an
+ * application's own structure nor a transaction in doubt can own them. */
 static int judge(struct walk *w)
 {
     struct lladd_stats s = {.struct_size = sizeof s};

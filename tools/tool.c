@@ -16,7 +16,7 @@ int tool_fail(const struct tool *t, const char *fmt, ...)
 {
     va_list ap;
     if (t->progress.shown)
-        fprintf(stderr, "\r\033[K"); /* overwrites the progress line, which will be written again */
+        fprintf(stderr, "\r\033[K"); /* erases the progress line, which is written again later */
     fprintf(stderr, "lladd %s: ", t->verb);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
@@ -51,7 +51,7 @@ bool tool_number(const char *what, const char *text, uint64_t *out)
 {
     char *end;
     errno = 0;
-    bool hex = strncmp(text, "0x", 2) == 0; /* hexadecimal as in the names of log files */
+    bool hex = strncmp(text, "0x", 2) == 0; /* hexadecimal, the notation of log file names */
     bool begins = isxdigit((unsigned char)text[hex ? 2 : 0]);
     unsigned long long v = strtoull(text, &end, hex ? 16 : 10);
     if (errno || !begins || end == text || *end) {
@@ -91,9 +91,8 @@ static int load_plugin(struct tool *t)
     return register_all(t, fn());
 }
 
-/* Registers what is known without a plug-in, besides operations. A transaction in doubt may have
- * locks of any application, and may have used a journal. Managed dTables register what they
- * need. */
+/* Registers the library's optional extensions: locks, because a transaction in doubt may hold
+ * locks, and the journal and managed dTables, which the database may use. */
 static int register_known(struct tool *t)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TOOLS_TOOL_H
 #define TOOLS_TOOL_H
-/* What the verbs of the lladd command share: the common options, output as text and as JSON, and
- * the exit codes. */
+/* Declarations that the verbs of the lladd command share: common options, output as text and as
+ * JSON, and exit codes. */
 #include <getopt.h>
 #include <jansson.h>
 #include <lladd/inspect.h>
@@ -11,9 +11,9 @@
 
 enum tool_exit {
     TOOL_FINE = 0,
-    TOOL_FINDINGS = 1, /* something is wrong with the database */
-    TOOL_CANNOT = 2,   /* it cannot be read, or the command line makes no sense */
-    TOOL_UNCHECKED = 3 /* what was checked is right, but not everything was checked */
+    TOOL_FINDINGS = 1, /* the database is damaged or has other findings */
+    TOOL_CANNOT = 2,   /* the database cannot be read, or the command line is wrong */
+    TOOL_UNCHECKED = 3 /* everything that was checked is right, but not everything was checked */
 };
 
 /* ---- the command line ----------------------------------------------------------------------- */
@@ -22,7 +22,7 @@ enum tool_exit {
 struct tool_progress {
     bool on;       /* standard error is a terminal */
     bool shown;    /* the line is visible */
-    int64_t at_ms; /* when it was written */
+    int64_t at_ms; /* when the line was written */
     char what[64]; /* the current step */
 };
 
@@ -32,7 +32,7 @@ struct tool {
     bool json;
     const char *dir;
     const char *plugin;           /* --ops */
-    struct lladd_options options; /* including what the plug-in registers */
+    struct lladd_options options; /* including the registrations of the plug-in */
     struct tool_progress progress;
     uint64_t memory;              /* memory limit in bytes: --memory, or TOOL_MEMORY */
     int argc;                     /* arguments after the directory */
@@ -52,59 +52,61 @@ enum { TOOL_JSON = 256, TOOL_OPS, TOOL_HELP, TOOL_MEMORY_OPTION, TOOL_OWN };
         "help", no_argument, NULL, TOOL_HELP \
     }
 
-/* Handles an option of the verb. Returns -1, after reporting it, if the value makes no sense. */
+/* Handles an option of the verb. If the value is wrong, reports that and returns -1. */
 typedef int tool_option_fn(void *ctx, int option, const char *value);
 /* Parses the command line: options, the directory, `wanted` further arguments, and at most
- * tool->more others. Returns 0 to go on; otherwise *exit_code is the program's exit code (after
- * --help, or a mistake). */
+ * tool->more optional arguments. Returns 0 if the verb can run; otherwise *exit_code is the
+ * program's exit code (after --help or an error). */
 int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool_option_fn *,
                void *ctx, int wanted, int *exit_code);
 /* Frees what tool_parse has allocated. Returns exit_code, or TOOL_CANNOT if stdout could not be
  * written. */
 int tool_end(struct tool *, int exit_code);
 
-/* Shows the progress on standard error, if that is a terminal: `done` of `all` of `what`, in
- * percent; if `all` is 0, the number `done`, or only `what` if that is 0, too. Updates the line at
- * most ten times a second, and whenever `what` changes. */
+/* Shows the progress on standard error, if that is a terminal: `what`, and the percentage that
+ * `done` is of `all`. all 0: shows the number `done`; both 0: shows only `what`. Updates the line
+ * at most ten times a second, and whenever `what` changes. */
 void tool_progress(struct tool *, const char *what, uint64_t done, uint64_t all);
-/* Erases the line, before other output to the terminal. */
+/* Erases the progress line, before other output to the terminal. */
 void tool_progress_end(struct tool *);
-/* For lladd_options.progress and lladd_inspect_progress; ctx is the struct tool. tool_parse sets
- * the former. */
+/* Callbacks for lladd_options.progress, which tool_parse sets, and for lladd_inspect_progress; ctx
+ * is the struct tool. */
 void tool_progress_phase(void *ctx, enum lladd_phase, lladd_lsn at, unsigned percent);
 void tool_progress_view(void *ctx, const char *what, uint64_t done, uint64_t all);
-/* The same for a record that lladd_inspect_log passes on. */
+/* Shows the progress of lladd_inspect_log, for the record at `at`. */
 void tool_progress_log(struct tool *, const struct lladd_inspect *, lladd_lsn at);
 
-/* Parses a number, decimal or with 0x. Returns false, after reporting it, if the text is no number.
+/* Parses a number, decimal or with 0x. If the text is not a number, reports that and returns false.
  */
 bool tool_number(const char *what, const char *text, uint64_t *out);
 /* Prints "lladd <verb>: ..." to stderr; returns TOOL_CANNOT. */
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
-/* The same for an error, with its code name. With --json prints {"error": ...} to stdout. */
+/* Prints an error with the name of its code to stderr; with --json prints {"error": ...} to stdout.
+ * Returns TOOL_CANNOT. */
 int tool_error(const struct tool *, const struct lladd_error *);
-/* The same for a verb that works on an open database: returns TOOL_FINDINGS if it is damaged. */
+/* tool_error for a verb that works on an open database: returns TOOL_FINDINGS if the error is
+ * damage. */
 int tool_failed(const struct tool *, const struct lladd_error *);
 
-/* Opens a database that must exist. If there is none, does not even make a lock file. */
+/* Opens a database that must exist. If it does not exist, makes no file. */
 int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
 
-/* Opens the database recovered in memory; nothing on disk is changed. A quarter of the verb's
- * memory is for its pages, and a quarter for what it writes. Writes beyond that go to unnamed files
- * in $TMPDIR or /var/tmp. */
+/* Opens the database and recovers it in memory; nothing on disk is changed. A quarter of the verb's
+ * memory is for the page cache, and a quarter for written blocks. Further written blocks go to
+ * unnamed files in $TMPDIR or /var/tmp. */
 struct tool_peek {
     struct lladd_db *db;
     struct lladd_device *disk, *overlay;
     int lock;
 };
 int tool_peek(struct tool *, struct tool_peek *, struct lladd_error *);
-/* The same for a damaged database. Full recovery fails at a damaged page. Instant recovery fetches
- * that page later, so it is tried next. */
+/* The same for a damaged database. Full recovery fails at a damaged page. Then instant recovery is
+ * tried, which fetches the page only when it is used. */
 int tool_peek_damaged(struct tool *, struct tool_peek *, struct lladd_error *);
 void tool_peek_end(struct tool_peek *);
-/* The options for a view: it has half of the verb's memory for pages of the log. */
+/* The options for a view, which may use half of the verb's memory to index pages of the log. */
 struct lladd_options tool_inspect_options(const struct tool *);
-/* Opens the view that the verb works on. Returns 0, or the exit code after reporting the error. */
+/* Opens the verb's view. Returns 0, or reports the error and returns the exit code. */
 int tool_inspect(const struct tool *, struct lladd_inspect **);
 
 /* ---- formatting ------------------------------------------------------------------------------ */
@@ -118,7 +120,7 @@ const char *tool_uuid(const unsigned char uuid[16], char out[40]);
 int tool_lsn_width(const struct lladd_inspect_info *);
 /* "-" for 0. */
 const char *tool_lsn(lladd_lsn, char out[24]);
-/* format:gtrid:bqual, the latter two in hexadecimal. */
+/* Global ids as text: format:gtrid:bqual, gtrid and bqual in hexadecimal. */
 #define TOOL_GID_MAX 300
 const char *tool_gid(const struct lladd_gid *, char out[TOOL_GID_MAX]);
 bool tool_parse_gid(const char *text, struct lladd_gid *);
@@ -131,7 +133,7 @@ void tool_hexdump(const char *indent, const void *bytes, size_t len, uint64_t of
 /* A sink that collects text. */
 struct tool_text {
     struct lladd_sink sink;
-    char *text; /* a string once something was written; NULL before */
+    char *text; /* NUL-terminated; NULL until something was written */
     size_t len, size;
 };
 void tool_text_init(struct tool_text *);
@@ -139,10 +141,10 @@ void tool_text_clear(struct tool_text *);
 const char *tool_text_get(const struct tool_text *);
 void tool_text_free(struct tool_text *);
 
-/* Returns the facts about the database; zeros if they cannot be read. */
+/* Returns lladd_inspect_info of the view; zeros if it cannot be read. */
 struct lladd_inspect_info tool_info(const struct lladd_inspect *);
 
-/* Log that was recycled before it could be read. */
+/* Log that was truncated and recycled before it could be read. */
 struct tool_gap {
     uint64_t bytes;
     lladd_lsn to; /* where the log continues after the last gap */
@@ -167,8 +169,8 @@ json_t *tool_json_fields(const struct lladd_field *, struct lladd_span);
 /* Adds the LSN if it is not 0. */
 void tool_json_lsn(json_t *object, const char *key, lladd_lsn);
 json_t *tool_json_gid(const struct lladd_gid *);
-/* Prints the value, on one line or (`pretty`) several, and releases it. NULL means that there was
- * no memory, and ends the program. */
+/* Prints the value on one line, or with `pretty` on several lines, and releases it. If the value is
+ * NULL because there was no memory, ends the program. */
 void tool_json_print(json_t *, bool pretty);
 
 /* ---- structures ----------------------------------------------------------------------------- */
@@ -193,20 +195,22 @@ int tool_kind_of(struct lladd_db *, uint64_t page, const struct tool_kind **out,
 
 /* structures.c, for verify. */
 struct tool_structures {
-    uint64_t checked[TOOL_KINDS];    /* by enum tool_kind_id */
+    uint64_t checked[TOOL_KINDS];    /* number of structures checked, by enum tool_kind_id */
     uint64_t others;                 /* number of roots of unknown structures */
-    uint64_t unchecked;              /* of these and the others: cannot be checked here */
+    uint64_t unchecked;              /* number of structures that cannot be checked here */
     uint64_t unowned;                /* allocated pages that belong to no structure */
-    uint64_t leaked;                 /* those of them that have no other possible owner */
+    uint64_t leaked;                 /* unowned pages that can have no other owner */
     uint64_t damage;                 /* findings */
     bool unlisted;                   /* the pages of a structure could not be listed */
-    json_t *extended;                /* of extensions: name -> number; NULL: none */
+    json_t *extended;                /* structures of extensions: name -> number checked; NULL:
+                                      * none */
 };
-enum { TOOL_LEAK = LLADD_FINDING_NOTE + 1 }; /* kind of a finding: pages are lost, not data */
-/* Has a resource of this program run out? Then the error says nothing about the stored data. A
- * database that is recovered in memory needs resources for its writes, too. */
+enum { TOOL_LEAK = LLADD_FINDING_NOTE + 1 }; /* kind of a finding: pages are allocated and have no
+                                              * owner; no data is lost */
+/* Is `code` an error because a resource of this program ran out? Such an error says nothing about
+ * the stored data. A database that is recovered in memory also needs resources for its writes. */
 bool tool_ran_out(int code);
-/* Checks everything that the roots point to. Returns 0 also if there are findings. The caller
+/* Checks every structure that a root points to. Returns 0 also if there are findings. The caller
  * releases `extended`, even after an error. */
 int tool_structures_check(struct tool *, struct lladd_db *, lladd_finding_fn *, void *ctx,
                           struct tool_structures *, struct lladd_error *);
@@ -230,7 +234,7 @@ int tool_hash(int argc, char **argv);
 /* record.c, for log and page: prints one record, as text or JSON. */
 struct tool_line {
     struct lladd_inspect *view;
-    int width; /* of an LSN */
+    int width; /* width of an LSN */
     bool json, bytes;
     bool by_page; /* the column `prev` is the page's previous record */
     struct tool_text text;
@@ -239,7 +243,7 @@ void tool_line_init(struct tool_line *, struct lladd_inspect *, const struct too
 void tool_line_free(struct tool_line *);
 void tool_line_header(const struct tool_line *);
 void tool_line_print(struct tool_line *, const struct lladd_inspect_record *);
-/* The name for the end of the log, printed after a list. */
+/* The description of the log's end, printed after a list of records. */
 const char *tool_log_end_name(enum lladd_log_end);
 
 #endif

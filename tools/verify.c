@@ -51,7 +51,8 @@ static const char *kind_name(unsigned kind)
 struct told {
     struct tool *tool;
     json_t *list;    /* with --json; else NULL */
-    bool unreadable; /* something could not be read for lack of permission, memory or files */
+    bool unreadable; /* a part could not be read for lack of permission, memory or file
+                      * descriptors */
 };
 
 static int print_finding(const struct lladd_finding *f)
@@ -94,7 +95,7 @@ static int tell(void *ctx, const struct lladd_finding *f)
 struct looked {
     struct tool_structures s;
     bool done;
-    bool in_use; /* by another process, so they were not checked */
+    bool in_use; /* another process has the database open, so structures were not checked */
     char why_not[320];
 };
 
@@ -186,8 +187,8 @@ static int print_json(const struct lladd_verified *v, const struct looked *l, js
     return 0;
 }
 
-/* Is it damage? A control block that is missing or cannot be parsed is, even if nothing can be read
- * then. */
+/* Is the error damage? It also is if the control block is missing or cannot be parsed, although
+ * then nothing else can be checked. */
 static bool is_damage(const struct lladd_error *err)
 {
     return err->code == LLADD_CORRUPT_CONTROL || err->code == LLADD_MISSING_FILE;
@@ -214,7 +215,7 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
     return TOOL_FINDINGS;
 }
 
-/* Does this error of open come from the options of this program, and not from the database? */
+/* Is this error of lladd_open caused by this program's options, not by the database? */
 static bool lacks_something(int code)
 {
     return code == LLADD_NO_OPERATION || code == LLADD_NO_COMPARATOR || code == LLADD_BAD_CONFIG ||
@@ -222,9 +223,9 @@ static bool lacks_something(int code)
            code == LLADD_NEWER_FORMAT || code == LLADD_OTHER_ORDER;
 }
 
-/* Checks the structures. Only a recovered database has structures, and its files are stable only if
- * no process has it open. If open fails for a reason that verify has not found, that is a finding
- * of its own. */
+/* Checks the structures, in a database recovered in memory. The database must not be open in
+ * another process, because its files would change meanwhile. If lladd_open fails for a reason that
+ * verification has not found, that is an additional finding. */
 static int look_at_structures(struct tool *t, const struct lladd_inspect *view, struct told *told,
                               struct lladd_verified *v, struct looked *l, struct lladd_error *err)
 {

@@ -3,8 +3,8 @@
  * lladd-sim: explores subjects of the recovery simulator, and replays its failures.
  *
  * This is a separate program because it contains the instrumented library, while the lladd command
- * contains the ordinary one. It exports the library, so that a shared object with subjects finds it
- * here.
+ * contains the ordinary library. It exports the library's functions to shared objects with
+ * subjects.
  *
  * Each subject runs in its own process. If a subject crashes or does not end, that is reported with
  * its name, and the other subjects still run.
@@ -113,8 +113,8 @@ struct outlet {
     struct lladd_sink *json[2];
 };
 
-/* Runs a subject and writes the report. Returns 0 and whether a failure was found, or an error code
- * with *err. */
+/* Runs a subject and writes the report. Returns 0 and sets *found to whether a failure was found;
+ * or returns an error code. */
 #define MODE(mode, type, call, failed, as_text, as_json, release) \
     static int mode(const struct lladd_sim_subject *s, const struct request *q, \
                     const struct outlet *to, bool *found, struct lladd_error *err) \
@@ -198,20 +198,21 @@ static int run_it(const struct lladd_sim_subject *s, const struct request *q)
 
 /* What the process of a subject reports to its parent in shared memory. */
 struct legacy {
-    bool late;      /* it was killed because it did not end */
-    char where[160]; /* the callback that was running, or was called last; "": none */
+    bool late;      /* the process was killed because it did not end */
+    char where[160]; /* the running callback, or the callback called last; "": none */
 };
 
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGALRM};
 enum { DEADLY = sizeof deadly / sizeof *deadly, STACK = 64 << 10, LOOK = 5, LOOKS = 2 };
 
-/* The legacy of this process. It is a global, because a signal handler has no argument of ours. */
+/* The legacy of this process. It is a global variable, because a signal handler gets no argument
+ * from the program. */
 static struct legacy *legacy;
 static time_t limit_at, time_is_up; /* 0: none */
 static uint64_t calls_before;
 static unsigned idle; /* number of checks since the last device call */
 
-/* Called in a signal handler, so it only copies. */
+/* Copies a text. Called in a signal handler, so it calls no library function. */
 static char *put(char *at, const char *text)
 {
     const char *end = legacy->where + sizeof legacy->where - 1;
@@ -245,9 +246,9 @@ static void note_place(void)
     (void)put(at, first);
 }
 
-/* After its time is up, a subject may continue while it makes progress, e.g. while a failure is
- * made smaller. Progress means device calls, because each run has a limited number of these (O13).
- * Calls of operations do not count: their number is not limited. */
+/* When its time is up, a subject may continue while it makes progress, for example while it makes a
+ * failure smaller. Progress means device calls, because each run has a limited number of device
+ * calls (O13). Calls of operations do not count, because their number is not limited. */
 static bool may_go_on(void)
 {
     const struct lladd_dst *d = lladd_dst_current();
@@ -356,7 +357,7 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
         return complain(s->name, strerror(errno));
     if (child == 0) {
         watch(q);
-        if (q->mode == REPLAY) /* so that everything written before a crash is visible */
+        if (q->mode == REPLAY) /* so that everything printed before a crash is visible */
             (void)setvbuf(stdout, NULL, _IOLBF, 0);
         exit(run_it(s, q));
     }
@@ -386,7 +387,7 @@ static unsigned each(const struct lladd_sim_subject *const *s, const char *name,
     return n;
 }
 
-/* The object stays loaded: its subjects are in use until the program ends. */
+/* The shared object stays loaded, because its subjects are used until the program ends. */
 static int of_plugin(const char *text, struct request *q)
 {
     char file[1024];
@@ -490,7 +491,7 @@ enum sort { A_MODE, A_FLAG, A_SWITCH, A_NUMBER, A_TEXT };
 static const struct known {
     const char *name;
     enum sort sort;
-    unsigned modes;       /* modes in which the option has a meaning; for a mode option: the mode */
+    unsigned modes;       /* modes in which the option is allowed; for a mode option: the mode */
     uint64_t least, most; /* range of a number; for a flag, `least` is the flag */
 } known[OPTIONS] = {
     [O_ERRORS] = {"errors", A_MODE, ERRORS, 0, 0},
@@ -662,7 +663,7 @@ static int look_at(const bool given[OPTIONS], struct request *q)
                                      mode_name(q->mode));
     if (given[O_ATOMIC] && given[O_TURNS])
         return complain_of(O_ATOMIC, "contradicts --", known[O_TURNS].name);
-    /* it also damages closed files */
+    /* DAMAGE also works on closed files */
     if (given[O_NO_POWER] && given[O_NO_KILL] && q->mode != DAMAGE)
         return complain_of(O_NO_POWER, "contradicts --", "no-kill: no crash is left");
     return PASSED;
