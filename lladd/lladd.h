@@ -222,9 +222,9 @@ struct lladd_txn_options {
      *  commit of a transaction that is not a system transaction, in lladd_wait_durable,
      *  lladd_checkpoint or lladd_maintain. */
     bool system;
-    /** The transaction is not refused or delayed at log_limit_bytes. For a transaction that writes
-     *  little, and after which the log can be truncated. A part of the limit is reserved for such
-     *  transactions; if they need more, the log exceeds the limit until the next checkpoint. */
+    /** log_limit_bytes does not refuse the transaction. For a transaction that writes little, and
+     *  after which the log can be truncated. A part of the limit is reserved for such transactions;
+     *  if they need more, the log exceeds the limit until the next checkpoint. */
     bool frees_log;
     enum lladd_durability durability;
     const char *owner; /**< free text for the prepare record, at most 63 bytes */

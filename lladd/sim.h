@@ -331,9 +331,9 @@ LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
-/** Faults: errors that a device call returns. (After the faults SYNC_LATE and SYNC_ELSEWHERE the
- *  call returns 0, and another call returns the error; the last faults return 0.) X(name, "text",
- *  "what"). */
+/** Faults. Most are errors that a device call returns. After SYNC_LATE and SYNC_ELSEWHERE the sync
+ *  returns 0, and another call returns the error. The faults from READ_NONE on report no error.
+ *  X(name, "text", "what"). */
 #define LLADD_SIM_FAULT_LIST(X) \
     X(OPEN, "open", "EIO: opening a file that is there") \
     X(CREATE, "create", "EIO: creating one") \
