@@ -19,8 +19,8 @@
 #include <string.h>
 
 #define PAGES_MAX (UINT64_C(1) << 48) /* page numbers in records are below this (log/record.h) */
-#define PART_HEAD 5u                  /* bytes before each part of checkpoint data
-                                       * (recovery/core.h) */
+/* Bytes before each part of checkpoint data (recovery/core.h). */
+#define PART_HEAD 5u
 #define TXN_ROW 44u
 #define BARRIER_ROW 24u
 #define NAME_HEAD 12u

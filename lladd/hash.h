@@ -46,7 +46,7 @@ struct lladd_hash_options {
     size_t struct_size;
     uint32_t key_size;   /**< length of every key, at most 1000 bytes; 0: any length */
     uint32_t value_size; /**< length of every value, likewise; 0: any length */
-    uint64_t expected;   /**< the buckets for this many elements are made at once; a hint */
+    uint64_t expected;   /**< a hint: lladd_hash_create makes the buckets for this many elements */
 };
 #define LLADD_HASH_OPTIONS_INIT_SIZE sizeof(struct lladd_hash_options)
 #define LLADD_HASH_OPTIONS_INIT LLADD_SIZED_INIT(lladd_hash_options)
@@ -208,7 +208,7 @@ struct lladd_hash_stats {
 /** Fills as much as out->struct_size says. Reads every bucket. */
 LLADD_API int lladd_hash_stats_get(struct lladd_hash *, struct lladd_hash_stats *,
                                    struct lladd_error *);
-/** Calls fn for each page of the table, blobs included; if fn does not return 0, stops and returns
+/** Calls fn for each page of the table, including blobs; if fn does not return 0, stops and returns
  *  that value. No thread may be changing the table. */
 LLADD_API int lladd_hash_pages(struct lladd_hash *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                struct lladd_error *);

@@ -216,7 +216,8 @@ struct lladd_inspect_page {
  *  a page is reported as damaged. */
 LLADD_API int lladd_inspect_page_read(struct lladd_inspect *, lladd_pageno,
                                       struct lladd_inspect_page *out, struct lladd_error *);
-/** Writes what the page type's `describe` callback says; false if there is no such callback. */
+/** Writes the text of the page type's `describe` callback; false if the type has no such
+ *  callback. */
 LLADD_API bool lladd_inspect_describe_page(struct lladd_inspect *,
                                            const struct lladd_inspect_page *, struct lladd_sink *);
 

@@ -56,14 +56,14 @@ LLADD_API int lladd_list_create_open(struct lladd_txn *, lladd_pageno *root,
 /** Closes the handle; NULL does nothing. No other thread may be using it. */
 LLADD_API void lladd_list_close(struct lladd_list *);
 
-/** Inserts an item after `after` (LLADD_ITEM_NONE: at the front). LLADD_OUT_OF_RANGE if there is no
- *  such item in this list. */
+/** Inserts an item after the item `after` (LLADD_ITEM_NONE: at the front). LLADD_OUT_OF_RANGE if
+ *  `after` is not in this list. */
 LLADD_API int lladd_list_insert(struct lladd_txn *, struct lladd_list *, struct lladd_item after,
                                 const void *bytes, size_t len, struct lladd_item *out);
 /** Appends an item at the end. */
 LLADD_API int lladd_list_append(struct lladd_txn *, struct lladd_list *, const void *bytes,
                                 size_t len, struct lladd_item *out);
-/** Deletes an item. LLADD_OUT_OF_RANGE if there is no such item in this list. */
+/** Deletes an item. LLADD_OUT_OF_RANGE if the item is not in this list. */
 LLADD_API int lladd_list_delete(struct lladd_txn *, struct lladd_list *, struct lladd_item);
 /** Replaces `len` bytes of an item at `offset`. */
 LLADD_API int lladd_list_write(struct lladd_txn *, struct lladd_list *, struct lladd_item,

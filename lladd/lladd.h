@@ -196,7 +196,7 @@ LLADD_API void lladd_db_kill(struct lladd_db *);
 /** Returns the first error that poisoned the handle, and copies it to *err. Returns 0 and does not
  *  change *err if the handle is not poisoned. */
 LLADD_API int lladd_db_error(struct lladd_db *, struct lladd_error *err);
-/** Bytes of a page, its header included. Any thread. */
+/** Bytes of a page, including its header. Any thread. */
 LLADD_API uint32_t lladd_page_size(const struct lladd_db *);
 /** Number of pages in the page file, including free pages; it may grow at any time. Any thread. */
 LLADD_API uint64_t lladd_page_count(const struct lladd_db *);
@@ -259,8 +259,8 @@ LLADD_API int lladd_savepoint(struct lladd_txn *, lladd_savepoint_id *out);
  *  savepoint stays. LLADD_DEAD_SAVEPOINT if the top action that contains the savepoint is closed
  *  (OP-6). */
 LLADD_API int lladd_rollback_to(struct lladd_txn *, lladd_savepoint_id);
-/** Discards the savepoint and all later ones; the changes made since then stay.
- *  LLADD_DEAD_SAVEPOINT as above. */
+/** Discards the savepoint and all later savepoints; the changes made since then stay.
+ *  LLADD_DEAD_SAVEPOINT as for lladd_rollback_to. */
 LLADD_API int lladd_savepoint_release(struct lladd_txn *, lladd_savepoint_id);
 /** The last error of a call on this transaction; valid until its next call. */
 LLADD_API const struct lladd_error *lladd_txn_error(const struct lladd_txn *);

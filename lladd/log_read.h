@@ -69,7 +69,7 @@ struct lladd_pinner {
     const char *kind;
     lladd_lsn lsn;      /**< the log is needed from here on */
     uint64_t age_bytes; /**< bytes of log from `lsn` to the end */
-    lladd_lsn txn; /**< for "transaction" and "prepared": the transaction; for "undo": the
+    lladd_lsn txn;      /**< for "transaction" and "prepared": the transaction; for "undo": the
                         transaction with the largest reservation */
     uint64_t page;
     char name[64]; /**< global id in hexadecimal, class name or pin name; for "undo": the bytes

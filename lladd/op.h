@@ -289,10 +289,10 @@ struct lladd_structure {
     const char *page_type; /**< nullable, if `root` is not */
     const char *root;      /**< nullable, if `page_type` is not */
     /** Checks the structure. Returns 0 if it is in order; or an error with root DATA
-     *  (LLADD_CORRUPT_PAGE), with a message that says what is wrong, and the page if one is at
-     *  fault. LLADD_BAD_CONFIG and LLADD_NO_COMPARATOR: the structure cannot be checked in this
-     *  process. Resource errors end the verification. The pages are as recovery left them; for a
-     *  damaged page lladd_page_fix returns an error. */
+     *  (LLADD_CORRUPT_PAGE), with a message that says what is wrong, and the number of the damaged
+     *  page if known. LLADD_BAD_CONFIG and LLADD_NO_COMPARATOR: the structure cannot be checked in
+     *  this process. Resource errors end the verification. The pages are as recovery left them; for
+     *  a damaged page lladd_page_fix returns an error. */
     int (*check)(void *ctx, struct lladd_db *, struct lladd_root_value, struct lladd_error *);
     /** Calls fn(arg, page) once for each page of the structure, including pages of extents. If fn
      *  does not return 0, stops and returns that value. Nullable: then pages that no structure owns

@@ -10,8 +10,9 @@
  * the root page). Allocating and freeing is part of the caller's transaction, like any update: an
  * abort undoes it. A freed page is allocated again only when the freeing commit is durable, so that
  * its contents can be recovered until then. With relaxed durability such commits may not be durable
- * yet. Then an allocation syncs the log before it lets the page file grow by more than the freed
- * pages (at least by 4 MiB, at most by 64 MiB), and before it returns LLADD_NO_SPACE.
+ * yet. Then an allocation syncs the log instead of letting the page file grow if the freed pages
+ * that wait for it are a quarter of the file (at least 4 MiB, at most 64 MiB), and before it
+ * returns LLADD_NO_SPACE.
  *
  * Threads: all calls may run concurrently on one database; one thread at a time uses a transaction.
  * Two open transactions must not free or format the same page.

@@ -140,7 +140,7 @@ LLADD_API int lladd_fixed_format(struct lladd_txn *, lladd_pageno, uint32_t size
 /** Stores a record; `bytes` NULL: zeros. LLADD_PAGE_FULL. */
 LLADD_API int lladd_fixed_alloc(struct lladd_txn *, lladd_pageno, const void *bytes,
                                 struct lladd_rid *out);
-/** Frees a record. LLADD_OUT_OF_RANGE if there is none. */
+/** Frees a record. LLADD_OUT_OF_RANGE if the record does not exist. */
 LLADD_API int lladd_fixed_free(struct lladd_txn *, struct lladd_rid);
 /** Replaces bytes [offset, offset + len) of a record; logs the bytes that differ. */
 LLADD_API int lladd_fixed_set(struct lladd_txn *, struct lladd_rid, uint32_t offset,
@@ -154,7 +154,7 @@ LLADD_API int lladd_fixed_read(struct lladd_db *, struct lladd_rid, void *out, s
 LLADD_API uint32_t lladd_fixed_size(struct lladd_view);
 /** Number of slots of the page; slot numbers are below this. */
 LLADD_API uint32_t lladd_fixed_slots(struct lladd_view);
-/** The record in the slot, false if there is none; *out refers to the page's bytes. */
+/** The record in the slot; false if the slot has no record. *out refers to the page's bytes. */
 LLADD_API bool lladd_fixed_record(struct lladd_view, uint32_t slot, struct lladd_record *out);
 
 /* ---- heaps: any number of records, in any number of slotted pages ---------------------------- */
@@ -179,7 +179,7 @@ LLADD_API int lladd_heap_write(struct lladd_txn *, lladd_pageno heap, struct lla
 /** Adds to a 64-bit integer in a record, also if the record has moved: see lladd_slotted_add. */
 LLADD_API int lladd_heap_add(struct lladd_txn *, lladd_pageno heap, struct lladd_rid,
                              uint32_t offset, int64_t delta);
-/** Deletes a record of the heap. LLADD_OUT_OF_RANGE if there is none. */
+/** Deletes a record of the heap. LLADD_OUT_OF_RANGE if the record does not exist. */
 LLADD_API int lladd_heap_delete(struct lladd_txn *, lladd_pageno heap, struct lladd_rid);
 /** Copies a record out: *len gets its length, `buf` as much of it as `size` allows. */
 LLADD_API int lladd_heap_get(struct lladd_db *, lladd_pageno heap, struct lladd_rid, void *buf,

@@ -171,8 +171,7 @@ enum {
     LLADD_SIM_NO_POWER = 2, /**< leave out power loss */
     LLADD_SIM_NO_KILL = 4,  /**< leave out the death of the process, after which everything written
                                  remains */
-    LLADD_SIM_ATOMIC_PAGES =
-        8, /**< the device never tears a page, and databases are opened with
+    LLADD_SIM_ATOMIC_PAGES = 8, /**< the device never tears a page, and databases are opened with
                 LLADD_OPT_ATOMIC_PAGES */
     LLADD_SIM_NO_COVERAGE = 16, /**< paths that are not reached are no failure */
     /** lladd_sim_interleave: tries schedules with random priorities instead of all schedules;

@@ -79,7 +79,7 @@ LLADD_API void lladd_cond_destroy(struct lladd_cond *);
 LLADD_API void lladd_cond_wait(struct lladd_cond *, struct lladd_mutex *);
 /** The same with a time limit: false if `ns` nanoseconds passed without a signal. */
 LLADD_API bool lladd_cond_wait_for(struct lladd_cond *, struct lladd_mutex *, uint64_t ns);
-/** Wakes one waiting thread, if there is one. */
+/** Wakes one waiting thread, if any thread waits. */
 LLADD_API void lladd_cond_signal(struct lladd_cond *);
 /** Wakes all waiting threads. */
 LLADD_API void lladd_cond_broadcast(struct lladd_cond *);

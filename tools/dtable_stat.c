@@ -50,7 +50,7 @@ static const struct lladd_dtable *filter_of(const struct lladd_dtable *t)
 
 /* The effect of a filter, measured with absent keys that lie between the table's keys. */
 struct filter {
-    int64_t bits; /* per key; 0: there is no filter */
+    int64_t bits; /* bits per key; 0: the table has no filter */
     uint64_t asked, passed;
 };
 enum { PROBES = 4096, TRIES = 4 * PROBES };

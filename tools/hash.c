@@ -157,7 +157,7 @@ static int not_found(const struct hashing *h)
     return TOOL_FINDINGS;
 }
 
-/* LLADD_NOT_FOUND: there is no root with this name. */
+/* Opens the table; LLADD_NOT_FOUND: no root has this name. */
 static int open_table(struct hashing *h)
 {
     struct lladd_root_value root;

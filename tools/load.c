@@ -121,7 +121,7 @@ static int abort_txn(struct loading *l, struct lladd_error *err)
 
 /* ---- remains of an earlier load -------------------------------------------------------------- */
 
-/* Removes the structure named PENDING, if there is one. */
+/* Removes the structure named PENDING, if it exists. */
 static int sweep(struct loading *l, struct lladd_error *err)
 {
     struct lladd_root_value value;

@@ -184,8 +184,8 @@ static void print_rows_json(const struct ll_vec *rows)
 
 /* ---- the walk ------------------------------------------------------------------------------- */
 
-enum { ENOUGH = 1 }; /* result of a callback that ends the walk: positive, so it is not an error
-                      * code */
+/* Result of a callback that ends the walk: positive, so it is not an error code. */
+enum { ENOUGH = 1 };
 
 struct walk {
     struct tool *tool;

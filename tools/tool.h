@@ -205,8 +205,8 @@ struct tool_structures {
     json_t *extended;                /* structures of extensions: name -> number checked; NULL:
                                       * none */
 };
-enum { TOOL_LEAK = LLADD_FINDING_NOTE + 1 }; /* kind of a finding: pages are allocated and have no
-                                              * owner; no data is lost */
+/* Kind of a finding: pages are allocated and have no owner; no data is lost. */
+enum { TOOL_LEAK = LLADD_FINDING_NOTE + 1 };
 /* Is `code` an error because a resource of this program ran out? Such an error says nothing about
  * the stored data. A database that is recovered in memory also needs resources for its writes. */
 bool tool_ran_out(int code);
