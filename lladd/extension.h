@@ -68,8 +68,8 @@ struct lladd_use {
     struct lladd_txn *txn;
 };
 /** @endcond */
-/** The body of LLADD_USE. LLADD_TAKEN, or LLADD_FORKED in a process that did not open the handle;
- *  0 for NULL. */
+/** The body of LLADD_USE. LLADD_TAKEN, or LLADD_FORKED in a process that did not open the handle
+ *  (not checked for a handle opened with LLADD_OPT_NO_THREADS: docs/threads.md); 0 for NULL. */
 LLADD_API int lladd_use_begin(struct lladd_txn *, struct lladd_use *);
 /** Ends the use; LLADD_USE calls it when the function returns. */
 LLADD_API void lladd_use_end(struct lladd_use *);
