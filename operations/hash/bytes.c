@@ -4,9 +4,6 @@
 #include "operations/hash/page.h"
 #include "operations/shared/page_diff.h"
 
-#define SMALL_PAGE 4096u
-#define LARGE_PAGE 65536u
-
 static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                          struct lladd_draft *d)
 {
@@ -17,12 +14,12 @@ static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
 }
 
 /* A body together with a run's head is shorter than a page. */
-#define BYTES_OP(op_name, page) \
+#define BYTES_OP(op_name) \
     { \
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
-        .record_max = 2 * (page), .record_pages = 2, .credit_max = 3, .prepare = bytes_prepare, \
-        LL_PAGE_DIFF_OP, \
+        .record_max = 2 * HB_PAGE_MAX, .record_pages = 2, .credit_max = 3, \
+        .prepare = bytes_prepare, LL_PAGE_DIFF_OP, \
     }
 
-const struct lladd_op ll_hash__bytes = BYTES_OP("lladd.hash.bytes", SMALL_PAGE);
-const struct lladd_op ll_hash__bytes_long = BYTES_OP("lladd.hash.bytes.long", LARGE_PAGE);
+const struct lladd_op ll_hash__bytes = BYTES_OP("lladd.hash.bytes");
+const struct lladd_op ll_hash__bytes_long = BYTES_OP("lladd.hash.bytes.long");

@@ -47,7 +47,7 @@ static int make_buckets(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t
     for (uint64_t b = 0; b < n && !rc; b++) {
         struct hb_fill f = {.len = 0};
         ll_hash__head(t, f.head, ll_hash__level(b, n), b, 0, 0);
-        rc = lladd_update(txn, ll_hash__op_format(t), ll_operations__extents_page(&t->run, b), &f,
+        rc = lladd_update(txn, t->hashes->bucket, ll_operations__extents_page(&t->run, b), &f,
                           sizeof f);
     }
     lladd_put64(count, n);

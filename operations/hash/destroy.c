@@ -152,7 +152,7 @@ static int write_rest(struct step *s)
         lladd_put32(image + HR_STATE, 1);
         lladd_put64(image + HR_BUCKETS, s->rest.buckets);
         lladd_put64(image + HR_GONE, s->rest.gone < s->rest.pages ? s->rest.gone + 1 : 0);
-        rc = lladd_update(s->txn, ll_hash__op_bytes(t), t->root, &args, sizeof args);
+        rc = lladd_update(s->txn, t->hashes->bytes, t->root, &args, sizeof args);
     }
     lladd_mem_free(t->db, image);
     return rc;

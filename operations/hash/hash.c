@@ -271,10 +271,9 @@ int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t
 
 static const struct lladd_op *op_of(const struct ll_hashes *h, lladd_op_id id)
 {
-    return id == h->insert    ? &ll_hash__insert
-           : id == h->remove  ? &ll_hash__remove
-           : id == h->replace ? &ll_hash__replace
-                              : &ll_hash__replace_short;
+    return id == h->insert   ? &ll_hash__insert
+           : id == h->remove ? &ll_hash__remove
+                             : &ll_hash__replace;
 }
 
 /* Runs `prepare` on the page, changes a copy, and logs the bytes in which the two differ. */
@@ -335,7 +334,7 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
     struct ll_hash_table *t = c->table;
     struct lladd_error *err = lladd_txn_error_out(c->txn);
     struct ll_hash_found f = {.latch = LLADD_LATCH_EXCLUSIVE};
-    lladd_op_id logged = !physical ? op : t->fixed ? t->hashes->slot : ll_hash__op_bytes(t);
+    lladd_op_id logged = !physical ? op : t->fixed ? t->hashes->slot : t->hashes->bytes;
     int rc = ll_hash__fix_to_change(c->txn, t, c->hash, logged, &f.head);
     if (rc)
         return rc;
@@ -402,19 +401,6 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
     }
 }
 
-static int replace(struct hb_change *c, bool physical)
-{
-    struct ll_hashes *h = c->table->hashes;
-    c->brief = HB_LEN(c->key.len) <= LL_HASH_SHORT && HB_LEN(c->value_len) <= LL_HASH_SHORT;
-    if (!c->brief)
-        return change(c, h->replace, physical);
-    int rc = change(c, h->replace_short, physical);
-    if (rc || c->answer != HB_PRESENT)
-        return rc;
-    c->brief = false;
-    return change(c, h->replace, physical);
-}
-
 /* The result of adapting the table's shape after a successful change. A failure does not make the
  * change fail; a later change tries again. */
 static int reshape(int rc)
@@ -469,7 +455,7 @@ static inline int begin(struct lladd_txn *txn, struct lladd_hash *h, const void 
 {
     int rc = table_for(txn, h, &c->table);
     c->txn = txn;
-    c->revive = c->brief = false;
+    c->revive = false;
     if (!rc)
         rc = aim(c, key, key_len, lladd_txn_error_out(txn));
     return rc ? rc : ll_hash__how(txn, c->table, physical);
@@ -546,7 +532,7 @@ static int store(struct hb_change *c, const struct given *g, enum how how, bool 
     for (;;) {
         int rc = try_insert || c->revive ? want_key(c, g) : 0;
         if (!rc)
-            rc = try_insert ? change(c, t->hashes->insert, physical) : replace(c, physical);
+            rc = change(c, try_insert ? t->hashes->insert : t->hashes->replace, physical);
         if (rc)
             return rc;
         switch (c->answer) {
@@ -690,7 +676,7 @@ int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
             next->table = t;
             next->txn = txn;
             next->old = NULL;
-            next->revive = next->brief = false;
+            next->revive = false;
             aimed[sent % AHEAD] = aim(next, e[sent].key, e[sent].key_len, &ignored) == 0;
         }
         if (t->fixed && aimed[i % AHEAD])

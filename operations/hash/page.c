@@ -32,10 +32,7 @@
 
 /* The longest entry in a record, and sizes of records. */
 #define ENTRY_BYTES (HB_VAR_HEAD + 2 * LL_HASH_INLINE_MAX)
-#define SHORT_BYTES (HB_VAR_HEAD + 2 * LL_HASH_SHORT)
-#define SMALL_PAGE 4096u
-#define LARGE_PAGE 65536u
-#define NARROW_BYTES(page) (2u + 2u * ((page) / 4 / 8))
+#define NARROW_BYTES (2u + 2u * (HB_PAGE_MAX / 4 / 8))
 
 enum { NARROW_TRIMS = 1, NARROW_CLOSES = 2 };
 enum { FLAG_KEY_BLOB = 1, FLAG_VALUE_BLOB = 2, FLAG_GHOST = 4 };
@@ -497,9 +494,6 @@ static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
         return rc;
     unsigned flags = (ghost ? FLAG_GHOST : 0u) | (old.value_len & HB_BLOB ? FLAG_VALUE_BLOB : 0u);
     uint32_t key = HB_LEN(old.key_len), value = HB_LEN(old.value_len);
-    if (c->brief && value > LL_HASH_SHORT)
-        /* Its undo may need more log than the short record reserves. */
-        return answer(c, d, HB_PRESENT);
     unsigned char *undo = put_undo(c, d, flags, 2 + key + value);
     if (!undo)
         return too_long(d);
@@ -664,24 +658,6 @@ static bool replace_validate(struct lladd_view v, enum lladd_span_kind kind, str
     return kind == LLADD_SPAN_REDO ? store_validate(v, kind, s) : key_validate(v, kind, s, true);
 }
 
-bool lladd_hash_logged_key(const struct lladd_log_entry *e, lladd_pageno *root,
-                           struct lladd_span *key)
-{
-    static const struct lladd_op *const by_key[] = {&ll_hash__insert, &ll_hash__remove,
-                                                    &ll_hash__replace, &ll_hash__replace_short};
-    for (size_t i = 0; i < sizeof by_key / sizeof by_key[0]; i++) {
-        struct hb_undo u;
-        bool value = by_key[i] == &ll_hash__replace || by_key[i] == &ll_hash__replace_short;
-        if (!e->op || strcmp(e->op, by_key[i]->name) != 0 || e->op_version != by_key[i]->version)
-            continue;
-        if (!parse_undo(e->undo, value, root, &u) || u.key_len & HB_BLOB)
-            return false;
-        *key = lladd_span_of(u.key, u.key_len);
-        return true;
-    }
-    return false;
-}
-
 static int undo_changes(struct lladd_txn *txn, struct lladd_span s, enum hb_undo_what what)
 {
     lladd_pageno root;
@@ -737,17 +713,17 @@ static const struct lladd_field widen_fields[] = {
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
         .page_type = "lladd.hash.bucket", .record_max = (most), __VA_ARGS__ \
     }
-#define FORMAT_OP(op_name, page) \
-    BUCKET_OP(op_name, page, .record_pages = 1, .credit_max = 3, .formats = true, \
+#define FORMAT_OP(op_name) \
+    BUCKET_OP(op_name, HB_PAGE_MAX, .record_pages = 1, .credit_max = 3, .formats = true, \
               .redo_fields = format_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = format_prepare, \
               .validate = format_validate, .redo = format_redo)
-#define WIDEN_OP(op_name, page) \
-    BUCKET_OP(op_name, page, .record_pages = 1, .redo_fields = widen_fields, \
+#define WIDEN_OP(op_name) \
+    BUCKET_OP(op_name, HB_PAGE_MAX, .record_pages = 1, .redo_fields = widen_fields, \
               .undo_kind = LLADD_UNDO_NONE, \
               .prepare = widen_prepare, .validate = widen_validate, .redo = widen_redo)
-#define NARROW_OP(op_name, page) \
-    BUCKET_OP(op_name, NARROW_BYTES(page), .record_pages = 1, .redo_fields = narrow_fields, \
+#define NARROW_OP(op_name) \
+    BUCKET_OP(op_name, NARROW_BYTES, .record_pages = 1, .redo_fields = narrow_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
               .validate = narrow_validate, .redo = narrow_redo)
 /* A compensation is one record. The longest restores a value: slot, head, key and value, which are
@@ -755,27 +731,22 @@ static const struct lladd_field widen_fields[] = {
 _Static_assert(2 + HB_VAR_HEAD <= HB_UNDO_HEAD + 2, "undo bytes are as long as what restores them");
 #define UNDO_LOG(bytes) (128 + (bytes))
 /* A walk along a chain latches three pages: the head, the page just searched, the next one. */
-#define REPLACE_OP(op_name, entry, length) \
-    BUCKET_OP(op_name, 2 + (entry) + HB_UNDO_HEAD + 2 + 2 * (length), .redo_fields = store_fields, \
+#define REPLACE_OP(op_name) \
+    BUCKET_OP(op_name, 2 + ENTRY_BYTES + HB_UNDO_HEAD + 2 + 2 * LL_HASH_INLINE_MAX, \
+              .redo_fields = store_fields, \
               .undo_fields = value_fields, .undo_kind = LLADD_UNDO_LOGICAL, \
               .prepare = replace_prepare, .validate = replace_validate, .redo = store_redo, \
-              .compensate = replace_compensate, .undo_log_max = UNDO_LOG(2 + (entry)), \
+              .compensate = replace_compensate, .undo_log_max = UNDO_LOG(2 + ENTRY_BYTES), \
               .undo_log_base = UNDO_LOG(0), .undo_pages_max = 3)
-#define RESTORE_OP(op_name, entry) \
-    BUCKET_OP(op_name, 2 + (entry), .redo_fields = store_fields, .undo_kind = LLADD_UNDO_NONE, \
+#define RESTORE_OP(op_name) \
+    BUCKET_OP(op_name, 2 + ENTRY_BYTES, .redo_fields = store_fields, .undo_kind = LLADD_UNDO_NONE, \
               .prepare = restore_prepare, .validate = store_validate, .redo = store_redo)
 
-const struct lladd_op ll_hash__bucket_format = FORMAT_OP("lladd.hash.bucket.format", SMALL_PAGE);
-const struct lladd_op ll_hash__bucket_format_long =
-    FORMAT_OP("lladd.hash.bucket.format.long", LARGE_PAGE);
-const struct lladd_op ll_hash__widen = WIDEN_OP("lladd.hash.widen", SMALL_PAGE);
-const struct lladd_op ll_hash__widen_long = WIDEN_OP("lladd.hash.widen.long", LARGE_PAGE);
-const struct lladd_op ll_hash__replace =
-    REPLACE_OP("lladd.hash.replace", ENTRY_BYTES, LL_HASH_INLINE_MAX);
-const struct lladd_op ll_hash__replace_short =
-    REPLACE_OP("lladd.hash.replace.short", SHORT_BYTES, LL_HASH_SHORT);
-const struct lladd_op ll_hash__restore = RESTORE_OP("lladd.hash.restore", ENTRY_BYTES);
-const struct lladd_op ll_hash__restore_short = RESTORE_OP("lladd.hash.restore.short", SHORT_BYTES);
+const struct lladd_op ll_hash__bucket_format = FORMAT_OP("lladd.hash.bucket.format");
+const struct lladd_op ll_hash__widen = WIDEN_OP("lladd.hash.widen");
+const struct lladd_op ll_hash__narrow = NARROW_OP("lladd.hash.narrow");
+const struct lladd_op ll_hash__replace = REPLACE_OP("lladd.hash.replace");
+const struct lladd_op ll_hash__restore = RESTORE_OP("lladd.hash.restore");
 
 const struct lladd_op ll_hash__insert = {
     .struct_size = sizeof(struct lladd_op),
@@ -829,8 +800,34 @@ const struct lladd_op ll_hash__mark = {
     .redo = mark_redo,
 };
 
-const struct lladd_op ll_hash__narrow = NARROW_OP("lladd.hash.narrow", SMALL_PAGE);
-const struct lladd_op ll_hash__narrow_long = NARROW_OP("lladd.hash.narrow.long", LARGE_PAGE);
+/* Earlier versions had operations of their own for short entries and for pages of more than 4096
+ * bytes. Their bytes are the same, and logs of these versions name them. */
+enum { REPLACE_SHORT };
+const struct lladd_op ll_hash__old[] = {
+    [REPLACE_SHORT] = REPLACE_OP("lladd.hash.replace.short"),
+    RESTORE_OP("lladd.hash.restore.short"),
+    FORMAT_OP("lladd.hash.bucket.format.long"),
+    NARROW_OP("lladd.hash.narrow.long"),
+    WIDEN_OP("lladd.hash.widen.long"),
+};
+
+bool lladd_hash_logged_key(const struct lladd_log_entry *e, lladd_pageno *root,
+                           struct lladd_span *key)
+{
+    static const struct lladd_op *const by_key[] = {
+        &ll_hash__insert, &ll_hash__remove, &ll_hash__replace, &ll_hash__old[REPLACE_SHORT]};
+    for (size_t i = 0; i < sizeof by_key / sizeof by_key[0]; i++) {
+        struct hb_undo u;
+        bool value = by_key[i]->compensate == replace_compensate;
+        if (!e->op || strcmp(e->op, by_key[i]->name) != 0 || e->op_version != by_key[i]->version)
+            continue;
+        if (!parse_undo(e->undo, value, root, &u) || u.key_len & HB_BLOB)
+            return false;
+        *key = lladd_span_of(u.key, u.key_len);
+        return true;
+    }
+    return false;
+}
 
 /* ---- the page type --------------------------------------------------------------------------- */
 

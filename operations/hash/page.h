@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#define HB_PAGE_MAX 65536u       /* the largest page */
 #define LL_HASH_INLINE_MAX 1000u /* longest key, and longest value, in a bucket page */
 
 /* The header, after the common page header; it ends with the page's first cache line. */
@@ -203,7 +204,6 @@ struct hb_change {
     bool chain;    /* the whole chain has been searched: this page's answer is final */
     bool revive;   /* replace: may also replace a ghost */
     bool inserted; /* out, of a put: the key was not there */
-    bool brief;    /* replace: refuse values that are not short */
     /* out */
     /* The part of the page that elements take after the change, in slots (fixed) or bytes, and the
      * part that was free. Ghosts and slack take the rest, which a clearing can free without a
@@ -225,16 +225,11 @@ struct hb_change {
     bool old_blob;
 };
 
-/* Lengths that limit how much log an undo may need. */
-#define LL_HASH_SHORT 64u /* longest key, and value, of a short replacement */
-
-extern const struct lladd_op ll_hash__bucket_format, ll_hash__bucket_format_long;
-extern const struct lladd_op ll_hash__insert, ll_hash__remove;
-extern const struct lladd_op ll_hash__replace, ll_hash__replace_short;
-extern const struct lladd_op ll_hash__mark, ll_hash__restore, ll_hash__restore_short;
-extern const struct lladd_op ll_hash__narrow, ll_hash__narrow_long, ll_hash__widen,
-    ll_hash__widen_long;
-extern const struct lladd_op ll_hash__slot, ll_hash__bytes, ll_hash__bytes_long;
+extern const struct lladd_op ll_hash__bucket_format, ll_hash__insert, ll_hash__remove,
+    ll_hash__replace, ll_hash__mark, ll_hash__restore, ll_hash__narrow, ll_hash__widen,
+    ll_hash__slot, ll_hash__bytes;
+/* Operations that only earlier versions logged. */
+extern const struct lladd_op ll_hash__old[5], ll_hash__bytes_long;
 extern const struct lladd_page_type ll_hash__bucket_page;
 
 /* Drafts the record of an insertion on the fast path; false: take the general path. insert.c */

@@ -43,7 +43,7 @@ int ll_hash__write(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_
                    const unsigned char *image)
 {
     struct hb_bytes args = {image};
-    return lladd_update_page(txn, ll_hash__op_bytes(t), held, &args, sizeof args);
+    return lladd_update_page(txn, t->hashes->bytes, held, &args, sizeof args);
 }
 
 /* Is the page the head of bucket b, at this level? */
@@ -89,14 +89,14 @@ static int narrow(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_p
                   unsigned level, const struct hb_sorted *s, bool close)
 {
     struct hb_narrow args = {level, close, s->drop, t->fixed ? NULL : s->trim};
-    return lladd_update_page(txn, ll_hash__op_narrow(t), held, &args, sizeof args);
+    return lladd_update_page(txn, t->hashes->narrow, held, &args, sizeof args);
 }
 
 static int widen(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
                  unsigned level, const unsigned char *packed, size_t len)
 {
     struct hb_fill args = {.level = level, .packed = packed, .len = len};
-    return lladd_update_page(txn, ll_hash__op_widen(t), held, &args, sizeof args);
+    return lladd_update_page(txn, t->hashes->widen, held, &args, sizeof args);
 }
 
 static int write_count(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *root,
@@ -118,7 +118,7 @@ static int count_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct ll
 /* Releases the log credit taken for a change: a thread that has credit must not wait (BUF-3). */
 static int put_down(struct lladd_txn *txn, const struct ll_hash_table *t, int rc)
 {
-    int rest = lladd_log_credit(txn, ll_hash__op_format(t), 0);
+    int rest = lladd_log_credit(txn, t->hashes->bucket, 0);
     return rc ? rc : rest;
 }
 
@@ -178,14 +178,14 @@ static int split_prepare(struct lladd_txn *txn, struct ll_hash_table *t, uint64_
 {
     struct hb_fill f = {.packed = NULL};
     ll_hash__head(t, f.head, top_bit(n) + 1, n, HB_CLOSED, 0);
-    int rc = lladd_update(txn, ll_hash__op_format(t), ll_operations__extents_page(&t->run, n), &f,
+    int rc = lladd_update(txn, t->hashes->bucket, ll_operations__extents_page(&t->run, n), &f,
                           sizeof f);
     if (rc)
         return rc;
     const struct lladd_log_need logical_needs[] = {
-        {ll_hash__op_widen(t), 1}, {ll_hash__op_narrow(t), 1}, {t->hashes->count, 1}};
-    const struct lladd_log_need physical_needs[] = {{ll_hash__op_widen(t), 1},
-                                                    {ll_hash__op_bytes(t), 2}};
+        {t->hashes->widen, 1}, {t->hashes->narrow, 1}, {t->hashes->count, 1}};
+    const struct lladd_log_need physical_needs[] = {{t->hashes->widen, 1},
+                                                    {t->hashes->bytes, 2}};
     return physical ? lladd_log_credit_all(txn, physical_needs, 2)
                     : lladd_log_credit_all(txn, logical_needs, 3);
 }
@@ -268,7 +268,7 @@ static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *parent, *last;
     const struct lladd_log_need needs[] = {
-        {ll_hash__op_widen(t), 1}, {ll_hash__op_narrow(t), 2}, {t->hashes->count, 1}};
+        {t->hashes->widen, 1}, {t->hashes->narrow, 2}, {t->hashes->count, 1}};
     int rc = lladd_log_credit_all(txn, needs, 3);
     if (rc)
         return rc;
@@ -542,7 +542,7 @@ static int write_chain(struct rebuild *r, int to, uint64_t bucket, size_t *next_
         at += f.len;
         ll_hash__head(r->t, f.head, new_level(r), bucket, HB_OVERFLOW,
                       i + 1 < n ? pages[i + 1] : 0);
-        rc = lladd_update(r->txn, ll_hash__op_format(r->t), lladd_page_of(pages[i]), &f, sizeof f);
+        rc = lladd_update(r->txn, r->t->hashes->bucket, lladd_page_of(pages[i]), &f, sizeof f);
     }
     return rc;
 }
@@ -574,7 +574,7 @@ static int write_fresh(struct rebuild *r, uint64_t first[2], size_t head[2])
         return rc;
     struct hb_fill f = {.packed = c->bytes[GO], .len = head[GO]};
     ll_hash__head(t, f.head, new_level(r), r->high, HB_CLOSED, first[GO]);
-    return lladd_update(r->txn, ll_hash__op_format(t),
+    return lladd_update(r->txn, t->hashes->bucket,
                         ll_operations__extents_page(&t->run, r->high), &f, sizeof f);
 }
 
@@ -635,7 +635,7 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
     /* One head, or two and the root; and the end of the top action, which must be logged under
      * their latches: once these are released, other transactions may change the pages, and page
      * undo would be wrong. */
-    const struct lladd_log_need needs[] = {{ll_hash__op_bytes(t), r->what == ROOM ? 1 : 3},
+    const struct lladd_log_need needs[] = {{t->hashes->bytes, r->what == ROOM ? 1 : 3},
                                            {LLADD_NO_OP, r->physical ? 0 : 1}};
     int rc = lladd_log_credit_all(r->txn, needs, 2);
     if (!rc)
@@ -803,7 +803,7 @@ static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, 
     struct lladd_page *page;
     *freed = 0;
     struct hb_sorted *s = ll_hash__sorted_new(t, lladd_page_size(t->db));
-    int rc = s ? ll_hash__fix_to_change(txn, t, hash, ll_hash__op_narrow(t), &page)
+    int rc = s ? ll_hash__fix_to_change(txn, t, hash, t->hashes->narrow, &page)
                : lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a bucket");
     if (!rc) {
         rc = ll_hash__sort(t, lladd_page_view(page), 0, s, err);

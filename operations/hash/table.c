@@ -186,7 +186,6 @@ static int make(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **o
     if (!t)
         return LLADD_NO_MEMORY;
     *t = (struct ll_hash_table){.hashes = h, .db = h->db, .root = root};
-    t->large = lladd_page_size(h->db) > 4096;
     int rc = lladd_mutex_init(&t->loading, LL_HASH_RANK_LOADING, "hash table");
     if (!rc && (rc = lladd_mutex_init(&t->shape, LL_HASH_RANK_SHAPE, "hash table shape")) != 0)
         lladd_mutex_destroy(&t->loading);
@@ -491,25 +490,25 @@ bool ll_hash__may_forget(const struct ll_hash_table *t, const struct hb_entry *e
 
 /* ---- the extension --------------------------------------------------------------------------- */
 
-/* In the order of the ids in struct ll_hashes. */
+/* In the order of the ids in struct ll_hashes; then those that only old logs have. */
 static const struct lladd_op *const ops[] = {&root_format,
                                              &root_count,
                                              &root_destroy,
                                              &ll_hash__bucket_format,
-                                             &ll_hash__bucket_format_long,
                                              &ll_hash__insert,
                                              &ll_hash__remove,
                                              &ll_hash__replace,
-                                             &ll_hash__replace_short,
                                              &ll_hash__mark,
                                              &ll_hash__restore,
-                                             &ll_hash__restore_short,
                                              &ll_hash__narrow,
-                                             &ll_hash__narrow_long,
                                              &ll_hash__widen,
-                                             &ll_hash__widen_long,
                                              &ll_hash__slot,
                                              &ll_hash__bytes,
+                                             &ll_hash__old[0],
+                                             &ll_hash__old[1],
+                                             &ll_hash__old[2],
+                                             &ll_hash__old[3],
+                                             &ll_hash__old[4],
                                              &ll_hash__bytes_long,
                                              NULL};
 static const struct lladd_page_type *const page_types[] = {&ll_hash__root_page,
@@ -521,10 +520,8 @@ static const struct lladd_participant *const participants[] = {&ll_hash__partici
 static int look_up(struct ll_hashes *h)
 {
     lladd_op_id *const ids[] = {
-        &h->format,     &h->count,         &h->destroy, &h->bucket,        &h->bucket_long,
-        &h->insert,     &h->remove,        &h->replace, &h->replace_short, &h->mark,
-        &h->restore,    &h->restore_short, &h->narrow,  &h->narrow_long,   &h->widen,
-        &h->widen_long, &h->slot,          &h->bytes,   &h->bytes_long};
+        &h->format, &h->count, &h->destroy, &h->bucket, &h->insert, &h->remove,
+        &h->replace, &h->mark, &h->restore, &h->narrow, &h->widen,  &h->slot, &h->bytes};
     lladd_op_id first;
     int rc = lladd_op_lookup(h->db, root_format.name, root_format.version, &first);
     for (size_t i = 0; i < sizeof ids / sizeof ids[0] && !rc; i++)

@@ -35,7 +35,6 @@ struct ll_hash_table {
     struct ll_siphash_key seed;
     uint16_t type; /* number of its bucket pages' type */
     bool fixed;
-    bool large; /* pages need the record formats for large pages */
     uint32_t key_size, value_size;
     uint32_t fixed_slots;
     struct ll_extents run;
@@ -89,9 +88,8 @@ struct ll_hashes {
     struct ll_reservations holds;
     uint64_t untold;     /* atomic: the number of transactions of that kind */
     uint32_t recovering; /* atomic, enum ll_hash_undo: are there losers to roll back? */
-    lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
-        mark, restore, restore_short, narrow, narrow_long, widen, widen_long, slot, bytes,
-        bytes_long;
+    lladd_op_id format, destroy, count, bucket, insert, remove, replace, mark, restore, narrow,
+        widen, slot, bytes;
 };
 
 /* Must losers still be rolled back? In the order of the values: no; recovery is running; the
@@ -384,21 +382,5 @@ int ll_hash__write(struct lladd_txn *, struct ll_hash_table *, struct lladd_page
 /* Builds the head of an empty bucket page. */
 void ll_hash__head(const struct ll_hash_table *, unsigned char head[HB_HEAD_BYTES], unsigned level,
                    uint64_t bucket, unsigned flags, uint64_t next);
-static inline lladd_op_id ll_hash__op_format(const struct ll_hash_table *t)
-{
-    return t->large ? t->hashes->bucket_long : t->hashes->bucket;
-}
-static inline lladd_op_id ll_hash__op_narrow(const struct ll_hash_table *t)
-{
-    return t->large ? t->hashes->narrow_long : t->hashes->narrow;
-}
-static inline lladd_op_id ll_hash__op_widen(const struct ll_hash_table *t)
-{
-    return t->large ? t->hashes->widen_long : t->hashes->widen;
-}
-static inline lladd_op_id ll_hash__op_bytes(const struct ll_hash_table *t)
-{
-    return t->large ? t->hashes->bytes_long : t->hashes->bytes;
-}
 
 #endif

@@ -28,7 +28,7 @@ static int fix_to_undo(struct lladd_txn *txn, struct ll_hash_table *t, struct ll
 }
 
 static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struct ll_hash_found *f,
-                     const struct hb_undo *u, lladd_op_id restore)
+                     const struct hb_undo *u)
 {
     bool ghost = (f->entry.tag & HB_GHOST) != 0;
     if (u->what == HB_UNDO_REPLACE) {
@@ -38,7 +38,7 @@ static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struc
         r.entry.value_len = u->value_len;
         r.entry.cap = t->fixed ? f->entry.cap : HB_LEN(u->value_len);
         r.entry.tag = (uint16_t)((f->entry.tag & (HB_GHOST - 1)) | (u->ghost ? HB_GHOST : 0));
-        return lladd_update_page(txn, restore, f->page, &r, sizeof r);
+        return lladd_update_page(txn, t->hashes->restore, f->page, &r, sizeof r);
     }
     struct hb_mark m = {f->slot, u->what == HB_UNDO_INSERT};
     return m.ghost == ghost ? 0 : lladd_update_page(txn, t->hashes->mark, f->page, &m, sizeof m);
@@ -63,18 +63,17 @@ int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo
         return rc;
     uint64_t hash = ll_hash__of(t, u->key, u->key_len);
     struct hb_key key = {.bytes = u->key, .len = u->key_len, .tag = hb_tag(hash)};
-    bool brief = HB_LEN(u->key_len) <= LL_HASH_SHORT && HB_LEN(u->value_len) <= LL_HASH_SHORT;
-    lladd_op_id restore = brief ? h->restore_short : h->restore;
-    rc = fix_to_undo(txn, t, &f, &key, hash, u->what == HB_UNDO_REPLACE ? restore : h->mark);
+    rc = fix_to_undo(txn, t, &f, &key, hash,
+                     u->what == HB_UNDO_REPLACE ? h->restore : h->mark);
     if (rc && rc != LLADD_END)
         return rc;
     if (rc == 0)
-        rc = undo_step(txn, t, &f, u, restore);
+        rc = undo_step(txn, t, &f, u);
     else if (u->what == HB_UNDO_INSERT)
         rc = 0; /* Undone already, and the ghost has been dropped. */
     else
         rc = ll_hash__corrupt(err, f.head->number, "does not have what a removal left");
     ll_hash__let_go(t, &f);
-    int rest = lladd_log_credit(txn, restore, 0);
+    int rest = lladd_log_credit(txn, h->restore, 0);
     return rc ? rc : rest;
 }

@@ -324,27 +324,21 @@ static const struct lladd_sim_excuse excuses[] = {
     NO_UNDO("lladd.hash.narrow"),
     NO_UNDO("lladd.hash.widen"),
     NO_UNDO("lladd.hash.buckets"),
-    NO_UNDO("lladd.hash.bucket.format.long"),
-    NO_UNDO("lladd.hash.narrow.long"),
-    NO_UNDO("lladd.hash.widen.long"),
-    {"lladd.hash.bytes.long", LL_SIM_NO_UNDO, "its callbacks are those of lladd.hash.bytes"},
     STEP("lladd.hash.mark"),
     STEP("lladd.hash.restore"),
-    STEP("lladd.hash.restore.short"),
     NO_UNDO("lladd.hash.format"),
     {NULL, 0, NULL}};
 static const char *const any_ops[] = {"lladd.hash.insert",
                                       "lladd.hash.remove",
-                                      "lladd.hash.replace.short",
                                       "lladd.hash.replace",
-                                      "lladd.hash.restore.short",
+                                      "lladd.hash.restore",
                                       "lladd.hash.narrow",
                                       NULL};
 static const char *const physical_ops[] = {"lladd.hash.slot",          "lladd.hash.bytes",
                                            "lladd.hash.format",        "lladd.hash.destroy",
                                            "lladd.hash.bucket.format", NULL};
-static const char *const large_ops[] = {"lladd.hash.bucket.format.long", "lladd.hash.narrow.long",
-                                        "lladd.hash.widen.long", "lladd.hash.bytes.long", NULL};
+static const char *const large_ops[] = {"lladd.hash.bucket.format", "lladd.hash.narrow",
+                                        "lladd.hash.widen", "lladd.hash.bytes", NULL};
 
 #define about_fixed "splits, merges, chains, and undo by key"
 #define about_any "keys and values of any length"

@@ -183,10 +183,10 @@ START_TEST(operations_are_where_they_should_be)
     lladd_op_id id;
     ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.hash.format", 1, &id), 0);
     ck_assert_uint_eq(id, h->format);
-    ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.hash.narrow.long", 1, &id), 0);
-    ck_assert_uint_eq(id, h->narrow_long);
-    ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.hash.bytes.long", 1, &id), 0);
-    ck_assert_uint_eq(id, h->bytes_long);
+    ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.hash.narrow", 1, &id), 0);
+    ck_assert_uint_eq(id, h->narrow);
+    ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.hash.bytes", 1, &id), 0);
+    ck_assert_uint_eq(id, h->bytes);
 }
 END_TEST
 
