@@ -14,12 +14,12 @@ static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
 }
 
 /* A body together with a run's head is shorter than a page. */
-#define BYTES_OP(op_name) \
+#define BYTES_OP(op_name, how) \
     { \
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
         .record_max = 2 * HB_PAGE_MAX, .record_pages = 2, .credit_max = 3, \
-        .prepare = bytes_prepare, LL_PAGE_DIFF_OP, \
+        .prepare = (how), LL_PAGE_DIFF_OP, \
     }
 
-const struct lladd_op ll_hash__bytes = BYTES_OP("lladd.hash.bytes");
-const struct lladd_op ll_hash__bytes_long = BYTES_OP("lladd.hash.bytes.long");
+const struct lladd_op ll_hash__bytes = BYTES_OP("lladd.hash.bytes", bytes_prepare);
+const struct lladd_op ll_hash__bytes_long = BYTES_OP("lladd.hash.bytes.long", NULL);

@@ -271,9 +271,7 @@ int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t
 
 static const struct lladd_op *op_of(const struct ll_hashes *h, lladd_op_id id)
 {
-    return id == h->insert   ? &ll_hash__insert
-           : id == h->remove ? &ll_hash__remove
-                             : &ll_hash__replace;
+    return id == h->put ? &ll_hash__put : &ll_hash__remove;
 }
 
 /* Runs `prepare` on the page, changes a copy, and logs the bytes in which the two differ. */
@@ -347,7 +345,7 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
         if (f.page != f.head)
             lladd_page_unfix(t->db, f.page, LLADD_LATCH_EXCLUSIVE);
         f.page = f.head;
-        rc = op == t->hashes->insert ? insert_somewhere(c, op, f.head, physical)
+        rc = op == t->hashes->put ? insert_somewhere(c, op, f.head, physical)
                                      : change_held(c, op, f.head, physical);
     }
     if (held && f.page != f.head)
@@ -421,8 +419,6 @@ static inline int grown(struct hb_change *c, bool physical)
     return __builtin_expect(fine, 1) ? 0 : split_or_clear(c, physical);
 }
 
-enum how { HOW_INSERT, HOW_PUT };
-
 /* Finds the key's bucket and prefetches its page, to overlap the miss with the work before the
  * lookup. */
 static inline int aim(struct hb_change *c, const void *key, size_t key_len, struct lladd_error *err)
@@ -455,7 +451,7 @@ static inline int begin(struct lladd_txn *txn, struct lladd_hash *h, const void 
 {
     int rc = table_for(txn, h, &c->table);
     c->txn = txn;
-    c->revive = false;
+    c->revive = c->inserted = false;
     if (!rc)
         rc = aim(c, key, key_len, lladd_txn_error_out(txn));
     return rc ? rc : ll_hash__how(txn, c->table, physical);
@@ -494,18 +490,16 @@ static int want_value(struct hb_change *c, struct given *g)
     return 0;
 }
 
-/* Destroys the key's blob if no entry refers to it. */
-static int unwant_key(struct hb_change *c)
-{
-    uint64_t blob = c->key.len & HB_BLOB ? lladd_get64(c->key.ref + HB_KEY_REF - 8) : 0;
-    lladd_put64(c->key.ref + HB_KEY_REF - 8, 0);
-    return blob ? lladd_blob_destroy(c->txn, lladd_page_of(blob)) : 0;
-}
-
+/* Destroys the blobs to which no entry refers any more. A key's own blob is one of them if the key
+ * came in after the blob was made. */
 static int drop_gone(struct hb_change *c)
 {
-    int rc = c->gone_key.v ? lladd_blob_destroy(c->txn, c->gone_key) : 0;
-    return rc || !c->gone_value.v ? rc : lladd_blob_destroy(c->txn, c->gone_value);
+    uint64_t unused = c->key.len & HB_BLOB ? lladd_get64(c->key.ref + HB_KEY_REF_SAME) : 0;
+    const lladd_pageno gone[] = {c->gone_key, c->gone_value, lladd_page_of(unused)};
+    int rc = 0;
+    for (int i = 0; i < 3 && !rc; i++)
+        rc = gone[i].v ? lladd_blob_destroy(c->txn, gone[i]) : 0;
+    return rc;
 }
 
 /* Makes room. First drops ghosts without reservations. If elements fill the page, tries a split,
@@ -522,41 +516,27 @@ static int want_room(struct hb_change *c, bool physical, unsigned tried)
     return ll_hash__make_room(c->txn, t, c, physical);
 }
 
-/* Inserts or replaces. *done: the key was inserted; otherwise it was there. */
-static int store(struct hb_change *c, const struct given *g, enum how how, bool physical,
-                 bool *done)
+/* Puts the element, in as many attempts as it takes. c->answer: HB_DONE or HB_PRESENT. */
+static int store(struct hb_change *c, const struct given *g, bool physical)
 {
     struct ll_hash_table *t = c->table;
-    bool try_insert = how == HOW_INSERT;
     unsigned tried = 0;
     for (;;) {
-        int rc = try_insert || c->revive ? want_key(c, g) : 0;
-        if (!rc)
-            rc = change(c, try_insert ? t->hashes->insert : t->hashes->replace, physical);
+        int rc = change(c, t->hashes->put, physical);
         if (rc)
             return rc;
         switch (c->answer) {
         case HB_DONE:
-            *done = true;
-            c->inserted = try_insert || c->revive;
-            return try_insert ? grown(c, physical) : drop_gone(c);
+            return c->inserted ? grown(c, physical) : drop_gone(c);
         case HB_PRESENT:
-            if (how == HOW_INSERT) {
-                *done = false;
-                return 0;
-            }
-            try_insert = false;
-            rc = unwant_key(c);
-            break;
+            return 0;
         case HB_REVIVE:
             /* The transaction that reserves the ghost may end before this one does. */
             c->revive = true;
-            try_insert = false;
             rc = physical ? 0 : ll_hash__reserve(c->txn, t, c->hash);
             break;
-        case HB_ABSENT:
-            c->revive = false;
-            try_insert = true;
+        case HB_KEYLESS:
+            rc = want_key(c, g);
             break;
         default:
             rc = want_room(c, physical, tried++);
@@ -567,7 +547,7 @@ static int store(struct hb_change *c, const struct given *g, enum how how, bool 
 }
 
 /* With blobs, a change takes several steps. */
-static int store_any(struct hb_change *c, struct given *g, enum how how, bool physical, bool *done)
+static int store_any(struct hb_change *c, struct given *g, bool physical)
 {
     lladd_savepoint_id before;
     int rc = lladd_savepoint(c->txn, &before);
@@ -575,9 +555,9 @@ static int store_any(struct hb_change *c, struct given *g, enum how how, bool ph
         return rc;
     rc = want_value(c, g);
     if (!rc)
-        rc = store(c, g, how, physical, done);
-    bool made = c->value_len & HB_BLOB || c->key.len & HB_BLOB;
-    if (rc || (!*done && made)) {
+        rc = store(c, g, physical);
+    bool unused = c->answer == HB_PRESENT && (c->value_len | c->key.len) & HB_BLOB;
+    if (rc || unused) {
         struct lladd_error why = *lladd_txn_error(c->txn);
         int undone = lladd_rollback_to(c->txn, before);
         if (undone)
@@ -589,45 +569,42 @@ static int store_any(struct hb_change *c, struct given *g, enum how how, bool ph
 }
 
 /* Tables with fixed lengths: entries have no blobs, and usually one update is enough. */
-static inline int store_fixed(struct hb_change *c, enum how how, bool physical, bool *done)
+static inline int store_fixed(struct hb_change *c, bool physical)
 {
-    if (how == HOW_INSERT && !physical) {
-        int rc = attempt(c, c->table->hashes->insert, false);
-        *done = rc == 0;
+    if (!physical) {
+        int rc = attempt(c, c->table->hashes->put, false);
         if (__builtin_expect(rc == 0, 1))
-            return grown(c, false);
+            return c->inserted ? grown(c, false) : 0;
         if (rc != LLADD_WRONG_TYPE && rc != LLADD_BUSY)
             return rc;
         if (c->answer == HB_PRESENT)
             return 0;
     }
-    return store(c, NULL, how, physical, done);
+    return store(c, NULL, physical);
 }
 
-static __attribute__((noinline)) int insert_any(struct hb_change *c, struct given *g, enum how how,
-                                                bool physical, bool *done)
+static __attribute__((noinline)) int store_long(struct hb_change *c, struct given *g, bool physical)
 {
-    /* Undo may need the room that a shorter value frees. */
-    int rc = !physical && how == HOW_PUT ? ll_hash__reserve(c->txn, c->table, c->hash) : 0;
-    return rc ? rc : store_any(c, g, how, physical, done);
+    /* A value that gets shorter leaves room that undo may need. */
+    int rc = !physical && !c->only ? ll_hash__reserve(c->txn, c->table, c->hash) : 0;
+    return rc ? rc : store_any(c, g, physical);
 }
 
-/* A caller that wants the old value has set c->old. */
-static inline int insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
-                         size_t key_len, const void *value, size_t value_len, enum how how,
-                         struct hb_change *c, bool *done)
+/* `only`: not if the key has an element. If the caller wants its value then, it has set c->old. */
+static inline int put(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
+                      const void *value, size_t value_len, bool only, struct hb_change *c)
 {
     bool physical;
     int rc = begin(txn, h, key, key_len, c, &physical);
+    c->only = only;
     if (!rc)
         rc = value_of(c->table, value, value_len, c, lladd_txn_error_out(txn));
-    *done = false;
     if (rc)
         return rc;
     if (__builtin_expect(c->table->fixed, 1))
-        return store_fixed(c, how, physical, done);
+        return store_fixed(c, physical);
     struct given g = {key, value, key_len, value_len, {0}};
-    return insert_any(c, &g, how, physical, done);
+    return store_long(c, &g, physical);
 }
 
 static int exists(struct lladd_txn *txn)
@@ -640,22 +617,21 @@ int lladd_hash_insert(struct lladd_txn *txn, struct lladd_hash *h, const void *k
 {
     LLADD_USE(txn);
     struct hb_change c;
-    bool done;
     c.old = NULL;
-    int rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, &done);
-    return rc || __builtin_expect(done, 1) ? rc : exists(txn);
+    int rc = put(txn, h, key, key_len, value, value_len, true, &c);
+    return rc || __builtin_expect(c.inserted, 1) ? rc : exists(txn);
 }
 
 /* Inserts one of many into a table with fixed lengths; its page was prefetched earlier. */
 static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
 {
-    bool physical, done;
+    bool physical;
     int rc = ll_hash__how(c->txn, c->table, &physical);
     if (!rc)
         rc = value_of(c->table, e->value, e->value_len, c, lladd_txn_error_out(c->txn));
     if (!rc)
-        rc = store_fixed(c, HOW_INSERT, physical, &done);
-    return rc || done ? rc : exists(c->txn);
+        rc = store_fixed(c, physical);
+    return rc || c->inserted ? rc : exists(c->txn);
 }
 
 /* Has the result of inserting one by one; prefetches the pages of the following keys meanwhile. */
@@ -676,7 +652,8 @@ int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
             next->table = t;
             next->txn = txn;
             next->old = NULL;
-            next->revive = false;
+            next->only = true;
+            next->revive = next->inserted = false;
             aimed[sent % AHEAD] = aim(next, e[sent].key, e[sent].key_len, &ignored) == 0;
         }
         if (t->fixed && aimed[i % AHEAD])
@@ -702,10 +679,7 @@ int lladd_hash_put_report(struct lladd_txn *txn, struct lladd_hash *h, const voi
 {
     LLADD_USE(txn);
     struct hb_change c;
-    bool done;
-    c.old = NULL;
-    c.inserted = true;
-    int rc = insert(txn, h, key, key_len, value, value_len, HOW_PUT, &c, &done);
+    int rc = put(txn, h, key, key_len, value, value_len, false, &c);
     *replaced = !rc && !c.inserted;
     return rc;
 }
@@ -720,7 +694,8 @@ int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, con
     do {
         c.old = size ? buf : NULL;
         c.old_size = size;
-        rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, inserted);
+        rc = put(txn, h, key, key_len, value, value_len, true, &c);
+        *inserted = !rc && c.inserted;
         if (rc || *inserted)
             return rc;
         if (c.old_blob) /* If the element is removed before the read, the key can be inserted. */

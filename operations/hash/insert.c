@@ -35,13 +35,14 @@ static inline __attribute__((always_inline)) bool draft(struct hb_change *c, str
     const struct ll_hash_table *t = c->table;
     uint32_t slots = t->fixed_slots, size = 2 + key_size + value_size;
     struct hb_head head = hb_head_of(v.bytes);
-    if (c->chain || !ll_hash__is_whole_bucket(t, v.type, &head, c->hash))
+    if (!c->only || c->chain || !ll_hash__is_whole_bucket(t, v.type, &head, c->hash))
         return false;
     uint32_t slot = vacancy(v.bytes, &c->key, slots, key_size, size);
     unsigned char *redo = lladd_draft_redo(d, 2 + size);
-    unsigned char *undo = lladd_draft_undo(d, HB_UNDO_HEAD + key_size);
+    unsigned char *undo = lladd_draft_undo(d, HB_PUT_UNDO_HEAD + key_size);
     if (slot == HB_NONE || !redo || !undo)
         return false;
+    c->inserted = true;
     c->slot = slot;
     c->of = slots;
     c->full = hb_live_of(&head) + 1;
@@ -50,8 +51,9 @@ static inline __attribute__((always_inline)) bool draft(struct hb_change *c, str
     lladd_copy(redo + 4, c->key.bytes, key_size);
     lladd_copy(redo + 4 + key_size, c->value, value_size);
     lladd_put64(undo, t->root.v);
-    undo[8] = 0;
-    lladd_copy(undo + HB_UNDO_HEAD, c->key.bytes, key_size);
+    undo[8] = HB_FLAG_NOTHING;
+    lladd_put16(undo + HB_UNDO_HEAD, (uint16_t)key_size);
+    lladd_copy(undo + HB_PUT_UNDO_HEAD, c->key.bytes, key_size);
     return true;
 }
 

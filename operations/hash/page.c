@@ -14,11 +14,12 @@
  * removed element. Only a split, a merge or a clearing moves an entry to another slot. It holds the
  * page exclusively and keeps all entries that undo may need.
  *
- *   insert   redo u16 slot, entry            undo (logical) root, u8 flags, key: becomes a ghost
- *   remove   redo u16 slot, u8 1             undo (logical) likewise: the ghost is an element again
- *   replace  redo u16 slot, entry            undo (logical) root, u8 flags, key, old value
- *   mark     redo u16 slot, u8 is a ghost    no undo: compensates insert and remove
- *   restore  redo u16 slot, entry            no undo: compensates replace
+ *   put      redo u16 slot, entry            undo (logical) root, u8 flags, key, and the old value,
+ *                                            if there was one: else the element becomes a ghost
+ *   remove   redo u16 slot, u8 1             undo (logical) root, u8 flags, key: the ghost is an
+ *                                            element again
+ *   mark     redo u16 slot, u8 is a ghost    no undo: compensates remove, and put of a new key
+ *   restore  redo u16 slot, entry            no undo: compensates put
  *   narrow   redo u8 level, u8 how, bitmaps  no undo: entries go, others move up (split, clearing)
  *   widen    redo u8 level, entries          no undo: entries come (merge)
  *   slot     redo u16 slot, entry or u16 0   undo (page) likewise: for a table of one transaction
@@ -35,7 +36,6 @@
 #define NARROW_BYTES (2u + 2u * (HB_PAGE_MAX / 4 / 8))
 
 enum { NARROW_TRIMS = 1, NARROW_CLOSES = 2 };
-enum { FLAG_KEY_BLOB = 1, FLAG_VALUE_BLOB = 2, FLAG_GHOST = 4 };
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
@@ -327,14 +327,14 @@ static void mark_redo(struct lladd_page *page, struct lladd_span redo)
     hb_set(bytes, HB_GHOSTS, hb_get(bytes, HB_GHOSTS) + (p[2] ? 1u : -1u));
 }
 
-/* Writes the undo bytes of insert and remove, and the first part of those of replace. */
+/* Writes the undo bytes of remove, and the first part of those of put. */
 static unsigned char *put_undo(const struct hb_change *c, struct lladd_draft *d, unsigned flags,
                                size_t more)
 {
     unsigned char *undo = lladd_draft_undo(d, HB_UNDO_HEAD + more);
     if (undo) {
         lladd_put64(undo, c->table->root.v);
-        undo[8] = (unsigned char)(flags | (c->key.len & HB_BLOB ? FLAG_KEY_BLOB : 0));
+        undo[8] = (unsigned char)(flags | (c->key.len & HB_BLOB ? HB_FLAG_KEY : 0));
     }
     return undo ? undo + HB_UNDO_HEAD : NULL;
 }
@@ -421,86 +421,76 @@ static int draft_entry(struct hb_change *c, struct lladd_view v, struct lladd_dr
     return 0;
 }
 
-static __attribute__((noinline)) int look_closely(struct hb_change *c, struct lladd_view v,
-                                                  struct lladd_draft *d)
+/* The slot for the key's entry: its own, or that of a ghost that no undo needs, or an empty one. */
+static uint32_t slot_for(const struct hb_change *c, struct lladd_view v, const struct hb_place *p)
+{
+    if (p->slot != HB_NONE)
+        return p->slot;
+    return p->ghost != HB_NONE && ll_hash__may_reuse(c->table, v, p->ghost) ? p->ghost : p->free;
+}
+
+static int draft_put_undo(struct hb_change *c, struct lladd_draft *d, unsigned flags,
+                          struct lladd_span key, struct lladd_span value)
+{
+    unsigned char *undo = put_undo(c, d, flags, 2 + key.len + value.len);
+    if (!undo)
+        return too_long(d);
+    lladd_put16(undo, (uint16_t)key.len);
+    lladd_copy(undo + 2, key.data, key.len);
+    lladd_copy(undo + 2 + key.len, value.data, value.len);
+    return 0;
+}
+
+static __attribute__((noinline)) int put_closely(struct hb_change *c, struct lladd_view v,
+                                                 struct lladd_draft *d)
 {
     struct hb_place place;
+    struct hb_entry old = {.tag = 0};
     enum hb_answer a = look(c, v, &place);
     if (a != HB_DONE)
         return answer(c, d, a);
-    c->slot = place.slot;
-    if (place.slot != HB_NONE) {
-        struct hb_entry e;
-        ll_hash__entry(v, place.slot, &e);
-        if (!(e.tag & HB_GHOST))
-            copy_old(c, &e);
-        if (!(e.tag & HB_GHOST) || ll_hash__held(c->table, c->hash))
-            return answer(c, d, e.tag & HB_GHOST ? HB_REVIVE : HB_PRESENT);
-    } else if (place.ghost != HB_NONE && ll_hash__may_reuse(c->table, v, place.ghost)) {
-        c->slot = place.ghost;
-    } else {
-        c->slot = place.free;
+    bool there = place.slot != HB_NONE && ll_hash__entry(v, place.slot, &old);
+    bool ghost = there && old.tag & HB_GHOST, element = there && !ghost;
+    if (element && c->only) {
+        copy_old(c, &old);
+        return answer(c, d, HB_PRESENT);
     }
+    if (ghost && !c->revive && ll_hash__held(c->table, c->hash))
+        return answer(c, d, HB_REVIVE);
+    c->slot = slot_for(c, v, &place);
     if (c->slot == HB_NONE)
         return answer(c, d, HB_FULL);
-    struct hb_entry fresh = {c->key.bytes, c->value,     c->key.tag,
-                             c->key.len,   c->value_len, HB_LEN(c->value_len)};
-    c->full += share_of(v, &fresh);
-    int rc = draft_entry(c, v, d, &fresh);
-    if (rc)
-        return rc;
-    unsigned char *undo = put_undo(c, d, 0, HB_LEN(c->key.len));
-    if (!undo)
-        return too_long(d);
-    lladd_copy(undo, c->key.bytes, HB_LEN(c->key.len));
-    return 0;
-}
-
-static int insert_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
-                          struct lladd_draft *d)
-{
-    (void)ctx;
-    struct hb_change *c = *(struct hb_change *const *)args.data;
-    return __builtin_expect(ll_hash__insert_usual(c, v, d), 1) ? 0 : look_closely(c, v, d);
-}
-
-static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
-                           struct lladd_draft *d)
-{
-    (void)ctx;
-    struct hb_change *c = *(struct hb_change *const *)args.data;
-    struct hb_place place;
-    struct hb_entry old;
-    enum hb_answer a = look(c, v, &place);
-    if (a == HB_DONE && (place.slot == HB_NONE || !ll_hash__entry(v, place.slot, &old) ||
-                         (old.tag & HB_GHOST && !c->revive)))
-        a = HB_ABSENT;
-    if (a != HB_DONE)
-        return answer(c, d, a);
-    c->slot = place.slot;
+    if (!element && c->key.len & HB_BLOB && !lladd_get64(c->key.ref + HB_KEY_REF_SAME))
+        return answer(c, d, HB_KEYLESS);
     /* The blob of a ghost's key was destroyed with the element. */
-    bool ghost = (old.tag & HB_GHOST) != 0;
-    struct hb_entry fresh = {ghost ? c->key.bytes : old.key,
+    struct hb_entry fresh = {element ? old.key : c->key.bytes,
                              c->value,
                              c->key.tag,
-                             old.key_len,
+                             c->key.len,
                              c->value_len,
                              HB_LEN(c->value_len)};
-    if (!ghost)
+    if (element)
         note_blobs(c, &old, false);
-    c->full += share_of(v, &fresh) - (ghost ? 0 : share_of(v, &old));
+    c->full += share_of(v, &fresh) - (element ? share_of(v, &old) : 0);
+    c->inserted = !element;
     int rc = draft_entry(c, v, d, &fresh);
     if (rc)
         return rc;
-    unsigned flags = (ghost ? FLAG_GHOST : 0u) | (old.value_len & HB_BLOB ? FLAG_VALUE_BLOB : 0u);
-    uint32_t key = HB_LEN(old.key_len), value = HB_LEN(old.value_len);
-    unsigned char *undo = put_undo(c, d, flags, 2 + key + value);
-    if (!undo)
-        return too_long(d);
-    lladd_put16(undo, (uint16_t)key);
-    lladd_copy(undo + 2, old.key, key);
-    lladd_copy(undo + 2 + key, old.value, value);
-    return 0;
+    if (!element && !(ghost && c->revive)) /* a ghost that no undo needs is nothing */
+        return draft_put_undo(c, d, HB_FLAG_NOTHING,
+                              lladd_span_of(c->key.bytes, HB_LEN(c->key.len)),
+                              lladd_span_of(NULL, 0));
+    unsigned flags = (ghost ? HB_FLAG_GHOST : 0u) | (old.value_len & HB_BLOB ? HB_FLAG_VALUE : 0u);
+    return draft_put_undo(c, d, flags, lladd_span_of(old.key, HB_LEN(old.key_len)),
+                          lladd_span_of(old.value, HB_LEN(old.value_len)));
+}
+
+static int put_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                       struct lladd_draft *d)
+{
+    (void)ctx;
+    struct hb_change *c = *(struct hb_change *const *)args.data;
+    return __builtin_expect(ll_hash__insert_usual(c, v, d), 1) ? 0 : put_closely(c, v, d);
 }
 
 static int remove_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
@@ -561,7 +551,7 @@ static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
 
 /* ---- one slot, before and after -------------------------------------------------------------- */
 
-/* Does what insert, remove and replace do to a page of the fixed layout, with undo of the slot. */
+/* Does what put and remove do to a page of the fixed layout, with undo of the slot. */
 static int slot_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                         struct lladd_draft *d)
 {
@@ -613,75 +603,74 @@ static void slot_apply(struct lladd_page *page, struct lladd_span bytes)
 
 /* ---- compensation ---------------------------------------------------------------------------- */
 
-/* Parses undo bytes; false: they are invalid. */
-static bool parse_undo(struct lladd_span s, bool value, lladd_pageno *root, struct hb_undo *out)
+/* Parses undo bytes; false: they are invalid. Those of a put have the key's length and a value. */
+static bool parse_undo(struct lladd_span s, enum hb_undo_what what, lladd_pageno *root,
+                       struct hb_undo *out)
 {
     const unsigned char *p = s.data;
-    if (s.len < HB_UNDO_HEAD + (value ? 2u : 0u) || p[8] & ~7u)
+    bool put = what == HB_UNDO_PUT;
+    size_t head = put ? HB_PUT_UNDO_HEAD : HB_UNDO_HEAD;
+    if (s.len < head || p[8] >= 2 * (put ? HB_FLAG_NOTHING : HB_FLAG_GHOST))
         return false;
-    size_t n = s.len - HB_UNDO_HEAD, key = value ? lladd_get16(p + HB_UNDO_HEAD) : n;
+    unsigned flags = p[8];
+    size_t n = s.len - head, key = put ? lladd_get16(p + HB_UNDO_HEAD) : n;
+    if (key > n || key > LL_HASH_INLINE_MAX || n - key > LL_HASH_INLINE_MAX ||
+        (flags & HB_FLAG_NOTHING && key != n))
+        return false;
     *root = lladd_page_of(lladd_get64(p));
-    p += HB_UNDO_HEAD + (value ? 2 : 0);
-    n -= value ? 2 : 0;
-    if (key > n || key > LL_HASH_INLINE_MAX || n - key > LL_HASH_INLINE_MAX)
-        return false;
-    unsigned flags = ((const unsigned char *)s.data)[8];
-    *out = (struct hb_undo){.key = p,
-                            .value = p + key,
-                            .key_len = (uint16_t)(key | (flags & FLAG_KEY_BLOB ? HB_BLOB : 0)),
-                            .value_len =
-                                (uint16_t)((n - key) | (flags & FLAG_VALUE_BLOB ? HB_BLOB : 0)),
-                            .ghost = (flags & FLAG_GHOST) != 0};
+    *out = (struct hb_undo){
+        .what = flags & HB_FLAG_NOTHING ? HB_UNDO_INSERT : what,
+        .key = p + head,
+        .value = p + head + key,
+        .key_len = (uint16_t)(key | (flags & HB_FLAG_KEY ? HB_BLOB : 0)),
+        .value_len = (uint16_t)((n - key) | (flags & HB_FLAG_VALUE ? HB_BLOB : 0)),
+        .ghost = (flags & HB_FLAG_GHOST) != 0};
     return (!(out->key_len & HB_BLOB) || key == HB_KEY_REF) &&
            (!(out->value_len & HB_BLOB) || n - key == HB_VALUE_REF);
 }
 
-static bool key_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s,
-                         bool value)
+static bool undo_fine(struct lladd_span s, enum hb_undo_what what)
 {
     lladd_pageno root;
     struct hb_undo u;
-    (void)v;
-    return kind == LLADD_SPAN_UNDO && parse_undo(s, value, &root, &u);
+    return parse_undo(s, what, &root, &u);
 }
-
+static bool put_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return kind == LLADD_SPAN_REDO ? store_validate(v, kind, s) : undo_fine(s, HB_UNDO_PUT);
+}
 static bool insert_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
-    return kind == LLADD_SPAN_REDO ? store_validate(v, kind, s) : key_validate(v, kind, s, false);
+    return kind == LLADD_SPAN_REDO ? store_validate(v, kind, s) : undo_fine(s, HB_UNDO_INSERT);
 }
 static bool remove_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
-    return kind == LLADD_SPAN_REDO ? mark_validate(v, kind, s) : key_validate(v, kind, s, false);
-}
-static bool replace_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
-{
-    return kind == LLADD_SPAN_REDO ? store_validate(v, kind, s) : key_validate(v, kind, s, true);
+    return kind == LLADD_SPAN_REDO ? mark_validate(v, kind, s) : undo_fine(s, HB_UNDO_REMOVE);
 }
 
-static int undo_changes(struct lladd_txn *txn, struct lladd_span s, enum hb_undo_what what)
+static int undo_change(struct lladd_txn *txn, struct lladd_span s, enum hb_undo_what what)
 {
     lladd_pageno root;
     struct hb_undo u;
-    if (!parse_undo(s, what == HB_UNDO_REPLACE, &root, &u))
-        return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_RECORD,
-                               "undo bytes of a hash table make no sense");
-    u.what = what;
-    return ll_hash__undo(txn, root, &u);
+    return parse_undo(s, what, &root, &u)
+               ? ll_hash__undo(txn, root, &u)
+               : lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_RECORD,
+                                 "undo bytes of a hash table make no sense");
+}
+static int put_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    return undo_change(txn, undo, HB_UNDO_PUT);
 }
 static int insert_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
-    return undo_changes(txn, undo, HB_UNDO_INSERT);
+    return undo_change(txn, undo, HB_UNDO_INSERT);
 }
 static int remove_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
-    return undo_changes(txn, undo, HB_UNDO_REMOVE);
-}
-static int replace_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
-{
-    (void)ctx;
-    return undo_changes(txn, undo, HB_UNDO_REPLACE);
+    return undo_change(txn, undo, HB_UNDO_REMOVE);
 }
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
@@ -713,57 +702,41 @@ static const struct lladd_field widen_fields[] = {
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
         .page_type = "lladd.hash.bucket", .record_max = (most), __VA_ARGS__ \
     }
-#define FORMAT_OP(op_name) \
+#define FORMAT_OP(op_name, how) \
     BUCKET_OP(op_name, HB_PAGE_MAX, .record_pages = 1, .credit_max = 3, .formats = true, \
               .redo_fields = format_fields, \
-              .undo_kind = LLADD_UNDO_NONE, .prepare = format_prepare, \
+              .undo_kind = LLADD_UNDO_NONE, .prepare = (how), \
               .validate = format_validate, .redo = format_redo)
-#define WIDEN_OP(op_name) \
+#define WIDEN_OP(op_name, how) \
     BUCKET_OP(op_name, HB_PAGE_MAX, .record_pages = 1, .redo_fields = widen_fields, \
               .undo_kind = LLADD_UNDO_NONE, \
-              .prepare = widen_prepare, .validate = widen_validate, .redo = widen_redo)
-#define NARROW_OP(op_name) \
+              .prepare = (how), .validate = widen_validate, .redo = widen_redo)
+#define NARROW_OP(op_name, how) \
     BUCKET_OP(op_name, NARROW_BYTES, .record_pages = 1, .redo_fields = narrow_fields, \
-              .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
+              .undo_kind = LLADD_UNDO_NONE, .prepare = (how), \
               .validate = narrow_validate, .redo = narrow_redo)
 /* A compensation is one record. The longest restores a value: slot, head, key and value, which are
- * no longer than the undo bytes with their head of HB_UNDO_HEAD + 2 bytes. */
-_Static_assert(2 + HB_VAR_HEAD <= HB_UNDO_HEAD + 2, "undo bytes are as long as what restores them");
+ * no longer than the undo bytes with their head. */
+_Static_assert(2 + HB_VAR_HEAD <= HB_PUT_UNDO_HEAD, "undo bytes are as long as what restores them");
 #define UNDO_LOG(bytes) (128 + (bytes))
 /* A walk along a chain latches three pages: the head, the page just searched, the next one. */
-#define REPLACE_OP(op_name) \
-    BUCKET_OP(op_name, 2 + ENTRY_BYTES + HB_UNDO_HEAD + 2 + 2 * LL_HASH_INLINE_MAX, \
-              .redo_fields = store_fields, \
-              .undo_fields = value_fields, .undo_kind = LLADD_UNDO_LOGICAL, \
-              .prepare = replace_prepare, .validate = replace_validate, .redo = store_redo, \
-              .compensate = replace_compensate, .undo_log_max = UNDO_LOG(2 + ENTRY_BYTES), \
-              .undo_log_base = UNDO_LOG(0), .undo_pages_max = 3)
-#define RESTORE_OP(op_name) \
+#define PUT_OP(op_name, how) \
+    BUCKET_OP(op_name, 2 + ENTRY_BYTES + HB_PUT_UNDO_HEAD + 2 * LL_HASH_INLINE_MAX, \
+              .redo_fields = store_fields, .undo_fields = value_fields, \
+              .undo_kind = LLADD_UNDO_LOGICAL, .prepare = (how), .validate = put_validate, \
+              .redo = store_redo, .compensate = put_compensate, \
+              .undo_log_max = UNDO_LOG(2 + ENTRY_BYTES), .undo_log_base = UNDO_LOG(0), \
+              .undo_pages_max = 3)
+#define RESTORE_OP(op_name, how) \
     BUCKET_OP(op_name, 2 + ENTRY_BYTES, .redo_fields = store_fields, .undo_kind = LLADD_UNDO_NONE, \
-              .prepare = restore_prepare, .validate = store_validate, .redo = store_redo)
+              .prepare = (how), .validate = store_validate, .redo = store_redo)
 
-const struct lladd_op ll_hash__bucket_format = FORMAT_OP("lladd.hash.bucket.format");
-const struct lladd_op ll_hash__widen = WIDEN_OP("lladd.hash.widen");
-const struct lladd_op ll_hash__narrow = NARROW_OP("lladd.hash.narrow");
-const struct lladd_op ll_hash__replace = REPLACE_OP("lladd.hash.replace");
-const struct lladd_op ll_hash__restore = RESTORE_OP("lladd.hash.restore");
-
-const struct lladd_op ll_hash__insert = {
-    .struct_size = sizeof(struct lladd_op),
-    .name = "lladd.hash.insert",
-    .version = 1,
-    .page_type = "lladd.hash.bucket",
-    .redo_fields = store_fields,
-    .undo_fields = key_fields,
-    .record_max = 2 + ENTRY_BYTES + HB_UNDO_HEAD + LL_HASH_INLINE_MAX,
-    .undo_kind = LLADD_UNDO_LOGICAL,
-    .prepare = insert_prepare,
-    .validate = insert_validate,
-    .redo = store_redo,
-    .compensate = insert_compensate,
-    .undo_log_max = UNDO_LOG(3),
-    .undo_pages_max = 3,
-};
+const struct lladd_op ll_hash__bucket_format =
+    FORMAT_OP("lladd.hash.bucket.format", format_prepare);
+const struct lladd_op ll_hash__widen = WIDEN_OP("lladd.hash.widen", widen_prepare);
+const struct lladd_op ll_hash__narrow = NARROW_OP("lladd.hash.narrow", narrow_prepare);
+const struct lladd_op ll_hash__put = PUT_OP("lladd.hash.put", put_prepare);
+const struct lladd_op ll_hash__restore = RESTORE_OP("lladd.hash.restore", restore_prepare);
 
 const struct lladd_op ll_hash__remove =
     BUCKET_OP("lladd.hash.remove", 3 + HB_UNDO_HEAD + LL_HASH_INLINE_MAX,
@@ -800,28 +773,42 @@ const struct lladd_op ll_hash__mark = {
     .redo = mark_redo,
 };
 
-/* Earlier versions had operations of their own for short entries and for pages of more than 4096
- * bytes. Their bytes are the same, and logs of these versions name them. */
-enum { REPLACE_SHORT };
+/* Operations of earlier versions, for insertions and replacements, for short entries, and for pages
+ * of more than 4096 bytes. They are not logged any more, and so have no `prepare`; recovery may
+ * meet them. Only an insertion's undo bytes differ from today's: they are like those of remove. */
+enum { OLD_INSERT, OLD_REPLACE, OLD_REPLACE_SHORT };
 const struct lladd_op ll_hash__old[] = {
-    [REPLACE_SHORT] = REPLACE_OP("lladd.hash.replace.short"),
-    RESTORE_OP("lladd.hash.restore.short"),
-    FORMAT_OP("lladd.hash.bucket.format.long"),
-    NARROW_OP("lladd.hash.narrow.long"),
-    WIDEN_OP("lladd.hash.widen.long"),
+    [OLD_INSERT] =
+        BUCKET_OP("lladd.hash.insert", 2 + ENTRY_BYTES + HB_UNDO_HEAD + LL_HASH_INLINE_MAX,
+                  .redo_fields = store_fields, .undo_fields = key_fields,
+                  .undo_kind = LLADD_UNDO_LOGICAL, .validate = insert_validate, .redo = store_redo,
+                  .compensate = insert_compensate, .undo_log_max = UNDO_LOG(3),
+                  .undo_pages_max = 3),
+    [OLD_REPLACE] = PUT_OP("lladd.hash.replace", NULL),
+    [OLD_REPLACE_SHORT] = PUT_OP("lladd.hash.replace.short", NULL),
+    RESTORE_OP("lladd.hash.restore.short", NULL),
+    FORMAT_OP("lladd.hash.bucket.format.long", NULL),
+    NARROW_OP("lladd.hash.narrow.long", NULL),
+    WIDEN_OP("lladd.hash.widen.long", NULL),
 };
 
 bool lladd_hash_logged_key(const struct lladd_log_entry *e, lladd_pageno *root,
                            struct lladd_span *key)
 {
-    static const struct lladd_op *const by_key[] = {
-        &ll_hash__insert, &ll_hash__remove, &ll_hash__replace, &ll_hash__old[REPLACE_SHORT]};
+    static const struct {
+        const struct lladd_op *op;
+        enum hb_undo_what what;
+    } by_key[] = {{&ll_hash__put, HB_UNDO_PUT},
+                  {&ll_hash__remove, HB_UNDO_REMOVE},
+                  {&ll_hash__old[OLD_INSERT], HB_UNDO_INSERT},
+                  {&ll_hash__old[OLD_REPLACE], HB_UNDO_PUT},
+                  {&ll_hash__old[OLD_REPLACE_SHORT], HB_UNDO_PUT}};
     for (size_t i = 0; i < sizeof by_key / sizeof by_key[0]; i++) {
         struct hb_undo u;
-        bool value = by_key[i]->compensate == replace_compensate;
-        if (!e->op || strcmp(e->op, by_key[i]->name) != 0 || e->op_version != by_key[i]->version)
+        const struct lladd_op *op = by_key[i].op;
+        if (!e->op || strcmp(e->op, op->name) != 0 || e->op_version != op->version)
             continue;
-        if (!parse_undo(e->undo, value, root, &u) || u.key_len & HB_BLOB)
+        if (!parse_undo(e->undo, by_key[i].what, root, &u) || u.key_len & HB_BLOB)
             return false;
         *key = lladd_span_of(u.key, u.key_len);
         return true;

@@ -201,9 +201,9 @@ struct hb_change {
     lladd_pageno page;      /* the bucket's page, on that assumption */
     const unsigned char *value;
     uint16_t value_len;
-    bool chain;    /* the whole chain has been searched: this page's answer is final */
-    bool revive;   /* replace: may also replace a ghost */
-    bool inserted; /* out, of a put: the key was not there */
+    bool chain;  /* the whole chain has been searched: this page's answer is final */
+    bool only;   /* put: not if the key has an element */
+    bool revive; /* put: the transaction has a reservation, so it may replace a reserved ghost */
     /* out */
     /* The part of the page that elements take after the change, in slots (fixed) or bytes, and the
      * part that was free. Ghosts and slack take the rest, which a clearing can free without a
@@ -215,26 +215,30 @@ struct hb_change {
         HB_MOVED,   /* the page is not its bucket any more */
         HB_CHAINED, /* there are overflow pages to search */
         HB_FULL,    /* no room */
-        HB_PRESENT, /* insert: the key is there */
-        HB_REVIVE,  /* insert: it is there, as a ghost with a reservation */
-        HB_ABSENT   /* replace, remove: the key is not there */
+        HB_PRESENT, /* put, `only`: the key is there */
+        HB_REVIVE,  /* put: it is there, as a ghost with a reservation */
+        HB_KEYLESS, /* put: it is not there, and is a reference to a blob that does not exist */
+        HB_ABSENT   /* remove: the key is not there */
     } answer;
-    lladd_pageno gone_key, gone_value; /* blobs without an entry after the change; 0: none */
-    unsigned char *old;                /* nullable: insert copies the present value to it */
+    bool inserted; /* put: the key was not there */
+    lladd_pageno gone_key, gone_value; /* blobs without an entry after the change, or 0 */
+    unsigned char *old;                /* nullable: `only` copies the present value to it */
     size_t old_size, old_len;
     bool old_blob;
 };
 
-extern const struct lladd_op ll_hash__bucket_format, ll_hash__insert, ll_hash__remove,
-    ll_hash__replace, ll_hash__mark, ll_hash__restore, ll_hash__narrow, ll_hash__widen,
-    ll_hash__slot, ll_hash__bytes;
+extern const struct lladd_op ll_hash__bucket_format, ll_hash__put, ll_hash__remove, ll_hash__mark,
+    ll_hash__restore, ll_hash__narrow, ll_hash__widen, ll_hash__slot, ll_hash__bytes;
 /* Operations that only earlier versions logged. */
-extern const struct lladd_op ll_hash__old[5], ll_hash__bytes_long;
+extern const struct lladd_op ll_hash__old[7], ll_hash__bytes_long;
 extern const struct lladd_page_type ll_hash__bucket_page;
 
 /* Drafts the record of an insertion on the fast path; false: take the general path. insert.c */
 bool ll_hash__insert_usual(struct hb_change *, struct lladd_view, struct lladd_draft *);
-#define HB_UNDO_HEAD 9u /* of undo bytes: root, flags */
+#define HB_UNDO_HEAD 9u     /* of undo bytes: root, flags */
+#define HB_PUT_UNDO_HEAD 11u /* of a put's: and the key's length */
+/* Flags in undo bytes: key and value are references; the key had a ghost; it had no entry. */
+enum { HB_FLAG_KEY = 1, HB_FLAG_VALUE = 2, HB_FLAG_GHOST = 4, HB_FLAG_NOTHING = 8 };
 
 /* Arguments of mark, and of restore. */
 struct hb_mark {

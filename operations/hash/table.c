@@ -495,9 +495,8 @@ static const struct lladd_op *const ops[] = {&root_format,
                                              &root_count,
                                              &root_destroy,
                                              &ll_hash__bucket_format,
-                                             &ll_hash__insert,
+                                             &ll_hash__put,
                                              &ll_hash__remove,
-                                             &ll_hash__replace,
                                              &ll_hash__mark,
                                              &ll_hash__restore,
                                              &ll_hash__narrow,
@@ -509,6 +508,8 @@ static const struct lladd_op *const ops[] = {&root_format,
                                              &ll_hash__old[2],
                                              &ll_hash__old[3],
                                              &ll_hash__old[4],
+                                             &ll_hash__old[5],
+                                             &ll_hash__old[6],
                                              &ll_hash__bytes_long,
                                              NULL};
 static const struct lladd_page_type *const page_types[] = {&ll_hash__root_page,
@@ -520,8 +521,8 @@ static const struct lladd_participant *const participants[] = {&ll_hash__partici
 static int look_up(struct ll_hashes *h)
 {
     lladd_op_id *const ids[] = {
-        &h->format, &h->count, &h->destroy, &h->bucket, &h->insert, &h->remove,
-        &h->replace, &h->mark, &h->restore, &h->narrow, &h->widen,  &h->slot, &h->bytes};
+        &h->format, &h->count,   &h->destroy, &h->bucket, &h->put,  &h->remove,
+        &h->mark,   &h->restore, &h->narrow,  &h->widen,  &h->slot, &h->bytes};
     lladd_op_id first;
     int rc = lladd_op_lookup(h->db, root_format.name, root_format.version, &first);
     for (size_t i = 0; i < sizeof ids / sizeof ids[0] && !rc; i++)

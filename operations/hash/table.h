@@ -88,8 +88,8 @@ struct ll_hashes {
     struct ll_reservations holds;
     uint64_t untold;     /* atomic: the number of transactions of that kind */
     uint32_t recovering; /* atomic, enum ll_hash_undo: are there losers to roll back? */
-    lladd_op_id format, destroy, count, bucket, insert, remove, replace, mark, restore, narrow,
-        widen, slot, bytes;
+    lladd_op_id format, destroy, count, bucket, put, remove, mark, restore, narrow, widen, slot,
+        bytes;
 };
 
 /* Must losers still be rolled back? In the order of the values: no; recovery is running; the
@@ -332,7 +332,7 @@ int ll_hash__read_optimistic(struct ll_hash_table *, const struct hb_key *, uint
 
 /* ---- undo.c ----------------------------------------------------------------------------- */
 
-enum hb_undo_what { HB_UNDO_INSERT, HB_UNDO_REMOVE, HB_UNDO_REPLACE };
+enum hb_undo_what { HB_UNDO_PUT, HB_UNDO_INSERT, HB_UNDO_REMOVE };
 struct hb_undo {
     enum hb_undo_what what;
     const unsigned char *key, *value;

@@ -31,7 +31,7 @@ static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struc
                      const struct hb_undo *u)
 {
     bool ghost = (f->entry.tag & HB_GHOST) != 0;
-    if (u->what == HB_UNDO_REPLACE) {
+    if (u->what == HB_UNDO_PUT) {
         struct hb_restore r = {f->slot, f->entry};
         r.entry.key = u->key; /* its blob may be another one */
         r.entry.value = u->value;
@@ -64,7 +64,7 @@ int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo
     uint64_t hash = ll_hash__of(t, u->key, u->key_len);
     struct hb_key key = {.bytes = u->key, .len = u->key_len, .tag = hb_tag(hash)};
     rc = fix_to_undo(txn, t, &f, &key, hash,
-                     u->what == HB_UNDO_REPLACE ? h->restore : h->mark);
+                     u->what == HB_UNDO_PUT ? h->restore : h->mark);
     if (rc && rc != LLADD_END)
         return rc;
     if (rc == 0)

@@ -314,8 +314,8 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
         .excuses = without, \
     }
 
-static const char *const fixed_ops[] = {"lladd.hash.bucket.format", "lladd.hash.insert",
-                                        "lladd.hash.remove",        "lladd.hash.replace",
+static const char *const fixed_ops[] = {"lladd.hash.bucket.format", "lladd.hash.put",
+                                        "lladd.hash.remove",
                                         "lladd.hash.mark",          "lladd.hash.restore",
                                         "lladd.hash.narrow",        "lladd.hash.widen",
                                         "lladd.hash.buckets",       NULL};
@@ -328,9 +328,7 @@ static const struct lladd_sim_excuse excuses[] = {
     STEP("lladd.hash.restore"),
     NO_UNDO("lladd.hash.format"),
     {NULL, 0, NULL}};
-static const char *const any_ops[] = {"lladd.hash.insert",
-                                      "lladd.hash.remove",
-                                      "lladd.hash.replace",
+static const char *const any_ops[] = {"lladd.hash.put", "lladd.hash.remove",
                                       "lladd.hash.restore",
                                       "lladd.hash.narrow",
                                       NULL};

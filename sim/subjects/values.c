@@ -169,7 +169,7 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
     return rc;
 }
 
-static const char *const operations[] = {"lladd.hash.replace", NULL};
+static const char *const operations[] = {"lladd.hash.put", NULL};
 
 const struct lladd_sim_subject ll_sim_subject_threads_values = {
     .struct_size = sizeof(struct lladd_sim_subject),

@@ -79,7 +79,7 @@ static const struct row rows[] = {
     {LLADD_BUG_SYNC_AGAIN, ERRORS, "counters", LLADD_SIM_O_ERRORS, 0, 0, 0, 0},
     {LLADD_BUG_PAGE_SYNC_ERROR, ERRORS, "counters", LLADD_SIM_O_ERRORS, 0, 0, 0, 0},
     {LLADD_BUG_RECORD_CRC, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
-    {LLADD_BUG_STALE_RECORD, RANDOM, "rounds", LLADD_SIM_O_OPEN, 0, 0, 13, 0},
+    {LLADD_BUG_STALE_RECORD, RANDOM, "rounds", LLADD_SIM_O_OPEN, 0, 0, 3, 0},
     /* Recovery fills pages from images, and does not read torn ones. */
     {LLADD_BUG_PAGE_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     {LLADD_BUG_WATERMARK, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
