@@ -6,10 +6,8 @@
 
 /* The first empty slot from the key's home on. HB_NONE if the key or a ghost comes before it, or if
  * there is none. */
-static inline __attribute__((always_inline)) uint32_t vacancy(const unsigned char *page,
-                                                              const struct hb_key *key,
-                                                              uint32_t slots, uint32_t key_size,
-                                                              uint32_t size)
+static inline uint32_t vacancy(const unsigned char *page, const struct hb_key *key, uint32_t slots,
+                               uint32_t key_size, uint32_t size)
 {
     uint32_t i = ll_hash__fixed_home(key->tag, slots);
     const unsigned char *p = page + HB_ENTRIES + (size_t)i * size;
@@ -28,14 +26,14 @@ static inline __attribute__((always_inline)) uint32_t vacancy(const unsigned cha
     return HB_NONE;
 }
 
-static inline __attribute__((always_inline)) bool draft(struct hb_change *c, struct lladd_view v,
-                                                        struct lladd_draft *d, uint32_t key_size,
-                                                        uint32_t value_size)
+bool ll_hash__insert_usual(struct hb_change *c, struct lladd_view v, struct lladd_draft *d)
 {
     const struct ll_hash_table *t = c->table;
+    uint32_t key_size = t->key_size, value_size = t->value_size;
     uint32_t slots = t->fixed_slots, size = 2 + key_size + value_size;
     struct hb_head head = hb_head_of(v.bytes);
-    if (!c->only || c->chain || !ll_hash__is_whole_bucket(t, v.type, &head, c->hash))
+    if (!t->fixed || !c->only || c->chain ||
+        !ll_hash__is_whole_bucket(t, v.type, &head, c->hash))
         return false;
     uint32_t slot = vacancy(v.bytes, &c->key, slots, key_size, size);
     unsigned char *redo = lladd_draft_redo(d, 2 + size);
@@ -55,16 +53,4 @@ static inline __attribute__((always_inline)) bool draft(struct hb_change *c, str
     lladd_put16(undo + HB_UNDO_HEAD, (uint16_t)key_size);
     lladd_copy(undo + HB_PUT_UNDO_HEAD, c->key.bytes, key_size);
     return true;
-}
-
-bool ll_hash__insert_usual(struct hb_change *c, struct lladd_view v, struct lladd_draft *d)
-{
-    uint32_t key_size = c->table->key_size, value_size = c->table->value_size;
-    if (!c->table->fixed)
-        return false;
-    if (key_size == 8 && value_size == 8)
-        return draft(c, v, d, 8, 8);
-    if (key_size == 4 && value_size == 4)
-        return draft(c, v, d, 4, 4);
-    return draft(c, v, d, key_size, value_size);
 }
