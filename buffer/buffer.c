@@ -457,6 +457,11 @@ uint64_t ll_buffer_file_pages(const struct ll_buffer *b)
     return lladd_atomic_load64(&b->file_pages);
 }
 
+int ll_buffer_want_address_space(struct ll_buffer *b, struct lladd_error *err)
+{
+    return b->reserved ? ll_reserved__want_pages(b, ll_buffer_page_count(b), err) : 0;
+}
+
 uint64_t ll_buffer_page_count(const struct ll_buffer *b)
 {
     return lladd_atomic_load64(&b->page_count);

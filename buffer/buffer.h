@@ -110,6 +110,9 @@ int ll_buffer_start(struct ll_buffer *, struct lladd_error *);
 /* Allocates the memory that is needed to fix one page after another and to write it back. Without
  * this call the first fix or write allocates that memory. */
 int ll_buffer_want_memory(struct ll_buffer *, struct lladd_error *);
+/* Reserves address space for all pages of the file, as far as an eighth of the budget holds its
+ * counters, so that fixing one needs no more. */
+int ll_buffer_want_address_space(struct ll_buffer *, struct lladd_error *);
 
 /* ---- fixing -------------------------------------------------------------------------------- */
 

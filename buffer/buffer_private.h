@@ -264,8 +264,7 @@ static inline struct ll_frame *ll_buffer__page_of_slot(const struct ll_buffer *b
  * LOADING into FREE, and puts its slot back. */
 int ll_reserved__open(struct ll_buffer *, struct lladd_error *);
 void ll_reserved__close(struct ll_buffer *);
-/* Reserves address space for pages 0 ... n - 1, as far as an eighth of the budget holds its
- * counters; until close, claims of these pages need no memory. */
+/* Reserves address space for pages 0 ... n - 1: see ll_buffer_want_address_space. */
 int ll_reserved__want_pages(struct ll_buffer *, uint64_t n, struct lladd_error *);
 int ll_reserved__claim(struct ll_buffer *, uint64_t n, uint32_t slot, struct ll_frame **out,
                        struct lladd_error *);
@@ -381,8 +380,8 @@ struct ll_buffer__todo {
  * The caller holds the frame exclusively, or a copy of the frame is being written. */
 void ll_buffer__enter(struct ll_buffer *, struct ll_frame *, uint64_t lsn);
 void ll_buffer__dirty_init(struct ll_buffer *);
-/* Reserves room for n entries. The caller returns the entries that it does not use with
- * unreserve. */
+/* Reserves room for n entries; unused ones are returned with unreserve. 1: there is no memory, and
+ * other writers have what there is; the caller waits for an event. */
 int ll_buffer__in_flight_reserve(struct ll_buffer *, unsigned n, struct lladd_error *);
 void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
 /* Moves a frame, which the caller has latched, from dirty to in flight in one atomic step. Decides

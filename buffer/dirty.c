@@ -326,31 +326,6 @@ void ll_buffer__dirty_init(struct ll_buffer *b)
     b->sync_number = b->synced = b->written = b->bulk_written = 1;
 }
 
-static int reserve(struct ll_buffer *b, unsigned n)
-{
-    int rc = ll_vec_reserve(&b->in_flight, b->in_flight.len + b->in_flight_reserved + n);
-    if (rc == 0)
-        b->in_flight_reserved += n;
-    return rc;
-}
-
-int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_error *err)
-{
-    lladd_mutex_lock(&b->dirty_latch);
-    int rc = reserve(b, n);
-    lladd_mutex_unlock(&b->dirty_latch);
-    if (rc == 0)
-        return 0;
-    /* A sync needs no memory and removes entries. */
-    rc = ll_buffer_sync(b, err);
-    if (rc != 0)
-        return rc;
-    lladd_mutex_lock(&b->dirty_latch);
-    rc = reserve(b, n);
-    lladd_mutex_unlock(&b->dirty_latch);
-    return rc == 0 ? 0 : ll_fail(err, rc, "no memory to remember pages being written");
-}
-
 void ll_buffer__in_flight_unreserve(struct ll_buffer *b, unsigned n)
 {
     lladd_mutex_lock(&b->dirty_latch);
@@ -517,6 +492,46 @@ bool ll_buffer__in_flight_full(struct ll_buffer *b)
     bool full = b->in_flight.len >= limit;
     lladd_mutex_unlock(&b->dirty_latch);
     return full;
+}
+
+static int reserve(struct ll_buffer *b, unsigned n)
+{
+    int rc = ll_vec_reserve(&b->in_flight, b->in_flight.len + b->in_flight_reserved + n);
+    if (rc == 0)
+        b->in_flight_reserved += n;
+    return rc;
+}
+
+/* Under dirty_latch. */
+static bool any_unwritten(const struct ll_buffer *b)
+{
+    for (size_t i = 0; i < b->in_flight.len; i++) {
+        const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
+        if (e->done == 0)
+            return true;
+    }
+    return false;
+}
+
+int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_error *err)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    int rc = reserve(b, n);
+    lladd_mutex_unlock(&b->dirty_latch);
+    if (rc == 0)
+        return 0;
+    /* A sync frees entries without memory; then other threads may have written more. */
+    rc = ll_buffer_sync(b, err);
+    if (rc != 0)
+        return rc;
+    lladd_mutex_lock(&b->dirty_latch);
+    sum_up(b);
+    rc = reserve(b, n);
+    bool others = rc != 0 && (b->in_flight_reserved > 0 || any_unwritten(b));
+    lladd_mutex_unlock(&b->dirty_latch);
+    if (others)
+        return 1;
+    return rc == 0 ? 0 : ll_fail(err, rc, "no memory to remember pages being written");
 }
 
 /* ---- syncs ---- */

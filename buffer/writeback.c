@@ -112,11 +112,11 @@ int ll_buffer_want_memory(struct ll_buffer *b, struct lladd_error *err)
         ll_buffer__slot_put(b, slot);
         ll_buffer__slot_released(b);
     }
-    rc = b->reserved ? ll_reserved__want_pages(b, ll_buffer_page_count(b), err) : 0;
-    if (!rc)
-        rc = ll_buffer__double_write_ready(b, err);
+    rc = ll_buffer__double_write_ready(b, err);
     if (!rc)
         rc = ll_buffer__in_flight_reserve(b, b->batch_capacity, err);
+    if (rc > 0)
+        rc = ll_fail(err, LLADD_NO_MEMORY, "no memory to remember pages being written");
     if (rc)
         return rc;
     ll_buffer__in_flight_unreserve(b, b->batch_capacity);
@@ -402,19 +402,25 @@ static int write_all(struct ll_buffer *b, const struct ll_buffer__todo *todo, un
     int rc = 0;
     for (unsigned at = 0; rc == 0 && at < n;) {
         uint32_t seen = lladd_atomic_load32(&b->events);
-        struct ll_buffer__batch *batch = get_batch(b);
-        /* This wait ends: a thread with a batch waits for no page latch, and returns the batch with
-         * an event (REC-3). */
-        if (!batch && lladd_atomic_load32(&b->batch_count) > 0) {
+        unsigned before = at, reserved = n - at;
+        rc = ll_buffer__in_flight_reserve(b, reserved, err);
+        if (rc < 0)
+            return rc;
+        struct ll_buffer__batch *batch = rc == 0 ? get_batch(b) : NULL;
+        if (rc == 0 && !batch)
+            ll_buffer__in_flight_unreserve(b, reserved);
+        /* A thread with a batch waits for no latch, and returns the batch and what it has reserved
+         * with an event (REC-3). */
+        if (rc > 0 || (!batch && lladd_atomic_load32(&b->batch_count) > 0)) {
             ll_buffer__await_event(b, seen);
             rc = ll_buffer__check(b, err);
             continue;
         }
         if (!batch)
             return ll_fail(err, LLADD_NO_MEMORY, "no memory for copies of pages to be written");
-        unsigned before = at;
         rc = write_some(b, batch, todo, n, &at, wait, err);
         *written += batch->entered;
+        ll_buffer__in_flight_unreserve(b, reserved - batch->entered);
         put_batch(b, batch);
         if (rc == 0 && at == before && (rc = ll_buffer__check(b, err)) == 0)
             await_copyable(b, todo[at].frame);
@@ -427,12 +433,8 @@ int ll_buffer__write_back(struct ll_buffer *b, struct ll_buffer__todo *todo, uns
 {
     *written = 0;
     int rc = ll_buffer__in_flight_full(b) ? ll_buffer_sync(b, err) : 0;
-    if (rc == 0)
-        rc = ll_buffer__in_flight_reserve(b, n, err);
     if (rc != 0)
         return rc;
     ll_buffer__sort_by_page(todo, n);
-    rc = write_all(b, todo, n, wait, written, err);
-    ll_buffer__in_flight_unreserve(b, n - *written);
-    return rc;
+    return write_all(b, todo, n, wait, written, err);
 }

@@ -376,7 +376,7 @@ START_TEST(no_address_space)
 }
 END_TEST
 
-/* Once its memory was allocated, the cache can fix every page of the file (REC-3). */
+/* Once it was reserved, fixing any page of the file needs no more (REC-3). */
 START_TEST(wanted_address_space_is_for_all_pages)
 {
     struct fixture r;
@@ -389,6 +389,7 @@ START_TEST(wanted_address_space_is_for_all_pages)
     fixture_flush(&r);
     fixture_reopen(&r);
     ck_assert_int_eq(ll_buffer_want_memory(r.b, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_want_address_space(r.b, &r.err), 0);
     test_world_fail_at(&r.world, "buffer.map", 1, ENOMEM);
     fault_alloc_fail(&r.mem, 1, true);
     ck_assert_uint_eq(fixture_get(&r, far), 7);
@@ -397,7 +398,7 @@ START_TEST(wanted_address_space_is_for_all_pages)
     test_world_fail_at(&r.world, "buffer.map", 0, 0);
     fixture_reopen(&r);
     test_world_fail_at(&r.world, "buffer.map", 2, ENOMEM);
-    ck_assert_int_eq(ll_buffer_want_memory(r.b, &r.err), LLADD_NO_MEMORY);
+    ck_assert_int_eq(ll_buffer_want_address_space(r.b, &r.err), LLADD_NO_MEMORY);
     ck_assert_uint_eq(fixture_get(&r, 0), 5);
     fixture_close(&r);
 }
@@ -431,7 +432,7 @@ START_TEST(wanted_address_space_leaves_room_for_pages)
     fixture_open(&r, FIXTURE_RESERVED_FILES, PAGES);
     lengthen(&r, UINT64_C(100) << 30);
     fixture_reopen(&r);
-    ck_assert_int_eq(ll_buffer_want_memory(r.b, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_want_address_space(r.b, &r.err), 0);
     for (uint64_t n = 0; n < 2 * PAGES; n++)
         fixture_put(&r, n, n + 1);
     ck_assert_uint_eq(fixture_get(&r, 0), 1);

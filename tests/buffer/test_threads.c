@@ -454,6 +454,32 @@ START_TEST(writing_waits_for_the_memory_that_another_writes_with)
 }
 END_TEST
 
+/* The same for the list of pages in flight, which has room for the pages of one thread. */
+START_TEST(writing_waits_for_the_list_that_another_writes_with)
+{
+    struct fixture r;
+    struct call writer, flusher;
+    fixture_open(&r, _i, 80);
+    struct turn t = {.gate = &r.gate};
+    r.gate.arg = &t;
+    r.gate.during = in_turn;
+    start(&writer, &r, call_change_many, 0, 0);
+    while (lladd_atomic_load32(&t.came) == 0)
+        lladd_yield();
+    ck_assert_uint_gt(fixture_stats(&r).in_flight, 8);
+    fault_alloc_fail(&r.mem, 1, true);
+    start(&flusher, &r, call_flush, 0, 0);
+    while (fault_alloc_fired(&r.mem) < 2) /* before a sync, and after it */
+        lladd_yield();
+    lladd_atomic_store32(&t.go, 1);
+    ck_assert_int_eq(finish(&writer), LLADD_NO_MEMORY);
+    ck_assert_int_eq(finish(&flusher), 0);
+    fault_alloc_fail(&r.mem, 0, false);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
+    fixture_close(&r);
+}
+END_TEST
+
 /* The thread that holds the page a flush waits for may need a frame that only writing frees. */
 START_TEST(needing_room_while_a_flush_waits)
 {
@@ -742,6 +768,7 @@ int main(void)
     tcase_add_loop_test(t, flush_waits_for_a_page_that_may_be_dropped, 0, 2);
     tcase_add_loop_test(t, flush_writes_what_another_has_given_up, 0, 2);
     tcase_add_loop_test(t, writing_waits_for_the_memory_that_another_writes_with, 0, 2);
+    tcase_add_loop_test(t, writing_waits_for_the_list_that_another_writes_with, 0, 2);
     tcase_add_loop_test(t, needing_room_while_a_flush_waits, 0, 2);
     tcase_add_loop_test(t, drop_waits_for_a_copy_under_way, 0, 2);
     tcase_add_loop_test(t, readers_pass_a_waiting_writer_in_the_end, 0, 2);
