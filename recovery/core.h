@@ -607,7 +607,8 @@ bool ll_rollback_passes_over(const struct ll_record *);
 /* ---- txn_table.c ----------------------------------------------------------------------------- */
 
 int ll_txns_init(struct ll_core *);
-/* Makes the spare cursor, for rollbacks when memory is short, unless it exists. */
+/* Allocates what rollbacks need when memory is short: the spare cursor, and what the cache needs to
+ * write pages back. */
 int ll_txns_spare(struct ll_core *, struct lladd_error *);
 void ll_txns_free(struct ll_core *);
 int ll_txn_new(struct ll_core *, struct lladd_txn **out, struct lladd_error *);

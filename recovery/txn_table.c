@@ -47,9 +47,9 @@ int ll_txns_init(struct ll_core *core)
 int ll_txns_spare(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_txn_table *t = &core->txns;
-    int rc = 0;
+    int rc = ll_buffer_want_memory(core->buffer, err);
     lladd_mutex_lock(&t->spare_mutex);
-    if (!t->spare_cursor) {
+    if (!rc && !t->spare_cursor) {
         struct ll_log_cursor *spare = NULL;
         rc = ll_log_cursor_open(core->log, &spare);
         if (!rc)

@@ -226,7 +226,6 @@ int ll_core_want_rollback(struct lladd_txn *txn)
     int rc = ll_txns_spare(core, &txn->err);
     /* This process may have logged no record yet, and may have no page in the cache. */
     rc = rc ? rc : ll_log_make_ring(core->log, &txn->err);
-    rc = rc ? rc : ll_buffer_want_memory(core->buffer, &txn->err);
     rc = rc ? rc : ll_buffer_want_address_space(core->buffer, &txn->err);
     rc = rc ? rc : want_scratch_bytes(txn, scratch);
     rc = rc ? rc : ll_core_want_copy(txn, copy);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <lladd/bytes.h>
 #include <lladd/records.h>
+#include <lladd/stats.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +214,37 @@ START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
         fixture_expect(&r, cell_of(pages[i], 7), 0);
     fixture_reopen(&r);
     for (unsigned i = 0; i < used; i++)
+        fixture_expect(&r, cell_of(pages[i], 7), 0);
+    fixture_free(&r);
+}
+END_TEST
+
+/* The first write-back of many pages happens during the abort: a checkpoint has written the page of
+ * the oldest change alone, and the cache is full of newer ones. */
+START_TEST(an_abort_that_writes_pages_back_needs_no_memory)
+{
+    enum { PAGES = 400 };
+    static lladd_pageno pages[PAGES];
+    struct lladd_stats stats = {.struct_size = sizeof stats};
+    fixture_init(&r, (unsigned)_i);
+    r.options.cache_bytes = 1u << 20;
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
+    fixture_reopen(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, cell_put(txn, cell_of(pages[0], 7), 7));
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    for (unsigned i = 1; i < PAGES; i++)
+        fixture_expect(&r, cell_of(pages[i], 7), 0);
+    ck_assert_int_eq(lladd_stats_get(r.db, &stats), 0);
+    for (uint64_t i = PAGES - (stats.pages_read - stats.evictions); i < PAGES; i++)
+        ok(txn, cell_put(txn, cell_of(pages[i], 7), 7));
+    fault_alloc_fail(&r.mem, 1, true);
+    int rc = lladd_abort(txn);
+    (void)lladd_db_error(r.db, &r.err);
+    ck_assert_msg(rc == 0, "%s", r.err.message);
+    fault_alloc_fail(&r.mem, 0, false);
+    for (unsigned i = 0; i < PAGES; i++)
         fixture_expect(&r, cell_of(pages[i], 7), 0);
     fixture_free(&r);
 }
@@ -839,6 +871,7 @@ int main(void)
                         FIXTURE_KINDS);
     tcase_add_loop_test(tc, an_abort_needs_no_memory, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, an_abort_of_what_is_in_doubt_needs_no_memory, 0, 8);
+    tcase_add_loop_test(tc, an_abort_that_writes_pages_back_needs_no_memory, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, a_partial_rollback_needs_no_memory, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, taking_nothing_back_needs_no_memory, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, aborts_and_close_succeed_on_a_full_disk, 0, 8);
