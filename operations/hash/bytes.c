@@ -22,4 +22,4 @@ static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
     }
 
 const struct lladd_op ll_hash__bytes = BYTES_OP("lladd.hash.bytes", bytes_prepare);
-const struct lladd_op ll_hash__bytes_long = BYTES_OP("lladd.hash.bytes.long", NULL);
+const struct lladd_op ll_hash__old_bytes[] = {BYTES_OP("lladd.hash.bytes.long", NULL)};

@@ -230,7 +230,7 @@ struct hb_change {
 extern const struct lladd_op ll_hash__bucket_format, ll_hash__put, ll_hash__remove, ll_hash__mark,
     ll_hash__restore, ll_hash__narrow, ll_hash__widen, ll_hash__slot, ll_hash__bytes;
 /* Operations that only earlier versions logged. */
-extern const struct lladd_op ll_hash__old[7], ll_hash__bytes_long;
+extern const struct lladd_op ll_hash__old[7], ll_hash__old_bytes[1];
 extern const struct lladd_page_type ll_hash__bucket_page;
 
 /* Drafts the record of an insertion on the fast path; false: take the general path. insert.c */

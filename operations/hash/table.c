@@ -510,7 +510,7 @@ static const struct lladd_op *const ops[] = {&root_format,
                                              &ll_hash__old[4],
                                              &ll_hash__old[5],
                                              &ll_hash__old[6],
-                                             &ll_hash__bytes_long,
+                                             &ll_hash__old_bytes[0],
                                              NULL};
 static const struct lladd_page_type *const page_types[] = {&ll_hash__root_page,
                                                            &ll_hash__bucket_page, NULL};
