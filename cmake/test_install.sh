@@ -34,6 +34,7 @@ cat > "$work/src/cxx_program.cc" << 'END'
 #include <lladd/dtable_managed.h>
 #include <lladd/extension.h>
 #include <lladd/hash.h>
+#include <lladd/heap.h>
 #include <lladd/inspect.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
@@ -44,9 +45,13 @@ cat > "$work/src/cxx_program.cc" << 'END'
 static int put(lladd_db *db, lladd_error *error)
 {
     lladd_hash *hash = nullptr;
+    lladd_heap *heap = nullptr;
+    lladd_heap_cursor cursor{};
+    lladd_record record{};
+    lladd_rid rid{};
     lladd_managed *rows = nullptr;
     lladd_txn *txn = nullptr;
-    lladd_pageno root, page;
+    lladd_pageno root, page, of_heap;
     lladd_txn_now now{};
     lladd_page_use use = LLADD_USE_NONE;
     lladd_managed_options options = LLADD_MANAGED_OPTIONS_INIT;
@@ -55,11 +60,17 @@ static int put(lladd_db *db, lladd_error *error)
     lladd_dtable_value value = lladd_dtable_value_of("v", 1);
     if (lladd_managed_create_open(db, "rows", &options, &rows, error) ||
         lladd_begin(db, nullptr, &txn, error) || lladd_hash_create(txn, nullptr, &root) ||
-        lladd_page_alloc(txn, &page) || lladd_managed_put(txn, rows, &key, &value) ||
+        lladd_page_alloc(txn, &page) || lladd_heap_create_open(txn, &of_heap, &heap) ||
+        lladd_heap_insert(txn, heap, "v", 1, &rid) || lladd_managed_put(txn, rows, &key, &value) ||
         lladd_txn_now_get(txn, &now) || lladd_commit(txn) || now.rolling_back ||
         lladd_page_use_get(db, page, &use, error) || use != LLADD_USE_PAGED ||
         lladd_hash_open(db, root, 0, &hash, error))
         return 1;
+    lladd_heap_cursor_open(heap, &cursor);
+    if (lladd_heap_cursor_next(&cursor, &rid, &record, error) || record.len != 1)
+        return 4;
+    lladd_heap_cursor_close(&cursor);
+    lladd_heap_close(heap);
     lladd_hash_stats of_hash{};
     of_hash.struct_size = sizeof of_hash;
     lladd_managed_stats of_rows{};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* hello DIR TEXT: adds a line to a guest book and prints all lines. */
-#include <lladd/records.h>
+#include <lladd/heap.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -15,11 +15,13 @@ int main(int argc, char **argv)
     if (argc != 3 || lladd_open(argv[1], NULL, &db, &err) || lladd_begin(db, NULL, &txn, &err))
         return fprintf(stderr, "hello DIR TEXT: %s\n", err.message), 1;
 
-    lladd_pageno heap;
+    lladd_pageno root;
+    struct lladd_heap *heap = NULL;
     int rc = lladd_root_get(db, "guest book", &book, &err);
-    heap = lladd_page_of(book.a);
-    if (rc == LLADD_NOT_FOUND && (rc = lladd_heap_create(txn, &heap)) == 0)
-        rc = lladd_root_set(txn, "guest book", (struct lladd_root_value){heap.v, 0});
+    if (!rc)
+        rc = lladd_heap_open(db, lladd_page_of(book.a), &heap, &err);
+    else if (rc == LLADD_NOT_FOUND && (rc = lladd_heap_create_open(txn, &root, &heap)) == 0)
+        rc = lladd_root_set(txn, "guest book", (struct lladd_root_value){root.v, 0});
     if (!rc)
         rc = lladd_heap_insert(txn, heap, argv[2], strlen(argv[2]), &rid);
     if (rc || (rc = lladd_commit(txn)) != 0) /* 0: it is durable */
@@ -27,9 +29,10 @@ int main(int argc, char **argv)
 
     struct lladd_heap_cursor cursor;
     struct lladd_record line;
-    lladd_heap_open(db, heap, &cursor);
-    while ((rc = lladd_heap_next(&cursor, &rid, &line, &err)) == 0)
+    lladd_heap_cursor_open(heap, &cursor);
+    while ((rc = lladd_heap_cursor_next(&cursor, &rid, &line, &err)) == 0)
         printf("%.*s\n", (int)line.len, (const char *)line.bytes);
-    lladd_heap_close(&cursor);
+    lladd_heap_cursor_close(&cursor);
+    lladd_heap_close(heap);
     return lladd_close(db) || rc != LLADD_END;
 }

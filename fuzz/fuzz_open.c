@@ -28,7 +28,7 @@
 #include <lladd/bytes.h>
 #include <lladd/inspect.h>
 #include <lladd/pages.h>
-#include <lladd/records.h>
+#include <lladd/heap.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,8 @@ static void fill(struct lladd_db *db, struct base *b)
 {
     struct lladd_txn *txn;
     struct lladd_rid rid;
-    lladd_pageno slotted, extent, heap;
+    struct lladd_heap *heap;
+    lladd_pageno slotted, extent, root;
     unsigned char raw[2 * PAGE] = {7};
     MUST(lladd_begin(db, NULL, &txn, NULL) == 0);
     MUST(lladd_page_alloc(txn, &b->page) == 0 && lladd_bytes_format(txn, b->page) == 0);
@@ -88,9 +89,10 @@ static void fill(struct lladd_db *db, struct base *b)
     for (unsigned i = 0; i < 5; i++)
         MUST(lladd_slotted_alloc(txn, slotted, "some record", 3 + i, 0, &rid) == 0);
     MUST(lladd_slotted_free(txn, rid) == 0);
-    MUST(lladd_heap_create(txn, &heap) == 0);
+    MUST(lladd_heap_create_open(txn, &root, &heap) == 0);
     for (unsigned i = 0; i < 10; i++)
         MUST(lladd_heap_insert(txn, heap, raw, 100 + i, &rid) == 0);
+    lladd_heap_close(heap);
     MUST(lladd_extent_alloc(txn, 2, LLADD_EXTENT_RAW, &extent) == 0);
     MUST(lladd_bulk_write(txn, extent, 2, NULL, raw) == 0 && lladd_bulk_sync(txn) == 0);
     MUST(lladd_commit(txn) == 0);

@@ -5,9 +5,9 @@
  * @file
  * @brief Databases and transactions: options, registration, open and close, begin, commit, abort.
  *
- * Data structures have headers of their own (hash.h, array.h, list.h, blob.h, records.h, pages.h,
- * dtable.h, ctable.h). Two-phase commit is in twophase.h, statistics in stats.h, devices in
- * device.h, reading the log in log_read.h, snapshots in snapshot.h. extension.h, bulk.h and op.h
+ * Data structures have headers of their own (hash.h, array.h, list.h, heap.h, blob.h, records.h,
+ * pages.h, dtable.h, ctable.h). Two-phase commit is in twophase.h, statistics in stats.h, devices
+ * in device.h, reading the log in log_read.h, snapshots in snapshot.h. extension.h, bulk.h and op.h
  * are for authors of operations and extensions.
  *
  * Conventions. A function returns 0 or a negative code (error.h). The handle is the first argument,

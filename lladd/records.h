@@ -3,7 +3,7 @@
 #define LLADD_RECORDS_H
 /**
  * @file
- * @brief Bytes, counters, slotted pages, fixed-length records, heaps.
+ * @brief Bytes, counters, slotted pages, fixed-length records.
  *
  * Everything here is ordinary use of <lladd/op.h>: read the sources in operations/ as examples.
  *
@@ -157,38 +157,6 @@ LLADD_API uint32_t lladd_fixed_slots(struct lladd_view);
 /** The record in the slot; false if the slot has no record. *out refers to the page's bytes. */
 LLADD_API bool lladd_fixed_record(struct lladd_view, uint32_t slot, struct lladd_record *out);
 
-/* ---- heaps: any number of records, in any number of slotted pages ---------------------------- */
-
-/** Makes an empty heap; its first page identifies it, and may be stored with lladd_root_set. */
-LLADD_API int lladd_heap_create(struct lladd_txn *, lladd_pageno *heap);
-/** Frees all pages of a heap, in the transaction. No other transaction that has changed its records
- *  may be open or in doubt; nothing checks that (docs/locks.md). */
-LLADD_API int lladd_heap_destroy(struct lladd_txn *, lladd_pageno heap);
-/** Longest record a heap stores: 4024 bytes with pages of 4 KiB. */
-LLADD_API uint32_t lladd_heap_max(uint32_t page_size);
-/** Stores a record on any page of the heap. Concurrent transactions use different pages. */
-LLADD_API int lladd_heap_insert(struct lladd_txn *, lladd_pageno heap, const void *bytes,
-                                size_t len, struct lladd_rid *out);
-/** Replaces a record; its id stays the same, even if the record has to move to another page. */
-LLADD_API int lladd_heap_set(struct lladd_txn *, lladd_pageno heap, struct lladd_rid,
-                             const void *bytes, size_t len);
-/** Replaces bytes [offset, offset + len) of a record, which must lie within it (else
- *  LLADD_OUT_OF_RANGE, and nothing has changed). Logs only these bytes, old and new. */
-LLADD_API int lladd_heap_write(struct lladd_txn *, lladd_pageno heap, struct lladd_rid,
-                               uint32_t offset, const void *bytes, size_t len);
-/** Adds to a 64-bit integer in a record, also if the record has moved: see lladd_slotted_add. */
-LLADD_API int lladd_heap_add(struct lladd_txn *, lladd_pageno heap, struct lladd_rid,
-                             uint32_t offset, int64_t delta);
-/** Deletes a record of the heap. LLADD_OUT_OF_RANGE if the record does not exist. */
-LLADD_API int lladd_heap_delete(struct lladd_txn *, lladd_pageno heap, struct lladd_rid);
-/** Copies a record out: *len gets its length, `buf` as much of it as `size` allows. */
-LLADD_API int lladd_heap_get(struct lladd_db *, lladd_pageno heap, struct lladd_rid, void *buf,
-                             size_t size, size_t *len, struct lladd_error *);
-/** Copies bytes [offset, offset + len) of a record to `buf`. LLADD_OUT_OF_RANGE if they do not all
- *  lie within the record; then the contents of `buf` are undefined. */
-LLADD_API int lladd_heap_read(struct lladd_db *, lladd_pageno heap, struct lladd_rid,
-                              uint32_t offset, void *buf, size_t len, struct lladd_error *);
-
 /* For lladd_participant.protect: these calls return what a log record has changed, if the change is
  * undone on its page. */
 
@@ -198,24 +166,6 @@ LLADD_API bool lladd_logged_bytes(const struct lladd_log_entry *, uint32_t *offs
 /** The slot changed on a slotted page or a page of fixed-length records; also for a record of a
  *  heap that has not moved. False for any other change. */
 LLADD_API bool lladd_logged_slot(const struct lladd_log_entry *, uint32_t *slot);
-
-/** A walk through a heap. Every record that exists from the first call to the last is returned
- *  exactly once, whatever other threads do meanwhile. No latch is held between calls. Release the
- *  cursor with lladd_heap_close. */
-struct lladd_heap_cursor {
-    struct lladd_db *db;
-    lladd_pageno heap;
-    uint64_t private_[4];
-    unsigned char *buffer;
-    size_t size;
-};
-/** Begins a walk; cannot fail, and reads nothing. */
-LLADD_API void lladd_heap_open(struct lladd_db *, lladd_pageno heap, struct lladd_heap_cursor *);
-/** The next record; its bytes live until the cursor's next call. LLADD_END after the last. */
-LLADD_API int lladd_heap_next(struct lladd_heap_cursor *, struct lladd_rid *, struct lladd_record *,
-                              struct lladd_error *);
-/** Ends the walk and frees the cursor's buffer. */
-LLADD_API void lladd_heap_close(struct lladd_heap_cursor *);
 
 #ifdef __cplusplus
 }

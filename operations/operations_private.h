@@ -92,12 +92,13 @@ struct ll_allocator {
     struct lladd_mutex grow;    /* held over I/O while a thread grows the file or formats a map */
 };
 
-struct ll_heap; /* heap/space.c */
+struct lladd_heap; /* heap/heap.h */
 
 struct ll_heaps {
     struct lladd_mutex mutex; /* a leaf; protects the table and every heap's pool */
-    struct ll_heap **buckets;
+    struct lladd_heap **buckets;
     size_t n_buckets, n;
+    struct lladd_heap *gone;     /* with open handles; other heaps have their root pages */
     struct ll_txn_parts created; /* the heaps that uncommitted transactions have created */
 };
 

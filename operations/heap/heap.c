@@ -146,28 +146,35 @@ static int look(struct lladd_db *db, struct lladd_rid rid, struct home *home, st
         if (rc != LLADD_NOT_FOUND)
             return rc;
     }
-    return ll_operations__on(
-        err, rid.page,
-        lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                        "slot %u of page %llu leads to slot %u of page %llu, "
-                        "which does not have its contents",
-                        rid.slot, (unsigned long long)rid.page.v, home->to.slot,
-                        (unsigned long long)home->to.page.v));
+    return ll_operations__on(err, rid.page,
+                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                                             "slot %u of page %llu leads to slot %u of page %llu, "
+                                             "which does not have its contents",
+                                             rid.slot, (unsigned long long)rid.page.v,
+                                             home->to.slot, (unsigned long long)home->to.page.v));
 }
 
-static int look_member(struct lladd_db *db, lladd_pageno heap, struct lladd_rid rid,
-                       struct home *home, struct copy *c, struct lladd_error *err)
+static inline int exists(struct lladd_heap *h, struct lladd_error *err)
 {
-    int rc = look(db, rid, home, c, err);
-    return rc ? rc : ll_operations__heap_member(db, heap, rid.page, home->owner, err);
+    return lladd_atomic_load32(&h->alive) ? 0 : ll_operations__heap_look(h, err);
 }
 
-int lladd_heap_get(struct lladd_db *db, lladd_pageno heap, struct lladd_rid rid, void *buf,
-                   size_t size, size_t *len, struct lladd_error *err)
+static int look_member(struct lladd_heap *h, struct lladd_rid rid, struct home *home,
+                       struct copy *c, struct lladd_error *err)
+{
+    struct lladd_db *db = h->ops->db;
+    int rc = exists(h, err);
+    if (!rc)
+        rc = look(db, rid, home, c, err);
+    return rc ? rc : ll_operations__heap_member(db, h->root, rid.page, home->owner, err);
+}
+
+int lladd_heap_get(struct lladd_heap *h, struct lladd_rid rid, void *buf, size_t size, size_t *len,
+                   struct lladd_error *err)
 {
     struct home home;
     struct copy c = {.bytes = buf, .size = size};
-    int rc = look_member(db, heap, rid, &home, &c, err);
+    int rc = look_member(h, rid, &home, &c, err);
     if (!rc && len)
         *len = c.len;
     return rc;
@@ -186,16 +193,26 @@ static int check_range(struct lladd_error *err, struct lladd_rid rid, uint32_t o
                                              (unsigned long long)rid.page.v, all));
 }
 
-int lladd_heap_read(struct lladd_db *db, lladd_pageno heap, struct lladd_rid rid, uint32_t offset,
-                    void *buf, size_t len, struct lladd_error *err)
+int lladd_heap_read(struct lladd_heap *h, struct lladd_rid rid, uint32_t offset, void *buf,
+                    size_t len, struct lladd_error *err)
 {
     struct home home;
     struct copy c = {.bytes = buf, .size = len, .from = offset};
-    int rc = look_member(db, heap, rid, &home, &c, err);
+    int rc = look_member(h, rid, &home, &c, err);
     return rc ? rc : check_range(err, rid, offset, len, c.len);
 }
 
 /* ---- storing --------------------------------------------------------------------------------- */
+
+/* Is the heap of the transaction's database? */
+static int check_handles(struct lladd_txn *txn, const struct lladd_heap *h)
+{
+    if (lladd_txn_db(txn) == h->ops->db)
+        return 0;
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_OTHER_DATABASE,
+                           "heap %llu is of another database than the transaction",
+                           (unsigned long long)h->root.v);
+}
 
 static int check_len(struct lladd_txn *txn, size_t len)
 {
@@ -206,7 +223,7 @@ static int check_len(struct lladd_txn *txn, size_t len)
                            "a record of %zu bytes: a heap takes %u", len, max);
 }
 
-int lladd_heap_create(struct lladd_txn *txn, lladd_pageno *heap)
+int lladd_heap_create(struct lladd_txn *txn, lladd_pageno *out)
 {
     LLADD_USE(txn);
     lladd_savepoint_id before;
@@ -220,44 +237,72 @@ int lladd_heap_create(struct lladd_txn *txn, lladd_pageno *heap)
     lladd_put64(bytes, root.v);
     rc = lladd_update(txn, LL_OP_HEAP_FORMAT, root, bytes, sizeof bytes);
     if (!rc)
-        rc = ll_operations__heap_reset(txn, root, true);
+        rc = ll_operations__heap_created(txn, root);
     if (!rc)
-        *heap = root;
+        *out = root;
     return ll_operations__all_or_nothing(txn, before, rc);
 }
 
-int lladd_heap_insert(struct lladd_txn *txn, lladd_pageno heap, const void *bytes, size_t len,
+int lladd_heap_create_open(struct lladd_txn *txn, lladd_pageno *root, struct lladd_heap **out)
+{
+    LLADD_USE(txn);
+    struct lladd_heap *made = NULL;
+    lladd_savepoint_id before;
+    lladd_pageno page;
+    int rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = lladd_heap_create(txn, &page);
+    if (!rc)
+        rc = lladd_heap_open(lladd_txn_db(txn), page, &made, lladd_txn_error_out(txn));
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    if (!rc && (rc = lladd_savepoint_release(txn, before)) != 0)
+        lladd_heap_close(made);
+    if (rc)
+        return rc;
+    *root = page;
+    *out = made;
+    return 0;
+}
+
+int lladd_heap_insert(struct lladd_txn *txn, struct lladd_heap *h, const void *bytes, size_t len,
                       struct lladd_rid *out)
 {
     LLADD_USE(txn);
     struct ll_slotted_alloc a = {.bytes = bytes, .len = (uint32_t)len, .tag = PLAIN};
-    int rc = check_len(txn, len);
-    return rc ? rc : ll_operations__heap_place(txn, heap, &a, out);
+    int rc = check_handles(txn, h);
+    if (!rc)
+        rc = check_len(txn, len);
+    if (!rc)
+        rc = exists(h, lladd_txn_error_out(txn));
+    return rc ? rc : ll_operations__heap_place(txn, h, &a, out);
 }
 
 /* Frees a record and notes the room in the inventory. If the hint cannot be written, the call
  * fails, and the caller rolls back both steps. */
-static int freed(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid)
+static int freed(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid rid)
 {
     struct ll_slotted_free a = {.slot = rid.slot};
     int rc = ll_operations__record_drop(txn, rid.page, &a);
-    return rc ? rc : ll_operations__heap_gained(txn, heap, &a.state);
+    return rc ? rc : ll_operations__heap_gained(txn, h, &a.state);
 }
 
-int lladd_heap_delete(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid)
+int lladd_heap_delete(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid rid)
 {
     LLADD_USE(txn);
     struct home home;
     struct copy none = {0};
     lladd_savepoint_id before;
-    int rc = look_member(lladd_txn_db(txn), heap, rid, &home, &none, lladd_txn_error_out(txn));
+    int rc = check_handles(txn, h);
+    if (!rc)
+        rc = look_member(h, rid, &home, &none, lladd_txn_error_out(txn));
     if (!rc)
         rc = lladd_savepoint(txn, &before);
     if (rc)
         return rc;
-    rc = freed(txn, heap, rid);
+    rc = freed(txn, h, rid);
     if (!rc && home.tag == STUB)
-        rc = freed(txn, heap, home.to);
+        rc = freed(txn, h, home.to);
     return ll_operations__all_or_nothing(txn, before, rc);
 }
 
@@ -276,21 +321,21 @@ static int pack(struct lladd_txn *txn, struct lladd_rid home, const void *bytes,
 }
 
 /* Stores the contents on a page with room, then the stub in the home. */
-static int move_out(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
+static int move_out(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid rid,
                     unsigned char *packed, size_t len)
 {
     struct ll_slotted_alloc a = {
         .bytes = packed, .len = (uint32_t)(LINK_BYTES + len), .tag = MOVED};
     struct lladd_rid to;
     unsigned char stub[LINK_BYTES];
-    int rc = ll_operations__heap_place(txn, heap, &a, &to);
+    int rc = ll_operations__heap_place(txn, h, &a, &to);
     if (rc)
         return rc;
     link_put(stub, to);
     return lladd_slotted_set(txn, rid, stub, sizeof stub, STUB);
 }
 
-static int set_moved(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
+static int set_moved(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid rid,
                      struct lladd_rid at, const void *bytes, size_t len, unsigned char *packed)
 {
     int rc = lladd_slotted_set(txn, at, packed, LINK_BYTES + len, MOVED);
@@ -299,11 +344,11 @@ static int set_moved(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid 
     rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN); /* first tries whether the contents fit in
                                                           * the home again */
     if (rc == LLADD_PAGE_FULL)
-        rc = move_out(txn, heap, rid, packed, len);
-    return rc ? rc : freed(txn, heap, at);
+        rc = move_out(txn, h, rid, packed, len);
+    return rc ? rc : freed(txn, h, at);
 }
 
-int lladd_heap_set(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
+int lladd_heap_set(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid rid,
                    const void *bytes, size_t len)
 {
     LLADD_USE(txn);
@@ -311,9 +356,11 @@ int lladd_heap_set(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid ri
     struct copy none = {0};
     lladd_savepoint_id before;
     unsigned char *packed = NULL;
-    int rc = check_len(txn, len);
+    int rc = check_handles(txn, h);
     if (!rc)
-        rc = look_member(lladd_txn_db(txn), heap, rid, &home, &none, lladd_txn_error_out(txn));
+        rc = check_len(txn, len);
+    if (!rc)
+        rc = look_member(h, rid, &home, &none, lladd_txn_error_out(txn));
     if (!rc && home.tag == PLAIN)
         rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN);
     if (rc != LLADD_PAGE_FULL && (rc || home.tag == PLAIN))
@@ -323,8 +370,8 @@ int lladd_heap_set(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid ri
         rc = pack(txn, rid, bytes, len, &packed);
     if (rc)
         return rc;
-    rc = home.tag == PLAIN ? move_out(txn, heap, rid, packed, len)
-                           : set_moved(txn, heap, rid, home.to, bytes, len, packed);
+    rc = home.tag == PLAIN ? move_out(txn, h, rid, packed, len)
+                           : set_moved(txn, h, rid, home.to, bytes, len, packed);
     lladd_mem_free(lladd_txn_db(txn), packed);
     return ll_operations__all_or_nothing(txn, before, rc);
 }
@@ -333,13 +380,15 @@ int lladd_heap_set(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid ri
 
 /* Finds where bytes [*offset, *offset + len) of the record are stored. Moved contents follow the
  * home's address. */
-static int find_part(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid *rid,
+static int find_part(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid *rid,
                      uint32_t *offset, size_t len)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct home home;
     struct copy none = {0};
-    int rc = look_member(lladd_txn_db(txn), heap, *rid, &home, &none, err);
+    int rc = check_handles(txn, h);
+    if (!rc)
+        rc = look_member(h, *rid, &home, &none, err);
     if (!rc)
         rc = check_range(err, *rid, *offset, len, none.len);
     if (rc || home.tag == PLAIN)
@@ -349,19 +398,19 @@ static int find_part(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid 
     return 0;
 }
 
-int lladd_heap_write(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
+int lladd_heap_write(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid rid,
                      uint32_t offset, const void *bytes, size_t len)
 {
     LLADD_USE(txn);
-    int rc = find_part(txn, heap, &rid, &offset, len);
+    int rc = find_part(txn, h, &rid, &offset, len);
     return rc ? rc : lladd_slotted_write(txn, rid, offset, bytes, len);
 }
 
-int lladd_heap_add(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid, uint32_t offset,
-                   int64_t delta)
+int lladd_heap_add(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid rid,
+                   uint32_t offset, int64_t delta)
 {
     LLADD_USE(txn);
-    int rc = find_part(txn, heap, &rid, &offset, sizeof delta);
+    int rc = find_part(txn, h, &rid, &offset, sizeof delta);
     return rc ? rc : lladd_slotted_add(txn, rid, offset, delta);
 }
 
@@ -402,20 +451,27 @@ static int free_inventory(struct lladd_txn *txn, lladd_pageno heap, lladd_pageno
     return rc;
 }
 
-int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno heap)
+int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno root)
 {
     LLADD_USE(txn);
+    struct lladd_db *db = lladd_txn_db(txn);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_heap *h;
     lladd_savepoint_id before;
-    lladd_pageno at = heap, next = heap;
-    int rc = lladd_savepoint(txn, &before);
+    lladd_pageno at, next = root;
+    int rc = ll_operations__heap_check_root(db, root, err);
+    if (!rc)
+        rc = ll_operations__heap_at(db, root, &h, err);
+    if (!rc)
+        rc = lladd_savepoint(txn, &before);
     if (rc)
         return rc;
     do {
         at = next;
-        rc = free_inventory(txn, heap, at, &next);
+        rc = free_inventory(txn, root, at, &next);
     } while (!rc && next.v != 0);
     if (!rc)
-        rc = ll_operations__heap_reset(txn, heap, false);
+        ll_operations__heap_destroyed(h);
     return ll_operations__all_or_nothing(txn, before, rc);
 }
 
@@ -423,15 +479,15 @@ int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno heap)
 
 /* private_[0]: inventory page. [1]: entry << 16 | next slot. [2]: data page + 1, or 0 if it must be
  * looked up. [3]: number of inventory pages visited. */
-void lladd_heap_open(struct lladd_db *db, lladd_pageno heap, struct lladd_heap_cursor *c)
+void lladd_heap_cursor_open(struct lladd_heap *h, struct lladd_heap_cursor *c)
 {
-    *c = (struct lladd_heap_cursor){.db = db, .heap = heap};
-    c->private_[0] = heap.v;
+    *c = (struct lladd_heap_cursor){.heap = h};
+    c->private_[0] = h->root.v;
 }
 
-void lladd_heap_close(struct lladd_heap_cursor *c)
+void lladd_heap_cursor_close(struct lladd_heap_cursor *c)
 {
-    lladd_mem_free(c->db, c->buffer);
+    lladd_mem_free(c->heap->ops->db, c->buffer);
     c->buffer = NULL;
     c->size = 0;
 }
@@ -439,28 +495,29 @@ void lladd_heap_close(struct lladd_heap_cursor *c)
 /* Finds the data page of the cursor's inventory entry; LLADD_END after the last entry. */
 static int cursor_page(struct lladd_heap_cursor *c, struct lladd_error *err)
 {
+    struct lladd_db *db = c->heap->ops->db;
     while (c->private_[2] == 0) {
         struct lladd_page *page;
         lladd_pageno at = lladd_page_of(c->private_[0]);
-        int rc = ll_operations__fix(c->db, at, ll_operations__heap_page.name, LLADD_LATCH_SHARED,
+        int rc = ll_operations__fix(db, at, ll_operations__heap_page.name, LLADD_LATCH_SHARED,
                                     &page, err);
         if (rc)
             return rc;
         struct lladd_view v = lladd_page_view(page);
         uint32_t index = (uint32_t)(c->private_[1] >> 16);
         uint64_t next = ll_inventory_next(v).v;
-        if (ll_inventory_heap(v).v != c->heap.v)
+        if (ll_inventory_heap(v).v != c->heap->root.v)
             rc = lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu does not belong to heap %llu",
-                                 (unsigned long long)at.v, (unsigned long long)c->heap.v);
+                                 (unsigned long long)at.v, (unsigned long long)c->heap->root.v);
         else if (index < ll_operations__inventory_count(v))
             c->private_[2] = ll_operations__inventory_entry(v, index).page.v + 1;
         else if (next == 0)
             rc = LLADD_END;
-        else if (++c->private_[3] > lladd_page_count(c->db))
-            rc = ll_operations__heap_endless(err, c->heap);
+        else if (++c->private_[3] > lladd_page_count(db))
+            rc = ll_operations__heap_endless(err, c->heap->root);
         else
             c->private_[0] = next;
-        lladd_page_unfix(c->db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
         if (rc)
             return rc;
         if (c->private_[2] == 0)
@@ -474,11 +531,12 @@ static int cursor_page(struct lladd_heap_cursor *c, struct lladd_error *err)
 static int cursor_home(struct lladd_heap_cursor *c, struct lladd_rid *rid, struct home *home,
                        struct copy *copy, struct lladd_error *err)
 {
+    struct lladd_db *db = c->heap->ops->db;
     struct lladd_page *page;
     struct lladd_record r;
     rid->page = lladd_page_of(c->private_[2] - 1);
-    int rc = ll_operations__fix(c->db, rid->page, ll_operations__slotted_page.name,
-                                LLADD_LATCH_SHARED, &page, err);
+    int rc = ll_operations__fix(db, rid->page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
+                                &page, err);
     if (rc)
         return rc;
     struct lladd_view v = lladd_page_view(page);
@@ -495,17 +553,21 @@ static int cursor_home(struct lladd_heap_cursor *c, struct lladd_rid *rid, struc
             copy_out(copy, r.bytes, r.len);
         rc = 0;
     }
-    lladd_page_unfix(c->db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     c->private_[1] = (c->private_[1] & ~(uint64_t)UINT16_MAX) | slot;
     return rc;
 }
 
-int lladd_heap_next(struct lladd_heap_cursor *c, struct lladd_rid *rid, struct lladd_record *out,
-                    struct lladd_error *err)
+int lladd_heap_cursor_next(struct lladd_heap_cursor *c, struct lladd_rid *rid,
+                           struct lladd_record *out, struct lladd_error *err)
 {
+    struct lladd_db *db = c->heap->ops->db;
+    int there = exists(c->heap, err);
+    if (there)
+        return there;
     if (!c->buffer) {
-        c->size = lladd_page_size(c->db);
-        c->buffer = lladd_mem_alloc(c->db, c->size);
+        c->size = lladd_page_size(db);
+        c->buffer = lladd_mem_alloc(db, c->size);
         if (!c->buffer)
             return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a cursor");
     }
@@ -516,7 +578,7 @@ int lladd_heap_next(struct lladd_heap_cursor *c, struct lladd_rid *rid, struct l
         if (!rc)
             rc = cursor_home(c, rid, &home, &copy, err);
         if (!rc && home.tag == STUB) {
-            rc = look(c->db, *rid, &home, &copy, err);
+            rc = look(db, *rid, &home, &copy, err);
             if (rc == LLADD_OUT_OF_RANGE)
                 continue; /* deleted since its home was read */
         }

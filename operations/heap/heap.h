@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_HEAP_H
 #define LL_OPERATIONS_HEAP_H
-/* Internals of heaps: inventory pages (page.c), free space (space.c), records
- * (heap.c). */
+/* Internals of heaps: inventory pages (page.c), heaps in memory (memory.c), free space (space.c),
+ * records (heap.c). */
 #include "operations/operations_private.h"
 #include "operations/records/slotted.h"
+
+#include <lladd/heap.h>
 
 /* ---- inventory pages ------------------------------------------------------------------------- */
 
@@ -13,7 +15,7 @@
 
 struct ll_inventory_entry {
     lladd_pageno page; /* a slotted page of the heap */
-    uint32_t hint; /* free bytes at the last update, in 256ths of a page, rounded down */
+    uint32_t hint;     /* free bytes at the last update, in 256ths of a page, rounded down */
 };
 
 static inline lladd_pageno ll_inventory_next(struct lladd_view v)
@@ -53,17 +55,70 @@ struct ll_heap_hint {
     uint32_t hint;
 };
 
-/* ---- free space ------------------------------------------------------------------------------ */
+/* ---- in memory: memory.c --------------------------------------------------------------------- */
+
+struct ll_pool_page {
+    lladd_pageno page;
+    uint64_t owner; /* place of its inventory entry */
+    uint32_t room;  /* bytes for records and directory entries, as last seen */
+    uint32_t hint;  /* its hint in the inventory */
+    bool busy;      /* an insert is using it */
+};
+
+/* A heap in memory. There is one for each root page in use; all its handles share it. */
+struct lladd_heap {
+    struct ll_operations *ops;
+    lladd_pageno root;
+    uint32_t alive;          /* atomic; 1: the root page is known to be this heap's */
+    struct lladd_mutex grow; /* protects the pass, below */
+
+    /* Under heaps.mutex: */
+    struct lladd_heap *next;
+    uint32_t refs;       /* handles, and the transaction that has created it */
+    uint64_t looks;      /* incremented when the root page may have changed */
+    bool gone;           /* another heap has its root page; in heaps.gone, not in the table */
+    const void *creator; /* struct ll_heaps_created of the transaction that has created it, until it
+                          * commits */
+    struct ll_pool_page *pool;
+    uint32_t n_pool;
+    size_t cap_pool;
+    bool gained;     /* room was freed since the pass began */
+    uint64_t placed; /* records stored */
+
+    /* Under `grow`: */
+    bool passing;
+    lladd_pageno at; /* next entry of the pass */
+    uint32_t index;
+    uint64_t seen;     /* entries this pass has visited */
+    uint64_t visited;  /* entries all passes have visited */
+    uint64_t entries;  /* of the heap: counted by the last pass, plus those added afterwards */
+    lladd_pageno last; /* last known inventory page, or LLADD_NO_PAGE */
+};
+
+/* The heap of a root page, for the library's own use: nothing is read, it needs no closing, and
+ * the caller's structure keeps it from being destroyed meanwhile. */
+int ll_operations__heap_at(struct lladd_db *, lladd_pageno root, struct lladd_heap **out,
+                           struct lladd_error *);
+/* Is the page a heap's root? LLADD_WRONG_TYPE, LLADD_DESTROYED. */
+int ll_operations__heap_check_root(struct lladd_db *, lladd_pageno root, struct lladd_error *);
+/* Reads whether the heap still exists: LLADD_DESTROYED. */
+int ll_operations__heap_look(struct lladd_heap *, struct lladd_error *);
+/* Has the transaction created the heap? */
+bool ll_operations__heap_is_creator(struct lladd_txn *, struct lladd_heap *);
+/* The transaction has created a heap there; other transactions cannot see it until it has
+ * committed. */
+int ll_operations__heap_created(struct lladd_txn *, lladd_pageno root);
+/* The heap's pages have been freed: forgets what memory knows of it. */
+void ll_operations__heap_destroyed(struct lladd_heap *);
+
+/* ---- free space: space.c --------------------------------------------------------------------- */
 
 /* Stores a record in some page of the heap. */
-int ll_operations__heap_place(struct lladd_txn *, lladd_pageno heap, struct ll_slotted_alloc *,
+int ll_operations__heap_place(struct lladd_txn *, struct lladd_heap *, struct ll_slotted_alloc *,
                               struct lladd_rid *out);
 /* Notes that a delete or set has freed room on a page. */
-int ll_operations__heap_gained(struct lladd_txn *, lladd_pageno heap,
+int ll_operations__heap_gained(struct lladd_txn *, struct lladd_heap *,
                                const struct ll_slotted_state *);
-/* Resets a heap's state in memory. `created`: txn has created the heap, and other transactions
- * cannot see it until txn has committed. */
-int ll_operations__heap_reset(struct lladd_txn *, lladd_pageno heap, bool created);
 /* Reports that the heap's chain of inventory pages has a cycle. */
 int ll_operations__heap_endless(struct lladd_error *, lladd_pageno heap);
 /* Is the page with this owner word a page of this heap? LLADD_OUT_OF_RANGE: no. */

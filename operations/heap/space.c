@@ -20,273 +20,12 @@
  * each page of the pool before it uses the page.
  *
  * Threads: heap->grow, one for each heap, protects the pass and is held while the heap grows. The
- * leaf heaps.mutex protects the table and the pools. */
+ * leaf heaps.mutex protects the pools, and the table of heaps (memory.c). */
 #include "operations/heap/heap.h"
 
 #define GROW_MAX 32u
 #define POOL_MAX 64u /* most pages in a pool; a pass finds the others again */
 #define ROOM_MIN (SLOT_BYTES + 2 * SLOT_CAP_MIN) /* the pool keeps no page with less room */
-
-struct pool_page {
-    lladd_pageno page;
-    uint64_t owner; /* owner word: the place of the page's inventory entry */
-    uint32_t room;  /* bytes for records and directory entries, as last seen */
-    uint32_t hint;  /* its hint in the inventory */
-    bool busy;      /* an insert is using it */
-};
-
-struct ll_heap {
-    struct ll_heap *next;
-    lladd_pageno root;
-    const void *creator; /* struct ll_heaps_created of the creating transaction, until that
-                          * transaction ends */
-    struct pool_page *pool;
-    uint32_t n_pool;
-    size_t cap_pool;
-    bool gained;             /* room was freed since the pass began */
-    uint64_t placed;         /* records stored */
-    struct lladd_mutex grow; /* protects the following: */
-    bool passing;
-    lladd_pageno at; /* next entry of the pass */
-    uint32_t index;
-    uint64_t seen;     /* number of entries that this pass has visited */
-    uint64_t visited;  /* number of entries that all passes have visited */
-    uint64_t entries;  /* in the inventory: counted by the last pass, plus those added later */
-    lladd_pageno last; /* last known inventory page, or LLADD_NO_PAGE */
-};
-
-/* The heaps that one transaction has created. */
-struct ll_heaps_created {
-    struct ll_txn_part owner;
-    struct ll_operations *ops;
-    struct ll_heap **heaps;
-    size_t n, cap;
-};
-
-/* ---- the table ------------------------------------------------------------------------------- */
-
-static struct ll_heap **bucket(struct ll_heaps *t, lladd_pageno root)
-{
-    return &t->buckets[(size_t)(root.v * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (t->n_buckets - 1)];
-}
-
-/* Doubles the table. If there is no memory for a larger table, the chains grow longer; only the
- * first table must be allocated. */
-static int spread(struct ll_operations *ops)
-{
-    struct ll_heaps *t = &ops->heaps;
-    size_t n_old = t->n_buckets, n = n_old ? n_old * 2 : 16;
-    struct ll_heap **old = t->buckets,
-                   **fresh = lladd_mem_alloc(ops->db, n * sizeof(struct ll_heap *));
-    if (!fresh)
-        return n_old ? 0 : LLADD_NO_MEMORY;
-    for (size_t i = 0; i < n; i++)
-        fresh[i] = NULL;
-    t->buckets = fresh;
-    t->n_buckets = n;
-    for (size_t i = 0; i < n_old; i++) {
-        for (struct ll_heap *h = old[i], *next; h; h = next) {
-            next = h->next;
-            struct ll_heap **to = bucket(t, h->root);
-            h->next = *to;
-            *to = h;
-        }
-    }
-    lladd_mem_free(ops->db, old);
-    return 0;
-}
-
-static struct ll_heap *find(struct ll_heaps *t, lladd_pageno root)
-{
-    struct ll_heap *h = t->n_buckets ? *bucket(t, root) : NULL;
-    while (h && h->root.v != root.v)
-        h = h->next;
-    return h;
-}
-
-/* Resets the heap's state to "not used yet". Under `grow` and heaps.mutex, or before other threads
- * know the heap. */
-static void forget(struct ll_heap *h)
-{
-    h->n_pool = 0;
-    h->gained = false;
-    h->placed = 0;
-    h->passing = true;
-    h->at = h->root;
-    h->index = 0;
-    h->seen = h->visited = h->entries = 0;
-    h->last = lladd_page_of(LLADD_NO_PAGE);
-}
-
-/* The heap's state in memory, created if necessary; freed when the handle is closed. */
-static int heap_for(struct ll_operations *ops, lladd_pageno root, struct ll_heap **out)
-{
-    struct ll_heaps *t = &ops->heaps;
-    lladd_mutex_lock(&t->mutex);
-    *out = find(t, root);
-    lladd_mutex_unlock(&t->mutex);
-    if (*out)
-        return 0;
-    struct ll_heap *h = lladd_mem_alloc(ops->db, sizeof *h);
-    if (!h)
-        return LLADD_NO_MEMORY;
-    *h = (struct ll_heap){.root = root};
-    int rc = lladd_mutex_init(&h->grow, LL_OPERATIONS_RANK_HEAP, "heap");
-    if (rc) {
-        lladd_mem_free(ops->db, h);
-        return rc;
-    }
-    forget(h);
-    lladd_mutex_lock(&t->mutex);
-    *out = find(t, root);
-    if (!*out && t->n >= t->n_buckets)
-        rc = spread(ops);
-    if (!*out && !rc) {
-        struct ll_heap **to = bucket(t, root);
-        h->next = *to;
-        *to = *out = h;
-        t->n++;
-    }
-    lladd_mutex_unlock(&t->mutex);
-    if (*out != h) {
-        lladd_mutex_destroy(&h->grow);
-        lladd_mem_free(ops->db, h);
-    }
-    return rc;
-}
-
-int ll_operations__heaps_init(struct ll_operations *ops, struct lladd_error *err)
-{
-    int rc = lladd_mutex_init(&ops->heaps.mutex, LLADD_RANK_LEAF, "heaps");
-    ops->heaps.created = (struct ll_txn_parts){ops->db, &ops->heaps.mutex, NULL};
-    return rc ? lladd_error_set(err, rc, "out of memory") : 0;
-}
-
-void ll_operations__heaps_free(struct ll_operations *ops)
-{
-    struct ll_heaps *t = &ops->heaps;
-    for (size_t i = 0; i < t->n_buckets; i++) {
-        for (struct ll_heap *h = t->buckets[i], *next; h; h = next) {
-            next = h->next;
-            lladd_mutex_destroy(&h->grow);
-            lladd_mem_free(ops->db, h->pool);
-            lladd_mem_free(ops->db, h);
-        }
-    }
-    lladd_mem_free(ops->db, t->buckets);
-    while (t->created.first) { /* by transactions that are still open */
-        struct ll_heaps_created *c = (struct ll_heaps_created *)t->created.first;
-        lladd_mem_free(ops->db, c->heaps);
-        ll_operations__owner_free(&c->owner);
-    }
-    lladd_mutex_destroy(&t->mutex);
-}
-
-/* ---- the transaction that creates a heap ----------------------------------------------------- */
-
-static bool is_creator(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h)
-{
-    const void *made = lladd_txn_joined(txn, &ll_operations__heap_participant);
-    lladd_mutex_lock(&ops->heaps.mutex);
-    bool is = made && h->creator == made;
-    lladd_mutex_unlock(&ops->heaps.mutex);
-    return is;
-}
-
-/* The transaction's list of created heaps, with room for one more. */
-static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
-                      struct ll_heaps_created **out)
-{
-    struct ll_txn_part *owner;
-    int rc = ll_operations__owner_of(txn, &ll_operations__heap_participant, &ops->heaps.created,
-                                     sizeof(struct ll_heaps_created), "a heap", &owner);
-    if (rc)
-        return rc;
-    struct ll_heaps_created *c = (struct ll_heaps_created *)owner;
-    c->ops = ops;
-    if (ll_operations__grow(ops->db, &c->heaps, c->n + 1, &c->cap, sizeof(struct ll_heap *)))
-        return LLADD_NO_MEMORY;
-    *out = c;
-    return 0;
-}
-
-int ll_operations__heap_reset(struct lladd_txn *txn, lladd_pageno root, bool made)
-{
-    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
-    struct ll_heap *h;
-    struct ll_heaps_created *c = NULL;
-    int rc = heap_for(ops, root, &h);
-    if (!rc && made)
-        rc = created_of(txn, ops, &c);
-    if (rc)
-        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a heap");
-    lladd_mutex_lock(&h->grow);
-    lladd_mutex_lock(&ops->heaps.mutex);
-    forget(h);
-    if (made) {
-        h->creator = c;
-        c->heaps[c->n++] = h;
-    }
-    lladd_mutex_unlock(&ops->heaps.mutex);
-    lladd_mutex_unlock(&h->grow);
-    return 0;
-}
-
-/* Called at the transaction's end: the heaps lose their creator. A rollback may have removed pages
- * in their pools, so the pools are emptied; a pass finds the pages that remain. */
-static void disown(struct ll_heaps_created *c)
-{
-    struct ll_operations *ops = c->ops;
-    lladd_mutex_lock(&ops->heaps.mutex);
-    for (size_t i = 0; i < c->n; i++) {
-        struct ll_heap *h = c->heaps[i];
-        if (h->creator != c)
-            continue; /* The creation was rolled back, and another transaction has created a heap
-                       * with the same root page. */
-        h->creator = NULL;
-        h->n_pool = 0;
-    }
-    c->n = 0;
-    lladd_mutex_unlock(&ops->heaps.mutex);
-}
-
-static void created_logged(void *ctx, void *state, lladd_lsn commit)
-{
-    (void)ctx;
-    (void)commit;
-    disown(state);
-}
-
-static void created_free(struct ll_heaps_created *c)
-{
-    disown(c);
-    lladd_mem_free(c->ops->db, c->heaps);
-    ll_operations__owner_free(&c->owner);
-}
-
-static void created_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
-{
-    (void)ctx;
-    (void)db;
-    (void)commit;
-    created_free(state);
-}
-
-static void created_aborted(void *ctx, void *state, struct lladd_db *db)
-{
-    (void)ctx;
-    (void)db;
-    created_free(state);
-}
-
-const struct lladd_participant ll_operations__heap_participant = {
-    .struct_size = sizeof(struct lladd_participant),
-    .name = "lladd.heaps",
-    .version = 1,
-    .logged = created_logged,
-    .durable = created_durable,
-    .aborted = created_aborted,
-};
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
@@ -295,7 +34,7 @@ static uint32_t room_for(uint32_t len)
     return slot_need(len) + SLOT_BYTES;
 }
 
-static struct pool_page *pool_find(struct ll_heap *h, lladd_pageno page)
+static struct ll_pool_page *pool_find(struct lladd_heap *h, lladd_pageno page)
 {
     for (uint32_t i = 0; i < h->n_pool; i++)
         if (h->pool[i].page.v == page.v)
@@ -304,8 +43,8 @@ static struct pool_page *pool_find(struct ll_heap *h, lladd_pageno page)
 }
 
 /* Takes a page that is not busy and has room for `need` bytes; makes it busy. */
-static bool pool_take(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
-                      struct pool_page *out)
+static bool pool_take(struct ll_operations *ops, struct lladd_heap *h, uint32_t need,
+                      struct ll_pool_page *out)
 {
     bool found = false;
     lladd_mutex_lock(&ops->heaps.mutex);
@@ -322,7 +61,7 @@ static bool pool_take(struct ll_operations *ops, struct ll_heap *h, uint32_t nee
 
 /* A place for one more page in the pool. If the pool is full, the place of the page with the least
  * room; a pass finds that page again. NULL: out of memory. */
-static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
+static struct ll_pool_page *pool_add(struct ll_operations *ops, struct lladd_heap *h)
 {
     uint32_t least = h->n_pool;
     for (uint32_t i = 0; i < h->n_pool && h->n_pool >= POOL_MAX; i++)
@@ -340,10 +79,10 @@ static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
 }
 
 /* A pass or growing has found a page. Marks the page as busy. False: another insert uses it. */
-static bool pool_claim(struct ll_operations *ops, struct ll_heap *h, struct pool_page p)
+static bool pool_claim(struct ll_operations *ops, struct lladd_heap *h, struct ll_pool_page p)
 {
     lladd_mutex_lock(&ops->heaps.mutex);
-    struct pool_page *there = pool_find(h, p.page);
+    struct ll_pool_page *there = pool_find(h, p.page);
     bool free = !there || !there->busy;
     if (free && !there)
         there = pool_add(ops, h);
@@ -357,12 +96,12 @@ static bool pool_claim(struct ll_operations *ops, struct ll_heap *h, struct pool
 
 /* Puts a page into the pool, or updates it there: not busy, with its present room. Removes a page
  * with too little room. `placed`: number of records stored. */
-static void pool_put(struct ll_operations *ops, struct ll_heap *h, struct pool_page p,
+static void pool_put(struct ll_operations *ops, struct lladd_heap *h, struct ll_pool_page p,
                      unsigned placed)
 {
     lladd_mutex_lock(&ops->heaps.mutex);
     h->placed += placed;
-    struct pool_page *there = pool_find(h, p.page);
+    struct ll_pool_page *there = pool_find(h, p.page);
     if (!there && p.room >= ROOM_MIN)
         there = pool_add(ops, h);
     p.busy = false;
@@ -424,7 +163,7 @@ static bool hint_promises(uint32_t page_size, uint32_t hint, uint32_t need)
 }
 
 /* Begins a new pass if one is due. Under `grow`. */
-static bool pass_begin(struct ll_operations *ops, struct ll_heap *h)
+static bool pass_begin(struct ll_operations *ops, struct lladd_heap *h)
 {
     lladd_mutex_lock(&ops->heaps.mutex);
     h->passing = h->visited <= (h->gained ? 4 * h->placed : h->placed);
@@ -438,8 +177,8 @@ static bool pass_begin(struct ll_operations *ops, struct ll_heap *h)
 
 /* Advances to the next page that has `need` bytes according to its hint; LLADD_END at the end of
  * the inventory. */
-static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
-                   struct pool_page *out, struct lladd_error *err)
+static int pass_on(struct ll_operations *ops, struct lladd_heap *h, uint32_t need,
+                   struct ll_pool_page *out, struct lladd_error *err)
 {
     uint64_t pages = 0;
     while (h->passing) {
@@ -456,7 +195,7 @@ static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
         bool found = false;
         for (; h->index < count && !found; h->index++, h->seen++, h->visited++) {
             struct ll_inventory_entry e = ll_operations__inventory_entry(v, h->index);
-            *out = (struct pool_page){e.page, ll_heap_owner(h->at, h->index), 0, e.hint, true};
+            *out = (struct ll_pool_page){e.page, ll_heap_owner(h->at, h->index), 0, e.hint, true};
             found = hint_promises(v.size, e.hint, need) && pool_claim(ops, h, *out);
         }
         lladd_pageno next = ll_inventory_next(v);
@@ -474,8 +213,8 @@ static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
 
 /* Continues the present pass, then tries one new pass if one is due. LLADD_END: no page found.
  * Under `grow`. */
-static int pass(struct ll_operations *ops, struct ll_heap *h, uint32_t need, struct pool_page *out,
-                struct lladd_error *err)
+static int pass(struct ll_operations *ops, struct lladd_heap *h, uint32_t need,
+                struct ll_pool_page *out, struct lladd_error *err)
 {
     int rc = LLADD_END;
     if (h->passing)
@@ -496,8 +235,8 @@ int ll_operations__heap_endless(struct lladd_error *err, lladd_pageno heap)
 /* ---- growing --------------------------------------------------------------------------------- */
 
 /* Finds the last inventory page and its number of entries. */
-static int find_last(struct lladd_db *db, struct ll_heap *h, lladd_pageno from, lladd_pageno *last,
-                     uint32_t *count, struct lladd_error *err)
+static int find_last(struct lladd_db *db, struct lladd_heap *h, lladd_pageno from,
+                     lladd_pageno *last, uint32_t *count, struct lladd_error *err)
 {
     for (uint64_t steps = 0; steps <= lladd_page_count(db); steps++) {
         struct lladd_page *page;
@@ -515,7 +254,7 @@ static int find_last(struct lladd_db *db, struct ll_heap *h, lladd_pageno from, 
     return ll_operations__heap_endless(err, h->root);
 }
 
-static int add_inventory(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *last,
+static int add_inventory(struct lladd_txn *txn, struct lladd_heap *h, lladd_pageno *last,
                          uint32_t *count)
 {
     unsigned char bytes[8];
@@ -533,8 +272,8 @@ static int add_inventory(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno 
 }
 
 /* Adds *n pages or fewer: allocates and formats them and adds them to the inventory. */
-static int add_pages(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *last, uint32_t *n,
-                     struct pool_page *out)
+static int add_pages(struct lladd_txn *txn, struct lladd_heap *h, lladd_pageno *last, uint32_t *n,
+                     struct ll_pool_page *out)
 {
     struct lladd_db *db = lladd_txn_db(txn);
     uint32_t count = 0, max = ll_inventory_max(lladd_page_size(db));
@@ -554,24 +293,24 @@ static int add_pages(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *las
         lladd_pageno page = lladd_page_of(first.v + i);
         uint64_t owner = ll_heap_owner(*last, count + i);
         rc = lladd_slotted_format(txn, page, owner);
-        out[i] = (struct pool_page){.page = page,
-                                    .owner = owner,
-                                    .room = lladd_page_size(db) - SLOT_DIR,
-                                    .hint = UINT8_MAX};
+        out[i] = (struct ll_pool_page){.page = page,
+                                       .owner = owner,
+                                       .room = lladd_page_size(db) - SLOT_DIR,
+                                       .hint = UINT8_MAX};
     }
     struct ll_heap_append a = {first, *n, count};
     return rc ? rc : lladd_update(txn, LL_OP_HEAP_APPEND, *last, &a, sizeof a);
 }
 
 /* Adds pages to the heap; *out gets the first. Under `grow`. */
-static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h, bool creator,
-                struct pool_page *out)
+static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct lladd_heap *h,
+                bool creator, struct ll_pool_page *out)
 {
     lladd_pageno last = creator || h->last.v == LLADD_NO_PAGE ? h->root : h->last;
     uint32_t n = h->entries / 8 < 1          ? 1
                  : h->entries / 8 > GROW_MAX ? GROW_MAX
                                              : (uint32_t)h->entries / 8;
-    struct pool_page fresh[GROW_MAX];
+    struct ll_pool_page fresh[GROW_MAX];
     struct lladd_action action;
     lladd_savepoint_id before;
     int rc = creator ? lladd_savepoint(txn, &before) : lladd_nta_begin(txn, &action);
@@ -605,11 +344,11 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap
 /* ---- placing --------------------------------------------------------------------------------- */
 
 /* Finds a page that may have room: in the pool, by a pass, or by growing the heap. */
-static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
-                     uint32_t need, struct pool_page *out)
+static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct lladd_heap *h,
+                     uint32_t need, struct ll_pool_page *out)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
-    bool creator = is_creator(txn, ops, h);
+    bool creator = ll_operations__heap_is_creator(txn, h);
     int rc = LLADD_END;
     while (pool_take(ops, h, need, out)) {
         rc = creator ? ll_operations__heap_member(ops->db, h->root, out->page, out->owner, err) : 0;
@@ -632,8 +371,9 @@ static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll
 
 /* The page had no room. If ghosts or slack on it may become free, lets later passes look at it
  * again; otherwise corrects its hint. */
-static int disappointed(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
-                        const struct pool_page *p, uint32_t need, const struct ll_slotted_state *s)
+static int disappointed(struct lladd_txn *txn, struct ll_operations *ops, struct lladd_heap *h,
+                        const struct ll_pool_page *p, uint32_t need,
+                        const struct ll_slotted_state *s)
 {
     uint32_t page_size = lladd_page_size(ops->db);
     struct ll_heap_hint a = {(uint32_t)(p->owner & UINT16_MAX),
@@ -650,18 +390,14 @@ static int disappointed(struct lladd_txn *txn, struct ll_operations *ops, struct
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-int ll_operations__heap_place(struct lladd_txn *txn, lladd_pageno heap, struct ll_slotted_alloc *a,
-                              struct lladd_rid *out)
+int ll_operations__heap_place(struct lladd_txn *txn, struct lladd_heap *h,
+                              struct ll_slotted_alloc *a, struct lladd_rid *out)
 {
-    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
-    struct ll_heap *h;
+    struct ll_operations *ops = h->ops;
     uint32_t need = room_for(a->len);
-    int rc = heap_for(ops, heap, &h);
-    if (rc)
-        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a heap");
-    struct pool_page p;
+    struct ll_pool_page p;
     for (;;) {
-        rc = candidate(txn, ops, h, need, &p);
+        int rc = candidate(txn, ops, h, need, &p);
         if (rc)
             return rc;
         rc = ll_operations__record_store(txn, p.page, a);
@@ -678,25 +414,21 @@ int ll_operations__heap_place(struct lladd_txn *txn, lladd_pageno heap, struct l
     return 0;
 }
 
-int ll_operations__heap_gained(struct lladd_txn *txn, lladd_pageno heap,
+int ll_operations__heap_gained(struct lladd_txn *txn, struct lladd_heap *h,
                                const struct ll_slotted_state *s)
 {
-    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct ll_operations *ops = h->ops;
     uint32_t page_size = lladd_page_size(ops->db), now = hint_of(page_size, s->free + s->idle);
     struct ll_heap_hint a = {(uint32_t)(s->owner & UINT16_MAX), now};
     struct lladd_page *page;
     uint32_t hint = now;
-    int rc =
-        fix_inventory(ops->db, ll_heap_owner_page(s->owner), heap, &page, lladd_txn_error_out(txn));
+    int rc = fix_inventory(ops->db, ll_heap_owner_page(s->owner), h->root, &page,
+                           lladd_txn_error_out(txn));
     if (rc)
         return rc;
     if (a.index < ll_operations__inventory_count(lladd_page_view(page)))
         hint = ll_operations__inventory_entry(lladd_page_view(page), a.index).hint;
     lladd_page_unfix(ops->db, page, LLADD_LATCH_SHARED);
-    struct ll_heap *h;
-    rc = heap_for(ops, heap, &h);
-    if (rc)
-        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a heap");
     lladd_mutex_lock(&ops->heaps.mutex);
     h->gained = true;
     lladd_mutex_unlock(&ops->heaps.mutex);

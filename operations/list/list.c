@@ -116,11 +116,14 @@ static int unlink_item(struct lladd_txn *txn, const struct lladd_list *l, struct
                        const struct ll_list_look *it)
 {
     struct lladd_rid rid = {item.page, LINK_SLOT(item), 0};
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_heap *h;
     lladd_pageno heap;
-    TRY(ll_operations__list_heap_of(l->lists->db, it->owner, &heap, lladd_txn_error_out(txn)));
+    TRY(ll_operations__list_heap_of(l->lists->db, it->owner, &heap, err));
+    TRY(ll_operations__heap_at(l->lists->db, heap, &h, err));
     TRY(set_neighbour(txn, l, it->prev, ITEM_NEXT, it->next));
     TRY(set_neighbour(txn, l, it->next, ITEM_PREV, it->prev));
-    return lladd_heap_delete(txn, heap, rid);
+    return lladd_heap_delete(txn, h, rid);
 }
 
 /* Sweeps at most SWEEP marked items, from *at on, forwards or backwards. *at becomes the first item
@@ -151,7 +154,9 @@ static int store(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
 {
     unsigned char few[SHORT], *p = few;
     uint32_t turn = lladd_atomic_add32(&l->turns, 1) & UINT16_MAX;
+    struct lladd_heap *h;
     struct lladd_rid rid;
+    TRY(ll_operations__heap_at(l->lists->db, heap, &h, lladd_txn_error_out(txn)));
     if (ITEM_BYTES + len > sizeof few)
         p = lladd_mem_alloc(l->lists->db, ITEM_BYTES + len);
     if (!p)
@@ -163,7 +168,7 @@ static int store(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
     p[ITEM_GONE] = 0;
     if (len)
         memcpy(p + ITEM_BYTES, bytes, len);
-    int rc = lladd_heap_insert(txn, heap, p, ITEM_BYTES + len, &rid);
+    int rc = lladd_heap_insert(txn, h, p, ITEM_BYTES + len, &rid);
     if (p != few)
         lladd_mem_free(l->lists->db, p);
     if (!rc)

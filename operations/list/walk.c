@@ -355,12 +355,14 @@ static int count_records(void *ctx, struct lladd_list *l, lladd_pageno heap,
 {
     struct lladd_heap_cursor c;
     struct lladd_record r;
+    struct lladd_heap *h;
     struct lladd_rid rid;
     int rc;
-    lladd_heap_open(l->lists->db, heap, &c);
-    while ((rc = lladd_heap_next(&c, &rid, &r, err)) == 0)
+    TRY(ll_operations__heap_at(l->lists->db, heap, &h, err));
+    lladd_heap_cursor_open(h, &c);
+    while ((rc = lladd_heap_cursor_next(&c, &rid, &r, err)) == 0)
         ++*(uint64_t *)ctx;
-    lladd_heap_close(&c);
+    lladd_heap_cursor_close(&c);
     return rc == LLADD_END ? 0 : rc;
 }
 
@@ -383,7 +385,5 @@ int lladd_list_check(struct lladd_list *l, struct lladd_error *err)
     if (rc != LLADD_END)
         return rc;
     TRY(ll_operations__list_look_root(l->lists->db, l->root, &ends, &heap, err));
-    return linked == stored && ll_list_same(ends.last, before)
-               ? 0
-               : broken(err, l, ends.last);
+    return linked == stored && ll_list_same(ends.last, before) ? 0 : broken(err, l, ends.last);
 }

@@ -7,6 +7,7 @@
 
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
+#include <lladd/heap.h>
 #include <string.h>
 
 enum { LONGEST = 3500, HEAPS = 3 };
@@ -14,8 +15,18 @@ static const char *const names[HEAPS] = {"heap.old", "heap.new", "heap.doomed"};
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
-static int store_in(struct ll_sim_work *w, struct lladd_txn *txn, lladd_pageno heap, unsigned cell,
-                    char letter, size_t len)
+struct work {
+    struct ll_sim_work base;
+    struct lladd_heap *heap; /* the old one */
+};
+
+static struct lladd_heap *heap_of(struct ll_sim_work *w)
+{
+    return ((struct work *)w)->heap;
+}
+
+static int store_in(struct ll_sim_work *w, struct lladd_txn *txn, struct lladd_heap *heap,
+                    unsigned cell, char letter, size_t len)
 {
     unsigned char bytes[LONGEST];
     ll_sim_fill(bytes, cell, letter, len);
@@ -26,7 +37,7 @@ static int store_in(struct ll_sim_work *w, struct lladd_txn *txn, lladd_pageno h
 static int store(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
                  size_t len)
 {
-    return store_in(w, txn, w->first, cell, letter, len);
+    return store_in(w, txn, heap_of(w), cell, letter, len);
 }
 
 static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
@@ -34,28 +45,34 @@ static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, c
 {
     unsigned char bytes[LONGEST];
     ll_sim_fill(bytes, cell, letter, len);
-    TRY(lladd_heap_set(txn, w->first, w->rid[cell], bytes, len));
+    TRY(lladd_heap_set(txn, heap_of(w), w->rid[cell], bytes, len));
     return ll_sim_cell_note(w, txn, cell, letter, len);
 }
 
 static int give_up(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
 {
-    TRY(lladd_heap_delete(txn, w->first, w->rid[cell]));
+    TRY(lladd_heap_delete(txn, heap_of(w), w->rid[cell]));
     return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 
-static int make(struct lladd_txn *txn, unsigned which, lladd_pageno *heap)
+/* Makes a heap with one record in it; without one if `len` is 0. */
+static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned which, unsigned cell,
+                char letter, size_t len)
 {
-    TRY(lladd_heap_create(txn, heap));
-    return lladd_root_set(txn, names[which], (struct lladd_root_value){heap->v, 0});
+    struct lladd_heap *heap;
+    lladd_pageno root;
+    TRY(lladd_heap_create_open(txn, &root, &heap));
+    int rc = lladd_root_set(txn, names[which], (struct lladd_root_value){root.v, 0});
+    if (!rc && len)
+        rc = store_in(w, txn, heap, cell, letter, len);
+    lladd_heap_close(heap);
+    return rc;
 }
 
 static int make_both(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    lladd_pageno obsolete;
-    TRY(make(txn, 0, &w->first));
-    TRY(make(txn, 2, &obsolete));
-    return store_in(w, txn, obsolete, 20, 'd', 30);
+    TRY(make(w, txn, 0, 0, 0, 0));
+    return make(w, txn, 2, 20, 'd', 30);
 }
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
@@ -100,9 +117,7 @@ static int gives_up(struct ll_sim_work *w, struct lladd_txn *txn)
 /* Makes a heap, stores a record in it, and rolls back. */
 static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    lladd_pageno heap;
-    TRY(make(txn, 1, &heap));
-    TRY(store_in(w, txn, heap, 21, 'x', 3000));
+    TRY(make(w, txn, 1, 21, 'x', 3000));
     TRY(give_up(w, txn, 0));
     return lladd_sim_abort(w->sim, txn);
 }
@@ -114,39 +129,49 @@ static int destroys(struct ll_sim_work *w, struct lladd_txn *txn)
     TRY(lladd_heap_destroy(txn, heap));
     TRY(lladd_root_delete(txn, names[2]));
     TRY(ll_sim_cell_note(w, txn, 20, 0, 0));
-    TRY(make(txn, 1, &heap));
-    TRY(store_in(w, txn, heap, 22, 'f', 50));
+    TRY(make(w, txn, 1, 22, 'f', 50));
     return lladd_sim_commit(w->sim, txn);
+}
+
+static int run_all(struct ll_sim_work *w)
+{
+    TRY(ll_sim_in_txn(w, stores));
+    TRY(ll_sim_in_txn(w, moves));
+    TRY(ll_sim_in_txn(w, stays_open));
+    TRY(lladd_checkpoint(w->db, w->err));
+    TRY(ll_sim_in_txn(w, gives_up));
+    TRY(ll_sim_in_txn(w, rolls_back));
+    return ll_sim_in_txn(w, destroys);
 }
 
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
-    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    struct work w = {.base = {.sim = sim, .db = db, .err = err}};
     (void)ctx;
-    TRY(ll_sim_root_page(db, names[0], &w.first, err));
-    TRY(ll_sim_in_txn(&w, stores));
-    TRY(ll_sim_in_txn(&w, moves));
-    TRY(ll_sim_in_txn(&w, stays_open));
-    TRY(lladd_checkpoint(db, err));
-    TRY(ll_sim_in_txn(&w, gives_up));
-    TRY(ll_sim_in_txn(&w, rolls_back));
-    return ll_sim_in_txn(&w, destroys);
+    TRY(ll_sim_root_page(db, names[0], &w.base.first, err));
+    TRY(lladd_heap_open(db, w.base.first, &w.heap, err));
+    int rc = run_all(&w.base);
+    lladd_heap_close(w.heap);
+    return rc;
 }
 
 /* ---- dump and check ---------------------------------------------------------------------- */
 
-static int read_heap(struct lladd_db *db, lladd_pageno heap, struct ll_sim_cells *c,
+static int read_heap(struct lladd_db *db, lladd_pageno root, struct ll_sim_cells *c,
                      struct lladd_error *err)
 {
     struct lladd_heap_cursor cursor;
+    struct lladd_heap *heap;
     struct lladd_record r;
     struct lladd_rid rid;
     bool ours = true;
     int rc = 0;
-    lladd_heap_open(db, heap, &cursor);
-    while (ours && (rc = lladd_heap_next(&cursor, &rid, &r, err)) == 0)
+    TRY(lladd_heap_open(db, root, &heap, err));
+    lladd_heap_cursor_open(heap, &cursor);
+    while (ours && (rc = lladd_heap_cursor_next(&cursor, &rid, &r, err)) == 0)
         ours = ll_sim_cells_see(c, r.bytes, r.len);
-    lladd_heap_close(&cursor);
+    lladd_heap_cursor_close(&cursor);
+    lladd_heap_close(heap);
     if (!ours)
         return lladd_error_set(err, LLADD_BAD_STATE, "there is a record that was never stored");
     return rc == LLADD_END ? 0 : rc;

@@ -7,13 +7,14 @@
 #include "sim/subjects/cells.h"
 
 #include <lladd/extension.h>
+#include <lladd/heap.h>
 #include <string.h>
 
 enum { LEN = 4000 /* a record fills a page */, ENTRIES = 505 /* on an inventory page */ };
 #define HEAP "inventory.heap"
 
 /* Fills all but one of the pages that the first inventory page can list. */
-static int fill_up(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid *last)
+static int fill_up(struct lladd_txn *txn, struct lladd_heap *heap, struct lladd_rid *last)
 {
     unsigned char bytes[LEN];
     memset(bytes, 0, LEN);
@@ -22,20 +23,22 @@ static int fill_up(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid *l
     return 0;
 }
 
-static int make(struct lladd_db *db, lladd_pageno *heap, struct lladd_rid *last,
+/* After an error, too, the caller closes the heap. */
+static int make(struct lladd_db *db, struct lladd_heap **heap, struct lladd_rid *last,
                 struct lladd_error *err)
 {
     struct lladd_txn *txn;
+    lladd_pageno root;
     TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = lladd_heap_create(txn, heap);
+    int rc = lladd_heap_create_open(txn, &root, heap);
     if (!rc)
-        rc = lladd_root_set(txn, HEAP, (struct lladd_root_value){heap->v, 0});
+        rc = lladd_root_set(txn, HEAP, (struct lladd_root_value){root.v, 0});
     if (!rc)
         rc = fill_up(txn, *heap, last);
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-static int insert(struct lladd_txn *txn, lladd_pageno heap)
+static int insert(struct lladd_txn *txn, struct lladd_heap *heap)
 {
     unsigned char bytes[LEN];
     struct lladd_rid rid;
@@ -44,7 +47,7 @@ static int insert(struct lladd_txn *txn, lladd_pageno heap)
 }
 
 /* Deletes a record, and stores another on the last page that the inventory page can list. */
-static int give_up(struct lladd_db *db, lladd_pageno heap, struct lladd_rid last,
+static int give_up(struct lladd_db *db, struct lladd_heap *heap, struct lladd_rid last,
                    struct lladd_error *err)
 {
     struct lladd_txn *txn;
@@ -57,7 +60,7 @@ static int give_up(struct lladd_db *db, lladd_pageno heap, struct lladd_rid last
 
 /* Stores a record. The heap searches all pages for room, and marks the full pages in its inventory.
  */
-static int settle(struct lladd_db *db, lladd_pageno heap, struct lladd_error *err)
+static int settle(struct lladd_db *db, struct lladd_heap *heap, struct lladd_error *err)
 {
     struct lladd_txn *txn;
     TRY(lladd_begin(db, NULL, &txn, err));
@@ -77,28 +80,30 @@ static int tidy_up(struct lladd_db *db, struct lladd_error *err)
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
+    struct lladd_heap *heap = NULL;
     struct lladd_rid last;
-    lladd_pageno heap;
     (void)ctx;
-    TRY(make(db, &heap, &last, err));
-    TRY(give_up(db, heap, last, err));
-    TRY(settle(db, heap, err));
-    return tidy_up(db, err);
-}
-
-static int store(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
-                 size_t len)
-{
-    unsigned char bytes[LEN];
-    ll_sim_fill(bytes, cell, letter, len);
-    TRY(lladd_heap_insert(txn, w->first, bytes, len, &w->rid[cell]));
-    return ll_sim_cell_note(w, txn, cell, letter, len);
+    int rc = make(db, &heap, &last, err);
+    if (!rc)
+        rc = give_up(db, heap, last, err);
+    if (!rc)
+        rc = settle(db, heap, err);
+    lladd_heap_close(heap);
+    return rc ? rc : tidy_up(db, err);
 }
 
 /* After a crash before the commit, the log contains all or a part of the top action. */
 static int grows(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    TRY(store(w, txn, 0, 'a', 300));
+    enum { CELL = 0, SHORT = 300 };
+    unsigned char bytes[SHORT];
+    struct lladd_heap *heap;
+    ll_sim_fill(bytes, CELL, 'a', SHORT);
+    TRY(lladd_heap_open(w->db, w->first, &heap, lladd_txn_error_out(txn)));
+    int rc = lladd_heap_insert(txn, heap, bytes, SHORT, &w->rid[CELL]);
+    lladd_heap_close(heap);
+    TRY(rc);
+    TRY(ll_sim_cell_note(w, txn, CELL, 'a', SHORT));
     return lladd_sim_commit(w->sim, txn);
 }
 

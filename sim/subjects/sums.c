@@ -9,6 +9,7 @@
 #include "sim/subjects/amounts.h"
 
 #include <lladd/bytes.h>
+#include <lladd/heap.h>
 #include <string.h>
 
 #include "sim/subjects/cells.h"
@@ -24,7 +25,8 @@ enum { LEN = 24, AT = 3, AT_SECOND = 14, HOME = 4, MOVED = 5, LARGE = 1500, FILL
 
 struct work {
     struct ll_sim_work base;
-    lladd_pageno heap;
+    lladd_pageno root; /* of the heap */
+    struct lladd_heap *heap;
     struct lladd_rid slotted, fixed, of_heap[2];
 };
 
@@ -42,7 +44,7 @@ static int find(struct work *w)
     w->slotted = rid_of(v);
     TRY(lladd_root_get(db, FIXED, &v, w->base.err));
     w->fixed = rid_of(v);
-    TRY(ll_sim_root_page(db, HEAP, &w->heap, w->base.err));
+    TRY(ll_sim_root_page(db, HEAP, &w->root, w->base.err));
     for (unsigned i = 0; i < 2; i++) {
         TRY(lladd_root_get(db, ll_sim_root_name(RECORD, i, name), &v, w->base.err));
         w->of_heap[i] = rid_of(v);
@@ -83,13 +85,10 @@ static int make_fixed(struct lladd_txn *txn, const unsigned char *zeros)
 }
 
 /* The second record grows and no longer fits on its page, so it moves. Then it shrinks. */
-static int make_heap(struct lladd_txn *txn, const unsigned char *zeros)
+static int fill_heap(struct lladd_txn *txn, struct lladd_heap *heap, const unsigned char *zeros)
 {
     char name[LLADD_ROOT_NAME_MAX + 1];
-    lladd_pageno heap;
     struct lladd_rid rid[2], other;
-    TRY(lladd_heap_create(txn, &heap));
-    TRY(lladd_root_set(txn, HEAP, (struct lladd_root_value){heap.v, 0}));
     TRY(lladd_heap_insert(txn, heap, zeros, LEN, &rid[0]));
     TRY(lladd_heap_insert(txn, heap, zeros, LARGE, &other));
     TRY(lladd_heap_insert(txn, heap, zeros, 8, &rid[1]));
@@ -99,6 +98,18 @@ static int make_heap(struct lladd_txn *txn, const unsigned char *zeros)
     for (unsigned i = 0; i < 2; i++)
         TRY(keep(txn, ll_sim_root_name(RECORD, i, name), rid[i]));
     return 0;
+}
+
+static int make_heap(struct lladd_txn *txn, const unsigned char *zeros)
+{
+    struct lladd_heap *heap;
+    lladd_pageno root;
+    TRY(lladd_heap_create_open(txn, &root, &heap));
+    int rc = lladd_root_set(txn, HEAP, (struct lladd_root_value){root.v, 0});
+    if (!rc)
+        rc = fill_heap(txn, heap, zeros);
+    lladd_heap_close(heap);
+    return rc;
 }
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
@@ -193,19 +204,27 @@ static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
+static int run_all(struct ll_sim_work *w)
+{
+    TRY(ll_sim_in_txn(w, stays_open));
+    TRY(ll_sim_in_txn(w, makes_room));
+    TRY(ll_sim_in_txn(w, commits));
+    TRY(lladd_checkpoint(w->db, w->err));
+    TRY(ll_sim_in_txn(w, fills));
+    TRY(ll_sim_in_txn(w, rolls_back_in_part));
+    TRY(ll_sim_in_txn(w, rolls_back));
+    return ll_sim_in_txn(w, commits);
+}
+
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
     struct work w = {.base = {.sim = sim, .db = db, .err = err}};
     (void)ctx;
     TRY(find(&w));
-    TRY(ll_sim_in_txn(&w.base, stays_open));
-    TRY(ll_sim_in_txn(&w.base, makes_room));
-    TRY(ll_sim_in_txn(&w.base, commits));
-    TRY(lladd_checkpoint(db, err));
-    TRY(ll_sim_in_txn(&w.base, fills));
-    TRY(ll_sim_in_txn(&w.base, rolls_back_in_part));
-    TRY(ll_sim_in_txn(&w.base, rolls_back));
-    return ll_sim_in_txn(&w.base, commits);
+    TRY(lladd_heap_open(db, w.root, &w.heap, err));
+    int rc = run_all(&w.base);
+    lladd_heap_close(w.heap);
+    return rc;
 }
 
 /* ---- dump and check ---------------------------------------------------------------------- */
@@ -224,10 +243,14 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     TRY(lladd_fixed_read(db, w.fixed, bytes, LEN, err));
     a.of[2] = (int64_t)lladd_get64(bytes + AT);
     a.of[3] = (int64_t)lladd_get64(bytes + AT_SECOND);
-    for (unsigned i = 0; i < 2; i++) {
-        TRY(lladd_heap_read(db, w.heap, w.of_heap[i], AT, bytes, 8, err));
-        a.of[HOME + i] = (int64_t)lladd_get64(bytes);
+    TRY(lladd_heap_open(db, w.root, &w.heap, err));
+    int rc = 0;
+    for (unsigned i = 0; i < 2 && !rc; i++) {
+        rc = lladd_heap_read(w.heap, w.of_heap[i], AT, bytes, 8, err);
+        a.of[HOME + i] = rc ? 0 : (int64_t)lladd_get64(bytes);
     }
+    lladd_heap_close(w.heap);
+    TRY(rc);
     return ll_sim_amounts_dump(NULL, &a, sink);
 }
 
@@ -239,7 +262,7 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
     TRY(find(&w));
     TRY(fn(arg, w.slotted.page));
     TRY(fn(arg, w.fixed.page));
-    return ll_sim_heap_each(db, w.heap, fn, arg, err);
+    return ll_sim_heap_each(db, w.root, fn, arg, err);
 }
 
 static const char *const operations[] = {"lladd.slotted.add", "lladd.fixed.add", NULL};

@@ -15,6 +15,7 @@
 #include <lladd/lladd.h>
 #include <lladd/log_read.h>
 #include <lladd/pages.h>
+#include <lladd/heap.h>
 #include <lladd/records.h>
 #include <lladd/twophase.h>
 #include <stdio.h>
@@ -251,12 +252,13 @@ static void write_records(void)
 {
     struct lladd_txn *txn = begin();
     struct lladd_rid first, rid, fixed_rid;
-    lladd_pageno heap, fixed;
+    struct lladd_heap *heap;
+    lladd_pageno root, fixed;
     static char big[65536];
     uint32_t size = lladd_page_size(db);
     memset(big, 'R', sizeof big);
-    TXN_OK(lladd_heap_create(txn, &heap));
-    TXN_OK(lladd_root_set(txn, "heap", (struct lladd_root_value){heap.v, 0}));
+    TXN_OK(lladd_heap_create_open(txn, &root, &heap));
+    TXN_OK(lladd_root_set(txn, "heap", (struct lladd_root_value){root.v, 0}));
     TXN_OK(lladd_heap_insert(txn, heap, "the first one", 13, &first));
     for (int i = 0; i < 12; i++)
         TXN_OK(lladd_heap_insert(txn, heap, big, size / 5, &rid));
@@ -264,6 +266,7 @@ static void write_records(void)
     memcpy(big, "moved away", 10);
     TXN_OK(lladd_heap_set(txn, heap, first, big, size / 2));
     TXN_OK(lladd_heap_delete(txn, heap, rid));
+    lladd_heap_close(heap);
     TXN_OK(lladd_page_alloc(txn, &fixed));
     TXN_OK(lladd_fixed_format(txn, fixed, 11));
     TXN_OK(lladd_fixed_alloc(txn, fixed, "eleven byte", &fixed_rid));

@@ -40,6 +40,8 @@ static void end(struct history *h, int t, bool keep)
 static void crash(struct history *h, struct fixture *b)
 {
     fixture_crash(b);
+    if (h->reopen)
+        h->reopen();
     for (int t = 0; t < h->txns; t++)
         ended(h, t, false);
     h->expect(h);

@@ -21,6 +21,7 @@ struct history {
                                                   * never) */
     void (*write)(struct history *, int t, uint64_t random); /* as transaction t */
     void (*expect)(const struct history *);                  /* checks that all of `now` is there */
+    void (*reopen)(void);                                    /* handles, after a crash; nullable */
 
     struct version base[HISTORY_RECORDS]; /* the value after an abort */
     struct version now[HISTORY_RECORDS];

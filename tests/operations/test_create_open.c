@@ -4,6 +4,7 @@
 
 #include <lladd/array.h>
 #include <lladd/hash.h>
+#include <lladd/heap.h>
 #include <lladd/list.h>
 
 static struct fixture b;
@@ -20,13 +21,15 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* ---- three structures, one by one ------------------------------------------------------------ */
+/* ---- the structures, one by one -------------------------------------------------------------- */
 
-enum kind { HASH, HASH_PHYSICAL, ARRAY, LIST, KINDS };
+enum kind { HASH, HASH_PHYSICAL, ARRAY, LIST, HEAP, KINDS };
 
 static struct lladd_hash *hash;
 static struct lladd_array *array;
 static struct lladd_list *list;
+static struct lladd_heap *heap;
+static struct lladd_rid rid; /* the record stored last */
 
 static int make(struct lladd_txn *txn, enum kind kind, lladd_pageno *root)
 {
@@ -39,6 +42,8 @@ static int make(struct lladd_txn *txn, enum kind kind, lladd_pageno *root)
             txn, &o, kind == HASH ? LLADD_HASH_LOGICAL : LLADD_HASH_PHYSICAL, root, &hash);
     case ARRAY:
         return lladd_array_create_open(txn, 8, 1, root, &array);
+    case HEAP:
+        return lladd_heap_create_open(txn, root, &heap);
     default:
         return lladd_list_create_open(txn, root, &list);
     }
@@ -53,6 +58,8 @@ static int put(struct lladd_txn *txn, enum kind kind, uint64_t value)
         return lladd_hash_put(txn, hash, &value, 8, &value, 8);
     case ARRAY:
         return lladd_array_set(txn, array, 0, &value);
+    case HEAP:
+        return lladd_heap_insert(txn, heap, &value, 8, &rid);
     default:
         return lladd_list_append(txn, list, &value, 8, &item);
     }
@@ -72,6 +79,9 @@ static int has(enum kind kind, uint64_t value)
     case ARRAY:
         rc = lladd_array_get(array, 0, &got, &b.err);
         break;
+    case HEAP:
+        rc = lladd_heap_get(heap, rid, &got, 8, &len, &b.err);
+        break;
     default:
         rc = lladd_list_next(list, LLADD_ITEM_NONE, &item, &got, 8, &len, &b.err);
     }
@@ -84,9 +94,11 @@ static void close_all(void)
     lladd_hash_close(hash);
     lladd_array_close(array);
     lladd_list_close(list);
+    lladd_heap_close(heap);
     hash = NULL;
     array = NULL;
     list = NULL;
+    heap = NULL;
 }
 
 static int reopen(enum kind kind, lladd_pageno root)
@@ -97,6 +109,8 @@ static int reopen(enum kind kind, lladd_pageno root)
         return lladd_hash_open(b.db, root, 0, &hash, &b.err);
     case ARRAY:
         return lladd_array_open(b.db, root, &array, &b.err);
+    case HEAP:
+        return lladd_heap_open(b.db, root, &heap, &b.err);
     default:
         return lladd_list_open(b.db, root, &list, &b.err);
     }
@@ -193,7 +207,7 @@ START_TEST(without_memory_there_is_neither)
         int rc = make(txn, kind, &root);
         fault_alloc_fail(&b.mem, 0, false);
         ck_assert_msg(rc == 0 || rc == LLADD_NO_MEMORY, "%s", lladd_code_name(rc));
-        ck_assert(!rc || (!hash && !array && !list && root.v == 99));
+        ck_assert(!rc || (!hash && !array && !list && !heap && root.v == 99));
         if (rc)
             ck_assert_uint_eq(fixture_pages_used(&b), used);
         else

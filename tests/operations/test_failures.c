@@ -9,10 +9,11 @@
 
 #include <errno.h>
 #include <lladd/bulk.h>
+#include <lladd/heap.h>
 #include <stdio.h>
 
 static struct fixture b;
-static lladd_pageno heap, slotted, fixed, bytes;
+static lladd_pageno root, slotted, fixed, bytes;
 
 enum { ROUNDS = 12 };
 
@@ -29,7 +30,7 @@ static void setup(void)
     slotted = fixture_page(&b, "lladd.slotted");
     bytes = fixture_page(&b, "lladd.bytes");
     struct lladd_txn *txn = fixture_begin(&b);
-    ok(txn, lladd_heap_create(txn, &heap));
+    ok(txn, lladd_heap_create(txn, &root));
     ok(txn, lladd_page_alloc(txn, &fixed));
     ok(txn, lladd_fixed_format(txn, fixed, 32));
     commit(txn);
@@ -45,7 +46,7 @@ static void setup(void)
     } while (0)
 
 /* The changes of one transaction: every kind of operation, some of them undone. */
-static int work(struct lladd_txn *txn, int i)
+static int change(struct lladd_txn *txn, struct lladd_heap *heap, int i)
 {
     static unsigned char big[4000], raw[2 * 4096];
     char name[32];
@@ -79,6 +80,15 @@ static int work(struct lladd_txn *txn, int i)
     TRY(lladd_extent_free(txn, extent, 2));
     TRY(lladd_page_alloc(txn, &page));
     return lladd_page_free(txn, page);
+}
+
+static int work(struct lladd_txn *txn, int i)
+{
+    struct lladd_heap *heap;
+    TRY(lladd_heap_open(b.db, root, &heap, lladd_txn_error_out(txn)));
+    int rc = change(txn, heap, i);
+    lladd_heap_close(heap);
+    return rc;
 }
 
 /* All rounds; false when the handle is poisoned. */
@@ -136,6 +146,7 @@ static bool has_root(int i)
 /* All that the committed rounds have left, and nothing else. */
 static void compare(void)
 {
+    struct lladd_heap *heap;
     struct lladd_heap_cursor c;
     struct lladd_rid rid;
     struct lladd_record r;
@@ -150,8 +161,9 @@ static void compare(void)
     }
     ok_db(&b, lladd_counter_get(b.db, bytes, 0, &sum, &b.err));
     ck_assert_int_eq(sum, count);
-    lladd_heap_open(b.db, heap, &c);
-    while ((rc = lladd_heap_next(&c, &rid, &r, &b.err)) == 0) {
+    ok_db(&b, lladd_heap_open(b.db, root, &heap, &b.err));
+    lladd_heap_cursor_open(heap, &c);
+    while ((rc = lladd_heap_cursor_next(&c, &rid, &r, &b.err)) == 0) {
         int i = r.bytes[0] - 'a';
         ck_assert(i >= 0 && i < ROUNDS && left[i]);
         ck_assert_uint_eq(r.len, 3900);
@@ -160,14 +172,15 @@ static void compare(void)
     }
     ck_assert_int_eq(rc, LLADD_END);
     ck_assert_int_eq(count, 0);
-    lladd_heap_close(&c);
+    lladd_heap_cursor_close(&c);
+    lladd_heap_close(heap);
 }
 
 /* No page is lost: without the heap there are the three of setup. */
 static void count_pages(void)
 {
     struct lladd_txn *txn = fixture_begin(&b);
-    ok(txn, lladd_heap_destroy(txn, heap));
+    ok(txn, lladd_heap_destroy(txn, root));
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), 3);
 }

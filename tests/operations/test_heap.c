@@ -9,22 +9,33 @@
 #include "operations/heap/heap.h"
 
 static struct fixture b;
-static lladd_pageno heap;
+static lladd_pageno root;
+static struct lladd_heap *heap;
 
 static void setup_size(uint32_t size)
 {
     fixture_init(&b, size);
     fixture_open(&b);
     struct lladd_txn *txn = fixture_begin(&b);
-    ok(txn, lladd_heap_create(txn, &heap));
+    ok(txn, lladd_heap_create_open(txn, &root, &heap));
     commit(txn);
 }
 static void setup(void)
 {
     setup_size(4096);
 }
+static void reopen(void)
+{
+    ok_db(&b, lladd_heap_open(b.db, root, &heap, &b.err));
+}
+static void crash(void)
+{
+    fixture_crash(&b);
+    reopen();
+}
 static void teardown(void)
 {
+    lladd_heap_close(heap);
     fixture_free(&b);
 }
 
@@ -50,14 +61,14 @@ static void expect(struct lladd_rid rid, char fill, size_t len)
     static unsigned char got[65536], want[65536];
     size_t got_len = 99999;
     memset(want, fill, len);
-    ok_db(&b, lladd_heap_get(b.db, heap, rid, got, sizeof got, &got_len, &b.err));
+    ok_db(&b, lladd_heap_get(heap, rid, got, sizeof got, &got_len, &b.err));
     ck_assert_uint_eq(got_len, len);
     ck_assert_mem_eq(got, want, len);
 }
 
 static void expect_none(struct lladd_rid rid)
 {
-    ck_assert_int_eq(lladd_heap_get(b.db, heap, rid, NULL, 0, NULL, &b.err), LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(lladd_heap_get(heap, rid, NULL, 0, NULL, &b.err), LLADD_OUT_OF_RANGE);
 }
 
 /* Records of a walk. */
@@ -68,14 +79,14 @@ static unsigned walk_count(void)
     struct lladd_record r;
     unsigned n = 0;
     int rc;
-    lladd_heap_open(b.db, heap, &c);
-    while ((rc = lladd_heap_next(&c, &rid, &r, &b.err)) == 0) {
+    lladd_heap_cursor_open(heap, &c);
+    while ((rc = lladd_heap_cursor_next(&c, &rid, &r, &b.err)) == 0) {
         ck_assert_uint_eq(rid.size, r.len);
         n++;
     }
     ck_assert_int_eq(rc, LLADD_END);
-    ck_assert_int_eq(lladd_heap_next(&c, &rid, &r, &b.err), LLADD_END); /* and stays there */
-    lladd_heap_close(&c);
+    ck_assert_int_eq(lladd_heap_cursor_next(&c, &rid, &r, &b.err), LLADD_END); /* and stays there */
+    lladd_heap_cursor_close(&c);
     return n;
 }
 
@@ -107,7 +118,7 @@ START_TEST(insert_get_set_delete)
     set(txn, a, 'A', 2000);
     ok(txn, lladd_heap_delete(txn, heap, z));
     commit(txn);
-    fixture_crash(&b);
+    crash();
     expect(a, 'A', 2000);
     expect_none(z);
     ck_assert_uint_eq(walk_count(), 1);
@@ -130,7 +141,7 @@ START_TEST(records_of_every_size_on_every_page_size)
     refuses(txn, LLADD_TOO_LARGE, lladd_heap_insert(txn, heap, "", max + 1, &more));
     refuses(txn, LLADD_TOO_LARGE, lladd_heap_set(txn, heap, r[0], "", max + 1));
     commit(txn);
-    fixture_crash(&b);
+    crash();
     uint32_t len = max;
     for (uint32_t i = 0; i < n; i++, len = len * 3 / 4)
         expect(r[i], (char)('a' + i % 26), len);
@@ -142,7 +153,7 @@ START_TEST(records_of_every_size_on_every_page_size)
     for (uint32_t i = 0; i < n; i++)
         expect(r[i], 'M', max);
     ck_assert_uint_eq(walk_count(), n);
-    fixture_free(&b);
+    teardown();
 }
 END_TEST
 
@@ -166,7 +177,7 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     txn = fixture_begin(&b);
     set(txn, r, 'R', 3000);
     commit(txn);
-    fixture_crash(&b);
+    crash();
     expect(r, 'R', 3000);
     txn = fixture_begin(&b);
     set(txn, r, 'S', 3500); /* in place, on the other page */
@@ -238,20 +249,20 @@ START_TEST(a_part_is_written_and_read)
         ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "are not in the record"));
     }
     commit(txn);
-    fixture_crash(&b);
+    crash();
     memset(want, 'R', len);
     memcpy(want, "first", 5);
     memcpy(want + len - 4, "last", 4);
-    ok_db(&b, lladd_heap_get(b.db, heap, r, got, sizeof got, NULL, &b.err));
+    ok_db(&b, lladd_heap_get(heap, r, got, sizeof got, NULL, &b.err));
     ck_assert_mem_eq(got, want, len);
     for (uint32_t at = 0; at <= len; at += 7) {
         memset(got, 0, sizeof got);
-        ok_db(&b, lladd_heap_read(b.db, heap, r, at, got, len - at, &b.err));
+        ok_db(&b, lladd_heap_read(heap, r, at, got, len - at, &b.err));
         ck_assert_mem_eq(got, want + at, len - at);
-        ok_db(&b, lladd_heap_read(b.db, heap, r, at, got, 0, &b.err));
+        ok_db(&b, lladd_heap_read(heap, r, at, got, 0, &b.err));
     }
-    ck_assert_int_eq(lladd_heap_read(b.db, heap, r, len, got, 1, &b.err), LLADD_OUT_OF_RANGE);
-    ck_assert_int_eq(lladd_heap_read(b.db, heap, r, len + 1, got, 0, &b.err), LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(lladd_heap_read(heap, r, len, got, 1, &b.err), LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(lladd_heap_read(heap, r, len + 1, got, 0, &b.err), LLADD_OUT_OF_RANGE);
 }
 END_TEST
 
@@ -284,11 +295,11 @@ START_TEST(a_stub_that_leads_nowhere_is_damage)
     lladd_put48(stub, r.page.v);
     lladd_put16(stub + 6, 77);
     ok(txn, lladd_slotted_set(txn, r, stub, 8, 1));
-    ck_assert_int_eq(lladd_heap_get(b.db, heap, r, NULL, 0, NULL, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_heap_get(heap, r, NULL, 0, NULL, &b.err), LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(b.err.page.v, r.page.v);
     lladd_put48(stub, 1);
     ok(txn, lladd_slotted_set(txn, r, stub, 8, 1));
-    ck_assert_int_eq(lladd_heap_get(b.db, heap, r, NULL, 0, NULL, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_heap_get(heap, r, NULL, 0, NULL, &b.err), LLADD_CORRUPT_PAGE);
     abort_txn(txn);
 }
 END_TEST
@@ -304,17 +315,17 @@ START_TEST(an_inventory_that_does_not_end_is_noticed)
     unsigned char byte = 1;
     if (_i)
         insert(txn, 'r', 100);
-    lladd_put64(next, heap.v);
-    fixture_forge(&b, heap, LLADD_PAGE_HEADER, next, sizeof next);
+    lladd_put64(next, root.v);
+    fixture_forge(&b, root, LLADD_PAGE_HEADER, next, sizeof next);
     int rc = 0;
-    lladd_heap_open(b.db, heap, &c);
+    lladd_heap_cursor_open(heap, &c);
     for (unsigned i = 0; i < 10000 && !rc; i++)
-        rc = lladd_heap_next(&c, &rid, &r, &b.err);
-    lladd_heap_close(&c);
+        rc = lladd_heap_cursor_next(&c, &rid, &r, &b.err);
+    lladd_heap_cursor_close(&c);
     ck_assert_int_eq(rc, LLADD_CORRUPT_PAGE);
     if (!_i)
         refuses(txn, LLADD_CORRUPT_PAGE, lladd_heap_insert(txn, heap, &byte, 1, &rid));
-    fixture_forge(&b, heap, LLADD_PAGE_HEADER, next, sizeof next);
+    fixture_forge(&b, root, LLADD_PAGE_HEADER, next, sizeof next);
     commit(txn);
     ck_assert_uint_eq(walk_count(), (unsigned)_i);
 }
@@ -333,7 +344,7 @@ START_TEST(pages_stay_and_records_go_when_an_insert_is_rolled_back)
     if (_i)
         abort_txn(txn);
     else
-        fixture_crash(&b);
+        crash();
     ck_assert_uint_eq(fixture_pages_used(&b), pages);
     expect(o, 'o', 500);
     ck_assert_uint_eq(walk_count(), 1);
@@ -349,32 +360,37 @@ END_TEST
 START_TEST(a_heap_that_was_never_committed_leaves_nothing)
 {
     uint64_t pages = fixture_pages_used(&b);
-    lladd_pageno before = heap;
+    lladd_pageno before = root;
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
+    lladd_heap_close(heap);
     ok(txn, lladd_savepoint(txn, &sp));
-    ok(txn, lladd_heap_create(txn, &heap));
+    ok(txn, lladd_heap_create_open(txn, &root, &heap));
     for (int i = 0; i < 100; i++)
         insert(txn, 'x', 1000);
     ck_assert_uint_eq(walk_count(), 100);
     ck_assert_uint_gt(fixture_pages_used(&b), pages + 20);
-    if (_i == 0)
+    if (_i == 0) {
         abort_txn(txn);
-    else if (_i == 1)
+        lladd_heap_close(heap);
+    } else if (_i == 1) {
         fixture_crash(&b);
-    else {
+    } else {
         ok(txn, lladd_rollback_to(txn, sp));
         commit(txn);
+        lladd_heap_close(heap);
     }
     ck_assert_uint_eq(fixture_pages_used(&b), pages);
     /* The same pages may become another heap; no state of the first is left. */
     txn = fixture_begin(&b);
-    ok(txn, lladd_heap_create(txn, &heap));
+    ok(txn, lladd_heap_create_open(txn, &root, &heap));
     insert(txn, 'y', 1000);
     ck_assert_uint_eq(walk_count(), 1);
     commit(txn);
     ck_assert_uint_eq(walk_count(), 1);
-    heap = before;
+    lladd_heap_close(heap);
+    root = before;
+    reopen();
     ck_assert_uint_eq(walk_count(), 0);
 }
 END_TEST
@@ -385,7 +401,8 @@ START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
-    ok(txn, lladd_heap_create(txn, &heap));
+    lladd_heap_close(heap);
+    ok(txn, lladd_heap_create_open(txn, &root, &heap));
     struct lladd_rid first = insert(txn, '1', 1000);
     for (int round = 0; round < 3; round++) {
         ok(txn, lladd_savepoint(txn, &sp));
@@ -408,7 +425,7 @@ START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
     for (int i = 0; i < 10; i++)
         insert(txn, 'l', 1000);
     commit(txn);
-    fixture_crash(&b);
+    crash();
     ck_assert_uint_eq(walk_count(), 31);
     expect(first, '1', 1000);
 }
@@ -429,7 +446,7 @@ START_TEST(more_pages_than_an_inventory_page_lists)
         }
     }
     commit(txn);
-    fixture_crash(&b);
+    crash();
     ck_assert_uint_eq(walk_count(), n);
     for (uint64_t i = 0; i < 19; i++)
         expect(some[i], (char)('a' + i * (n / 19) % 26), 3000);
@@ -441,7 +458,7 @@ START_TEST(more_pages_than_an_inventory_page_lists)
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), pages);
     txn = fixture_begin(&b);
-    ok(txn, lladd_heap_destroy(txn, heap));
+    ok(txn, lladd_heap_destroy(txn, root));
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), 0);
 }
@@ -465,7 +482,7 @@ START_TEST(room_that_was_given_up_is_used_again)
             ok(txn, lladd_heap_delete(txn, heap, r[i]));
         commit(txn);
         if (round % 3 == 2)
-            fixture_crash(&b);
+            crash();
     }
     ck_assert_uint_eq(walk_count(), 0);
 }
@@ -482,18 +499,19 @@ START_TEST(destroy_frees_everything_or_nothing)
         insert(txn, 'x', 900);
     commit(txn);
     txn = fixture_begin(&b);
-    ok(txn, lladd_heap_destroy(txn, heap));
+    ok(txn, lladd_heap_destroy(txn, root));
+    ck_assert_int_eq(lladd_heap_get(heap, r, NULL, 0, NULL, &b.err), LLADD_DESTROYED);
     if (_i)
         abort_txn(txn);
     else
-        fixture_crash(&b);
+        crash();
     expect(r, 'r', 100);
     ck_assert_uint_eq(walk_count(), 301);
     txn = fixture_begin(&b);
     insert(txn, 'y', 900);
     commit(txn);
     txn = fixture_begin(&b);
-    ok(txn, lladd_heap_destroy(txn, heap));
+    ok(txn, lladd_heap_destroy(txn, root));
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), none);
 }
@@ -502,32 +520,104 @@ END_TEST
 START_TEST(wrong_calls_are_refused)
 {
     struct lladd_txn *txn = fixture_begin(&b);
-    lladd_pageno other_heap, mine = heap;
+    struct lladd_heap *mine = heap, *other = NULL;
+    lladd_pageno other_root;
     struct lladd_rid r = insert(txn, 'r', 10), o, none = {lladd_page_of(0), 0, 0};
-    ok(txn, lladd_heap_create(txn, &other_heap));
-    heap = other_heap;
+    ok(txn, lladd_heap_create_open(txn, &other_root, &other));
+    heap = other;
     o = insert(txn, 'o', 10);
     heap = mine;
+    lladd_heap_close(other);
     commit(txn);
     txn = fixture_begin(&b);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, o)); /* of another heap */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_set(txn, heap, o, "x", 1));
     expect_none(o);
     refuses(txn, LLADD_WRONG_TYPE, lladd_heap_delete(txn, heap, none));
-    refuses(txn, LLADD_WRONG_TYPE, lladd_heap_insert(txn, lladd_page_of(1), "x", 1, &none));
-    refuses(txn, LLADD_WRONG_TYPE, lladd_heap_insert(txn, r.page, "x", 1, &none));
-    refuses(txn, LLADD_OUT_OF_RANGE,
-            lladd_heap_insert(txn, lladd_page_of(1u << 30), "x", 1, &none));
     refuses(txn, LLADD_WRONG_TYPE, lladd_heap_destroy(txn, lladd_page_of(1)));
     refuses(txn, LLADD_WRONG_TYPE, lladd_heap_destroy(txn, r.page));
     r.slot = 99;
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, r));
     commit(txn);
+    other = NULL;
+    const lladd_pageno no_root[] = {lladd_page_of(1), r.page};
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(lladd_heap_open(b.db, no_root[i], &other, &b.err), LLADD_WRONG_TYPE);
+    ck_assert_int_eq(lladd_heap_open(b.db, lladd_page_of(1u << 30), &other, &b.err),
+                     LLADD_OUT_OF_RANGE);
+    ck_assert_ptr_null(other);
+    lladd_heap_close(NULL);
+}
+END_TEST
+
+START_TEST(handles_of_one_heap_share_it)
+{
+    struct lladd_heap *other;
+    ok_db(&b, lladd_heap_open(b.db, root, &other, &b.err));
+    struct lladd_txn *txn = fixture_begin(&b);
+    struct lladd_rid r = insert(txn, 'r', 10), o;
+    ok(txn, lladd_heap_insert(txn, other, "o", 1, &o));
+    ck_assert_uint_eq(o.page.v, r.page.v); /* the same pool */
+    commit(txn);
+    lladd_heap_close(heap);
+    heap = other;
+    expect(r, 'r', 10);
+    expect(o, 'o', 1);
+}
+END_TEST
+
+/* The root page becomes another heap's, whether the first was destroyed (_i 0) or its creation
+ * rolled back. */
+START_TEST(a_handle_does_not_work_on_a_later_heap)
+{
+    struct lladd_txn *txn = fixture_begin(&b);
+    struct lladd_heap *old = heap, *fresh[50];
+    lladd_pageno old_root = root, at;
+    struct lladd_rid r;
+    bool reused = false;
+    if (_i) {
+        ok(txn, lladd_heap_create_open(txn, &old_root, &old));
+        abort_txn(txn);
+    } else {
+        ok(txn, lladd_heap_destroy(txn, root));
+        commit(txn);
+    }
+    txn = fixture_begin(&b);
+    for (int i = 0; i < 50; i++) {
+        ok(txn, lladd_heap_create_open(txn, &at, &fresh[i]));
+        ok(txn, lladd_heap_insert(txn, fresh[i], "x", 1, &r));
+        reused |= at.v == old_root.v;
+    }
+    ck_assert(reused);
+    refuses(txn, LLADD_DESTROYED, lladd_heap_insert(txn, old, "x", 1, &r));
+    commit(txn);
+    ck_assert_int_eq(lladd_heap_get(old, r, NULL, 0, NULL, &b.err), LLADD_DESTROYED);
     struct lladd_heap_cursor c;
     struct lladd_record rec;
-    lladd_heap_open(b.db, r.page, &c);
-    ck_assert_int_eq(lladd_heap_next(&c, &r, &rec, &b.err), LLADD_WRONG_TYPE);
-    lladd_heap_close(&c);
+    lladd_heap_cursor_open(old, &c);
+    ck_assert_int_eq(lladd_heap_cursor_next(&c, &r, &rec, &b.err), LLADD_DESTROYED);
+    lladd_heap_cursor_close(&c);
+    for (int i = 0; i < 50; i++)
+        lladd_heap_close(fresh[i]);
+    if (_i)
+        lladd_heap_close(old);
+}
+END_TEST
+
+START_TEST(a_transaction_of_another_database_is_refused)
+{
+    struct fixture second;
+    struct lladd_rid r = {{0}, 0, 0};
+    fixture_init(&second, 4096);
+    fixture_open(&second);
+    struct lladd_txn *txn = fixture_begin(&second);
+    refuses(txn, LLADD_OTHER_DATABASE, lladd_heap_insert(txn, heap, "x", 1, &r));
+    refuses(txn, LLADD_OTHER_DATABASE, lladd_heap_set(txn, heap, r, "x", 1));
+    refuses(txn, LLADD_OTHER_DATABASE, lladd_heap_write(txn, heap, r, 0, "x", 1));
+    refuses(txn, LLADD_OTHER_DATABASE, lladd_heap_add(txn, heap, r, 0, 1));
+    refuses(txn, LLADD_OTHER_DATABASE, lladd_heap_delete(txn, heap, r));
+    commit(txn);
+    fixture_free(&second);
 }
 END_TEST
 
@@ -546,9 +636,9 @@ START_TEST(a_walk_sees_every_lasting_record_once)
     struct lladd_heap_cursor c;
     struct lladd_record rec;
     int rc, lasting = 0;
-    lladd_heap_open(b.db, heap, &c);
+    lladd_heap_cursor_open(heap, &c);
     txn = fixture_begin(&b);
-    while ((rc = lladd_heap_next(&c, &rid, &rec, &b.err)) == 0) {
+    while ((rc = lladd_heap_cursor_next(&c, &rid, &rec, &b.err)) == 0) {
         for (int i = 0; i < N; i += 2) { /* even ones stay, however often they move */
             if (r[i].page.v == rid.page.v && r[i].slot == rid.slot) {
                 ck_assert(!seen[i]);
@@ -569,7 +659,7 @@ START_TEST(a_walk_sees_every_lasting_record_once)
             insert(txn, '+', (x >> 20) % 300);
     }
     ck_assert_int_eq(rc, LLADD_END);
-    lladd_heap_close(&c);
+    lladd_heap_cursor_close(&c);
     commit(txn);
     ck_assert_int_eq(lasting, N / 2);
 }
@@ -630,7 +720,8 @@ START_TEST(random_histories)
                              .end_every = 40,
                              .crash_every = 500,
                              .write = model_write,
-                             .expect = model_expect}};
+                             .expect = model_expect,
+                             .reopen = reopen}};
     history_run(&m.h, &b, (uint64_t)_i * 31 + 5);
     ck_assert_uint_gt(m.moved, 50);
 }
@@ -654,6 +745,9 @@ int main(void)
     tcase_add_test(c, room_that_was_given_up_is_used_again);
     tcase_add_loop_test(c, destroy_frees_everything_or_nothing, 0, 2);
     tcase_add_test(c, wrong_calls_are_refused);
+    tcase_add_test(c, handles_of_one_heap_share_it);
+    tcase_add_loop_test(c, a_handle_does_not_work_on_a_later_heap, 0, 2);
+    tcase_add_test(c, a_transaction_of_another_database_is_refused);
     tcase_add_test(c, a_walk_sees_every_lasting_record_once);
     tcase_add_loop_test(c, random_histories, 0, 6);
     suite_add_tcase(s, c);

@@ -8,6 +8,8 @@
 
 #include "operations/list/list.h"
 
+#include <lladd/heap.h>
+
 static struct fixture b;
 static lladd_pageno root;
 static struct lladd_list *list;
@@ -94,15 +96,19 @@ static uint64_t stored(void)
 {
     struct lladd_page *page;
     struct lladd_heap_cursor c;
+    struct lladd_heap *heap;
     struct lladd_record r;
     struct lladd_rid rid;
     uint64_t n = 0;
     ok_db(&b, lladd_page_fix(b.db, root, LLADD_LATCH_SHARED, &page, &b.err));
-    lladd_heap_open(b.db, lladd_page_of(lladd_get64(page->bytes + LIST_HEAP)), &c);
+    lladd_pageno at = lladd_page_of(lladd_get64(page->bytes + LIST_HEAP));
     lladd_page_unfix(b.db, page, LLADD_LATCH_SHARED);
-    while (lladd_heap_next(&c, &rid, &r, &b.err) == 0)
+    ok_db(&b, lladd_heap_open(b.db, at, &heap, &b.err));
+    lladd_heap_cursor_open(heap, &c);
+    while (lladd_heap_cursor_next(&c, &rid, &r, &b.err) == 0)
         n++;
-    lladd_heap_close(&c);
+    lladd_heap_cursor_close(&c);
+    lladd_heap_close(heap);
     return n;
 }
 

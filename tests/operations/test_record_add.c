@@ -3,6 +3,7 @@
  * where the record is at home and where it has moved to another page. */
 #include "op_fixture.h"
 
+#include <lladd/heap.h>
 #include <lladd/log_read.h>
 
 enum kind { SLOTTED, FIXED, AT_HOME, MOVED, KINDS };
@@ -10,7 +11,8 @@ enum { LEN = 40, FIELD = 12, OTHER = 20 };
 
 static struct fixture b;
 static enum kind kind;
-static lladd_pageno heap;
+static lladd_pageno heap_root;
+static struct lladd_heap *heap;
 static struct lladd_rid rid;
 
 static int add_at(struct lladd_txn *txn, uint32_t offset, int64_t delta)
@@ -47,7 +49,7 @@ static void read_all(unsigned char out[LEN])
     size_t len = LEN;
     int rc = kind == SLOTTED ? lladd_slotted_read(b.db, rid, out, LEN, &len, NULL, &b.err)
              : kind == FIXED ? lladd_fixed_read(b.db, rid, out, LEN, &b.err)
-                             : lladd_heap_get(b.db, heap, rid, out, LEN, &len, &b.err);
+                             : lladd_heap_get(heap, rid, out, LEN, &len, &b.err);
     ck_assert_msg(rc == 0, "%s", b.err.message);
     ck_assert_uint_eq(len, LEN);
 }
@@ -88,7 +90,7 @@ static void make(void)
     if (kind == SLOTTED || kind == FIXED)
         ok(txn, lladd_page_alloc(txn, &page));
     else
-        ok(txn, lladd_heap_create(txn, &heap));
+        ok(txn, lladd_heap_create_open(txn, &heap_root, &heap));
     switch (kind) {
     case SLOTTED:
         ok(txn, lladd_slotted_format(txn, page, 0));
@@ -115,6 +117,8 @@ static void setup(void)
 
 static void teardown(void)
 {
+    lladd_heap_close(heap);
+    heap = NULL;
     fixture_check(&b);
     fixture_free(&b);
 }
@@ -165,6 +169,8 @@ START_TEST(a_crash_takes_back_the_loser_only)
             ok_db(&b, lladd_checkpoint(b.db, &b.err));
         commit(winner);
         fixture_crash(&b);
+        if (kind == AT_HOME || kind == MOVED)
+            ok_db(&b, lladd_heap_open(b.db, heap_root, &heap, &b.err));
         ck_assert_int_eq(sum(), was + 3);
     }
 }

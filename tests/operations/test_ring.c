@@ -10,6 +10,7 @@
 #include <lladd/blob.h>
 #include <lladd/dtable_managed.h>
 #include <lladd/hash.h>
+#include <lladd/heap.h>
 #include <lladd/journal.h>
 #include <lladd/list.h>
 #include <lladd/lock.h>
@@ -95,16 +96,18 @@ static void pages(struct lladd_txn *txn, uint32_t size)
 static void heap_array_list_blob(struct lladd_txn *txn, uint32_t size)
 {
     struct lladd_rid r[3];
+    struct lladd_heap *h;
     struct lladd_array *a;
     struct lladd_list *list[2];
     struct lladd_item at;
     lladd_pageno root, other;
     uint32_t most = lladd_heap_max(size), item = lladd_list_item_max(b.db);
-    ok(txn, lladd_heap_create(txn, &root));
+    ok(txn, lladd_heap_create_open(txn, &root, &h));
     for (unsigned i = 0; i < 3; i++)
-        ok(txn, lladd_heap_insert(txn, root, bytes, i ? most : 10, &r[i]));
-    ok(txn, lladd_heap_set(txn, root, r[0], bytes, most));
-    ok(txn, lladd_heap_delete(txn, root, r[1]));
+        ok(txn, lladd_heap_insert(txn, h, bytes, i ? most : 10, &r[i]));
+    ok(txn, lladd_heap_set(txn, h, r[0], bytes, most));
+    ok(txn, lladd_heap_delete(txn, h, r[1]));
+    lladd_heap_close(h);
     uint32_t element = lladd_array_element_max(b.db);
     ok(txn, lladd_array_create(txn, element, 5, &root));
     ok_db(&b, lladd_array_open(b.db, root, &a, &b.err));

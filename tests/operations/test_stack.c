@@ -9,6 +9,7 @@
 #include <lladd/blob.h>
 #include <lladd/dtable.h>
 #include <lladd/hash.h>
+#include <lladd/heap.h>
 #include <lladd/list.h>
 #include <lladd/records.h>
 #include <pthread.h>
@@ -77,12 +78,13 @@ static void on_short_stack(int (*run)(struct task *))
 
 static int records(struct task *t, struct lladd_txn *txn)
 {
-    lladd_pageno heap, blob, list, array;
+    lladd_pageno root, blob, list, array;
+    struct lladd_heap *heap;
     struct lladd_rid rid;
     struct lladd_item item;
     struct lladd_list *l;
     struct lladd_array *a;
-    TRY(lladd_heap_create(txn, &heap));
+    TRY(lladd_heap_create_open(txn, &root, &heap));
     for (int i = 0; i < 300; i++) {
         TRY(lladd_heap_insert(txn, heap, big, 100, &rid));
         if (i % 3 == 0)
@@ -90,6 +92,7 @@ static int records(struct task *t, struct lladd_txn *txn)
         else
             TRY(lladd_heap_set(txn, heap, rid, big, i % 7 ? 60 : 900));
     }
+    lladd_heap_close(heap);
     TRY(lladd_blob_create(txn, big, 100000, &blob));
     TRY(lladd_blob_write(txn, blob, 5000, big, 40000));
     TRY(lladd_blob_replace(txn, blob, big, BIG));

@@ -11,7 +11,8 @@
 enum { THREADS = 4 };
 
 static struct fixture b;
-static lladd_pageno heap, page;
+static lladd_pageno root, page;
+static struct lladd_heap *heap;
 static struct lladd_mutex model_mutex;
 
 struct worker {
@@ -32,13 +33,20 @@ static void setup(void)
     fixture_open(&b);
     page = fixture_page(&b, "lladd.bytes");
     struct lladd_txn *txn = fixture_begin(&b);
-    ok(txn, lladd_heap_create(txn, &heap));
+    ok(txn, lladd_heap_create_open(txn, &root, &heap));
     commit(txn);
     ck_assert_int_eq(lladd_mutex_init(&model_mutex, LLADD_RANK_LEAF, "model"), 0);
 }
 
+static void crash(void)
+{
+    fixture_crash(&b);
+    ok_db(&b, lladd_heap_open(b.db, root, &heap, &b.err));
+}
+
 static void teardown(void)
 {
+    lladd_heap_close(heap);
     lladd_mutex_destroy(&model_mutex);
     fixture_free(&b);
 }
@@ -189,7 +197,7 @@ START_TEST(everybody_adds_to_one_counter)
     for (int round = 0; round < 2; round++) {
         ok_db(&b, lladd_counter_get(b.db, page, 0, &sum, &b.err));
         ck_assert_int_eq(sum, want);
-        fixture_crash(&b);
+        crash();
     }
 }
 END_TEST
@@ -223,11 +231,11 @@ static void walk(struct worker *w)
     struct lladd_record r;
     unsigned own = 0;
     int rc;
-    lladd_heap_open(b.db, heap, &c);
-    while ((rc = lladd_heap_next(&c, &rid, &r, &err)) == 0)
+    lladd_heap_cursor_open(heap, &c);
+    while ((rc = lladd_heap_cursor_next(&c, &rid, &r, &err)) == 0)
         own += r.bytes[0] == 'a' + w->id;
     ck_assert_msg(rc == LLADD_END, "%s", err.message);
-    lladd_heap_close(&c);
+    lladd_heap_cursor_close(&c);
     ck_assert_uint_eq(own, w->n_mine); /* changes by others do not matter */
 }
 
@@ -261,11 +269,11 @@ START_TEST(everybody_uses_one_heap)
             walk(&workers[i]);
             for (unsigned k = 0; k < workers[i].n_mine; k++) {
                 unsigned char c = 0;
-                ok_db(&b, lladd_heap_get(b.db, heap, workers[i].mine[k], &c, 1, NULL, &b.err));
+                ok_db(&b, lladd_heap_get(heap, workers[i].mine[k], &c, 1, NULL, &b.err));
                 ck_assert_int_eq(c, 'a' + workers[i].id);
             }
         }
-        fixture_crash(&b);
+        crash();
     }
 }
 END_TEST

@@ -6,6 +6,7 @@
 #include <lladd/array.h>
 #include <lladd/blob.h>
 #include <lladd/hash.h>
+#include <lladd/heap.h>
 #include <lladd/list.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
@@ -99,38 +100,47 @@ static int change_hash(struct structure *s, struct lladd_txn *txn)
 static void make_heap(struct structure *s, struct lladd_txn *txn)
 {
     unsigned char record[100];
-    ok(txn, lladd_heap_create(txn, &s->root));
+    struct lladd_heap *h;
+    ok(txn, lladd_heap_create_open(txn, &s->root, &h));
     for (uint32_t i = 0; i < ELEMENTS; i++) {
         fill(record, sizeof record, i);
-        ok(txn, lladd_heap_insert(txn, s->root, record, sizeof record, &s->rid[i]));
+        ok(txn, lladd_heap_insert(txn, h, record, sizeof record, &s->rid[i]));
     }
+    lladd_heap_close(h);
 }
 
 static int read_heap(struct structure *s)
 {
     unsigned char record[100];
+    struct lladd_heap *h;
     size_t len;
-    int rc = 0;
+    int rc = lladd_heap_open(s->fixture.db, s->root, &h, &s->fixture.err);
+    if (rc)
+        return rc;
     for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
-        rc = lladd_heap_get(s->fixture.db, s->root, s->rid[i], record, sizeof record, &len,
-                            &s->fixture.err);
+        rc = lladd_heap_get(h, s->rid[i], record, sizeof record, &len, &s->fixture.err);
     struct lladd_heap_cursor c;
     struct lladd_rid rid;
     struct lladd_record r;
     int walked = 0;
-    lladd_heap_open(s->fixture.db, s->root, &c);
+    lladd_heap_cursor_open(h, &c);
     while (!walked)
-        walked = lladd_heap_next(&c, &rid, &r, &s->fixture.err);
-    lladd_heap_close(&c);
+        walked = lladd_heap_cursor_next(&c, &rid, &r, &s->fixture.err);
+    lladd_heap_cursor_close(&c);
+    lladd_heap_close(h);
     ck_assert_int_eq(walked, rc ? rc : LLADD_END);
     return rc;
 }
 
 static int change_heap(struct structure *s, struct lladd_txn *txn)
 {
-    int rc = 0;
+    struct lladd_heap *h;
+    int rc = lladd_heap_open(s->fixture.db, s->root, &h, &s->fixture.err);
+    if (rc)
+        return rc;
     for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
-        rc = lladd_heap_set(txn, s->root, s->rid[i], "other", 5);
+        rc = lladd_heap_set(txn, h, s->rid[i], "other", 5);
+    lladd_heap_close(h);
     return rc;
 }
 

@@ -11,6 +11,7 @@
 #include <lladd/device.h>
 #include <lladd/extension.h>
 #include <lladd/pages.h>
+#include <lladd/heap.h>
 #include <lladd/records.h>
 #include <lladd/sim.h>
 #include <stdio.h>
@@ -131,10 +132,11 @@ static void use_heap(struct fixture *b)
 {
     static unsigned char record[1500];
     struct lladd_txn *t = begin(b);
-    lladd_pageno heap;
+    struct lladd_heap *heap;
+    lladd_pageno root;
     struct lladd_rid r[12];
     memset(record, 'h', sizeof record);
-    must(lladd_heap_create(t, &heap));
+    must(lladd_heap_create_open(t, &root, &heap));
     for (unsigned i = 0; i < 12; i++)
         must(lladd_heap_insert(t, heap, record, 200 + 100 * i, &r[i]));
     must(lladd_commit(t));
@@ -154,8 +156,9 @@ static void use_heap(struct fixture *b)
     lladd_op_id link;
     must(lladd_op_lookup(b->db, "lladd.heap.link", 0, &link));
     t = begin(b);
-    must(lladd_update(t, link, heap, "\5\0\0\0\0\0\0", 8));
+    must(lladd_update(t, link, root, "\5\0\0\0\0\0\0", 8));
     must(lladd_abort(t));
+    lladd_heap_close(heap);
 }
 
 /* The slot of a deleted record is purged by the next transaction that finds no other room. */

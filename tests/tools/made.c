@@ -7,7 +7,7 @@
 #include <lladd/device.h>
 #include <lladd/extension.h>
 #include <lladd/log_read.h>
-#include <lladd/records.h>
+#include <lladd/heap.h>
 #include <lladd/twophase.h>
 #include <string.h>
 
@@ -220,6 +220,7 @@ static int add_pages(struct lladd_db *db, lladd_op_id op, struct made *m, struct
 static int add_records(struct lladd_db *db, struct made *m, struct lladd_error *err)
 {
     struct lladd_txn *txn;
+    struct lladd_heap *heap;
     struct lladd_rid rid[4];
     char text[300];
     TRY(lladd_begin(db, NULL, &txn, err));
@@ -232,10 +233,11 @@ static int add_records(struct lladd_db *db, struct made *m, struct lladd_error *
     TRY(lladd_page_free(txn, m->freed));
     TRY(lladd_commit(txn));
     TRY(lladd_begin(db, NULL, &txn, err));
-    TRY(lladd_heap_create(txn, &m->heap));
+    TRY(lladd_heap_create_open(txn, &m->heap, &heap));
     memset(text, 'x', sizeof text);
     for (int i = 0; i < 20; i++)
-        TRY(lladd_heap_insert(txn, m->heap, text, 20 + (size_t)i, &rid[0]));
+        TRY(lladd_heap_insert(txn, heap, text, 20 + (size_t)i, &rid[0]));
+    lladd_heap_close(heap);
     return lladd_commit(txn);
 }
 
