@@ -73,7 +73,7 @@ LLADD_API int lladd_heap_read(struct lladd_heap *, struct lladd_rid, uint32_t of
 
 /** A walk through a heap. Every record that exists from the first call to the last is returned
  *  exactly once, whatever other transactions insert, delete or move meanwhile. No latch is held
- *  between calls. One thread at a time may use a cursor. Release it with lladd_heap_cursor_close. */
+ *  between calls. One thread at a time may use a cursor. lladd_heap_cursor_close releases it. */
 struct lladd_heap_cursor {
     struct lladd_heap *heap;
     uint64_t private_[4];

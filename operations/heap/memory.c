@@ -4,10 +4,10 @@
  * All handles of a heap share one struct lladd_heap. It caches where the heap has free space
  * (space.c), and stays in the table when the handles are closed.
  *
- * `alive` says that the root page still belongs to this heap, so most calls need not read the page. Destroying
- * the heap, and every rollback that may undo its creation, first changes the page, then clears
- * `alive` and increments `looks`. A thread that reads the page sets `alive` only if `looks` is the
- * same before and after.
+ * `alive` says that the root page still belongs to this heap, so most calls need not read the page.
+ * Destroying the heap, and every rollback that may undo its creation, first changes the page, then
+ * clears `alive` and increments `looks`. A thread that reads the page sets `alive` only if `looks`
+ * is the same before and after.
  *
  * A root page's number may be reused. If a heap is created where handles of an earlier one are
  * open, that one leaves the table and is `gone`: its handles never work on the new heap. */
@@ -193,9 +193,9 @@ void ll_operations__heaps_free(struct ll_operations *ops)
 
 static int destroyed(struct lladd_error *err, lladd_pageno root)
 {
-    return ll_operations__on(
-        err, root,
-        lladd_error_set(err, LLADD_DESTROYED, "heap %llu has been destroyed", (unsigned long long)root.v));
+    return ll_operations__on(err, root,
+                             lladd_error_set(err, LLADD_DESTROYED, "heap %llu has been destroyed",
+                                             (unsigned long long)root.v));
 }
 
 int ll_operations__heap_check_root(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
