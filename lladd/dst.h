@@ -159,6 +159,9 @@ struct lladd_dst_event {
     X(CAUGHT_UP, "caught-up", "O2", "a page that was redone when it was fetched is not dirty") \
     X(UNPROTECTED, "unprotected", "O2", "a loser is undone after the open without protection") \
     X(GIVEN_UP, "given-up", "O2", "space freed by losers is used again before they are undone") \
+    X(REBUILD, "rebuild", "O11", "recovery does not look for a page's base before redo's start") \
+    X(WITNESS, "witness", "O1", "the end of the log that the last written page proves is ignored") \
+    X(BULK_IMAGE, "bulk-image", "O11", "a page written in bulk is changed without an image") \
     X(PROTECTION, "protection", "O11", "recovery forgets which pages no image protects") \
     X(BLOB_ONCE, "blob-once", "O16", "a value is read without a second look at its reference") \
     X(TAKE_SYNC, "take-sync", "O11", "a segment gets a new header before its old name is gone") \

@@ -39,8 +39,8 @@ static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struc
 
 struct rebuild {
     struct ll_core *core;
-    struct ll_hashmap *lost;  /* page -> LSN of the first record that redo skipped */
-    struct ll_hashmap bases;  /* page that has a base now -> LSN of the base */
+    struct ll_hashmap *lost; /* page -> LSN of the first record that redo skipped */
+    struct ll_hashmap bases; /* page that has a base now -> LSN of the base */
     struct lladd_error *err;
 };
 
@@ -146,7 +146,8 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
     size_t at = 0, had = redo->baseless.count;
     uint64_t page, lsn;
     lladd_lsn oldest = ll_log_oldest(core->log);
-    if (had == 0 || oldest.v >= core->control.redo.v || !is_worth_it(core, &redo->baseless))
+    if (had == 0 || oldest.v >= core->control.redo.v || !is_worth_it(core, &redo->baseless) ||
+        LLADD_PLANTED(LLADD_BUG_REBUILD))
         return 0;
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
@@ -166,9 +167,8 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
     ll_hashmap_free(&r.bases);
     if (!rc)
         ll_core_trace(core, "redo: once more from %llu, %llu of %llu pages rebuilt",
-                           (unsigned long long)oldest.v,
-                           (unsigned long long)(had - redo->baseless.count),
-                           (unsigned long long)had);
+                      (unsigned long long)oldest.v,
+                      (unsigned long long)(had - redo->baseless.count), (unsigned long long)had);
     return rc;
 }
 

@@ -115,8 +115,7 @@ static int want_ring(struct ll_core *core, struct lladd_error *err)
     size_t name = ll_op_catalog_longest_learned(core);
     size_t longest = name ? ll_record_bound(LL_CKPT_PART_HEAD + name, 0) : 0;
     int rc = 0;
-    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn;
-         txn = ll_txns_next(txn))
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn; txn = ll_txns_next(txn))
         if (core->cat.n_classes && txn->undo_used > ll_log_record_max(core->log))
             rc = longest_object(core, txn, &longest, err);
     if (!rc)
@@ -177,8 +176,8 @@ static void observe_object(const struct ll_name *class, const struct ll_record *
                            enum lladd_dst_found found)
 {
     LLADD_OBSERVE(.what = rec->kind == LL_REC_OBJECT_CLR ? LLADD_DST_REDO_CLR : LLADD_DST_REDO,
-                  .detail = found, .op = class->name, .op_version = class->version,
-                  .lsn = rec->lsn, .txn = rec->txn, .page = rec->page, .depth = rec->depth);
+                  .detail = found, .op = class->name, .op_version = class->version, .lsn = rec->lsn,
+                  .txn = rec->txn, .page = rec->page, .depth = rec->depth);
 }
 
 static int redo_object(struct ll_core *core, const struct ll_record *rec, uint64_t *done,
@@ -232,7 +231,7 @@ static int redo_objects(struct ll_core *core, struct lladd_error *err)
     if (rc != LLADD_END)
         return rc;
     ll_core_trace(core, "objects: %llu records from LSN %llu", (unsigned long long)done,
-                       (unsigned long long)from.v);
+                  (unsigned long long)from.v);
     return 0;
 }
 
@@ -292,8 +291,7 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
     struct ll_log_cursor *cursor = NULL;
     int rc = 0;
     enter(LLADD_DST_IN_DOUBT);
-    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn;
-         txn = ll_txns_next(txn)) {
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn; txn = ll_txns_next(txn)) {
         if (!txn->prepared)
             continue;
         struct ll_record rec;
@@ -361,12 +359,12 @@ static void describe_step(struct ll_core *core, const struct lladd_txn *txn,
     struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
     if (rec->page == LLADD_NO_PAGE)
         ll_core_trace(core, "undo: transaction %llu, LSN %llu, depth %u, %s",
-                           (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v,
-                           rec->depth, n ? n->name : "?");
+                      (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v, rec->depth,
+                      n ? n->name : "?");
     else
         ll_core_trace(core, "undo: transaction %llu, LSN %llu, depth %u, %s, page %llu",
-                           (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v,
-                           rec->depth, n ? n->name : "?", (unsigned long long)rec->page);
+                      (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v, rec->depth,
+                      n ? n->name : "?", (unsigned long long)rec->page);
 }
 
 /* Reads the loser's next record to undo. *gone: the loser has no such record and was ended, or it
@@ -527,8 +525,7 @@ static int before_redo(struct ll_core *core, uint64_t pages, struct lladd_error 
     enter(LLADD_DST_DOUBLE_WRITE);
     int rc = ll_buffer_double_write_restore(core->buffer, &restored, err);
     if (!rc && restored)
-        ll_core_trace(core, "double-write area: %llu pages restored",
-                           (unsigned long long)restored);
+        ll_core_trace(core, "double-write area: %llu pages restored", (unsigned long long)restored);
     return rc ? rc : ll_buffer_confirm_end(core->buffer, pages, err);
 }
 
@@ -594,7 +591,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     enter(LLADD_DST_ANALYSIS);
     int rc = ll_analysis(core, ll_buffer_page_count(core->buffer), &a, err);
     core->analysis_ns = ll_now_ns(&core->env) - start;
-    if (!rc)
+    if (!rc && !LLADD_PLANTED(LLADD_BUG_WITNESS))
         rc = ll_core_hear_witness(core, ll_log_scan_end(core->log), err);
     enter(LLADD_DST_LOG_START);
     if (!rc)

@@ -286,8 +286,8 @@ int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsi
     int rc = 0;
     for (unsigned i = 0; i < n; i++) {
         const struct ll_name *name = wants[i].name;
-        size_t one = name ? ll_record_bound(name->record_max, 0)
-                          : ll_record_bound(LL_ACTION_END_BYTES, 0);
+        size_t one =
+            name ? ll_record_bound(name->record_max, 0) : ll_record_bound(LL_ACTION_END_BYTES, 0);
         bare += one * wants[i].count;
         bytes += (name ? name->need_credit : one) * wants[i].count;
         undo += name ? name->need_undo * wants[i].count : 0;
@@ -404,8 +404,8 @@ static int prepare_plain(struct lladd_txn *txn, const struct ll_name *name, stru
 
 /* Runs prepare, which writes the draft into the transaction's scratch memory (the check of OP-3). A
  * page that will be formatted is not read. */
-static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name,
-                          struct lladd_view view, struct lladd_span args, struct lladd_draft *d)
+static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view,
+                          struct lladd_span args, struct lladd_draft *d)
 {
     const struct lladd_op *op = name->desc;
     uint32_t wanted = name->page_type ? name->page_type->number : view.type;
@@ -596,7 +596,7 @@ static INLINE bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
     /* Base 0: the page was written in bulk and may not be durable, so its first logged change needs
      * an image. */
     if (LL_UNLIKELY(base == 0))
-        return true;
+        return !LLADD_PLANTED(LLADD_BUG_BULK_IMAGE);
     return base < lladd_atomic_load64(&core->image_horizon) && !core->no_images &&
            !LLADD_PLANTED(LLADD_BUG_IMAGE);
 }
@@ -807,8 +807,7 @@ void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_f
     if (LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
         ll_buffer_dirty(txn->core->buffer, f, ll_log_tail(txn->core->log));
     LLADD_CALLING("undo", op->name, rec.page);
-    if (!LLADD_CHANGED(.op = op, .undo = true, .page = &f->page, .lsn = rec.lsn,
-                       .bytes = rec.undo))
+    if (!LLADD_CHANGED(.op = op, .undo = true, .page = &f->page, .lsn = rec.lsn, .bytes = rec.undo))
         op->undo(&f->page, rec.undo);
     LLADD_CALLED();
     ll_page_set_lsn(f->page.bytes, rec.lsn);

@@ -138,18 +138,21 @@ struct outcome {
     const char *why; /* why the result is WRONG */
 };
 
-/* Must the library be able to repair this damage? */
-static bool is_repairable(const struct ll_sim_damaging *d, const struct ll_sim_meaning *m)
+/* Must the library be able to repair this damage? `by_open`: open has refused the files.
+ * Otherwise a read of the open database has failed. */
+static bool is_repairable(const struct ll_sim_damaging *d, const struct ll_sim_meaning *m,
+                          bool by_open)
 {
     const struct ll_sim_situation *s = &d->now;
     if (d->kind == LLADD_SIM_DAMAGE_LOST || d->kind == LLADD_SIM_DAMAGE_OLDER ||
         d->kind == LLADD_SIM_DAMAGE_TRUNCATED || !m->solid)
         return false;
     if (m->one_page && m->page < s->n_pages) {
-        /* After an unclean stop, redo must reach the base image: the checkpoint at the end of
-         * recovery may truncate the log of pages that redo has not read. */
+        /* Recovery has the whole log. The checkpoint at its end may truncate the log of a page that
+         * redo has not read; a later read can rely only on a base from the start of redo on. */
         uint64_t base = s->page[m->page].base;
-        return base && base >= (s->clean ? s->info.log_oldest.v : s->info.redo.v) && !m->zeros;
+        bool whole = s->clean || by_open;
+        return base && base >= (whole ? s->info.log_oldest.v : s->info.redo.v) && !m->zeros;
     }
     return d->kind == LLADD_SIM_DAMAGE_FLIP && d->n_regions == 1 &&
            strcmp(d->sim->names.at[d->region[0].name].text, "control") == 0;
@@ -220,7 +223,7 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
         if (o->verdict.oracle == LLADD_SIM_O_OPEN && !o->damage && !d->misread)
             return LLADD_SIM_WRONG;
         o->why = "the log has what it takes to repair it";
-        if (is_repairable(d, &o->meaning))
+        if (is_repairable(d, &o->meaning, o->verdict.oracle == LLADD_SIM_O_OPEN))
             return LLADD_SIM_WRONG;
         o->why = "a page in use is zeros, and that is called misuse";
         if (o->verdict.code == LLADD_WRONG_TYPE && o->meaning.one_page && o->meaning.zeros)

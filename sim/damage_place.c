@@ -6,7 +6,8 @@
  *
  *   pages     pages that are allocated, the root page, the maps; no raw extents
  *   log       whole records between the oldest LSN and the end, and the headers of their blocks;
- *             after an unclean stop only those below the newest stated watermark
+ *             after an unclean stop only those below the newest stated watermark, which is that of
+ *             the control block, of an undamaged record, or of the witness
  *   control   the two copies
  *
  * No byte of "dwb" counts: the area is needed only for torn pages, and those are no damage here.
@@ -23,7 +24,10 @@ enum {
     BLOCK_HEADER = 64,
     BLOCK_FIRST_RECORD = 24,
     PAGE_LSN = 8,
-    PAGE_BASE = 16
+    PAGE_BASE = 16,
+    WITNESS_AT = 2 * CONTROL_COPY,
+    WITNESS_MAGIC = 0x57444c4c, /* "LLDW" */
+    WITNESS_END = 16            /* size of the part that is read */
 };
 
 #define BLOCK_FIRST_UNKNOWN (UINT32_MAX - 1)
@@ -254,11 +258,26 @@ static bool is_unnamed_start(const struct ll_sim_situation *s, const struct ll_s
            !is_named(s, m->log_first, m->log_end);
 }
 
+/* Returns the LSN below which the witness in the control file says that the log was durable; 0: no
+ * witness. */
+static uint64_t witnessed(const struct ll_sim_damaging *d)
+{
+    unsigned char bytes[WITNESS_END];
+    const struct ll_sim_image *image = d->now.image;
+    const struct ll_sim_binding *b = ll_sim_find(image, ll_sim_intern(d->sim, "control"));
+    if (!b || ll_sim_get(image->inode[b->inode], WITNESS_AT, bytes, sizeof bytes) != sizeof bytes)
+        return 0;
+    return lladd_get32(bytes + 4) == WITNESS_MAGIC ? lladd_get64(bytes + 8) : 0;
+}
+
 /* Decides whether damage to the log must be noticed: it must if the control file or an undamaged
  * seal proves that the first damaged record was durable. */
-static void weigh_log(const struct ll_sim_situation *s, struct ll_sim_meaning *m)
+static void weigh_log(const struct ll_sim_damaging *d, struct ll_sim_meaning *m)
 {
+    const struct ll_sim_situation *s = &d->now;
     uint64_t stated = s->clean ? s->info.log_end.v : s->info.watermark.v;
+    if (!s->clean && witnessed(d) > stated)
+        stated = witnessed(d);
     if (m->log_first == UINT64_MAX)
         return;
     if (is_unnamed_start(s, m)) {
@@ -375,5 +394,5 @@ void ll_sim_damage_meaning(struct ll_sim_damaging *d, struct ll_sim_meaning *m)
         if (d->misread && !d->read_bit)
             m->zeros = reads_zeros(d, old, r->len);
     }
-    weigh_log(&d->now, m);
+    weigh_log(d, m);
 }

@@ -2,9 +2,10 @@
 /*
  * extents: extents of all three kinds are allocated and freed: ordinary pages, pages written in
  * bulk without logging, raw pages. Pages that are written in bulk are durable before the commit
- * that publishes them. A redo barrier protects them from the redo of records about an earlier use
- * of the pages. Checkpoints are automatic, so pages stay dirty, and redo begins before the
- * checkpoint and before the redo barriers.
+ * that publishes them. The last of these pages gets its bytes by a logged write, which is durable
+ * earlier: redo must not rely on a bulk write that was not synced (BUF-5). A redo barrier protects
+ * the pages from the redo of records about their earlier use. Checkpoints are automatic, so pages
+ * stay dirty, and redo begins before the checkpoint and before the redo barriers.
  *
  * A cell is an extent with a name in the catalogue of roots.
  */
@@ -33,8 +34,19 @@ static int write_logged(struct lladd_txn *txn, lladd_pageno page, const unsigned
     return lladd_bytes_set(txn, page, AT, bytes, LEN);
 }
 
-/* Writes all pages of an extent by one call, without logging. Raw pages have no header: every byte
- * belongs to the caller. */
+/* Sets the bytes of a page that was written in bulk, and makes the record durable while the bulk
+ * write is not. */
+static int change_early(struct lladd_txn *txn, lladd_pageno page, const unsigned char *bytes)
+{
+    lladd_lsn later;
+    TRY(lladd_bytes_set(txn, page, AT, bytes, LEN));
+    TRY(lladd_log_note(txn, "sim.note", (struct lladd_span){0}, &later));
+    return lladd_log_force(lladd_txn_db(txn), later, lladd_txn_error_out(txn));
+}
+
+/* Writes all pages of an extent by one call, without logging. Unless they are raw, the last page
+ * then gets its bytes by a logged write. Raw pages have no header: every byte belongs to the
+ * caller. */
 static int write_bulk(struct lladd_txn *txn, lladd_pageno first, const unsigned char *bytes,
                       bool raw)
 {
@@ -44,10 +56,12 @@ static int write_bulk(struct lladd_txn *txn, lladd_pageno first, const unsigned 
     if (!pages)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY, "out of memory");
     memset(pages, 0, LONG * size);
-    for (unsigned p = 0; p < LONG; p++)
+    for (unsigned p = 0; p < (raw ? LONG : LONG - 1); p++)
         memcpy(pages + p * size + LLADD_PAGE_HEADER + AT, bytes, LEN);
     int rc = lladd_bulk_write(txn, first, LONG, raw ? NULL : "lladd.bytes", pages);
     lladd_mem_free(db, pages);
+    if (!rc && !raw)
+        rc = change_early(txn, lladd_page_of(first.v + LONG - 1), bytes);
     return rc ? rc : lladd_bulk_sync(txn);
 }
 

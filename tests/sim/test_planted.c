@@ -99,6 +99,10 @@ static const struct row rows[] = {
     {LLADD_BUG_UNPROTECTED, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BLOB_ONCE, INTERLEAVE, "threads.values", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
     {LLADD_BUG_GIVEN_UP, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
+    /* An open transaction keeps log from before the start of redo. */
+    {LLADD_BUG_REBUILD, DAMAGE, "full", LLADD_SIM_O_OPEN, 0, 0, 0, 3 * SAMPLES},
+    {LLADD_BUG_WITNESS, DAMAGE, "counters", LLADD_SIM_O_LOST, 0, 0, 0, SAMPLES},
+    {LLADD_BUG_BULK_IMAGE, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_TAKE_SYNC, EXPLORE, "stale", LLADD_SIM_O_OPEN, 4, 0, 0, 0},
     /* The effect of two kills in recovery before files were renamed first. */
@@ -127,6 +131,7 @@ static const struct row rows[] = {
     {LLADD_BUG_TAKE_SYNC, RANDOM, "stale", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_LOWEST_FIRST, RANDOM, "stale", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, TURNS, 2, 0},
+    {LLADD_BUG_BULK_IMAGE, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, ATOMIC, 0, 0},
     {LLADD_BUG_ACCUSE, RANDOM, "counters", LLADD_SIM_O_INSPECT, 0, 0, 0, 0},
     /* Damage. */
     {LLADD_BUG_RECORD_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
