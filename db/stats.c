@@ -7,59 +7,72 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Each statistic: its name, its member of struct lladd_stats, and its value. */
+#define STATS(X) \
+    X("txn.begun", begun, begun) \
+    X("txn.committed", committed, committed) \
+    X("txn.aborted", aborted, lladd_atomic_load64(&t->aborted)) \
+    X("txn.prepared", prepared, lladd_atomic_load64(&t->prepared)) \
+    X("txn.active", active, active) \
+    X("txn.in_doubt", in_doubt, in_doubt) \
+    X("log.tail", log_tail, tail) \
+    X("log.durable", log_durable, ll_log_durable(core->log).v) \
+    X("log.oldest", log_oldest, ll_log_oldest(core->log).v) \
+    X("log.bytes", log_bytes, log.bytes) \
+    X("log.records", log_records, log.records) \
+    X("log.groups", log_groups, log.groups) \
+    X("log.syncs", log_syncs, log.syncs) \
+    X("log.segments", log_segments, log.segments) \
+    X("log.disk_bytes", log_disk_bytes, log.segment_bytes) \
+    X("log.limit_bytes", log_limit_bytes, db->log_limit_bytes) \
+    X("log.waits", log_waits, log.waits_for_space) \
+    X("log.undo_reserved", undo_reserved, log.undo_reserved) \
+    X("checkpoint.count", checkpoints, lladd_atomic_load64(&core->checkpoints)) \
+    X("checkpoint.lsn", checkpoint_lsn, lladd_atomic_load64(&core->last_checkpoint)) \
+    X("checkpoint.redo_bytes", redo_bytes, tail - redo) \
+    X("page.count", pages, ll_buffer_page_count(core->buffer)) \
+    X("page.read", pages_read, buf.reads) \
+    X("page.written", pages_written, buf.pages_written) \
+    X("page.syncs", page_syncs, buf.syncs) \
+    X("page.repairs", repairs, buf.repairs) \
+    X("page.lost_writes", lost_writes, buf.lost_writes) \
+    X("page.images", page_images, lladd_atomic_load64(&core->images)) \
+    X("cache.hits", cache_hits, buf.hits) \
+    X("cache.misses", cache_misses, buf.misses) \
+    X("cache.evictions", evictions, buf.evictions) \
+    X("cache.dirty", dirty_pages, buf.dirty + buf.in_flight) \
+    X("cache.bytes", cache_bytes, buf.bytes) \
+    X("recovery.records", recovered_records, core->recovered_records) \
+    X("recovery.redone", recovered_redone, lladd_atomic_load64(&core->recovered_redone)) \
+    X("recovery.undone", recovered_undone_txns, lladd_atomic_load64(&core->recovered_undone)) \
+    X("recovery.ns", recovery_ns, core->recovery_ns) \
+    X("recovery.analysis_ns", recovery_analysis_ns, core->analysis_ns) \
+    X("recovery.redo_ns", recovery_redo_ns, core->redo_ns) \
+    X("recovery.pages_behind", pages_behind, ll_instant_left(core)) \
+    X("recovery.losers_left", losers_left, ll_deferred_left(core)) \
+    X("recovery.memory", recovery_memory, lladd_atomic_load64(&core->recovery_memory)) \
+    X("recovery.memory_most", recovery_memory_most, \
+      lladd_atomic_load64(&core->recovery_memory_most)) \
+    X("recovery.early", recovered_early, core->recovered_early)
+
 static void fill(struct lladd_db *db, struct lladd_stats *s)
 {
     struct ll_core *core = &db->core;
     struct ll_txn_table *t = &core->txns;
     struct ll_log_stats log;
     struct ll_buffer_stats buf;
+    uint64_t begun, active, in_doubt;
     ll_log_stats(core->log, &log);
     ll_buffer_stats(core->buffer, &buf);
+    uint64_t committed = lladd_atomic_load64(&t->committed) + lladd_atomic_load64(&t->read);
+    ll_txns_count(core, &begun, &active, &in_doubt);
+    uint64_t redo = ll_core_redo(core).v; /* read before the tail, so it is never above it */
+    uint64_t tail = ll_log_tail(core->log).v;
     memset(s, 0, sizeof *s);
     s->struct_size = sizeof *s;
-    s->committed = lladd_atomic_load64(&t->committed) + lladd_atomic_load64(&t->read);
-    ll_txns_count(core, &s->begun, &s->active, &s->in_doubt);
-    s->aborted = lladd_atomic_load64(&t->aborted);
-    s->prepared = lladd_atomic_load64(&t->prepared);
-    uint64_t redo = ll_core_redo(core).v; /* read before the tail, so it is never above it */
-    s->log_tail = ll_log_tail(core->log).v;
-    s->redo_bytes = s->log_tail - redo;
-    s->log_durable = ll_log_durable(core->log).v;
-    s->log_oldest = ll_log_oldest(core->log).v;
-    s->log_bytes = log.bytes;
-    s->log_records = log.records;
-    s->log_groups = log.groups;
-    s->log_syncs = log.syncs;
-    s->log_segments = log.segments;
-    s->log_disk_bytes = log.segment_bytes;
-    s->log_waits = log.waits_for_space;
-    s->undo_reserved = log.undo_reserved;
-    s->checkpoints = lladd_atomic_load64(&core->checkpoints);
-    s->checkpoint_lsn = lladd_atomic_load64(&core->last_checkpoint);
-    s->pages = ll_buffer_page_count(core->buffer);
-    s->cache_hits = buf.hits;
-    s->cache_misses = buf.misses;
-    s->pages_read = buf.reads;
-    s->pages_written = buf.pages_written;
-    s->page_syncs = buf.syncs;
-    s->evictions = buf.evictions;
-    s->repairs = buf.repairs;
-    s->dirty_pages = buf.dirty + buf.in_flight;
-    s->cache_bytes = buf.bytes;
-    s->page_images = lladd_atomic_load64(&core->images);
-    s->recovered_records = core->recovered_records;
-    s->recovered_redone = lladd_atomic_load64(&core->recovered_redone);
-    s->recovered_undone_txns = lladd_atomic_load64(&core->recovered_undone);
-    s->recovery_ns = core->recovery_ns;
-    s->recovery_analysis_ns = core->analysis_ns;
-    s->recovery_redo_ns = core->redo_ns;
-    s->lost_writes = buf.lost_writes;
-    s->pages_behind = ll_instant_left(core);
-    s->losers_left = ll_deferred_left(core);
-    s->recovery_memory = lladd_atomic_load64(&core->recovery_memory);
-    s->recovery_memory_most = lladd_atomic_load64(&core->recovery_memory_most);
-    s->recovered_early = core->recovered_early;
-    s->log_limit_bytes = db->log_limit_bytes;
+#define SET(name, field, value) s->field = value;
+    STATS(SET)
+#undef SET
 }
 
 int lladd_stats_get(struct lladd_db *db, struct lladd_stats *out)
@@ -76,53 +89,6 @@ int lladd_stats_get(struct lladd_db *db, struct lladd_stats *out)
     memcpy(out, &all, size);
     return 0;
 }
-
-/* The name of each statistic, and its member of struct lladd_stats. */
-#define STATS(X) \
-    X("txn.begun", begun) \
-    X("txn.committed", committed) \
-    X("txn.aborted", aborted) \
-    X("txn.prepared", prepared) \
-    X("txn.active", active) \
-    X("txn.in_doubt", in_doubt) \
-    X("log.tail", log_tail) \
-    X("log.durable", log_durable) \
-    X("log.oldest", log_oldest) \
-    X("log.bytes", log_bytes) \
-    X("log.records", log_records) \
-    X("log.groups", log_groups) \
-    X("log.syncs", log_syncs) \
-    X("log.segments", log_segments) \
-    X("log.disk_bytes", log_disk_bytes) \
-    X("log.limit_bytes", log_limit_bytes) \
-    X("log.waits", log_waits) \
-    X("log.undo_reserved", undo_reserved) \
-    X("checkpoint.count", checkpoints) \
-    X("checkpoint.lsn", checkpoint_lsn) \
-    X("checkpoint.redo_bytes", redo_bytes) \
-    X("page.count", pages) \
-    X("page.read", pages_read) \
-    X("page.written", pages_written) \
-    X("page.syncs", page_syncs) \
-    X("page.repairs", repairs) \
-    X("page.lost_writes", lost_writes) \
-    X("page.images", page_images) \
-    X("cache.hits", cache_hits) \
-    X("cache.misses", cache_misses) \
-    X("cache.evictions", evictions) \
-    X("cache.dirty", dirty_pages) \
-    X("cache.bytes", cache_bytes) \
-    X("recovery.records", recovered_records) \
-    X("recovery.redone", recovered_redone) \
-    X("recovery.undone", recovered_undone_txns) \
-    X("recovery.ns", recovery_ns) \
-    X("recovery.analysis_ns", recovery_analysis_ns) \
-    X("recovery.redo_ns", recovery_redo_ns) \
-    X("recovery.pages_behind", pages_behind) \
-    X("recovery.losers_left", losers_left) \
-    X("recovery.memory", recovery_memory) \
-    X("recovery.memory_most", recovery_memory_most) \
-    X("recovery.early", recovered_early)
 
 static int each_op(struct ll_core *core, lladd_stat_fn *fn, void *ctx)
 {
@@ -154,7 +120,7 @@ int lladd_stat_each(struct lladd_db *db, lladd_stat_fn *fn, void *ctx)
         return rc;
     fill(db, &s);
     rc = 0;
-#define CALL(name, field) \
+#define CALL(name, field, value) \
     if (!rc) \
         rc = fn(ctx, name, s.field);
     STATS(CALL)
