@@ -306,13 +306,10 @@ static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b
     *begin = seg->first + index * seg->room;
     *before = index > 0 || seg->first > ll_log_oldest(log).v ? *begin - LL_RECORD_ALIGN : *begin;
     rc = ll_io_read_full(log->dev, seg->file, bytes, sizeof bytes, index * seg->block_size);
-    if (rc && rc != -ENODATA) {
-        char name[LL_LOG_NAME_SIZE];
-        ll_log__segment_name(seg->name, name);
-        rc = ll_fail_io(err, rc, false, "read", name);
-    } else if (rc || !ll_log__block_decode(bytes, b) || b->lsn != *begin) {
+    if (rc && rc != -ENODATA)
+        rc = ll_log__fail_io(err, rc, false, "read", seg);
+    else if (rc || !ll_log__block_decode(bytes, b) || b->lsn != *begin)
         rc = LLADD_END;
-    }
     ll_log__seg_release(log, seg);
     return rc;
 }

@@ -28,6 +28,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+int ll_log__fail_io(struct lladd_error *err, int rc, bool writing, const char *what,
+                    const struct ll_log__seg *seg)
+{
+    char name[LL_LOG_NAME_SIZE];
+    ll_log__segment_name(seg->name, name);
+    return ll_fail_io(err, rc, writing, what, name);
+}
+
 int ll_log__fail_seg(struct lladd_error *err, const struct ll_log__seg *seg)
 {
     char name[LL_LOG_NAME_SIZE];

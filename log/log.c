@@ -133,11 +133,8 @@ static int make(const struct ll_log_config *cfg, struct ll_log **out, struct lla
     set_ring(log, cfg->ring_bytes); /* check_config has checked the size */
     log->seal_pool = at_most(cfg->segment_min / 16, 4096);
     if (lladd_mutex_init(&log->write_mutex, LLADD_RANK_LOG - 5, "log pen") ||
-        lladd_mutex_init(&log->ring_mutex, LLADD_RANK_LOG, "log ring")) {
-        ll_free(cfg->env, memory);
-        return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log");
-    }
-    if (ll_log__segments_init(log)) {
+        lladd_mutex_init(&log->ring_mutex, LLADD_RANK_LOG, "log ring") ||
+        ll_log__segments_init(log)) {
         lladd_mutex_destroy(&log->write_mutex);
         lladd_mutex_destroy(&log->ring_mutex);
         ll_free(cfg->env, memory);
@@ -253,11 +250,8 @@ static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
     if (end + 16 > seg->end)
         return 0;
     int rc = ll_io_read_full(log->dev, seg->file, own, sizeof own, offset_of(seg, end + 8));
-    if (rc) {
-        char name[LL_LOG_NAME_SIZE];
-        ll_log__segment_name(seg->name, name);
-        return ll_fail_io(err, rc, false, "read", name);
-    }
+    if (rc)
+        return ll_log__fail_io(err, rc, false, "read", seg);
     if (lladd_get64(own) != end)
         return 0;
     lladd_mutex_unlock(&log->segs->mutex);
@@ -344,22 +338,20 @@ static struct ll_log__seg *resumable(const struct ll_log *log, uint64_t end)
 static int rewrite_file(struct ll_log *log, const struct ll_log__seg *seg, uint64_t from,
                         uint64_t to, struct lladd_error *err)
 {
-    char name[LL_LOG_NAME_SIZE];
     unsigned char *buf = ll_alloc(log->env, REWRITE_CHUNK);
     int rc = 0;
-    ll_log__segment_name(seg->name, name);
     if (!buf)
         return ll_fail(err, LLADD_NO_MEMORY, "no memory to rewrite the end of the log");
     while (!rc && from < to) {
         size_t len = (size_t)at_most(to - from, REWRITE_CHUNK);
         rc = ll_io_read_full(log->dev, seg->file, buf, len, from);
         if (rc) {
-            rc = ll_fail_io(err, rc, false, "read", name);
+            rc = ll_log__fail_io(err, rc, false, "read", seg);
             break;
         }
         rc = ll_io_pwrite(log->dev, seg->file, buf, len, from);
         if (rc)
-            rc = ll_fail_io(err, rc, true, "rewrite the end of the log in", name);
+            rc = ll_log__fail_io(err, rc, true, "rewrite the end of the log in", seg);
         from += len;
     }
     ll_free(log->env, buf);
@@ -368,7 +360,7 @@ static int rewrite_file(struct ll_log *log, const struct ll_log__seg *seg, uint6
     rc = ll_point(log->env, "log.start.before_sync");
     if (!rc)
         rc = ll_io_sync(log->dev, seg->file);
-    return rc ? ll_fail_io(err, rc, true, "sync", name) : 0;
+    return rc ? ll_log__fail_io(err, rc, true, "sync", seg) : 0;
 }
 
 /* REC-4: forces the accepted log above the newest watermark to the disk. */
@@ -513,7 +505,6 @@ int ll_log_start(struct ll_log *log, struct lladd_error *err)
 static int clear_above(struct ll_log *log, const struct ll_log__seg *seg, uint64_t lsn,
                        struct lladd_error *err)
 {
-    char name[LL_LOG_NAME_SIZE];
     uint64_t from = offset_of(seg, lsn);
     if (lsn > seg->first && (lsn - seg->first) % seg->room == 0)
         from -= LL_LOG_BLOCK_HEADER; /* also clears the header of the block that begins here */
@@ -522,8 +513,7 @@ static int clear_above(struct ll_log *log, const struct ll_log__seg *seg, uint64
         rc = ll_log__write_zeros(log, seg->file, from, seg->size, false);
     if (!rc)
         rc = ll_io_sync(log->dev, seg->file);
-    ll_log__segment_name(seg->name, name);
-    return rc ? ll_fail_io(err, rc, true, "clear the end of", name) : 0;
+    return rc ? ll_log__fail_io(err, rc, true, "clear the end of", seg) : 0;
 }
 
 /* Undoes ll_log_start, after which nothing was logged. */

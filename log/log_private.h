@@ -406,6 +406,9 @@ static inline uint64_t ll_log__unwritten(const struct ll_log *log)
 int ll_log__list(struct ll_log *, struct lladd_error *);
 /* Opens one segment by its first LSN. */
 int ll_log__list_one(struct ll_log *, uint64_t first, uint64_t size, struct lladd_error *);
+/* ll_fail_io that names the segment's file. */
+int ll_log__fail_io(struct lladd_error *, int rc, bool writing, const char *what,
+                    const struct ll_log__seg *);
 int ll_log__fail_seg(struct lladd_error *, const struct ll_log__seg *);
 /* Makes the listed file names durable: a listing may show names that are not durable (REC-4). */
 int ll_log__settle_names(struct ll_log *, struct lladd_error *);

@@ -183,13 +183,10 @@ static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t wan
     uint64_t to = w->have ? 2 * (uint64_t)w->have : first;
     to = to < want ? want : to;
     to = to > most ? most : to;
-    char name[LL_LOG_NAME_SIZE];
     int64_t n = ll_io_pread(r->log->dev, w->seg->file, w->bytes + w->have, (size_t)(to - w->have),
                             w->block * w->seg->block_size + w->have);
-    if (n < 0) {
-        ll_log__segment_name(w->seg->name, name);
-        return ll_fail_io(err, (int)n, false, "read", name);
-    }
+    if (n < 0)
+        return ll_log__fail_io(err, (int)n, false, "read", w->seg);
     w->have += (size_t)n;
     check_blocks(r, w);
     return 0;

@@ -67,11 +67,8 @@ int ll_log__segments_init(struct ll_log *log)
     struct ll_log__segments *segs = ll_alloc_zero(log->env, sizeof *segs);
     if (!segs)
         return LLADD_NO_MEMORY;
-    if (lladd_mutex_init(&segs->mutex, LLADD_RANK_LOG_SEGMENTS, "log segments")) {
-        ll_free(log->env, segs);
-        return LLADD_NO_MEMORY;
-    }
-    if (lladd_cond_init(&segs->changed)) {
+    if (lladd_mutex_init(&segs->mutex, LLADD_RANK_LOG_SEGMENTS, "log segments") ||
+        lladd_cond_init(&segs->changed)) {
         lladd_mutex_destroy(&segs->mutex);
         ll_free(log->env, segs);
         return LLADD_NO_MEMORY;

@@ -200,14 +200,6 @@ static uint64_t gather_pieces(struct ll_log *log, uint64_t lsn, uint64_t to, uin
     return lsn;
 }
 
-static int fail_write(struct lladd_error *err, int rc, const struct ll_log__seg *seg,
-                      const char *what)
-{
-    char name[LL_LOG_NAME_SIZE];
-    ll_log__segment_name(seg->name, name);
-    return ll_fail_io(err, rc, true, what, name);
-}
-
 /* Called when no sync follows soon. Asks the device to start writeback up to `lsn` if WRITEBACK
  * bytes or more were written since the last request. Bytes left at the end of a segment wait for
  * the sync. */
@@ -242,7 +234,7 @@ int ll_log__write_walked(struct ll_log *log, bool sync_comes, struct lladd_error
         if (!rc)
             rc = ll_io_pwritev(log->dev, w->seg->file, w->pieces, (int)n, off);
         if (rc)
-            return fail_write(err, rc, w->seg, "write");
+            return ll_log__fail_io(err, rc, true, "write", w->seg);
         if (!sync_comes)
             start_writeback(log, lsn);
         lladd_atomic_count64(&log->writes, 1);
@@ -263,7 +255,7 @@ static int sync_one(struct ll_log *log, struct ll_log__seg *seg, struct lladd_er
     if (rc && LLADD_PLANTED(LLADD_BUG_SYNC_AGAIN))
         rc = ll_io_sync(log->dev, seg->file);
     lladd_atomic_count64(&log->syncs, 1);
-    return rc ? fail_write(err, rc, seg, "sync") : 0;
+    return rc ? ll_log__fail_io(err, rc, true, "sync", seg) : 0;
 }
 
 int ll_log__sync_range(struct ll_log *log, uint64_t from, uint64_t to, struct lladd_error *err)
