@@ -425,16 +425,23 @@ uint64_t ll_buffer__in_flight_newest(struct ll_buffer *b)
     return id;
 }
 
-bool ll_buffer__in_flight_pending(struct ll_buffer *b, uint64_t id)
+/* ll_buffer__in_flight_pending under dirty_latch. */
+static bool is_pending(const struct ll_buffer *b, uint64_t id)
 {
-    bool pending = false;
-    lladd_mutex_lock(&b->dirty_latch);
-    for (size_t i = 0; i < b->in_flight.len && !pending; i++) {
+    for (size_t i = 0; i < b->in_flight.len; i++) {
         const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
         if (e->id > id)
             break;
-        pending = e->done == 0;
+        if (e->done == 0)
+            return true;
     }
+    return false;
+}
+
+bool ll_buffer__in_flight_pending(struct ll_buffer *b, uint64_t id)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    bool pending = is_pending(b, id);
     lladd_mutex_unlock(&b->dirty_latch);
     return pending;
 }
@@ -502,17 +509,6 @@ static int reserve(struct ll_buffer *b, unsigned n)
     return rc;
 }
 
-/* Under dirty_latch. */
-static bool any_unwritten(const struct ll_buffer *b)
-{
-    for (size_t i = 0; i < b->in_flight.len; i++) {
-        const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
-        if (e->done == 0)
-            return true;
-    }
-    return false;
-}
-
 int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_error *err)
 {
     lladd_mutex_lock(&b->dirty_latch);
@@ -527,7 +523,7 @@ int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_e
     lladd_mutex_lock(&b->dirty_latch);
     sum_up(b);
     rc = reserve(b, n);
-    bool others = rc != 0 && (b->in_flight_reserved > 0 || any_unwritten(b));
+    bool others = rc != 0 && (b->in_flight_reserved > 0 || is_pending(b, UINT64_MAX));
     lladd_mutex_unlock(&b->dirty_latch);
     if (others)
         return 1;

@@ -201,6 +201,15 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     return rc;
 }
 
+/* `rc`: the result of the write to the area. */
+static int sync_area(struct ll_buffer *b, int rc, struct lladd_error *err)
+{
+    if (rc != 0)
+        return ll_buffer__poison(b, rc, "write to", b->cfg.dwb_name, err);
+    rc = ll_io_sync(b->cfg.dev, b->dwb);
+    return rc == 0 ? 0 : ll_buffer__poison(b, rc, "sync", b->cfg.dwb_name, err);
+}
+
 /* Makes the area durable before pages are restored from it: the area, too, may exist only in the
  * operating system's cache (REC-4). */
 static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error *err)
@@ -220,10 +229,7 @@ static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error 
     }
     if (rc == 0)
         rc = ll_io_pwrite(b->cfg.dev, b->dwb, header(b), b->page_size, 0);
-    if (rc != 0)
-        return ll_buffer__poison(b, rc, "write to", b->cfg.dwb_name, err);
-    rc = ll_io_sync(b->cfg.dev, b->dwb);
-    return rc == 0 ? 0 : ll_buffer__poison(b, rc, "sync", b->cfg.dwb_name, err);
+    return sync_area(b, rc, err);
 }
 
 /* Step 3. */
@@ -231,10 +237,7 @@ static int clear(struct ll_buffer *b, struct lladd_error *err)
 {
     memset(header(b), 0, b->page_size);
     int rc = ll_io_pwrite(b->cfg.dev, b->dwb, header(b), b->page_size, 0);
-    if (rc != 0)
-        return ll_buffer__poison(b, rc, "write to", b->cfg.dwb_name, err);
-    rc = ll_io_sync(b->cfg.dev, b->dwb);
-    return rc == 0 ? 0 : ll_buffer__poison(b, rc, "sync", b->cfg.dwb_name, err);
+    return sync_area(b, rc, err);
 }
 
 /* Under dwb_latch. */
@@ -335,10 +338,7 @@ static int write_area(struct ll_buffer *b, struct ll_buffer__copy *const *copies
     int rc = ll_point(b->env, "buffer.dwb.before");
     if (rc == 0)
         rc = b->cfg.dev->ops->pwritev(b->cfg.dev, b->dwb, pieces, (int)n + 1, 0);
-    if (rc != 0)
-        return ll_buffer__poison(b, rc, "write to", b->cfg.dwb_name, err);
-    rc = ll_io_sync(b->cfg.dev, b->dwb);
-    return rc == 0 ? 0 : ll_buffer__poison(b, rc, "sync", b->cfg.dwb_name, err);
+    return sync_area(b, rc, err);
 }
 
 /* Steps 1 to 3. Under dwb_latch. */
