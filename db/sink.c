@@ -82,7 +82,7 @@ static void print_text(const unsigned char *p, size_t len, struct lladd_sink *si
 /* Length of the field in bytes; SIZE_MAX if the bytes end before it does. */
 static size_t field_size(enum lladd_field_type type, const unsigned char *p, size_t left)
 {
-    size_t want = 0;
+    size_t want = 8;
     switch (type) {
     case LLADD_FIELD_U8:
         want = 1;
@@ -92,12 +92,6 @@ static size_t field_size(enum lladd_field_type type, const unsigned char *p, siz
         break;
     case LLADD_FIELD_U32:
         want = 4;
-        break;
-    case LLADD_FIELD_U64:
-    case LLADD_FIELD_I64:
-    case LLADD_FIELD_PAGE:
-    case LLADD_FIELD_LSN:
-        want = 8;
         break;
     case LLADD_FIELD_BYTES16:
         want = left < 2 ? SIZE_MAX : 2u + lladd_get16(p);
@@ -109,30 +103,26 @@ static size_t field_size(enum lladd_field_type type, const unsigned char *p, siz
     case LLADD_FIELD_END:
         want = SIZE_MAX;
         break;
+    default:
+        break;
     }
     return want > left ? SIZE_MAX : want;
+}
+
+static uint64_t number(const unsigned char *p, size_t size)
+{
+    return size == 1   ? p[0]
+           : size == 2 ? lladd_get16(p)
+           : size == 4 ? lladd_get32(p)
+                       : lladd_get64(p);
 }
 
 static void print_field(enum lladd_field_type type, const unsigned char *p, size_t size,
                         struct lladd_sink *sink)
 {
     switch (type) {
-    case LLADD_FIELD_U8:
-        lladd_sink_printf(sink, "%u", p[0]);
-        break;
-    case LLADD_FIELD_U16:
-        lladd_sink_printf(sink, "%u", lladd_get16(p));
-        break;
-    case LLADD_FIELD_U32:
-        lladd_sink_printf(sink, "%u", lladd_get32(p));
-        break;
     case LLADD_FIELD_I64:
         lladd_sink_printf(sink, "%lld", (long long)lladd_get64(p));
-        break;
-    case LLADD_FIELD_U64:
-    case LLADD_FIELD_PAGE:
-    case LLADD_FIELD_LSN:
-        lladd_sink_printf(sink, "%llu", (unsigned long long)lladd_get64(p));
         break;
     case LLADD_FIELD_BYTES16:
         print_text(p + 2, size - 2, sink);
@@ -143,8 +133,8 @@ static void print_field(enum lladd_field_type type, const unsigned char *p, size
     case LLADD_FIELD_REST:
         print_hex(p, size, sink);
         break;
-    case LLADD_FIELD_END:
-        break;
+    default:
+        lladd_sink_printf(sink, "%llu", (unsigned long long)number(p, size));
     }
 }
 
