@@ -324,14 +324,9 @@ int lladd_txn_join(struct lladd_txn *txn, const struct lladd_participant *p, voi
     for (size_t i = 0; i < txn->n_joined; i++)
         if (txn->joined[i].participant == p)
             return ll_fail(&txn->err, LLADD_EXISTS, "\"%s\" has joined already", p->name);
-    if (txn->n_joined == txn->cap_joined) {
-        size_t cap = txn->cap_joined ? txn->cap_joined * 2 : 2;
-        struct ll_joined *j = ll_resize(&txn->core->env, txn->joined, cap * sizeof *j);
-        if (!j)
-            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a participant");
-        txn->joined = j;
-        txn->cap_joined = cap;
-    }
+    if (ll_grow(&txn->core->env, &txn->joined, &txn->cap_joined, txn->n_joined + 1,
+                sizeof *txn->joined))
+        return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a participant");
     txn->joined[txn->n_joined].participant = p;
     txn->joined[txn->n_joined++].state = state;
     return 0;

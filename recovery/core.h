@@ -773,6 +773,8 @@ void ll_deferred_free(struct ll_core *);
  * redone. */
 int ll_redo_barrier_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn,
                         struct lladd_error *);
+/* False: the record is no redo barrier. */
+bool ll_redo_barrier_decode(const struct ll_record *, uint64_t *first, uint64_t *n);
 /* The two halves of ll_redo_barrier_add, under `misc`. Only the first can fail. */
 int ll_redo_barrier_room(struct ll_core *, uint64_t first, uint64_t n, struct lladd_error *);
 void ll_redo_barrier_put(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn);

@@ -43,24 +43,11 @@ static size_t place_of(const struct ll_core *core, const struct lladd_gid *gid)
     return i;
 }
 
-static int room(struct ll_core *core, size_t n)
-{
-    if (n <= core->cap_heuristics)
-        return 0;
-    size_t cap = core->cap_heuristics ? core->cap_heuristics * 2 : 4;
-    struct ll_heuristic *p = ll_resize(&core->env, core->heuristics, cap * sizeof *p);
-    if (!p)
-        return LLADD_NO_MEMORY;
-    core->heuristics = p;
-    core->cap_heuristics = cap;
-    return 0;
-}
-
 int ll_heuristic_put(struct ll_core *core, const struct ll_heuristic *h, struct lladd_error *err)
 {
     lladd_mutex_lock(&core->misc);
     size_t i = place_of(core, &h->what.gid);
-    int rc = room(core, i + 1);
+    int rc = ll_grow(&core->env, &core->heuristics, &core->cap_heuristics, i + 1, sizeof *h);
     if (!rc) {
         core->heuristics[i] = *h;
         if (i == core->n_heuristics)

@@ -32,14 +32,8 @@ struct retired {
 static int add_to_all(struct ll_core *core, struct ll_name *n)
 {
     struct ll_op_catalog *cat = &core->cat;
-    if (cat->n_all == cat->cap_all) {
-        size_t cap = cat->cap_all * 2;
-        struct ll_name **p = ll_resize(&core->env, cat->all, cap * sizeof *p);
-        if (!p)
-            return LLADD_NO_MEMORY;
-        cat->all = p;
-        cat->cap_all = cap;
-    }
+    if (ll_grow(&core->env, &cat->all, &cat->cap_all, cat->n_all + 1, sizeof *cat->all))
+        return LLADD_NO_MEMORY;
     cat->all[cat->n_all++] = n;
     return 0;
 }

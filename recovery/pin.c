@@ -40,15 +40,9 @@ int ll_pin_put(struct ll_core *core, const char *name, lladd_lsn lsn, struct lla
         if (!rc)
             lladd_atomic_store64(&core->n_pins, core->n_pins - 1);
     } else {
-        if (i == core->cap_pins) {
-            size_t cap = core->cap_pins ? core->cap_pins * 2 : 4;
-            struct ll_pin *p = ll_resize(&core->env, core->pins, cap * sizeof *p);
-            if (!p) {
-                lladd_mutex_unlock(&core->misc);
-                return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a pin");
-            }
-            core->pins = p;
-            core->cap_pins = cap;
+        if (ll_grow(&core->env, &core->pins, &core->cap_pins, i + 1, sizeof *core->pins)) {
+            lladd_mutex_unlock(&core->misc);
+            return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a pin");
         }
         if (i == core->n_pins) {
             memset(&core->pins[i], 0, sizeof core->pins[i]);

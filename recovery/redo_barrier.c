@@ -4,23 +4,19 @@
  * page; a newer barrier cuts its range out of older barriers. Threads: under core->misc. */
 #include "recovery/core.h"
 
+#include <lladd/bytes.h>
 #include <string.h>
 
 #define PAGES_MAX (1ull << 48)
 
-static int want_barriers(struct ll_core *core, size_t n)
+bool ll_redo_barrier_decode(const struct ll_record *rec, uint64_t *first, uint64_t *n)
 {
-    if (n <= core->cap_barriers)
-        return 0;
-    size_t cap = core->cap_barriers ? core->cap_barriers * 2 : 16;
-    while (cap < n)
-        cap *= 2;
-    struct ll_redo_barrier *p = ll_resize(&core->env, core->barriers, cap * sizeof *p);
-    if (!p)
-        return LLADD_NO_MEMORY;
-    core->barriers = p;
-    core->cap_barriers = cap;
-    return 0;
+    if (rec->kind != LL_REC_REDO_BARRIER || rec->redo.len != 16)
+        return false;
+    const unsigned char *range = rec->redo.data;
+    *first = lladd_get64(range);
+    *n = lladd_get64(range + 8);
+    return true;
 }
 
 static void insert(struct ll_core *core, size_t at, uint64_t first, uint64_t n, lladd_lsn lsn)
@@ -43,7 +39,8 @@ int ll_redo_barrier_room(struct ll_core *core, uint64_t first, uint64_t n, struc
         const struct ll_redo_barrier *f = &core->barriers[i];
         pieces += f->first < first + n && first < f->first + f->n;
     }
-    return want_barriers(core, core->n_barriers + pieces + 3)
+    return ll_grow(&core->env, &core->barriers, &core->cap_barriers, core->n_barriers + pieces + 3,
+                   sizeof *core->barriers)
                ? ll_fail(err, LLADD_NO_MEMORY, "out of memory for a redo barrier")
                : 0;
 }

@@ -131,22 +131,12 @@ int ll_core_want_copy(struct lladd_txn *txn, size_t size)
 int ll_core_want_nesting(struct lladd_txn *txn)
 {
     const struct ll_env *env = &txn->core->env;
-    if (txn->cap_actions < txn->n_actions + NESTING) {
-        size_t cap = 2 * txn->n_actions + NESTING;
-        struct ll_action *p = ll_resize(env, txn->actions, cap * sizeof *p);
-        if (!p)
-            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a top action");
-        txn->actions = p;
-        txn->cap_actions = cap;
-    }
-    if (txn->cap_savepoints < txn->n_savepoints + NESTING) {
-        size_t cap = 2 * txn->n_savepoints + NESTING;
-        struct ll_savepoint *p = ll_resize(env, txn->savepoints, cap * sizeof *p);
-        if (!p)
-            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a savepoint");
-        txn->savepoints = p;
-        txn->cap_savepoints = cap;
-    }
+    if (ll_grow(env, &txn->actions, &txn->cap_actions, txn->n_actions + NESTING,
+                sizeof *txn->actions))
+        return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a top action");
+    if (ll_grow(env, &txn->savepoints, &txn->cap_savepoints, txn->n_savepoints + NESTING,
+                sizeof *txn->savepoints))
+        return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a savepoint");
     return 0;
 }
 

@@ -19,24 +19,31 @@ void ll_vec_free(struct ll_vec *v)
     ll_vec_init(v, v->env, v->element);
 }
 
-int ll_vec_reserve(struct ll_vec *v, size_t elements)
+int ll_grow(const struct ll_env *env, void *array, size_t *capacity, size_t n, size_t element)
 {
-    if (elements <= v->capacity)
+    if (n <= *capacity)
         return 0;
-    size_t capacity = v->capacity ? v->capacity : CAPACITY_MIN;
-    while (capacity < elements) {
-        if (capacity > SIZE_MAX / 2)
+    size_t to = *capacity ? *capacity : CAPACITY_MIN;
+    while (to < n) {
+        if (to > SIZE_MAX / 2)
             return LLADD_NO_MEMORY;
-        capacity *= 2;
+        to *= 2;
     }
-    if (capacity > SIZE_MAX / v->element)
+    if (to > SIZE_MAX / element)
         return LLADD_NO_MEMORY;
-    void *data = ll_resize(v->env, v->data, capacity * v->element);
+    void *data;
+    memcpy(&data, array, sizeof data);
+    data = ll_resize(env, data, to * element);
     if (!data)
         return LLADD_NO_MEMORY;
-    v->data = data;
-    v->capacity = capacity;
+    memcpy(array, &data, sizeof data);
+    *capacity = to;
     return 0;
+}
+
+int ll_vec_reserve(struct ll_vec *v, size_t elements)
+{
+    return ll_grow(v->env, &v->data, &v->capacity, elements, v->element);
 }
 
 int ll_vec_append(struct ll_vec *v, const void *from, size_t n)

@@ -42,6 +42,11 @@ static inline void ll_vec_truncate(struct ll_vec *v, size_t len)
     v->len = len;
 }
 
+/* For an array that is no struct ll_vec. `array` points to the pointer to its first element. Gives
+ * the array room for n elements and updates *capacity: 0, or LLADD_NO_MEMORY. */
+int ll_grow(const struct ll_env *, void *array, size_t *capacity, size_t n,
+            size_t element) LLADD_MUST_CHECK;
+
 /* Removes element i; the last element takes its place. */
 void ll_vec_remove_unordered(struct ll_vec *, size_t i);
 /* Removes element i; each later element moves one place forward. */
