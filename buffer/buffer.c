@@ -96,7 +96,7 @@ static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *
     if (!cfg->env || !cfg->dev || !cfg->poison || !cfg->name || !cfg->recovery.may_write)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "buffer: incomplete configuration");
     if (cfg->page_size < LL_PAGE_SIZE_MIN || cfg->page_size > LL_PAGE_SIZE_MAX ||
-        (cfg->page_size & (cfg->page_size - 1)) != 0)
+        !ll_power_of_two(cfg->page_size))
         return ll_fail(err, LLADD_BAD_ARGUMENT, "page size %u is not a power of two from %u to %u",
                        cfg->page_size, LL_PAGE_SIZE_MIN, LL_PAGE_SIZE_MAX);
     return 0;

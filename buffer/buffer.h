@@ -191,6 +191,7 @@ int ll_buffer_confirm_end(struct ll_buffer *, uint64_t pages, struct lladd_error
 
 /* The checksum that page n with these bytes must have. */
 uint32_t ll_page_crc(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t page_size);
+bool ll_page_is_zero(const void *bytes, size_t len);
 /* 0, or LLADD_CORRUPT_PAGE with the reason. A page of zeros is valid. */
 int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t page_size,
                    const char *file, struct lladd_error *);

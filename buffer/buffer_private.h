@@ -477,7 +477,6 @@ void ll_buffer__expect_read(const struct ll_buffer *, uint64_t n);
 
 /* ---- verify.c ---- */
 
-bool ll_buffer__all_zero(const void *, size_t);
 /* Verifies a page read from the disk (BUF-2). ll_page_verify must accept the page, and the page
  * must be neither newer than the log nor older than its last write. */
 int ll_buffer__verify(struct ll_buffer *, uint64_t n, const unsigned char *bytes,

@@ -136,7 +136,7 @@ int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t sa
 {
     const unsigned char *h = first_page;
     *count = 0;
-    if (ll_buffer__all_zero(h, page_size))
+    if (ll_page_is_zero(h, page_size))
         return ll_fail(err, LLADD_END, "it is empty");
     if (!is_intact(h, page_size))
         return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is neither empty nor valid");
@@ -252,18 +252,14 @@ static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *
                        b->cfg.dwb_name);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
-    /* A torn header: the crash was in step 1, so no page was written. Clear the header, so that it
-     * is not reported as damage after a clean stop. */
-    bool empty = ll_buffer__all_zero(header(b), b->page_size);
-    if (!empty && !is_intact(header(b), b->page_size)) {
-        rc = clear(b, err);
-        if (rc != 0)
-            return rc;
-        empty = true;
-    }
-    if (empty) {
-        lladd_atomic_store32(&b->dwb_checked, 1);
-        return 0;
+    /* A torn header: the crash was in step 1, so no page was written. It is cleared, because after
+     * a clean stop it would be reported as damage. */
+    bool empty = ll_page_is_zero(header(b), b->page_size);
+    if (empty || !is_intact(header(b), b->page_size)) {
+        rc = empty ? 0 : clear(b, err);
+        if (rc == 0)
+            lladd_atomic_store32(&b->dwb_checked, 1);
+        return rc;
     }
     struct lladd_error why;
     uint32_t count;

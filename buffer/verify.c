@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-bool ll_buffer__all_zero(const void *bytes, size_t len)
+bool ll_page_is_zero(const void *bytes, size_t len)
 {
     const unsigned char *p = bytes;
     return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
@@ -39,7 +39,7 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
     if (LL_LIKELY(crc == ll_page_checksum(bytes) && number == n.v) ||
         LLADD_PLANTED(LLADD_BUG_PAGE_CRC))
         return 0;
-    if (ll_buffer__all_zero(bytes, page_size))
+    if (ll_page_is_zero(bytes, page_size))
         return 0;
     if (number != n.v && ll_page_crc(salt, lladd_page_of(number), bytes, page_size) ==
                              ll_page_checksum(bytes))
@@ -86,7 +86,7 @@ int ll_buffer__verify(struct ll_buffer *b, uint64_t n, const unsigned char *byte
 
 void ll_buffer__seal(const struct ll_buffer *b, uint64_t n, unsigned char *bytes)
 {
-    if (ll_page_lsn(bytes).v == 0 && ll_buffer__all_zero(bytes, b->page_size))
+    if (ll_page_lsn(bytes).v == 0 && ll_page_is_zero(bytes, b->page_size))
         return;
     ll_page_set_number(bytes, n);
     lladd_put32(bytes, ll_page_crc(b->cfg.salt, lladd_page_of(n), bytes, b->page_size));

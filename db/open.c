@@ -49,11 +49,6 @@ const char *lladd_version(void)
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-static bool power_of_two(uint64_t v)
-{
-    return v && (v & (v - 1)) == 0;
-}
-
 static uint64_t or_default(uint64_t v, uint64_t def)
 {
     return v ? v : def;
@@ -80,17 +75,17 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
             o->cache_bytes / 4 > RECOVERY_LEAST ? o->cache_bytes / 4 : RECOVERY_LEAST;
     if (!o->durability)
         o->durability = LLADD_DURABLE;
-    if (o->page_size && (!power_of_two(o->page_size) || o->page_size < LL_PAGE_SIZE_MIN ||
+    if (o->page_size && (!ll_power_of_two(o->page_size) || o->page_size < LL_PAGE_SIZE_MIN ||
                          o->page_size > LL_PAGE_SIZE_MAX))
         return ll_fail(err, LLADD_BAD_ARGUMENT, "page_size %u: a power of two from %u to %u",
                        o->page_size, LL_PAGE_SIZE_MIN, LL_PAGE_SIZE_MAX);
-    if (!power_of_two(o->log_segment_min) || o->log_segment_min < 4096 ||
-        !power_of_two(o->log_segment_max) || o->log_segment_max < o->log_segment_min ||
+    if (!ll_power_of_two(o->log_segment_min) || o->log_segment_min < 4096 ||
+        !ll_power_of_two(o->log_segment_max) || o->log_segment_max < o->log_segment_min ||
         o->log_segment_max > (1ull << 31))
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "log segments: powers of two from 4096 to 2^31, min no larger than max");
     /* The lower bound depends on page size and operations: ll_extensions_fit. */
-    if (!power_of_two(o->log_ring_bytes) || o->log_ring_bytes > LL_LOG_RING_MAX)
+    if (!ll_power_of_two(o->log_ring_bytes) || o->log_ring_bytes > LL_LOG_RING_MAX)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "log_ring_bytes: a power of two, at most 2^30");
     if (o->cache_bytes < CACHE_MIN / 8)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "cache_bytes: at least %llu",

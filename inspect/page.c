@@ -57,11 +57,6 @@ static const struct ll_name *type_of(const struct lladd_inspect *v, const unsign
     return n && n->kind == LL_NAME_PAGE_TYPE ? n : NULL;
 }
 
-static bool is_zero(const unsigned char *bytes, size_t len)
-{
-    return bytes[0] == 0 && memcmp(bytes, bytes + 1, len - 1) == 0;
-}
-
 static int fail_header(struct lladd_inspect *v, lladd_pageno page, const unsigned char *bytes,
                        struct lladd_error *err)
 {
@@ -86,7 +81,7 @@ int ll_inspect_judge_page(struct lladd_inspect *v, lladd_pageno page, const unsi
                           struct lladd_error *err)
 {
     int rc = ll_page_verify(v->core.salt, page, bytes, v->core.page_size, "pages", err);
-    if (rc || is_zero(bytes, v->core.page_size))
+    if (rc || ll_page_is_zero(bytes, v->core.page_size))
         return rc;
     rc = fail_header(v, page, bytes, err);
     if (rc)
@@ -197,7 +192,7 @@ int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_u
     const struct ll_name *n = type_of(v, m->bytes);
     const struct lladd_page_type *type = n ? n->desc : NULL;
     struct lladd_view view = {m->bytes, size, ll_page_type(m->bytes), map};
-    if (is_zero(m->bytes, size)) {
+    if (ll_page_is_zero(m->bytes, size)) {
         /* A group without a formatted bitmap has no allocated page; the first group's bitmap is
          * formatted at creation. */
         *known = map.v > 1 && !m->bad;
@@ -221,7 +216,7 @@ static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lla
     out->number = page;
     out->offset = page.v * size;
     out->view = (struct lladd_view){v->page, size, ll_page_type(v->page), page};
-    out->zero = is_zero(v->page, size);
+    out->zero = ll_page_is_zero(v->page, size);
     out->checksum = ll_page_checksum(v->page);
     out->computed = ll_page_crc(v->core.salt, page, v->page, size);
     out->stored_number = ll_page_number(v->page);

@@ -146,7 +146,7 @@ static int probe_new(struct ll_log *log, enum ll_log__kind kind, uint64_t name,
     if (rc)
         return ll_fail_io(err, rc, false, "read", path);
     bool usable = kind == LL_LOG__NEW && size >= LL_LOG_SEGMENT_MIN && size <= LL_LOG_SEGMENT_MAX &&
-                  (size & (size - 1)) == 0;
+                  ll_power_of_two(size);
     if (usable)
         place.segment_size = (uint32_t)size;
     struct ll_log__seg *seg = ll_log__seg_new(log, &place, name);

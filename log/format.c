@@ -2,6 +2,7 @@
 /* Encodes and decodes block headers and file names (log_format.h). */
 #include "log/log_format.h"
 #include "util/crc32c.h"
+#include "util/env.h"
 
 #include <string.h>
 
@@ -20,14 +21,9 @@ void ll_log__block_encode(const struct ll_log__block *b, unsigned char out[LL_LO
     lladd_put32(out, ll_crc32c(0, out + 4, LL_LOG_BLOCK_HEADER - 4));
 }
 
-static bool power_of_two(uint64_t v)
-{
-    return v != 0 && (v & (v - 1)) == 0;
-}
-
 static bool consistent(const struct ll_log__block *b)
 {
-    if (!power_of_two(b->segment_size) || b->segment_size < LL_LOG_SEGMENT_MIN ||
+    if (!ll_power_of_two(b->segment_size) || b->segment_size < LL_LOG_SEGMENT_MIN ||
         b->segment_size > LL_LOG_SEGMENT_MAX ||
         b->block_size != ll_log__block_size(b->segment_size))
         return false;

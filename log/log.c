@@ -72,21 +72,16 @@ enum { CACHE_LINE = 64, REWRITE_CHUNK = 65536, REWRITE_ALIGN = 512 };
 
 /* ---- create and close ---- */
 
-static bool power_of_two(uint64_t v)
-{
-    return v != 0 && (v & (v - 1)) == 0;
-}
-
 static int check_config(const struct ll_log_config *c, struct lladd_error *err)
 {
-    if (!power_of_two(c->segment_min) || c->segment_min < LL_LOG_SEGMENT_MIN ||
-        !power_of_two(c->segment_max) || c->segment_max > LL_LOG_SEGMENT_MAX ||
+    if (!ll_power_of_two(c->segment_min) || c->segment_min < LL_LOG_SEGMENT_MIN ||
+        !ll_power_of_two(c->segment_max) || c->segment_max > LL_LOG_SEGMENT_MAX ||
         c->segment_min > c->segment_max)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "log segments of %llu to %llu bytes: not powers of two between %u and %u",
                        (unsigned long long)c->segment_min, (unsigned long long)c->segment_max,
                        LL_LOG_SEGMENT_MIN, LL_LOG_SEGMENT_MAX);
-    if (!power_of_two(c->ring_bytes) || c->ring_bytes < LL_LOG_RING_MIN ||
+    if (!ll_power_of_two(c->ring_bytes) || c->ring_bytes < LL_LOG_RING_MIN ||
         c->ring_bytes > LL_LOG_RING_MAX)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "a log buffer of %llu bytes: not a power of two of at least 4096",

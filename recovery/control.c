@@ -96,7 +96,7 @@ int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_contro
         return ll_fail(err, LLADD_NEWER_FORMAT, "uses unknown features 0x%llx",
                        (unsigned long long)(c->incompatible & ~LL_FEATURES_KNOWN));
     if (c->format == 0 || c->page_size < LL_PAGE_SIZE_MIN || c->page_size > LL_PAGE_SIZE_MAX ||
-        (c->page_size & (c->page_size - 1)) != 0)
+        !ll_power_of_two(c->page_size))
         return ll_fail(err, LLADD_CORRUPT_CONTROL, "\"control\": page size %u makes no sense",
                        c->page_size);
     return 0;

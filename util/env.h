@@ -79,6 +79,11 @@ void ll_misuse_failed(const char *expr, const char *file, int line, const char *
 #define LL_MISUSE(e, why, what) ((void)sizeof((e) ? (why) : (what)))
 #endif
 
+static inline bool ll_power_of_two(uint64_t v)
+{
+    return v != 0 && (v & (v - 1)) == 0;
+}
+
 #define LL_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LL_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
