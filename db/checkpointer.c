@@ -26,8 +26,9 @@ static bool due(const struct ll_core *core)
            since / LOG_FOR_DIRTY >= (dirty > imaged ? dirty : imaged) * core->page_size;
 }
 
-void ll_background_pressed(struct ll_core *core)
+void ll_background_pressed(void *ctx)
 {
+    struct ll_core *core = ctx;
     lladd_atomic_store32(&core->pressed, 1);
     lladd_atomic_fence(); /* before `signalled` is read (rest) */
     ll_background_want(core);

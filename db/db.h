@@ -4,6 +4,13 @@
 /* What inspect/ needs of db/: the operations and classes that every database has. */
 #include "recovery/registry.h"
 
+#define FILE_CONTROL "control"
+#define FILE_CREATING "creating"
+#define FILE_LOCK "lock"
+#define FILE_PAGES "pages"
+#define FILE_DWB "dwb"
+#define DIR_LOG "log"
+
 struct ll_env;
 
 /* Writes the built-in descriptors (operations/) to *out, and after them the descriptors that `user`

@@ -117,7 +117,7 @@ void ll_background_stop(struct lladd_db *);
 void ll_background_poll(struct lladd_db *);
 void ll_background_want(struct ll_core *);
 /* The log is near its limit: wakes the checkpointer. Without threads, lladd_maintain acts on it. */
-void ll_background_pressed(struct ll_core *);
+void ll_background_pressed(void *core);
 
 /* extensions.c */
 /* Checks that the log buffer and the log's limit are large enough for what a registered operation

@@ -56,25 +56,6 @@ void lladd_log_close(struct lladd_log_cursor *c)
     ll_free(&c->db->core.env, c);
 }
 
-static void translate(struct lladd_log_cursor *c, const struct ll_record *rec,
-                      struct lladd_log_entry *out)
-{
-    struct ll_name *n = ll_op_catalog_by_number(&c->db->core, rec->op);
-    memset(out, 0, sizeof *out);
-    out->lsn = rec->lsn;
-    out->prev = rec->prev;
-    out->txn = rec->txn;
-    out->undo_next = rec->undo_next;
-    out->page = rec->page;
-    out->page_prev = rec->page_prev;
-    out->kind = rec->kind;
-    out->depth = rec->depth;
-    out->op = n ? n->name : NULL;
-    out->op_version = n ? n->version : 0;
-    out->redo = rec->redo;
-    out->undo = rec->undo;
-}
-
 /* Finds the first record at or after `from`. LLADD_MISSING_FILE if the log at `from` is missing
  * although it is pinned. */
 static int first_record(struct lladd_log_cursor *c, struct ll_record *rec, struct lladd_error *err)
@@ -114,7 +95,7 @@ int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, stru
             c->started = false;
             return LLADD_END;
         }
-        translate(c, &rec, out);
+        *out = ll_log_entry_of(&c->db->core, &rec);
         /* The record that defines a name in the catalogue is not a record of that name. */
         if (!c->name[0] ||
             (out->op && rec.kind != LL_REC_CATALOGUE && strcmp(out->op, c->name) == 0))
@@ -131,6 +112,6 @@ int lladd_log_read(struct lladd_log_cursor *c, lladd_lsn lsn, struct lladd_log_e
         return rc;
     c->started = true;
     c->next = lladd_lsn_of(rec.lsn.v + rec.size);
-    translate(c, &rec, out);
+    *out = ll_log_entry_of(&c->db->core, &rec);
     return 0;
 }

@@ -18,12 +18,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FILE_CONTROL "control"
-#define FILE_CREATING "creating"
-#define FILE_LOCK "lock"
-#define FILE_PAGES "pages"
-#define FILE_DWB "dwb"
-#define DIR_LOG "log"
 
 #define DEFAULT_CACHE (64ull << 20)
 #define RECOVERY_LEAST (32ull << 20)
@@ -104,11 +98,6 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
 
 /* ---- what log and buffer manager ask ----------------------------------------------------- */
 
-static void on_log_pressure(void *ctx)
-{
-    ll_background_pressed(ctx);
-}
-
 static const struct lladd_page_type *type_of(struct ll_core *core, uint16_t number)
 {
     struct ll_name *n = number ? ll_op_catalog_by_number(core, number) : NULL;
@@ -151,7 +140,7 @@ static int open_log(struct lladd_db *db, const struct lladd_options *o, bool cre
                               .limit_bytes =
                                   o->log_limit_bytes == UINT64_MAX ? 0 : o->log_limit_bytes,
                               .poison = core->poison,
-                              .wants_checkpoint = on_log_pressure,
+                              .wants_checkpoint = ll_background_pressed,
                               .ctx = core};
     memcpy(c.uuid, core->control.uuid, 16);
     if (create) {
@@ -159,12 +148,7 @@ static int open_log(struct lladd_db *db, const struct lladd_options *o, bool cre
         return ll_log_create(&c, &core->log, err);
     }
     c.incarnation = core->control.incarnation + (core->control.clean ? 0 : 1);
-    struct ll_log_start start = {.from = core->control.checkpoint,
-                                 .watermark = core->control.watermark,
-                                 .clean = core->control.clean,
-                                 .end = core->control.end,
-                                 .segment = core->control.segment,
-                                 .segment_bytes = core->control.segment_bytes};
+    struct ll_log_start start = ll_control_log_start(&core->control);
     return ll_log_open(&c, &start, &core->log, err);
 }
 
@@ -319,16 +303,15 @@ static int see_name(void *ctx, const char *name)
     return 0;
 }
 
-struct sweep {
-    struct lladd_db *db;
-    int rc;
+/* A file in the directory of the log. */
+struct segment {
     char name[300];
     bool found;
 };
 
 static int see_segment(void *ctx, const char *name)
 {
-    struct sweep *s = ctx;
+    struct segment *s = ctx;
     if (strlen(name) + sizeof DIR_LOG + 1 > sizeof s->name)
         return 0;
     memcpy(s->name, DIR_LOG "/", sizeof DIR_LOG);
@@ -343,17 +326,16 @@ static int remove_if_there(struct lladd_device *dev, const char *name, struct ll
     return rc && rc != -ENOENT ? ll_fail_io(err, rc, true, "remove", name) : 0;
 }
 
-/* Removes the files of an interrupted creation. */
-static int sweep(struct lladd_db *db, struct lladd_error *err)
+/* After an interrupted creation. */
+static int sweep(struct lladd_device *dev, struct lladd_error *err)
 {
-    struct lladd_device *dev = db->core.dev;
     int rc = remove_if_there(dev, FILE_CONTROL, err);
     if (!rc)
         rc = remove_if_there(dev, FILE_PAGES, err);
     if (!rc)
         rc = remove_if_there(dev, FILE_DWB, err);
     for (;;) {
-        struct sweep s = {.db = db};
+        struct segment s = {.found = false};
         int io = dev->ops->list(dev, DIR_LOG, see_segment, &s);
         if (rc || !s.found || (io < 0 && io != -ENOENT))
             break;
@@ -373,13 +355,16 @@ static int make_marker(struct lladd_device *dev, struct lladd_error *err)
     return rc ? ll_fail_io(err, rc, true, "create", FILE_CREATING) : 0;
 }
 
+static int sync_root(struct lladd_device *dev, struct lladd_error *err)
+{
+    int rc = ll_io_sync_dir(dev, "");
+    return rc ? ll_fail_io(err, rc, true, "sync", "the directory") : 0;
+}
+
 static int remove_marker(struct lladd_device *dev, struct lladd_error *err)
 {
     int rc = remove_if_there(dev, FILE_CREATING, err);
-    if (rc)
-        return rc;
-    rc = ll_io_sync_dir(dev, "");
-    return rc ? ll_fail_io(err, rc, true, "sync", "the directory") : 0;
+    return rc ? rc : sync_root(dev, err);
 }
 
 static int make_database(struct lladd_db *db, const struct lladd_options *o,
@@ -392,7 +377,7 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     core->control.created_us = ll_wall_us(&core->env);
     int rc = make_marker(core->dev, err);
     if (!rc)
-        rc = sweep(db, err);
+        rc = sweep(core->dev, err);
     if (rc)
         return rc;
     rc = w->random(w->ctx, core->control.uuid, 16);
@@ -417,11 +402,10 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     rc = ll_io_pwrite(core->dev, core->control_file, nothing, sizeof nothing, 0);
     if (rc)
         return ll_fail_io(err, rc, true, "write", FILE_CONTROL);
-    rc = ll_io_sync_dir(core->dev, "");
-    if (rc)
-        return ll_fail_io(err, rc, true, "sync", "the directory");
     core->marked = 1; /* as if marked unclean: there is no control block yet */
-    rc = ll_extensions_attach(db, reg, err);
+    rc = sync_root(core->dev, err);
+    if (!rc)
+        rc = ll_extensions_attach(db, reg, err);
     if (!rc)
         rc = ll_extensions_create(db, err);
     if (!rc)
@@ -563,8 +547,7 @@ static int assemble(struct lladd_db *db, const struct lladd_options *o, struct l
     ll_free(&db->core.env, reg.items);
     if (rc)
         return rc;
-    struct ll_txn_table *t = &db->core.txns;
-    lladd_atomic_max64(&t->visible, db->core.control.checkpoint.v);
+    lladd_atomic_max64(&db->core.txns.visible, db->core.control.checkpoint.v);
     db->magic = LL_DB_MAGIC;
     rc = ll_extensions_recovered(db, err);
     if (!rc)
@@ -649,8 +632,7 @@ static int write_clean(struct ll_core *core, lladd_lsn end)
     core->control.end = end;
     core->control.watermark = end;
     ll_log_newest_segment(core->log, &core->control.segment, &core->control.segment_bytes);
-    int rc = ll_control_write(&core->env, core->dev, core->control_file, &core->control, &err);
-    return rc;
+    return ll_control_write(&core->env, core->dev, core->control_file, &core->control, &err);
 }
 
 /* Makes every commit durable, runs the participants' `durable` callbacks, and takes a full

@@ -3,7 +3,6 @@
  * truncated. */
 #include "db/db_private.h"
 
-#include <lladd/bytes.h>
 #include <string.h>
 
 static int enter(struct lladd_db *db, const char *name, const char *call, struct lladd_error *err)
@@ -19,12 +18,9 @@ static int enter(struct lladd_db *db, const char *name, const char *call, struct
  * truncated the log before the pin was set. */
 static int log_pin(struct ll_core *core, const char *name, lladd_lsn lsn, struct lladd_error *err)
 {
-    unsigned char bytes[8 + 64];
-    size_t len = strlen(name);
-    lladd_put64(bytes, lsn.v);
-    memcpy(bytes + 8, name, len);
-    struct ll_record rec = {
-        .kind = LL_REC_PIN, .page = LLADD_NO_PAGE, .redo = lladd_span_of(bytes, 8 + len)};
+    unsigned char bytes[LL_PIN_MAX];
+    struct ll_record rec = {.kind = LL_REC_PIN, .page = LLADD_NO_PAGE};
+    rec.redo = lladd_span_of(bytes, ll_pin_encode(name, lsn, bytes));
     int rc = lsn.v ? ll_core_append(core, &rec, err) : ll_core_append_aside(core, &rec, err);
     return rc ? rc : ll_log_force(core->log, rec.lsn, err);
 }

@@ -58,7 +58,6 @@ int lladd_page_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latc
                            latch == LLADD_LATCH_EXCLUSIVE ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED, &f,
                            err);
     if (LL_LIKELY(!rc)) {
-        *out = &f->page;
         ll_held_page(db);
         LLADD_HELD(1);
         *out = &f->page;

@@ -32,12 +32,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_CONTROL "control"
-#define FILE_CREATING "creating"
-#define FILE_LOCK "lock"
-#define FILE_PAGES "pages"
-#define FILE_DWB "dwb"
-#define DIR_LOG "log"
 #define DIR_FILES "files"
 
 /* How often the view of a database in use is taken before damage is reported: LOOKS times in a row
@@ -274,12 +268,7 @@ int ll_inspect_open_log(struct lladd_inspect *v, const struct ll_control *c, boo
                                 .read_only = true,
                                 .lenient = lenient};
     memcpy(cfg.uuid, c->uuid, sizeof cfg.uuid);
-    struct ll_log_start start = {.from = c->checkpoint,
-                                 .watermark = c->watermark,
-                                 .clean = c->clean,
-                                 .end = c->end,
-                                 .segment = c->segment,
-                                 .segment_bytes = c->segment_bytes};
+    struct ll_log_start start = ll_control_log_start(c);
     return ll_log_open(&cfg, &start, out, err);
 }
 
@@ -397,20 +386,16 @@ static int look(struct lladd_inspect *v, struct lladd_error *err)
 /* Resets the view to the state in which `look` begins. */
 static void start_over(struct lladd_inspect *v)
 {
-    struct ll_env env = v->core.env;
-    struct lladd_device *dev = v->core.dev;
     struct lladd_inspect kept = *v;
     forget(v);
-    memset(v, 0, sizeof *v);
-    v->core.env = env;
-    v->core.dev = dev;
-    v->registry = kept.registry;
-    v->own_device = kept.own_device;
-    v->memory = kept.memory;
-    v->opening = kept.opening;
-    v->opening_ctx = kept.opening_ctx;
-    v->progress = kept.progress;
-    v->progress_ctx = kept.progress_ctx;
+    *v = (struct lladd_inspect){.core = {.env = kept.core.env, .dev = kept.core.dev},
+                                .registry = kept.registry,
+                                .own_device = kept.own_device,
+                                .memory = kept.memory,
+                                .opening = kept.opening,
+                                .opening_ctx = kept.opening_ctx,
+                                .progress = kept.progress,
+                                .progress_ctx = kept.progress_ctx};
 }
 
 /* Takes the view repeatedly, until it is consistent or its damage is certain. */
@@ -551,15 +536,6 @@ int lladd_inspect_txns(struct lladd_inspect *v, lladd_inspect_txn_fn *fn, void *
     return rc;
 }
 
-const struct lladd_field *ll_inspect_fields(const struct ll_name *n, bool undo)
-{
-    if (n->kind == LL_NAME_OP && n->desc) {
-        const struct lladd_op *op = n->desc;
-        return undo ? op->undo_fields : op->redo_fields;
-    }
-    return undo ? n->undo_fields : n->redo_fields;
-}
-
 const char *ll_inspect_page_type(struct lladd_inspect *v, const struct ll_name *n)
 {
     const struct lladd_op *op = n->kind == LL_NAME_OP ? n->desc : NULL;
@@ -571,19 +547,10 @@ const char *ll_inspect_page_type(struct lladd_inspect *v, const struct ll_name *
 
 const char *lladd_name_kind_text(enum lladd_name_kind kind)
 {
-    switch (kind) {
-    case LLADD_NAME_OPERATION:
-        return "operation";
-    case LLADD_NAME_PAGE_TYPE:
-        return "page type";
-    case LLADD_NAME_CLASS:
-        return "class";
-    case LLADD_NAME_PARTICIPANT:
-        return "participant";
-    case LLADD_NAME_TAG:
-        return "tag";
-    }
-    return "unknown";
+    static const char *const texts[] = {NULL,    "operation",   "page type",
+                                        "class", "participant", "tag"};
+    unsigned k = (unsigned)kind;
+    return k >= 1 && k < sizeof texts / sizeof *texts ? texts[k] : "unknown";
 }
 
 int lladd_inspect_names(struct lladd_inspect *v, lladd_inspect_name_fn *fn, void *ctx)
@@ -599,8 +566,8 @@ int lladd_inspect_names(struct lladd_inspect *v, lladd_inspect_name_fn *fn, void
                                          .name = n->name,
                                          .registered = n->desc != NULL,
                                          .recorded = n->first_used,
-                                         .redo_fields = ll_inspect_fields(n, false),
-                                         .undo_fields = ll_inspect_fields(n, true),
+                                         .redo_fields = ll_op_catalog_fields(n, false),
+                                         .undo_fields = ll_op_catalog_fields(n, true),
                                          .page_type = ll_inspect_page_type(v, n)};
         rc = fn(ctx, &row);
     }

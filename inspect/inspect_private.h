@@ -72,8 +72,6 @@ struct lladd_inspect {
 int ll_inspect_again(struct lladd_inspect *, struct lladd_error *);
 /* For a database in use: the oldest LSN that its log has now; 0 if that is unknown. */
 lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *);
-/* The layout of a name's redo or undo bytes, registered or learned from the log; NULL: none. */
-const struct lladd_field *ll_inspect_fields(const struct ll_name *, bool undo);
 /* The name of an operation's page type, registered or learned from the log; NULL: none. */
 const char *ll_inspect_page_type(struct lladd_inspect *, const struct ll_name *);
 
@@ -130,17 +128,6 @@ int ll_inspect_judge_page(struct lladd_inspect *, lladd_pageno, const unsigned c
 int ll_inspect_use(struct lladd_inspect *, lladd_pageno, enum lladd_page_use *, bool *known,
                    struct lladd_error *);
 void ll_inspect_free_maps(struct lladd_inspect *);
-/* Does the record change the contents of a page? */
-static inline bool ll_inspect_about_page(const struct ll_record *rec)
-{
-    return rec->page != LLADD_NO_PAGE &&
-           (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR || rec->kind == LL_REC_IMAGE);
-}
-/* Can redo of the page begin with this record, whatever the page's contents are? */
-static inline bool ll_inspect_is_base(const struct ll_record *rec)
-{
-    return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
-}
 
 /* ---- verify (verify.c, verify_log.c) ---------------------------------------- */
 

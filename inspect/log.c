@@ -18,12 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGES_MAX (UINT64_C(1) << 48) /* page numbers in records are below this (log/record.h) */
-/* Bytes before each part of checkpoint data (recovery/core.h). */
-#define PART_HEAD 5u
 #define TXN_ROW 44u
 #define BARRIER_ROW 24u
-#define NAME_HEAD 12u
 
 /* Opening a view reports progress after this many records. */
 enum { TELL_EVERY = 0x1000 };
@@ -128,68 +124,43 @@ static void see_txn_row(struct survey *s, const unsigned char *b)
     }
 }
 
+/* Damage is reported elsewhere (verify_log.c); only a lack of memory stops the survey. */
+static void take(struct survey *s, int rc)
+{
+    if (rc == LLADD_NO_MEMORY)
+        s->rc = rc;
+}
+
 static void take_barrier(struct survey *s, uint64_t first, uint64_t n, lladd_lsn lsn)
 {
-    if (n == 0 || first >= PAGES_MAX || n > PAGES_MAX - first)
-        return;
-    if (ll_redo_barrier_add(&s->v->core, first, n, lsn, NULL))
-        s->rc = LLADD_NO_MEMORY;
+    take(s, ll_redo_barrier_add(&s->v->core, first, n, lsn, NULL));
 }
 
-/* u64 lsn, name */
-static void take_pin(struct survey *s, const unsigned char *b, size_t len)
+static void take_pin(struct survey *s, struct lladd_span payload)
 {
-    char name[64] = {0};
-    if (len < 9 || len - 8 >= sizeof name)
-        return;
-    memcpy(name, b + 8, len - 8);
-    if (ll_pin_put(&s->v->core, name, lladd_lsn_of(lladd_get64(b)), NULL) == LLADD_NO_MEMORY)
-        s->rc = LLADD_NO_MEMORY;
-}
-
-static void take_outcome(struct survey *s, struct lladd_span payload, lladd_lsn lsn)
-{
-    if (ll_heuristic_see(&s->v->core, payload, lsn, NULL) == LLADD_NO_MEMORY)
-        s->rc = LLADD_NO_MEMORY;
-}
-
-static void take_name(struct survey *s, struct lladd_span payload, lladd_lsn lsn)
-{
-    if (ll_op_catalog_learn(&s->v->core, payload, lsn, NULL) == LLADD_NO_MEMORY)
-        s->rc = LLADD_NO_MEMORY;
-}
-
-/* Takes the next part of the checkpoint data; false if it is malformed. */
-static bool next_part(const unsigned char **p, size_t *left, unsigned *kind,
-                      const unsigned char **bytes, size_t *len)
-{
-    if (*left < PART_HEAD || lladd_get32(*p + 1) > *left - PART_HEAD)
-        return false;
-    *kind = (*p)[0];
-    *bytes = *p + PART_HEAD;
-    *len = lladd_get32(*p + 1);
-    *p += PART_HEAD + *len;
-    *left -= PART_HEAD + *len;
-    return true;
+    struct ll_pin pin;
+    if (ll_pin_decode(payload, &pin))
+        take(s, ll_pin_put(&s->v->core, pin.name, pin.lsn, NULL));
 }
 
 static void see_data(struct survey *s, const struct ll_record *rec)
 {
-    const unsigned char *p = rec->redo.data, *b;
-    size_t left = rec->redo.len, len;
+    struct ll_core *core = &s->v->core;
+    struct lladd_span left = rec->redo, part;
     unsigned kind;
-    while (!s->rc && next_part(&p, &left, &kind, &b, &len)) {
-        if (kind == LL_CKPT_TXN && len == TXN_ROW)
+    while (!s->rc && ll_checkpoint_next(&left, &kind, &part)) {
+        const unsigned char *b = part.data;
+        if (kind == LL_CKPT_TXN && part.len == TXN_ROW)
             see_txn_row(s, b);
         else if (kind == LL_CKPT_NAME)
-            take_name(s, lladd_span_of(b, len), rec->lsn);
-        else if (kind == LL_CKPT_REDO_BARRIER && len == BARRIER_ROW)
+            take(s, ll_op_catalog_learn(core, part, rec->lsn, NULL));
+        else if (kind == LL_CKPT_REDO_BARRIER && part.len == BARRIER_ROW)
             take_barrier(s, lladd_get64(b), lladd_get64(b + 8), lladd_lsn_of(lladd_get64(b + 16)));
         else if (kind == LL_CKPT_PIN)
-            take_pin(s, b, len);
+            take_pin(s, part);
         else if (kind == LL_CKPT_HEURISTIC)
-            take_outcome(s, lladd_span_of(b, len), rec->lsn);
-        else if (kind == LL_CKPT_PAGES && len == 8)
+            take(s, ll_heuristic_see(core, part, rec->lsn, NULL));
+        else if (kind == LL_CKPT_PAGES && part.len == 8)
             s->v->checkpoint_pages = lladd_get64(b);
     }
 }
@@ -197,6 +168,7 @@ static void see_data(struct survey *s, const struct ll_record *rec)
 static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 {
     struct survey *s = ctx;
+    uint64_t first, n;
     if (s->v->info.analysis_records++ == 0)
         s->early = rec->kind == LL_REC_CHECKPOINT_DATA;
     if (s->v->info.analysis_records % TELL_EVERY == 0)
@@ -216,20 +188,19 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         s->data_seen = s->data_seen || s->begins == 1;
         break;
     case LL_REC_CATALOGUE:
-        take_name(s, rec->redo, rec->lsn);
+        take(s, ll_op_catalog_learn(&s->v->core, rec->redo, rec->lsn, NULL));
         break;
     case LL_REC_REDO_BARRIER:
-        if (rec->redo.len == 16)
-            take_barrier(s, lladd_get64(rec->redo.data),
-                         lladd_get64((const unsigned char *)rec->redo.data + 8), rec->lsn);
+        if (ll_redo_barrier_decode(rec, &first, &n))
+            take_barrier(s, first, n, rec->lsn);
         break;
     case LL_REC_PIN:
-        take_pin(s, rec->redo.data, rec->redo.len);
+        take_pin(s, rec->redo);
         break;
     case LL_REC_COMMIT:
     case LL_REC_HEURISTIC:
         if (rec->redo.len)
-            take_outcome(s, rec->redo, rec->lsn);
+            take(s, ll_heuristic_see(&s->v->core, rec->redo, rec->lsn, NULL));
         break;
     default:
         break;
@@ -381,7 +352,7 @@ static int count_redo(void *ctx, const struct ll_record *rec)
 {
     struct tally *t = ctx;
     struct lladd_inspect_info *i = &t->v->info;
-    bool about = ll_inspect_about_page(rec);
+    bool about = ll_redo_index_counts(rec);
     if (!t->again) {
         i->redo_records++;
         i->redo_bytes += rec->size;
@@ -599,27 +570,18 @@ static const struct lladd_field note_fields[] = {{"bytes", LLADD_FIELD_TEXT},
 
 static const struct lladd_field *own_fields(unsigned kind)
 {
-    switch (kind) {
-    case LL_REC_SEAL:
-        return seal_fields;
-    case LL_REC_REDO_BARRIER:
-        return barrier_fields;
-    case LL_REC_PIN:
-        return pin_fields;
-    case LL_REC_CHECKPOINT_END:
-        return checkpoint_end_fields;
-    case LL_REC_IMAGE:
-        return image_fields;
-    case LL_REC_ACTION_END:
-    case LL_REC_CLR_END:
-        return action_fields;
-    case LL_REC_PREPARE_BLOB:
-        return blob_fields;
-    case LL_REC_NOTE:
-        return note_fields;
-    default:
-        return NULL;
-    }
+    static const struct lladd_field *const fields[LL_REC_KINDS] = {
+        [LL_REC_SEAL] = seal_fields,
+        [LL_REC_REDO_BARRIER] = barrier_fields,
+        [LL_REC_PIN] = pin_fields,
+        [LL_REC_CHECKPOINT_END] = checkpoint_end_fields,
+        [LL_REC_IMAGE] = image_fields,
+        [LL_REC_ACTION_END] = action_fields,
+        [LL_REC_CLR_END] = action_fields,
+        [LL_REC_PREPARE_BLOB] = blob_fields,
+        [LL_REC_NOTE] = note_fields,
+    };
+    return kind < LL_REC_KINDS ? fields[kind] : NULL;
 }
 
 static void translate(struct lladd_inspect *v, const struct ll_record *rec,
@@ -627,25 +589,14 @@ static void translate(struct lladd_inspect *v, const struct ll_record *rec,
 {
     const struct ll_name *n = ll_op_catalog_by_number(&v->core, rec->op);
     memset(out, 0, sizeof *out);
-    out->entry.lsn = rec->lsn;
-    out->entry.prev = rec->prev;
-    out->entry.txn = rec->txn;
-    out->entry.undo_next = rec->undo_next;
-    out->entry.page = rec->page;
-    out->entry.page_prev = rec->page_prev;
-    out->entry.kind = rec->kind;
-    out->entry.depth = rec->depth;
-    out->entry.op = n ? n->name : NULL;
-    out->entry.op_version = n ? n->version : 0;
-    out->entry.redo = rec->redo;
-    out->entry.undo = rec->undo;
+    out->entry = ll_log_entry_of(&v->core, rec);
     out->size = rec->size;
     out->number = rec->op;
     out->flags = rec->flags;
     out->redo_fields = own_fields(rec->kind);
     if (!out->redo_fields && n && rec->kind != LL_REC_CATALOGUE)
-        out->redo_fields = ll_inspect_fields(n, false);
-    out->undo_fields = n ? ll_inspect_fields(n, true) : NULL;
+        out->redo_fields = ll_op_catalog_fields(n, false);
+    out->undo_fields = n ? ll_op_catalog_fields(n, true) : NULL;
 }
 
 struct forward {
@@ -749,15 +700,15 @@ static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
                                         "size of the page file",
                                         "heuristic outcomes"};
     enum { PARTS = sizeof names / sizeof *names };
-    const unsigned char *p = rec->redo.data, *b;
-    size_t left = rec->redo.len, len, count[PARTS] = {0};
+    struct lladd_span left = rec->redo, part;
+    size_t count[PARTS] = {0};
     unsigned kind;
     bool first = true;
-    if (left == 0) {
+    if (left.len == 0) {
         lladd_sink_printf(sink, "here begins a checkpoint");
         return;
     }
-    while (next_part(&p, &left, &kind, &b, &len))
+    while (ll_checkpoint_next(&left, &kind, &part))
         count[kind < PARTS ? kind : 0]++;
     for (size_t i = 1; i < PARTS; i++) {
         if (count[i] == 0)
@@ -768,7 +719,7 @@ static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
             lladd_sink_printf(sink, "%s%zu %s", first ? "" : ", ", count[i], names[i]);
         first = false;
     }
-    if (left || count[0])
+    if (left.len || count[0])
         lladd_sink_printf(sink, "%sparts that make no sense", first ? "" : ", ");
 }
 

@@ -52,8 +52,7 @@ int ll_inspect_read_page(struct lladd_inspect *v, uint64_t n, unsigned char *byt
 static const struct ll_name *type_of(const struct lladd_inspect *v, const unsigned char *bytes)
 {
     uint16_t number = ll_page_type(bytes);
-    const struct ll_name *n =
-        number ? ll_op_catalog_by_number((struct ll_core *)(uintptr_t)&v->core, number) : NULL;
+    const struct ll_name *n = number ? ll_op_catalog_by_number(&v->core, number) : NULL;
     return n && n->kind == LL_NAME_PAGE_TYPE ? n : NULL;
 }
 
@@ -150,7 +149,7 @@ static int redo_map(void *ctx, const struct ll_record *rec)
     struct redo_maps *r = ctx;
     struct lladd_inspect *v = r->v;
     uint32_t size = v->core.page_size;
-    if (!ll_inspect_about_page(rec) ||
+    if (!ll_redo_index_counts(rec) ||
         ll_operations_bitmap_of(size, lladd_page_of(rec->page)).v != rec->page)
         return 0;
     struct ll_inspect_map *m = want_map(v, rec->page);

@@ -289,12 +289,12 @@ static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *
         return false; /* The record is in the truncated part of the oldest segment. */
     if (rc)
         return true;
-    if (rec.kind == LL_REC_REDO_BARRIER && rec.redo.len == 16)
-        return page - lladd_get64(rec.redo.data) >=
-               lladd_get64((const unsigned char *)rec.redo.data + 8);
+    uint64_t first, count;
+    if (ll_redo_barrier_decode(&rec, &first, &count))
+        return page - first >= count;
     const struct ll_name *n = ll_op_catalog_by_number(&c->v->core, rec.op);
     *by = n && n->kind == LL_NAME_OP ? n->desc : NULL;
-    return !ll_inspect_about_page(&rec) || rec.page != page;
+    return !ll_redo_index_counts(&rec) || rec.page != page;
 }
 
 /* Reports a damaged page and what will happen to it. */

@@ -14,40 +14,35 @@
 
 /* ---- single records ---------------------------------------------------------------- */
 
-static bool part_fits(unsigned kind, const unsigned char *b, size_t len)
+static bool part_fits(unsigned kind, struct lladd_span s)
 {
     struct ll_heuristic h;
+    struct ll_pin pin;
     switch (kind) {
     case LL_CKPT_TXN:
-        return len == 44;
+        return s.len == 44;
     case LL_CKPT_NAME:
-        return len >= 16 && lladd_get32(b) != 0;
+        return s.len >= 16 && lladd_get32(s.data) != 0;
     case LL_CKPT_REDO_BARRIER:
-        return len == 24;
+        return s.len == 24;
     case LL_CKPT_PIN:
-        return len >= 9 && len - 8 < 64;
+        return ll_pin_decode(s, &pin);
     case LL_CKPT_PAGES:
-        return len == 8;
+        return s.len == 8;
     case LL_CKPT_HEURISTIC:
-        return ll_heuristic_decode(lladd_span_of(b, len), &h);
+        return ll_heuristic_decode(s, &h);
     default:
         return false;
     }
 }
 
-static bool data_fit(struct lladd_span s)
+static bool data_fit(struct lladd_span left)
 {
-    const unsigned char *p = s.data;
-    size_t left = s.len;
-    while (left) {
-        if (left < 5 || lladd_get32(p + 1) > left - 5)
+    struct lladd_span part;
+    unsigned kind;
+    while (left.len)
+        if (!ll_checkpoint_next(&left, &kind, &part) || !part_fits(kind, part))
             return false;
-        size_t len = lladd_get32(p + 1);
-        if (!part_fits(p[0], p + 5, len))
-            return false;
-        p += 5 + len;
-        left -= 5 + len;
-    }
     return true;
 }
 
@@ -55,6 +50,7 @@ static bool payload_fits(const struct ll_record *rec)
 {
     struct ll_prepared p;
     struct ll_heuristic h;
+    struct ll_pin pin;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_DATA:
         return data_fit(rec->redo);
@@ -65,7 +61,7 @@ static bool payload_fits(const struct ll_record *rec)
     case LL_REC_REDO_BARRIER:
         return rec->redo.len == 16;
     case LL_REC_PIN:
-        return rec->redo.len >= 9 && rec->redo.len - 8 < 64;
+        return ll_pin_decode(rec->redo, &pin);
     case LL_REC_PREPARE:
         return ll_prepare_decode(rec->redo, &p);
     case LL_REC_COMMIT:
@@ -93,11 +89,12 @@ static int learn(struct ll_verify *c, struct lladd_span payload, lladd_lsn lsn)
 
 static int learn_data(struct ll_verify *c, const struct ll_record *rec)
 {
-    const unsigned char *p = rec->redo.data, *end = p + rec->redo.len;
+    struct lladd_span left = rec->redo, part;
+    unsigned kind;
     int rc = 0;
-    for (; !rc && p < end; p += 5 + lladd_get32(p + 1)) /* data_fit has checked the lengths */
-        if (p[0] == LL_CKPT_NAME)
-            rc = learn(c, lladd_span_of(p + 5, lladd_get32(p + 1)), rec->lsn);
+    while (!rc && ll_checkpoint_next(&left, &kind, &part))
+        if (kind == LL_CKPT_NAME)
+            rc = learn(c, part, rec->lsn);
     return rc;
 }
 
@@ -263,7 +260,7 @@ static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
     int rc = want_history(c, rec->page, &h);
     if (rc || !h)
         return rc;
-    bool base = ll_inspect_is_base(rec);
+    bool base = ll_redo_is_base(rec);
     const struct ll_verify_barrier *f = ll_verify_barrier_of(c, rec->page, rec->lsn.v);
     uint64_t before = f && f->lsn > h->last ? f->lsn : h->last;
     if (!base && before && rec->page_prev.v != before && c->log_whole &&
@@ -296,8 +293,7 @@ static int take_barrier(struct ll_verify *c, const struct ll_record *rec)
     struct ll_verify_barrier *f = ll_vec_push(&c->barriers);
     if (!f)
         return ll_verify_no_memory(c);
-    f->first = lladd_get64(rec->redo.data);
-    f->n = lladd_get64((const unsigned char *)rec->redo.data + 8);
+    (void)ll_redo_barrier_decode(rec, &f->first, &f->n);
     f->lsn = rec->lsn.v;
     f->txn = rec->txn.v;
     return 0;
@@ -311,7 +307,7 @@ static int check_record(struct ll_verify *c, const struct ll_record *rec)
     if (++c->seen % TELL_EVERY == 0 && i->log_end.v > i->log_oldest.v)
         ll_verify_progress(c, "log", rec->lsn.v - i->log_oldest.v, i->log_end.v - i->log_oldest.v);
     if (c->pass > 0)
-        return ll_inspect_about_page(rec) && payload_fits(rec) ? check_page_record(c, rec) : 0;
+        return ll_redo_index_counts(rec) && payload_fits(rec) ? check_page_record(c, rec) : 0;
     c->out->records++;
     if (rec->lsn.v + rec->size > c->v->known_end)
         c->v->known_end = rec->lsn.v + rec->size;
@@ -339,7 +335,7 @@ static int check_record(struct ll_verify *c, const struct ll_record *rec)
         rc = check_name(c, rec);
     if (!rc)
         rc = check_chain(c, rec);
-    return !rc && ll_inspect_about_page(rec) ? check_page_record(c, rec) : rc;
+    return !rc && ll_redo_index_counts(rec) ? check_page_record(c, rec) : rc;
 }
 
 /* ---- all of it --------------------------------------------------------------------- */

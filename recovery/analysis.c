@@ -43,7 +43,7 @@ static int64_t undo_change(const struct ll_core *core, const struct ll_record *r
     if (rec->kind == LL_REC_CLR || rec->kind == LL_REC_OBJECT_CLR)
         gone = ll_record_bound(0, rec->undo.len);
     if (rec->kind == LL_REC_CLR_END) {
-        struct ll_name *n = ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+        struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
         /* Earlier versions wrote the length of the undo bytes, and the first versions nothing. */
         size_t undo_len =
             rec->redo.len == LL_CLR_END_BYTES_BEFORE ? lladd_get32(rec->redo.data) : 0;
@@ -217,30 +217,29 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
     return 0;
 }
 
-static int see_part(struct ll_analysis *a, unsigned kind, const unsigned char *b, size_t len,
-                    lladd_lsn lsn, struct lladd_error *err)
+static int see_part(struct ll_analysis *a, unsigned kind, struct lladd_span part, lladd_lsn lsn,
+                    struct lladd_error *err)
 {
     struct ll_core *core = a->core;
-    char name[64] = {0};
+    const unsigned char *b = part.data;
+    struct ll_pin pin;
     switch (kind) {
     case LL_CKPT_TXN:
-        return see_txn_row(a, b, len, err);
+        return see_txn_row(a, b, part.len, err);
     case LL_CKPT_NAME:
-        return ll_op_catalog_learn(core, lladd_span_of(b, len), lsn, err);
+        return ll_op_catalog_learn(core, part, lsn, err);
     case LL_CKPT_REDO_BARRIER:
-        if (len != 24)
+        if (part.len != 24)
             return LLADD_BAD_RECORD;
         return ll_redo_barrier_add(core, lladd_get64(b), lladd_get64(b + 8),
                             lladd_lsn_of(lladd_get64(b + 16)), err);
     case LL_CKPT_PIN:
-        if (len < 9 || len - 8 >= sizeof name)
-            return LLADD_BAD_RECORD;
-        memcpy(name, b + 8, len - 8);
-        return ll_pin_put(core, name, lladd_lsn_of(lladd_get64(b)), err);
+        return ll_pin_decode(part, &pin) ? ll_pin_put(core, pin.name, pin.lsn, err)
+                                         : LLADD_BAD_RECORD;
     case LL_CKPT_HEURISTIC:
-        return ll_heuristic_see(core, lladd_span_of(b, len), lsn, err);
+        return ll_heuristic_see(core, part, lsn, err);
     case LL_CKPT_PAGES:
-        if (len != 8)
+        if (part.len != 8)
             return LLADD_BAD_RECORD;
         a->pages = lladd_get64(b);
         return 0;
@@ -259,22 +258,31 @@ static int at_lsn(const struct ll_record *rec, int rc, struct lladd_error *err)
                        why.code == rc ? why.message : "checkpoint data make no sense");
 }
 
+bool ll_checkpoint_next(struct lladd_span *data, unsigned *kind, struct lladd_span *part)
+{
+    const unsigned char *p = data->data;
+    if (data->len < LL_CKPT_PART_HEAD || lladd_get32(p + 1) > data->len - LL_CKPT_PART_HEAD)
+        return false;
+    *kind = p[0];
+    *part = lladd_span_of(p + LL_CKPT_PART_HEAD, lladd_get32(p + 1));
+    size_t size = LL_CKPT_PART_HEAD + part->len;
+    *data = lladd_span_of(p + size, data->len - size);
+    return true;
+}
+
 static int see_data(struct ll_analysis *a, const struct ll_record *rec, struct lladd_error *err)
 {
-    const unsigned char *p = rec->redo.data;
-    size_t left = rec->redo.len;
-    while (left) {
-        uint32_t len = left >= 5 ? lladd_get32(p + 1) : 0;
+    struct lladd_span left = rec->redo, part;
+    unsigned kind;
+    while (left.len) {
         struct lladd_error why = LLADD_ERROR_INIT;
-        int rc = left < 5 || len > left - 5 ? LLADD_BAD_RECORD
-                                            : see_part(a, p[0], p + 5, len, rec->lsn, &why);
+        int rc = ll_checkpoint_next(&left, &kind, &part) ? see_part(a, kind, part, rec->lsn, &why)
+                                                         : LLADD_BAD_RECORD;
         if (rc) {
             if (err)
                 *err = why;
             return at_lsn(rec, rc, err);
         }
-        p += 5 + len;
-        left -= 5 + len;
     }
     return 0;
 }
@@ -318,6 +326,8 @@ static bool says_what_is_known(unsigned kind)
 static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 {
     struct ll_analysis *a = ctx;
+    struct ll_pin pin;
+    uint64_t first, n;
     if (a->records++ == 0)
         a->early = rec->kind == LL_REC_CHECKPOINT_DATA;
     a->end = lladd_lsn_of(rec->lsn.v + rec->size);
@@ -343,24 +353,19 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     case LL_REC_CATALOGUE:
         return at_lsn(rec, ll_op_catalog_learn(a->core, rec->redo, rec->lsn, err), err);
     case LL_REC_REDO_BARRIER:
-        if (rec->redo.len != 16)
+        if (!ll_redo_barrier_decode(rec, &first, &n))
             return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
                                "LSN %llu: a redo barrier makes no sense",
                                (unsigned long long)rec->lsn.v);
-        rc = ll_redo_barrier_add(a->core, lladd_get64(rec->redo.data),
-                          lladd_get64((const unsigned char *)rec->redo.data + 8), rec->lsn, err);
+        rc = ll_redo_barrier_add(a->core, first, n, rec->lsn, err);
         rc = at_lsn(rec, rc, err);
         break;
-    case LL_REC_PIN: {
-        char name[64] = {0};
-        size_t len = rec->redo.len;
-        if (len < 9 || len - 8 >= sizeof name)
+    case LL_REC_PIN:
+        if (!ll_pin_decode(rec->redo, &pin))
             return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a pin makes no sense",
                                (unsigned long long)rec->lsn.v);
-        memcpy(name, (const unsigned char *)rec->redo.data + 8, len - 8);
-        rc = ll_pin_put(a->core, name, lladd_lsn_of(lladd_get64(rec->redo.data)), err);
+        rc = ll_pin_put(a->core, pin.name, pin.lsn, err);
         return rc == LLADD_NOT_FOUND ? 0 : rc;
-    }
     case LL_REC_HEURISTIC:
         rc = ll_heuristic_see(a->core, rec->redo, rec->lsn, err);
         break;
@@ -441,7 +446,7 @@ static int check_older(struct ll_analysis *a, struct ll_log_cursor *cursor, stru
 static int check_blob(const struct ll_core *core, const struct ll_record *rec,
                       struct lladd_error *err)
 {
-    struct ll_name *n = ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+    struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
     if (!n || n->desc)
         return 0; /* give_blob reports an unknown name */
     return ll_fail_lsn(err, LLADD_NO_OPERATION, rec->lsn,

@@ -26,6 +26,8 @@ int ll_analysis(struct ll_core *, uint64_t file_pages, struct ll_analysis *out,
                 struct lladd_error *);
 /* Fails if the page file has fewer pages than at the checkpoint. */
 int ll_analysis_check_pages(uint64_t file_pages, uint64_t had, struct lladd_error *);
+/* Takes the next part off checkpoint data. False: the data end inside a part, or are empty. */
+bool ll_checkpoint_next(struct lladd_span *data, unsigned *kind, struct lladd_span *part);
 /* 0 if the record's operation or class is registered. */
 int ll_analysis_check_op(struct ll_core *, const struct ll_record *, struct lladd_error *);
 

@@ -44,38 +44,33 @@ struct writer {
     struct lladd_error *err;
 };
 
-static int append(struct ll_core *core, struct ll_record *rec, struct lladd_error *err)
-{
-    struct ll_credit credit = {0};
-    size_t bytes = ll_record_bound(rec->redo.len, 0);
-    int rc = ll_core_credit_aside(core, &credit, bytes, err);
-    if (rc)
-        return rc;
-    rec->page = LLADD_NO_PAGE;
-    ll_log_reserve(core->log, &credit, rec, false);
-    ll_log_publish(core->log, rec);
-    ll_log_credit_return(core->log, &credit);
-    return 0;
-}
-
 static int flush_batch(struct writer *w)
 {
     struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
+                            .page = LLADD_NO_PAGE,
                             .redo = lladd_span_of(w->buf.data, w->buf.len)};
-    int rc = w->buf.len ? append(w->core, &rec, w->err) : 0;
+    int rc = w->buf.len ? ll_core_append_aside(w->core, &rec, w->err) : 0;
     ll_vec_truncate(&w->buf, 0);
     return rc;
 }
 
-static int part(struct writer *w, unsigned kind, const void *bytes, size_t len)
+/* Adds a part, with its kind and length. */
+static int keep(struct ll_vec *parts, unsigned kind, const void *bytes, size_t len)
 {
     unsigned char head[LL_CKPT_PART_HEAD];
+    head[0] = (unsigned char)kind;
+    lladd_put32(head + 1, (uint32_t)len);
+    return ll_vec_append(parts, head, sizeof head) || ll_vec_append(parts, bytes, len)
+               ? LLADD_NO_MEMORY
+               : 0;
+}
+
+static int part(struct writer *w, unsigned kind, const void *bytes, size_t len)
+{
     int rc = 0;
     if (w->buf.len && w->buf.len + LL_CKPT_PART_HEAD + len > w->batch)
         rc = flush_batch(w);
-    head[0] = (unsigned char)kind;
-    lladd_put32(head + 1, (uint32_t)len);
-    if (!rc && (ll_vec_append(&w->buf, head, sizeof head) || ll_vec_append(&w->buf, bytes, len)))
+    if (!rc && keep(&w->buf, kind, bytes, len))
         rc = ll_fail(w->err, LLADD_NO_MEMORY, "out of memory for a checkpoint");
     return rc;
 }
@@ -102,17 +97,6 @@ static int put_names(struct writer *w)
     return rc;
 }
 
-/* Stores a part, with its kind and length, to be appended later. */
-static int keep(struct ll_vec *parts, unsigned kind, const void *bytes, size_t len)
-{
-    unsigned char head[LL_CKPT_PART_HEAD];
-    head[0] = (unsigned char)kind;
-    lladd_put32(head + 1, (uint32_t)len);
-    return ll_vec_append(parts, head, sizeof head) || ll_vec_append(parts, bytes, len)
-               ? LLADD_NO_MEMORY
-               : 0;
-}
-
 static int put_barriers(struct writer *w, lladd_lsn redo)
 {
     int rc = 0;
@@ -134,11 +118,8 @@ static int keep_misc(struct ll_core *core, struct ll_vec *parts)
     int rc = 0;
     lladd_mutex_lock(&core->misc);
     for (size_t i = 0; !rc && i < core->n_pins; i++) {
-        unsigned char b[8 + 64];
-        size_t len = strlen(core->pins[i].name);
-        lladd_put64(b, core->pins[i].lsn.v);
-        memcpy(b + 8, core->pins[i].name, len);
-        rc = keep(parts, LL_CKPT_PIN, b, 8 + len);
+        unsigned char b[LL_PIN_MAX];
+        rc = keep(parts, LL_CKPT_PIN, b, ll_pin_encode(core->pins[i].name, core->pins[i].lsn, b));
     }
     for (size_t i = 0; !rc && i < core->n_heuristics && !LLADD_PLANTED(LLADD_BUG_OUTCOMES); i++) {
         unsigned char b[LL_HEURISTIC_MAX];
@@ -157,12 +138,10 @@ static int put_misc(struct writer *w)
     int rc = keep_misc(w->core, &parts);
     if (rc)
         ll_fail(w->err, rc, "out of memory for a checkpoint");
-    const unsigned char *p = parts.data;
-    for (size_t at = 0; !rc && at < parts.len;) {
-        size_t len = lladd_get32(p + at + 1);
-        rc = part(w, p[at], p + at + LL_CKPT_PART_HEAD, len);
-        at += LL_CKPT_PART_HEAD + len;
-    }
+    struct lladd_span left = lladd_span_of(parts.data, parts.len), one;
+    unsigned kind;
+    while (!rc && ll_checkpoint_next(&left, &kind, &one))
+        rc = part(w, kind, one.data, one.len);
     ll_vec_free(&parts);
     unsigned char pages[8];
     lladd_put64(pages, w->pages);
@@ -181,8 +160,7 @@ static int put_txns(struct writer *w)
     for (struct lladd_txn *txn = ll_txns_first(t); !rc && txn; txn = ll_txns_next(txn)) {
         struct ll_txn_values now;
         uint64_t prepare = 0;
-        ll_txn_values(txn, &now);
-        if (now.id == 0 || now.state == LL_TXN_ENDED || now.state == LL_TXN_FREE)
+        if (!ll_txn_values(txn, &now))
             continue;
         if (now.state == LL_TXN_PREPARED && LLADD_PLANTED(LLADD_BUG_PREPARED))
             continue;
@@ -487,14 +465,14 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
     struct writer w = {.core = core, .pages = pages, .barriers = barriers, .err = err};
     ll_vec_init(&w.buf, &core->env, 1);
     w.batch = ll_log_record_max(core->log) / 2 < BATCH ? ll_log_record_max(core->log) / 2 : BATCH;
-    struct ll_record rec = {.kind = LL_REC_CHECKPOINT_BEGIN};
+    struct ll_record rec = {.kind = LL_REC_CHECKPOINT_BEGIN, .page = LLADD_NO_PAGE};
     int rc = put_names(&w);
     if (!rc)
         rc = flush_batch(&w);
     if (!rc && ll_point(&core->env, "checkpoint.before_begin"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
     if (!rc)
-        rc = append(core, &rec, err);
+        rc = ll_core_append_aside(core, &rec, err);
     if (rc) {
         ll_vec_free(&w.buf);
         return rc;
@@ -527,9 +505,11 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
     unsigned char b[16];
     lladd_put64(b, start->v);
     lladd_put64(b + 8, redo->v);
-    struct ll_record last = {.kind = LL_REC_CHECKPOINT_END, .redo = lladd_span_of(b, sizeof b)};
+    struct ll_record last = {.kind = LL_REC_CHECKPOINT_END,
+                             .page = LLADD_NO_PAGE,
+                             .redo = lladd_span_of(b, sizeof b)};
     if (!rc)
-        rc = append(core, &last, err);
+        rc = ll_core_append_aside(core, &last, err);
     marks->end = last.lsn;
     return rc;
 }

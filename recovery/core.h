@@ -222,12 +222,10 @@ struct ll_txn_table {
     struct lladd_mutex spare_mutex;
     struct ll_pending *pending; /* a circular queue in commit order; under `commit` */
     size_t pending_head, n_pending, cap_pending; /* a power of two */
-    /* number of entries at the head with a released undo reserve; atomic, changed under `commit` */
-    uint64_t n_released;
-    uint64_t pending_undo; /* sum of the undo reserves of the other entries; atomic, changed under
-                            * `commit` */
-    uint64_t pending_undo_max; /* if pending_undo is above, the next committing thread forces the
-                                * log */
+    /* Atomic, changed under `commit`. n_released: entries at the head with a released undo reserve.
+     * pending_undo: sum of the undo reserves of the other entries. */
+    uint64_t n_released, pending_undo;
+    uint64_t pending_undo_max; /* above it, the next committing thread forces the log */
     uint64_t asked; /* atomic: the log's thread was asked to sync up to here */
     bool draining;         /* a thread runs durable callbacks; under `commit` */
     uint64_t applied;      /* atomic: the highest result of ll_txns_applied */
@@ -311,17 +309,12 @@ struct ll_core {
      * log's tail, nothing was logged after that. */
     uint64_t settled_tail;
     uint32_t pressed; /* atomic: the log came near its limit since the last checkpoint */
-    /* Atomic: log bytes reserved for the next checkpoints, and for catalogue records that a
-     * rollback may have to write. */
-    uint64_t set_aside;
-    unsigned checkpoints_aside; /* constant: number of checkpoints for which space is set aside, 1
-                                 * or 2 */
-    /* Atomic: the thread that is in a callback of a class for a checkpoint; 0: no thread. The class
-     * logs the records that bound its redo. */
-    uint64_t asking_class;
-    /* a checkpoint is due after this many log bytes; later if many pages are dirty or imaged */
-    uint64_t checkpoint_bytes;
-    uint64_t checkpoint_most;  /* a checkpoint is due after this many log bytes in any case */
+    uint64_t set_aside; /* atomic: log bytes for the next checkpoints and for catalogue records */
+    unsigned checkpoints_aside; /* constant: for so many checkpoints space is set aside, 1 or 2 */
+    uint64_t asking_class; /* atomic: the thread in a class's checkpoint callback; 0: no thread */
+    /* A checkpoint is due after checkpoint_bytes of log; later, but at the latest after
+     * checkpoint_most, if many pages are dirty or imaged. */
+    uint64_t checkpoint_bytes, checkpoint_most;
     uint64_t last_checkpoint;     /* atomic: begin LSN of the last complete checkpoint */
     uint64_t checkpoints, images; /* relaxed */
     uint64_t images_before;       /* relaxed: `images` when the last checkpoint began */
@@ -372,6 +365,16 @@ void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned
 
 /* ---- control.c ----------------------------------------------------------------------------- */
 
+/* What the control block says about the log. */
+static inline struct ll_log_start ll_control_log_start(const struct ll_control *c)
+{
+    return (struct ll_log_start){.from = c->checkpoint,
+                                 .watermark = c->watermark,
+                                 .clean = c->clean,
+                                 .end = c->end,
+                                 .segment = c->segment,
+                                 .segment_bytes = c->segment_bytes};
+}
 /* Copies page size, uuid and salt out of the control block. */
 void ll_core_identify(struct ll_core *);
 /* LSN where redo would start after a crash now. */
@@ -444,9 +447,10 @@ void ll_op_catalog_free(struct ll_core *);
 struct ll_name *ll_op_catalog_find(struct ll_core *, unsigned kind, const char *name,
                                   uint32_t version); /* version 0: any */
 struct ll_name *ll_op_catalog_by_desc(struct ll_core *, unsigned kind, const void *desc);
-struct ll_name *ll_op_catalog_by_number(struct ll_core *, uint32_t number); /* NULL: unknown */
-/* Gives the name a number and logs it, unless the name has a number. The caller must not hold a
- * page latch. */
+struct ll_name *ll_op_catalog_by_number(const struct ll_core *, uint32_t number); /* or NULL */
+/* The record as extensions see it; its spans are those of the record. */
+struct lladd_log_entry ll_log_entry_of(const struct ll_core *, const struct ll_record *);
+/* Gives the name a number and logs it, unless it has one. The caller holds no page latch. */
 int ll_op_catalog_number_slow(struct ll_core *, struct ll_name *, struct lladd_error *);
 static inline int ll_op_catalog_number(struct ll_core *core, struct ll_name *n,
                                       struct lladd_error *err)
@@ -461,6 +465,8 @@ int ll_op_catalog_tag(struct ll_core *, const char *name, struct ll_name **out,
 /* Adds the name of a catalogue record that was read from the log. */
 int ll_op_catalog_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
                        struct lladd_error *);
+/* The layout of a name's redo or undo bytes, registered or learned from the log; NULL: none. */
+const struct lladd_field *ll_op_catalog_fields(const struct ll_name *, bool undo);
 /* Length of the payload of the name's catalogue record. */
 size_t ll_op_catalog_payload(const struct ll_name *);
 /* The longest payload of a name that the log has and that is not registered; 0: no such name. */
@@ -629,9 +635,7 @@ struct ll_txn_values {
     uint64_t id, last, undo_next, undo_used;
     uint32_t state, system;
 };
-void ll_txn_values(const struct lladd_txn *, struct ll_txn_values *);
-/* The numbers of transactions begun, active and in doubt. The cost does not depend on these
- * numbers. */
+bool ll_txn_values(const struct lladd_txn *, struct ll_txn_values *);
 void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active, uint64_t *in_doubt);
 /* Changes the state of a transaction that has begun. Keeps the count of transactions in doubt. */
 void ll_txn_set_state(struct lladd_txn *, uint32_t state);
@@ -786,6 +790,10 @@ lladd_lsn ll_redo_barrier_of_locked(struct ll_core *, uint64_t page);
 
 lladd_lsn ll_pin_get(struct ll_core *, const char *name); /* 0: there is none */
 int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, struct lladd_error *); /* 0: remove */
+/* The payload of a pin record and of a pin in a checkpoint: u64 lsn, name. */
+#define LL_PIN_MAX (8u + 63u)
+size_t ll_pin_encode(const char *name, lladd_lsn, unsigned char out[LL_PIN_MAX]);
+bool ll_pin_decode(struct lladd_span, struct ll_pin *);
 /* Does a pin hold the log from this LSN or from a lower one? */
 bool ll_pin_keeps(struct ll_core *, lladd_lsn);
 

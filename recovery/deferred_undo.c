@@ -77,21 +77,10 @@ struct ll_deferred *ll_deferred_new(struct ll_core *core, size_t n)
 
 static bool ask(struct ll_deferred *l, struct lladd_txn *txn, const struct ll_record *rec)
 {
-    struct ll_name *name = ll_op_catalog_by_number(l->core, rec->op);
-    struct lladd_log_entry e = {.lsn = rec->lsn,
-                                .prev = rec->prev,
-                                .txn = rec->txn,
-                                .undo_next = rec->undo_next,
-                                .page = rec->page,
-                                .page_prev = rec->page_prev,
-                                .kind = rec->kind,
-                                .op = name ? name->name : NULL,
-                                .op_version = name ? name->version : 0,
-                                .redo = rec->redo,
-                                .undo = rec->undo};
+    struct lladd_log_entry e = ll_log_entry_of(l->core, rec);
     if (LLADD_PLANTED(LLADD_BUG_UNPROTECTED))
         return true;
-    for (size_t i = 0; name && i < l->n_protectors; i++)
+    for (size_t i = 0; e.op && i < l->n_protectors; i++)
         if (l->protectors[i]->protect(l->protectors[i]->ctx, txn, &e) == 0)
             return true;
     return false;

@@ -4,7 +4,6 @@
 
 #define TXN_ROW 49u        /* bytes in checkpoint data */
 #define PIN_ROW 76u        /* bytes in checkpoint data, for the longest name */
-#define PIN_BYTES 71u      /* payload of the record that clears a pin */
 #define HEURISTIC_ROW 235u
 #define BARRIER_ROW 33u    /* with a share of the headers of checkpoint records */
 
@@ -26,7 +25,7 @@ static uint64_t checkpoint_bytes(const struct ll_core *core)
 static uint64_t lacking_with(const struct ll_core *core, unsigned checkpoints, uint64_t more)
 {
     uint64_t want = checkpoints * checkpoint_bytes(core) + more +
-                    ll_record_bound(PIN_BYTES, 0) * lladd_atomic_load64(&core->n_pins);
+                    ll_record_bound(LL_PIN_MAX, 0) * lladd_atomic_load64(&core->n_pins);
     uint64_t have = lladd_atomic_load64(&core->set_aside);
     return have < want ? want - have : 0;
 }

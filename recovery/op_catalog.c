@@ -296,13 +296,30 @@ struct ll_name *ll_op_catalog_by_desc(struct ll_core *core, unsigned kind, const
     return found;
 }
 
-struct ll_name *ll_op_catalog_by_number(struct ll_core *core, uint32_t number)
+struct ll_name *ll_op_catalog_by_number(const struct ll_core *core, uint32_t number)
 {
     uint32_t n = lladd_atomic_load32(&core->cat.n_numbers);
     if (number == 0 || number > n)
         return NULL;
     struct ll_name **numbers = lladd_atomic_load_ptr(&core->cat.numbers);
     return numbers[number - 1];
+}
+
+struct lladd_log_entry ll_log_entry_of(const struct ll_core *core, const struct ll_record *rec)
+{
+    const struct ll_name *name = ll_op_catalog_by_number(core, rec->op);
+    return (struct lladd_log_entry){.lsn = rec->lsn,
+                                    .prev = rec->prev,
+                                    .txn = rec->txn,
+                                    .undo_next = rec->undo_next,
+                                    .page = rec->page,
+                                    .page_prev = rec->page_prev,
+                                    .kind = rec->kind,
+                                    .depth = rec->depth,
+                                    .op = name ? name->name : NULL,
+                                    .op_version = name ? name->version : 0,
+                                    .redo = rec->redo,
+                                    .undo = rec->undo};
 }
 
 static void set_number(struct ll_core *core, struct ll_name *n, uint32_t number)
@@ -322,7 +339,7 @@ static size_t count_fields(const struct lladd_field *f)
     return n;
 }
 
-static const struct lladd_field *fields_of(const struct ll_name *n, bool undo)
+const struct lladd_field *ll_op_catalog_fields(const struct ll_name *n, bool undo)
 {
     if (n->kind == LL_NAME_OP && n->desc) {
         const struct lladd_op *op = n->desc;
@@ -346,7 +363,7 @@ size_t ll_op_catalog_payload(const struct ll_name *n)
 {
     size_t bytes = HEAD + strlen(n->name) + TAIL;
     for (int undo = 0; undo < 2; undo++)
-        for (const struct lladd_field *f = fields_of(n, undo); f && f->name; f++)
+        for (const struct lladd_field *f = ll_op_catalog_fields(n, undo); f && f->name; f++)
             bytes += 2 + strlen(f->name);
     return bytes;
 }
@@ -365,7 +382,8 @@ size_t ll_op_catalog_longest_learned(struct ll_core *core)
 
 static void encode(const struct ll_name *n, unsigned char *at)
 {
-    const struct lladd_field *redo = fields_of(n, false), *undo = fields_of(n, true);
+    const struct lladd_field *redo = ll_op_catalog_fields(n, false);
+    const struct lladd_field *undo = ll_op_catalog_fields(n, true);
     size_t name_len = strlen(n->name);
     lladd_put32(at, n->number);
     lladd_put32(at + 4, n->version);
@@ -570,7 +588,6 @@ int ll_op_catalog_learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn
 static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
 {
     struct ll_op_catalog *cat = &core->cat;
-    struct ll_credit credit = {0};
     size_t len = ll_op_catalog_payload(n);
     uint32_t number = cat->n_numbers + 1;
     if (number > NUMBER_MAX)
@@ -587,16 +604,9 @@ static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_err
                             .page = LLADD_NO_PAGE,
                             .op = number,
                             .redo = lladd_span_of(cat->buf, len)};
-    int rc = ll_core_check(core, err);
-    if (!rc)
-        rc = ll_core_mark(core, err);
-    if (!rc)
-        rc = ll_core_credit_aside(core, &credit, ll_record_bound(len, 0), err);
+    int rc = ll_core_append_aside(core, &rec, err);
     if (rc)
         return rc;
-    ll_log_reserve(core->log, &credit, &rec, false);
-    ll_log_publish(core->log, &rec);
-    ll_log_credit_return(core->log, &credit);
     n->first_used = rec.lsn;
     set_number(core, n, number);
     return 0;

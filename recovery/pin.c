@@ -2,7 +2,26 @@
 /* Named pins: each keeps the log from an LSN on. Threads: under core->misc. */
 #include "recovery/core.h"
 
+#include <lladd/bytes.h>
 #include <string.h>
+
+size_t ll_pin_encode(const char *name, lladd_lsn lsn, unsigned char out[LL_PIN_MAX])
+{
+    size_t len = strlen(name);
+    lladd_put64(out, lsn.v);
+    memcpy(out + 8, name, len);
+    return 8 + len;
+}
+
+bool ll_pin_decode(struct lladd_span s, struct ll_pin *pin)
+{
+    memset(pin, 0, sizeof *pin);
+    if (s.len <= 8 || s.len > LL_PIN_MAX)
+        return false;
+    pin->lsn = lladd_lsn_of(lladd_get64(s.data));
+    memcpy(pin->name, (const unsigned char *)s.data + 8, s.len - 8);
+    return true;
+}
 
 lladd_lsn ll_pin_get(struct ll_core *core, const char *name)
 {

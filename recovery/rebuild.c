@@ -11,19 +11,7 @@
 #include "recovery/redo.h"
 #include "recovery/redo_index.h"
 
-#include <lladd/bytes.h>
 #include <string.h>
-
-/* Decodes a redo barrier. False: the record is no redo barrier. */
-static bool barrier_of(const struct ll_record *rec, uint64_t *first, uint64_t *n)
-{
-    if (rec->kind != LL_REC_REDO_BARRIER || rec->redo.len != 16)
-        return false;
-    const unsigned char *range = rec->redo.data;
-    *first = lladd_get64(range);
-    *n = lladd_get64(range + 8);
-    return true;
-}
 
 /* Applies the page's next record. *baseless: the page has no base yet. */
 static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
@@ -112,7 +100,7 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
     uint64_t first, n;
     int rc = 0, read = ll_log_cursor_seek(cursor, from, &rec, r->err);
     for (; !read && !rc; read = rc ? 0 : ll_log_cursor_next(cursor, &rec, r->err)) {
-        if (barrier_of(&rec, &first, &n))
+        if (ll_redo_barrier_decode(&rec, &first, &n))
             rc = end_lives(r, first, n);
         else if (ll_redo_index_counts(&rec) && ll_hashmap_find(r->lost, rec.page))
             rc = rebuild_record(r, &rec);
@@ -190,7 +178,7 @@ int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error
     for (rc = ll_log_cursor_seek(cursor, ll_log_oldest(core->log), &rec, &why); !rc;
          rc = ll_log_cursor_next(cursor, &rec, &why)) {
         bool had = !baseless;
-        if (barrier_of(&rec, &first, &n) && number >= first && number - first < n) {
+        if (ll_redo_barrier_decode(&rec, &first, &n) && number >= first && number - first < n) {
             memset(f->bytes, 0, core->page_size);
             baseless = true;
         } else if (ll_redo_index_counts(&rec) && rec.page == number) {

@@ -243,11 +243,7 @@ static int timed_redo_held(struct ll_redo_worker *w, const struct ll_record *rec
 static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
 {
     const struct ll_core *core = w->core;
-    if (rec->kind != LL_REC_UPDATE && rec->kind != LL_REC_CLR && rec->kind != LL_REC_IMAGE)
-        return false;
-    if (rec->page == LLADD_NO_PAGE)
-        return false;
-    if (w->part && !ll_redo_index_in_pass(w->part, rec->page))
+    if (!ll_redo_index_counts(rec) || (w->part && !ll_redo_index_in_pass(w->part, rec->page)))
         return false;
     return core->n_barriers == 0 || ll_redo_barrier_of(core, rec->page).v <= rec->lsn.v;
 }

@@ -32,12 +32,6 @@ int ll_redo(struct ll_core *, struct ll_redo *out, struct lladd_error *);
 int ll_redo_rebuild(struct ll_core *, struct ll_redo *, struct lladd_error *);
 int ll_redo_baseless(struct ll_core *, const struct ll_redo *, struct lladd_error *);
 
-/* Does the record determine the page's whole contents? */
-static inline bool ll_redo_is_base(const struct ll_record *rec)
-{
-    return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
-}
-
 /* Is the page, as it was read from the file, known to be durable? */
 bool ll_redo_is_durable(const struct ll_core *, const unsigned char *page);
 

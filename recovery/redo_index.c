@@ -62,12 +62,6 @@ static void lose(struct ll_redo_index *b)
     b->lost = true;
 }
 
-bool ll_redo_index_counts(const struct ll_record *rec)
-{
-    return (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR || rec->kind == LL_REC_IMAGE) &&
-           rec->page != LLADD_NO_PAGE;
-}
-
 /* ---- memory ------------------------------------------------------------------------------ */
 
 uint64_t ll_redo_index_bytes(const struct ll_redo_index *b)
@@ -174,8 +168,7 @@ void ll_redo_index_add(struct ll_redo_index *b, const struct ll_record *rec, boo
         lose(b);
         return;
     }
-    bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
-    *link_at(b, number) = (struct link){(uint32_t)at, base ? LINK_BASE : 0};
+    *link_at(b, number) = (struct link){(uint32_t)at, ll_redo_is_base(rec) ? LINK_BASE : 0};
     b->page_max = rec->page > b->page_max ? rec->page : b->page_max;
     b->record_max = rec->size > b->record_max ? rec->size : b->record_max;
     append(b, pages, rec->page, number);

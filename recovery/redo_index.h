@@ -33,7 +33,16 @@ void ll_redo_index_init(struct ll_redo_index *, const struct ll_env *, lladd_lsn
                         uint64_t budget);
 void ll_redo_index_free(struct ll_redo_index *);
 /* Does the record change a page? (Redo barriers are not considered.) */
-bool ll_redo_index_counts(const struct ll_record *);
+static inline bool ll_redo_index_counts(const struct ll_record *rec)
+{
+    return rec->page != LLADD_NO_PAGE &&
+           (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR || rec->kind == LL_REC_IMAGE);
+}
+/* Does the record determine the page's whole contents? */
+static inline bool ll_redo_is_base(const struct ll_record *rec)
+{
+    return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
+}
 /* Adds the record if it counts. Call it in LSN order. Records added with `older` precede those
  * added without; they have their own LSN order, and ll_redo_index_join joins the two parts. */
 void ll_redo_index_add(struct ll_redo_index *, const struct ll_record *, bool older);

@@ -588,10 +588,10 @@ struct lladd_txn *ll_txns_next(const struct lladd_txn *txn)
     return in_use(txn->next);
 }
 
-/* The loads are ordered, and the state is FREE until all fields of a new life are set. */
-/* undo_used is the reserve after the record `last`, or counts one record more, because it grows
- * before a record is appended and shrinks after one. */
-void ll_txn_values(const struct lladd_txn *txn, struct ll_txn_values *out)
+/* The loads are ordered, and the state is FREE until all fields of a new life are set. undo_used is
+ * the reserve after the record `last`, or counts one record more, because it grows before a record
+ * is appended and shrinks after one. */
+bool ll_txn_values(const struct lladd_txn *txn, struct ll_txn_values *out)
 {
     uint64_t life;
     do {
@@ -604,6 +604,7 @@ void ll_txn_values(const struct lladd_txn *txn, struct ll_txn_values *out)
         out->system = lladd_atomic_load32(&txn->system);
     } while (lladd_atomic_load64(&txn->lives) != life ||
              lladd_atomic_load64(&txn->last.v) != out->last);
+    return out->id != 0 && out->state != LL_TXN_ENDED && out->state != LL_TXN_FREE;
 }
 
 void ll_txns_count(struct ll_core *core, uint64_t *begun, uint64_t *active, uint64_t *in_doubt)
@@ -642,9 +643,7 @@ lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *pinner)
         /* id is stored between reserve and publish: an id that is not visible yet is not below the
          * tail that the caller has read before. */
         struct ll_txn_values now;
-        ll_txn_values(txn, &now);
-        if (now.id == 0 || now.id >= oldest || now.state == LL_TXN_ENDED ||
-            now.state == LL_TXN_FREE)
+        if (!ll_txn_values(txn, &now) || now.id >= oldest)
             continue;
         oldest = now.id;
         if (pinner) {
@@ -669,8 +668,7 @@ lladd_lsn ll_txns_most_undo(struct ll_core *core, uint64_t *n)
     lladd_mutex_lock(&t->mutex);
     for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn)) {
         struct ll_txn_values now;
-        ll_txn_values(txn, &now);
-        if (now.id == 0 || now.state == LL_TXN_ENDED || now.state == LL_TXN_FREE)
+        if (!ll_txn_values(txn, &now))
             continue;
         ++*n;
         if (now.undo_used <= most)

@@ -74,8 +74,7 @@ uint64_t ll_undo_need_op(const struct lladd_op *op, size_t undo_len)
 uint64_t ll_undo_need(const struct ll_core *core, const struct ll_record *rec)
 {
     if (rec->kind == LL_REC_OBJECT) {
-        const struct ll_name *n =
-            ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+        const struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
         const struct lladd_object_class *cls = n ? n->desc : NULL;
         return cls && !cls->undo ? 0 : ll_record_bound(0, rec->undo.len);
     }
@@ -83,8 +82,7 @@ uint64_t ll_undo_need(const struct ll_core *core, const struct ll_record *rec)
         return ll_record_bound(0, rec->undo.len);
     if ((rec->kind == LL_REC_UPDATE && (rec->flags & LL_REC_UNDO_LOGICAL)) ||
         rec->kind == LL_REC_UNDO_ONLY || (rec->kind == LL_REC_ACTION_END && rec->op != 0)) {
-        const struct ll_name *n =
-            ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+        const struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
         if (n && n->desc)
             return ll_undo_need_op(n->desc, rec->undo.len);
     }
