@@ -113,7 +113,6 @@ static uint64_t cost_of_page(const struct ll_buffer *b)
     return cost + ll_heap__stride(b) + 4 * sizeof(struct ll_buffer__hash_entry);
 }
 
-/* Computes how many pages the budget allows. */
 static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
 {
     b->slot_bytes = cost_of_page(b);
@@ -149,7 +148,6 @@ static bool wants_reserved(const struct ll_buffer *b)
            lladd_atomic_load64(&b->file_pages) <= b->cfg.budget / b->page_size;
 }
 
-/* Called when the size of the file is known. */
 static int open_frames(struct ll_buffer *b, struct lladd_error *err)
 {
     int rc = wants_reserved(b) ? ll_reserved__open(b, err) : 0;
@@ -182,7 +180,6 @@ static void destroy_latches(struct ll_buffer *b)
     lladd_mutex_destroy(&b->dwb_latch);
 }
 
-/* Opens the page file. */
 static int open_file(struct ll_buffer *b, struct lladd_error *err)
 {
     struct lladd_device *dev = b->cfg.dev;
@@ -310,7 +307,7 @@ void ll_buffer_close(struct ll_buffer *b)
 
 /* ---- fixing ---- */
 
-/* The frame turned out to hold another page. */
+/* The frame holds another page. */
 __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct ll_frame *f,
                                                      uint64_t n, unsigned how,
                                                      struct ll_frame **out,

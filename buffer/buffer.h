@@ -24,8 +24,7 @@ struct ll_fetch {
     unsigned char *bytes; /* page_size bytes; recovery does not update the checksum */
     enum ll_fetch_state state;
     lladd_lsn dirty_since; /* out, with DONE: the recLSN; 0: the page is not dirty */
-    bool rebuilt;          /* out: the stored page is damaged, and recovery has rebuilt the page
-                            * from the whole log */
+    bool rebuilt;          /* out: the stored page is damaged; the log has rebuilt it */
     struct lladd_error damage; /* with DAMAGED: what is wrong with the stored page */
 };
 
@@ -65,16 +64,14 @@ struct ll_frame {
     uint64_t latch;    /* state word (buffer/latch.h) */
     uint64_t rec_lsn;  /* 0: clean. Else the recLSN: the page on disk has the changes of all older
                         * records (BUF-4) */
-    uint64_t base_lsn; /* baseLSN of a dirty page: the header's value when the exclusive latch was
-                        * last released */
+    uint64_t base_lsn; /* of a dirty page, as of the last release of the exclusive latch */
     void *private_;    /* owned by the page type */
     uint32_t flags;    /* LL_FRAME_*, changed under the exclusive latch */
     uint32_t slot;     /* slot number (slots.c) */
 };
 
 enum {
-    LL_FRAME_BASELESS = 1 /* redo only: the page failed verification, so its contents were replaced
-                           * by zeros (BUF-5) */
+    LL_FRAME_BASELESS = 1 /* redo only: the page failed verification and was cleared (BUF-5) */
 };
 
 struct ll_buffer_config {
@@ -104,7 +101,7 @@ struct ll_buffer_config {
 int ll_buffer_open(const struct ll_buffer_config *, struct ll_buffer **out, struct lladd_error *);
 /* Stops the background writer and frees all memory. Writes no page. */
 void ll_buffer_close(struct ll_buffer *);
-/* Starts the background writer (if env->threads); call it after redo is complete. */
+/* Starts the background writer (if env->threads), after redo. */
 int ll_buffer_start(struct ll_buffer *, struct lladd_error *);
 
 /* Allocates the memory that is needed to fix one page after another and to write it back. Without
@@ -134,12 +131,11 @@ enum {
  * costs one atomic operation on the frame's state word and takes no other latch. */
 int ll_buffer_fix(struct ll_buffer *, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *);
-/* Prefetches the frame and the header of page n, if the page is cached. For a page that the caller
- * is about to fix and change. */
+/* Prefetches frame and header of page n if it is cached: the caller is about to change it. */
 void ll_buffer_expect(const struct ll_buffer *, lladd_pageno n);
 /* how: LL_FIX_SHARED or LL_FIX_EXCLUSIVE, as in the call of ll_buffer_fix. */
 void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
-/* Does the caller hold the frame exclusively? It must hold the frame, shared or exclusively. */
+/* Does the caller, which holds the frame, hold it exclusively? */
 bool ll_frame_exclusive(const struct ll_frame *);
 
 /* Enters the page into the dirty page table if it is clean (BUF-4). Call it with the frame held
@@ -160,11 +156,9 @@ uint64_t ll_buffer_file_pages(const struct ll_buffer *);
 /* Drops n pages from `first` on: removes their frames and their entries in the dirty page table,
  * and writes nothing. LLADD_BUSY if one of the pages is fixed. */
 int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);
-/* Prefetches the byte at `offset`, if the page is cached. Only with reserved address space: for
- * heap frames the call has no effect. */
+/* Prefetches the byte at `offset`, if the page is cached. touch_span: the page header and, of the
+ * `len` bytes at `offset`, the first 256 and the last. No effect for heap frames. */
 void ll_buffer_touch(const struct ll_buffer *, lladd_pageno, uint32_t offset);
-/* Prefetches the page header and, of the `len` bytes at `offset`, the first 256 and the last. Like
- * ll_buffer_touch it has no effect for heap frames. */
 void ll_buffer_touch_span(const struct ll_buffer *, lladd_pageno, uint32_t offset, uint32_t len);
 void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* Optimistic reads: see lladd/optimistic.h. */
@@ -211,13 +205,11 @@ int ll_buffer_flush_below(struct ll_buffer *, lladd_lsn horizon, struct lladd_er
  * will start at `below`, so redo could not rebuild such a page after a torn write (BUF-5). A lower
  * value than that of an earlier call has no effect. */
 void ll_buffer_protect(struct ll_buffer *, lladd_lsn below);
-/* Syncs the page file: every write that was done before is durable, and its in-flight entry is
- * removed. */
+/* Syncs the page file; removes the in-flight entries of earlier writes. */
 int ll_buffer_sync(struct ll_buffer *, struct lladd_error *);
-/* Makes the writes of ll_buffer_bulk_write durable. Does nothing if they are durable already. */
+/* Makes the writes of ll_buffer_bulk_write durable, unless they are. */
 int ll_buffer_sync_bulk(struct ll_buffer *, struct lladd_error *);
-/* Does one step of background writing. *more: another step may have work to do. For programs that
- * allow the library no threads. */
+/* Does one step of background writing. *more: another step may have work to do. */
 int ll_buffer_step(struct ll_buffer *, bool *more, struct lladd_error *);
 /* Before redo: restores from the double-write area the pages that are torn in the page file. */
 int ll_buffer_double_write_restore(struct ll_buffer *, uint64_t *restored, struct lladd_error *);
@@ -241,7 +233,7 @@ int ll_buffer_dirty_each(struct ll_buffer *, ll_dirty_fn *, void *ctx, struct ll
  * low, never too high. */
 void ll_buffer_dirty_min(struct ll_buffer *, lladd_lsn *rec, lladd_lsn *base);
 
-/* Approximate number of dirty pages. */
+/* Approximate. */
 uint64_t ll_buffer_dirty_count(const struct ll_buffer *);
 
 struct ll_buffer_stats {

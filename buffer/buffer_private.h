@@ -27,21 +27,18 @@ enum {
 };
 
 enum {
-    SEGMENTS = 29,       /* segment sizes double from FIRST_SEGMENT slots: this number is enough for
-                          * all 32-bit slot numbers */
+    SEGMENTS = 29,       /* their sizes double, from FIRST_SEGMENT slots: all 32-bit slot numbers */
     FIRST_SEGMENT = 8,
     FRAMES_MIN = 4,      /* a budget for fewer pages is refused */
     BATCH_BYTES = 128 << 10, /* size of the copies in one batch of write-back */
     BATCH_MAX = 32,
-    IN_FLIGHT_MIN = 32,  /* bounds for half the number of slots: with that many entries in flight,
-                          * written entries are summed up */
+    IN_FLIGHT_MIN = 32,  /* bounds of half the slots: above it, written entries are summed up */
     IN_FLIGHT_MAX = 32768,
     DWB_PAGES = 16,      /* page copies in the double-write area */
     SPACE_LATCHES = 16,
     HASH_INLINE = 16,     /* entries of a new buffer's hash table */
     CHUNK_BYTES = 1 << 30, /* part of the file for which address space is reserved in one step */
-    RESERVED_FROM = 256 << 20 /* smallest budget for reserved address space: a smaller cache is
-                               * likely to have many misses */
+    RESERVED_FROM = 256 << 20 /* smallest budget for reserved address space */
 };
 
 /* The right to have one page resident. With reserved address space a slot gets a new frame with
@@ -58,8 +55,7 @@ struct ll_buffer__slot {
 struct ll_buffer__in_flight {
     uint64_t page, rec_lsn, base_lsn;
     uint64_t id;   /* increasing; entries are in the order of their ids */
-    uint64_t done; /* 0: being written. Else the number of the newest sync that had begun when the
-                    * write was done */
+    uint64_t done; /* 0: being written. Else the newest sync that had begun when it was written */
 };
 
 /* Several written entries as one: their number, the smallest LSNs, the greatest `done`. */
@@ -141,8 +137,7 @@ struct ll_buffer {
     uint64_t bytes;              /* sum of all charges to the budget */
     uint64_t slot_bytes;         /* cost of one more resident page */
     uint64_t place_bytes;        /* additional cost of a page alone in its group and region */
-    uint64_t claim_bytes;        /* upper bound of the additional cost of a claim, in case that the
-                                  * claim maps a new chunk */
+    uint64_t claim_bytes;        /* additional cost of a claim that maps a new chunk, at most */
     struct ll_buffer__batch *batches; /* idle batches */
     uint32_t batch_count;             /* number of batches; the first is charged at open */
     struct ll_buffer__hash first_hash;
@@ -157,8 +152,7 @@ struct ll_buffer {
     /* Eviction. */
     uint64_t hand;
     uint32_t in_transit; /* slots that are taken and not yet bound to a page, plus batches in use */
-    uint32_t events;     /* changes when a copy is written or a slot becomes free; threads sleep on
-                          * this word */
+    uint32_t events;     /* futex: changes when a copy is written or a slot becomes free */
     uint32_t event_sleepers;
 
     /* The dirty-page table. */
@@ -171,8 +165,7 @@ struct ll_buffer {
     struct ll_buffer__sum sums[2]; /* written entries of in_flight, summed up (sum_up) */
     size_t in_flight_reserved; /* elements reserved for pushes that cannot fail */
     uint64_t in_flight_id, sync_number, synced, written, bulk_written;
-    uint64_t protect_below; /* a page with a base below this is written through the double-write
-                             * area */
+    uint64_t protect_below; /* see ll_buffer_protect */
 
     /* The file. */
     uint64_t page_count; /* logical */
@@ -207,13 +200,10 @@ struct ll_buffer {
  * the sleepers on `events`. */
 int ll_buffer__poison(struct ll_buffer *, int rc, const char *what, const char *name,
                       struct lladd_error *);
-/* Wakes the sleepers on `events`. */
 void ll_buffer__event(struct ll_buffer *);
 void ll_buffer__await_event(struct ll_buffer *, uint32_t seen);
-/* Every valid page number is below this. */
 uint64_t ll_buffer__page_limit(const struct ll_buffer *);
 
-/* Returns the code of the poison, or 0. */
 static inline int ll_buffer__check(const struct ll_buffer *b, struct lladd_error *err)
 {
     return ll_poison_check(b->poison, err);
@@ -225,8 +215,7 @@ static inline int ll_buffer__check(const struct ll_buffer *b, struct lladd_error
  * slot or puts it back, then calls ll_buffer__slot_released. */
 int ll_buffer__slot_take(struct ll_buffer *, uint32_t *slot, struct lladd_error *);
 void ll_buffer__slot_put(struct ll_buffer *, uint32_t slot);
-/* Ends what `in_transit` counted: call it when a taken slot was bound or put back, or a batch was
- * returned. */
+/* A taken slot was bound or put back, or a batch was returned. */
 void ll_buffer__slot_released(struct ll_buffer *);
 void ll_buffer__slots_free(struct ll_buffer *);
 static inline void ll_buffer__charge(struct ll_buffer *b, uint64_t bytes)
@@ -264,7 +253,7 @@ static inline struct ll_frame *ll_buffer__page_of_slot(const struct ll_buffer *b
  * LOADING into FREE, and puts its slot back. */
 int ll_reserved__open(struct ll_buffer *, struct lladd_error *);
 void ll_reserved__close(struct ll_buffer *);
-/* Reserves address space for pages 0 ... n - 1: see ll_buffer_want_address_space. */
+/* For pages 0 ... n - 1: see ll_buffer_want_address_space. */
 int ll_reserved__want_pages(struct ll_buffer *, uint64_t n, struct lladd_error *);
 int ll_reserved__claim(struct ll_buffer *, uint64_t n, uint32_t slot, struct ll_frame **out,
                        struct lladd_error *);
@@ -400,10 +389,9 @@ bool ll_buffer__in_flight_pending(struct ll_buffer *, uint64_t id);
  * the caller should sync. */
 bool ll_buffer__in_flight_full(struct ll_buffer *);
 uint64_t ll_buffer__in_flight_count(const struct ll_buffer *);
-/* Notes that the file was written, so that the next sync is needed. */
+/* The file was written, so the next sync is needed. */
 void ll_buffer__note_write(struct ll_buffer *);
-/* note_bulk: ll_buffer__note_write for a bulk write. bulk_pending: is a bulk write not synced
- * yet? */
+/* note_bulk: note_write for a bulk write. bulk_pending: is a bulk write not synced yet? */
 void ll_buffer__note_bulk(struct ll_buffer *);
 bool ll_buffer__bulk_pending(struct ll_buffer *);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
@@ -427,8 +415,7 @@ void ll_buffer__forget_dirty(struct ll_buffer *, struct ll_frame *);
  * that cannot be latched without waiting. Sorts `todo` by page number. */
 int ll_buffer__write_back(struct ll_buffer *, struct ll_buffer__todo *, unsigned n, bool wait,
                           unsigned *written, struct lladd_error *);
-/* Makes the log durable up to the record at `lsn` (0: no record), the page LSN of page n. Then page
- * n and pages with lower page LSNs may be written. *durable: the log's durable LSN. */
+/* may_write of ll_page_recovery. */
 int ll_buffer__force_log(struct ll_buffer *, uint64_t n, uint64_t lsn, lladd_lsn *durable,
                          struct lladd_error *);
 /* Writes n pages from `first` on to the file. Each piece consists of whole pages. Returns 0 or a
@@ -444,7 +431,7 @@ size_t ll_buffer__batch_bytes(const struct ll_buffer *);
 /* ---- flush.c ---- */
 
 void ll_buffer__sort_by_page(struct ll_buffer__todo *, unsigned n);
-/* Wakes the background writer. Eviction calls this when it has met dirty pages. */
+/* Called when eviction has met dirty pages. */
 void ll_buffer__wake_writer(struct ll_buffer *);
 void ll_buffer__stop_writer(struct ll_buffer *);
 
@@ -457,22 +444,20 @@ int ll_buffer__double_write_create(struct ll_buffer *, struct lladd_error *);
 int ll_buffer__double_write(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n,
                          struct lladd_error *);
 int ll_buffer__double_write_close(struct ll_buffer *);
-/* Called before any page is written: restores the copies that an earlier open left in the area. */
+/* Before any page is written: restores the copies that an earlier open left. */
 int ll_buffer__double_write_ready(struct ll_buffer *, struct lladd_error *);
 
 /* ---- write_history.c ---- */
 
-/* The part of the budget that the table takes. */
 uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *);
 void ll_buffer__history_init(struct ll_buffer *);
 void ll_buffer__history_free(struct ll_buffer *);
-/* history_note: page n was written with this page LSN. history_forget: page n was written with
- * bytes that have no page LSN. */
+/* Page n was written with this page LSN; with bytes that have no page LSN. */
 void ll_buffer__history_note(struct ll_buffer *, uint64_t n, uint64_t lsn);
 void ll_buffer__history_forget(struct ll_buffer *, uint64_t n);
 /* The page LSN with which page n was last written, or 0 if unknown. */
 uint64_t ll_buffer__history_last(const struct ll_buffer *, uint64_t n);
-/* Prefetches the line of the table for page n: the caller is about to read page n. */
+/* Prefetches the table's line for page n, which is about to be read. */
 void ll_buffer__expect_read(const struct ll_buffer *, uint64_t n);
 
 /* ---- verify.c ---- */

@@ -124,8 +124,7 @@ static bool stays(struct ll_buffer *b, uint32_t slot)
     return dirty_page_of_slot(b, slot) && lladd_atomic_exchange32(&s->listed, 1) == 0;
 }
 
-/* Returns the next dirty frame, or NULL at the end. Removes the slots of clean frames on the
- * way. */
+/* The next dirty frame, or NULL. Removes the slots of clean frames on the way. */
 static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
 {
     while (w->next) {
@@ -289,8 +288,7 @@ uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t base_
     return mark;
 }
 
-/* Is the frame idle and not recently used? Then background writing can latch it, and eviction may
- * want it soon. */
+/* Then background writing can latch the frame, and eviction may want it soon. */
 static bool unused(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);

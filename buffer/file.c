@@ -66,14 +66,13 @@ static bool is_seized(const struct ll_frame *f)
     return (w & (LATCH_STATE | LATCH_EXCLUSIVE)) == LATCH_EVICTING;
 }
 
-/* Makes one attempt to seize the frame: 0: seized, or free; 1: retry; LLADD_BUSY: held. */
+/* 0: seized, or free; 1: retry; LLADD_BUSY: held. */
 static int try_seize(struct ll_buffer *b, struct ll_frame *f)
 {
     uint32_t seen = lladd_atomic_load32(&b->events);
     uint64_t w = lladd_atomic_load64(&f->latch);
     uint64_t state = w & LATCH_STATE;
-    /* The frame is free or was seized already (a frame that was reused meanwhile can be visited
-     * twice). */
+    /* Free, or seized already: a frame that was reused meanwhile can be visited twice. */
     if (state == LATCH_FREE || (state == LATCH_EVICTING && !(w & LATCH_EXCLUSIVE)))
         return 0;
     if (state == LATCH_EVICTING || (w & LATCH_COPIED)) {

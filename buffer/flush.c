@@ -65,7 +65,6 @@ void ll_buffer__sort_by_page(struct ll_buffer__todo *todo, unsigned n)
     }
 }
 
-/* Writes the marked pages, portion by portion. */
 static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__todo *portion,
                         unsigned max, struct lladd_error *err)
 {
@@ -84,7 +83,7 @@ static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__to
     }
 }
 
-/* Waits until all copies taken so far have been written to the device. */
+/* Waits until all copies taken so far are written. */
 static int await_writes(struct ll_buffer *b, struct lladd_error *err)
 {
     uint64_t newest = ll_buffer__in_flight_newest(b);
@@ -97,7 +96,6 @@ static int await_writes(struct ll_buffer *b, struct lladd_error *err)
     }
 }
 
-/* Writes the pages that ll_buffer__mark marks. */
 static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
                        uint64_t *upto, struct lladd_error *err)
 {

@@ -44,8 +44,7 @@ void ll_heap__close(struct ll_buffer *b)
     }
 }
 
-/* Returns the entry of page n, or the free entry where page n would be inserted. Under
- * slots_latch. */
+/* The entry of page n, or the free entry for it. Under slots_latch. */
 static struct ll_buffer__hash_entry *place_of(struct ll_buffer__hash *h, uint64_t n)
 {
     for (uint64_t i = ll_heap__home(h, n);; i++) {
@@ -61,8 +60,7 @@ static void set(struct ll_buffer__hash_entry *e, uint64_t page, uint64_t frame)
     lladd_atomic_store64(&e->frame, frame);
 }
 
-/* Doubles the table. Without memory the present table stays in use; its last free entry is never
- * used. */
+/* Without memory the present table stays in use; its last free entry is never used. */
 static int grow(struct ll_buffer *b)
 {
     struct ll_buffer__hash *old = table(b);

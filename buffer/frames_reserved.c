@@ -42,8 +42,7 @@ static uint64_t chunk_pages(const struct ll_buffer *b)
     return UINT64_C(1) << b->chunk_shift;
 }
 
-/* Bytes of address space that one page table maps. A table is one page with entries of eight
- * bytes. */
+/* Bytes that one page table maps: it is one page with entries of eight bytes. */
 static size_t table_covers(const struct ll_buffer *b)
 {
     return b->os_page / 8 * b->os_page;
@@ -157,7 +156,7 @@ static int grow_directory(struct ll_buffer *b, uint64_t i)
     return 0;
 }
 
-/* Finds the chunk of page n; maps the chunk if necessary. */
+/* Maps the chunk if necessary. */
 static int chunk_of(struct ll_buffer *b, uint64_t n, struct ll_buffer__chunk **out)
 {
     uint64_t i = n >> b->chunk_shift;

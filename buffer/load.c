@@ -11,7 +11,6 @@
 
 #include <errno.h>
 
-/* Fails if the rebuilt page is older than its last write. */
 static int check_rebuilt(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
                          struct lladd_error *err)
 {
@@ -81,7 +80,6 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
     return ask_recovery(b, f, &fetch, err);
 }
 
-/* Fills a claimed frame. */
 static int fill(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned how,
                 struct lladd_error *err)
 {
@@ -162,7 +160,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
 
 /* ---- the slow path ---- */
 
-/* Turns a cached page into a fresh one. */
+/* For LL_FIX_FRESH. */
 static void reset_page(struct ll_buffer *b, struct ll_frame *f)
 {
     if (f->private_ && b->cfg.evicted) {

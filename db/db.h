@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_DB_H
 #define LL_DB_H
-/* What inspect/ needs of db/: the operations and classes that every database has. */
+/* What inspect/ needs of db/: the files, operations and classes that every database has. */
 #include "recovery/registry.h"
 
 #define FILE_CONTROL "control"

@@ -96,7 +96,7 @@ static int read_control(struct lladd_inspect *v, struct lladd_error *err)
     return 0;
 }
 
-/* Reads the control block again; false if it cannot be read. */
+/* False: the control block cannot be read. */
 static bool control_now(const struct lladd_inspect *v, struct ll_control *now)
 {
     struct lladd_file *file;
@@ -272,8 +272,7 @@ int ll_inspect_open_log(struct lladd_inspect *v, const struct ll_control *c, boo
     return ll_log_open(&cfg, &start, out, err);
 }
 
-/* Opens as much of the log as possible; a failure is noted in the view, and is not an error of the
- * call. */
+/* A failure is noted in the view, and is not an error of the call. */
 static int open_log(struct lladd_inspect *v, struct lladd_error *err)
 {
     int rc = ll_inspect_open_log(v, &v->core.control, true, &v->log, &v->log_error);
@@ -364,7 +363,7 @@ static void forget(struct lladd_inspect *v)
         lladd_mutex_destroy(&core->misc);
 }
 
-/* Takes the view once; device, environment and registry are set. */
+/* Takes the view once. */
 static int look(struct lladd_inspect *v, struct lladd_error *err)
 {
     int rc = init(v, err);

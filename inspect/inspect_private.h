@@ -68,7 +68,7 @@ struct lladd_inspect {
 };
 
 /* inspect.c */
-/* Takes the view again. After an error the view can only be closed. */
+/* After an error the view can only be closed. */
 int ll_inspect_again(struct lladd_inspect *, struct lladd_error *);
 /* For a database in use: the oldest LSN that its log has now; 0 if that is unknown. */
 lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *);
@@ -187,9 +187,8 @@ int ll_verify_tell_lsn(struct ll_verify *, enum lladd_finding_kind, int code, ui
 int ll_verify_no_memory(struct ll_verify *);
 /* Checks the whole log. */
 int ll_verify_log(struct ll_verify *);
-/* Reads the log again for the next part of the pages. */
+/* For the next part of the pages. */
 int ll_verify_log_again(struct ll_verify *);
-/* Reports progress. */
 void ll_verify_progress(const struct ll_verify *, const char *what, uint64_t done, uint64_t all);
 /* The data about a page; NULL: the log has no record about it. */
 struct ll_verify_history *ll_verify_history_of(const struct ll_verify *, uint64_t page);

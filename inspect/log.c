@@ -24,7 +24,7 @@
 /* Opening a view reports progress after this many records. */
 enum { TELL_EVERY = 0x1000 };
 
-/* Reports progress at `at`. `end` 0: the end is unknown. */
+/* `end` 0: unknown. */
 static void tell_opening(const struct lladd_inspect *v, lladd_lsn at, uint64_t end)
 {
     uint64_t from = v->core.control.redo.v < v->core.control.checkpoint.v
@@ -234,8 +234,7 @@ static bool is_end(const struct lladd_inspect *v, lladd_lsn at)
     return v->scanned && at.v >= v->info.log_end.v;
 }
 
-/* Notes that the log from `at` to `to` was truncated, and its files recycled, before it could be
- * read. */
+/* The log from `at` to `to` was truncated, and its files recycled, before it could be read. */
 static void note_recycled(struct lladd_inspect *v, uint64_t at, uint64_t to)
 {
     v->info.recycled_bytes += to - at;
@@ -285,8 +284,7 @@ static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, llad
     return rc;
 }
 
-/* Judges the code of a walk that stopped at `at`: a walk that ends before the view's end is an
- * error. */
+/* For a walk that stopped at `at`: to end before the view's end is an error. */
 static int judge_stop(struct lladd_inspect *v, lladd_lsn at, int rc, struct lladd_error *err)
 {
     if (rc != LLADD_END || !v->scanned || is_end(v, at))
@@ -452,8 +450,7 @@ static void put_place(struct lladd_inspect *v, uint64_t lsn, char *out, size_t s
         snprintf(out, size, "LSN %llu", (unsigned long long)lsn);
 }
 
-/* Do the bytes at the log's end begin like a record? The scan stopped there, so the record is
- * incomplete. */
+/* Do the bytes at the log's end begin like a record? Then it is incomplete. */
 static bool is_torn(struct lladd_inspect *v)
 {
     unsigned char head[64];
@@ -723,7 +720,6 @@ static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
         lladd_sink_printf(sink, "%sparts that make no sense", first ? "" : ", ");
 }
 
-/* Writes the fields by the layout, then the text of the operation's `describe`. */
 static void describe_span(const struct lladd_op *op, const struct lladd_field *fields,
                           enum lladd_span_kind kind, struct lladd_span s, struct lladd_sink *sink)
 {

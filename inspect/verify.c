@@ -95,7 +95,6 @@ int ll_verify_no_memory(struct ll_verify *c)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
-/* Reports bytes of a file that should be zero and are not zero. */
 static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uint64_t to,
                        const unsigned char *bytes)
 {
@@ -127,8 +126,7 @@ static int verify_witness(struct ll_verify *c)
               : 0;
 }
 
-/* bytes[0..have) are the control file. Checks the witness, which follows the two copies of the
- * control block. */
+/* bytes[0..have) are the control file. */
 static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
 {
     static const unsigned char nothing[LL_WITNESS_BYTES];
@@ -145,7 +143,7 @@ static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes,
                                      : "it is cut off: what pages have seen of the log is missing");
 }
 
-/* Checks the unused bytes between and after the control file's copies; it has `have` bytes. */
+/* Checks the bytes between and after the control file's copies; it has `have` bytes. */
 static int verify_control_rest(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
 {
     int rc = 0;
@@ -297,7 +295,6 @@ static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *
     return !ll_redo_index_counts(&rec) || rec.page != page;
 }
 
-/* Reports a damaged page and what will happen to it. */
 static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_error *why,
                         const struct ll_verify_barrier *f)
 {
@@ -465,7 +462,6 @@ static int check_length(struct ll_verify *c)
     return rc;
 }
 
-/* Verifies the pages of the current part. */
 static int verify_pages(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -481,7 +477,6 @@ static int verify_pages(struct ll_verify *c)
     return rc;
 }
 
-/* Verifies all pages, and reads the log for each further part. */
 static int verify_parts(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -633,7 +628,6 @@ static int look_again(struct lladd_inspect *v, struct keeper *k, struct lladd_ve
     return rc;
 }
 
-/* Reports the findings that are left. */
 static int report(const struct ll_vec *list, lladd_finding_fn *fn, void *ctx,
                   struct lladd_verified *out)
 {

@@ -182,7 +182,6 @@ static void give_up(void *ctx, uint64_t index)
     (void)rc;
 }
 
-/* Returns a free index of `histories`. */
 static int new_history(struct ll_verify *c, size_t *out)
 {
     struct ll_verify_history *h;
@@ -387,7 +386,6 @@ static bool is_beyond(const struct lladd_inspect *v, const struct ll_record *rec
     return v->info.clean && rec->lsn.v >= v->core.control.end.v;
 }
 
-/* Checks every record that can be read, also after damage. */
 static int walk_log(struct ll_verify *c, struct ll_log_cursor *cursor)
 {
     struct lladd_inspect *v = c->v;
@@ -442,7 +440,6 @@ static int need_record(struct ll_verify *c, struct ll_log_cursor *cursor, uint64
                               rc == LLADD_OUT_OF_RANGE ? LLADD_MISSING_FILE : rc, lsn, text);
 }
 
-/* Checks that the pinned log has not been truncated. */
 static int check_pins(struct ll_verify *c)
 {
     const struct ll_core *core = &c->v->core;

@@ -130,8 +130,7 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
     return rc ? fail_create(err, rc, "make a log segment in", name) : 0;
 }
 
-/* Takes a dead file out of the log: renames it durably to <first>.new, because its new contents
- * must never be seen under the old name. From then on it declares no gap. */
+/* Takes a dead file out of the log: renames it durably to <first>.new. Then it declares no gap. */
 static int take_over(struct ll_log *log, uint64_t first, struct ll_log__seg *old,
                      struct lladd_error *err)
 {
@@ -285,8 +284,7 @@ static bool is_covered(const struct ll_vec *dead, const struct ll_log__seg *seg)
     return covered;
 }
 
-/* Takes a dead segment above the cut that may be reused now: one in a gap or, if none is in a gap,
- * the highest. */
+/* Takes a dead segment above the cut: one in a gap or, if none is in a gap, the highest. */
 static struct ll_log__seg *take_stale(struct ll_log *log, uint64_t cut)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -371,8 +369,8 @@ bool ll_log__remove_dead(struct ll_log *log, int *rc, struct lladd_error *err)
     return *rc == 0;
 }
 
-/* Removes damaged segments above a cut. They are in the gap that another segment declares, and the
- * file of that segment must not be reused before they are gone. */
+/* Removes damaged segments above a cut, before the file of the segment that declares their gap is
+ * reused. */
 static int remove_damaged(struct ll_log *log, uint64_t cut, struct lladd_error *err)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -492,8 +490,7 @@ static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct ll
                    (unsigned long long)kept(log));
 }
 
-/* The same check for a new file, which counts the dead files too. Removes dead files to make
- * room. */
+/* The same for a new file: counts the dead files too, and removes some to make room. */
 static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size,
                            struct lladd_error *err)
 {
@@ -518,8 +515,7 @@ struct making {
     uint32_t step; /* the size of a new file, and the preferred size of a reused one */
 };
 
-/* Makes a segment from the file of `old`, or from a new file if `old` is NULL. Releases the mutex
- * while it makes the file. */
+/* Makes a segment from the file of `old`, or from a new file if it is NULL. */
 static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
                     struct ll_log__seg *old, struct ll_log__seg **out, struct lladd_error *err)
 {
@@ -639,8 +635,7 @@ bool ll_log_is_scarce(const struct ll_log *log)
     return lladd_atomic_load32(&log->scarce) != 0;
 }
 
-/* Does zeroing pay? It does if the number of syncs since the last segment was made is large enough
- * for the size of the next segment. */
+/* Does zeroing pay for the next segment, with the syncs since the last one was made? */
 static bool syncs_often(struct ll_log *log, unsigned why)
 {
     struct ll_log__segments *segs = log->segs;

@@ -243,8 +243,7 @@ static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, 
     return n;
 }
 
-/* Returns as many buffered records as possible without a read. False: the cursor did not move;
- * ll_log_cursor_next then reads the next record, or reports its error. */
+/* Returns as many buffered records as possible without a read. False: the cursor did not move. */
 static bool batch_ahead(struct ll_log_cursor *c, struct ll_log_share share, uint32_t most,
                         struct ll_log_batch *out)
 {
@@ -341,7 +340,7 @@ static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *bounda
     }
 }
 
-/* After damage: reads the next good record. */
+/* Reads the next good record. */
 static int resynchronise(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *rec,
                          struct lladd_error *err)
 {
@@ -389,8 +388,7 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     return resynchronise(c, goal, rec, err);
 }
 
-/* Reads the first record at or after the goal, for a log with a first record that begins at an
- * unknown LSN. */
+/* Reads the first record at or after the goal. Where the log's first record begins is unknown. */
 static int follow_from_start(struct ll_log_cursor *c, uint64_t goal, struct ll_record *rec,
                              struct lladd_error *err)
 {

@@ -145,8 +145,7 @@ static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint6
     return 0;
 }
 
-/* Writes until `written` has passed lsn (0: writes what is published), and releases the write
- * mutex. */
+/* Writes until `written` has passed lsn (0: what is published), and releases the write mutex. */
 static int write_locked(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -179,7 +178,6 @@ int ll_log__make_room(struct ll_log *log, bool *progress, struct lladd_error *er
 
 /* ---- leading ----------------------------------------------------------------------------- */
 
-/* Ends the leadership after a failure and wakes all waiters. */
 static int leave_poisoned(struct ll_log *log, uint32_t group, struct lladd_error *err)
 {
     set_word(log, group + 1, LL_LOG__FREE);
@@ -206,7 +204,6 @@ static uint64_t close_group(struct ll_log *log, uint32_t group)
     return cut;
 }
 
-/* Writes the group to the files. */
 static int write_group(struct ll_log *log, uint64_t cut, struct lladd_error *err)
 {
     lladd_mutex_lock(&log->write_mutex);

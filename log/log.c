@@ -232,9 +232,7 @@ static int look_for_record(struct ll_log *log, uint64_t lsn, bool *is, struct ll
 }
 
 /* Fails if a record begins where the cleanly stopped log should end: then the control file is older
- * than the log. A reused file may contain an old record with the LSN of this place, if the log has
- * continued on a full disk (start_here); the checksum of such a record has another salt. Releases
- * the mutex meanwhile. */
+ * than the log. (An old record of a reused file has another salt.) Releases the mutex meanwhile. */
 static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
                            struct lladd_error *err)
 {
@@ -261,7 +259,7 @@ static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
                        (unsigned long long)end);
 }
 
-/* Raises the incarnation above that of all segments, because the control file may be an old one. */
+/* Raises the incarnation above that of all segments: the control file may be an old one. */
 static void raise_incarnation(struct ll_log *log)
 {
     const struct ll_vec *lists[] = {&log->segs->live, &log->segs->dead};
@@ -383,8 +381,7 @@ static int rewrite_accepted(struct ll_log *log, uint64_t end, struct lladd_error
     return 0;
 }
 
-/* Where the log could continue without a cut: at the first LSN of the last segment if nothing was
- * logged in that segment, else at the end of the log. */
+/* Where the log could continue without a cut: the first LSN of an empty last segment, or `end`. */
 static uint64_t here(const struct ll_log *log, uint64_t end)
 {
     const struct ll_log__seg *last = ll_log__last(log->segs);
@@ -496,7 +493,6 @@ int ll_log_start(struct ll_log *log, struct lladd_error *err)
 
 /* ---- on a full disk ---- */
 
-/* Clears the remains of a torn group above the end: they could be taken for later records. */
 static int clear_above(struct ll_log *log, const struct ll_log__seg *seg, uint64_t lsn,
                        struct lladd_error *err)
 {

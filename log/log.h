@@ -26,10 +26,8 @@ struct ll_log_config {
     uint64_t limit_bytes;
     lladd_lsn first;         /* ll_log_create: first LSN of the log; 0 = LL_LOG_FIRST_LSN */
     bool read_only;          /* inspection: the log writes, creates and locks nothing */
-    bool lenient;            /* inspection: open succeeds even if a part of the log that recovery
-                              * needs is missing */
-    struct ll_poison *poison; /* set when a write or sync fails; after that the log writes nothing
-                               * (LOG-4) */
+    bool lenient;            /* inspection: a part that recovery needs may be missing */
+    struct ll_poison *poison; /* set when a write or sync fails; then nothing is written (LOG-4) */
     /* Requests a checkpoint. The log calls it when limit_bytes refuses a segment, and when a
      * segment is made while more than half of limit_bytes is in use. Must not wait. Nullable. */
     void (*wants_checkpoint)(void *ctx);
@@ -40,8 +38,7 @@ struct ll_log_config {
 struct ll_log_start {
     lladd_lsn from;       /* LSN of the record with which the scan begins: the last checkpoint */
     lladd_lsn watermark;  /* every record below was durable (LOG-3) */
-    bool clean;           /* clean stop: the log ends exactly at `end`, so open need not scan for
-                           * the end */
+    bool clean;           /* clean stop: the log ends exactly at `end` */
     lladd_lsn end;
     /* The segment that holds `end`, as ll_log_newest_segment returned it before the clean stop. If
      * it is known, open reads only that file; 0: unknown, so open lists the directory. */
@@ -80,8 +77,7 @@ bool ll_log_could_stay(const struct ll_log *);
 int ll_log_start_here(struct ll_log *, struct lladd_error *);
 /* Call after the last call of a start function: gives up what only ll_log_start_here would need. */
 int ll_log_started(struct ll_log *, struct lladd_error *);
-/* Allocates the ring now. Otherwise the first credit allocates it; until then the log uses little
- * memory. */
+/* Allocates the ring now; otherwise the first credit does. */
 int ll_log_make_ring(struct ll_log *, struct lladd_error *);
 /* Stops background work and frees all memory. Does not make the log durable. */
 void ll_log_close(struct ll_log *);
@@ -110,8 +106,7 @@ size_t ll_record_bound(size_t redo_len, size_t undo_len);
 /* The longest record that this log accepts: a quarter of the ring, but at most
  * LL_RECORD_SIZE_MAX. */
 size_t ll_log_record_max(const struct ll_log *);
-/* Call before ll_log_start: enlarges the ring, if necessary, so that records of `bytes` bytes
- * fit. */
+/* Before ll_log_start: enlarges the ring if records of `bytes` bytes would not fit. */
 void ll_log_want_record(struct ll_log *, size_t bytes);
 /* The most credit that one caller can have with a ring of this size: five eighths of the ring. Idle
  * credits take at most a quarter, so the request is granted once other threads have used or
@@ -157,7 +152,6 @@ static inline int ll_log_credit(struct ll_log *log, struct ll_credit *c, size_t 
  * the log stays below its limit. Beyond that the log exceeds the limit, by small segments, until a
  * truncation frees the excess. */
 int ll_log_credit_owed(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
-/* Returns the unused credit. */
 void ll_log_credit_return(struct ll_log *, struct ll_credit *);
 /* The smallest limit_bytes, a multiple of segment_min, with which a caller can have `credit` bytes
  * of credit and `undo` bytes of undo reserve together, if nothing prevents truncation. Neither
@@ -168,9 +162,8 @@ uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t c
  * than a quarter of the ring is credit. Cheap. */
 void ll_log_credit_trim(struct ll_log *, struct ll_credit *);
 
-/* Makes the credit idle. True: the credit is so small that an idle caller may keep it, because no
- * other thread has to wait for so little ring space. On a full disk, though, other threads cannot
- * use these bytes. */
+/* Makes the credit idle. True: it is so small that an idle caller may keep it, because no thread
+ * waits for so little ring space. (On a full disk, though, other threads cannot use it.) */
 bool ll_log_credit_may_rest(const struct ll_log *, struct ll_credit *);
 
 /* Reserves `bytes` more bytes of durable, untouched segments for records that must not fail for
@@ -212,13 +205,10 @@ void ll_log_append(struct ll_log *, struct ll_credit *, struct ll_record *rec, s
 /* ---- positions and forcing ---- */
 
 lladd_lsn ll_log_tail(const struct ll_log *);     /* next LSN to be handed out */
-/* After ll_log_scan: where the log ended. */
-lladd_lsn ll_log_scan_end(const struct ll_log *);
+lladd_lsn ll_log_scan_end(const struct ll_log *); /* after ll_log_scan: where the log ended */
 lladd_lsn ll_log_durable(const struct ll_log *);  /* every byte below is on the device */
-/* Every byte below was written to the operating system. */
-lladd_lsn ll_log_written(const struct ll_log *);
-/* Waits until every record that was reserved before the call below `up_to` is published. The wait
- * is very short. */
+lladd_lsn ll_log_written(const struct ll_log *);  /* the operating system has every byte below */
+/* Waits until every record reserved so far below `up_to` is published: a very short wait. */
 void ll_log_wait_published(struct ll_log *, lladd_lsn up_to);
 /* Waits until the record at `lsn` is durable. The caller may become the leader of a group; a lone
  * caller does one write and one sync. Errors: the poison if the log is poisoned; LLADD_BAD_ARGUMENT
@@ -228,8 +218,7 @@ int ll_log_force(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
  * machine. */
 int ll_log_write(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 
-/* Asks the log's thread to make all records reserved so far durable soon. Does not wait. False: the
- * log has no thread. */
+/* Asks the log's thread to make all records reserved so far durable. False: it has no thread. */
 bool ll_log_force_soon(struct ll_log *);
 
 /* ---- reading ---- */
@@ -293,8 +282,7 @@ int ll_log_cursor_follow(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record
  * of an earlier call has no effect. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 lladd_lsn ll_log_oldest(struct ll_log *); /* first LSN that can still be read */
-/* Is more than half of the byte limit in use? If so, callers should reserve only the space they
- * need. */
+/* Is more than half of the byte limit in use? Then reserve only the space that is needed. */
 bool ll_log_is_scarce(const struct ll_log *);
 /* Would ll_log_truncate at lsn free a segment, once the log is durable up to lsn? */
 bool ll_log_would_free(struct ll_log *, lladd_lsn lsn);
@@ -341,8 +329,7 @@ typedef int ll_log_file_fn(void *ctx, const struct ll_log_file *);
  * other than 0 ends the visits and is returned. */
 int ll_log_file_each(struct ll_log *, ll_log_file_fn *, void *ctx, struct lladd_error *);
 
-/* Is it known that a record begins at ll_log_oldest? Otherwise the end of a truncated record may be
- * there. */
+/* Is it known that a record begins at ll_log_oldest? The end of a truncated one may be there. */
 bool ll_log_begins_at_record(struct ll_log *);
 
 /* Where the byte at an LSN is stored. */

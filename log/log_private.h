@@ -25,14 +25,12 @@ struct ll_log__seg {
     uint64_t first; /* LSN of the first payload byte */
     uint64_t end;   /* LSN after its last payload byte */
     uint64_t cut;   /* end of the log before the segment; LSNs in [cut, until) do not exist */
-    uint64_t until; /* end of the gap: `first`, except for a dead file with the header of a later
-                     * segment */
+    uint64_t until; /* end of the gap: `first`, or above it (directory.c) */
     uint64_t name;  /* the LSN in its file name */
     enum ll_log__kind kind; /* kind of the file name */
     uint64_t incarnation;
     uint32_t size; /* of a dead segment, 0: the file can only be removed, not reused */
-    uint32_t step; /* the next segment's size is computed from this; less than `size` if a larger
-                    * file was reused */
+    uint32_t step; /* `size`, or less if a larger file was reused; sets the next segment's size */
     uint32_t block_size;
     uint32_t room; /* payload bytes of a block */
     uint32_t salt; /* checksum salt of its records */
@@ -58,8 +56,7 @@ struct ll_log__segments {
     struct ll_log__seg *granted; /* the segment from which credit is granted */
     bool listed;                 /* the directory has been read */
     bool creating;               /* a thread is making a segment, without the mutex */
-    bool gave_up;                /* preallocation failed; the next caller that needs space tries
-                                  * again */
+    bool gave_up;                /* preallocation failed */
     bool stop;
     uint32_t hurry;  /* a thread waits for the segment being made; atomic */
     uint32_t idle;   /* the log's thread exists and is asleep; atomic */
@@ -127,9 +124,7 @@ struct ll_log {
     uint64_t uuid_hash;
     uint64_t incarnation;
     uint32_t salt;
-    /* If the log continues in a segment of an earlier incarnation: records that begin below old_end
-     * have the salt old_salt. */
-    uint64_t old_end;
+    uint64_t old_end; /* records that begin below it, of an earlier incarnation, have old_salt */
     uint32_t old_salt;
     enum ll_log__life life;
     struct ll_log_start start;
@@ -142,8 +137,7 @@ struct ll_log {
     uint64_t seal_pool; /* bytes at the end of a segment that only seals may use */
     unsigned char *ring; /* allocated at the first credit, under ring_mutex; constant after that */
 
-    /* One cache line for the field that every append writes, one for the fields that many threads
-     * write, and one for the fields of the leader. */
+    /* A cache line for what every append writes, for what many threads write, for the leader. */
     _Alignas(64) uint64_t tail; /* next LSN */
 
     _Alignas(64) uint64_t granted; /* tail <= granted <= limit */
@@ -167,8 +161,7 @@ struct ll_log {
 
     /* Guarded by ring_mutex or the write mutex, or counted with relaxed atomics. */
     _Alignas(64) struct lladd_mutex ring_mutex; /* LLADD_RANK_LOG */
-    struct lladd_mutex
-        write_mutex; /* held while writing, not while syncing (group.c) */
+    struct lladd_mutex write_mutex; /* held while writing, not while syncing (group.c) */
     struct ll_log__writer writer; /* guarded by the write mutex */
     uint64_t records, groups, syncs, writes, bytes_written, waits, unsealed, first_lsn;
     struct ll_log__segments *segs;
@@ -211,16 +204,16 @@ static inline uint64_t *ll_log__ring_lsn(const struct ll_log *log, uint64_t lsn)
 enum { LL_LOG__FREE_BYTE = 8, LL_LOG__UNDO_BYTE = 9 };
 
 /* record.c */
-/* Encodes all bytes of a record but its LSN. The caller writes the LSN last, because the writer
- * polls that field. rec->lsn and rec->size are set; the size determines the form. */
+/* Encodes all bytes of a record but its LSN, which the caller writes last, because the writer polls
+ * it. rec->lsn and rec->size are set; the size determines the form. */
 void ll_log__record_encode(const struct ll_record *, uint32_t salt, unsigned char *out);
 
 /* reserve.c */
 /* Reserves a seal after all records reserved so far; false if there is no space for it. */
 bool ll_log__seal_reserve(struct ll_log *, struct ll_record *seal);
 void ll_log__reserve_init(struct ll_log *, uint64_t tail);
-/* Raises `granted` by `bytes` if ring and disk have the space. `checked`: the caller has checked
- * that the undo reserve allows it. */
+/* Raises `granted` by `bytes` if ring and disk have the space. `checked`: the undo reserve allows
+ * it. */
 enum ll_log__grant { LL_LOG__GRANTED, LL_LOG__NO_RING, LL_LOG__NO_DISK };
 enum ll_log__grant ll_log__try_grant(struct ll_log *, uint64_t bytes, bool checked);
 /* Copies [lsn, lsn+len), which must be published, out of the ring. False: the ring no longer holds
@@ -233,7 +226,6 @@ static inline bool ll_log__poisoned(const struct ll_log *log)
 {
     return ll_poisoned(log->cfg.poison);
 }
-/* Returns 0 or the code of the poison. */
 static inline int ll_log__check(const struct ll_log *log, struct lladd_error *err)
 {
     return ll_poison_check(log->cfg.poison, err);
@@ -242,19 +234,17 @@ static inline int ll_log__check(const struct ll_log *log, struct lladd_error *er
 /* group.c */
 /* Poisons (LOG-4) and wakes all threads that wait in the log. */
 void ll_log__poison(struct ll_log *, const struct lladd_error *);
-/* Writes all published records to the device; waits for the write mutex if another thread is
- * writing. After 0 the caller must check for space again. *progress: ring space may have become
- * free. */
+/* Writes all published records; waits if another thread is writing. *progress: ring space may have
+ * become free, so check again. */
 int ll_log__make_room(struct ll_log *, bool *progress, struct lladd_error *);
-/* ll_log__make_room with its result in *rc. False: another thread is writing, so this call did
- * nothing. */
+/* ll_log__make_room with its result in *rc, unless another thread is writing: then false. */
 bool ll_log__write_unless_busy(struct ll_log *, bool *progress, struct lladd_error *, int *rc);
 
 /* commit_delay.c */
-/* Counts a committer that is going to wait for durability. */
+/* arrive counts a committer that will wait for durability. The others are for the leader:
+ * commit_delay waits for other committers; close counts the members of the closed group; done
+ * records how long its sync took. */
 void ll_log__arrive(struct ll_log *);
-/* For the leader. commit_delay waits for other committers; close counts the members of the closed
- * group; done records how long its sync took. */
 void ll_log__commit_delay(struct ll_log *);
 void ll_log__commit_delay_close(struct ll_log *);
 void ll_log__commit_delay_done(struct ll_log *, uint64_t sync_ns);
@@ -271,14 +261,11 @@ static inline bool ll_log__syncs_fast(const struct ll_log *log)
 int ll_log__writer_alloc(struct ll_log *);
 void ll_log__writer_free(struct ll_log *);
 void ll_log__writer_init(struct ll_log *, struct ll_log__seg *, uint64_t lsn);
-/* Moves `walked` over published records, until it is at `end` or above. Stops early at a record
- * that is not published, or when the header buffer is full, so that blocks must be written
- * first. */
+/* Moves `walked` over published records, to `end` or above. Stops early at a record that is not
+ * published, or when the header buffer is full. */
 int ll_log__walk(struct ll_log *, uint64_t end, struct lladd_error *);
-/* Writes the ring up to `walked`, usually with one gathered write per segment; then raises
- * `written`. */
+/* Writes the ring up to `walked`, then raises `written`. */
 int ll_log__write_walked(struct ll_log *, bool sync_comes, struct lladd_error *);
-/* Syncs every segment that has bytes of [from, to). */
 int ll_log__sync_range(struct ll_log *, uint64_t from, uint64_t to, struct lladd_error *);
 
 /* segment.c */
@@ -294,10 +281,8 @@ int ll_log__seg_insert(struct ll_log *, struct ll_log__seg *);
 int ll_log__seg_find(struct ll_log *, uint64_t lsn, struct ll_log__seg **out, uint64_t *at,
                      struct lladd_error *);
 void ll_log__seg_release(struct ll_log *, struct ll_log__seg *);
-/* Marks the segment dead: its file may be reused or, if it is damaged, only removed. The caller
- * moves it to `dead`. */
+/* Marks the segment dead; the caller moves it to `dead`. */
 void ll_log__seg_retire(struct ll_log *, struct ll_log__seg *);
-/* The name of the segment's file. */
 static inline void ll_log__file_name(const struct ll_log__seg *seg, char out[LL_LOG_NAME_SIZE])
 {
     ll_log__name(seg->kind, seg->name, out);
@@ -305,14 +290,13 @@ static inline void ll_log__file_name(const struct ll_log__seg *seg, char out[LL_
 /* LSN at which the log ends in this segment: the segment's end, or the cut of the next segment. */
 uint64_t ll_log__seg_stop(struct ll_log *, const struct ll_log__seg *);
 int ll_log__open_file(struct ll_log *, struct ll_log__seg *, struct lladd_error *);
-/* Fails because no file holds lsn. Names the missing file if the segment before it is known. Under
- * the mutex. */
+/* Fails because no file holds lsn. Under the mutex. */
 int ll_log__fail_missing(const struct ll_log__segments *, uint64_t lsn, struct lladd_error *);
 /* The name of the file that holds lsn; false if none does. */
 bool ll_log__file_of(struct ll_log *, uint64_t lsn, char name[LL_LOG_NAME_SIZE]);
 /* Is lsn below all segments, even damaged ones? */
 bool ll_log__given_up(struct ll_log *, uint64_t lsn);
-/* Returns the first LSN of the next segment above lsn: 0 or LLADD_END. */
+/* *first: the first LSN of the next segment above lsn. 0 or LLADD_END. */
 int ll_log__seg_after(struct ll_log *, uint64_t lsn, uint64_t *first);
 /* The highest cut above lsn that a segment declares, or 0. */
 uint64_t ll_log__cut_above(struct ll_log *, uint64_t lsn);
@@ -337,8 +321,7 @@ int ll_log__disown_above(struct ll_log *, uint64_t lsn, struct lladd_error *);
  * Returns 0 or a negative errno. */
 int ll_log__write_zeros(struct ll_log *, struct lladd_file *, uint64_t off, uint64_t size,
                         bool idly);
-/* Removes one dead file. False: no file can be removed (*rc is 0), or the removal failed with
- * *rc. */
+/* Removes one dead file. False: there is none (*rc is 0), or the removal failed with *rc. */
 bool ll_log__remove_dead(struct ll_log *, int *rc, struct lladd_error *);
 /* Is there a dead file that cannot be reused? */
 bool ll_log__has_useless(const struct ll_log *);
@@ -346,18 +329,15 @@ bool ll_log__has_useless(const struct ll_log *);
 uint32_t ll_log__next_size(const struct ll_log *, bool goes_on, unsigned why);
 /* Total size of the files that are in use. */
 uint64_t ll_log__live_bytes(const struct ll_log__segments *);
-/* Updates `scarce` after ll_log__live_bytes has changed. Under the mutex. */
+/* Updates `scarce`. Under the mutex. */
 void ll_log__note_scarce(struct ll_log *);
-/* Does the log exceed its byte limit? */
 bool ll_log__over_limit(const struct ll_log *);
 
 /* space.c */
-/* Number of segments that the worker keeps ready after the current one: the next segment, and one
- * for the undo reserve when credit moves on. */
+/* Segments that the worker keeps ready: the next, and one for the undo reserve. */
 enum { LL_LOG__KEPT_AHEAD = 2 };
 /* Credit is granted from this segment first. */
 void ll_log__start_granting(struct ll_log *, struct ll_log__seg *);
-/* Makes the segment that follows the last one. */
 int ll_log__add_segment(struct ll_log *, unsigned why, struct lladd_error *);
 /* If credit reached up to `to` in the current segment, would the undo reserve and `rest` eighths
  * still have space? */
@@ -381,8 +361,7 @@ int ll_log__ensure_listed(struct ll_log *, struct lladd_error *);
 uint64_t ll_log__slack(const struct ll_log *);
 void ll_log__set_undo_floor(struct ll_log *);
 bool ll_log__take_undo(struct ll_log *, uint64_t eighths, uint64_t rest);
-/* Is so little space left for the undo reserve that a transaction will soon need another
- * segment? */
+/* Is so little space left for the undo reserve that another segment will soon be needed? */
 static inline bool ll_log__undo_is_low(const struct ll_log *log)
 {
     return (int64_t)lladd_atomic_load64(&log->undo_left) <
@@ -391,8 +370,7 @@ static inline bool ll_log__undo_is_low(const struct ll_log *log)
 
 /* worker.c */
 void ll_log__wake_worker(struct ll_log *);
-/* Wakes the log's thread, if the log has one. The thread writes if much is unwritten. The caller
- * does not hold the mutex. */
+/* Wakes the log's thread, which writes if much is unwritten. The caller does not hold the mutex. */
 void ll_log__ask_worker(struct ll_log *);
 void ll_log__stop_worker(struct ll_log *);
 enum { LL_LOG__MUCH = 1 << 20 };
@@ -450,7 +428,7 @@ void ll_log__reader_init(struct ll_log__reader *, struct ll_log *);
 void ll_log__reader_free(struct ll_log__reader *);
 /* Discards the buffered bytes. */
 void ll_log__reader_forget(struct ll_log__reader *);
-/* Allocates all the memory that reading records of up to `record` bytes can need. */
+/* See ll_log_cursor_prepare. */
 int ll_log__reader_prepare(struct ll_log__reader *, size_t record, struct lladd_error *);
 int ll_log__reader_scratch(struct ll_log__reader *, size_t size, struct lladd_error *);
 /* Reads the record at lsn from the files; its spans are valid until the next call. LLADD_END: no

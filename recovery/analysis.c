@@ -248,7 +248,6 @@ static int see_part(struct ll_analysis *a, unsigned kind, struct lladd_span part
     }
 }
 
-/* Adds the record's LSN to a report of bad contents. */
 static int at_lsn(const struct ll_record *rec, int rc, struct lladd_error *err)
 {
     if (rc != LLADD_BAD_RECORD || !err || err->lsn.v)
@@ -383,7 +382,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     return rc;
 }
 
-/* Reads the prepare records that the scan has not met, because they are before the checkpoint. */
+/* Reads the prepare records before the checkpoint. */
 static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
@@ -473,8 +472,7 @@ static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
     return 0;
 }
 
-/* If a name in the catalogue is not registered: checks the records that the scan has not met but
- * redo and undo will read. */
+/* If a name is not registered: checks the records that only redo and undo will read. */
 static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;

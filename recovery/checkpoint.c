@@ -152,8 +152,7 @@ static int put_txns(struct writer *w)
 {
     struct ll_txn_table *t = &w->core->txns;
     int rc = 0;
-    /* Rows are collected under the mutex and appended without it, because appending may have to
-     * wait. */
+    /* As in put_misc: rows are collected under the mutex and appended without it. */
     struct ll_vec rows;
     ll_vec_init(&rows, &w->core->env, 44);
     lladd_mutex_lock(&t->mutex);
@@ -202,8 +201,7 @@ static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advan
     return rc;
 }
 
-/* The name of the class, and what in the class needs the log, if the class has the callback
- * `pins`. */
+/* The name of the class and, if it has the callback `pins`, what in it needs the log. */
 static void name_class(struct ll_core *core, const struct lladd_object_class *c, char out[64])
 {
     int n = snprintf(out, 64, "%s", c->name);
@@ -272,8 +270,7 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
     return low;
 }
 
-/* Names the undo reserve as what fills the log, if the reserve is larger than the part of the log
- * that is needed. */
+/* Names the undo reserve if it is larger than the part of the log that is needed. */
 static void name_undo(struct ll_core *core, struct lladd_pinner *out)
 {
     struct ll_log_stats s;
@@ -571,8 +568,7 @@ static void note_vain(struct ll_core *core, uint64_t before, uint64_t need, uint
         lladd_atomic_store64(&core->in_vain_since, tail);
 }
 
-/* Truncates the log below the start of redo of this checkpoint, as far as undo, classes and pins
- * allow. */
+/* Truncates below this checkpoint's start of redo, as far as undo, classes and pins allow. */
 static int truncate_log(struct ll_core *core, const struct marks *m, struct lladd_error *err)
 {
     lladd_lsn low = needed(core, m->redo, NULL);

@@ -56,13 +56,12 @@ struct ll_name {
     struct lladd_field *redo_fields, *undo_fields; /* from the log, to be freed; or NULL */
     struct ll_name *page_type;                     /* of an operation; NULL: needs none */
     uint32_t page_type_number;                     /* of a learned operation; 0: none */
-    /* Of a registered operation, computed once: the most that one record can need. */
+    /* of a registered operation: the most that one record can need */
     size_t need_credit, need_scratch, need_copy, need_nesting;
     uint64_t need_undo;
     size_t record_max; /* maximum redo and undo bytes of one record with this page size */
     uint64_t undo_log_most; /* atomic: the most log bytes that a compensation has written so far */
-    /* statistics, relaxed */
-    uint64_t count, bytes, redone, redo_ns;
+    uint64_t count, bytes, redone, redo_ns; /* statistics, relaxed */
 };
 
 enum { LL_CATALOGUE_FOUND = 16 };
@@ -152,9 +151,7 @@ struct lladd_txn {
     uint64_t undo_spare;    /* undo reserve that no record uses yet */
     unsigned char *scratch; /* a draft, followed by room to build a page image; grows */
     size_t scratch_size;
-    /* A stack: undo bytes of the running compensations. Allocated when the records to undo are
-     * logged. */
-    unsigned char *undo_copy;
+    unsigned char *undo_copy; /* a stack: undo bytes of the running compensations */
     size_t undo_copy_size, undo_copy_used;
     /* Statistics of the operation that was used last; kept when the transaction ends. Atomic. */
     struct ll_name *counted;
@@ -164,22 +161,19 @@ struct lladd_txn {
     struct ll_action *actions;
     size_t n_actions, cap_actions;
     uint64_t next_id; /* of savepoints and actions */
-    uint64_t undone; /* id of the last savepoint that was rolled back to, or of the last action that
-                      * was aborted */
+    uint64_t undone; /* id of the savepoint last rolled back to, or of the action last aborted */
     struct ll_joined *joined;
     size_t n_joined, cap_joined;
     struct ll_prepared *prepared;
     struct ll_log_cursor *cursor; /* for rollback; opened when first needed */
     char *owner;
     /* A guarded transaction (db/guard.c). Atomic, except `calls`. */
-    uint64_t user;   /* the thread that may use the transaction; LL_NO_USER: no thread; 0: not
-                      * guarded */
+    uint64_t user;   /* the thread that may use it; LL_NO_USER: no thread; 0: not guarded */
     uint64_t inside; /* the thread in a call or with an open top action; 0: no thread */
     uint32_t takers; /* threads that wait for `inside` to leave */
     uint32_t stops;  /* number of takers that want the waits of `inside` interrupted */
     uint32_t left;   /* changes when a call ends while a taker waits */
-    uint32_t refs;   /* one for the transaction, one for the call, one for each thread that lost it
-                      * to a taker */
+    uint32_t refs;   /* of the transaction, the call, and each thread that lost it to a taker */
     uint32_t calls;  /* nested calls of the thread `inside` */
     struct lladd_txn *next;      /* in the list of all transactions */
     struct lladd_txn *next_free; /* in the free list */
@@ -207,17 +201,14 @@ struct ll_txn_table {
     struct lladd_mutex mutex; /* guards both lists, and `prepared` of transactions */
     struct lladd_txn *first;  /* all allocated transactions; unused ones are FREE */
     struct lladd_txn *free;   /* the free list, without the parked transaction */
-    /* atomic: address of the parked transaction, an ended one that keeps some log space; 0: none */
-    uint64_t parked;
+    uint64_t parked; /* atomic: address of the parked transaction (txn_table.c); 0: none */
     uint64_t made;   /* atomic: length of the list `first` */
     uint64_t n_free; /* length of the free list; under `mutex` */
     uint64_t begun;  /* relaxed: transactions begun */
-    uint64_t lingering; /* relaxed: number of ended transactions with handles that threads may still
-                         * hold (lladd_txn_drop) */
+    uint64_t lingering; /* relaxed: ended ones of which threads may still have the handle */
     uint64_t in_doubt;  /* relaxed: number with state PREPARED */
     uint64_t idle_cursor; /* atomic: address of a log cursor kept for the next rollback; 0: none */
-    struct lladd_mutex commit;          /* commit order: held while a commit record is reserved,
-                                         * `logged` runs and `visible` is set */
+    struct lladd_mutex commit;          /* commit order */
     struct ll_log_cursor *spare_cursor; /* for rollbacks when memory is short; under spare_mutex */
     struct lladd_mutex spare_mutex;
     struct ll_pending *pending; /* a circular queue in commit order; under `commit` */
@@ -246,8 +237,7 @@ struct ll_pin {
     lladd_lsn lsn;
 };
 
-/* How an administrator ended a transaction in doubt; kept until the application has it
- * forgotten. */
+/* How an administrator ended a transaction in doubt. */
 struct ll_heuristic {
     struct ll_prepared what; /* only gid, prepared_us, owner */
     uint8_t outcome;         /* enum lladd_outcome; 0 in a record: the outcome is forgotten */
@@ -284,8 +274,7 @@ struct ll_core {
     struct ll_poison *poison;    /* `own_poison`, or memory zeroed in a forked child */
     struct ll_poison own_poison;
     uint64_t pid;
-    uint64_t image_horizon; /* atomic: a page with a base below this gets an image before its next
-                             * change */
+    uint64_t image_horizon; /* atomic: a page with a lower base gets an image when it changes */
     struct ll_op_catalog cat;
     struct ll_txn_table txns;
     struct lladd_mutex misc; /* redo barriers, pins, snapshots, heuristic outcomes */
@@ -299,15 +288,13 @@ struct ll_core {
     uint64_t n_heuristics; /* atomic: read without `misc`, too */
     size_t cap_heuristics;
     struct lladd_mutex checkpointing;
-    /* Atomic, written under `checkpointing`. in_vain: how many consecutive checkpoints freed no
-     * segment, because the log is needed from in_vain_low on. in_vain_since: the log's tail at the
-     * first of these checkpoints. */
+    /* Atomic, written under `checkpointing`. in_vain: number of consecutive checkpoints that freed
+     * no segment, because the log is needed from in_vain_low on. in_vain_since: the log's tail at
+     * the first of them. */
     uint32_t in_vain;
     uint64_t in_vain_low, in_vain_since;
     uint64_t log_growth;   /* constant: a fraction of the log's limit */
-    /* Atomic: how far the log was durable when the last checkpoint ended. While this equals the
-     * log's tail, nothing was logged after that. */
-    uint64_t settled_tail;
+    uint64_t settled_tail; /* atomic: the log was durable up to here after the last checkpoint */
     uint32_t pressed; /* atomic: the log came near its limit since the last checkpoint */
     uint64_t set_aside; /* atomic: log bytes for the next checkpoints and for catalogue records */
     unsigned checkpoints_aside; /* constant: for so many checkpoints space is set aside, 1 or 2 */
@@ -319,10 +306,10 @@ struct ll_core {
     uint64_t checkpoints, images; /* relaxed */
     uint64_t images_before;       /* relaxed: `images` when the last checkpoint began */
     uint32_t images_in_vain;      /* atomic: consecutive images that LZ4 did not shrink */
-    /* Is the page allocated? Set by db/, or NULL. */
+    /* is the page allocated? Set by db/, or NULL */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
     struct lladd_db *db;
-    /* Wakes the checkpoint thread; NULL: there is no such thread. Set by db/. */
+    /* wakes the checkpoint thread; set by db/, or NULL */
     void (*want_checkpoint)(struct ll_core *);
     lladd_progress_fn *progress;
     lladd_trace_fn *trace;
@@ -331,16 +318,13 @@ struct ll_core {
     bool recover_instantly;     /* LLADD_RECOVER_INSTANT */
     bool looks_only;            /* inspection: a name that is not registered is no error */
     uint64_t recovery_bytes;    /* memory budget of instant recovery, besides the cache */
-    /* Atomic: bytes of the budget in use now; the most so far. */
-    uint64_t recovery_memory, recovery_memory_most;
+    uint64_t recovery_memory, recovery_memory_most; /* atomic: used now; the most so far */
     bool closing;               /* close is taking its checkpoint */
     bool undo_short;            /* less log space is reserved than rollbacks may need */
-    /* atomic: a checkpoint is due, so that the next recovery need not repeat this one */
-    uint32_t owes_checkpoint;
+    uint32_t owes_checkpoint; /* atomic: a checkpoint after recovery is due */
     struct ll_instant *instant; /* NULL: no pending redo; set before open returns */
     uint32_t instant_stop;      /* atomic: tells the steps of instant recovery to stop */
-    struct ll_deferred *losers;   /* losers that are undone after open, or NULL; set before open
-                                   * returns */
+    struct ll_deferred *losers; /* losers that are undone after open, or NULL */
     uint64_t recovered_records;
     uint64_t recovered_early; /* records redone in a pass over the log during instant recovery */
     uint64_t recovered_redone, recovered_undone; /* atomic */
@@ -358,9 +342,8 @@ static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
     return LL_LIKELY(lladd_atomic_load32(&core->poison->healthy)) ? 0
                                                                   : ll_core_check_slow(core, err);
 }
-/* Gives the application's trace function a line. */
 void ll_core_trace(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
-/* Reports progress of recovery; called regularly in each phase that may be long. */
+/* Reports progress of recovery. */
 void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned percent);
 
 /* ---- control.c ----------------------------------------------------------------------------- */
@@ -404,8 +387,8 @@ static inline bool ll_core_asks_class(const struct ll_core *core)
     uint64_t asking = lladd_atomic_load64(&core->asking_class);
     return LL_UNLIKELY(asking) && asking == lladd_thread_self();
 }
-/* May a thread that finds the log at its limit take a checkpoint? Not if the options ask for the
- * error. Not inside a callback of a class either: the records of such a callback are owed. */
+/* May a thread that finds the log at its limit take a checkpoint? Not inside a callback of a class:
+ * the records of such a callback are owed. */
 static inline bool ll_core_may_checkpoint(const struct ll_core *core)
 {
     return !core->log_full_error && !ll_core_asks_class(core);
@@ -417,8 +400,7 @@ static inline bool ll_core_may_checkpoint(const struct ll_core *core)
 int ll_core_relieve_log(struct ll_core *, uint64_t *oldest, struct lladd_error *);
 /* Can a checkpoint truncate the log now, or make a class release log that it needs? */
 bool ll_checkpoint_frees(struct ll_core *);
-/* Gets log space; takes a checkpoint if the byte limit refuses. The caller must not hold a page
- * latch. */
+/* Gets log space; takes a checkpoint if the byte limit refuses. The caller holds no page latch. */
 int ll_core_credit_slow(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size_t bytes,
                                  struct lladd_error *err)
@@ -434,7 +416,7 @@ int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, stru
  * wait for a thread that needs credit (BUF-3). Raises *bytes to the credit that the caller had, so
  * that asking for *bytes restores the credit. */
 void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
-/* Appends an owed record that belongs to no transaction; gets the credit for it. */
+/* Gets credit for an owed record that belongs to no transaction, and appends it. */
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
 /* ll_core_append that uses the space set aside if that is enough. */
 int ll_core_append_aside(struct ll_core *, struct ll_record *, struct lladd_error *);
@@ -459,7 +441,7 @@ static inline int ll_op_catalog_number(struct ll_core *core, struct ll_name *n,
                ? 0
                : ll_op_catalog_number_slow(core, n, err);
 }
-/* Finds the name of kind LL_NAME_TAG, or adds it. */
+/* Finds or adds a name of kind LL_NAME_TAG. */
 int ll_op_catalog_tag(struct ll_core *, const char *name, struct ll_name **out,
                      struct lladd_error *);
 /* Adds the name of a catalogue record that was read from the log. */
@@ -500,12 +482,12 @@ static inline void ll_txn_set_undo_used(struct lladd_txn *txn, uint64_t bytes)
 #define LL_CLR_END_BYTES 8u
 #define LL_CLR_END_BYTES_BEFORE 4u
 
-/* Undo reserve for the END record, which a transaction that has logged a record needs. */
+/* Undo reserve for the END record. */
 uint64_t ll_undo_need_base(void);
-/* Is less log space set aside than the next checkpoints may need? */
+/* Is less log space set aside than the next checkpoints need? */
 bool ll_core_lacks_aside(const struct ll_core *);
-/* Gets credit, undo reserve, scratch memory and a catalogue number for `count` records of the
- * operation. An update that lacks a resource fails here, before it latches a page. */
+/* Gets credit, undo reserve, memory and a catalogue number for `count` records of the operation. An
+ * update that lacks a resource fails here, before it latches a page. */
 int ll_core_reserve_slow(struct lladd_txn *, struct ll_name *op, unsigned count);
 /* ll_core_reserve_for for the records of several operations. */
 struct ll_want {
@@ -528,7 +510,7 @@ static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op,
     }
     return ll_core_reserve_slow(txn, op, count);
 }
-/* Maximum redo and undo bytes of a record of the operation with this page size. */
+/* ll_name.record_max of the operation. */
 size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
 /* The log bytes of one record of the operation and an image of its page, at most. */
 size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
@@ -537,26 +519,22 @@ void ll_core_needs(const struct ll_core *, struct ll_name *);
 /* Gets credit during a rollback: `with_image` bytes if there is space, else `bytes` from the undo
  * reserve. */
 int ll_core_credit_rolling(struct lladd_txn *, size_t bytes, size_t with_image);
-/* Gets credit and undo reserve for a record without an operation. */
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
 /* A record is logged: its rollback needs `need` bytes of the undo reserve. */
 void ll_core_use_undo(struct lladd_txn *, uint64_t need);
-/* Releases most of the unused undo reserve if that is much. */
+/* Releases most of the unused undo reserve if it is large. */
 void ll_core_trim_undo(struct lladd_txn *);
-/* Memory for a draft, followed by a page image. */
+/* Memory for a draft and a page image; for the undo bytes of running compensations; for the top
+ * actions and savepoints that a compensation may open. */
 int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
-/* Memory for the undo bytes of compensations while they run. */
 int ll_core_want_copy(struct lladd_txn *, size_t undo_len);
-/* Memory for the top actions and savepoints that a compensation may open. */
 int ll_core_want_nesting(struct lladd_txn *);
-/* Allocates the memory to roll back a transaction that recovery found: the most that a record of
- * any operation in the catalogue may need (REC-3). */
+/* Allocates the memory to roll back a transaction that recovery found (REC-3). */
 int ll_core_want_rollback(struct lladd_txn *);
 /* Does a whole update: space, latch, check, log, redo, page LSN. The operation must have a redo. */
 int ll_core_update(struct lladd_txn *, struct ll_name *op, lladd_pageno, struct lladd_span args,
                    enum ll_apply_how);
-/* ll_core_update on a frame that the caller has latched exclusively, after it reserved the
- * space. */
+/* ll_core_update on a frame that the caller latched exclusively after it reserved the space. */
 int ll_core_update_held(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
                         struct lladd_span args);
 /* contract.c, debug builds: does the operation keep its contract on this page? */
@@ -566,8 +544,8 @@ int ll_contract_check(struct lladd_txn *, const struct ll_name *, const struct l
  * image is logged only if the credit is large enough. */
 void ll_core_apply_undo(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
                         const struct ll_record *undone);
-/* Prefetches the page's frame and header. If the operation declares offset_first, also prefetches
- * the place on the page that these redo or undo bytes will change. */
+/* Prefetches the page's frame and header and, if the operation declares offset_first, the place
+ * that these redo or undo bytes will change. */
 void ll_core_expect(struct ll_core *, const struct ll_record *, struct lladd_span bytes);
 /* Appends a record of the transaction, with the transaction's credit. Undo continues at this record
  * or, if `undo_next` is not NULL, at *undo_next. The undo reserve for the END record is accounted
@@ -585,14 +563,13 @@ static inline struct lladd_view ll_view_of(const struct lladd_page *page)
 size_t ll_image_bound(const struct ll_core *);
 int ll_image_apply(const struct ll_core *, const struct ll_record *, unsigned char *page,
                    struct lladd_error *);
-/* Reports a step on this record to the simulator. */
 static inline void ll_observe(enum lladd_dst_what what, const struct lladd_txn *txn,
                               const struct ll_name *op, const struct ll_record *rec)
 {
     LLADD_OBSERVE(.what = what, .op = op ? op->name : NULL, .op_version = op ? op->version : 0,
                   .lsn = rec->lsn, .txn = txn->id, .page = rec->page, .depth = rec->depth);
 }
-/* Reports that the caller is about to acknowledge this record as durable. */
+/* The caller is about to acknowledge this record as durable. */
 static inline void ll_observe_durable(const struct ll_core *core, lladd_lsn lsn)
 {
     LLADD_OBSERVE(.what = LLADD_DST_ACKNOWLEDGE, .lsn = lsn, .durable = ll_log_durable(core->log));
@@ -603,7 +580,6 @@ static inline void ll_observe_durable(const struct ll_core *core, lladd_lsn lsn)
 int ll_rollback(struct lladd_txn *, lladd_lsn stop);
 /* Reads the next record to undo; skips records that need no undo. LLADD_END: `stop` is reached. */
 int ll_rollback_peek(struct lladd_txn *, lladd_lsn stop, struct ll_record *, struct lladd_error *);
-/* Undoes that record. */
 int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
 /* needs: does undo act on the record? passes_over: after the record, does undo continue at its
  * undo_next and not at its prev? */
@@ -613,13 +589,11 @@ bool ll_rollback_passes_over(const struct ll_record *);
 /* ---- txn_table.c ----------------------------------------------------------------------------- */
 
 int ll_txns_init(struct ll_core *);
-/* Allocates what rollbacks need when memory is short: the spare cursor, and what the cache needs to
- * write pages back. */
+/* Allocates what rollbacks, and the cache's write-back, need when memory is short. */
 int ll_txns_spare(struct ll_core *, struct lladd_error *);
 void ll_txns_free(struct ll_core *);
 int ll_txn_new(struct ll_core *, struct lladd_txn **out, struct lladd_error *);
-/* Frees the transaction for reuse. Releases its credit and undo reserve, or parks the transaction
- * with a little of them. */
+/* Frees the transaction for reuse; releases its log space, or parks it with a little of it. */
 void ll_txn_release(struct lladd_txn *);
 /* Drops a reference to a guarded transaction; the last one puts it into the free list. */
 void ll_txn_unref(struct lladd_txn *);
@@ -630,20 +604,19 @@ bool ll_txns_release_credit(struct ll_core *);
 struct lladd_txn *ll_txns_first(const struct ll_txn_table *);
 struct lladd_txn *ll_txns_next(const struct lladd_txn *);
 /* A consistent copy of fields of a running transaction. The struct may be reused during the copy,
- * but no copy mixes fields of two transactions. */
+ * but no copy mixes fields of two transactions. True: the transaction has logged a record and has
+ * not ended. */
 struct ll_txn_values {
     uint64_t id, last, undo_next, undo_used;
     uint32_t state, system;
 };
 bool ll_txn_values(const struct lladd_txn *, struct ll_txn_values *);
 void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active, uint64_t *in_doubt);
-/* Changes the state of a transaction that has begun. Keeps the count of transactions in doubt. */
+/* Changes the state; keeps the count of transactions in doubt. */
 void ll_txn_set_state(struct lladd_txn *, uint32_t state);
-/* Gives the transaction a log cursor for its rollback, until the transaction ends. 0: it has a
- * cursor. */
+/* Gives the transaction a log cursor for its rollback, until it ends. */
 int ll_txn_want_cursor(struct lladd_txn *);
-/* The statistics of an operation that transactions still hold: they are not added to its name
- * yet. */
+/* The statistics of an operation that transactions still hold. */
 void ll_txns_counted(struct ll_core *, const struct ll_name *, uint64_t *n, uint64_t *bytes);
 /* most_undo: the transaction with the largest undo reserve; *n: the number of transactions that
  * have logged a record and not ended. oldest: the smallest id of a transaction that may still be
@@ -655,26 +628,24 @@ lladd_lsn ll_txns_applied(struct ll_core *);
 /* Rolls back, logs END, runs `aborted` callbacks, releases. 0 or the poison. */
 int ll_txn_abort(struct lladd_txn *);
 /* Appends the commit record in commit order, runs `logged`, and queues what has to happen when the
- * commit is durable. The queue then owns the undo reserve and the participants that have a durable
- * callback. The transaction must have credit. `outcome`: empty, or the heuristic outcome. Can fail
- * for lack of memory, before the append. */
+ * commit is durable: the queue then owns the undo reserve and the participants with a durable
+ * callback. Needs credit. `outcome`: empty, or the heuristic outcome. Can fail for lack of memory,
+ * before the append. */
 int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *out);
-/* Ends a transaction that wrote nothing. *out: the newest commit that it may have seen. Its durable
- * callbacks are queued until that commit is durable; *tells: it has such callbacks. Can fail for
- * lack of memory; then nothing has changed. */
+/* Ends a transaction that wrote nothing. *out: the newest commit that it may have seen, for which
+ * its durable callbacks wait; *tells: it has such callbacks. Fails only for lack of memory; then
+ * nothing has changed. */
 int ll_txn_end_unlogged(struct lladd_txn *, lladd_lsn *out, bool *tells);
 /* Releases the undo reserves of the commits that are durable now, and runs their `durable`
- * callbacks. Callbacks run only here and in ll_txns_ended, because a thread that runs them must not
- * hold a mutex that a callback may want. The caller holds no mutex of the core. A thread inside a
- * class's callback for a checkpoint runs no callbacks: it holds the checkpoint's mutex, and perhaps
- * mutexes of the caller that met the log's limit. The next drain runs the callbacks that are
- * left. */
+ * callbacks. Callbacks run only here and in ll_txns_ended. The caller holds no mutex of the core,
+ * and none that a callback may want. A thread inside a class's callback for a checkpoint runs no
+ * callbacks, because it holds the checkpoint's mutex and perhaps others; the next drain runs
+ * them. */
 void ll_txns_drain(struct ll_core *);
 /* ll_txns_drain after a commit. After a system transaction, which an extension may end under its
- * own mutexes, it only releases undo reserves. */
+ * own mutexes: ll_txns_release_undo. */
 void ll_txns_ended(struct ll_core *, bool system);
-/* Only releases undo reserves: for an update at the log's limit, in a thread that may hold mutexes
- * of an extension. */
+/* Only releases undo reserves: for a thread that may hold mutexes of an extension. */
 void ll_txns_release_undo(struct ll_core *);
 /* For a commit that does not wait for durability. If much undo reserve is pending, releases the
  * reserve of durable commits and asks for a sync. False: so much is still pending that the caller
@@ -693,23 +664,21 @@ bool ll_txns_relieve(struct ll_core *, bool system);
 /* The bytes set aside for one checkpoint, with one transaction and `names` bytes of catalogue
  * records. */
 uint64_t ll_core_aside_least(uint64_t names);
-/* Sets aside the missing space; a transaction cannot begin to write without it. `owed`: the log's
+/* Sets aside the missing space, without which no transaction begins to write. `owed`: the log's
  * limit does not refuse the space, and on a full disk the space of one checkpoint is enough. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
 /* ll_core_set_aside for a handle that has set aside no space since open: as in a recovery, free
  * space in the current segment counts too. If the space is not enough, sets aside the space of one
  * checkpoint if possible, and returns the error, usually LLADD_NO_SPACE. */
 int ll_core_set_aside_again(struct ll_core *, struct lladd_error *);
-/* Also sets aside the space of n redo barriers. False: no space, so other threads cannot log many
- * more barriers. */
+/* Also sets aside the space of n redo barriers. False: no space. */
 bool ll_core_set_aside_barriers(struct ll_core *, size_t n);
 /* Gets credit from the space set aside or, if that is not enough, owed credit. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Takes a checkpoint. flush_all (close, explicit checkpoints): first writes back all pages.
  * Otherwise writes back the pages with a base or recLSN below the previous checkpoint. */
 int ll_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
-/* Would a checkpoint state the same as the last one? It would if nothing was logged since then and
- * no page is dirty. */
+/* Would a checkpoint state the same as the last one? */
 bool ll_core_settled(struct ll_core *);
 /* Finds what holds the log: the owner of the smallest LSN that is needed. */
 int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *);
@@ -735,12 +704,11 @@ uint64_t ll_instant_left(const struct ll_core *);
 /* Redoes up to `most` more pages. *more: redo of other pages is pending. A page that cannot be
  * redone is tried again in the next round; at the end of a round the first error is returned. */
 int ll_instant_step(struct ll_core *, uint64_t most, bool *more, struct lladd_error *);
-/* Redoes all pages that are left. Called before a step that gives up log that redo needs. */
+/* Redoes all pages that are left. */
 int ll_instant_finish(struct ll_core *, struct lladd_error *);
 /* Forgets the pending redo of pages that get new contents. */
 void ll_instant_forget(struct ll_core *, lladd_pageno first, uint64_t n);
-/* Called when pages are about to be read or written past the cache: redoes the pages with pending
- * redo, and writes them back. */
+/* Redoes the pages with pending redo and writes them back: they will be accessed past the cache. */
 int ll_instant_settle(struct ll_core *, lladd_pageno first, uint64_t n, struct lladd_error *);
 /* Is redo of the page pending? *base: redo begins with a base, so the stored page need not be
  * read. */
@@ -749,7 +717,6 @@ bool ll_instant_is_pending(struct ll_core *, lladd_pageno, bool *base);
  * are zeros; on return, the page still has no base. *since: recLSN of the page; 0: not dirty. */
 int ll_instant_redo_page(struct ll_core *, lladd_pageno, unsigned char *bytes, bool *baseless,
                          lladd_lsn *since, struct lladd_error *);
-/* Redo of the page is complete. */
 void ll_instant_redone(struct ll_core *, lladd_pageno);
 void ll_instant_free(struct ll_core *);
 
@@ -761,15 +728,14 @@ struct ll_deferred *ll_deferred_new(struct ll_core *, size_t n);
 /* Protects the loser's changes at depth 0. False: not all of them could be protected, so the loser
  * must be undone before open returns. */
 bool ll_deferred_protect(struct ll_deferred *, struct lladd_txn *);
-/* Leaves this loser for later. Only changes at depth 0 are left to undo. */
+/* Leaves this loser, with only changes at depth 0 to undo, for later. */
 void ll_deferred_leave(struct ll_deferred *, struct lladd_txn *);
 /* Called when no more losers will be protected. */
 void ll_deferred_asked(struct ll_core *);
 uint64_t ll_deferred_left(const struct ll_core *);
-/* The caller is about to undo all losers: redoes the pages first if that is faster. */
+/* Before all losers are undone: redoes the pages first if that is faster. */
 void ll_deferred_expect(struct ll_core *);
-/* Undoes the records of one loser in about the last `bytes` bytes of its log. *more: losers are
- * left. */
+/* Undoes the records in about the last `bytes` bytes of one loser's log. *more: losers are left. */
 int ll_deferred_step(struct ll_core *, uint64_t bytes, bool *more, struct lladd_error *);
 void ll_deferred_free(struct ll_core *);
 
@@ -804,8 +770,7 @@ bool ll_gid_same(const struct lladd_gid *, const struct lladd_gid *);
 int ll_heuristic_put(struct ll_core *, const struct ll_heuristic *, struct lladd_error *);
 bool ll_heuristic_remove(struct ll_core *, const struct lladd_gid *); /* false: not found */
 bool ll_heuristic_find(struct ll_core *, const struct lladd_gid *, struct ll_heuristic *out);
-/* Takes over a payload that recovery has read in a commit record, a heuristic record or a
- * checkpoint. */
+/* Takes over a payload that recovery has read. */
 int ll_heuristic_see(struct ll_core *, struct lladd_span payload, lladd_lsn, struct lladd_error *);
 void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_info *);
 
@@ -819,7 +784,6 @@ int ll_rebuild_page(struct ll_core *, struct ll_fetch *, struct lladd_error *);
 
 /* ---- page_recovery.c --------------------------------------------------------------------- */
 
-/* The functions that the buffer manager calls. */
 struct ll_page_recovery ll_page_recovery(struct ll_core *);
 
 #endif

@@ -131,8 +131,6 @@ void ll_core_put_down(struct ll_core *core, struct ll_credit *credit, size_t *by
     ll_log_credit_trim(core->log, credit);
 }
 
-/* Gets space for the record, and sets space aside for the checkpoints that must be possible after
- * it. */
 static int credit_and_aside(struct ll_core *core, struct ll_credit *credit, size_t bytes,
                             struct lladd_error *err)
 {

@@ -131,7 +131,6 @@ static int allocate(struct ll_core *core, const struct lladd_registry *reg)
                : LLADD_NO_MEMORY;
 }
 
-/* Fills in a registered name from its descriptor. */
 static struct ll_name *fill(struct ll_name *name, uint8_t kind, const void *desc)
 {
     const struct lladd_page_type *head = desc; /* all descriptors begin with name and version */
@@ -440,7 +439,7 @@ static int get_fields(const struct ll_env *env, const unsigned char **at, const 
     return 0;
 }
 
-/* Checks and decodes the fixed part; allocates nothing. */
+/* Decodes the fixed part; allocates nothing. */
 static int peek(struct lladd_span s, struct ll_name *out, size_t *name_len)
 {
     const unsigned char *p = s.data;

@@ -32,7 +32,6 @@ struct rebuild {
     struct lladd_error *err;
 };
 
-/* Clears a page that has no base, or no longer has one. */
 static int empty(struct rebuild *r, uint64_t page)
 {
     struct ll_frame *f;

@@ -456,7 +456,7 @@ static int undo_all(struct ll_core *core, struct loser *heap, size_t n, struct l
     return rc;
 }
 
-/* Collects the losers, and protects the changes of those that can be undone after open. */
+/* Collects the losers, and protects those that can be undone after open. */
 static void gather(struct ll_core *core, struct loser *heap, size_t n)
 {
     size_t i = 0;

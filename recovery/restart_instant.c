@@ -351,7 +351,7 @@ void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
     }
 }
 
-/* Would a pass over the log be faster than reading each pending record of the marked pages? */
+/* Is a pass over the log faster than reading each pending record of the marked pages? */
 static bool is_worth_a_pass(const struct ll_instant *in)
 {
     struct ll_core *core = in->core;
@@ -392,8 +392,8 @@ int ll_instant_redo_expected(struct ll_core *core, struct ll_redo *r, struct lla
 
 /* ---- one page ---------------------------------------------------------------------------- */
 
-/* Moves the walk to the first record to apply: skips records that the page has, records before the
- * redo barrier, and records before the newest image or format record. False: no record is left. */
+/* Moves the walk to the first record to apply: skips what the page has, what is before the redo
+ * barrier, and what is before the newest base. False: no record is left. */
 static bool skip_known(const struct ll_redo_index *b, lladd_lsn barrier, lladd_lsn at,
                        bool baseless, struct ll_redo_index_walk *w)
 {
@@ -462,8 +462,7 @@ int ll_instant_redo_page(struct ll_core *core, lladd_pageno number, unsigned cha
 
 /* ---- all pages ---------------------------------------------------------------------------- */
 
-/* Asks the prefetch for the page's records, from its newest image or format record on. False: no
- * room for all of them. */
+/* Asks the prefetch for the page's records, from its newest base on. False: no room for all. */
 static bool want_page(struct ll_instant *in, uint64_t page)
 {
     struct ll_redo_index_walk w, first;
@@ -482,7 +481,7 @@ static bool want_page(struct ll_instant *in, uint64_t page)
     return true;
 }
 
-/* Prefetches the records of the next pages, as many as fit into the budget. */
+/* Prefetches the records of as many of the next pages as fit into the budget. */
 static void read_prefetch(struct ll_instant *in)
 {
     lladd_mutex_lock(&in->mutex);

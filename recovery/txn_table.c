@@ -43,7 +43,6 @@ int ll_txns_init(struct ll_core *core)
     return rc;
 }
 
-/* Called when the first transaction writes: memory may be short later. */
 int ll_txns_spare(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_txn_table *t = &core->txns;
@@ -100,7 +99,7 @@ void ll_txns_free(struct ll_core *core)
 
 /* ---- begin and end ----------------------------------------------------------------------- */
 
-/* Resets all fields but the buffers and the log space. */
+/* Keeps the buffers and the log space. */
 static void reset(struct lladd_txn *txn)
 {
     const lladd_lsn none = {0};
@@ -127,7 +126,6 @@ static struct lladd_txn *unpark(struct ll_txn_table *t)
     return (struct lladd_txn *)(uintptr_t)at;
 }
 
-/* Returns a transaction from the free list, or a new one; NULL: no memory. */
 static struct lladd_txn *free_one(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
@@ -459,7 +457,7 @@ void ll_txns_release_undo(struct ll_core *core)
     lladd_mutex_unlock(&core->txns.commit);
 }
 
-/* Debug builds: checks that callbacks may run here, even if none is due. */
+/* Debug builds: may callbacks run here? Checked even if none is due. */
 static void check_callbacks(const struct ll_core *core, bool none)
 {
     if (!none && !ll_core_asks_class(core))

@@ -60,8 +60,7 @@ static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int r
     return ll_poison_set(txn->core->poison, LLADD_UNDO_FAILED, &txn->err, NULL);
 }
 
-/* Gets credit for the step's compensation record, from the space that was reserved when the record
- * was logged. */
+/* Gets credit for the step's compensation record, from its undo reserve. */
 static int step_credit(struct lladd_txn *txn, size_t bytes)
 {
     return ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err);
@@ -280,8 +279,7 @@ bool ll_rollback_needs(const struct ll_record *rec)
            rec->kind == LL_REC_OBJECT;
 }
 
-/* Records between this one and its undo_next are undone already, or are undone together with this
- * one. */
+/* Records between this one and its undo_next are undone already, or together with this one. */
 bool ll_rollback_passes_over(const struct ll_record *rec)
 {
     return (is_compensation(rec->kind) && !LLADD_PLANTED(LLADD_BUG_UNDO_NEXT)) ||

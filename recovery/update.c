@@ -342,7 +342,6 @@ static int refused(struct lladd_txn *txn, const struct lladd_op *op, int rc)
                    text ? text : "unknown code");
 }
 
-/* Sets the header of a page of zeros before an operation formats it. */
 static void blank_header(unsigned char *page, const struct ll_name *name, lladd_pageno number)
 {
     ll_page_set_number(page, number.v);
@@ -479,7 +478,7 @@ static int pack_image(struct ll_core *core, const unsigned char *raw, uint32_t l
     return packed;
 }
 
-/* Builds the image of a page in the scratch memory after the draft. */
+/* In the scratch memory, after the draft. */
 static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_frame *f,
                                      uint8_t *flags)
 {
@@ -572,8 +571,7 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     return 0;
 }
 
-/* Enters the frame into the dirty-page table. Returns whether the page needs an image before it
- * changes. */
+/* Enters the frame into the dirty-page table. Does the page need an image before it changes? */
 static INLINE bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
 {
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 && !LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY)) {
@@ -624,8 +622,7 @@ static void make_zeros(struct lladd_txn *txn, struct ll_frame *f)
     memset(f->page.bytes, 0, f->page.size);
 }
 
-/* Logs the record, applies redo and sets the page LSN, on a frame latched exclusively. Cannot
- * fail. */
+/* On a frame latched exclusively. Cannot fail. */
 static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
                              const struct lladd_draft *d, enum ll_apply_how how)
 {
