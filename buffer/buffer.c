@@ -310,8 +310,7 @@ void ll_buffer_close(struct ll_buffer *b)
 /* The frame holds another page. */
 __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct ll_frame *f,
                                                      uint64_t n, unsigned how,
-                                                     struct ll_frame **out,
-                                                     struct lladd_error *err)
+                                                     struct ll_frame **out, struct lladd_error *err)
 {
     ll_buffer_unfix(b, f, how);
     return ll_buffer__fix_slow(b, n, how, out, err);

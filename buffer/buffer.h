@@ -23,8 +23,8 @@ struct ll_fetch {
     lladd_pageno page;
     unsigned char *bytes; /* page_size bytes; recovery does not update the checksum */
     enum ll_fetch_state state;
-    lladd_lsn dirty_since; /* out, with DONE: the recLSN; 0: the page is not dirty */
-    bool rebuilt;          /* out: the stored page is damaged; the log has rebuilt it */
+    lladd_lsn dirty_since;     /* out, with DONE: the recLSN; 0: the page is not dirty */
+    bool rebuilt;              /* out: the stored page is damaged; the log has rebuilt it */
     struct lladd_error damage; /* with DAMAGED: what is wrong with the stored page */
 };
 
@@ -81,11 +81,11 @@ struct ll_buffer_config {
     const char *name;         /* name of the page file, "pages" */
     const char *dwb_name;     /* name of the double-write area, "dwb"; NULL: none */
     uint32_t page_size;
-    uint64_t budget;          /* bytes, for pages, frames and tables */
-    uint32_t salt;            /* checksum salt, derived from the database uuid */
+    uint64_t budget; /* bytes, for pages, frames and tables */
+    uint32_t salt;   /* checksum salt, derived from the database uuid */
     enum ll_frames frames;
     struct ll_page_recovery recovery;
-    bool create;              /* create the files; durable when open returns */
+    bool create;    /* create the files; durable when open returns */
     bool no_images; /* the device writes pages atomically: redo starts at recLSN, not baseLSN, and
                      * no page needs the double-write area */
     /* Callbacks of page types, nullable; `ctx` is their first argument. loaded: called after
@@ -118,10 +118,10 @@ enum {
     LL_FIX_EXCLUSIVE = 1,
     LL_FIX_FRESH = 2, /* with EXCLUSIVE: do not read the page but fill it with zeros; it may be
                        * beyond the end */
-    LL_FIX_REDO = 4, /* with EXCLUSIVE: a page that fails verification is returned as zeros with
+    LL_FIX_REDO = 4,  /* with EXCLUSIVE: a page that fails verification is returned as zeros with
                       * LL_FRAME_BASELESS; a page beyond the end as zeros without that flag */
-    LL_FIX_TRY = 8,  /* return LLADD_BUSY instead of waiting for a latch */
-    LL_FIX_BASE = 16 /* with REDO: the next record rewrites the whole page. A page that is not
+    LL_FIX_TRY = 8,   /* return LLADD_BUSY instead of waiting for a latch */
+    LL_FIX_BASE = 16  /* with REDO: the next record rewrites the whole page. A page that is not
                       * cached is not read, but returned like a page that failed verification */
 };
 
@@ -218,7 +218,7 @@ int ll_buffer_double_write_restore(struct ll_buffer *, uint64_t *restored, struc
  * *count pages follow. LLADD_END: the area is empty. LLADD_CORRUPT_PAGE, LLADD_FOREIGN_FILE,
  * LLADD_NEWER_FORMAT: the header cannot be used. */
 int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
-                struct lladd_error *);
+                         struct lladd_error *);
 /* The page number of copy i < count. */
 lladd_pageno ll_double_write_page(const void *first_page, uint32_t i);
 

@@ -27,17 +27,17 @@ enum {
 };
 
 enum {
-    SEGMENTS = 29,       /* their sizes double, from FIRST_SEGMENT slots: all 32-bit slot numbers */
+    SEGMENTS = 29, /* their sizes double, from FIRST_SEGMENT slots: all 32-bit slot numbers */
     FIRST_SEGMENT = 8,
-    FRAMES_MIN = 4,      /* a budget for fewer pages is refused */
+    FRAMES_MIN = 4,          /* a budget for fewer pages is refused */
     BATCH_BYTES = 128 << 10, /* size of the copies in one batch of write-back */
     BATCH_MAX = 32,
-    IN_FLIGHT_MIN = 32,  /* bounds of half the slots: above it, written entries are summed up */
+    IN_FLIGHT_MIN = 32, /* bounds of half the slots: above it, written entries are summed up */
     IN_FLIGHT_MAX = 32768,
-    DWB_PAGES = 16,      /* page copies in the double-write area */
+    DWB_PAGES = 16, /* page copies in the double-write area */
     SPACE_LATCHES = 16,
-    HASH_INLINE = 16,     /* entries of a new buffer's hash table */
-    CHUNK_BYTES = 1 << 30, /* part of the file for which address space is reserved in one step */
+    HASH_INLINE = 16,         /* entries of a new buffer's hash table */
+    CHUNK_BYTES = 1 << 30,    /* part of the file for which address space is reserved in one step */
     RESERVED_FROM = 256 << 20 /* smallest budget for reserved address space */
 };
 
@@ -75,7 +75,7 @@ struct ll_buffer__batch {
     struct ll_buffer__batch *next; /* link of the list of idle batches */
     size_t size;                   /* bytes charged for this batch */
     unsigned n, capacity;
-    unsigned entered;              /* all copies taken since get_batch; n: those not yet written */
+    unsigned entered; /* all copies taken since get_batch; n: those not yet written */
     struct ll_buffer__copy *copies;
     unsigned char *bytes;
 };
@@ -95,7 +95,7 @@ struct ll_buffer__hash {
 struct ll_buffer__chunk {
     unsigned char *map;
     size_t map_size;
-    unsigned char *pages;    /* CHUNK_BYTES of page contents; the frames follow */
+    unsigned char *pages; /* CHUNK_BYTES of page contents; the frames follow */
     struct ll_frame *frames;
     uint16_t *groups;  /* frames in use on each OS page of `frames` */
     uint16_t *regions; /* groups in use in each region */
@@ -119,25 +119,25 @@ struct ll_buffer {
     uint64_t directory;    /* struct ll_buffer__directory *, reserved */
     uint64_t hash;         /* struct ll_buffer__hash *, heap */
     uint32_t page_size;
-    uint64_t evictions;   /* number of frames released, which optimistic reads check */
+    uint64_t evictions; /* number of frames released, which optimistic reads check */
 
-    struct ll_buffer_config cfg;  /* its names are copies, stored after this struct */
+    struct ll_buffer_config cfg; /* its names are copies, stored after this struct */
     const struct ll_env *env;
     struct lladd_file *file;
-    unsigned batch_capacity;      /* pages */
+    unsigned batch_capacity; /* pages */
 
     /* Slots. */
     struct lladd_mutex slots_latch;
-    uint64_t segments[SEGMENTS]; /* struct ll_buffer__slot *; segment k has FIRST_SEGMENT << k */
+    uint64_t segments[SEGMENTS];    /* struct ll_buffer__slot *; segment k has FIRST_SEGMENT << k */
     uint64_t heap_frames[SEGMENTS]; /* first struct ll_frame of each segment, heap */
-    uint32_t slot_count;         /* slots made so far */
+    uint32_t slot_count;            /* slots made so far */
     uint32_t slot_max;
-    uint32_t slot_free;          /* free list: slot number + 1 */
+    uint32_t slot_free; /* free list: slot number + 1 */
     uint32_t slots_used;
-    uint64_t bytes;              /* sum of all charges to the budget */
-    uint64_t slot_bytes;         /* cost of one more resident page */
-    uint64_t place_bytes;        /* additional cost of a page alone in its group and region */
-    uint64_t claim_bytes;        /* additional cost of a claim that maps a new chunk, at most */
+    uint64_t bytes;       /* sum of all charges to the budget */
+    uint64_t slot_bytes;  /* cost of one more resident page */
+    uint64_t place_bytes; /* additional cost of a page alone in its group and region */
+    uint64_t claim_bytes; /* additional cost of a claim that maps a new chunk, at most */
     struct ll_buffer__batch *batches; /* idle batches */
     uint32_t batch_count;             /* number of batches; the first is charged at open */
     struct ll_buffer__hash first_hash;
@@ -163,7 +163,7 @@ struct ll_buffer {
     uint32_t flush_number;
     struct ll_vec in_flight;
     struct ll_buffer__sum sums[2]; /* written entries of in_flight, summed up (sum_up) */
-    size_t in_flight_reserved; /* elements reserved for pushes that cannot fail */
+    size_t in_flight_reserved;     /* elements reserved for pushes that cannot fail */
     uint64_t in_flight_id, sync_number, synced, written, bulk_written;
     uint64_t protect_below; /* see ll_buffer_protect */
 
@@ -179,7 +179,7 @@ struct ll_buffer {
     uint32_t dwb_checked;       /* 1: the file is open, and no copy in it has to be restored */
 
     /* Page LSNs of the last writes (write_history.c). */
-    uint64_t lines;      /* address of the table; 0: not allocated yet */
+    uint64_t lines; /* address of the table; 0: not allocated yet */
     uint64_t line_count;
 
     /* The background writer. */
@@ -442,7 +442,7 @@ int ll_buffer__double_write_create(struct ll_buffer *, struct lladd_error *);
 /* Writes copies (at most DWB_PAGES, with checksums) to the area and then to their places. The pages
  * are durable when it returns 0. */
 int ll_buffer__double_write(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n,
-                         struct lladd_error *);
+                            struct lladd_error *);
 int ll_buffer__double_write_close(struct ll_buffer *);
 /* Before any page is written: restores the copies that an earlier open left. */
 int ll_buffer__double_write_ready(struct ll_buffer *, struct lladd_error *);

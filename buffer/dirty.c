@@ -388,9 +388,9 @@ void ll_buffer__in_flight_cancel(struct ll_buffer *b, const struct ll_buffer__ba
 }
 
 /* Keeps the entries for which `keep` is true. Under dirty_latch. */
-static void sweep(struct ll_buffer *b, bool (*keep)(const struct ll_buffer__in_flight *, uint64_t,
-                                                    uint64_t),
-                  uint64_t x, uint64_t y)
+static void sweep(struct ll_buffer *b,
+                  bool (*keep)(const struct ll_buffer__in_flight *, uint64_t, uint64_t), uint64_t x,
+                  uint64_t y)
 {
     size_t kept = 0;
     for (size_t i = 0; i < b->in_flight.len; i++) {

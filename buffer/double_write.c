@@ -132,7 +132,7 @@ lladd_pageno ll_double_write_page(const void *first_page, uint32_t i)
 }
 
 int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
-                struct lladd_error *err)
+                         struct lladd_error *err)
 {
     const unsigned char *h = first_page;
     *count = 0;
@@ -354,7 +354,7 @@ static int write_through(struct ll_buffer *b, struct ll_buffer__copy *const *cop
 }
 
 int ll_buffer__double_write(struct ll_buffer *b, struct ll_buffer__copy *const *copies, unsigned n,
-                         struct lladd_error *err)
+                            struct lladd_error *err)
 {
     LL_ASSERT(lladd_atomic_load32(&b->dwb_checked));
     lladd_mutex_lock(&b->dwb_latch);

@@ -38,8 +38,8 @@ static int each_frame(struct ll_buffer *b, uint64_t first, uint64_t n, frame_fn 
     int rc = 0;
     if (n < slots) {
         for (uint64_t i = 0; rc == 0 && i < n; i++) {
-            struct ll_frame *f = b->reserved ? ll_reserved__find(b, first + i)
-                                             : ll_heap__find_exact(b, first + i);
+            struct ll_frame *f =
+                b->reserved ? ll_reserved__find(b, first + i) : ll_heap__find_exact(b, first + i);
             if (f)
                 rc = fn(b, f, first, n, ctx);
         }
@@ -167,8 +167,8 @@ static int check_range(const struct ll_buffer *b, uint64_t first, uint64_t n, ui
     if (first <= limit && n <= limit - first && n <= SIZE_MAX / b->page_size)
         return 0;
     return ll_fail_page(err, LLADD_OUT_OF_RANGE, lladd_page_of(first),
-                        "\"%s\" has no %llu pages from %llu on", b->cfg.name,
-                        (unsigned long long)n, (unsigned long long)first);
+                        "\"%s\" has no %llu pages from %llu on", b->cfg.name, (unsigned long long)n,
+                        (unsigned long long)first);
 }
 
 static int seal_all(struct ll_buffer *b, uint64_t first, uint64_t n, unsigned char *bytes,
@@ -228,8 +228,8 @@ static int refuse_unwritten(struct ll_buffer *b, struct ll_frame *f, uint64_t fi
                             void *ctx)
 {
     uint64_t number = lladd_atomic_load64_relaxed(&f->page.number.v);
-    bool unwritten = lladd_atomic_load64(&f->rec_lsn) != 0 ||
-                     (lladd_atomic_load64(&f->latch) & LATCH_COPIED);
+    bool unwritten =
+        lladd_atomic_load64(&f->rec_lsn) != 0 || (lladd_atomic_load64(&f->latch) & LATCH_COPIED);
     (void)b;
     if (!unwritten || !in_range(f, first, n))
         return 0;

@@ -30,7 +30,7 @@
 #include <limits.h>
 
 enum {
-    SPINS = 100,               /* a futex call costs about as much */
+    SPINS = 100, /* a futex call costs about as much */
     READER_PATIENCE_NS = 1000000
 };
 

@@ -41,8 +41,8 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
         return 0;
     if (ll_page_is_zero(bytes, page_size))
         return 0;
-    if (number != n.v && ll_page_crc(salt, lladd_page_of(number), bytes, page_size) ==
-                             ll_page_checksum(bytes))
+    if (number != n.v &&
+        ll_page_crc(salt, lladd_page_of(number), bytes, page_size) == ll_page_checksum(bytes))
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, n,
                             "\"%s\": in the place of page %llu stands page %llu", file, shown,
                             (unsigned long long)number);

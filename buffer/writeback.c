@@ -260,8 +260,7 @@ static void observe_writes(const struct ll_buffer__batch *batch, lladd_lsn durab
     (void)durable;
     for (unsigned i = 0; i < batch->n; i++)
         LLADD_OBSERVE(.what = LLADD_DST_PAGE_WRITE, .page = batch->copies[i].page,
-                      .lsn = ll_page_lsn(batch->copies[i].bytes),
-                      .durable = durable);
+                      .lsn = ll_page_lsn(batch->copies[i].bytes), .durable = durable);
 }
 
 /* Writes the copies that need the double-write area, at most DWB_PAGES in one batch. */

@@ -116,8 +116,7 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
         rc = force_barriers(txn, first, n);
     if (!rc)
         rc = ll_instant_settle(core, first, n, &txn->err);
-    return rc ? rc
-              : ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
+    return rc ? rc : ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
 }
 
 int lladd_bulk_sync(struct lladd_txn *txn)

@@ -20,7 +20,7 @@ struct lladd_db {
     uint32_t magic;
     bool own_device;
     struct lladd_file *lock;
-    uint32_t *alive; /* the poison's `healthy`, if the kernel clears it in a forked child; NULL:
+    uint32_t *alive;     /* the poison's `healthy`, if the kernel clears it in a forked child; NULL:
                       * compare process ids instead */
     uint32_t durability; /* default durability of transactions */
     uint64_t log_limit_bytes;

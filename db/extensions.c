@@ -85,8 +85,8 @@ int ll_extensions_fit(const struct lladd_registry *reg, uint32_t page_size,
 {
     struct fit f = {.o = o, .page_size = page_size};
     f.ring = ll_log_ring_for(ll_record_bound(LL_CKPT_PART_HEAD + reg->payloads.longest, 0), 0);
-    f.aside = ll_core_aside_least(reg->payloads.bytes +
-                                  reg->payloads.names * ll_record_bound(0, 0));
+    f.aside =
+        ll_core_aside_least(reg->payloads.bytes + reg->payloads.names * ll_record_bound(0, 0));
     for (size_t i = 0; reg->builtin[i]; i++)
         for (size_t k = 0; reg->builtin[i]->ops && reg->builtin[i]->ops[k]; k++)
             fit_op(&f, reg->builtin[i]->ops[k]);

@@ -58,8 +58,7 @@ static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn
         if (rc)
             (void)ll_heuristic_remove(core, &h->what.gid);
     } else if (!rc) {
-        struct ll_record rec = {
-            .kind = LL_REC_HEURISTIC, .page = LLADD_NO_PAGE, .redo = payload};
+        struct ll_record rec = {.kind = LL_REC_HEURISTIC, .page = LLADD_NO_PAGE, .redo = payload};
         ll_txn_append(txn, &rec, NULL);
         ll_observe(LLADD_DST_HEURISTIC, txn, NULL, &rec);
         *lsn = rec.lsn;
@@ -107,7 +106,7 @@ int lladd_heuristic_end(struct lladd_txn *txn, enum lladd_outcome outcome)
 }
 
 int lladd_heuristic_each(struct lladd_db *db, lladd_heuristic_fn *fn, void *ctx,
-                     struct lladd_error *err)
+                         struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
     if (rc)
@@ -116,8 +115,7 @@ int lladd_heuristic_each(struct lladd_db *db, lladd_heuristic_fn *fn, void *ctx,
     struct ll_vec rows;
     ll_vec_init(&rows, &core->env, sizeof(struct ll_heuristic));
     lladd_mutex_lock(&core->misc);
-    if (core->n_heuristics &&
-        ll_vec_append(&rows, core->heuristics, (size_t)core->n_heuristics))
+    if (core->n_heuristics && ll_vec_append(&rows, core->heuristics, (size_t)core->n_heuristics))
         rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     lladd_mutex_unlock(&core->misc);
     for (size_t i = 0; !rc && i < rows.len; i++) {

@@ -18,7 +18,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-
 #define DEFAULT_CACHE (64ull << 20)
 #define RECOVERY_LEAST (32ull << 20)
 #define DEFAULT_RING (8ull << 20)

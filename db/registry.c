@@ -230,8 +230,7 @@ static int check_structure(const struct lladd_structure *s, struct lladd_error *
     const char *wrong = !s->check                   ? "check is missing"
                         : !s->page_type && !s->root ? "neither page_type nor root is given"
                                                     : NULL;
-    return wrong ? ll_fail(err, LLADD_BAD_REGISTRATION, "structure \"%s\": %s", s->name, wrong)
-                 : 0;
+    return wrong ? ll_fail(err, LLADD_BAD_REGISTRATION, "structure \"%s\": %s", s->name, wrong) : 0;
 }
 
 static int check_structures(const struct lladd_extension *e, struct lladd_error *err)
@@ -244,8 +243,8 @@ static int check_structures(const struct lladd_extension *e, struct lladd_error 
         for (size_t k = 0; !rc && k < i; k++)
             if (same_name(e->structures[k], e->structures[i]))
                 rc = ll_fail(err, LLADD_BAD_REGISTRATION,
-                             "structure \"%s\" version %u is there twice",
-                             e->structures[i]->name, e->structures[i]->version);
+                             "structure \"%s\" version %u is there twice", e->structures[i]->name,
+                             e->structures[i]->version);
     }
     return rc;
 }

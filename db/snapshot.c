@@ -49,9 +49,8 @@ lladd_lsn lladd_snapshot_oldest(struct lladd_db *db)
 {
     struct ll_core *core = &db->core;
     lladd_mutex_lock(&core->misc);
-    uint64_t lsn = core->snapshots.len
-                       ? ((struct ll_snapshot *)ll_vec_at(&core->snapshots, 0))->lsn
-                       : lladd_atomic_load64(&core->txns.visible);
+    uint64_t lsn = core->snapshots.len ? ((struct ll_snapshot *)ll_vec_at(&core->snapshots, 0))->lsn
+                                       : lladd_atomic_load64(&core->txns.visible);
     lladd_mutex_unlock(&core->misc);
     return lladd_lsn_of(lsn);
 }

@@ -234,7 +234,7 @@ int lladd_in_doubt_each(struct lladd_db *db, lladd_in_doubt_fn *fn, void *ctx,
 }
 
 int lladd_in_doubt_claim(struct lladd_db *db, const struct lladd_gid *gid, struct lladd_txn **out,
-                struct lladd_error *err)
+                         struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
     if (!rc)

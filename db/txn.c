@@ -13,8 +13,7 @@ int ll_txn_enter_slow(struct lladd_txn *txn)
     int rc = ll_core_check(txn->core, &txn->err);
     if (LL_UNLIKELY(rc))
         return rc;
-    if (txn->rolling_back ||
-        (lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only))
+    if (txn->rolling_back || (lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only))
         return 0;
     if (txn->read_only)
         return ll_fail(&txn->err, LLADD_READ_ONLY, "the transaction is read-only");

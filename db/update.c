@@ -49,7 +49,7 @@ const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_db *db, co
 /* ---- pages ------------------------------------------------------------------------------- */
 
 int lladd_page_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,
-              struct lladd_page **out, struct lladd_error *err)
+                   struct lladd_page **out, struct lladd_error *err)
 {
     struct ll_frame *f;
     int rc = ll_core_check(&db->core, err);
@@ -255,12 +255,10 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
                             "operation \"%s\": page %llu is held shared; what changes it has to "
                             "fix it with LLADD_LATCH_EXCLUSIVE",
                             op->name, (unsigned long long)held->number.v);
-    uint64_t undo = txn->rolling_back ? 0
-                                      : name->need_undo +
-                                            (txn->id.v ? 0 : ll_undo_need_base());
+    uint64_t undo = txn->rolling_back ? 0 : name->need_undo + (txn->id.v ? 0 : ll_undo_need_base());
     if (!lladd_atomic_load32(&name->number) || txn->undo_spare < undo ||
-        txn->credit.bytes < (txn->rolling_back ? ll_record_bound(name->record_max, 0)
-                                               : name->need_credit) ||
+        txn->credit.bytes <
+            (txn->rolling_back ? ll_record_bound(name->record_max, 0) : name->need_credit) ||
         ll_core_want_scratch(txn, name->record_max))
         return ll_fail(&txn->err, LLADD_BAD_STATE,
                        "operation \"%s\": take log space with lladd_log_credit before latching",

@@ -157,11 +157,11 @@ struct ll_verify {
     struct lladd_error *err;
     struct ll_inspect_part part; /* page -> index into histories */
     struct ll_vec histories;
-    struct ll_vec unused;  /* size_t: free entries of `histories` */
-    unsigned pass;         /* 0: the first pass, which also checks everything that does not concern
+    struct ll_vec unused;   /* size_t: free entries of `histories` */
+    unsigned pass;          /* 0: the first pass, which also checks everything that does not concern
                             * single pages */
-    bool log_whole_before; /* log_whole when the first pass over the records began */
-    uint64_t seen;         /* records read in this pass */
+    bool log_whole_before;  /* log_whole when the first pass over the records began */
+    uint64_t seen;          /* records read in this pass */
     struct ll_hashmap told; /* LSNs of records that were reported because they do not follow the
                              * page's previous record. Later passes read them again and must not
                              * report them again */

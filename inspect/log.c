@@ -568,14 +568,10 @@ static const struct lladd_field note_fields[] = {{"bytes", LLADD_FIELD_TEXT},
 static const struct lladd_field *own_fields(unsigned kind)
 {
     static const struct lladd_field *const fields[LL_REC_KINDS] = {
-        [LL_REC_SEAL] = seal_fields,
-        [LL_REC_REDO_BARRIER] = barrier_fields,
-        [LL_REC_PIN] = pin_fields,
-        [LL_REC_CHECKPOINT_END] = checkpoint_end_fields,
-        [LL_REC_IMAGE] = image_fields,
-        [LL_REC_ACTION_END] = action_fields,
-        [LL_REC_CLR_END] = action_fields,
-        [LL_REC_PREPARE_BLOB] = blob_fields,
+        [LL_REC_SEAL] = seal_fields,      [LL_REC_REDO_BARRIER] = barrier_fields,
+        [LL_REC_PIN] = pin_fields,        [LL_REC_CHECKPOINT_END] = checkpoint_end_fields,
+        [LL_REC_IMAGE] = image_fields,    [LL_REC_ACTION_END] = action_fields,
+        [LL_REC_CLR_END] = action_fields, [LL_REC_PREPARE_BLOB] = blob_fields,
         [LL_REC_NOTE] = note_fields,
     };
     return kind < LL_REC_KINDS ? fields[kind] : NULL;

@@ -491,8 +491,7 @@ static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct ll
 }
 
 /* The same for a new file: counts the dead files too, and removes some to make room. */
-static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size,
-                           struct lladd_error *err)
+static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     uint64_t limit = log->cfg.limit_bytes;
@@ -520,9 +519,10 @@ static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
                     struct ll_log__seg *old, struct ll_log__seg **out, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
-    struct ll_log__block b = {
-        .incarnation = log->incarnation, .segment_first = m->first, .cut = m->cut,
-        .segment_size = size};
+    struct ll_log__block b = {.incarnation = log->incarnation,
+                              .segment_first = m->first,
+                              .cut = m->cut,
+                              .segment_size = size};
     struct ll_log__seg *seg = ll_log__seg_new(log, &b, m->first);
     uint32_t old_size = old ? old->size : 0;
     int rc;

@@ -90,8 +90,8 @@ static int from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *place,
     int rc = copy_from_ring(c, lsn, place, &size, err);
     if (!rc && *place == IN_RING) {
         c->reader.available = 0; /* the scratch was overwritten */
-        rc = ll_record_decode(c->reader.scratch, size, lladd_lsn_of(lsn),
-                              ll_log__salt(c->log, lsn), rec, err);
+        rc = ll_record_decode(c->reader.scratch, size, lladd_lsn_of(lsn), ll_log__salt(c->log, lsn),
+                              rec, err);
     }
     return rc;
 }

@@ -71,8 +71,7 @@ void ll_log__name(enum ll_log__kind kind, uint64_t first, char out[LL_LOG_NAME_S
     }
     for (unsigned i = 0; i < 16; i++)
         out[4 + i] = digits[first >> (60 - 4 * i) & 15];
-    memcpy(out + 20, kind == LL_LOG__NEW ? LL_LOG_NEW_SUFFIX : LL_LOG_SUFFIX,
-           sizeof LL_LOG_SUFFIX);
+    memcpy(out + 20, kind == LL_LOG__NEW ? LL_LOG_NEW_SUFFIX : LL_LOG_SUFFIX, sizeof LL_LOG_SUFFIX);
 }
 
 enum ll_log__kind ll_log__parse_name(const char *name, uint64_t *first)
@@ -91,7 +90,7 @@ enum ll_log__kind ll_log__parse_name(const char *name, uint64_t *first)
             return LL_LOG__OTHER;
     }
     bool new = strcmp(name + 16, LL_LOG_NEW_SUFFIX) == 0;
-    if (v >= LL_LOG_LSN_END || (!new && strcmp(name + 16, LL_LOG_SUFFIX) != 0))
+    if (v >= LL_LOG_LSN_END || (!new &&strcmp(name + 16, LL_LOG_SUFFIX) != 0))
         return LL_LOG__OTHER;
     *first = v;
     return new ? LL_LOG__NEW : LL_LOG__SEGMENT;

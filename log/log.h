@@ -16,17 +16,17 @@ struct ll_log_config {
     const struct ll_env *env;
     struct lladd_device *dev;
     unsigned char uuid[16];
-    uint64_t incarnation;    /* stamped on the segments made from now on (LOG-2) */
-    uint64_t segment_min;    /* bytes of the first segment; power of two >= LL_LOG_SEGMENT_MIN */
-    uint64_t segment_max;    /* bytes of the largest segment; power of two */
-    uint64_t ring_bytes;     /* power of two; the longest record takes a quarter of the ring */
+    uint64_t incarnation; /* stamped on the segments made from now on (LOG-2) */
+    uint64_t segment_min; /* bytes of the first segment; power of two >= LL_LOG_SEGMENT_MIN */
+    uint64_t segment_max; /* bytes of the largest segment; power of two */
+    uint64_t ring_bytes;  /* power of two; the longest record takes a quarter of the ring */
     /* Upper bound of the bytes that segments take on disk; 0 = no limit. It refuses the records of
      * user transactions. A part of it is reserved for owed records, which the limit does not
      * refuse: see ll_log_credit_owed. */
     uint64_t limit_bytes;
-    lladd_lsn first;         /* ll_log_create: first LSN of the log; 0 = LL_LOG_FIRST_LSN */
-    bool read_only;          /* inspection: the log writes, creates and locks nothing */
-    bool lenient;            /* inspection: a part that recovery needs may be missing */
+    lladd_lsn first;          /* ll_log_create: first LSN of the log; 0 = LL_LOG_FIRST_LSN */
+    bool read_only;           /* inspection: the log writes, creates and locks nothing */
+    bool lenient;             /* inspection: a part that recovery needs may be missing */
     struct ll_poison *poison; /* set when a write or sync fails; then nothing is written (LOG-4) */
     /* Requests a checkpoint. The log calls it when limit_bytes refuses a segment, and when a
      * segment is made while more than half of limit_bytes is in use. Must not wait. Nullable. */
@@ -36,9 +36,9 @@ struct ll_log_config {
 
 /* What the control file knows about the log. */
 struct ll_log_start {
-    lladd_lsn from;       /* LSN of the record with which the scan begins: the last checkpoint */
-    lladd_lsn watermark;  /* every record below was durable (LOG-3) */
-    bool clean;           /* clean stop: the log ends exactly at `end` */
+    lladd_lsn from;      /* LSN of the record with which the scan begins: the last checkpoint */
+    lladd_lsn watermark; /* every record below was durable (LOG-3) */
+    bool clean;          /* clean stop: the log ends exactly at `end` */
     lladd_lsn end;
     /* The segment that holds `end`, as ll_log_newest_segment returned it before the clean stop. If
      * it is known, open reads only that file; 0: unknown, so open lists the directory. */
@@ -177,8 +177,7 @@ int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error
  * space of the current segment counts too. With `spare`, more space must stay free: as much as the
  * current segment holds, or the slack if the byte limit refuses another segment. Otherwise
  * LLADD_NO_SPACE, and no space is reserved. */
-int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, bool spare,
-                                 struct lladd_error *);
+int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, bool spare, struct lladd_error *);
 /* For recovery when the disk has less space than rollbacks may need: counts `bytes` as reserved
  * although the space may not exist. Credit for reserved records may then fail with
  * LLADD_NO_SPACE. */
@@ -291,10 +290,10 @@ bool ll_log_would_free(struct ll_log *, lladd_lsn lsn);
 int ll_log_maintain(struct ll_log *, bool *more, struct lladd_error *);
 
 struct ll_log_stats {
-    uint64_t records, bytes;             /* appended since open */
+    uint64_t records, bytes; /* appended since open */
     uint64_t groups, syncs, writes, bytes_written;
     uint64_t waits_for_space;
-    uint64_t segments, segment_bytes;    /* on disk now, with dead files kept for reuse */
+    uint64_t segments, segment_bytes; /* on disk now, with dead files kept for reuse */
     uint64_t undo_reserved;
 };
 void ll_log_stats(struct ll_log *, struct ll_log_stats *);
@@ -319,9 +318,9 @@ struct ll_log_file {
     lladd_lsn first, end; /* the LSNs it covers */
     lladd_lsn cut;        /* where the preceding log ends */
     uint64_t incarnation;
-    uint32_t size;        /* as its header says */
-    bool in_use;          /* false: not part of the log; kept for reuse */
-    int code;             /* not 0: the header is not valid; `why` says why */
+    uint32_t size; /* as its header says */
+    bool in_use;   /* false: not part of the log; kept for reuse */
+    int code;      /* not 0: the header is not valid; `why` says why */
     const char *why;
 };
 typedef int ll_log_file_fn(void *ctx, const struct ll_log_file *);

@@ -49,7 +49,7 @@ struct ll_log__segments {
     struct lladd_thread thread;
     struct ll_vec live; /* struct ll_log__seg * */
     struct ll_vec dead;
-    uint64_t chain; /* first LSN of the oldest segment of the contiguous log */
+    uint64_t chain;       /* first LSN of the oldest segment of the contiguous log */
     uint64_t highest_end; /* LOG-1: no LSN at or above this was handed out before this open */
     uint64_t truncated;   /* truncation LSN: no record below it is needed */
     uint64_t disk_bytes;  /* total size of the files */
@@ -84,10 +84,10 @@ struct ll_log__header {
 /* Guarded by the write mutex. */
 struct ll_log__writer {
     struct ll_log__seg *seg; /* segment of the next byte to write; counted as a user; may be NULL */
-    struct ll_log__seg *ahead; /* segment of `next_block`; counted as a user; may be NULL */
-    uint64_t next_block;     /* first LSN of the first block that has no header yet */
-    uint64_t walked;         /* end of the published prefix found so far */
-    uint64_t writeback;      /* the device was asked to start writeback up to here */
+    struct ll_log__seg *ahead;      /* segment of `next_block`; counted as a user; may be NULL */
+    uint64_t next_block;            /* first LSN of the first block that has no header yet */
+    uint64_t walked;                /* end of the published prefix found so far */
+    uint64_t writeback;             /* the device was asked to start writeback up to here */
     struct ll_log__header *headers; /* headers of the blocks that begin after `written` */
     uint32_t header_count, header_capacity;
     uint32_t header_used;
@@ -128,22 +128,22 @@ struct ll_log {
     uint32_t old_salt;
     enum ll_log__life life;
     struct ll_log_start start;
-    uint64_t scan_end;  /* the end of the log that the scan found */
-    uint64_t here;      /* where the log could continue without a cut; 0: only with a cut */
-    uint64_t sealed;    /* highest watermark that the scan found */
-    size_t ring_size;   /* at most LL_LOG_RING_MAX; the mask is one less */
+    uint64_t scan_end;   /* the end of the log that the scan found */
+    uint64_t here;       /* where the log could continue without a cut; 0: only with a cut */
+    uint64_t sealed;     /* highest watermark that the scan found */
+    size_t ring_size;    /* at most LL_LOG_RING_MAX; the mask is one less */
     uint64_t ring_chunk; /* bytes zeroed in one step */
     size_t record_max;
-    uint64_t seal_pool; /* bytes at the end of a segment that only seals may use */
+    uint64_t seal_pool;  /* bytes at the end of a segment that only seals may use */
     unsigned char *ring; /* allocated at the first credit, under ring_mutex; constant after that */
 
     /* A cache line for what every append writes, for what many threads write, for the leader. */
     _Alignas(64) uint64_t tail; /* next LSN */
 
     _Alignas(64) uint64_t granted; /* tail <= granted <= limit */
-    uint64_t limit;      /* the ring space below is zeroed */
-    uint64_t disk_limit; /* credit below it is granted without examining the segments */
-    uint64_t undo_left;  /* signed: unreserved bytes in untouched segments, in eighths */
+    uint64_t limit;                /* the ring space below is zeroed */
+    uint64_t disk_limit;           /* credit below it is granted without examining the segments */
+    uint64_t undo_left;            /* signed: unreserved bytes in untouched segments, in eighths */
     uint64_t undo_floor; /* if undo_left is below, credit is granted only if the slack stays free */
     uint64_t undo_low;   /* if undo_left is below, another segment is preallocated */
     uint32_t scarce;     /* more than half of the byte limit is in use */
@@ -151,10 +151,10 @@ struct ll_log {
     _Alignas(64) uint32_t word; /* futex: the group's number and the phase of its leader */
     uint64_t durable;
     uint64_t written;
-    uint64_t cut;     /* end of the group in flight: the log will be durable up to here */
-    uint64_t visible; /* every record below is published */
+    uint64_t cut;           /* end of the group in flight: the log will be durable up to here */
+    uint64_t visible;       /* every record below is published */
     uint32_t space_waiters; /* number of threads that wait until credits are used or returned */
-    uint32_t space_word;   /* their futex */
+    uint32_t space_word;    /* their futex */
 
     _Alignas(64) struct ll_log__commit_delay gather;
     uint32_t sleepers[2]; /* number of threads asleep on `word`, by the bit they wait for */
@@ -162,7 +162,7 @@ struct ll_log {
     /* Guarded by ring_mutex or the write mutex, or counted with relaxed atomics. */
     _Alignas(64) struct lladd_mutex ring_mutex; /* LLADD_RANK_LOG */
     struct lladd_mutex write_mutex; /* held while writing, not while syncing (group.c) */
-    struct ll_log__writer writer; /* guarded by the write mutex */
+    struct ll_log__writer writer;   /* guarded by the write mutex */
     uint64_t records, groups, syncs, writes, bytes_written, waits, unsealed, first_lsn;
     struct ll_log__segments *segs;
 };
@@ -307,7 +307,7 @@ uint64_t ll_log__cut_above(struct ll_log *, uint64_t lsn);
  * and returns 0: the caller must check again. */
 enum ll_log__why {
     LL_LOG__NEEDED = 0,
-    LL_LOG__AHEAD = 1,   /* preallocated */
+    LL_LOG__AHEAD = 1,    /* preallocated */
     LL_LOG__FOR_UNDO = 2, /* for the undo reserve */
     LL_LOG__OWED = 4      /* for owed records: the byte limit does not refuse it */
 };

@@ -92,8 +92,8 @@ static unsigned char *put_narrow(const struct ll_record *rec, unsigned padding, 
     unsigned form = padding << FORM_PADDING_SHIFT | (rec->undo_next.v ? FORM_UNDO_NEXT : 0u) |
                     rec->depth << FORM_DEPTH_SHIFT;
     lladd_put64(out + 16, first_word(rec, form, back(rec, rec->prev, 0)));
-    lladd_put64(out + 24, back(rec, rec->txn, NARROW_NO_TXN) |
-                              (uint64_t)back(rec, rec->page_prev, 0) << 32);
+    lladd_put64(out + 24,
+                back(rec, rec->txn, NARROW_NO_TXN) | (uint64_t)back(rec, rec->page_prev, 0) << 32);
     /* LLADD_NO_PAGE becomes all ones. */
     lladd_put64(out + 32, (rec->page & NARROW_NO_PAGE) | (uint64_t)rec->redo.len << 48);
     if (!rec->undo_next.v)

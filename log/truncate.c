@@ -14,8 +14,8 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     uint64_t below = segs->truncated;
     /* Before the log is ready, the scan's end counts as durable: ll_log_start syncs that part
      * before it looks for space. */
-    uint64_t durable = log->life == LL_LOG__READY ? lladd_atomic_load64(&log->durable)
-                                                  : log->scan_end;
+    uint64_t durable =
+        log->life == LL_LOG__READY ? lladd_atomic_load64(&log->durable) : log->scan_end;
     if (below > durable)
         below = durable;
     while (!rc && segs->live.len > 1) {

@@ -49,8 +49,8 @@ bool ll_log__take_undo(struct ll_log *log, uint64_t eighths, uint64_t rest)
 
 /* `rest`: how much must stay free, in eighths. `here`: free space of the current segment counts
  * too. */
-static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsigned owed,
-                        bool here, struct lladd_error *err)
+static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsigned owed, bool here,
+                        struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     uint64_t need = bytes * LL_LOG__UNDO_BYTE;

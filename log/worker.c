@@ -42,8 +42,7 @@ static int step(struct ll_log *log, bool *did, struct lladd_error *err)
         return 0;
     bool low = ll_log__undo_is_low(log);
     unsigned why = low ? LL_LOG__AHEAD | LL_LOG__FOR_UNDO : LL_LOG__AHEAD;
-    if ((low || ahead(segs) < LL_LOG__KEPT_AHEAD) && !segs->gave_up &&
-        may_preallocate(log, why)) {
+    if ((low || ahead(segs) < LL_LOG__KEPT_AHEAD) && !segs->gave_up && may_preallocate(log, why)) {
         rc = ll_log__add_segment(log, why, err);
         segs->gave_up = rc != 0;
         *did = rc == 0;

@@ -146,8 +146,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
         txn->undo_next = rec->lsn;
     }
     rc = set_undo_used(txn, a->core, rec, err);
-    if (!rc && states_undo_used(rec) && !a->data_seen &&
-        ll_hashmap_put(&a->known, rec->txn.v, 1))
+    if (!rc && states_undo_used(rec) && !a->data_seen && ll_hashmap_put(&a->known, rec->txn.v, 1))
         rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     if (!rc && rec->kind == LL_REC_PREPARE)
         rc = see_prepare(txn, rec, err);
@@ -232,7 +231,7 @@ static int see_part(struct ll_analysis *a, unsigned kind, struct lladd_span part
         if (part.len != 24)
             return LLADD_BAD_RECORD;
         return ll_redo_barrier_add(core, lladd_get64(b), lladd_get64(b + 8),
-                            lladd_lsn_of(lladd_get64(b + 16)), err);
+                                   lladd_lsn_of(lladd_get64(b + 16)), err);
     case LL_CKPT_PIN:
         return ll_pin_decode(part, &pin) ? ll_pin_put(core, pin.name, pin.lsn, err)
                                          : LLADD_BAD_RECORD;
@@ -388,8 +387,7 @@ static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
     struct ll_core *core = a->core;
     struct ll_log_cursor *cursor = NULL;
     int rc = 0;
-    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn;
-         txn = ll_txns_next(txn)) {
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn; txn = ll_txns_next(txn)) {
         if (!txn->prepared || txn->prepared->recovered)
             continue;
         struct ll_record rec;
@@ -486,8 +484,7 @@ static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
     if (rc)
         return ll_fail(err, rc, "out of memory in analysis");
     rc = check_older(a, cursor, err);
-    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn;
-         txn = ll_txns_next(txn))
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn; txn = ll_txns_next(txn))
         rc = check_chain(core, txn, cursor, err);
     ll_log_cursor_close(cursor);
     return rc;
@@ -531,12 +528,12 @@ int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a
             a->losers++;
     }
     ll_core_trace(core,
-                       "analysis: checkpoint %llu, redo from %llu, log ends at %llu; %llu records, "
-                       "%llu commits, %llu losers, %llu in doubt",
-                       (unsigned long long)core->control.checkpoint.v,
-                       (unsigned long long)core->control.redo.v, (unsigned long long)a->end.v,
-                       (unsigned long long)a->records, (unsigned long long)a->commits,
-                       (unsigned long long)a->losers, (unsigned long long)a->in_doubt);
+                  "analysis: checkpoint %llu, redo from %llu, log ends at %llu; %llu records, "
+                  "%llu commits, %llu losers, %llu in doubt",
+                  (unsigned long long)core->control.checkpoint.v,
+                  (unsigned long long)core->control.redo.v, (unsigned long long)a->end.v,
+                  (unsigned long long)a->records, (unsigned long long)a->commits,
+                  (unsigned long long)a->losers, (unsigned long long)a->in_doubt);
     return 0;
 }
 

@@ -10,11 +10,11 @@ struct ll_analysis {
     struct ll_hashmap txns;  /* id -> struct lladd_txn *; during the scan */
     struct ll_hashmap ended; /* ids of transactions that ended before the checkpoint's END */
     struct ll_hashmap known; /* ids of transactions with an undo reserve that a record has stated */
-    lladd_lsn end;       /* end of the last record */
-    bool matters;        /* the scan has met a record other than checkpoint records and seals */
-    uint64_t pages;      /* of the page file at the checkpoint */
-    bool early;      /* the scan has not met BEGIN yet: only names count (checkpoint.c) */
-    lladd_lsn begin; /* LSN of BEGIN; 0: none yet */
+    lladd_lsn end;           /* end of the last record */
+    bool matters;            /* the scan has met a record other than checkpoint records and seals */
+    uint64_t pages;          /* of the page file at the checkpoint */
+    bool early;              /* the scan has not met BEGIN yet: only names count (checkpoint.c) */
+    lladd_lsn begin;         /* LSN of BEGIN; 0: none yet */
     uint64_t begins;
     bool data_seen;
     uint64_t records, commits, losers, in_doubt;

@@ -39,7 +39,7 @@ struct writer {
     struct ll_core *core;
     struct ll_vec buf;
     size_t batch;
-    uint64_t pages; /* durable size of the page file */
+    uint64_t pages;                /* durable size of the page file */
     const struct ll_vec *barriers; /* barriers from the horizon to A */
     struct lladd_error *err;
 };
@@ -429,8 +429,7 @@ static void raise_horizon(struct ll_core *core, lladd_lsn horizon)
 
 static int flush_below(struct ll_core *core, lladd_lsn horizon, struct lladd_error *err)
 {
-    return LLADD_PLANTED(LLADD_BUG_FLUSH) ? 0
-                                          : ll_buffer_flush_below(core->buffer, horizon, err);
+    return LLADD_PLANTED(LLADD_BUG_FLUSH) ? 0 : ll_buffer_flush_below(core->buffer, horizon, err);
 }
 
 /* Step 2, and the record at A. The loop ends: either space for twice the number of barriers is set
@@ -502,9 +501,8 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
     unsigned char b[16];
     lladd_put64(b, start->v);
     lladd_put64(b + 8, redo->v);
-    struct ll_record last = {.kind = LL_REC_CHECKPOINT_END,
-                             .page = LLADD_NO_PAGE,
-                             .redo = lladd_span_of(b, sizeof b)};
+    struct ll_record last = {
+        .kind = LL_REC_CHECKPOINT_END, .page = LLADD_NO_PAGE, .redo = lladd_span_of(b, sizeof b)};
     if (!rc)
         rc = ll_core_append_aside(core, &last, err);
     marks->end = last.lsn;
@@ -661,8 +659,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     struct marks m = {{0}, {0}, {0}, {0}};
     struct ll_vec barriers;
     ll_vec_init(&barriers, &core->env, sizeof(struct ll_redo_barrier));
-    lladd_atomic_store64_relaxed(&core->images_before,
-                                 lladd_atomic_load64_relaxed(&core->images));
+    lladd_atomic_store64_relaxed(&core->images_before, lladd_atomic_load64_relaxed(&core->images));
     raise_horizon(core, horizon);
     uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes this length durable */
     rc = ll_point(&core->env, "checkpoint.before_flush")

@@ -273,8 +273,7 @@ void ll_core_identify(struct ll_core *core)
     memcpy(core->uuid, core->control.uuid, sizeof core->uuid);
 }
 
-int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn,
-                    struct lladd_error *err)
+int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn, struct lladd_error *err)
 {
     if (LL_LIKELY(lsn.v < lladd_atomic_load64(&core->witnessed)))
         return 0;

@@ -29,8 +29,8 @@
 #include <lladd/twophase.h>
 
 struct ll_core;
-struct ll_instant; /* restart_instant.c */
-struct ll_deferred;  /* deferred_undo.c */
+struct ll_instant;  /* restart_instant.c */
+struct ll_deferred; /* deferred_undo.c */
 
 /* ---- catalogue: names and their numbers ---------------------------------------------------- */
 
@@ -59,7 +59,7 @@ struct ll_name {
     /* of a registered operation: the most that one record can need */
     size_t need_credit, need_scratch, need_copy, need_nesting;
     uint64_t need_undo;
-    size_t record_max; /* maximum redo and undo bytes of one record with this page size */
+    size_t record_max;      /* maximum redo and undo bytes of one record with this page size */
     uint64_t undo_log_most; /* atomic: the most log bytes that a compensation has written so far */
     uint64_t count, bytes, redone, redo_ns; /* statistics, relaxed */
 };
@@ -75,13 +75,13 @@ struct ll_op_catalog {
     size_t n_types;
     struct ll_name **all; /* every name, the registered ones first */
     size_t n_all, cap_all, n_registered;
-    size_t hint; /* index in `all` after the name found last */
+    size_t hint;                                 /* index in `all` after the name found last */
     struct ll_name *by_desc[LL_CATALOGUE_FOUND]; /* atomic: cache of ll_op_catalog_by_desc */
     struct ll_name **numbers; /* by number - 1; replaced arrays are kept until close */
     uint32_t n_numbers, cap_numbers;
-    void *retired; /* chain of replaced `numbers` arrays */
+    void *retired;              /* chain of replaced `numbers` arrays */
     struct ll_name *registered; /* the registered names; they never move */
-    unsigned char *buf; /* large enough for the catalogue record of any registered name */
+    unsigned char *buf;         /* large enough for the catalogue record of any registered name */
     size_t buf_size;
     uint64_t log_bytes; /* atomic: upper bound of the bytes of all catalogue records */
     struct lladd_mutex mutex;
@@ -137,9 +137,9 @@ struct lladd_txn {
         };
         struct ll_chain chain;
     };
-    uint64_t busy; /* atomic: every record with a lower LSN is applied; UINT64_MAX: all are */
-    uint64_t lives; /* atomic: incremented at each begin */
-    uint32_t depth; /* nesting depth of the records that the transaction writes now */
+    uint64_t busy;   /* atomic: every record with a lower LSN is applied; UINT64_MAX: all are */
+    uint64_t lives;  /* atomic: incremented at each begin */
+    uint32_t depth;  /* nesting depth of the records that the transaction writes now */
     uint32_t system; /* atomic: 0 or 1 */
     bool read_only, rolling_back, in_callback;
     bool frees_log; /* its records may allow the log to be truncated: the log's limit does not
@@ -161,7 +161,7 @@ struct lladd_txn {
     struct ll_action *actions;
     size_t n_actions, cap_actions;
     uint64_t next_id; /* of savepoints and actions */
-    uint64_t undone; /* id of the savepoint last rolled back to, or of the action last aborted */
+    uint64_t undone;  /* id of the savepoint last rolled back to, or of the action last aborted */
     struct ll_joined *joined;
     size_t n_joined, cap_joined;
     struct ll_prepared *prepared;
@@ -201,12 +201,12 @@ struct ll_txn_table {
     struct lladd_mutex mutex; /* guards both lists, and `prepared` of transactions */
     struct lladd_txn *first;  /* all allocated transactions; unused ones are FREE */
     struct lladd_txn *free;   /* the free list, without the parked transaction */
-    uint64_t parked; /* atomic: address of the parked transaction (txn_table.c); 0: none */
-    uint64_t made;   /* atomic: length of the list `first` */
-    uint64_t n_free; /* length of the free list; under `mutex` */
-    uint64_t begun;  /* relaxed: transactions begun */
-    uint64_t lingering; /* relaxed: ended ones of which threads may still have the handle */
-    uint64_t in_doubt;  /* relaxed: number with state PREPARED */
+    uint64_t parked;          /* atomic: address of the parked transaction (txn_table.c); 0: none */
+    uint64_t made;            /* atomic: length of the list `first` */
+    uint64_t n_free;          /* length of the free list; under `mutex` */
+    uint64_t begun;           /* relaxed: transactions begun */
+    uint64_t lingering;       /* relaxed: ended ones of which threads may still have the handle */
+    uint64_t in_doubt;        /* relaxed: number with state PREPARED */
     uint64_t idle_cursor; /* atomic: address of a log cursor kept for the next rollback; 0: none */
     struct lladd_mutex commit;          /* commit order */
     struct ll_log_cursor *spare_cursor; /* for rollbacks when memory is short; under spare_mutex */
@@ -216,13 +216,13 @@ struct ll_txn_table {
     /* Atomic, changed under `commit`. n_released: entries at the head with a released undo reserve.
      * pending_undo: sum of the undo reserves of the other entries. */
     uint64_t n_released, pending_undo;
-    uint64_t pending_undo_max; /* above it, the next committing thread forces the log */
-    uint64_t asked; /* atomic: the log's thread was asked to sync up to here */
-    bool draining;         /* a thread runs durable callbacks; under `commit` */
-    uint64_t applied;      /* atomic: the highest result of ll_txns_applied */
-    uint64_t visible;      /* atomic: LSN of the newest commit with visible effects */
-    uint64_t committed;                  /* relaxed; changed under `commit` */
-    uint64_t read, aborted, prepared;    /* relaxed; `read`: committed without a record */
+    uint64_t pending_undo_max;        /* above it, the next committing thread forces the log */
+    uint64_t asked;                   /* atomic: the log's thread was asked to sync up to here */
+    bool draining;                    /* a thread runs durable callbacks; under `commit` */
+    uint64_t applied;                 /* atomic: the highest result of ll_txns_applied */
+    uint64_t visible;                 /* atomic: LSN of the newest commit with visible effects */
+    uint64_t committed;               /* relaxed; changed under `commit` */
+    uint64_t read, aborted, prepared; /* relaxed; `read`: committed without a record */
 };
 
 /* ---- redo barriers, pins, snapshots ------------------------------------------------------- */
@@ -260,9 +260,9 @@ struct ll_core {
     struct ll_control control;
     struct lladd_mutex control_mutex;
     struct lladd_mutex witness_mutex; /* one write of the witness at a time */
-    uint64_t witnessed; /* atomic: the witness covers pages with a page LSN below this */
+    uint64_t witnessed;       /* atomic: the witness covers pages with a page LSN below this */
     uint64_t accepted, began; /* LSN where the log ended at open; LSN where it continued */
-    uint64_t redo_start; /* where redo started in the recovery of this open */
+    uint64_t redo_start;      /* where redo started in the recovery of this open */
     /* Constants from the control block, read without its mutex. */
     uint32_t page_size;
     uint32_t salt;
@@ -270,8 +270,8 @@ struct ll_core {
     bool no_images;
     bool tore_unprotected; /* pages may have been written without images since the start of redo */
     bool log_full_error;
-    uint32_t marked;   /* atomic: the control block says "in use" */
-    struct ll_poison *poison;    /* `own_poison`, or memory zeroed in a forked child */
+    uint32_t marked;          /* atomic: the control block says "in use" */
+    struct ll_poison *poison; /* `own_poison`, or memory zeroed in a forked child */
     struct ll_poison own_poison;
     uint64_t pid;
     uint64_t image_horizon; /* atomic: a page with a lower base gets an image when it changes */
@@ -295,7 +295,7 @@ struct ll_core {
     uint64_t in_vain_low, in_vain_since;
     uint64_t log_growth;   /* constant: a fraction of the log's limit */
     uint64_t settled_tail; /* atomic: the log was durable up to here after the last checkpoint */
-    uint32_t pressed; /* atomic: the log came near its limit since the last checkpoint */
+    uint32_t pressed;      /* atomic: the log came near its limit since the last checkpoint */
     uint64_t set_aside; /* atomic: log bytes for the next checkpoints and for catalogue records */
     unsigned checkpoints_aside; /* constant: for so many checkpoints space is set aside, 1 or 2 */
     uint64_t asking_class; /* atomic: the thread in a class's checkpoint callback; 0: no thread */
@@ -314,14 +314,14 @@ struct ll_core {
     lladd_progress_fn *progress;
     lladd_trace_fn *trace;
     void *callback_ctx;
-    uint32_t redo_threads; /* 0: redo chooses */
-    bool recover_instantly;     /* LLADD_RECOVER_INSTANT */
-    bool looks_only;            /* inspection: a name that is not registered is no error */
-    uint64_t recovery_bytes;    /* memory budget of instant recovery, besides the cache */
+    uint32_t redo_threads;   /* 0: redo chooses */
+    bool recover_instantly;  /* LLADD_RECOVER_INSTANT */
+    bool looks_only;         /* inspection: a name that is not registered is no error */
+    uint64_t recovery_bytes; /* memory budget of instant recovery, besides the cache */
     uint64_t recovery_memory, recovery_memory_most; /* atomic: used now; the most so far */
-    bool closing;               /* close is taking its checkpoint */
+    bool closing;                                   /* close is taking its checkpoint */
     bool undo_short;            /* less log space is reserved than rollbacks may need */
-    uint32_t owes_checkpoint; /* atomic: a checkpoint after recovery is due */
+    uint32_t owes_checkpoint;   /* atomic: a checkpoint after recovery is due */
     struct ll_instant *instant; /* NULL: no pending redo; set before open returns */
     uint32_t instant_stop;      /* atomic: tells the steps of instant recovery to stop */
     struct ll_deferred *losers; /* losers that are undone after open, or NULL */
@@ -427,7 +427,7 @@ struct lladd_registry; /* registry.h */
 int ll_op_catalog_init(struct ll_core *, const struct lladd_registry *, struct lladd_error *);
 void ll_op_catalog_free(struct ll_core *);
 struct ll_name *ll_op_catalog_find(struct ll_core *, unsigned kind, const char *name,
-                                  uint32_t version); /* version 0: any */
+                                   uint32_t version); /* version 0: any */
 struct ll_name *ll_op_catalog_by_desc(struct ll_core *, unsigned kind, const void *desc);
 struct ll_name *ll_op_catalog_by_number(const struct ll_core *, uint32_t number); /* or NULL */
 /* The record as extensions see it; its spans are those of the record. */
@@ -435,7 +435,7 @@ struct lladd_log_entry ll_log_entry_of(const struct ll_core *, const struct ll_r
 /* Gives the name a number and logs it, unless it has one. The caller holds no page latch. */
 int ll_op_catalog_number_slow(struct ll_core *, struct ll_name *, struct lladd_error *);
 static inline int ll_op_catalog_number(struct ll_core *core, struct ll_name *n,
-                                      struct lladd_error *err)
+                                       struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(&n->number) != 0)
                ? 0
@@ -443,10 +443,10 @@ static inline int ll_op_catalog_number(struct ll_core *core, struct ll_name *n,
 }
 /* Finds or adds a name of kind LL_NAME_TAG. */
 int ll_op_catalog_tag(struct ll_core *, const char *name, struct ll_name **out,
-                     struct lladd_error *);
+                      struct lladd_error *);
 /* Adds the name of a catalogue record that was read from the log. */
 int ll_op_catalog_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
-                       struct lladd_error *);
+                        struct lladd_error *);
 /* The layout of a name's redo or undo bytes, registered or learned from the log; NULL: none. */
 const struct lladd_field *ll_op_catalog_fields(const struct ll_name *, bool undo);
 /* Length of the payload of the name's catalogue record. */
@@ -455,10 +455,10 @@ size_t ll_op_catalog_payload(const struct ll_name *);
 size_t ll_op_catalog_longest_learned(struct ll_core *);
 /* Builds the payload; enlarges *buf if necessary. 0 or LLADD_NO_MEMORY. */
 int ll_op_catalog_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
-                        size_t *cap, size_t *len);
+                         size_t *cap, size_t *len);
 /* Parses a payload. Name and fields of *out are allocated; ll_op_catalog_drop frees them. */
 int ll_op_catalog_decode(const struct ll_env *, struct lladd_span, struct ll_name *out,
-                        struct lladd_error *);
+                         struct lladd_error *);
 /* Frees what ll_op_catalog_decode put into *out. */
 void ll_op_catalog_drop(const struct ll_env *, struct ll_name *);
 
@@ -501,8 +501,7 @@ static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op,
     bool begun = txn->id.v != 0;
     if (LL_LIKELY(txn->credit.bytes >= op->need_credit * count &&
                   txn->undo_spare >= op->need_undo * count + (begun ? 0 : ll_undo_need_base()) &&
-                  txn->scratch_size >= op->need_scratch &&
-                  txn->undo_copy_size >= op->need_copy &&
+                  txn->scratch_size >= op->need_scratch && txn->undo_copy_size >= op->need_copy &&
                   txn->cap_actions >= op->need_nesting && lladd_atomic_load32(&op->number) &&
                   (begun || !ll_core_lacks_aside(txn->core)))) {
         ll_log_credit_in_hand(&txn->credit);
@@ -685,12 +684,12 @@ int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *
 /* A checkpoint data record is a sequence of parts: u8 part, u32 length, payload. */
 #define LL_CKPT_PART_HEAD 5u
 enum ll_checkpoint_part {
-    LL_CKPT_TXN = 1,   /* u64 id, last, undo_next, undo_used, prepare lsn, u32 flags (1 system) */
-    LL_CKPT_NAME = 2,  /* catalogue payload */
+    LL_CKPT_TXN = 1,  /* u64 id, last, undo_next, undo_used, prepare lsn, u32 flags (1 system) */
+    LL_CKPT_NAME = 2, /* catalogue payload */
     LL_CKPT_REDO_BARRIER = 3, /* u64 first, n, lsn */
-    LL_CKPT_PIN = 4,   /* u64 lsn, name */
-    LL_CKPT_PAGES = 5, /* u64 number of pages that the page file has at least */
-    LL_CKPT_HEURISTIC = 6 /* as in a heuristic record */
+    LL_CKPT_PIN = 4,          /* u64 lsn, name */
+    LL_CKPT_PAGES = 5,        /* u64 number of pages that the page file has at least */
+    LL_CKPT_HEURISTIC = 6     /* as in a heuristic record */
 };
 /* Does the whole recovery. The log and the buffer manager must be open and not started. After
  * success the log is started, losers are rolled back or protected (deferred_undo.c), and prepared

@@ -143,7 +143,7 @@ void ll_deferred_leave(struct ll_deferred *l, struct lladd_txn *txn)
     txn->n_actions = 0;
     txn->depth = 0;
     ll_core_trace(l->core, "undo: transaction %llu, from LSN %llu on, after open",
-                       (unsigned long long)txn->id.v, (unsigned long long)txn->undo_next.v);
+                  (unsigned long long)txn->id.v, (unsigned long long)txn->undo_next.v);
     l->left[l->n] = txn;
     lladd_atomic_store64(&l->n, l->n + 1);
 }

@@ -42,8 +42,7 @@ static uint64_t held(const struct ll_vec *v)
 
 uint64_t ll_log_prefetch_bytes(const struct ll_log_prefetch *a)
 {
-    return held(&a->pages) + held(&a->lsns) + held(&a->places) + held(&a->sorted) +
-           held(&a->bytes);
+    return held(&a->pages) + held(&a->lsns) + held(&a->places) + held(&a->sorted) + held(&a->bytes);
 }
 
 /* Is there room for `more` elements? While an array grows, its old and its new memory exist
@@ -96,14 +95,14 @@ static uint64_t keep(struct ll_log_prefetch *a, const struct ll_record *rec)
     struct lladd_span s = ll_redo_index_payload(rec);
     size_t at = a->bytes.len, pad = padded(s.len) - s.len;
     struct ll_log_prefetch_record r = {.page_prev = rec->page_prev,
-                                .txn = rec->txn,
-                                .page = rec->page,
-                                .len = (uint32_t)s.len,
-                                .op = rec->op,
-                                .depth = rec->depth,
-                                .size = rec->size,
-                                .kind = rec->kind,
-                                .flags = rec->flags};
+                                       .txn = rec->txn,
+                                       .page = rec->page,
+                                       .len = (uint32_t)s.len,
+                                       .op = rec->op,
+                                       .depth = rec->depth,
+                                       .size = rec->size,
+                                       .kind = rec->kind,
+                                       .flags = rec->flags};
     size_t need = sizeof r + s.len + pad;
     if (!has_room(a, &a->bytes, need) || ll_vec_reserve(&a->bytes, at + need) != 0 ||
         ll_vec_append(&a->bytes, &r, sizeof r) != 0 ||

@@ -41,7 +41,7 @@ struct ll_log_prefetch_record {
 /* The caller sets `most` and `payload`. */
 void ll_log_prefetch_init(struct ll_log_prefetch *, const struct ll_env *);
 uint64_t ll_log_prefetch_bytes(const struct ll_log_prefetch *);
-void ll_log_prefetch_free(struct ll_log_prefetch *); /* can be used again */
+void ll_log_prefetch_free(struct ll_log_prefetch *);  /* can be used again */
 void ll_log_prefetch_clear(struct ll_log_prefetch *); /* keeps the memory */
 
 /* Asks for a record. Call it with ascending pages, and ascending LSNs within a page. False: no

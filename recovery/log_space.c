@@ -2,10 +2,10 @@
 /* Log space: credit, and the space that is set aside for the next checkpoints. */
 #include "recovery/core.h"
 
-#define TXN_ROW 49u        /* bytes in checkpoint data */
-#define PIN_ROW 76u        /* bytes in checkpoint data, for the longest name */
+#define TXN_ROW 49u /* bytes in checkpoint data */
+#define PIN_ROW 76u /* bytes in checkpoint data, for the longest name */
 #define HEURISTIC_ROW 235u
-#define BARRIER_ROW 33u    /* with a share of the headers of checkpoint records */
+#define BARRIER_ROW 33u /* with a share of the headers of checkpoint records */
 
 uint64_t ll_core_aside_least(uint64_t names)
 {

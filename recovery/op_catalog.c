@@ -214,7 +214,7 @@ static int prepare_ops(struct ll_core *core, struct lladd_error *err)
 }
 
 int ll_op_catalog_init(struct ll_core *core, const struct lladd_registry *reg,
-                      struct lladd_error *err)
+                       struct lladd_error *err)
 {
     struct ll_op_catalog *cat = &core->cat;
     if (lladd_mutex_init(&cat->mutex, LLADD_RANK_CATALOGUE, "catalogue"))
@@ -268,7 +268,7 @@ void ll_op_catalog_free(struct ll_core *core)
 }
 
 struct ll_name *ll_op_catalog_find(struct ll_core *core, unsigned kind, const char *name,
-                                  uint32_t version)
+                                   uint32_t version)
 {
     lladd_mutex_lock(&core->cat.mutex);
     struct ll_name *n = find(core, kind, name, strlen(name), version);
@@ -398,7 +398,7 @@ static void encode(const struct ll_name *n, unsigned char *at)
 }
 
 int ll_op_catalog_encode(const struct ll_env *env, const struct ll_name *n, unsigned char **buf,
-                        size_t *cap, size_t *len)
+                         size_t *cap, size_t *len)
 {
     size_t need = ll_op_catalog_payload(n);
     if (need > *cap) {
@@ -460,7 +460,7 @@ static int peek(struct lladd_span s, struct ll_name *out, size_t *name_len)
 }
 
 int ll_op_catalog_decode(const struct ll_env *env, struct lladd_span s, struct ll_name *out,
-                        struct lladd_error *err)
+                         struct lladd_error *err)
 {
     const unsigned char *p = s.data, *end = p + s.len;
     size_t name_len;
@@ -576,7 +576,7 @@ static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struc
 }
 
 int ll_op_catalog_learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn,
-                       struct lladd_error *err)
+                        struct lladd_error *err)
 {
     lladd_mutex_lock(&core->cat.mutex);
     int rc = learn(core, s, lsn, err);
@@ -629,7 +629,7 @@ int ll_op_catalog_number_slow(struct ll_core *core, struct ll_name *n, struct ll
 }
 
 int ll_op_catalog_tag(struct ll_core *core, const char *name, struct ll_name **out,
-                     struct lladd_error *err)
+                      struct lladd_error *err)
 {
     size_t len = strlen(name);
     if (len == 0 || len > NAME_MAX_LEN)

@@ -205,8 +205,7 @@ static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, stru
     struct ll_frame *f = p->frame;
     bool known = w->baseless.count && ll_hashmap_find(&w->baseless, rec->page) != NULL;
     bool baseless = known || f->flags & LL_FRAME_BASELESS;
-    int rc = redo_record(w->core, rec, &f->page, &p->view, baseless,
-                         w->core->redo_start, &w->err);
+    int rc = redo_record(w->core, rec, &f->page, &p->view, baseless, w->core->redo_start, &w->err);
     ll_observe_redo(w->core, rec, rc);
     if (LL_LIKELY(rc == 0)) {
         w->redone++;
@@ -444,11 +443,10 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
     ll_free(&core->env, workers);
     if (!rc)
         ll_core_trace(core,
-                           "redo: from %llu, %llu records read, %llu applied, %llu pages "
-                           "without a base",
-                           (unsigned long long)core->control.redo.v, (unsigned long long)out->seen,
-                           (unsigned long long)out->redone,
-                           (unsigned long long)out->baseless.count);
+                      "redo: from %llu, %llu records read, %llu applied, %llu pages "
+                      "without a base",
+                      (unsigned long long)core->control.redo.v, (unsigned long long)out->seen,
+                      (unsigned long long)out->redone, (unsigned long long)out->baseless.count);
     return rc;
 }
 

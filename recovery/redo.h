@@ -8,9 +8,9 @@ struct ll_redo_worker {
     struct ll_core *core;
     struct lladd_thread thread;
     struct ll_log_share share;
-    uint64_t *stop;    /* atomic, shared: the lowest LSN at which a worker failed */
+    uint64_t *stop;                   /* atomic, shared: the lowest LSN at which a worker failed */
     const struct ll_redo_index *part; /* see struct ll_redo */
-    unsigned together; /* most records for which pages are latched together */
+    unsigned together;                /* most records for which pages are latched together */
     int rc;
     uint64_t at; /* LSN of the current record, or LSN of the failure */
     uint64_t seen, redone;

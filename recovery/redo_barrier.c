@@ -83,7 +83,7 @@ void ll_redo_barrier_put(struct ll_core *core, uint64_t first, uint64_t n, lladd
 }
 
 int ll_redo_barrier_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn,
-                 struct lladd_error *err)
+                        struct lladd_error *err)
 {
     lladd_mutex_lock(&core->misc);
     int rc = ll_redo_barrier_room(core, first, n, err);

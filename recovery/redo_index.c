@@ -38,7 +38,7 @@ static struct link *link_at(const struct ll_redo_index *b, uint32_t number)
 }
 
 void ll_redo_index_init(struct ll_redo_index *b, const struct ll_env *env, lladd_lsn origin,
-                    uint64_t budget)
+                        uint64_t budget)
 {
     memset(b, 0, sizeof *b);
     b->origin = origin.v;

@@ -14,16 +14,16 @@
 #include "util/vec.h"
 
 struct ll_redo_index {
-    uint64_t origin;     /* lower bound of the records' LSNs */
-    struct ll_vec links; /* struct link, see redo_index.c */
+    uint64_t origin;         /* lower bound of the records' LSNs */
+    struct ll_vec links;     /* struct link, see redo_index.c */
     struct ll_hashmap pages; /* page -> first link + 1; in the upper 32 bits last link + 1 */
     struct ll_hashmap older; /* like `pages`, for records that are older but were read later */
-    uint32_t unused;     /* head of the list of free links + 1, or 0 */
-    uint64_t budget;     /* most bytes that may be used */
-    uint64_t share;      /* pages with a hash below this are in the index */
-    uint64_t seen;       /* number of records that count, also of pages given up */
-    uint64_t payload;    /* bytes of these records that redo needs */
-    uint64_t marked;     /* number of marked pages */
+    uint32_t unused;         /* head of the list of free links + 1, or 0 */
+    uint64_t budget;         /* most bytes that may be used */
+    uint64_t share;          /* pages with a hash below this are in the index */
+    uint64_t seen;           /* number of records that count, also of pages given up */
+    uint64_t payload;        /* bytes of these records that redo needs */
+    uint64_t marked;         /* number of marked pages */
     uint64_t page_max;
     uint32_t record_max; /* bytes of the longest record */
     bool lost;

@@ -40,7 +40,7 @@ enum {
     CURSORS = 3, /* most pages that are redone concurrently */
     /* reading a record out of order takes as long as scanning this many bytes */
     RANDOM_READ = 16 << 10,
-    PASS_LEAST = 1 << 20,   /* setting up a pass takes as long as scanning this many bytes */
+    PASS_LEAST = 1 << 20, /* setting up a pass takes as long as scanning this many bytes */
     INSTANT_RANK_STEPS = LLADD_RANK_CHECKPOINT + 10,
     INSTANT_RANK_INDEX = LLADD_RANK_LOG - 10 /* cursors are closed under it */
 };
@@ -55,11 +55,11 @@ struct ll_instant {
                        * `walkers` is 0 */
     struct ll_log_cursor *cursors[CURSORS];
     unsigned free_cursors;
-    uint64_t stepping; /* the page of the current step, or LLADD_NO_PAGE */
-    bool filling; /* a step is changing `prefetch`: new walkers do not use it */
-    uint32_t readers; /* walkers that use `prefetch` */
+    uint64_t stepping;               /* the page of the current step, or LLADD_NO_PAGE */
+    bool filling;                    /* a step is changing `prefetch`: new walkers do not use it */
+    uint32_t readers;                /* walkers that use `prefetch` */
     struct ll_log_prefetch prefetch; /* changed only while `filling` and without readers */
-    struct lladd_mutex steps; /* one step at a time; guards the fields that follow */
+    struct lladd_mutex steps;        /* one step at a time; guards the fields that follow */
     struct ll_log_cursor *prefetch_cursor; /* NULL: no memory for it */
     size_t prefetch_end; /* index in `order`: the records of the pages before it were prefetched */
     struct ll_vec order; /* the pages that were in the index at the beginning, ascending; freed
@@ -244,12 +244,10 @@ int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, struct ll_redo
     core->recovered_records = in->index.seen;
     share_memory(in);
     *begun = true;
-    ll_core_trace(core,
-                       "redo: from %llu, when pages are fetched: %llu records, %llu pages%s",
-                       (unsigned long long)core->control.redo.v,
-                       (unsigned long long)core->recovered_records,
-                       (unsigned long long)in->order.len,
-                       ll_redo_index_is_part(&in->index) ? ", others now for lack of memory" : "");
+    ll_core_trace(core, "redo: from %llu, when pages are fetched: %llu records, %llu pages%s",
+                  (unsigned long long)core->control.redo.v,
+                  (unsigned long long)core->recovered_records, (unsigned long long)in->order.len,
+                  ll_redo_index_is_part(&in->index) ? ", others now for lack of memory" : "");
     rc = ll_redo_index_is_part(&in->index) ? redo_now(in, false, r, err) : 0;
     lladd_atomic_store64(&in->left, in->order.len);
     if (!in->order.len)
@@ -373,8 +371,7 @@ int ll_instant_redo_expected(struct ll_core *core, struct ll_redo *r, struct lla
     struct ll_instant *in = core->instant;
     if (!is_worth_a_pass(in))
         return 0;
-    ll_core_trace(core, "redo: %llu pages that undo needs",
-                       (unsigned long long)in->index.marked);
+    ll_core_trace(core, "redo: %llu pages that undo needs", (unsigned long long)in->index.marked);
     /* If few pages are not marked, redo of all pages costs less than a lookup of each page. */
     uint64_t pages = in->index.pages.count;
     bool all = !ll_redo_index_is_part(&in->index) && in->index.marked >= pages - pages / 8;
@@ -442,8 +439,7 @@ int ll_instant_redo_page(struct ll_core *core, lladd_pageno number, unsigned cha
     while (!rc && more) {
         rc = read_record(prefetched ? &in->prefetch : NULL, cursor, w.lsn, number, &rec, err);
         if (!rc) {
-            rc = ll_redo_record(core, &rec, &page, *baseless,
-                                lladd_lsn_of(core->redo_start), err);
+            rc = ll_redo_record(core, &rec, &page, *baseless, lladd_lsn_of(core->redo_start), err);
             ll_observe_redo(core, &rec, rc);
         }
         applied += rc == 0;
@@ -665,8 +661,7 @@ static uint64_t first_pending(struct ll_instant *in, uint64_t from, uint64_t n)
     return found;
 }
 
-int ll_instant_settle(struct ll_core *core, lladd_pageno first, uint64_t n,
-                      struct lladd_error *err)
+int ll_instant_settle(struct ll_core *core, lladd_pageno first, uint64_t n, struct lladd_error *err)
 {
     uint64_t page = first.v;
     bool some = false;

@@ -617,8 +617,7 @@ void ll_txns_count(struct ll_core *core, uint64_t *begun, uint64_t *active, uint
     *in_doubt = lladd_atomic_load64(&t->in_doubt);
 }
 
-void ll_txns_counted(struct ll_core *core, const struct ll_name *name, uint64_t *n,
-                     uint64_t *bytes)
+void ll_txns_counted(struct ll_core *core, const struct ll_name *name, uint64_t *n, uint64_t *bytes)
 {
     struct ll_txn_table *t = &core->txns;
     *n = *bytes = 0;
