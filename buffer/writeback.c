@@ -86,8 +86,7 @@ static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
     return batch;
 }
 
-/* Keeps the batch for the next writer, unless the batches take too much of the budget and others
- * exist. */
+/* Keeps the batch, unless the batches take too much of the budget and others exist. */
 static void put_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
 {
     uint64_t count = lladd_atomic_load32(&b->batch_count);

@@ -64,7 +64,7 @@ void ll_background_poll(struct lladd_db *db)
         ll_background_want(&db->core);
 }
 
-/* Writes back every page, so that the next recovery does not repeat this one. */
+/* As checkpoint_recovery (db/open.c). */
 static int settle_recovery(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_checkpoint(core, true, err);

@@ -12,7 +12,10 @@
 #define DIR_LOG "log"
 
 struct ll_env;
+struct lladd_options;
 
+/* Copies options that an older or a newer program may have filled in; NULL: none. */
+int ll_options_take(const struct lladd_options *, struct lladd_options *out, struct lladd_error *);
 /* Writes the built-in descriptors (operations/) to *out, and after them the descriptors that `user`
  * registers. LLADD_NO_MEMORY, or LLADD_BAD_REGISTRATION if two descriptors have the same name and
  * version. The caller frees the arrays. */

@@ -47,15 +47,23 @@ static uint64_t or_default(uint64_t v, uint64_t def)
     return v ? v : def;
 }
 
+int ll_options_take(const struct lladd_options *in, struct lladd_options *o,
+                    struct lladd_error *err)
+{
+    *o = (struct lladd_options){.struct_size = sizeof *o};
+    if (in && (in->struct_size < 8 || in->struct_size > 4096))
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "options: use LLADD_OPTIONS_INIT");
+    if (in)
+        memcpy(o, in, in->struct_size < sizeof *o ? in->struct_size : sizeof *o);
+    return 0;
+}
+
 static int check_options(const struct lladd_options *in, struct lladd_options *o,
                          struct lladd_error *err)
 {
-    static const struct lladd_options none = {.struct_size = sizeof none};
-    if (in && (in->struct_size < 8 || in->struct_size > 4096))
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "options: use LLADD_OPTIONS_INIT");
-    *o = none;
-    if (in)
-        memcpy(o, in, in->struct_size < sizeof *o ? in->struct_size : sizeof *o);
+    int rc = ll_options_take(in, o, err);
+    if (rc)
+        return rc;
     o->cache_bytes = or_default(o->cache_bytes, DEFAULT_CACHE);
     o->log_ring_bytes = or_default(o->log_ring_bytes, DEFAULT_RING);
     o->log_segment_min = or_default(o->log_segment_min, DEFAULT_SEGMENT_MIN);
@@ -248,14 +256,12 @@ static void release(struct lladd_db *db)
     bool own = db->own_device;
     ll_extensions_stop(db);
     ll_background_stop(db);
-    if (core->buffer)
-        ll_buffer_close(core->buffer);
+    ll_buffer_close(core->buffer);
     ll_extensions_detach(db);
     ll_deferred_free(core);
     ll_instant_free(core);
     ll_txns_free(core);
-    if (core->log)
-        ll_log_close(core->log);
+    ll_log_close(core->log);
     ll_op_catalog_free(core);
     ll_free(&env, core->barriers);
     ll_free(&env, core->pins);
@@ -500,9 +506,8 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;
 }
 
-/* Takes a checkpoint, so that the next recovery need not repeat this one. The checkpoint writes
- * back every page that was redone. With threads, the background takes it, after the pending redo of
- * an instant recovery. */
+/* Takes a checkpoint, so that the next recovery need not repeat this one. With threads, the
+ * background takes it, after the pending redo of an instant recovery. */
 static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
 {
     if (db->core.recover_instantly || db->core.env.threads) {

@@ -351,8 +351,7 @@ static void forget(struct lladd_inspect *v)
     ll_vec_free(&v->txns);
     if (v->page_file)
         (void)ll_io_close(core->dev, v->page_file); /* the file was only read */
-    if (v->log)
-        ll_log_close(v->log);
+    ll_log_close(v->log);
     if (v->catalogue)
         ll_op_catalog_free(core);
     ll_free(&core->env, core->barriers);
@@ -436,17 +435,6 @@ lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *v)
     return oldest;
 }
 
-static int take_options(const struct lladd_options *in, struct lladd_options *o,
-                        struct lladd_error *err)
-{
-    *o = (struct lladd_options){.struct_size = sizeof *o};
-    if (in && (in->struct_size < 8 || in->struct_size > 4096))
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "options: use LLADD_OPTIONS_INIT");
-    if (in)
-        memcpy(o, in, in->struct_size < sizeof *o ? in->struct_size : sizeof *o);
-    return 0;
-}
-
 int lladd_inspect_open(const char *dir, const struct lladd_options *options,
                        struct lladd_inspect **out, struct lladd_error *err)
 {
@@ -457,7 +445,7 @@ int lladd_inspect_open(const char *dir, const struct lladd_options *options,
     if (!out)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "out is NULL");
     *out = NULL;
-    int rc = take_options(options, &o, err);
+    int rc = ll_options_take(options, &o, err);
     if (!rc && !dir && !o.device)
         rc = ll_fail(err, LLADD_BAD_ARGUMENT, "neither a directory nor a device is given");
     if (rc)

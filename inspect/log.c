@@ -223,8 +223,7 @@ static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, l
     return rc == LLADD_OUT_OF_RANGE ? ll_log_cursor_seek(cursor, at, rec, err) : rc;
 }
 
-/* How often to check whether a database in use has truncated a place that cannot be read: its files
- * may change while they are read. */
+/* How often to check whether a database in use has truncated a place that cannot be read. */
 enum { ASKED = 4 };
 
 /* Is `at` at or after the end that the log had when the view was taken? A log in use grows there,
@@ -434,8 +433,7 @@ static int read_prepares(struct lladd_inspect *v)
             rec.kind == LL_REC_PREPARE && rec.txn.v == t->seen.id.v)
             see_prepare(t, &rec);
     }
-    if (cursor)
-        ll_log_cursor_close(cursor);
+    ll_log_cursor_close(cursor);
     return rc;
 }
 

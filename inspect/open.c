@@ -62,8 +62,7 @@ static int try_core(struct lladd_inspect *v, struct ll_core *core, struct lladd_
         rc = try_redo(core, cursor, err);
     if (!rc)
         rc = try_undo(core, cursor, err);
-    if (cursor)
-        ll_log_cursor_close(cursor);
+    ll_log_cursor_close(cursor);
     return rc;
 }
 
@@ -85,8 +84,7 @@ int ll_inspect_try_open(struct lladd_inspect *v, struct lladd_error *err)
         rc = ll_txns_init(core);
     rc = rc ? ll_fail(err, LLADD_NO_MEMORY, "out of memory") : try_core(v, core, err);
     ll_txns_free(core);
-    if (core->log)
-        ll_log_close(core->log);
+    ll_log_close(core->log);
     ll_op_catalog_free(core);
     ll_free(&env, core->barriers);
     ll_free(&env, core->pins);

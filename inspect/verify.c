@@ -105,9 +105,8 @@ static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uin
     return 0;
 }
 
-/* Checks that the log is at least as long as when pages were last written (the witness). Called
- * only after an unclean stop, and if the log was scanned without an error. In a database in use the
- * log and the witness grow between the two reads. */
+/* Checks that the log is at least as long as when pages were last written (the witness). In a
+ * database in use the log and the witness grow between the two reads. */
 static int verify_witness(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -500,8 +499,8 @@ void ll_verify_progress(const struct ll_verify *c, const char *what, uint64_t do
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* Tries the steps of an open. They can fail although no check has found damage, for example if a
- * file is missing to which nothing else refers. Read errors were reported before. */
+/* An open can fail although no check has found damage, for example if a file is missing to which
+ * nothing else refers. */
 static int verify_open(struct ll_verify *c)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -539,8 +538,7 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
         rc = verify_parts(&c);
     if (!rc)
         rc = verify_open(&c);
-    if (c.cursor)
-        ll_log_cursor_close(c.cursor);
+    ll_log_cursor_close(c.cursor);
     ll_free(env, c.dwb);
     ll_vec_free(&c.barriers);
     ll_vec_free(&c.histories);

@@ -128,9 +128,8 @@ static int check_name(struct ll_verify *c, const struct ll_record *rec)
     return ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
 }
 
-/* If the oldest segment begins inside a truncated record, the start of the next record is unknown.
- * If records before the first good record are lost, this shows only in later records that contain
- * their LSNs. */
+/* If the oldest segment begins inside a truncated record, lost records before the first good one
+ * show only in later records that contain their LSNs. */
 static void note_named(struct ll_verify *c, uint64_t lsn)
 {
     if (lsn >= c->v->info.log_oldest.v && lsn < c->log_begins &&

@@ -7,9 +7,7 @@
  * min(64 KiB, segment size). A block is a header of 64 bytes and payload. LSNs count payload bytes
  * only. Records start at multiples of 8 (LSN % 8 == 0) and span blocks and segments. All numbers
  * are little-endian. A file has this name only while its header and its space are complete and
- * synced. A new file is named `log/new.tmp` while it is being made. If the file of an old segment
- * is reused, it is first renamed to `log/<first LSN of the new segment>.new`, durably, before a
- * byte of it is changed. This name also says that any lower LSN may have been handed out (LOG-1).
+ * synced; create.c describes the other names.
  *
  * Block header (immutable once written):
  *   0  u32 CRC-32C of bytes 4..63 (not salted: a block of another database can be recognised)

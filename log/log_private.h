@@ -327,7 +327,6 @@ bool ll_log__remove_dead(struct ll_log *, int *rc, struct lladd_error *);
 bool ll_log__has_useless(const struct ll_log *);
 /* The size of the next segment. `goes_on`: the segment follows the last one without a cut. */
 uint32_t ll_log__next_size(const struct ll_log *, bool goes_on, unsigned why);
-/* Total size of the files that are in use. */
 uint64_t ll_log__live_bytes(const struct ll_log__segments *);
 /* Updates `scarce`. Under the mutex. */
 void ll_log__note_scarce(struct ll_log *);
@@ -336,7 +335,6 @@ bool ll_log__over_limit(const struct ll_log *);
 /* space.c */
 /* Segments that the worker keeps ready: the next, and one for the undo reserve. */
 enum { LL_LOG__KEPT_AHEAD = 2 };
-/* Credit is granted from this segment first. */
 void ll_log__start_granting(struct ll_log *, struct ll_log__seg *);
 int ll_log__add_segment(struct ll_log *, unsigned why, struct lladd_error *);
 /* If credit reached up to `to` in the current segment, would the undo reserve and `rest` eighths
@@ -426,7 +424,6 @@ struct ll_log__reader {
 
 void ll_log__reader_init(struct ll_log__reader *, struct ll_log *);
 void ll_log__reader_free(struct ll_log__reader *);
-/* Discards the buffered bytes. */
 void ll_log__reader_forget(struct ll_log__reader *);
 /* See ll_log_cursor_prepare. */
 int ll_log__reader_prepare(struct ll_log__reader *, size_t record, struct lladd_error *);

@@ -10,8 +10,7 @@
  */
 #include "log/log_private.h"
 
-/* Up to here credit may use the segment; then it must move on to the next segment. The rest is for
- * seals. */
+/* Up to here credit may use the segment. The rest is for seals. */
 static uint64_t limit_of(const struct ll_log *log, const struct ll_log__seg *seg)
 {
     return seg->end - log->seal_pool;
@@ -50,7 +49,6 @@ static void set_undo_low(struct ll_log *log)
     lladd_atomic_store64(&log->undo_low, (half > quarter ? half : quarter) * LL_LOG__FREE_BYTE);
 }
 
-/* Grants credit from this segment from now on. */
 static void grant_from(struct ll_log *log, struct ll_log__seg *seg)
 {
     log->segs->granted = seg;

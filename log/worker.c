@@ -32,7 +32,7 @@ static bool may_preallocate(const struct ll_log *log, unsigned why)
     return limit == 0 || ll_log__live_bytes(segs) + ll_log__next_size(log, true, why) <= limit / 2;
 }
 
-/* Does one step of background work. *did: there was work, and it succeeded. Under the mutex. */
+/* *did: there was work, and it succeeded. Under the mutex. */
 static int step(struct ll_log *log, bool *did, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;

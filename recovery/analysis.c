@@ -176,8 +176,7 @@ static int take_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t
         if (rec.prev.v >= at)
             break; /* undo reports the bad record */
     }
-    if (cursor)
-        ll_log_cursor_close(cursor);
+    ll_log_cursor_close(cursor);
     txn->undo_used = changed_by(used, since);
     return rc;
 }
@@ -404,12 +403,10 @@ static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
         if (!rc)
             rc = see_prepare(txn, &rec, err);
     }
-    if (cursor)
-        ll_log_cursor_close(cursor);
+    ll_log_cursor_close(cursor);
     return rc;
 }
 
-/* Does the catalogue have a name of this kind that is not registered? */
 static bool lacks(const struct ll_core *core, unsigned kind)
 {
     for (size_t i = core->cat.n_registered; i < core->cat.n_all; i++)
@@ -440,8 +437,8 @@ static int check_older(struct ll_analysis *a, struct ll_log_cursor *cursor, stru
     return rc == LLADD_END ? 0 : rc;
 }
 
-static int check_blob(const struct ll_core *core, const struct ll_record *rec,
-                      struct lladd_error *err)
+int ll_analysis_check_blob(const struct ll_core *core, const struct ll_record *rec,
+                           struct lladd_error *err)
 {
     struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
     if (!n || n->desc)
@@ -459,7 +456,7 @@ static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
     for (lladd_lsn at = txn->last; at.v; at = rec.prev) {
         int rc = ll_log_cursor_need(cursor, at, &rec, err);
         if (!rc && rec.kind == LL_REC_PREPARE_BLOB && txn->prepared)
-            rc = check_blob(core, &rec, err);
+            rc = ll_analysis_check_blob(core, &rec, err);
         else if (!rc)
             rc = ll_analysis_check_op(core, &rec, err);
         if (rc)

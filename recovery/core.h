@@ -358,7 +358,6 @@ static inline struct ll_log_start ll_control_log_start(const struct ll_control *
                                  .segment = c->segment,
                                  .segment_bytes = c->segment_bytes};
 }
-/* Copies page size, uuid and salt out of the control block. */
 void ll_core_identify(struct ll_core *);
 /* LSN where redo would start after a crash now. */
 lladd_lsn ll_core_redo(struct ll_core *);
@@ -376,7 +375,6 @@ int ll_core_witness(struct ll_core *, lladd_pageno, lladd_lsn, struct lladd_erro
 /* Reads the witness that earlier runs left, and checks that the log, which ends at `end`, reaches
  * as far. */
 int ll_core_hear_witness(struct ll_core *, lladd_lsn end, struct lladd_error *);
-/* Records durably that the feature is used. */
 int ll_core_feature(struct ll_core *, uint64_t feature, struct lladd_error *);
 
 /* ---- log_space.c, checkpoint.c: log space -------------------------------------------------- */
@@ -459,7 +457,6 @@ int ll_op_catalog_encode(const struct ll_env *, const struct ll_name *, unsigned
 /* Parses a payload. Name and fields of *out are allocated; ll_op_catalog_drop frees them. */
 int ll_op_catalog_decode(const struct ll_env *, struct lladd_span, struct ll_name *out,
                          struct lladd_error *);
-/* Frees what ll_op_catalog_decode put into *out. */
 void ll_op_catalog_drop(const struct ll_env *, struct ll_name *);
 
 /* ---- update.c: the write path ------------------------------------------------------------- */
@@ -513,7 +510,6 @@ static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op,
 size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
 /* The log bytes of one record of the operation and an image of its page, at most. */
 size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
-/* Computes the need_ fields of a registered operation. */
 void ll_core_needs(const struct ll_core *, struct ll_name *);
 /* Gets credit during a rollback: `with_image` bytes if there is space, else `bytes` from the undo
  * reserve. */

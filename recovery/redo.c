@@ -238,7 +238,6 @@ static int timed_redo_held(struct ll_redo_worker *w, const struct ll_record *rec
     return rc;
 }
 
-/* Does redo apply the record in this pass? */
 static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
 {
     const struct ll_core *core = w->core;

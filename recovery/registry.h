@@ -16,8 +16,7 @@ struct ll_registered {
 
 #define LL_REGISTERED_EXTENSION 100
 
-/* Sizes of the catalogue records of the registered names. Computed at registration, not at each
- * open. */
+/* Sizes of the catalogue records of the registered names, computed at registration. */
 struct ll_payloads {
     size_t names;
     size_t bytes;   /* sum of all payloads */

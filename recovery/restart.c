@@ -85,8 +85,8 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* Reads the records of the transaction, and finds the longest compensation record that an object
- * record can need. Ends at a record that is not valid; undo will report it. */
+/* Finds the longest compensation record that an object record of the transaction can need. Ends at
+ * a record that is not valid; undo will report it. */
 static int longest_object(struct ll_core *core, const struct lladd_txn *txn, size_t *longest,
                           struct lladd_error *err)
 {
@@ -267,10 +267,7 @@ static int give_blob(struct lladd_txn *txn, const struct ll_record *rec, struct 
     const struct lladd_participant *participant = n->desc;
     int rc = 0;
     if (!participant)
-        rc = ll_fail_lsn(
-            err, LLADD_NO_OPERATION, rec->lsn,
-            "a transaction in doubt needs participant \"%s\" version %u, not registered", n->name,
-            n->version);
+        rc = ll_analysis_check_blob(txn->core, rec, err);
     else if (participant->in_doubt) {
         txn->err.code = 0;
         rc = participant->in_doubt(participant->ctx, txn, lladd_span_of(b->bytes, total));
@@ -314,8 +311,7 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
             *err = txn->err;
         ll_core_trace(core, "in doubt: transaction %llu", (unsigned long long)txn->id.v);
     }
-    if (cursor)
-        ll_log_cursor_close(cursor);
+    ll_log_cursor_close(cursor);
     return rc;
 }
 
@@ -367,8 +363,7 @@ static void describe_step(struct ll_core *core, const struct lladd_txn *txn,
                       n ? n->name : "?", (unsigned long long)rec->page);
 }
 
-/* Reads the loser's next record to undo. *gone: the loser has no such record and was ended, or it
- * stays for later because the record is at depth 0. */
+/* Reads the loser's next record to undo. *gone: the loser was ended, or stays for later. */
 static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lladd_error *err)
 {
     struct ll_record rec;

@@ -67,8 +67,7 @@ int ll_txns_spare(struct ll_core *core, struct lladd_error *err)
 static void destroy(struct lladd_txn *txn)
 {
     const struct ll_env *env = &txn->core->env;
-    if (txn->cursor)
-        ll_log_cursor_close(txn->cursor);
+    ll_log_cursor_close(txn->cursor);
     ll_free(env, txn->scratch);
     ll_free(env, txn->undo_copy);
     ll_free(env, txn->savepoints);
@@ -89,8 +88,7 @@ void ll_txns_free(struct ll_core *core)
     for (size_t i = 0; i < t->n_pending; i++)
         ll_free(&core->env, t->pending[(t->pending_head + i) & (t->cap_pending - 1)].joined);
     ll_free(&core->env, t->pending);
-    if (t->spare_cursor)
-        ll_log_cursor_close(t->spare_cursor);
+    ll_log_cursor_close(t->spare_cursor);
     ll_log_cursor_close((struct ll_log_cursor *)(uintptr_t)t->idle_cursor);
     lladd_mutex_destroy(&t->mutex);
     lladd_mutex_destroy(&t->commit);
@@ -220,7 +218,7 @@ static void put_free(struct ll_txn_table *t, struct lladd_txn *txn)
     lladd_mutex_unlock(&t->mutex);
 }
 
-/* Under the mutex, because other threads read `prepared` under it. */
+/* Other threads read `prepared` under the mutex. */
 static void drop_prepared(struct lladd_txn *txn)
 {
     struct ll_txn_table *t = &txn->core->txns;
