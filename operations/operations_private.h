@@ -6,6 +6,7 @@
 #include "operations/pages/root_index.h"
 #include "operations/shared/grow.h"
 #include "operations/shared/reservation.h"
+#include "operations/shared/try.h"
 #include "operations/shared/txn_state.h"
 
 #include <lladd/bytes.h>

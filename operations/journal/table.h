@@ -23,6 +23,7 @@
  *   JRN-5  To find the live entries of a bucket, it is enough to read the log from the bucket's
  *          `first` to its `read_to`. */
 #include "operations/shared/grow.h"
+#include "operations/shared/try.h"
 
 #include <lladd/bytes.h>
 #include <lladd/extension.h>

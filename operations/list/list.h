@@ -7,13 +7,6 @@
 
 #include <lladd/list.h>
 
-#define TRY(call) \
-    do { \
-        int try_rc = (call); \
-        if (try_rc) \
-            return try_rc; \
-    } while (0)
-
 /* Operations by their index in ll_operations__list_extension. */
 enum ll_list_op {
     LL_LIST_FORMAT,

@@ -22,6 +22,7 @@
  *   LOCK-5  A call that fails leaves the transaction's holds as they were. */
 #include "operations/hash/siphash.h"
 #include "operations/shared/grow.h"
+#include "operations/shared/try.h"
 
 #include <lladd/bytes.h>
 #include <lladd/extension.h>

@@ -47,7 +47,7 @@ struct task {
     int rc;
 };
 
-#define TRY(call) \
+#define STEP(call) \
     do { \
         t->rc = (call); \
         if (t->rc) { \
@@ -84,26 +84,26 @@ static int records(struct task *t, struct lladd_txn *txn)
     struct lladd_item item;
     struct lladd_list *l;
     struct lladd_array *a;
-    TRY(lladd_heap_create_open(txn, &root, &heap));
+    STEP(lladd_heap_create_open(txn, &root, &heap));
     for (int i = 0; i < 300; i++) {
-        TRY(lladd_heap_insert(txn, heap, big, 100, &rid));
+        STEP(lladd_heap_insert(txn, heap, big, 100, &rid));
         if (i % 3 == 0)
-            TRY(lladd_heap_delete(txn, heap, rid));
+            STEP(lladd_heap_delete(txn, heap, rid));
         else
-            TRY(lladd_heap_set(txn, heap, rid, big, i % 7 ? 60 : 900));
+            STEP(lladd_heap_set(txn, heap, rid, big, i % 7 ? 60 : 900));
     }
     lladd_heap_close(heap);
-    TRY(lladd_blob_create(txn, big, 100000, &blob));
-    TRY(lladd_blob_write(txn, blob, 5000, big, 40000));
-    TRY(lladd_blob_replace(txn, blob, big, BIG));
-    TRY(lladd_list_create(txn, &list));
-    TRY(lladd_list_open(b.db, list, &l, &b.err));
+    STEP(lladd_blob_create(txn, big, 100000, &blob));
+    STEP(lladd_blob_write(txn, blob, 5000, big, 40000));
+    STEP(lladd_blob_replace(txn, blob, big, BIG));
+    STEP(lladd_list_create(txn, &list));
+    STEP(lladd_list_open(b.db, list, &l, &b.err));
     for (int i = 0; i < 300; i++)
-        TRY(lladd_list_append(txn, l, big, 200, &item));
+        STEP(lladd_list_append(txn, l, big, 200, &item));
     lladd_list_close(l);
-    TRY(lladd_array_create(txn, 8, 100000, &array));
-    TRY(lladd_array_open(b.db, array, &a, &b.err));
-    TRY(lladd_array_set_range(txn, a, 0, 20000, big));
+    STEP(lladd_array_create(txn, 8, 100000, &array));
+    STEP(lladd_array_open(b.db, array, &a, &b.err));
+    STEP(lladd_array_set_range(txn, a, 0, 20000, big));
     lladd_array_close(a);
     return 0;
 }
@@ -113,12 +113,12 @@ static int hashes(struct task *t, struct lladd_txn *txn, const struct lladd_hash
     struct lladd_hash *h;
     lladd_pageno root;
     bool fixed = options && options->key_size;
-    TRY(lladd_hash_create(txn, options, &root));
-    TRY(lladd_hash_open(b.db, root, 0, &h, &b.err));
+    STEP(lladd_hash_create(txn, options, &root));
+    STEP(lladd_hash_open(b.db, root, 0, &h, &b.err));
     for (int i = 0; i < 2000; i++)
-        TRY(lladd_hash_put(txn, h, &i, sizeof i, big, fixed || i % 400 ? 20 : 20000));
+        STEP(lladd_hash_put(txn, h, &i, sizeof i, big, fixed || i % 400 ? 20 : 20000));
     for (int i = 0; i < 2000; i += 2)
-        TRY(lladd_hash_delete(txn, h, &i, sizeof i));
+        STEP(lladd_hash_delete(txn, h, &i, sizeof i));
     lladd_hash_close(h);
     return 0;
 }
@@ -130,13 +130,13 @@ static int run_of_rows(struct task *t, struct lladd_txn *txn)
     lladd_pageno root;
     options.type = LLADD_DTABLE_U32;
     options.text = "class(dt) compress_dtable config [ \"base\" class(dt) linear_dtable ]";
-    TRY(lladd_dtable_run_begin(txn, &options, &builder));
+    STEP(lladd_dtable_run_begin(txn, &options, &builder));
     for (uint32_t i = 0; i < 500; i++) {
         struct lladd_dtable_key key = lladd_dtable_u32(i);
         struct lladd_dtable_value value = lladd_dtable_value_of(big, 100);
-        TRY(lladd_dtable_run_add(builder, &key, &value));
+        STEP(lladd_dtable_run_add(builder, &key, &value));
     }
-    TRY(lladd_dtable_run_finish(builder, &root));
+    STEP(lladd_dtable_run_finish(builder, &root));
     return 0;
 }
 
@@ -147,18 +147,18 @@ static int all(struct task *t)
     fixed.value_size = 20;
     for (int round = 0; round < 3; round++) {
         struct lladd_txn *txn;
-        TRY(lladd_begin(b.db, NULL, &txn, &b.err));
-        TRY(records(t, txn));
-        TRY(hashes(t, txn, NULL));
-        TRY(hashes(t, txn, &fixed));
-        TRY(run_of_rows(t, txn));
-        TRY(lladd_root_set(txn, "root", (struct lladd_root_value){1, 2}));
+        STEP(lladd_begin(b.db, NULL, &txn, &b.err));
+        STEP(records(t, txn));
+        STEP(hashes(t, txn, NULL));
+        STEP(hashes(t, txn, &fixed));
+        STEP(run_of_rows(t, txn));
+        STEP(lladd_root_set(txn, "root", (struct lladd_root_value){1, 2}));
         if (round == 1) {
             struct lladd_gid gid = {.format = 1, .gtrid_length = 1};
-            TRY(lladd_prepare(txn, &gid));
+            STEP(lladd_prepare(txn, &gid));
         }
-        TRY(round == 2 ? lladd_abort(txn) : lladd_commit(txn));
-        TRY(lladd_checkpoint(b.db, &b.err)); /* the next change gets an image */
+        STEP(round == 2 ? lladd_abort(txn) : lladd_commit(txn));
+        STEP(lladd_checkpoint(b.db, &b.err)); /* the next change gets an image */
     }
     return 0;
 }
@@ -174,7 +174,7 @@ END_TEST
 
 static int open_again(struct task *t)
 {
-    TRY(lladd_open(NULL, &b.options, &b.db, &b.err));
+    STEP(lladd_open(NULL, &b.options, &b.db, &b.err));
     return 0;
 }
 
@@ -182,12 +182,12 @@ static int open_again(struct task *t)
 static int to_be_recovered(struct task *t)
 {
     struct lladd_txn *txn, *loser;
-    TRY(lladd_begin(b.db, NULL, &txn, &b.err));
-    TRY(records(t, txn));
-    TRY(hashes(t, txn, NULL));
-    TRY(lladd_begin(b.db, NULL, &loser, &b.err));
-    TRY(hashes(t, loser, NULL));
-    TRY(lladd_commit(txn));
+    STEP(lladd_begin(b.db, NULL, &txn, &b.err));
+    STEP(records(t, txn));
+    STEP(hashes(t, txn, NULL));
+    STEP(lladd_begin(b.db, NULL, &loser, &b.err));
+    STEP(hashes(t, loser, NULL));
+    STEP(lladd_commit(txn));
     return 0;
 }
 

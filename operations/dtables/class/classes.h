@@ -3,6 +3,7 @@
 #define LL_OPERATIONS_DTABLE_CLASS_CLASSES_H
 /* The dTable classes that every database has. */
 #include "operations/shared/grow.h"
+#include "operations/shared/try.h"
 
 #include <lladd/dtable_class.h>
 

@@ -5,6 +5,8 @@
  * auto_dtable use it. A mark is twice a number that never decreases from row to row, such as the
  * offset where the value ends, or the number of tombstones so far. If the row is a tombstone, the
  * mark is one more. */
+#include "operations/shared/try.h"
+
 #include <lladd/dtable_class.h>
 
 struct ll_keys_builder {

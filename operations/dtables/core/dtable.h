@@ -3,6 +3,7 @@
 #define LL_OPERATIONS_DTABLE_DTABLE_H
 /* dTables: the internal interface. dtable.c has an overview. */
 #include "operations/shared/grow.h"
+#include "operations/shared/try.h"
 
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>

@@ -3,6 +3,8 @@
 #define LL_OPERATIONS_CTABLE_CTABLE_H
 /* cTables: the internal interface; table.c has an overview. Only table.c uses the internals of
  * managed tables. */
+#include "operations/shared/try.h"
+
 #include <lladd/bytes.h>
 #include <lladd/ctable.h>
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_MANAGED_H
 #define LL_OPERATIONS_DTABLE_MANAGED_H
-/* Managed dTables: the internal interface. state.c has an overview. Besides operations_private.h,
- * the code uses only the public headers <lladd/...>. */
+/* Managed dTables: the internal interface. state.c has an overview. Besides operations_private.h
+ * and shared/try.h, the code uses only the public headers <lladd/...>. */
+#include "operations/shared/try.h"
+
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
 #include <lladd/dtable_managed.h>
