@@ -41,11 +41,8 @@ int lladd_hash_stats_get(struct lladd_hash *h, struct lladd_hash_stats *out,
 {
     struct ll_hash_table *t = h->table;
     struct lladd_hash_stats s = {.struct_size = out->struct_size};
-    int rc = ll_hash__each_page(t, add_stats, &s, err);
-    if (!rc)
-        rc = ll_operations__extents_each(&t->run, count_extent, &s.pages, err);
-    if (rc)
-        return rc;
+    TRY(ll_hash__each_page(t, add_stats, &s, err));
+    TRY(ll_operations__extents_each(&t->run, count_extent, &s.pages, err));
     s.pages += 1 + s.overflow_pages;
     s.splits = lladd_atomic_load64(&t->splits);
     s.merges = lladd_atomic_load64(&t->merges);
@@ -185,9 +182,7 @@ int lladd_hash_check(struct lladd_hash *h, struct lladd_error *err)
     lladd_mem_free(t->db, c.keys);
     if (rc)
         return rc;
-    rc = check_blobs(t, err);
-    if (rc)
-        return rc;
+    TRY(check_blobs(t, err));
     rc = lladd_hash_pages(h, check_use, t->db, err);
     if (rc == LLADD_CORRUPT_PAGE)
         return ll_hash__corrupt(err, t->root, "a page of its table is not allocated");

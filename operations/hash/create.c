@@ -65,17 +65,12 @@ static int create(struct lladd_txn *txn, struct ll_hashes *h, const struct lladd
     int rc = lladd_random_bytes(h->db, format + 8, HR_SEED_BYTES);
     if (rc)
         return lladd_error_set(err, LLADD_NO_ACCESS, "no random bytes for a hash table");
-    rc = lladd_page_alloc(txn, root);
-    if (!rc)
-        rc = lladd_update(txn, h->format, *root, format, sizeof format);
-    if (!rc)
-        rc = ll_operations__extents_create(txn, *root, HR_RUN - LLADD_PAGE_HEADER);
-    if (!rc && ll_hash__new_table(h, *root, &t))
-        rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
-    if (!rc)
-        rc = ll_hash__claim(txn, t);
-    if (rc)
-        return rc;
+    TRY(lladd_page_alloc(txn, root));
+    TRY(lladd_update(txn, h->format, *root, format, sizeof format));
+    TRY(ll_operations__extents_create(txn, *root, HR_RUN - LLADD_PAGE_HEADER));
+    if (ll_hash__new_table(h, *root, &t))
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
+    TRY(ll_hash__claim(txn, t));
     t->key_size = o->key_size;
     t->value_size = o->value_size;
     t->fixed = t->key_size && t->value_size;
@@ -93,12 +88,9 @@ int lladd_hash_create(struct lladd_txn *txn, const struct lladd_hash_options *op
     lladd_pageno made;
     if (options)
         memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
-    int rc = check_options(txn, &o);
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = create(txn, ll_hashes_of(lladd_txn_db(txn)), &o, &made);
+    TRY(check_options(txn, &o));
+    TRY(lladd_savepoint(txn, &before));
+    int rc = create(txn, ll_hashes_of(lladd_txn_db(txn)), &o, &made);
     rc = ll_operations__step_end(txn, before, rc);
     if (!rc)
         *root = made;
@@ -115,15 +107,11 @@ int lladd_hash_open(struct lladd_db *db, lladd_pageno root, unsigned flags, stru
     if (flags & ~(unsigned)LLADD_HASH_PHYSICAL)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
     struct lladd_page *page; /* check the page even if the table is in memory */
-    int rc = ll_operations__fix(db, root, ll_hash__root_page.name, LLADD_LATCH_SHARED, &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(db, root, ll_hash__root_page.name, LLADD_LATCH_SHARED, &page, err));
     lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     if (ll_hash__find_table(h, root, &t))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
-    rc = ll_hash__buckets(t, &n, err);
-    if (rc)
-        return rc;
+    TRY(ll_hash__buckets(t, &n, err));
     struct lladd_hash *handle = lladd_mem_alloc(db, sizeof *handle);
     if (!handle)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
@@ -162,10 +150,8 @@ int lladd_hash_create_open(struct lladd_txn *txn, const struct lladd_hash_option
     struct lladd_hash *made = NULL;
     lladd_savepoint_id before;
     lladd_pageno page;
-    int rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = lladd_hash_create(txn, options, &page);
+    TRY(lladd_savepoint(txn, &before));
+    int rc = lladd_hash_create(txn, options, &page);
     if (!rc)
         rc = lladd_hash_open(lladd_txn_db(txn), page, flags, &made, lladd_txn_error_out(txn));
     rc = ll_operations__all_or_nothing(txn, before, rc);

@@ -82,9 +82,7 @@ static int weigh(struct step *s, const struct ll_hash_parts *p, uint64_t *pages,
     const uint64_t enough = *least > s->pages ? *least : s->pages;
     for (size_t i = 0; i < p->blobs.n && *pages <= enough; i++) {
         uint64_t n;
-        int rc = pages_of(s, p->blobs.at[i], s->pages + 1, &n);
-        if (rc)
-            return rc;
+        TRY(pages_of(s, p->blobs.at[i], s->pages + 1, &n));
         *pages += n - 1;
     }
     return 0;
@@ -162,10 +160,9 @@ static int write_rest(struct step *s)
 static int write_rest_to_stay(struct step *s)
 {
     struct lladd_action action;
-    int rc = lladd_nta_begin(s->txn, &action);
-    if (!rc)
-        rc = write_rest(s);
-    return rc ? rc : lladd_nta_end(s->txn, &action, LLADD_NO_OP, NULL, 0);
+    TRY(lladd_nta_begin(s->txn, &action));
+    TRY(write_rest(s));
+    return lladd_nta_end(s->txn, &action, LLADD_NO_OP, NULL, 0);
 }
 
 static int take_step(struct step *s)
@@ -200,31 +197,25 @@ static int begin(struct step *s, lladd_pageno root)
     struct lladd_error *err = lladd_txn_error_out(s->txn);
     if (ll_hash__find_table(ll_hashes_of(lladd_txn_db(s->txn)), root, &s->t))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
-    int rc = ll_hash__rest(s->t, &s->rest, err);
-    if (!rc && ll_hash__recovering(s->t->hashes))
-        rc = lladd_error_set(err, LLADD_BUSY,
-                             "transactions that a crash has interrupted are still rolled back");
-    if (!rc && ll_hash__untold(s->txn, s->t->hashes))
-        rc = lladd_error_set(err, LLADD_BUSY,
-                             "an earlier version has prepared a transaction that is in doubt and "
-                             "may have changed the hash table");
-    if (!rc)
-        rc = ll_hash__claim(s->txn, s->t);
-    return rc ? rc : ll_hash__rest(s->t, &s->rest, err);
+    TRY(ll_hash__rest(s->t, &s->rest, err));
+    if (ll_hash__recovering(s->t->hashes))
+        return lladd_error_set(err, LLADD_BUSY,
+                               "transactions that a crash has interrupted are still rolled back");
+    if (ll_hash__untold(s->txn, s->t->hashes))
+        return lladd_error_set(err, LLADD_BUSY,
+                               "an earlier version has prepared a transaction that is in doubt and "
+                               "may have changed the hash table");
+    TRY(ll_hash__claim(s->txn, s->t));
+    return ll_hash__rest(s->t, &s->rest, err);
 }
 
 static int destroy(struct lladd_txn *txn, lladd_pageno root, uint64_t pages, uint64_t *left)
 {
     struct step s = {.txn = txn, .pages = pages, .all = pages == UINT64_MAX};
     lladd_savepoint_id before;
-    int rc = begin(&s, root);
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = ll_operations__all_or_nothing(txn, before, take_step(&s));
-    if (rc)
-        return rc;
+    TRY(begin(&s, root));
+    TRY(lladd_savepoint(txn, &before));
+    TRY(ll_operations__all_or_nothing(txn, before, take_step(&s)));
     ll_hash__set_destroyed(txn, s.t, before);
     *left = s.rest.pages - s.rest.gone;
     return lladd_savepoint_release(txn, before);

@@ -58,12 +58,9 @@ int ll_hash__fix_to_change(struct lladd_txn *txn, struct ll_hash_table *t, uint6
     struct lladd_error *err = lladd_txn_error_out(txn);
     for (unsigned tries = 0;;) {
         uint64_t n;
-        int rc = ll_hash__buckets(t, &n, err);
-        if (!rc)
-            rc = lladd_log_credit(txn, op, 1);
-        if (rc)
-            return rc;
-        rc = fix_believed(t, hash, n, LLADD_LATCH_EXCLUSIVE, out, err);
+        TRY(ll_hash__buckets(t, &n, err));
+        TRY(lladd_log_credit(txn, op, 1));
+        int rc = fix_believed(t, hash, n, LLADD_LATCH_EXCLUSIVE, out, err);
         if (!rc)
             return 0;
         int rest = lladd_log_credit(txn, op, 0);
@@ -82,9 +79,7 @@ int ll_hash__fix_next(struct ll_hash_table *t, const struct lladd_page *head,
         return LLADD_END;
     if (next.v == head->number.v)
         return ll_hash__corrupt(err, next, "is twice in the chain of a bucket");
-    int rc = lladd_page_fix(t->db, next, latch, out, err);
-    if (rc)
-        return rc;
+    TRY(lladd_page_fix(t->db, next, latch, out, err));
     struct lladd_view v = lladd_page_view(*out);
     if (v.type == t->type && v.bytes[HB_FLAGS] == HB_OVERFLOW &&
         memcmp(v.bytes + HB_BUCKET, head->bytes + HB_BUCKET, 8) == 0 &&
@@ -128,10 +123,8 @@ int ll_hash__find_element(struct ll_hash_table *t, const struct hb_key *key, uin
                           struct ll_hash_found *f, struct lladd_error *err)
 {
     f->latch = LLADD_LATCH_SHARED;
-    int rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &f->head, err);
-    if (rc)
-        return rc;
-    rc = ll_hash__find_in_chain(t, f, key, err);
+    TRY(ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &f->head, err));
+    int rc = ll_hash__find_in_chain(t, f, key, err);
     if (!rc && f->entry.tag & HB_GHOST)
         rc = LLADD_END;
     if (rc == LLADD_END) {

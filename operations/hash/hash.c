@@ -140,13 +140,10 @@ int lladd_hash_get_in_place(struct lladd_hash *h, const void *key, size_t key_le
     struct ll_hash_table *t = NULL;
     struct hb_key k;
     struct looker l = {.reader = {.key = &k, .see = look_at}, .fn = fn, .ctx = ctx};
-    int rc = table_of(h, &t, err);
-    if (!rc)
-        rc = key_of(t, key, key_len, &k, &l.reader.hash, err);
-    if (rc)
-        return rc;
+    TRY(table_of(h, &t, err));
+    TRY(key_of(t, key, key_len, &k, &l.reader.hash, err));
     l.reader.table = t;
-    rc = ll_hash__read(&l.reader, err);
+    int rc = ll_hash__read(&l.reader, err);
     if (!rc && l.reader.value_part.n)
         rc = fn(ctx, lladd_span_of(l.copy, (size_t)l.reader.value_part.n));
     lladd_mem_free(t->db, l.copy);
@@ -203,16 +200,12 @@ int lladd_hash_get(struct lladd_hash *h, const void *key, size_t key_len, void *
     struct ll_hash_table *t = NULL;
     struct hb_key k;
     uint64_t hash = 0, n = 0;
-    int rc = table_of(h, &t, err);
-    if (!rc)
-        rc = key_of(t, key, key_len, &k, &hash, err);
-    if (!rc)
-        rc = ll_hash__buckets(t, &n, err);
-    if (rc)
-        return rc;
+    TRY(table_of(h, &t, err));
+    TRY(key_of(t, key, key_len, &k, &hash, err));
+    TRY(ll_hash__buckets(t, &n, err));
     lladd_pageno page = ll_operations__extents_page(&t->run, ll_hash__bucket(hash, n));
     touch(t, page, k.tag);
-    rc = get(t, &k, hash, page, buf, size, len, err);
+    int rc = get(t, &k, hash, page, buf, size, len, err);
     return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
 }
 
@@ -333,11 +326,9 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
     struct lladd_error *err = lladd_txn_error_out(c->txn);
     struct ll_hash_found f = {.latch = LLADD_LATCH_EXCLUSIVE};
     lladd_op_id logged = !physical ? op : t->fixed ? t->hashes->slot : t->hashes->bytes;
-    int rc = ll_hash__fix_to_change(c->txn, t, c->hash, logged, &f.head);
-    if (rc)
-        return rc;
+    TRY(ll_hash__fix_to_change(c->txn, t, c->hash, logged, &f.head));
     c->chain = true;
-    rc = ll_hash__find_in_chain(t, &f, &c->key, err);
+    int rc = ll_hash__find_in_chain(t, &f, &c->key, err);
     bool held = rc == 0 || rc == LLADD_END;
     if (rc == 0) {
         rc = change_held(c, op, f.page, physical);
@@ -371,10 +362,9 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
     struct lladd_error *err = lladd_txn_error_out(c->txn);
     for (unsigned tries = 0;;) {
         uint64_t n;
-        int rc = ll_hash__buckets(t, &n, err);
-        if (rc)
-            return rc;
+        TRY(ll_hash__buckets(t, &n, err));
         c->op = op_of(t->hashes, op);
+        int rc = 0;
         if (physical && !t->fixed) {
             c->answer = HB_DONE;
             rc = change_in_chain(c, op, true);
@@ -424,11 +414,8 @@ static inline int grown(struct hb_change *c, bool physical)
 static inline int aim(struct hb_change *c, const void *key, size_t key_len, struct lladd_error *err)
 {
     uint64_t n;
-    int rc = ll_hash__buckets(c->table, &n, err);
-    if (!rc)
-        rc = key_of(c->table, key, key_len, &c->key, &c->hash, err);
-    if (rc)
-        return rc;
+    TRY(ll_hash__buckets(c->table, &n, err));
+    TRY(key_of(c->table, key, key_len, &c->key, &c->hash, err));
     c->page = ll_operations__extents_page(&c->table->run, ll_hash__bucket(c->hash, n));
     c->buckets = n;
     touch(c->table, c->page, c->key.tag);
@@ -438,11 +425,11 @@ static inline int aim(struct hb_change *c, const void *key, size_t key_len, stru
 static inline int table_for(struct lladd_txn *txn, struct lladd_hash *h, struct ll_hash_table **t)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
-    int rc = table_of(h, t, err);
-    if (!rc && __builtin_expect(lladd_txn_db(txn) != (*t)->db, 0))
-        rc = lladd_error_set(err, LLADD_OTHER_DATABASE,
-                             "the transaction and the hash table are of different databases");
-    return rc;
+    TRY(table_of(h, t, err));
+    if (__builtin_expect(lladd_txn_db(txn) != (*t)->db, 0))
+        return lladd_error_set(err, LLADD_OTHER_DATABASE,
+                               "the transaction and the hash table are of different databases");
+    return 0;
 }
 
 /* Checks the arguments; *physical: the kind of undo. */
@@ -481,9 +468,7 @@ static int want_value(struct hb_change *c, struct given *g)
     lladd_pageno blob;
     if (!(c->value_len & HB_BLOB))
         return 0;
-    int rc = lladd_blob_create(c->txn, g->value, g->value_len, &blob);
-    if (rc)
-        return rc;
+    TRY(lladd_blob_create(c->txn, g->value, g->value_len, &blob));
     lladd_put64(g->ref, g->value_len);
     lladd_put64(g->ref + 8, blob.v);
     c->value = g->ref;
@@ -550,10 +535,8 @@ static int store(struct hb_change *c, const struct given *g, bool physical)
 static int store_any(struct hb_change *c, struct given *g, bool physical)
 {
     lladd_savepoint_id before;
-    int rc = lladd_savepoint(c->txn, &before);
-    if (rc)
-        return rc;
-    rc = want_value(c, g);
+    TRY(lladd_savepoint(c->txn, &before));
+    int rc = want_value(c, g);
     if (!rc)
         rc = store(c, g, physical);
     bool unused = c->answer == HB_PRESENT && (c->value_len | c->key.len) & HB_BLOB;
@@ -710,10 +693,9 @@ static int take_away(struct hb_change *c, bool physical)
 {
     lladd_savepoint_id before;
     bool careful = !c->table->fixed;
-    int rc = careful ? lladd_savepoint(c->txn, &before) : 0;
-    if (rc)
-        return rc;
-    rc = change(c, c->table->hashes->remove, physical);
+    if (careful)
+        TRY(lladd_savepoint(c->txn, &before));
+    int rc = change(c, c->table->hashes->remove, physical);
     if (!rc && c->answer == HB_DONE)
         rc = drop_gone(c);
     return careful ? ll_operations__step_end(c->txn, before, rc) : rc;
@@ -734,13 +716,10 @@ int lladd_hash_delete(struct lladd_txn *txn, struct lladd_hash *h, const void *k
     LLADD_USE(txn);
     struct hb_change c;
     bool physical;
-    int rc = begin(txn, h, key, key_len, &c, &physical);
-    if (!rc && !physical)
-        rc = ll_hash__reserve(txn, c.table, c.hash);
-    if (!rc)
-        rc = take_away(&c, physical);
-    if (rc)
-        return rc;
+    TRY(begin(txn, h, key, key_len, &c, &physical));
+    if (!physical)
+        TRY(ll_hash__reserve(txn, c.table, c.hash));
+    TRY(take_away(&c, physical));
     if (c.answer == HB_ABSENT)
         return not_found(lladd_txn_error_out(txn));
     return shrunk(&c, physical);

@@ -473,9 +473,7 @@ static __attribute__((noinline)) int put_closely(struct hb_change *c, struct lla
         note_blobs(c, &old, false);
     c->full += share_of(v, &fresh) - (element ? share_of(v, &old) : 0);
     c->inserted = !element;
-    int rc = draft_entry(c, v, d, &fresh);
-    if (rc)
-        return rc;
+    TRY(draft_entry(c, v, d, &fresh));
     if (!element && !(ghost && c->revive)) /* a ghost that no undo needs is nothing */
         return draft_put_undo(c, d, HB_FLAG_NOTHING,
                               lladd_span_of(c->key.bytes, HB_LEN(c->key.len)),
@@ -558,9 +556,7 @@ static int slot_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
     (void)ctx;
     const struct hb_change *c = *(struct hb_change *const *)args.data;
     struct hb_entry old;
-    int rc = c->op->prepare(NULL, v, args, d);
-    if (rc)
-        return rc;
+    TRY(c->op->prepare(NULL, v, args, d));
     uint32_t slot = c->slot;
     bool was = ll_hash__fixed_entry(v.bytes, slot, &old);
     size_t size = 2 + ll_hash__pack_size(true, &old);

@@ -13,11 +13,10 @@ int ll_hash__each_in_bucket(struct ll_hash_table *t, struct ll_hash_place at, ll
                             void *ctx, struct lladd_error *err)
 {
     struct lladd_page *head, *page, *next = NULL;
-    int rc = ll_operations__fix(t->db, ll_operations__extents_page(&t->run, at.bucket),
-                                ll_hash__bucket_page.name, LLADD_LATCH_SHARED, &head, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(t->db, ll_operations__extents_page(&t->run, at.bucket),
+                           ll_hash__bucket_page.name, LLADD_LATCH_SHARED, &head, err));
     page = head;
+    int rc = 0;
     for (at.in_chain = 0; !rc; at.in_chain++) {
         struct lladd_view v = lladd_page_view(page);
         rc = makes_sense(t, v) ? fn(ctx, t, &at, v, err)

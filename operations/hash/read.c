@@ -66,15 +66,13 @@ int ll_hash__read(struct ll_hash_reader *r, struct lladd_error *err)
         struct lladd_error ignored = LLADD_ERROR_INIT;
         struct ll_hash_found f;
         bool latched = tries == UNLATCHED;
-        int rc = ll_hash__find_element(r->table, r->key, r->hash, &f, err);
-        if (rc)
-            return rc;
+        TRY(ll_hash__find_element(r->table, r->key, r->hash, &f, err));
         if (whole && is_same(r, &f.entry)) {
             ll_hash__let_go(r->table, &f);
             return 0;
         }
         r->key_part.n = r->value_part.n = 0;
-        rc = r->see(r, &f.entry, err);
+        int rc = r->see(r, &f.entry, err);
         bool blobs = r->key_part.n || r->value_part.n;
         if (!rc && blobs && latched)
             rc = read_parts(r, err);

@@ -130,11 +130,8 @@ static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
                          const struct hb_sorted *s, uint64_t n, bool physical)
 {
     unsigned level = top_bit(n) + 1;
-    int rc = widen(txn, t, fresh, level, s->packed, s->len);
-    if (!rc)
-        rc = physical ? narrow_bytes(txn, t, old, level, s) : narrow(txn, t, old, level, s, false);
-    if (rc)
-        return rc;
+    TRY(widen(txn, t, fresh, level, s->packed, s->len));
+    TRY(physical ? narrow_bytes(txn, t, old, level, s) : narrow(txn, t, old, level, s, false));
     ll_hash__set_buckets(t, n + 1);
     lladd_atomic_add64(&t->splits, 1);
     return physical ? count_bytes(txn, t, root, n + 1, s->image) : write_count(txn, t, root, n + 1);
@@ -145,13 +142,10 @@ static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *fresh, *root;
-    int rc = ll_hash__sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s, err);
-    if (!rc)
-        rc = lladd_page_fix(t->db, ll_operations__extents_page(&t->run, n), LLADD_LATCH_EXCLUSIVE,
-                            &fresh, err);
-    if (rc)
-        return rc;
-    rc = lladd_page_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
+    TRY(ll_hash__sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s, err));
+    TRY(lladd_page_fix(t->db, ll_operations__extents_page(&t->run, n), LLADD_LATCH_EXCLUSIVE,
+                       &fresh, err));
+    int rc = lladd_page_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
     if (!rc) {
         rc = split_records(txn, t, old, fresh, root, s, n, physical);
         lladd_page_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
@@ -165,10 +159,8 @@ static int split_may_be_plain(struct ll_hash_table *t, uint64_t n, struct lladd_
 {
     struct lladd_page *old;
     const uint64_t b = n - (UINT64_C(1) << top_bit(n));
-    int rc = fix_head(t, b, top_bit(n), LLADD_LATCH_SHARED, &old, err);
-    if (rc)
-        return rc;
-    rc = lladd_get48(old->bytes + HB_NEXT) ? LLADD_END : 0;
+    TRY(fix_head(t, b, top_bit(n), LLADD_LATCH_SHARED, &old, err));
+    int rc = lladd_get48(old->bytes + HB_NEXT) ? LLADD_END : 0;
     lladd_page_unfix(t->db, old, LLADD_LATCH_SHARED);
     return rc;
 }
@@ -178,10 +170,8 @@ static int split_prepare(struct lladd_txn *txn, struct ll_hash_table *t, uint64_
 {
     struct hb_fill f = {.packed = NULL};
     ll_hash__head(t, f.head, top_bit(n) + 1, n, HB_CLOSED, 0);
-    int rc = lladd_update(txn, t->hashes->bucket, ll_operations__extents_page(&t->run, n), &f,
-                          sizeof f);
-    if (rc)
-        return rc;
+    TRY(lladd_update(txn, t->hashes->bucket, ll_operations__extents_page(&t->run, n), &f,
+                     sizeof f));
     const struct lladd_log_need logical_needs[] = {
         {t->hashes->widen, 1}, {t->hashes->narrow, 1}, {t->hashes->count, 1}};
     const struct lladd_log_need physical_needs[] = {{t->hashes->widen, 1},
@@ -195,13 +185,11 @@ static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *old;
-    int rc = split_may_be_plain(t, n, err);
-    if (rc)
-        return rc;
+    TRY(split_may_be_plain(t, n, err));
     struct hb_sorted *s = ll_hash__sorted_new(t, lladd_page_size(t->db));
     if (!s)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a split");
-    rc = split_prepare(txn, t, n, physical);
+    int rc = split_prepare(txn, t, n, physical);
     if (!rc)
         rc = fix_head(t, n - (UINT64_C(1) << top_bit(n)), top_bit(n), LLADD_LATCH_EXCLUSIVE, &old,
                       err);
@@ -231,14 +219,11 @@ static int merge_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
                          struct hb_sorted *l, uint64_t n)
 {
     unsigned level = top_bit(n - 1);
-    int rc = narrow(txn, t, parent, level + 1, p, false);
-    if (!rc)
-        rc = widen(txn, t, parent, level, l->packed, l->len);
-    if (rc)
-        return rc;
+    TRY(narrow(txn, t, parent, level + 1, p, false));
+    TRY(widen(txn, t, parent, level, l->packed, l->len));
     ll_hash__set_buckets(t, n - 1);
     lladd_atomic_add64(&t->merges, 1);
-    rc = narrow(txn, t, last, level + 1, l, true);
+    int rc = narrow(txn, t, last, level + 1, l, true);
     return rc ? rc : write_count(txn, t, root, n - 1);
 }
 
@@ -254,9 +239,7 @@ static int merge_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
         rc = ll_hash__sort(t, lladd_page_view(last), UINT64_C(1) << top_bit(n - 1), l, err);
     if (rc || !merge_fits(t, p, l))
         return rc;
-    rc = lladd_page_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
-    if (rc)
-        return rc;
+    TRY(lladd_page_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err));
     rc = merge_records(txn, t, parent, last, root, p, l, n);
     lladd_page_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
     return rc;
@@ -269,11 +252,10 @@ static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
     struct lladd_page *parent, *last;
     const struct lladd_log_need needs[] = {
         {t->hashes->widen, 1}, {t->hashes->narrow, 2}, {t->hashes->count, 1}};
-    int rc = lladd_log_credit_all(txn, needs, 3);
-    if (rc)
-        return rc;
+    TRY(lladd_log_credit_all(txn, needs, 3));
     struct hb_sorted *p = ll_hash__sorted_new(t, lladd_page_size(t->db));
     struct hb_sorted *l = p ? ll_hash__sorted_new(t, lladd_page_size(t->db)) : NULL;
+    int rc = 0;
     if (!l)
         rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a merge");
     if (!rc)
@@ -389,10 +371,8 @@ static int add_bucket(const struct rebuild *r, struct contents *c, const struct 
     struct ll_hash_table *t = r->t;
     struct lladd_error *err = lladd_txn_error_out(r->txn);
     struct lladd_page *page, *next;
-    int rc = add_page(r, c, lladd_page_view(head));
-    if (rc)
-        return rc;
-    rc = ll_hash__fix_next(t, head, head, LLADD_LATCH_SHARED, &page, err);
+    TRY(add_page(r, c, lladd_page_view(head)));
+    int rc = ll_hash__fix_next(t, head, head, LLADD_LATCH_SHARED, &page, err);
     while (!rc) {
         rc = add_chain_page(r, c, page->number);
         if (!rc)
@@ -468,12 +448,11 @@ static int look(const struct rebuild *r, struct contents *c, const struct lladd_
                 const struct lladd_page *high)
 {
     c->len[STAY] = c->len[GO] = c->n_chain = 0;
-    int rc = add_bucket(r, c, low);
-    if (!rc && r->what == MERGE)
-        rc = add_bucket(r, c, high);
-    if (!rc)
-        lay_out(r, c);
-    return rc;
+    TRY(add_bucket(r, c, low));
+    if (r->what == MERGE)
+        TRY(add_bucket(r, c, high));
+    lay_out(r, c);
+    return 0;
 }
 
 static bool same_contents(const struct contents *a, const struct contents *b)
@@ -509,10 +488,8 @@ static void unfix_heads(const struct rebuild *r, enum lladd_latch latch, struct 
 static int peek(struct rebuild *r)
 {
     struct lladd_page *low, *high;
-    int rc = fix_heads(r, LLADD_LATCH_SHARED, &low, &high);
-    if (rc)
-        return rc;
-    rc = look(r, &r->seen, low, high);
+    TRY(fix_heads(r, LLADD_LATCH_SHARED, &low, &high));
+    int rc = look(r, &r->seen, low, high);
     unfix_heads(r, LLADD_LATCH_SHARED, low, high);
     return rc;
 }
@@ -569,9 +546,7 @@ static int write_fresh(struct rebuild *r, uint64_t first[2], size_t head[2])
         rc = write_chain(r, STAY, r->low, &next, &first[STAY], &head[STAY]);
     if (rc || r->what != SPLIT)
         return rc;
-    rc = write_chain(r, GO, r->high, &next, &first[GO], &head[GO]);
-    if (rc)
-        return rc;
+    TRY(write_chain(r, GO, r->high, &next, &first[GO], &head[GO]));
     struct hb_fill f = {.packed = c->bytes[GO], .len = head[GO]};
     ll_hash__head(t, f.head, new_level(r), r->high, HB_CLOSED, first[GO]);
     return lladd_update(r->txn, t->hashes->bucket,
@@ -672,13 +647,9 @@ static int rebuild_once(struct rebuild *r)
     } open;
     uint64_t first[2] = {0, 0};
     size_t head[2] = {0, 0};
-    int rc = peek(r);
-    if (!rc)
-        rc =
-            r->physical ? lladd_savepoint(r->txn, &open.id) : lladd_nta_begin(r->txn, &open.action);
-    if (rc)
-        return rc;
-    rc = write_fresh(r, first, head);
+    TRY(peek(r));
+    TRY(r->physical ? lladd_savepoint(r->txn, &open.id) : lladd_nta_begin(r->txn, &open.action));
+    int rc = write_fresh(r, first, head);
     if (!rc)
         rc = switch_over(r, first, head, &open.action);
     if (!rc)
@@ -717,9 +688,7 @@ static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physi
     int rc = ll_hash__buckets(t, &n, lladd_txn_error_out(txn));
     if (rc || lladd_atomic_load32(&t->unsure) || (n + 1) >> (HB_LEVEL_MAX - 1))
         return rc;
-    rc = ll_operations__extents_grow(txn, &t->run, n + 1);
-    if (rc)
-        return rc;
+    TRY(ll_operations__extents_grow(txn, &t->run, n + 1));
     rc = split_plain(txn, t, n, physical);
     if (rc != LLADD_END)
         return rc;
@@ -747,10 +716,8 @@ static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_
     struct contents c = {.n_chain = 0};
     struct lladd_page *low, *high;
     uint32_t left = 0;
-    int rc = fix_heads(&r, LLADD_LATCH_SHARED, &low, &high);
-    if (rc)
-        return rc;
-    rc = look(&r, &c, low, high);
+    TRY(fix_heads(&r, LLADD_LATCH_SHARED, &low, &high));
+    int rc = look(&r, &c, low, high);
     unfix_heads(&r, LLADD_LATCH_SHARED, low, high);
     size_t all = c.len[STAY];
     if (!rc && page_full(&r, c.bytes[STAY], all, &left) < all)
@@ -826,16 +793,14 @@ int ll_hash__clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash
 static int shorten_step(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
 {
     struct lladd_page *head;
-    int rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &head, lladd_txn_error_out(txn));
-    if (rc)
-        return rc;
+    TRY(ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &head, lladd_txn_error_out(txn)));
     struct rebuild r = {.t = t,
                         .txn = txn,
                         .what = ROOM,
                         .low = lladd_get48(head->bytes + HB_BUCKET),
                         .level = head->bytes[HB_LEVEL]};
     struct contents c = {.n_chain = 0};
-    rc = look(&r, &c, head, NULL);
+    int rc = look(&r, &c, head, NULL);
     lladd_page_unfix(t->db, head, LLADD_LATCH_SHARED);
     bool shorter = !rc && c.pages[STAY] < 1 + c.n_chain;
     contents_free(t, &c);
@@ -858,9 +823,7 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
     int rc = physical ? 0 : clear(txn, t, c->hash, &freed);
     if (rc || freed)
         return rc;
-    rc = ll_hash__fix_bucket(t, c->hash, LLADD_LATCH_SHARED, &head, err);
-    if (rc)
-        return rc;
+    TRY(ll_hash__fix_bucket(t, c->hash, LLADD_LATCH_SHARED, &head, err));
     struct rebuild r = {.t = t,
                         .txn = txn,
                         .physical = physical,

@@ -212,9 +212,7 @@ int ll_hash__find_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_t
     lladd_mutex_unlock(&h->mutex);
     if (*out)
         return 0;
-    int rc = make(h, root, &fresh);
-    if (rc)
-        return rc;
+    TRY(make(h, root, &fresh));
     lladd_mutex_lock(&h->mutex);
     *out = find(h, root);
     if (!*out) {
@@ -236,9 +234,7 @@ static void set_buckets(struct ll_hash_table *t, uint64_t n)
 
 int ll_hash__new_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **out)
 {
-    int rc = make(h, root, out);
-    if (rc)
-        return rc;
+    TRY(make(h, root, out));
     lladd_mutex_lock(&h->mutex);
     struct ll_hash_table *older = find(h, root);
     if (older) { /* kept for handles that may still be open */
@@ -298,13 +294,11 @@ struct root {
 static int read_root(struct ll_hash_table *t, struct root *r, struct lladd_error *err)
 {
     struct lladd_page *p;
-    int rc =
-        ll_operations__fix(t->db, t->root, ll_hash__root_page.name, LLADD_LATCH_SHARED, &p, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(t->db, t->root, ll_hash__root_page.name, LLADD_LATCH_SHARED, &p, err));
     struct lladd_view v = lladd_page_view(p);
     *r = (struct root){lladd_get64(v.bytes + HR_BUCKETS), lladd_get64(v.bytes + HR_GONE),
                        lladd_get32(v.bytes + HR_STATE) != 0};
+    int rc = 0;
     if (!root_check(v) || r->buckets >> HB_LEVEL_MAX) {
         rc = ll_hash__corrupt(err, t->root, "is no root of a hash table that makes sense");
     } else if ((r->destroyed && r->gone == 0) || !ll_extents_says(v.bytes + HR_RUN, 1)) {
@@ -337,9 +331,7 @@ static int level_of(struct ll_hash_table *t, uint64_t b, unsigned *out, struct l
 {
     struct lladd_page *p;
     lladd_pageno n = ll_operations__extents_page(&t->run, b);
-    int rc = ll_operations__fix(t->db, n, ll_hash__bucket_page.name, LLADD_LATCH_SHARED, &p, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(t->db, n, ll_hash__bucket_page.name, LLADD_LATCH_SHARED, &p, err));
     *out = p->bytes[HB_LEVEL];
     bool ours =
         lladd_get48(p->bytes + HB_ROOT) == t->root.v && lladd_get48(p->bytes + HB_BUCKET) == b;
@@ -444,13 +436,13 @@ static uint32_t hold_index(uint64_t hash)
 int ll_hash__reserve(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
 {
     struct ll_hash_owner *o;
-    int rc = ll_hash__owner(txn, t->hashes, &o);
-    if (!rc && !o->hold.holds)
+    TRY(ll_hash__owner(txn, t->hashes, &o));
+    if (!o->hold.holds)
         ll_operations__reserve_begin(&t->hashes->holds, &o->hold);
-    if (!rc && ll_operations__reserve(&o->hold, t->root, hold_index(hash), 1))
-        rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
-                             "out of memory for what a transaction removes");
-    return rc;
+    if (ll_operations__reserve(&o->hold, t->root, hold_index(hash), 1))
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                               "out of memory for what a transaction removes");
+    return 0;
 }
 
 /* May a loser still need what it has removed? */

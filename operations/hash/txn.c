@@ -225,11 +225,9 @@ const struct lladd_participant ll_hash__participant = {
 int ll_hash__owner(struct lladd_txn *txn, struct ll_hashes *h, struct ll_hash_owner **out)
 {
     struct ll_txn_part *owner;
-    int rc = ll_operations__owner_of(txn, &ll_hash__participant, &h->owners,
-                                     sizeof(struct ll_hash_owner), "a transaction's hash tables",
-                                     &owner);
-    if (rc)
-        return rc;
+    TRY(ll_operations__owner_of(txn, &ll_hash__participant, &h->owners,
+                                sizeof(struct ll_hash_owner), "a transaction's hash tables",
+                                &owner));
     *out = (struct ll_hash_owner *)owner;
     return 0;
 }

@@ -58,9 +58,7 @@ int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo
      * before. */
     if (lladd_atomic_load32(&t->destroyed))
         lladd_atomic_store32(&t->destroyed, 0);
-    rc = ll_hash__buckets(t, &n, err);
-    if (rc)
-        return rc;
+    TRY(ll_hash__buckets(t, &n, err));
     uint64_t hash = ll_hash__of(t, u->key, u->key_len);
     struct hb_key key = {.bytes = u->key, .len = u->key_len, .tag = hb_tag(hash)};
     rc = fix_to_undo(txn, t, &f, &key, hash,

@@ -32,14 +32,13 @@ static int visit(struct ll_hash_table *t, uint64_t from, uint64_t *next, page_fn
                  struct lladd_error *err)
 {
     struct lladd_page *head, *page, *after = NULL;
-    int rc = ll_hash__fix_bucket(t, reverse(from), LLADD_LATCH_SHARED, &head, err);
-    if (rc)
-        return rc;
+    TRY(ll_hash__fix_bucket(t, reverse(from), LLADD_LATCH_SHARED, &head, err));
     unsigned level = head->bytes[HB_LEVEL];
     uint64_t begin = reverse(lladd_get48(head->bytes + HB_BUCKET));
     *next = level ? begin + (UINT64_C(1) << (64 - level)) : 0;
     /* At the beginning of the interval all elements count. */
     page = head;
+    int rc = 0;
     for (uint64_t steps = 0; !rc; steps++) {
         rc = fn(ctx, t, lladd_page_view(page), from == begin ? 0 : from, err);
         if (!rc)
@@ -125,9 +124,7 @@ static int copy_page(void *ctx, struct ll_hash_table *t, struct lladd_view v, ui
             continue;
         size_t key = HB_LEN(e.key_len), value = HB_LEN(e.value_len);
         size_t need = HEAD_BYTES + key + value;
-        int rc = want_room(t, w, need, err);
-        if (rc)
-            return rc;
+        TRY(want_room(t, w, need, err));
         unsigned char *to = w->buffer + w->private_[W_FILLED];
         lladd_put32(to, e.key_len);
         lladd_put32(to + 4, e.value_len);
@@ -170,9 +167,7 @@ static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_
     w->value_len = value_blob ? lladd_get64(e->value) : HB_LEN(e->value_len);
     if (w->key_len > UINT32_MAX || w->value_len > LLADD_BLOB_MAX)
         return ll_hash__corrupt(err, r->table->root, "hash table: a length that makes no sense");
-    int rc = want_room(r->table, w->walk, w->key_len + w->value_len, err);
-    if (rc)
-        return rc;
+    TRY(want_room(r->table, w->walk, w->key_len + w->value_len, err));
     unsigned char *key = w->walk->buffer + w->walk->private_[W_FILLED], *value = key + w->key_len;
     if (key_blob)
         ll_hash__set_part(&r->key_part, key_ref, key, w->key_len);
@@ -198,9 +193,7 @@ static int read_element(struct ll_hash_table *t, struct lladd_hash_cursor *w,
     memcpy(bytes, p + HEAD_BYTES, HB_LEN(k.len));
     walker.reader.hash = ll_hash__of(t, bytes, k.len);
     k.tag = hb_tag(walker.reader.hash);
-    int rc = ll_hash__read(&walker.reader, err);
-    if (rc)
-        return rc;
+    TRY(ll_hash__read(&walker.reader, err));
     *key = lladd_span_of(w->buffer + w->private_[W_FILLED], (size_t)walker.key_len);
     *value = lladd_span_of((const unsigned char *)key->data + walker.key_len,
                            (size_t)walker.value_len);
@@ -214,14 +207,14 @@ int lladd_hash_cursor_next(struct lladd_hash *h, struct lladd_hash_cursor *w,
     for (;;) {
         if (w->private_[W_AT] == w->private_[W_FILLED] && w->private_[W_STATE] == OVER)
             return LLADD_END;
-        int rc = w->private_[W_AT] == w->private_[W_FILLED] ? fill(h->table, w, err) : 0;
-        if (rc)
-            return rc;
+        if (w->private_[W_AT] == w->private_[W_FILLED])
+            TRY(fill(h->table, w, err));
         if (w->private_[W_AT] == w->private_[W_FILLED])
             continue;
         const unsigned char *p = w->buffer + w->private_[W_AT];
         uint32_t key_len = lladd_get32(p), value_len = lladd_get32(p + 4);
         size_t len = HEAD_BYTES + HB_LEN(key_len) + HB_LEN(value_len);
+        int rc = 0;
         if ((key_len | value_len) & HB_BLOB) {
             rc = read_element(h->table, w, key, value, err);
         } else {
@@ -242,11 +235,9 @@ int lladd_hash_cursor_skip(struct lladd_hash *h, struct lladd_hash_cursor *w,
     uint64_t n, next, hash = reverse(w->private_[W_POSITION]);
     if (w->private_[W_STATE] != STUCK)
         return 0; /* One element could not be read, and has been skipped. */
-    int rc = ll_hash__buckets(t, &n, err);
-    if (rc)
-        return rc;
+    TRY(ll_hash__buckets(t, &n, err));
     /* Copies the pages before the damaged one; the interval's end is known without that page. */
-    rc = visit(t, w->private_[W_POSITION], &next, copy_page, w, err);
+    int rc = visit(t, w->private_[W_POSITION], &next, copy_page, w, err);
     if (rc && lladd_code_root(rc) != LLADD_ROOT_DATA) {
         w->private_[W_FILLED] = 0;
         return rc;
