@@ -105,9 +105,8 @@ static uint64_t pages_for(const struct lladd_array *a, uint64_t length)
 static int format_step(struct lladd_txn *txn, struct lladd_array *a, uint64_t from, uint64_t to)
 {
     struct ll_extents_step step;
-    int rc = ll_operations__extents_step_begin(txn, &a->run, &step);
-    if (rc)
-        return rc;
+    TRY(ll_operations__extents_step_begin(txn, &a->run, &step));
+    int rc = 0;
     for (uint64_t i = from; i < to && !rc; i++)
         rc = lladd_bytes_format(txn, ll_operations__extents_page(&a->run, i));
     if (!rc)
@@ -159,15 +158,10 @@ static inline int writable(struct lladd_txn *txn, struct lladd_array *a, uint64_
 static int write_element(struct lladd_txn *txn, struct lladd_array *a, uint64_t index,
                          uint32_t offset, const void *bytes, size_t len)
 {
-    int rc = at_home(txn, a);
-    if (!rc)
-        rc = inside(a, index, 1, lladd_txn_error_out(txn));
-    if (rc)
-        return rc;
+    TRY(at_home(txn, a));
+    TRY(inside(a, index, 1, lladd_txn_error_out(txn)));
     uint64_t page = page_of(a, index);
-    rc = writable(txn, a, page);
-    if (rc)
-        return rc;
+    TRY(writable(txn, a, page));
     return lladd_bytes_set(txn, ll_operations__extents_page(&a->run, page),
                            (uint32_t)(index - page * a->per_page) * a->size + offset, bytes, len);
 }
@@ -209,15 +203,12 @@ int lladd_array_set_range(struct lladd_txn *txn, struct lladd_array *a, uint64_t
     LLADD_USE(txn);
     const unsigned char *p = bytes;
     lladd_savepoint_id before;
-    int rc = at_home(txn, a);
-    if (!rc)
-        rc = inside(a, first, n, lladd_txn_error_out(txn));
-    if (!rc && n)
-        rc = writable(txn, a, page_of(a, first + n - 1));
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
+    TRY(at_home(txn, a));
+    TRY(inside(a, first, n, lladd_txn_error_out(txn)));
+    if (n)
+        TRY(writable(txn, a, page_of(a, first + n - 1)));
+    TRY(lladd_savepoint(txn, &before));
+    int rc = 0;
     while (n && !rc) {
         struct part part = part_of(a, first, n);
         rc = lladd_bytes_set_range(txn, ll_operations__extents_page(&a->run, part.page),
@@ -280,9 +271,7 @@ static int free_cut(struct lladd_txn *txn, struct lladd_array *a, const struct l
     uint64_t pages = pages_for(a, length);
     int rc = 0;
     if (cut && pages < root->formatted) {
-        rc = ll_operations__extents_step_begin(txn, &a->run, &step);
-        if (rc)
-            return rc;
+        TRY(ll_operations__extents_step_begin(txn, &a->run, &step));
         rc = put(txn, a, LL_ARRAY_FORMATTED, pages);
         rc = ll_operations__extents_step_end(txn, &step, rc);
         lladd_mutex_lock(&a->all->mutex);
@@ -331,21 +320,14 @@ static int extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint
     struct ll_array_note *noted;
     lladd_savepoint_id before;
     struct lladd_error *err = lladd_txn_error_out(txn);
-    int rc = ll_operations__array_look(a, &root, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__array_look(a, &root, err));
     if (n > ll_array_length_max(a->size) - root.length)
         return lladd_error_set(err, LLADD_TOO_LARGE, "an array has at most 2^48 bytes");
-    rc = ll_operations__array_note(txn, a, &noted);
-    if (!rc)
-        rc = free_cut(txn, a, &root);
-    if (!rc)
-        rc = ll_operations__array_look(a, &root, err);
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = write_zeros(txn, a, root.length, root.length + n, root.formatted);
+    TRY(ll_operations__array_note(txn, a, &noted));
+    TRY(free_cut(txn, a, &root));
+    TRY(ll_operations__array_look(a, &root, err));
+    TRY(lladd_savepoint(txn, &before));
+    int rc = write_zeros(txn, a, root.length, root.length + n, root.formatted);
     if (!rc)
         rc = put(txn, a, LL_ARRAY_LENGTH, root.length + n);
     rc = ll_operations__step_end(txn, before, rc);
@@ -361,11 +343,9 @@ static int extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint
 int lladd_array_extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint64_t *first)
 {
     LLADD_USE(txn);
-    int rc = at_home(txn, a);
-    if (rc)
-        return rc;
+    TRY(at_home(txn, a));
     lladd_mutex_lock(&a->change);
-    rc = extend(txn, a, n, first);
+    int rc = extend(txn, a, n, first);
     lladd_mutex_unlock(&a->change);
     return rc;
 }
@@ -375,17 +355,12 @@ static int shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
     struct ll_array_root root;
     struct ll_array_note *noted;
     struct lladd_error *err = lladd_txn_error_out(txn);
-    int rc = ll_operations__array_look(a, &root, err);
-    if (!rc && n > root.length)
+    TRY(ll_operations__array_look(a, &root, err));
+    if (n > root.length)
         return beyond_end(err, a, 0, n, root.length);
-    if (!rc)
-        rc = ll_operations__array_note(txn, a, &noted);
-    if (!rc)
-        rc = free_cut(txn, a, &root);
-    if (!rc)
-        rc = put(txn, a, LL_ARRAY_LENGTH, root.length - n);
-    if (rc)
-        return rc;
+    TRY(ll_operations__array_note(txn, a, &noted));
+    TRY(free_cut(txn, a, &root));
+    TRY(put(txn, a, LL_ARRAY_LENGTH, root.length - n));
     lladd_mutex_lock(&a->all->mutex);
     ll_operations__array_forget(a, false);
     noted->cut = true;
@@ -398,11 +373,9 @@ static int shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
 int lladd_array_shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
 {
     LLADD_USE(txn);
-    int rc = at_home(txn, a);
-    if (rc)
-        return rc;
+    TRY(at_home(txn, a));
     lladd_mutex_lock(&a->change);
-    rc = shrink(txn, a, n);
+    int rc = shrink(txn, a, n);
     lladd_mutex_unlock(&a->change);
     return rc;
 }
@@ -472,10 +445,8 @@ int lladd_array_create(struct lladd_txn *txn, uint32_t size, uint64_t length, ll
                                size, lladd_array_element_max(db));
     if (length > ll_array_length_max(size))
         return lladd_error_set(err, LLADD_TOO_LARGE, "an array has at most 2^48 bytes");
-    int rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = make_root(txn, size, length, &page);
+    TRY(lladd_savepoint(txn, &before));
+    int rc = make_root(txn, size, length, &page);
     if (!rc)
         rc = ll_operations__array_acquire(db, page, &a, err);
     if (!rc)
@@ -497,10 +468,8 @@ int lladd_array_create_open(struct lladd_txn *txn, uint32_t size, uint64_t lengt
     struct lladd_array *made = NULL;
     lladd_savepoint_id before;
     lladd_pageno page;
-    int rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = lladd_array_create(txn, size, length, &page);
+    TRY(lladd_savepoint(txn, &before));
+    int rc = lladd_array_create(txn, size, length, &page);
     if (!rc)
         rc = lladd_array_open(lladd_txn_db(txn), page, &made, lladd_txn_error_out(txn));
     rc = ll_operations__all_or_nothing(txn, before, rc);
@@ -516,10 +485,8 @@ int lladd_array_create_open(struct lladd_txn *txn, uint32_t size, uint64_t lengt
 static int destroy(struct lladd_txn *txn, struct lladd_array *a)
 {
     lladd_savepoint_id before;
-    int rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = put(txn, a, LL_ARRAY_STATE, LL_ARRAY_DESTROYED);
+    TRY(lladd_savepoint(txn, &before));
+    int rc = put(txn, a, LL_ARRAY_STATE, LL_ARRAY_DESTROYED);
     if (!rc)
         rc = ll_operations__extents_free(txn, &a->run);
     if (!rc)
@@ -533,11 +500,9 @@ int lladd_array_destroy(struct lladd_txn *txn, lladd_pageno root)
     struct lladd_array *a;
     struct ll_array_note *noted;
     struct lladd_txn_now now;
-    int rc = ll_operations__array_acquire(lladd_txn_db(txn), root, &a, lladd_txn_error_out(txn));
-    if (rc)
-        return rc;
+    TRY(ll_operations__array_acquire(lladd_txn_db(txn), root, &a, lladd_txn_error_out(txn)));
     lladd_mutex_lock(&a->change);
-    rc = ll_operations__array_note(txn, a, &noted);
+    int rc = ll_operations__array_note(txn, a, &noted);
     if (!rc)
         rc = lladd_txn_now_get(txn, &now);
     if (!rc)
@@ -572,10 +537,9 @@ int lladd_array_pages(struct lladd_array *a, int (*fn)(void *ctx, lladd_pageno),
 {
     struct each e = {fn, ctx};
     struct ll_array_root root;
-    int rc = ll_operations__array_look(a, &root, err);
-    if (!rc)
-        rc = fn(ctx, a->run.root);
-    return rc ? rc : ll_operations__extents_each(&a->run, each_page, &e, err);
+    TRY(ll_operations__array_look(a, &root, err));
+    TRY(fn(ctx, a->run.root));
+    return ll_operations__extents_each(&a->run, each_page, &e, err);
 }
 
 /* Extents, to be sorted. */
@@ -606,9 +570,7 @@ static int collect(void *ctx, lladd_pageno first, uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         enum lladd_page_use use;
         lladd_pageno page = lladd_page_of(first.v + i);
-        int rc = lladd_page_use_get(e->a->db, page, &use, e->err);
-        if (rc)
-            return rc;
+        TRY(lladd_page_use_get(e->a->db, page, &use, e->err));
         if (use != LLADD_USE_PAGED)
             return broken(e->err, page, "an array's, but not allocated");
     }

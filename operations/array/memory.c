@@ -128,21 +128,20 @@ int ll_operations__array_acquire(struct lladd_db *db, lladd_pageno page, struct 
     struct ll_arrays *all = ll_arrays_of(db);
     struct lladd_array *fresh = NULL;
     struct ll_array_root root;
-    int rc = ll_operations__array_read(db, page, &root, err);
-    if (!rc && root.state == LL_ARRAY_NOTHING)
-        rc =
-            ll_operations__on(err, page,
-                              lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu is no array's root",
-                                              (unsigned long long)page.v));
-    if (!rc && root.state == LL_ARRAY_DESTROYED)
-        rc = destroyed(err, page);
-    if (rc)
-        return rc;
+    TRY(ll_operations__array_read(db, page, &root, err));
+    if (root.state == LL_ARRAY_NOTHING)
+        return ll_operations__on(err, page,
+                                 lladd_error_set(err, LLADD_WRONG_TYPE,
+                                                 "page %llu is no array's root",
+                                                 (unsigned long long)page.v));
+    if (root.state == LL_ARRAY_DESTROYED)
+        return destroyed(err, page);
     lladd_mutex_lock(&all->mutex);
     struct lladd_array *a = find(all, page, &root);
     if (a)
         a->users++;
     lladd_mutex_unlock(&all->mutex);
+    int rc = 0;
     if (!a && (rc = make_array(all, page, &root, &fresh, err)) != 0)
         return rc;
     if (fresh) {
@@ -278,10 +277,8 @@ static const struct lladd_participant array_participant = {
 static int owner_of(struct lladd_txn *txn, struct ll_arrays *all, struct ll_array_owner **out)
 {
     struct ll_txn_part *o;
-    int rc = ll_operations__owner_of(txn, &array_participant, &all->owners,
-                                     sizeof(struct ll_array_owner), "a note of an array", &o);
-    if (rc)
-        return rc;
+    TRY(ll_operations__owner_of(txn, &array_participant, &all->owners,
+                                sizeof(struct ll_array_owner), "a note of an array", &o));
     *out = (struct ll_array_owner *)o;
     (*out)->all = all;
     return 0;
@@ -292,9 +289,7 @@ int ll_operations__array_note(struct lladd_txn *txn, struct lladd_array *a,
 {
     struct ll_array_owner *o;
     struct ll_array_note *n;
-    int rc = owner_of(txn, a->all, &o);
-    if (rc)
-        return rc;
+    TRY(owner_of(txn, a->all, &o));
     for (n = o->notes; n && n->array != a;)
         n = n->next;
     if (!n) {

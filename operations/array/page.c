@@ -133,10 +133,8 @@ int ll_operations__array_read(struct lladd_db *db, lladd_pageno page, struct ll_
                               struct lladd_error *err)
 {
     struct lladd_page *held;
-    int rc = ll_operations__fix(db, page, ll_operations__array_page.name, LLADD_LATCH_SHARED, &held,
-                                err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(db, page, ll_operations__array_page.name, LLADD_LATCH_SHARED, &held,
+                           err));
     const unsigned char *p = lladd_page_body(held);
     bool sane = root_check(lladd_page_view(held));
     *out = (struct ll_array_root){.size = lladd_get32(p + SIZE_AT),

@@ -91,12 +91,11 @@ static int look_home(struct lladd_db *db, struct lladd_rid rid, struct home *out
 {
     struct lladd_page *page;
     struct lladd_record r;
-    int rc = ll_operations__fix(db, rid.page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
-                                &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(db, rid.page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
+                           &page, err));
     struct lladd_view v = lladd_page_view(page);
     out->owner = lladd_slotted_owner(v);
+    int rc = 0;
     if (!lladd_slotted_record(v, rid.slot, &r) || r.tag > STUB ||
         (r.tag == STUB && r.len != LINK_BYTES)) {
         rc = no_record(err, rid);
@@ -163,10 +162,9 @@ static int look_member(struct lladd_heap *h, struct lladd_rid rid, struct home *
                        struct copy *c, struct lladd_error *err)
 {
     struct lladd_db *db = h->ops->db;
-    int rc = exists(h, err);
-    if (!rc)
-        rc = look(db, rid, home, c, err);
-    return rc ? rc : ll_operations__heap_member(db, h->root, rid.page, home->owner, err);
+    TRY(exists(h, err));
+    TRY(look(db, rid, home, c, err));
+    return ll_operations__heap_member(db, h->root, rid.page, home->owner, err);
 }
 
 int lladd_heap_get(struct lladd_heap *h, struct lladd_rid rid, void *buf, size_t size, size_t *len,
@@ -229,13 +227,10 @@ int lladd_heap_create(struct lladd_txn *txn, lladd_pageno *out)
     lladd_savepoint_id before;
     lladd_pageno root;
     unsigned char bytes[8];
-    int rc = lladd_savepoint(txn, &before);
-    if (!rc)
-        rc = lladd_page_alloc(txn, &root);
-    if (rc)
-        return rc;
+    TRY(lladd_savepoint(txn, &before));
+    TRY(lladd_page_alloc(txn, &root));
     lladd_put64(bytes, root.v);
-    rc = lladd_update(txn, LL_OP_HEAP_FORMAT, root, bytes, sizeof bytes);
+    int rc = lladd_update(txn, LL_OP_HEAP_FORMAT, root, bytes, sizeof bytes);
     if (!rc)
         rc = ll_operations__heap_created(txn, root);
     if (!rc)
@@ -249,10 +244,8 @@ int lladd_heap_create_open(struct lladd_txn *txn, lladd_pageno *root, struct lla
     struct lladd_heap *made = NULL;
     lladd_savepoint_id before;
     lladd_pageno page;
-    int rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = lladd_heap_create(txn, &page);
+    TRY(lladd_savepoint(txn, &before));
+    int rc = lladd_heap_create(txn, &page);
     if (!rc)
         rc = lladd_heap_open(lladd_txn_db(txn), page, &made, lladd_txn_error_out(txn));
     rc = ll_operations__all_or_nothing(txn, before, rc);
@@ -270,12 +263,10 @@ int lladd_heap_insert(struct lladd_txn *txn, struct lladd_heap *h, const void *b
 {
     LLADD_USE(txn);
     struct ll_slotted_alloc a = {.bytes = bytes, .len = (uint32_t)len, .tag = PLAIN};
-    int rc = check_handles(txn, h);
-    if (!rc)
-        rc = check_len(txn, len);
-    if (!rc)
-        rc = exists(h, lladd_txn_error_out(txn));
-    return rc ? rc : ll_operations__heap_place(txn, h, &a, out);
+    TRY(check_handles(txn, h));
+    TRY(check_len(txn, len));
+    TRY(exists(h, lladd_txn_error_out(txn)));
+    return ll_operations__heap_place(txn, h, &a, out);
 }
 
 /* Frees a record and notes the room in the inventory. If the hint cannot be written, the call
@@ -293,14 +284,10 @@ int lladd_heap_delete(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_
     struct home home;
     struct copy none = {0};
     lladd_savepoint_id before;
-    int rc = check_handles(txn, h);
-    if (!rc)
-        rc = look_member(h, rid, &home, &none, lladd_txn_error_out(txn));
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = freed(txn, h, rid);
+    TRY(check_handles(txn, h));
+    TRY(look_member(h, rid, &home, &none, lladd_txn_error_out(txn)));
+    TRY(lladd_savepoint(txn, &before));
+    int rc = freed(txn, h, rid);
     if (!rc && home.tag == STUB)
         rc = freed(txn, h, home.to);
     return ll_operations__all_or_nothing(txn, before, rc);
@@ -328,9 +315,7 @@ static int move_out(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_ri
         .bytes = packed, .len = (uint32_t)(LINK_BYTES + len), .tag = MOVED};
     struct lladd_rid to;
     unsigned char stub[LINK_BYTES];
-    int rc = ll_operations__heap_place(txn, h, &a, &to);
-    if (rc)
-        return rc;
+    TRY(ll_operations__heap_place(txn, h, &a, &to));
     link_put(stub, to);
     return lladd_slotted_set(txn, rid, stub, sizeof stub, STUB);
 }
@@ -365,11 +350,8 @@ int lladd_heap_set(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid
         rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN);
     if (rc != LLADD_PAGE_FULL && (rc || home.tag == PLAIN))
         return rc;
-    rc = lladd_savepoint(txn, &before);
-    if (!rc)
-        rc = pack(txn, rid, bytes, len, &packed);
-    if (rc)
-        return rc;
+    TRY(lladd_savepoint(txn, &before));
+    TRY(pack(txn, rid, bytes, len, &packed));
     rc = home.tag == PLAIN ? move_out(txn, h, rid, packed, len)
                            : set_moved(txn, h, rid, home.to, bytes, len, packed);
     lladd_mem_free(lladd_txn_db(txn), packed);
@@ -459,13 +441,10 @@ int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno root)
     struct lladd_heap *h;
     lladd_savepoint_id before;
     lladd_pageno at, next = root;
-    int rc = ll_operations__heap_check_root(db, root, err);
-    if (!rc)
-        rc = ll_operations__heap_at(db, root, &h, err);
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
+    TRY(ll_operations__heap_check_root(db, root, err));
+    TRY(ll_operations__heap_at(db, root, &h, err));
+    TRY(lladd_savepoint(txn, &before));
+    int rc = 0;
     do {
         at = next;
         rc = free_inventory(txn, root, at, &next);
@@ -499,13 +478,12 @@ static int cursor_page(struct lladd_heap_cursor *c, struct lladd_error *err)
     while (c->private_[2] == 0) {
         struct lladd_page *page;
         lladd_pageno at = lladd_page_of(c->private_[0]);
-        int rc = ll_operations__fix(db, at, ll_operations__heap_page.name, LLADD_LATCH_SHARED,
-                                    &page, err);
-        if (rc)
-            return rc;
+        TRY(ll_operations__fix(db, at, ll_operations__heap_page.name, LLADD_LATCH_SHARED, &page,
+                               err));
         struct lladd_view v = lladd_page_view(page);
         uint32_t index = (uint32_t)(c->private_[1] >> 16);
         uint64_t next = ll_inventory_next(v).v;
+        int rc = 0;
         if (ll_inventory_heap(v).v != c->heap->root.v)
             rc = lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu does not belong to heap %llu",
                                  (unsigned long long)at.v, (unsigned long long)c->heap->root.v);
@@ -535,13 +513,11 @@ static int cursor_home(struct lladd_heap_cursor *c, struct lladd_rid *rid, struc
     struct lladd_page *page;
     struct lladd_record r;
     rid->page = lladd_page_of(c->private_[2] - 1);
-    int rc = ll_operations__fix(db, rid->page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
-                                &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(db, rid->page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
+                           &page, err));
     struct lladd_view v = lladd_page_view(page);
     uint32_t slot = (uint32_t)(c->private_[1] & UINT16_MAX), slots = lladd_slotted_slots(v);
-    rc = LLADD_NOT_FOUND;
+    int rc = LLADD_NOT_FOUND;
     for (; slot < slots && rc; slot++) {
         if (!lladd_slotted_record(v, slot, &r) || r.tag > STUB || (r.tag == STUB && r.len != 8))
             continue;

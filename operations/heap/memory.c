@@ -202,12 +202,9 @@ int ll_operations__heap_check_root(struct lladd_db *db, lladd_pageno root, struc
 {
     struct lladd_page *page;
     enum lladd_page_use use;
-    int rc = lladd_page_use_get(db, root, &use, err);
-    if (!rc)
-        rc = ll_operations__fix(db, root, ll_operations__heap_page.name, LLADD_LATCH_SHARED, &page,
-                                err);
-    if (rc)
-        return rc;
+    TRY(lladd_page_use_get(db, root, &use, err));
+    TRY(ll_operations__fix(db, root, ll_operations__heap_page.name, LLADD_LATCH_SHARED, &page,
+                           err));
     lladd_pageno heap = ll_inventory_heap(lladd_page_view(page));
     lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     if (heap.v != root.v)
@@ -257,10 +254,8 @@ static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
                       struct ll_heaps_created **out)
 {
     struct ll_txn_part *owner;
-    int rc = ll_operations__owner_of(txn, &ll_operations__heap_participant, &ops->heaps.created,
-                                     sizeof(struct ll_heaps_created), "a heap", &owner);
-    if (rc)
-        return rc;
+    TRY(ll_operations__owner_of(txn, &ll_operations__heap_participant, &ops->heaps.created,
+                                sizeof(struct ll_heaps_created), "a heap", &owner));
     struct ll_heaps_created *c = (struct ll_heaps_created *)owner;
     c->ops = ops;
     if (ll_operations__grow(ops->db, &c->heaps, c->n + 1, &c->cap, sizeof(struct lladd_heap *)))
@@ -400,10 +395,8 @@ int lladd_heap_open(struct lladd_db *db, lladd_pageno root, struct lladd_heap **
                     struct lladd_error *err)
 {
     struct lladd_heap *h;
-    int rc = ll_operations__heap_check_root(db, root, err);
-    if (rc)
-        return rc;
-    rc = heap_for(ll_operations_of(db), root, 1, &h);
+    TRY(ll_operations__heap_check_root(db, root, err));
+    int rc = heap_for(ll_operations_of(db), root, 1, &h);
     if (rc)
         return lladd_error_set(err, rc, "out of memory for a heap");
     *out = h;

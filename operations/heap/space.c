@@ -187,9 +187,7 @@ static int pass_on(struct ll_operations *ops, struct lladd_heap *h, uint32_t nee
             h->passing = false;
             return ll_operations__heap_endless(err, h->root);
         }
-        int rc = fix_inventory(ops->db, h->at, h->root, &page, err);
-        if (rc)
-            return rc;
+        TRY(fix_inventory(ops->db, h->at, h->root, &page, err));
         struct lladd_view v = lladd_page_view(page);
         uint32_t count = ll_operations__inventory_count(v);
         bool found = false;
@@ -240,9 +238,7 @@ static int find_last(struct lladd_db *db, struct lladd_heap *h, lladd_pageno fro
 {
     for (uint64_t steps = 0; steps <= lladd_page_count(db); steps++) {
         struct lladd_page *page;
-        int rc = fix_inventory(db, from, h->root, &page, err);
-        if (rc)
-            return rc;
+        TRY(fix_inventory(db, from, h->root, &page, err));
         lladd_pageno next = ll_inventory_next(lladd_page_view(page));
         *count = ll_operations__inventory_count(lladd_page_view(page));
         lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
@@ -278,13 +274,11 @@ static int add_pages(struct lladd_txn *txn, struct lladd_heap *h, lladd_pageno *
     struct lladd_db *db = lladd_txn_db(txn);
     uint32_t count = 0, max = ll_inventory_max(lladd_page_size(db));
     lladd_pageno first;
-    int rc = find_last(db, h, *last, last, &count, lladd_txn_error_out(txn));
-    if (!rc && count == max)
-        rc = add_inventory(txn, h, last, &count);
-    if (rc)
-        return rc;
+    TRY(find_last(db, h, *last, last, &count, lladd_txn_error_out(txn)));
+    if (count == max)
+        TRY(add_inventory(txn, h, last, &count));
     *n = *n < max - count ? *n : max - count;
-    rc = lladd_extent_alloc(txn, *n, LLADD_EXTENT_PAGED, &first);
+    int rc = lladd_extent_alloc(txn, *n, LLADD_EXTENT_PAGED, &first);
     if (rc == LLADD_NO_SPACE && *n > 1) {
         *n = 1;
         rc = lladd_extent_alloc(txn, 1, LLADD_EXTENT_PAGED, &first);
@@ -313,10 +307,8 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct lladd_h
     struct ll_pool_page fresh[GROW_MAX];
     struct lladd_action action;
     lladd_savepoint_id before;
-    int rc = creator ? lladd_savepoint(txn, &before) : lladd_nta_begin(txn, &action);
-    if (rc)
-        return rc;
-    rc = add_pages(txn, h, &last, &n, fresh);
+    TRY(creator ? lladd_savepoint(txn, &before) : lladd_nta_begin(txn, &action));
+    int rc = add_pages(txn, h, &last, &n, fresh);
     if (creator) {
         rc = ll_operations__all_or_nothing(txn, before, rc);
     } else if (!rc) {
@@ -397,10 +389,8 @@ int ll_operations__heap_place(struct lladd_txn *txn, struct lladd_heap *h,
     uint32_t need = room_for(a->len);
     struct ll_pool_page p;
     for (;;) {
-        int rc = candidate(txn, ops, h, need, &p);
-        if (rc)
-            return rc;
-        rc = ll_operations__record_store(txn, p.page, a);
+        TRY(candidate(txn, ops, h, need, &p));
+        int rc = ll_operations__record_store(txn, p.page, a);
         p.room = rc && rc != LLADD_PAGE_FULL ? 0 : a->state.free;
         pool_put(ops, h, p, rc == 0);
         if (!rc)
@@ -422,10 +412,8 @@ int ll_operations__heap_gained(struct lladd_txn *txn, struct lladd_heap *h,
     struct ll_heap_hint a = {(uint32_t)(s->owner & UINT16_MAX), now};
     struct lladd_page *page;
     uint32_t hint = now;
-    int rc = fix_inventory(ops->db, ll_heap_owner_page(s->owner), h->root, &page,
-                           lladd_txn_error_out(txn));
-    if (rc)
-        return rc;
+    TRY(fix_inventory(ops->db, ll_heap_owner_page(s->owner), h->root, &page,
+                      lladd_txn_error_out(txn)));
     if (a.index < ll_operations__inventory_count(lladd_page_view(page)))
         hint = ll_operations__inventory_entry(lladd_page_view(page), a.index).hint;
     lladd_page_unfix(ops->db, page, LLADD_LATCH_SHARED);
@@ -434,6 +422,6 @@ int ll_operations__heap_gained(struct lladd_txn *txn, struct lladd_heap *h,
     lladd_mutex_unlock(&ops->heaps.mutex);
     if (now < hint + 32 || hint == UINT8_MAX)
         return 0; /* only a gain of an eighth of a page is worth a log record */
-    rc = lladd_update(txn, LL_OP_HEAP_HINT, ll_heap_owner_page(s->owner), &a, sizeof a);
+    int rc = lladd_update(txn, LL_OP_HEAP_HINT, ll_heap_owner_page(s->owner), &a, sizeof a);
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }

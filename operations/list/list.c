@@ -407,10 +407,8 @@ int lladd_list_create_open(struct lladd_txn *txn, lladd_pageno *root, struct lla
     struct lladd_list *made = NULL;
     lladd_savepoint_id before;
     lladd_pageno page;
-    int rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = lladd_list_create(txn, &page);
+    TRY(lladd_savepoint(txn, &before));
+    int rc = lladd_list_create(txn, &page);
     if (!rc)
         rc = lladd_list_open(lladd_txn_db(txn), page, &made, lladd_txn_error_out(txn));
     rc = ll_operations__all_or_nothing(txn, before, rc);

@@ -88,10 +88,8 @@ int ll_operations__list_heap_of(struct lladd_db *db, uint64_t owner, lladd_pagen
     struct lladd_page *page;
     if (owner >> 16 == 0)
         return lladd_error_set(err, LLADD_WRONG_TYPE, "an item's page belongs to no heap");
-    int rc = ll_operations__fix(db, ll_heap_owner_page(owner), ll_operations__heap_page.name,
-                                LLADD_LATCH_SHARED, &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(db, ll_heap_owner_page(owner), ll_operations__heap_page.name,
+                           LLADD_LATCH_SHARED, &page, err));
     *heap = ll_inventory_heap(lladd_page_view(page));
     lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
