@@ -370,9 +370,7 @@ static int put_bulk(struct lladd_txn *txn, const struct part *p)
 static int look(struct lladd_db *db, lladd_pageno root, uint64_t *len, struct lladd_error *err)
 {
     struct lladd_page *page;
-    int rc = ll_operations__blob_root(db, root, &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__blob_root(db, root, &page, err));
     *len = lladd_get64(page->bytes + BLOB_LENGTH);
     lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
@@ -449,16 +447,12 @@ int lladd_blob_create(struct lladd_txn *txn, const void *bytes, uint64_t len, ll
     uint32_t in_root = bytes ? (uint32_t)(len < head ? len : head) : 0;
     lladd_savepoint_id before;
     lladd_pageno page;
-    int rc = check_span(txn, 0, len);
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (!rc)
-        rc = lladd_page_alloc(txn, &page);
-    if (rc)
-        return rc;
+    TRY(check_span(txn, 0, len));
+    TRY(lladd_savepoint(txn, &before));
+    TRY(lladd_page_alloc(txn, &page));
     struct ll_blob_write a = {bytes ? in_root : len, BLOB_FIRST,
                               in_root < BLOB_PIECE ? in_root : BLOB_PIECE, bytes};
-    rc = lladd_update(txn, ll_blob_op(txn, LL_BLOB_FORMAT), page, &a, sizeof a);
+    int rc = lladd_update(txn, ll_blob_op(txn, LL_BLOB_FORMAT), page, &a, sizeof a);
     if (!rc && in_root > a.n)
         rc = write_root(txn, page, in_root, in_root, BLOB_FIRST + a.n, a.bytes + a.n, in_root - a.n,
                         true);
@@ -475,12 +469,9 @@ int lladd_blob_destroy(struct lladd_txn *txn, lladd_pageno root)
     LLADD_USE(txn);
     lladd_savepoint_id before;
     uint64_t len;
-    int rc = look(lladd_txn_db(txn), root, &len, lladd_txn_error_out(txn));
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = ll_operations__blob_cut(txn, root, 0);
+    TRY(look(lladd_txn_db(txn), root, &len, lladd_txn_error_out(txn)));
+    TRY(lladd_savepoint(txn, &before));
+    int rc = ll_operations__blob_cut(txn, root, 0);
     if (!rc)
         rc = lladd_page_free(txn, root);
     return ll_operations__all_or_nothing(txn, before, rc);
@@ -493,20 +484,17 @@ static int change(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, con
     struct lladd_error *err = lladd_txn_error_out(txn);
     lladd_savepoint_id before;
     uint64_t was = 0;
-    int rc = look(lladd_txn_db(txn), root, &was, err);
-    if (!rc && offset == UINT64_MAX)
+    TRY(look(lladd_txn_db(txn), root, &was, err));
+    if (offset == UINT64_MAX)
         offset = was;
-    if (!rc)
-        rc = check_span(txn, offset, len);
-    if (!rc && len && !bytes)
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "bytes is NULL");
-    if (!rc && offset > was)
-        rc = lladd_error_set(err, LLADD_OUT_OF_RANGE, "offset %llu: the blob has %llu bytes",
-                             (unsigned long long)offset, (unsigned long long)was);
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
+    TRY(check_span(txn, offset, len));
+    if (len && !bytes)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bytes is NULL");
+    if (offset > was)
+        return lladd_error_set(err, LLADD_OUT_OF_RANGE, "offset %llu: the blob has %llu bytes",
+                               (unsigned long long)offset, (unsigned long long)was);
+    TRY(lladd_savepoint(txn, &before));
+    int rc = 0;
     if (all && len < was)
         rc = cut(txn, root, was, len);
     if (!rc && len)
@@ -541,13 +529,10 @@ int lladd_blob_truncate(struct lladd_txn *txn, lladd_pageno root, uint64_t len)
     LLADD_USE(txn);
     lladd_savepoint_id before;
     uint64_t was = 0;
-    int rc = check_span(txn, 0, len);
-    if (!rc)
-        rc = look(lladd_txn_db(txn), root, &was, lladd_txn_error_out(txn));
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
+    TRY(check_span(txn, 0, len));
+    TRY(look(lladd_txn_db(txn), root, &was, lladd_txn_error_out(txn)));
+    TRY(lladd_savepoint(txn, &before));
+    int rc = 0;
     if (len < was)
         rc = cut(txn, root, was, len);
     else if (len > was)
@@ -577,9 +562,7 @@ static int read_run(struct lladd_db *db, lladd_pageno root, uint64_t from, struc
             memset(out + *done, 0, (size_t)n);
         } else {
             struct lladd_page *page;
-            int rc = ll_operations__blob_fix(db, root, r.first, ll_blob_where(0, i), &page, err);
-            if (rc)
-                return rc;
+            TRY(ll_operations__blob_fix(db, root, r.first, ll_blob_where(0, i), &page, err));
             memcpy(out + *done, page->bytes + BLOB_REST + at, (size_t)n);
             lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
             r.first.v++;
@@ -616,11 +599,10 @@ int lladd_blob_read(struct lladd_db *db, lladd_pageno root, uint64_t offset, voi
 {
     uint64_t head = ll_blob_head_room(lladd_page_size(db)), in_root = 0;
     struct lladd_page *page;
-    int rc = ll_operations__blob_root(db, root, &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__blob_root(db, root, &page, err));
     uint64_t all = lladd_get64(page->bytes + BLOB_LENGTH);
     uint64_t there = offset >= all ? 0 : all - offset < len ? all - offset : len;
+    int rc = 0;
     if (!got && there < len) {
         rc = lladd_error_set(err, LLADD_OUT_OF_RANGE, "bytes %llu to %llu: the blob has %llu",
                              (unsigned long long)offset, (unsigned long long)offset + len,
@@ -658,10 +640,9 @@ int lladd_blob_pages(struct lladd_db *db, lladd_pageno root, int (*fn)(void *ctx
 {
     struct pages_of p = {fn, ctx};
     uint64_t len;
-    int rc = look(db, root, &len, err);
-    if (!rc)
-        rc = fn(ctx, root);
-    return rc ? rc : ll_operations__blob_each(db, root, give_page, &p, err);
+    TRY(look(db, root, &len, err));
+    TRY(fn(ctx, root));
+    return ll_operations__blob_each(db, root, give_page, &p, err);
 }
 
 struct checking {
@@ -707,9 +688,7 @@ int lladd_blob_check(struct lladd_db *db, lladd_pageno root, struct lladd_error 
     struct checking c = {.db = db, .root = root};
     uint64_t head = ll_blob_head_room(lladd_page_size(db));
     struct lladd_page *page;
-    int rc = ll_operations__blob_root(db, root, &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__blob_root(db, root, &page, err));
     c.len = lladd_get64(page->bytes + BLOB_LENGTH);
     bool fine = c.len <= LLADD_BLOB_MAX &&
                 (c.len >= head || is_zero(page->bytes + BLOB_FIRST + c.len, head - c.len));

@@ -42,9 +42,7 @@ int ll_operations__blob_version(struct lladd_db *db, lladd_pageno root, uint64_t
                                 struct lladd_error *err)
 {
     struct lladd_page *page;
-    int rc = ll_operations__blob_root(db, root, &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__blob_root(db, root, &page, err));
     *out = lladd_page_version(page);
     lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
@@ -55,9 +53,7 @@ int ll_operations__blob_fix(struct lladd_db *db, lladd_pageno root, lladd_pageno
 {
     const char *type =
         where >> 56 ? ll_operations__blob_index_page.name : ll_operations__blob_data_page.name;
-    int rc = lladd_page_fix(db, page, LLADD_LATCH_SHARED, out, err);
-    if (rc)
-        return rc;
+    TRY(lladd_page_fix(db, page, LLADD_LATCH_SHARED, out, err));
     const unsigned char *p = (*out)->bytes;
     if (lladd_page_is(db, lladd_page_view(*out), type) && lladd_get64(p + BLOB_ROOT) == root.v &&
         lladd_get64(p + BLOB_WHERE) == where)
@@ -146,9 +142,7 @@ static int look(struct lladd_db *db, lladd_pageno root, const struct path *p, ui
 {
     struct lladd_page *page;
     uint32_t base, most = max < p->room ? (uint32_t)max : p->room;
-    int rc = fix_node(db, root, p->node, p->where, &page, &base, err);
-    if (rc)
-        return rc;
+    TRY(fix_node(db, root, p->node, p->where, &page, &base, err));
     out->first = lladd_page_of(ll_blob_entry(page->bytes, base, p->slot));
     out->n = ll_operations__blob_run(page->bytes, base, p->slot, most);
     lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
@@ -187,10 +181,9 @@ static int make_index(struct lladd_txn *txn, lladd_pageno root, const struct pat
                       lladd_pageno *out)
 {
     struct ll_blob_data a = {.root = root, .where = where_below(p, i)};
-    int rc = lladd_page_alloc(txn, out);
-    if (!rc)
-        rc = lladd_update(txn, ll_blob_op(txn, LL_BLOB_INDEX_FORMAT), *out, &a, sizeof a);
-    return rc ? rc : link_run(txn, root, p->node, p->slot, 1, *out);
+    TRY(lladd_page_alloc(txn, out));
+    TRY(lladd_update(txn, ll_blob_op(txn, LL_BLOB_INDEX_FORMAT), *out, &a, sizeof a));
+    return link_run(txn, root, p->node, p->slot, 1, *out);
 }
 
 /* A conflict means damage, because no other transaction writes to the blob. */
@@ -208,11 +201,9 @@ int ll_operations__blob_place(struct lladd_txn *txn, lladd_pageno root, uint64_t
     struct path p = path_to(page_size, root, i);
     while (below(&p)) {
         struct ll_blob_run r = {{0}, 0};
-        int rc = no_conflict(err, root, p.node, look(db, root, &p, 1, &r, err));
-        if (!rc && r.first.v == 0)
-            rc = make_index(txn, root, &p, i, &r.first);
-        if (rc)
-            return rc;
+        TRY(no_conflict(err, root, p.node, look(db, root, &p, 1, &r, err)));
+        if (r.first.v == 0)
+            TRY(make_index(txn, root, &p, i, &r.first));
         descend(&p, page_size, r.first, i);
     }
     *out = (struct ll_blob_place){p.node, p.where, p.slot, p.room};

@@ -156,15 +156,13 @@ static int format_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t
     struct lladd_page *page;
     lladd_pageno map = ll_bitmap_page(lladd_page_size(ops->db), group);
     struct lladd_error *err = lladd_txn_error_out(txn);
-    int rc = lladd_page_fix(ops->db, map, LLADD_LATCH_SHARED, &page, err);
-    if (rc)
-        return rc;
+    TRY(lladd_page_fix(ops->db, map, LLADD_LATCH_SHARED, &page, err));
     uint16_t type = lladd_page_view(page).type;
     bool there = is_map(ops->db, page);
     lladd_page_unfix(ops->db, page, LLADD_LATCH_SHARED);
     if (there)
         return 0;
-    rc = look_at_no_map(map, type, err);
+    int rc = look_at_no_map(map, type, err);
     return rc ? rc : lladd_update(txn, LL_OP_MAP_FORMAT, map, NULL, 0);
 }
 
@@ -388,10 +386,8 @@ static int node_freed(struct ll_operations *ops, const struct ll_reservation_nod
     uint32_t chunk = (uint32_t)(node->key & 0xffff);
     uint64_t others[LL_RESERVATION_WORDS];
     struct lladd_page *page;
-    int rc = ll_operations__fix(ops->db, map, ll_operations__map_page.name, LLADD_LATCH_SHARED,
-                                &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(ops->db, map, ll_operations__map_page.name, LLADD_LATCH_SHARED, &page,
+                           err));
     ll_operations__held(&ops->alloc.holds, map, chunk, node->owner, others);
     for (uint32_t i = 0; i < LL_RESERVATION_CHUNK; i++) {
         uint32_t index = chunk * LL_RESERVATION_CHUNK + i;
@@ -530,13 +526,12 @@ static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t gr
     uint32_t page_size = lladd_page_size(ops->db), span = ll_bitmap_span(page_size);
     lladd_pageno map = ll_bitmap_page(page_size, group);
     struct ll_page_owner *o;
-    int rc = owner_of(txn, ops, group, &o);
-    if (rc)
-        return rc;
+    TRY(owner_of(txn, ops, group, &o));
     lladd_mutex_lock(&a->mutex);
     struct ll_bitmap_group g = a->groups[group];
     lladd_mutex_unlock(&a->mutex);
     uint64_t count = lladd_page_count(ops->db);
+    int rc = 0;
     if (count <= map.v || count <= group * span) {
         rc = LLADD_PAGE_FULL; /* the bitmap would lie beyond the end of the file */
         take->longest = 0;
@@ -710,14 +705,11 @@ int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_
         return take_pages(txn, (uint32_t)n, use, first);
     lladd_savepoint_id before;
     lladd_pageno got;
-    int rc = lladd_savepoint(txn, &before);
-    if (!rc)
-        rc = take_pages(txn, (uint32_t)n, use, &got);
-    if (rc)
-        return rc;
+    TRY(lladd_savepoint(txn, &before));
+    TRY(take_pages(txn, (uint32_t)n, use, &got));
     /* The barrier also drops cached copies of the pages: an aborted transaction may have left dirty
      * ones. */
-    rc = lladd_redo_barrier(txn, got, n);
+    int rc = lladd_redo_barrier(txn, got, n);
     if (!rc)
         *first = got;
     return ll_operations__all_or_nothing(txn, before, rc);
@@ -745,9 +737,8 @@ static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_
                : LLADD_USE_NONE;
     if (page.v >= lladd_page_count(ops->db) || *out == LLADD_USE_SYSTEM)
         return 0;
-    int rc = lladd_page_fix(ops->db, map, LLADD_LATCH_SHARED, &p, err);
-    if (rc)
-        return rc;
+    TRY(lladd_page_fix(ops->db, map, LLADD_LATCH_SHARED, &p, err));
+    int rc = 0;
     if (is_map(ops->db, p)) {
         uint64_t bits[LL_RESERVATION_WORDS];
         *out = ll_operations__bitmap_use(lladd_page_view(p), index);
@@ -814,10 +805,7 @@ void ll_operations__alloc_free(struct ll_operations *ops)
 int ll_operations__alloc_create(struct lladd_txn *txn)
 {
     struct lladd_db *db = lladd_txn_db(txn);
-    int rc = lladd_pages_extend(db, GROW_PAGES_MIN, lladd_txn_error_out(txn));
-    if (!rc)
-        rc = lladd_update(txn, LL_OP_ROOT_FORMAT, lladd_page_of(0), NULL, 0);
-    if (!rc)
-        rc = lladd_update(txn, LL_OP_MAP_FORMAT, lladd_page_of(1), NULL, 0);
-    return rc;
+    TRY(lladd_pages_extend(db, GROW_PAGES_MIN, lladd_txn_error_out(txn)));
+    TRY(lladd_update(txn, LL_OP_ROOT_FORMAT, lladd_page_of(0), NULL, 0));
+    return lladd_update(txn, LL_OP_MAP_FORMAT, lladd_page_of(1), NULL, 0);
 }

@@ -187,9 +187,8 @@ static int set_pieces(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page,
     uint32_t body = lladd_body_size(lladd_page_size(lladd_txn_db(txn)));
     if (all->offset > body || all->len > body - all->offset)
         return outside(lladd_txn_error_out(txn), page, all->offset, all->len, body);
-    int rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
+    TRY(lladd_savepoint(txn, &before));
+    int rc = 0;
     for (uint32_t done = 0; done < all->len && !rc; done += PIECE) {
         uint32_t n = all->len - done < PIECE ? all->len - done : PIECE;
         struct set_args piece = {all->bytes + done, all->offset + done, n};
@@ -231,10 +230,7 @@ int lladd_bytes_get(struct lladd_db *db, lladd_pageno page, uint32_t offset, voi
     uint32_t body = lladd_body_size(lladd_page_size(db));
     if (offset > body || len > body - offset)
         return outside(err, page, offset, len, body);
-    int rc =
-        ll_operations__fix(db, page, ll_operations__bytes_page.name, LLADD_LATCH_SHARED, &p, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(db, page, ll_operations__bytes_page.name, LLADD_LATCH_SHARED, &p, err));
     memcpy(out, lladd_page_body(p) + offset, len);
     lladd_page_unfix(db, p, LLADD_LATCH_SHARED);
     return 0;

@@ -67,10 +67,8 @@ static int make_catalogue(struct ll_regions *r, struct lladd_hash **out, struct 
     lladd_lsn lsn;
     o.system = true;
     o.durability = LLADD_DURABLE_LATER; /* a transaction that uses the catalogue commits later */
-    int rc = lladd_begin(r->db, &o, &txn, err);
-    if (rc)
-        return rc;
-    rc = fill(txn, r, &hash);
+    TRY(lladd_begin(r->db, &o, &txn, err));
+    int rc = fill(txn, r, &hash);
     if (!rc)
         rc = lladd_commit_async(txn, &lsn);
     if (!rc) {
@@ -170,10 +168,9 @@ static int list_apart(struct lladd_db *db, struct lladd_hash *hash, const unsign
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_txn *txn;
     o.system = true;
-    int rc = lladd_begin(db, &o, &txn, err);
-    if (!rc)
-        rc = lladd_hash_put(txn, hash, key, KEY_BYTES, row, ROW_BYTES);
-    return rc ? rc : lladd_commit(txn);
+    TRY(lladd_begin(db, &o, &txn, err));
+    TRY(lladd_hash_put(txn, hash, key, KEY_BYTES, row, ROW_BYTES));
+    return lladd_commit(txn);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -181,9 +178,7 @@ static int list_apart(struct lladd_db *db, struct lladd_hash *hash, const unsign
 static int create(struct lladd_txn *txn, struct lladd_hash *hash, struct lladd_region *r)
 {
     unsigned char key[KEY_BYTES], row[ROW_BYTES];
-    int rc = lladd_extent_alloc(txn, r->pages, r->kind, &r->first);
-    if (rc)
-        return rc;
+    TRY(lladd_extent_alloc(txn, r->pages, r->kind, &r->first));
     lladd_put64(key, r->first.v);
     put_row(row, r);
     if (LLADD_PLANTED(LLADD_BUG_LISTED_APART))
@@ -201,12 +196,9 @@ int lladd_region_create(struct lladd_txn *txn, uint64_t pages, unsigned kind, ui
     if (kind > LLADD_EXTENT_RAW)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
                                "a region is of kind 0, 1 or 2, not %u", kind);
-    int rc = catalogue(lladd_txn_db(txn), true, &hash, lladd_txn_error_out(txn));
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = ll_operations__step_end(txn, before, create(txn, hash, &r));
+    TRY(catalogue(lladd_txn_db(txn), true, &hash, lladd_txn_error_out(txn)));
+    TRY(lladd_savepoint(txn, &before));
+    int rc = ll_operations__step_end(txn, before, create(txn, hash, &r));
     if (!rc)
         *first = r.first;
     return rc;
@@ -226,11 +218,8 @@ int lladd_region_destroy(struct lladd_txn *txn, lladd_pageno first)
     struct lladd_region r = {.pages = 0};
     struct lladd_hash *hash;
     lladd_savepoint_id before;
-    int rc = look(lladd_txn_db(txn), first, &hash, &r, lladd_txn_error_out(txn));
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
+    TRY(look(lladd_txn_db(txn), first, &hash, &r, lladd_txn_error_out(txn)));
+    TRY(lladd_savepoint(txn, &before));
     return ll_operations__step_end(txn, before, destroy(txn, hash, &r));
 }
 

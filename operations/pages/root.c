@@ -245,9 +245,7 @@ static int ask_page(struct lladd_db *db, lladd_pageno at, const char *name, stru
                     bool *found, uint64_t *next, struct lladd_error *err)
 {
     struct lladd_page *page;
-    int rc = fix_root(db, at, &page, err);
-    if (rc)
-        return rc;
+    TRY(fix_root(db, at, &page, err));
     struct lladd_view v = lladd_page_view(page);
     uint32_t index;
     look(v, name, &index, found);
@@ -281,10 +279,9 @@ static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next
                       struct lladd_error *err)
 {
     struct lladd_page *page;
-    int rc = fix_root(ops->db, at, &page, err);
-    if (rc)
-        return rc;
+    TRY(fix_root(ops->db, at, &page, err));
     struct lladd_view v = lladd_page_view(page);
+    int rc = 0;
     for (uint32_t i = 0; i < entries_of(v.size) && !rc; i++) {
         struct entry e = entry_at(v, i);
         if (e.state != UNUSED)
@@ -385,10 +382,8 @@ static int lengthen(struct lladd_txn *txn, lladd_pageno last)
 {
     struct lladd_action action;
     lladd_pageno fresh;
-    int rc = lladd_nta_begin(txn, &action);
-    if (rc)
-        return rc;
-    rc = lladd_page_alloc(txn, &fresh);
+    TRY(lladd_nta_begin(txn, &action));
+    int rc = lladd_page_alloc(txn, &fresh);
     if (!rc)
         rc = lladd_update(txn, LL_OP_ROOT_FORMAT, fresh, NULL, 0);
     if (!rc) {
@@ -409,9 +404,7 @@ static int lengthen(struct lladd_txn *txn, lladd_pageno last)
 static int next_page(struct lladd_db *db, lladd_pageno at, uint64_t *next, struct lladd_error *err)
 {
     struct lladd_page *page;
-    int rc = fix_root(db, at, &page, err);
-    if (rc)
-        return rc;
+    TRY(fix_root(db, at, &page, err));
     *next = next_of(lladd_page_view(page));
     lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
@@ -487,11 +480,9 @@ static int put(struct lladd_txn *txn, const char *name, uint8_t state,
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct entry e = {state, value, {0}}, old;
     lladd_pageno where;
-    int rc = check_name(name, err);
-    if (rc)
-        return rc;
+    TRY(check_name(name, err));
     memcpy(e.name, name, strlen(name));
-    rc = know_names(lladd_txn_db(txn), err);
+    int rc = know_names(lladd_txn_db(txn), err);
     if (!rc)
         rc = find_name(lladd_txn_db(txn), name, &where, &old, err);
     if (!rc)
@@ -521,21 +512,16 @@ int lladd_root_each(struct lladd_db *db, lladd_root_fn *fn, void *ctx, struct ll
         uint64_t next = 0;
         for (uint32_t i = 0; i < entries_of(lladd_page_size(db)); i++) {
             struct lladd_page *page;
-            int rc = fix_root(db, at, &page, err);
-            if (rc)
-                return rc;
+            TRY(fix_root(db, at, &page, err));
             struct entry e = entry_at(lladd_page_view(page), i);
             next = next_of(lladd_page_view(page));
             lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
-            rc = e.state == SET ? fn(ctx, e.name, e.value) : 0;
-            if (rc)
-                return rc;
+            if (e.state == SET)
+                TRY(fn(ctx, e.name, e.value));
         }
         if (next == 0)
             return 0;
-        int rc = step(db, next, &steps, err);
-        if (rc)
-            return rc;
+        TRY(step(db, next, &steps, err));
         at = lladd_page_of(next);
     }
 }

@@ -501,10 +501,9 @@ int lladd_fixed_read(struct lladd_db *db, struct lladd_rid rid, void *out, size_
     struct lladd_page *page;
     struct lladd_record r;
     touch(db, rid, 0, rid.size);
-    int rc = ll_operations__fix(db, rid.page, ll_operations__fixed_page.name, LLADD_LATCH_SHARED,
-                                &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(db, rid.page, ll_operations__fixed_page.name, LLADD_LATCH_SHARED, &page,
+                           err));
+    int rc = 0;
     if (lladd_fixed_record(lladd_page_view(page), rid.slot, &r))
         memcpy(out, r.bytes, r.len < size ? r.len : size);
     else

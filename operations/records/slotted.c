@@ -275,13 +275,10 @@ static int set_long(struct lladd_txn *txn, struct lladd_rid rid, const unsigned 
 {
     lladd_savepoint_id before;
     size_t had;
+    TRY(lladd_slotted_read(lladd_txn_db(txn), rid, NULL, 0, &had, NULL, lladd_txn_error_out(txn)));
+    TRY(lladd_savepoint(txn, &before));
     int rc =
-        lladd_slotted_read(lladd_txn_db(txn), rid, NULL, 0, &had, NULL, lladd_txn_error_out(txn));
-    if (!rc)
-        rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = lengthen(txn, rid, bytes, (uint32_t)had, len); /* this step comes first, because it may not
+        lengthen(txn, rid, bytes, (uint32_t)had, len); /* this step comes first, because it may not
                                                          * find room */
     if (!rc && bytes)
         rc = overwrite(txn, rid, bytes, 0, (uint32_t)had < len ? (uint32_t)had : len);
@@ -295,10 +292,8 @@ static int set_long(struct lladd_txn *txn, struct lladd_rid rid, const unsigned 
 static int alloc_long(struct lladd_txn *txn, lladd_pageno page, struct ll_slotted_alloc *a)
 {
     lladd_savepoint_id before;
-    int rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = alloc_step(txn, page, NULL, a);
+    TRY(lladd_savepoint(txn, &before));
+    int rc = alloc_step(txn, page, NULL, a);
     if (!rc)
         rc = overwrite(txn, (struct lladd_rid){page, a->slot, a->len},
                        a->bytes + LLADD_SLOTTED_PIECE, LLADD_SLOTTED_PIECE,
@@ -342,12 +337,10 @@ int lladd_slotted_alloc(struct lladd_txn *txn, lladd_pageno page, const void *by
 {
     LLADD_USE(txn);
     struct ll_slotted_alloc a = {.bytes = bytes, .len = (uint32_t)len, .tag = tag};
-    int rc = check_record(txn, len, tag);
-    if (!rc)
-        rc = ll_operations__record_store(txn, page, &a);
-    if (!rc)
-        *out = (struct lladd_rid){page, a.slot, a.len};
-    return rc;
+    TRY(check_record(txn, len, tag));
+    TRY(ll_operations__record_store(txn, page, &a));
+    *out = (struct lladd_rid){page, a.slot, a.len};
+    return 0;
 }
 
 int lladd_slotted_alloc_held(struct lladd_txn *txn, struct lladd_page *held, const void *bytes,
@@ -355,12 +348,10 @@ int lladd_slotted_alloc_held(struct lladd_txn *txn, struct lladd_page *held, con
 {
     LLADD_USE(txn);
     struct ll_slotted_alloc a = {.bytes = bytes, .len = (uint32_t)len, .tag = tag};
-    int rc = check_held(txn, len, tag);
-    if (!rc)
-        rc = alloc_step(txn, held->number, held, &a);
-    if (!rc)
-        *out = (struct lladd_rid){held->number, a.slot, a.len};
-    return rc;
+    TRY(check_held(txn, len, tag));
+    TRY(alloc_step(txn, held->number, held, &a));
+    *out = (struct lladd_rid){held->number, a.slot, a.len};
+    return 0;
 }
 
 int lladd_slotted_free(struct lladd_txn *txn, struct lladd_rid rid)
@@ -383,11 +374,9 @@ int lladd_slotted_set(struct lladd_txn *txn, struct lladd_rid rid, const void *b
     LLADD_USE(txn);
     struct ll_slotted_set a = {
         .bytes = bytes, .slot = rid.slot, .len = (uint32_t)len, .new_tag = tag, .whole = true};
-    int rc = check_record(txn, len, tag);
-    if (rc)
-        return rc;
+    TRY(check_record(txn, len, tag));
     /* A short record that replaces a long one may also be too large for one log record. */
-    rc = len <= LLADD_SLOTTED_PIECE ? set_step(txn, rid.page, NULL, &a) : LLADD_TOO_LARGE;
+    int rc = len <= LLADD_SLOTTED_PIECE ? set_step(txn, rid.page, NULL, &a) : LLADD_TOO_LARGE;
     return rc == LLADD_TOO_LARGE ? set_long(txn, rid, bytes, (uint32_t)len, tag) : rc;
 }
 
@@ -472,10 +461,9 @@ int lladd_slotted_read(struct lladd_db *db, struct lladd_rid rid, void *buf, siz
 {
     struct lladd_page *page;
     struct lladd_record r;
-    int rc = ll_operations__fix(db, rid.page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
-                                &page, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__fix(db, rid.page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
+                           &page, err));
+    int rc = 0;
     if (lladd_slotted_record(lladd_page_view(page), rid.slot, &r)) {
         if (r.len && size)
             memcpy(buf, r.bytes, r.len < size ? r.len : size);

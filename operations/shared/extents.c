@@ -230,9 +230,7 @@ static int read_word(const struct ll_extents *r, lladd_pageno page, uint32_t off
                      struct lladd_error *err)
 {
     struct lladd_page *held;
-    int rc = lladd_page_fix(r->db, page, LLADD_LATCH_SHARED, &held, err);
-    if (rc)
-        return rc;
+    TRY(lladd_page_fix(r->db, page, LLADD_LATCH_SHARED, &held, err));
     *out = lladd_get64(lladd_page_body(held) + offset);
     lladd_page_unfix(r->db, held, LLADD_LATCH_SHARED);
     return 0;
@@ -264,9 +262,7 @@ static int chain_find(const struct ll_extents *r, uint64_t c, lladd_pageno *out,
     lladd_pageno next;
     *out = r->root;
     for (uint64_t i = 0; i <= c; i++) {
-        int rc = chain_next(r, *out, &next, err);
-        if (rc)
-            return rc;
+        TRY(chain_next(r, *out, &next, err));
         if (next.v == 0)
             return i == c ? LLADD_END : broken(err, r->root, "the chain of its run is too short");
         *out = next;
@@ -328,14 +324,13 @@ static int load_chain(struct ll_extents *r, lladd_pageno page, uint64_t n, struc
 static int load(struct ll_extents *r, struct lladd_error *err)
 {
     struct lladd_page *held;
-    int rc = lladd_page_fix(r->db, r->root, LLADD_LATCH_SHARED, &held, err);
-    if (rc)
-        return rc;
+    TRY(lladd_page_fix(r->db, r->root, LLADD_LATCH_SHARED, &held, err));
     const unsigned char *p = lladd_page_body(held) + r->at;
     uint64_t n = lladd_get64(p);
     lladd_pageno chain = lladd_page_of(lladd_get64(p + 8));
     if (!r->maker_id) /* Set once, because readers compare it without a latch. */
         r->maker_id = lladd_get64(p + 16);
+    int rc = 0;
     if (n > lladd_page_count(r->db))
         rc = broken(err, r->root, "lists more extents than there are pages");
     for (uint64_t k = 0; k < n && k < LL_RUN_DIRECT && !rc; k++)
@@ -360,10 +355,9 @@ static int init(struct ll_extents *r, struct lladd_db *db, lladd_pageno root, ui
     r->db = db;
     r->root = root;
     r->at = at;
-    int rc = lladd_op_lookup(db, run_format.name, run_format.version, &r->format);
-    if (!rc)
-        rc = lladd_op_lookup(db, run_put.name, run_put.version, &r->put);
-    return rc ? rc : lladd_op_lookup(db, run_link.name, run_link.version, &r->link);
+    TRY(lladd_op_lookup(db, run_format.name, run_format.version, &r->format));
+    TRY(lladd_op_lookup(db, run_put.name, run_put.version, &r->put));
+    return lladd_op_lookup(db, run_link.name, run_link.version, &r->link);
 }
 
 int ll_operations__extents_create(struct lladd_txn *txn, lladd_pageno root, uint32_t at)
@@ -471,10 +465,8 @@ static int own(struct lladd_txn *txn, struct ll_extents *r)
 {
     struct ll_extents_all *runs = runs_of(r->db);
     struct ll_txn_part *owner;
-    int rc = ll_operations__owner_of(txn, &run_participant, &runs->makers,
-                                     sizeof(struct ll_extents_maker), "a run", &owner);
-    if (rc)
-        return rc;
+    TRY(ll_operations__owner_of(txn, &run_participant, &runs->makers,
+                                sizeof(struct ll_extents_maker), "a run", &owner));
     struct ll_extents_maker *m = (struct ll_extents_maker *)owner;
     m->runs = runs;
     lladd_mutex_lock(&runs->mutex);
@@ -495,9 +487,8 @@ int ll_operations__extents_step_begin(struct lladd_txn *txn, struct ll_extents *
                                       struct ll_extents_step *s)
 {
     s->maker = ll_extents_made_by(r, txn);
-    int rc = s->maker ? own(txn, r) : 0;
-    if (rc)
-        return rc;
+    if (s->maker)
+        TRY(own(txn, r));
     return s->maker ? lladd_savepoint(txn, &s->before) : lladd_nta_begin(txn, &s->action);
 }
 
@@ -544,12 +535,10 @@ static int add_extent(struct lladd_txn *txn, struct ll_extents *r, uint64_t k, l
 {
     lladd_pageno page;
     uint32_t offset;
-    int rc = lladd_extent_alloc(txn, extent_length(k), LLADD_EXTENT_PAGED, first);
-    if (!rc)
-        rc = place(txn, r, k, &page, &offset);
-    if (!rc)
-        rc = put(txn, r, page, offset, first->v);
-    return rc ? rc : put(txn, r, r->root, r->at, k + 1);
+    TRY(lladd_extent_alloc(txn, extent_length(k), LLADD_EXTENT_PAGED, first));
+    TRY(place(txn, r, k, &page, &offset));
+    TRY(put(txn, r, page, offset, first->v));
+    return put(txn, r, r->root, r->at, k + 1);
 }
 
 /* Reads the root page again if the creating transaction has rolled something back. */
@@ -577,9 +566,7 @@ static int add(struct lladd_txn *txn, struct ll_extents *r)
     int rc = want_slot(r, k);
     if (rc)
         return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a run");
-    rc = ll_operations__extents_step_begin(txn, r, &step);
-    if (rc)
-        return rc;
+    TRY(ll_operations__extents_step_begin(txn, r, &step));
     rc = add_extent(txn, r, k, &first);
     rc = ll_operations__extents_step_end(txn, &step, rc);
     if (rc)
@@ -693,10 +680,8 @@ int ll_operations__extents_free_chain(struct lladd_txn *txn, struct ll_extents *
 int ll_operations__extents_free(struct lladd_txn *txn, struct ll_extents *r)
 {
     lladd_savepoint_id before;
-    int rc = lladd_savepoint(txn, &before);
-    if (rc)
-        return rc;
-    rc = ll_operations__extents_each(r, free_one, txn, lladd_txn_error_out(txn));
+    TRY(lladd_savepoint(txn, &before));
+    int rc = ll_operations__extents_each(r, free_one, txn, lladd_txn_error_out(txn));
     return ll_operations__step_end(txn, before, rc);
 }
 
