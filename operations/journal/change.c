@@ -34,9 +34,8 @@ static int make_names(struct ll_journal *j, struct lladd_error *err)
     o.system = o.frees_log = true;
     o.durability = LLADD_DURABLE_LATER; /* a transaction that uses the names commits at a higher
                                          * LSN */
-    int rc = lladd_begin(j->db, &o, &txn, err);
-    if (rc)
-        return rc;
+    TRY(lladd_begin(j->db, &o, &txn, err));
+    int rc = 0;
     if (!lladd_atomic_load_ptr(&j->catalogue))
         rc = make_catalogue(txn, j, &hash);
     if (!rc && !lladd_atomic_load32(&j->named))
@@ -123,11 +122,8 @@ static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll
 {
     struct lladd_txn_now now;
     lladd_lsn lsn;
-    int rc = may_change(txn, &now);
-    if (!rc)
-        rc = ll_operations__journal_log(txn, t, r, &lsn);
-    if (rc)
-        return rc;
+    TRY(may_change(txn, &now));
+    TRY(ll_operations__journal_log(txn, t, r, &lsn));
     struct ll_journal_change *c = &t->changes[t->n_changes++];
     memset(c, 0, sizeof *c);
     c->next = now.next;
@@ -177,13 +173,11 @@ static int make(struct lladd_txn *txn, struct ll_journal_txn *t, const char *nam
                                   .bytes = lladd_span_of(name, strlen(name))};
     struct lladd_txn_now now;
     lladd_lsn lsn;
-    int rc = may_change(txn, &now);
-    if (!rc)
-        rc = ll_operations__journal_log(txn, t, &r, &lsn);
-    if (rc)
-        return rc;
+    TRY(may_change(txn, &now));
+    TRY(ll_operations__journal_log(txn, t, &r, &lsn));
     lladd_mutex_lock(&j->mutex);
     struct ll_journal_tag *tag = NULL;
+    int rc = 0;
     if (ll_operations__journal_named(j, name, t))
         rc = lladd_error_set(err, LLADD_BUSY, "tag \"%s\" is being made by another transaction",
                              name);
@@ -215,23 +209,16 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     if (rc) /* txn may be invalid: no error can be stored in it. */
         return rc;
     struct lladd_error *err = lladd_txn_error_out(txn);
-    rc = bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX);
-    if (!rc)
-        rc = bad_text(err, "owner", owner, LLADD_JOURNAL_OWNER_MAX);
-    if (!rc && !tag)
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "no place for the tag");
-    if (rc)
-        return rc;
+    TRY(bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX));
+    TRY(bad_text(err, "owner", owner, LLADD_JOURNAL_OWNER_MAX));
+    if (!tag)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no place for the tag");
     rc = find(t->all, t, name, owner, tag, err);
     if (rc != LLADD_NOT_FOUND)
         return rc;
-    rc = ll_operations__journal_want_names(t->all, err);
-    if (!rc)
-        rc = ll_operations__journal_change_room(txn, t);
-    if (!rc)
-        rc = lladd_savepoint(txn, &sp);
-    if (rc)
-        return rc;
+    TRY(ll_operations__journal_want_names(t->all, err));
+    TRY(ll_operations__journal_change_room(txn, t));
+    TRY(lladd_savepoint(txn, &sp));
     rc = make(txn, t, name, owner, tag);
     if (!rc)
         return lladd_savepoint_release(txn, sp);
@@ -244,14 +231,11 @@ int lladd_journal_find(struct lladd_db *db, const char *name, uint64_t *tag,
                        struct lladd_error *err)
 {
     struct ll_journal *j;
-    int rc = ll_operations__journal_of(db, &j, err);
-    if (!rc)
-        rc = bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX);
-    if (!rc && !tag)
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "no place for the tag");
-    if (rc)
-        return rc;
-    rc = find(j, NULL, name, NULL, tag, err);
+    TRY(ll_operations__journal_of(db, &j, err));
+    TRY(bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX));
+    if (!tag)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no place for the tag");
+    int rc = find(j, NULL, name, NULL, tag, err);
     return rc == LLADD_NOT_FOUND ? lladd_error_set(err, rc, "there is no tag \"%s\"", name) : rc;
 }
 
@@ -291,11 +275,9 @@ static int release(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_jo
 {
     struct ll_journal *j = t->all;
     struct ll_journal_record r = {.kind = LL_JOURNAL_RELEASE, .tag = tag->node.key};
-    int rc = note(txn, t, &r, tag, NULL, NULL);
-    if (rc)
-        return rc;
+    TRY(note(txn, t, &r, tag, NULL, NULL));
     lladd_mutex_lock(&j->mutex);
-    rc = may_release(t, tag, lladd_txn_error_out(txn));
+    int rc = may_release(t, tag, lladd_txn_error_out(txn));
     if (!rc)
         tag->state = LL_TAG_GOING;
     lladd_mutex_unlock(&j->mutex);
@@ -338,13 +320,11 @@ static void let_others(const struct one_change *c)
 
 static int begin_change(struct lladd_txn *txn, uint64_t number, struct one_change *c)
 {
-    int rc = ll_operations__journal_join(txn, &c->t);
-    if (!rc)
-        rc = ll_operations__journal_change_room(txn, c->t);
-    if (rc)
-        return rc;
+    TRY(ll_operations__journal_join(txn, &c->t));
+    TRY(ll_operations__journal_change_room(txn, c->t));
     struct ll_journal *j = c->t->all;
     lladd_mutex_lock(&j->mutex);
+    int rc = 0;
     while (!rc && ll_operations__journal_is_cleaned(j, number))
         rc = ll_operations__journal_wait(j, lladd_txn_error_out(txn));
     c->tag = ll_operations__journal_tag(j, number);
@@ -383,11 +363,10 @@ int lladd_journal_discard(struct lladd_txn *txn, uint64_t number, lladd_lsn upto
 {
     LLADD_USE(txn);
     struct one_change c;
-    int rc = begin_change(txn, number, &c);
-    if (rc)
-        return rc;
+    TRY(begin_change(txn, number, &c));
     uint64_t known = lladd_atomic_load64(&c.tag->logging);
     known = c.newest > known ? c.newest : known;
+    int rc = 0;
     if (upto.v > known && upto.v > c.tag->discarded)
         rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_OUT_OF_RANGE,
                              "tag \"%s\" has no commit at or after LSN %llu", c.tag->name,
@@ -447,12 +426,11 @@ static int roll(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_journ
                                   .other = to->node.key,
                                   .from = discarded_by(t, from)};
     r.upto = newest > r.from ? newest : r.from;
-    int rc = may_roll(t, from, lladd_txn_error_out(txn));
-    if (!rc)
-        rc = note(txn, t, &r, from, to, &own);
-    if (!rc && r.upto > r.from)
-        rc = row_write(txn, t->all, from, r.upto);
-    return rc;
+    TRY(may_roll(t, from, lladd_txn_error_out(txn)));
+    TRY(note(txn, t, &r, from, to, &own));
+    if (r.upto > r.from)
+        return row_write(txn, t->all, from, r.upto);
+    return 0;
 }
 
 int lladd_journal_rollover(struct lladd_txn *txn, uint64_t from, uint64_t to)
@@ -461,13 +439,11 @@ int lladd_journal_rollover(struct lladd_txn *txn, uint64_t from, uint64_t to)
     struct ll_journal_txn *t;
     struct ll_journal_part *into; /* keeps `to` from being released */
     struct one_change c;
-    int rc = ll_operations__journal_join(txn, &t);
-    if (!rc && from == to)
-        rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
-                             "a tag is not rolled over into itself");
-    if (!rc)
-        rc = ll_operations__journal_part(txn, t, to, &into);
-    if (!rc)
-        rc = begin_change(txn, from, &c);
-    return rc ? rc : end_change(txn, &c, roll(txn, t, c.tag, into->tag, c.newest));
+    TRY(ll_operations__journal_join(txn, &t));
+    if (from == to)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
+                               "a tag is not rolled over into itself");
+    TRY(ll_operations__journal_part(txn, t, to, &into));
+    TRY(begin_change(txn, from, &c));
+    return end_change(txn, &c, roll(txn, t, c.tag, into->tag, c.newest));
 }

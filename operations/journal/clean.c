@@ -108,10 +108,8 @@ static int copy(struct lladd_txn *txn, struct ll_journal_txn *t, const struct st
     struct ll_journal_record head = {
         .kind = LL_JOURNAL_CLEAN, .tag = s->number, .from = s->from, .upto = s->upto};
     lladd_lsn lsn;
-    int rc = lladd_log_open(t->all->db, lladd_lsn_of(s->first), NULL, &c, err);
-    if (rc)
-        return rc;
-    rc = ll_operations__journal_log(txn, t, &head, &lsn);
+    TRY(lladd_log_open(t->all->db, lladd_lsn_of(s->first), NULL, &c, err));
+    int rc = ll_operations__journal_log(txn, t, &head, &lsn);
     change.lsn = change.own.first = lsn.v;
     for (size_t i = 0; !rc && i < n; i++) {
         struct ll_journal_record r = {
@@ -134,10 +132,8 @@ static int run(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ste
     struct ll_journal_scan scan;
     struct lladd_error *err = lladd_txn_error_out(txn);
     size_t n;
-    int rc = lladd_log_force(j->db, lladd_lsn_of(s->read_to), err);
-    if (rc)
-        return rc;
-    rc = ll_operations__journal_scan(j->db, s->first, s->read_to, &scan, err);
+    TRY(lladd_log_force(j->db, lladd_lsn_of(s->read_to), err));
+    int rc = ll_operations__journal_scan(j->db, s->first, s->read_to, &scan, err);
     if (!rc) {
         const struct ll_journal_item *it =
             ll_operations__journal_items(&scan, s->number, s->from, s->upto, &n);
@@ -190,10 +186,8 @@ static int clean(struct ll_journal *j, uint64_t number, uint64_t below, bool *mo
     struct step s;
     o.system = o.frees_log = true;
     o.durability = LLADD_DURABLE;
-    int rc = lladd_begin(j->db, &o, &txn, err);
-    if (rc)
-        return rc;
-    rc = ll_operations__journal_join(txn, &t);
+    TRY(lladd_begin(j->db, &o, &txn, err));
+    int rc = ll_operations__journal_join(txn, &t);
     if (!rc)
         rc = ll_operations__journal_change_room(txn, t);
     if (!rc)

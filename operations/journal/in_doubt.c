@@ -42,10 +42,9 @@ static int put_change(const struct ll_journal_change *c, struct lladd_sink *sink
     lladd_put64(b + 25, c->tag->discarded);
     b[33] = (unsigned char)owner;
     b[34] = (unsigned char)name;
-    int rc = lladd_sink_write(sink, b, sizeof b);
-    if (!rc)
-        rc = lladd_sink_write(sink, c->tag->owner, owner);
-    return rc ? rc : lladd_sink_write(sink, c->tag->name, name);
+    TRY(lladd_sink_write(sink, b, sizeof b));
+    TRY(lladd_sink_write(sink, c->tag->owner, owner));
+    return lladd_sink_write(sink, c->tag->name, name);
 }
 
 /* A part without entries is not written: a rollback has removed its entries, and may have removed
@@ -208,12 +207,10 @@ int ll_operations__journal_unblob(struct ll_journal *j, struct lladd_txn *txn,
     struct ll_journal_txn *t;
     if (!j)
         return damaged(err, "there is no journal");
-    int rc = ll_operations__journal_join_new(j, txn, &t);
-    if (rc)
-        return rc;
+    TRY(ll_operations__journal_join_new(j, txn, &t));
     t->in_doubt = true;
     t->id = lladd_txn_id(txn).v;
-    rc = get_all(t, blob, err);
+    int rc = get_all(t, blob, err);
     if (rc) { /* The open fails. Drops the parts and changes that were read so far. */
         t->n_parts = 0;
         ll_operations__journal_doubt_free(j, t->doubt);

@@ -28,9 +28,8 @@ static int replay_items(struct ll_journal *j, const struct ll_journal_scan *scan
     const struct ll_journal_item *it = ll_operations__journal_items(scan, tag, from, upto, &n);
     if (!n || !fn)
         return 0;
-    int rc = lladd_log_open(j->db, lladd_lsn_of(it[0].lsn), NULL, &c, err);
-    if (rc)
-        return rc;
+    TRY(lladd_log_open(j->db, lladd_lsn_of(it[0].lsn), NULL, &c, err));
+    int rc = 0;
     for (size_t i = 0; !rc && i < n; i++) {
         struct lladd_journal_entry e = {
             .tag = tag, .commit = lladd_lsn_of(it[i].commit), .lsn = lladd_lsn_of(it[i].lsn)};
@@ -63,11 +62,9 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
     struct ll_journal_scan scan;
     struct range r = {UINT64_MAX, 0};
     uint64_t from = 0, upto = 0;
-    int rc = ll_operations__journal_of(db, &j, err);
-    if (!rc && !fn)
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "no function to replay entries to");
-    if (rc)
-        return rc;
+    TRY(ll_operations__journal_of(db, &j, err));
+    if (!fn)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no function to replay entries to");
     lladd_mutex_lock(&j->mutex);
     const struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
     if (tag) {
@@ -81,7 +78,7 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
         ll_operations__journal_wrong_tag(err, number);
         return LLADD_NOT_FOUND;
     }
-    rc = read_range(j, &r, &scan, err);
+    int rc = read_range(j, &r, &scan, err);
     if (!rc)
         rc = replay_items(j, &scan, number, from, upto, fn, ctx, err);
     ll_operations__journal_scan_free(&scan);
@@ -162,9 +159,7 @@ static int reserve(struct attaching *at, size_t i, struct lladd_error *err)
         return busy(err, tag, "has an owner attached");
     if (tag->changing && !(tag->changing->in_doubt && tag->state == LL_TAG_THERE))
         return busy(err, tag, "is being changed");
-    int rc = note_doubts(at, i, tag, err);
-    if (rc)
-        return rc;
+    TRY(note_doubts(at, i, tag, err));
     tag->attaching = true;
     at->ends[i] = tag->ends;
     widen(&at->range, tag);
@@ -285,10 +280,8 @@ static int attach(struct attaching *at, struct lladd_error *err)
 {
     struct ll_journal *j = at->j;
     struct ll_journal_scan scan;
-    int rc = begin(at, err);
-    if (rc)
-        return rc;
-    rc = read_range(j, &at->range, &scan, err);
+    TRY(begin(at, err));
+    int rc = read_range(j, &at->range, &scan, err);
     if (!rc)
         rc = show(at, &scan, err);
     ll_operations__journal_scan_free(&scan);
@@ -327,11 +320,10 @@ int lladd_journal_attach(struct lladd_db *db, const struct lladd_journal_attachm
 int lladd_journal_detach(struct lladd_db *db, uint64_t number, struct lladd_error *err)
 {
     struct ll_journal *j;
-    int rc = ll_operations__journal_of(db, &j, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__journal_of(db, &j, err));
     lladd_mutex_lock(&j->mutex);
     struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
+    int rc = 0;
     if (!tag) {
         ll_operations__journal_wrong_tag(err, number);
         rc = LLADD_NOT_FOUND;

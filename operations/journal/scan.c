@@ -328,9 +328,8 @@ int ll_operations__journal_scan(struct lladd_db *db, uint64_t from, uint64_t to,
     memset(s, 0, sizeof *s);
     s->db = db;
     find_kinds(&k);
-    int rc = lladd_log_open(db, lladd_lsn_of(from), NULL, &c, err);
-    if (rc)
-        return rc;
+    TRY(lladd_log_open(db, lladd_lsn_of(from), NULL, &c, err));
+    int rc = 0;
     while (!rc && (rc = lladd_log_next(c, &e, err)) == 0 && e.lsn.v <= to) {
         if (e.kind == k.commit || e.kind == k.end)
             rc = see_end(s, &e, e.kind == k.commit, err);
@@ -371,9 +370,8 @@ int ll_operations__journal_read(struct lladd_log_cursor *c, uint64_t tag, uint64
 {
     struct lladd_log_entry e;
     struct ll_journal_record r;
-    int rc = lladd_log_read(c, lladd_lsn_of(lsn), &e, err);
-    if (rc)
-        return rc;
+    TRY(lladd_log_read(c, lladd_lsn_of(lsn), &e, err));
+    int rc = 0;
     if (!ll_operations__journal_get(e.redo, &r) ||
         (r.kind != LL_JOURNAL_ENTRY && r.kind != LL_JOURNAL_AGAIN)) {
         rc = lladd_error_set(err, LLADD_BAD_RECORD, "LSN %llu, tag %llu: no entry of the journal",

@@ -189,10 +189,8 @@ static int load_entries(struct ll_journal *j, struct lladd_error *err)
     struct ll_journal_scan scan;
     if (!j->tags.n)
         return 0;
-    int rc = check_mark(j, err);
-    if (rc)
-        return rc;
-    rc = ll_operations__journal_scan(j->db, j->mark, UINT64_MAX, &scan, err);
+    TRY(check_mark(j, err));
+    int rc = ll_operations__journal_scan(j->db, j->mark, UINT64_MAX, &scan, err);
     for (struct ll_journal_node *n = NULL;
          !rc && (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;)
         if (fill(j, (struct ll_journal_tag *)n, &scan))
@@ -345,10 +343,8 @@ static int write_mark(struct ll_journal *j, uint64_t low, bool force)
     lladd_lsn commit;
     o.system = o.frees_log = true;
     o.durability = LLADD_DURABLE_LATER;
-    int rc = lladd_begin(j->db, &o, &txn, NULL);
-    if (rc)
-        return rc;
-    rc = lladd_root_set(txn, LL_JOURNAL_MARK, (struct lladd_root_value){low, 0});
+    TRY(lladd_begin(j->db, &o, &txn, NULL));
+    int rc = lladd_root_set(txn, LL_JOURNAL_MARK, (struct lladd_root_value){low, 0});
     if (!rc)
         rc = lladd_commit_async(txn, &commit);
     if (rc) {
@@ -456,9 +452,7 @@ int lladd_journal_newest(struct lladd_db *db, uint64_t number, lladd_lsn *out,
                          struct lladd_error *err)
 {
     struct ll_journal *j;
-    int rc = ll_operations__journal_of(db, &j, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__journal_of(db, &j, err));
     lladd_mutex_lock(&j->mutex);
     const struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
     if (tag)
@@ -498,10 +492,9 @@ int lladd_journal_each(struct lladd_db *db, lladd_journal_info_fn *fn, void *ctx
     struct ll_journal *j;
     struct told *all = NULL;
     size_t n = 0;
-    int rc = ll_operations__journal_of(db, &j, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__journal_of(db, &j, err));
     lladd_mutex_lock(&j->mutex);
+    int rc = 0;
     if (j->tags.n && !(all = lladd_mem_alloc(db, j->tags.n * sizeof *all)))
         rc = no_memory(err);
     for (struct ll_journal_node *at = NULL;

@@ -91,11 +91,8 @@ static void condense(struct ll_journal_tag *t)
 
 int ll_operations__journal_bucket_room(struct ll_journal *j, struct ll_journal_tag *t)
 {
-    int rc = 0;
-    if (!rc)
-        rc = ll_operations__grow(j->db, &t->buckets, t->n_buckets + t->users + 2, &t->cap_buckets,
-                                 sizeof *t->buckets);
-    return rc;
+    return ll_operations__grow(j->db, &t->buckets, t->n_buckets + t->users + 2, &t->cap_buckets,
+                               sizeof *t->buckets);
 }
 
 void ll_operations__journal_bucket_put(struct ll_journal_tag *t, struct ll_journal_bucket b)

@@ -123,16 +123,14 @@ int ll_operations__journal_join(struct lladd_txn *txn, struct ll_journal_txn **o
 {
     struct lladd_txn_now now;
     struct ll_journal *j;
-    int rc = lladd_txn_now_get(txn, &now);
-    if (rc)
-        return rc;
+    TRY(lladd_txn_now_get(txn, &now));
     if (now.rolling_back)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_STATE,
                                "the journal cannot be changed during an undo");
     *out = lladd_txn_joined(txn, &ll_operations__journal_participant);
     if (*out)
         return 0;
-    rc = ll_operations__journal_of(lladd_txn_db(txn), &j, lladd_txn_error_out(txn));
+    int rc = ll_operations__journal_of(lladd_txn_db(txn), &j, lladd_txn_error_out(txn));
     return rc ? rc : ll_operations__journal_join_new(j, txn, out);
 }
 
@@ -223,12 +221,10 @@ int lladd_journal_state(struct lladd_txn *txn, uint64_t tag, void ***state)
     LLADD_USE(txn);
     struct ll_journal_txn *t;
     struct ll_journal_part *p;
-    int rc = ll_operations__journal_join(txn, &t);
-    if (!rc)
-        rc = ll_operations__journal_part(txn, t, tag, &p);
-    if (!rc)
-        *state = &p->state;
-    return rc;
+    TRY(ll_operations__journal_join(txn, &t));
+    TRY(ll_operations__journal_part(txn, t, tag, &p));
+    *state = &p->state;
+    return 0;
 }
 
 /* ---- appending ------------------------------------------------------------------------------- */
@@ -252,10 +248,8 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
     size_t head = ll_operations__journal_put(r, t->scratch);
     if (r->bytes.len)
         memcpy(t->scratch + head, r->bytes.data, r->bytes.len);
-    int rc = lladd_log_object(txn, &ll_operations__journal_class, 0,
-                              lladd_span_of(t->scratch, head + r->bytes.len), none, &token, lsn);
-    if (rc)
-        return rc;
+    TRY(lladd_log_object(txn, &ll_operations__journal_class, 0,
+                         lladd_span_of(t->scratch, head + r->bytes.len), none, &token, lsn));
     /* Set `first` before the record counts as applied, so that ll_operations__journal_move_mark
      * sees it (JRN-2). */
     if (lladd_atomic_load64_relaxed(&t->first) == UINT64_MAX)
@@ -274,11 +268,9 @@ static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_s
     if (!*fresh)
         return 0;
     struct lladd_db *db = t->all->db;
-    int rc = ll_operations__grow(db, &p->was, p->n_was + 1, &p->cap_was, sizeof *p->was);
-    if (!rc)
-        rc = ll_operations__grow(db, &t->annuls, t->n_annuls + t->n_was + t->n_changes + 1,
-                                 &t->cap_annuls, sizeof *t->annuls);
-    return rc;
+    TRY(ll_operations__grow(db, &p->was, p->n_was + 1, &p->cap_was, sizeof *p->was));
+    return ll_operations__grow(db, &t->annuls, t->n_annuls + t->n_was + t->n_changes + 1,
+                               &t->cap_annuls, sizeof *t->annuls);
 }
 
 /* Is the entry short enough? Cleaning must be able to copy it, and a copy has a longer head. */

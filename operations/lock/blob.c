@@ -132,9 +132,7 @@ int ll_operations__lock_unblob(struct ll_locks *all, struct lladd_txn *txn, stru
     const unsigned char *p = blob.data;
     if (p[0] > 1)
         return damaged(txn, "an unknown flag");
-    int rc = ll_operations__locker_join(all, txn, &l);
-    if (rc)
-        return rc;
+    TRY(ll_operations__locker_join(all, txn, &l));
     l->serialisable = p[0] == 1;
     lladd_atomic_store32(&l->state, LL_LOCKER_PREPARED);
     return take_entries(l, txn, lladd_span_of(p + 1, blob.len - 1));

@@ -113,10 +113,8 @@ int lladd_lock_history(struct lladd_db *db, lladd_lock_event_fn *fn, void *ctx,
     struct ll_locks *all;
     struct ll_lock_past *events;
     size_t n;
-    int rc = ll_operations__locks_of(db, &all, err);
-    if (rc)
-        return rc;
-    rc = copy_all(all, &events, &n);
+    TRY(ll_operations__locks_of(db, &all, err));
+    int rc = copy_all(all, &events, &n);
     if (rc)
         lladd_error_set(err, rc, "out of memory for old locks");
     for (size_t i = 0; i < n; i++) {

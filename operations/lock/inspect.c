@@ -161,9 +161,7 @@ int lladd_lock_stats_get(struct lladd_db *db, struct lladd_lock_stats *out, stru
 {
     struct lladd_lock_stats s = {.struct_size = sizeof s};
     struct ll_locks *all;
-    int rc = ll_operations__locks_of(db, &all, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__locks_of(db, &all, err));
     if (!out || out->struct_size < sizeof out->struct_size)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
     s.memory = sizeof *all;

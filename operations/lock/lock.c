@@ -35,11 +35,9 @@ static int step(const struct ll_lock_request *r, struct ll_lock_hold **hold,
     struct ll_lock_hold *h = *hold;
     unsigned before = h ? h->mode : LLADD_LOCK_NONE;
     bool keep = h && h->changed != now;
-    int rc = keep ? want_replaced(l, r->err) : 0;
-    if (!rc)
-        rc = ll_operations__lock_take(r, hold);
-    if (rc)
-        return rc;
+    if (keep)
+        TRY(want_replaced(l, r->err));
+    TRY(ll_operations__lock_take(r, hold));
     if (keep) {
         l->replaced[l->n_replaced++] =
             (struct ll_lock_replaced){h, now, h->changed, (uint8_t)before};
@@ -166,9 +164,7 @@ int lladd_lock_acquire(struct lladd_txn *txn, struct lladd_lock_name name,
     LLADD_USE(txn);
     struct lladd_txn_now now;
     struct ll_lock_request r = {.want = LLADD_LOCK_NONE};
-    int rc = lladd_txn_now_get(txn, &now);
-    if (rc)
-        return rc;
+    TRY(lladd_txn_now_get(txn, &now));
     r.txn = txn;
     r.err = lladd_txn_error_out(txn);
     size_t size = ll_operations__lock_name_size(name);
@@ -183,9 +179,7 @@ int lladd_lock_acquire(struct lladd_txn *txn, struct lladd_lock_name name,
             r.err, LLADD_BAD_STATE,
             "lladd_lock_acquire while the thread holds a page: a transaction with "
             "the lock may need that page; lock first, or unfix the page");
-    rc = locker_of(txn, size, &r.by);
-    if (rc)
-        return rc;
+    TRY(locker_of(txn, size, &r.by));
     lladd_atomic_store64_relaxed(&r.by->txn, lladd_txn_id(txn).v);
     r.deadline = deadline_of(r.by->all, timeout_ns);
     return lock_path(&r, name, size, mode, now.next);
@@ -219,9 +213,7 @@ int lladd_lock_release(struct lladd_txn *txn, struct lladd_lock_name name)
     LLADD_USE(txn);
     struct lladd_txn_now now;
     unsigned implied;
-    int rc = lladd_txn_now_get(txn, &now);
-    if (rc)
-        return rc;
+    TRY(lladd_txn_now_get(txn, &now));
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_locker *l = lladd_txn_joined(txn, &ll_operations__lock_participant);
     size_t size = ll_operations__lock_name_size(name);
@@ -273,12 +265,10 @@ int lladd_lock_serialisable(struct lladd_txn *txn, bool on)
     LLADD_USE(txn);
     struct lladd_txn_now now;
     struct ll_locker *l;
-    int rc = lladd_txn_now_get(txn, &now);
-    if (!rc)
-        rc = locker_of(txn, 0, &l);
-    if (!rc)
-        l->serialisable = on;
-    return rc;
+    TRY(lladd_txn_now_get(txn, &now));
+    TRY(locker_of(txn, 0, &l));
+    l->serialisable = on;
+    return 0;
 }
 
 uint64_t lladd_lock_number(const struct lladd_txn *txn)

@@ -102,9 +102,7 @@ int lladd_lock_configure(struct lladd_db *db, const struct lladd_lock_options *o
                          struct lladd_error *err)
 {
     struct ll_locks *all;
-    int rc = ll_operations__locks_of(db, &all, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__locks_of(db, &all, err));
     if (!o || o->struct_size < sizeof *o || o->hash_bits > 64)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "options of the lock manager are wrong");
     uint64_t mask = o->hash_bits ? UINT64_MAX >> (64 - o->hash_bits) : UINT64_MAX;
