@@ -193,11 +193,10 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     if (found && ((b->has_hole && equal(b->hole, value->bytes.data, len)) ||
                   (b->has_tombstone && equal(b->tombstone, value->bytes.data, len))))
         return LLADD_DTABLE_REJECT;
-    int rc = check_holes(b, key->number);
-    if (rc)
-        return rc;
+    TRY(check_holes(b, key->number));
     if (b->rows == 0)
         b->first = b->next = key->number;
+    int rc = 0;
     if (!found && b->size == UINT64_MAX) {
         rc = note_early(b, key->number);
     } else {
@@ -248,9 +247,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     struct reader *r = (struct reader *)base;
     const unsigned char *f = base->footer.data;
     const struct lladd_dtable_source *cells;
-    int rc = lladd_dtable_source_open(base, "cells", &cells, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_source_open(base, "cells", &cells, err));
     if (base->footer.len != FOOTER)
         return lladd_dtable_corrupt(base, err, "its footer has another length");
     r->first = lladd_get64(f);
@@ -296,9 +293,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
         *key = (struct lladd_dtable_key){base->order.type, r->first + place, {NULL, 0}};
     if (!value)
         return 0;
-    int rc = lladd_dtable_cells_at(pin, 1, &r->cells, place, &cell, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_cells_at(pin, 1, &r->cells, place, &cell, err));
     int state = r->tag ? cell[0]
                 : r->has_hole && equal(r->hole, cell, r->size)           ? HOLE
                 : r->has_tombstone && equal(r->tombstone, cell, r->size) ? TOMBSTONE

@@ -96,9 +96,7 @@ static int finish(struct lladd_dtable_builder *base)
     uint64_t bits = (uint64_t)lladd_dtable_param_int(base->config, "bits_per_key") * b->n;
     uint64_t lines = (bits + 8 * LINE - 1) / (8 * LINE);
     unsigned probes = probes_of(base->config);
-    int rc = lladd_dtable_stream(base, "filter", &out);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_stream(base, "filter", &out));
     lines = lines < UINT32_MAX ? lines : UINT32_MAX;
     lladd_put64(footer, lines);
     lladd_put32(footer + 8, probes);
@@ -109,7 +107,7 @@ static int finish(struct lladd_dtable_builder *base)
     memset(filter, 0, (size_t)lines * LINE);
     for (size_t i = 0; i < b->n; i++)
         set_bits(filter + line_of(b->hashes[i], lines) * LINE, b->hashes[i], probes);
-    rc = lladd_dtable_write(out, filter, (size_t)lines * LINE);
+    int rc = lladd_dtable_write(out, filter, (size_t)lines * LINE);
     lladd_mem_free(base->db, filter);
     return rc ? rc : lladd_dtable_footer(base, footer, sizeof footer);
 }
@@ -123,9 +121,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
     const struct lladd_dtable_source *s;
-    int rc = lladd_dtable_source_open(base, "filter", &s, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_source_open(base, "filter", &s, err));
     if (base->footer.len != 16)
         return lladd_dtable_corrupt(base, err, "its footer has another length");
     r->lines = lladd_get64(base->footer.data);

@@ -189,11 +189,10 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
                const struct lladd_dtable_value *value)
 {
     struct builder *b = (struct builder *)base;
-    int rc = lladd_dtable_add(base->base, key, value);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_add(base->base, key, value));
     uint64_t place = base->base->place, mark = base->base->mark;
     struct shape s = shape_with(b, key->number, place, mark);
+    int rc = 0;
     if (bytes_of(&s) > ROOM || s.rows > ROWS_MAX) {
         rc = write_leaf(b);
         s = shape_with(b, key->number, place, mark);
@@ -344,9 +343,7 @@ static int hold(const struct reader *r, uint64_t node, struct lladd_dtable_pin *
                 struct lladd_error *err)
 {
     const unsigned char *p;
-    int rc = lladd_dtable_cells_at(pin, 0, &r->leaves, node, &p, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_cells_at(pin, 0, &r->leaves, node, &p, err));
     l->shape = (struct shape){p[20], p[21], p[22], p[23]};
     l->first = lladd_get64(p);
     l->place = lladd_get48(p + 8);
@@ -423,9 +420,7 @@ static int search(const struct reader *r, const struct lladd_dtable_key *key,
                   bool *exact, struct lladd_error *err)
 {
     *node = leaf_for(r, key->number);
-    int rc = hold(r, *node, pin, l, err);
-    if (rc)
-        return rc;
+    TRY(hold(r, *node, pin, l, err));
     uint64_t distance = key->number - l->first;
     *i = key->number < l->first ? 0 : row_for(l, distance);
     *exact = key->number >= l->first && *i < l->shape.rows && key_at(l, *i) == distance;

@@ -76,9 +76,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     int rc = lladd_dtable_add(base->base, key, value);
     if (rc != LLADD_DTABLE_REJECT)
         return rc;
-    rc = lladd_dtable_add(b->alt, key, value);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_add(b->alt, key, value));
     rc = lladd_dtable_add(base->base, key, &stead);
     if (rc == LLADD_DTABLE_REJECT) /* base accepted the placeholder at configuration, so the size
                                     * must have changed */

@@ -57,12 +57,12 @@ static int begin(struct lladd_dtable_builder *base)
     struct builder *b = (struct builder *)base;
     int64_t size = lladd_dtable_param_int(base->config, "value_size");
     b->size = size < 0 ? UINT64_MAX : (uint64_t)size;
-    int rc = ll_keys_begin(&b->keys, base);
-    if (!rc && size > lladd_dtable_block_size(base))
-        rc = lladd_error_set(base->error, LLADD_TOO_LARGE,
-                             "fixed_dtable: values of %lld bytes, and blocks have %u",
-                             (long long)size, lladd_dtable_block_size(base));
-    return rc ? rc : lladd_dtable_stream(base, "values", &b->values);
+    TRY(ll_keys_begin(&b->keys, base));
+    if (size > lladd_dtable_block_size(base))
+        return lladd_error_set(base->error, LLADD_TOO_LARGE,
+                               "fixed_dtable: values of %lld bytes, and blocks have %u",
+                               (long long)size, lladd_dtable_block_size(base));
+    return lladd_dtable_stream(base, "values", &b->values);
 }
 
 static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key *key,
@@ -101,11 +101,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
     struct lladd_span more;
-    int rc = ll_keys_open(&r->head.keys, base, &more, err);
-    if (!rc)
-        rc = lladd_dtable_source_open(base, "values", &r->values, err);
-    if (rc)
-        return rc;
+    TRY(ll_keys_open(&r->head.keys, base, &more, err));
+    TRY(lladd_dtable_source_open(base, "values", &r->values, err));
     r->size = more.len == 4 ? lladd_get32(more.data) : UINT32_MAX;
     if (r->size > lladd_dtable_source_block(r->values))
         return lladd_dtable_corrupt(base, err, "cells without a size");

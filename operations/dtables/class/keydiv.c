@@ -101,9 +101,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
 {
     struct builder *b = (struct builder *)base;
     bool from = lladd_dtable_compare(&base->order, key, &b->divider) >= 0;
-    int rc = lladd_dtable_add(from ? b->from : b->below, key, value);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_add(from ? b->from : b->below, key, value));
     if (!from)
         b->places = b->below->place + 1;
     base->place = from ? b->places + b->from->place : b->below->place;

@@ -137,9 +137,7 @@ static int write_block(struct ll_keys_builder *k)
     unsigned char *p = k->scratch;
     if (k->n == 0)
         return 0;
-    int rc = note_block(k);
-    if (rc)
-        return rc;
+    TRY(note_block(k));
     unsigned kw = k->even ? 0 : key_width(k, k->key[k->n - 1]);
     unsigned mw = width_of((k->mark[k->n - 1] - k->base) | k->odd);
     uint64_t first = k->numbers ? k->key[0] : 0, more = k->mark[0] - k->base;
@@ -163,7 +161,7 @@ static int write_block(struct ll_keys_builder *k)
         for (unsigned b = 0; b < mw; b++, mark >>= 8)
             *p++ = (unsigned char)mark;
     }
-    rc = lladd_dtable_pad(k->out);
+    int rc = lladd_dtable_pad(k->out);
     if (!rc)
         rc = lladd_dtable_write(k->out, k->scratch, (size_t)(p - k->scratch));
     if (!rc)
@@ -379,9 +377,7 @@ static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin
 {
     const unsigned char *p;
     uint32_t len;
-    int rc = lladd_dtable_block(pin, 0, k->in, block, &p, &len, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_block(pin, 0, k->in, block, &p, &len, err));
     if (len < HEAD)
         return lladd_dtable_corrupt(k->owner, err, "a block of keys is too short");
     b->base = lladd_get64(p);
@@ -580,9 +576,7 @@ static int search(const struct ll_keys *k, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct found *f, struct lladd_error *err)
 {
     f->block = block_for(k, key);
-    int rc = hold(k, f->block, pin, &f->b, err);
-    if (rc)
-        return rc;
+    TRY(hold(k, f->block, pin, &f->b, err));
     if (k->numbers) {
         bool before = key->number < f->b.first;
         uint64_t distance = key->number - f->b.first;
@@ -605,9 +599,7 @@ int ll_keys_find(const struct ll_keys *k, const struct lladd_dtable_key *key,
     *exact = false;
     if (k->rows == 0)
         return 0;
-    int rc = search(k, key, pin, &f, err);
-    if (rc)
-        return rc;
+    TRY(search(k, key, pin, &f, err));
     *exact = f.exact;
     *place = place_of(k, f.block) + f.i;
     return 0;
@@ -664,9 +656,7 @@ int ll_keys_at(const struct ll_keys *k, uint64_t place, struct lladd_dtable_pin 
 {
     struct block b;
     uint64_t block = block_at(k, place);
-    int rc = hold(k, block, pin, &b, err);
-    if (rc)
-        return rc;
+    TRY(hold(k, block, pin, &b, err));
     uint32_t i = (uint32_t)(place - place_of(k, block));
     if (key) {
         key->type = k->owner->order.type;

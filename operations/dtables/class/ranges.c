@@ -188,17 +188,16 @@ static int find_interval(const struct lladd_dtable *base, const struct lladd_dta
     struct lladd_dtable_interval range = {.deleted = true};
     uint64_t next = 0;
     bool there;
-    int rc = range_of(r, key, &pins[0], &range, &there, &next, err);
-    if (!rc && key && range.has_from && lladd_dtable_compare(&base->order, &range.from, key) > 0)
-        rc = lladd_dtable_corrupt(base, err, "its ranges are out of order");
-    if (rc)
-        return rc;
+    TRY(range_of(r, key, &pins[0], &range, &there, &next, err));
+    if (key && range.has_from && lladd_dtable_compare(&base->order, &range.from, key) > 0)
+        return lladd_dtable_corrupt(base, err, "its ranges are out of order");
     if (there &&
         (!key || !range.has_to || lladd_dtable_compare(&base->order, key, &range.to) < 0)) {
         *out = range;
         return 0;
     }
     *out = (struct lladd_dtable_interval){.has_from = there, .from = range.to};
+    int rc = 0;
     while (!rc && next < r->ranges->places && v.state == LLADD_DTABLE_ABSENT)
         rc = lladd_dtable_at(r->ranges, next++, &pins[1], &out->to, &v, err);
     out->has_to = v.state != LLADD_DTABLE_ABSENT;

@@ -84,9 +84,7 @@ int lladd_dtable_add(struct lladd_dtable_builder *b, const struct lladd_dtable_k
         value->bytes.len != caps->value_size)
         return LLADD_DTABLE_REJECT;
     b->place = b->rows_;
-    int rc = b->kind->add ? b->kind->add(b, key, value) : pass_on(b, key, value);
-    if (rc)
-        return rc;
+    TRY(b->kind->add ? b->kind->add(b, key, value) : pass_on(b, key, value));
     b->rows_++;
     if (b->base)
         b->place = b->base->place;
@@ -195,9 +193,7 @@ int lladd_dtable_run_begin(struct lladd_txn *txn, const struct lladd_dtable_run_
     LLADD_USE(txn);
     struct lladd_db *db = lladd_txn_db(txn);
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
-    int rc = lladd_check_process(db, lladd_txn_error_out(txn));
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(db, lladd_txn_error_out(txn)));
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     struct lladd_dtable_run_builder *run = lladd_mem_alloc(db, sizeof *run);
     if (!run)
@@ -207,7 +203,7 @@ int lladd_dtable_run_begin(struct lladd_txn *txn, const struct lladd_dtable_run_
         .range_end.db = db};
     run->error = lladd_txn_error_out(txn);
     run->alive = lladd_db_alive(db);
-    rc = settle(run, &o);
+    int rc = settle(run, &o);
     if (!rc)
         rc = new_layer(run, run->config, NULL, "");
     for (struct lladd_dtable_builder *b = run->layers; b && !rc; b = b->next_) {
@@ -243,11 +239,8 @@ static int may_build(const struct lladd_dtable_run_builder *run)
 static int check_row(struct lladd_dtable_run_builder *run, const struct lladd_dtable_key *key,
                      const struct lladd_dtable_value *value)
 {
-    int rc = may_build(run);
-    if (!rc)
-        rc = lladd_dtable_check_key(&run->order, key, run->error);
-    if (rc)
-        return rc;
+    TRY(may_build(run));
+    TRY(lladd_dtable_check_key(&run->order, key, run->error));
     if (value->state != LLADD_DTABLE_FOUND && value->state != LLADD_DTABLE_TOMBSTONE)
         return lladd_error_set(run->error, LLADD_BAD_ARGUMENT, "a row without value or tombstone");
     if (value->state == LLADD_DTABLE_FOUND && value->bytes.len > LLADD_DTABLE_VALUE_MAX)
@@ -322,13 +315,11 @@ int lladd_dtable_run_add(struct lladd_dtable_run_builder *run, const struct llad
 static int check_range(const struct lladd_dtable_run_builder *run,
                        const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
-    int rc = may_build(run);
-    if (!rc && from)
-        rc = lladd_dtable_check_key(&run->order, from, run->error);
-    if (!rc && to)
-        rc = lladd_dtable_check_key(&run->order, to, run->error);
-    if (rc)
-        return rc;
+    TRY(may_build(run));
+    if (from)
+        TRY(lladd_dtable_check_key(&run->order, from, run->error));
+    if (to)
+        TRY(lladd_dtable_check_key(&run->order, to, run->error));
     struct lladd_dtable_key last = key_of(run, run->range_number, &run->range_end);
     if ((from && to && lladd_dtable_compare(&run->order, from, to) >= 0) ||
         (run->ranges && (run->range_open || !from ||
@@ -347,16 +338,14 @@ int lladd_dtable_run_add_range(struct lladd_dtable_run_builder *run,
                                const struct lladd_dtable_key *to)
 {
     struct lladd_dtable_builder *b = run->layers;
-    int rc = check_range(run, from, to);
-    if (rc)
-        return rc;
+    TRY(check_range(run, from, to));
     size_t n = to && run->order.type >= LLADD_DTABLE_STRING ? to->bytes.len : 0;
     run->range_end.len = 0;
     if (n && ll_dtable__append(&run->range_end, to->bytes.data, n))
         return run->broken = ll_dtable__no_memory(run->error);
     while (!b->kind->add_range)
         b = b->base;
-    rc = b->kind->add_range(b, from, to);
+    int rc = b->kind->add_range(b, from, to);
     if (rc == LLADD_DTABLE_REJECT)
         rc = lladd_error_set(run->error, LLADD_REJECTED, "range %llu of a run cannot be stored",
                              (unsigned long long)run->ranges);
@@ -428,10 +417,8 @@ static int write_descriptor(struct lladd_dtable_run_builder *run, lladd_pageno *
 
 int lladd_dtable_run_finish(struct lladd_dtable_run_builder *run, lladd_pageno *root)
 {
-    int rc = may_build(run);
-    if (rc)
-        return rc;
-    rc = finish_layer(run->layers);
+    TRY(may_build(run));
+    int rc = finish_layer(run->layers);
     if (!rc)
         rc = ll_dtable__writers_end(run);
     if (!rc && run->writers)

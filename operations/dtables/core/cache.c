@@ -317,9 +317,7 @@ int lladd_dtable_block(struct lladd_dtable_pin *pin, int which,
         uint32_t word = lladd_atomic_add32(&slot->word, 1);
         if (__builtin_expect(!(word & RESIDENT), 0)) {
             let_go(slot);
-            int rc = hold_slowly(s, slot, block, err);
-            if (rc)
-                return rc;
+            TRY(hold_slowly(s, slot, block, err));
         } else if (!(word & USED)) {
             uint32_t now = lladd_atomic_load32(&slot->word);
             (void)lladd_atomic_cas32(&slot->word, &now, now | USED);
@@ -355,9 +353,7 @@ static int read_pieces(struct lladd_dtable_pin *pin, int which, const struct lla
     while (len) {
         const unsigned char *bytes = NULL;
         uint32_t have = 0, from = (uint32_t)(at % s->block_size);
-        int rc = lladd_dtable_block(pin, which, s, at / s->block_size, &bytes, &have, err);
-        if (rc)
-            return rc;
+        TRY(lladd_dtable_block(pin, which, s, at / s->block_size, &bytes, &have, err));
         size_t n = have - from < len ? have - from : len;
         memcpy(to, bytes + from, n);
         to += n;

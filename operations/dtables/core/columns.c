@@ -21,14 +21,11 @@ int lladd_dtable_lookup_columns(const struct lladd_dtable *t, const struct lladd
                                 enum lladd_dtable_state *state, struct lladd_error *err)
 {
     struct lladd_dtable_value row = {.state = LLADD_DTABLE_ABSENT};
-    int rc = ll_dtable__here(t, err);
-    if (!rc)
-        rc = lladd_dtable_check_key(&t->order, key, err);
-    if (rc)
-        return rc;
+    TRY(ll_dtable__here(t, err));
+    TRY(lladd_dtable_check_key(&t->order, key, err));
     *state = LLADD_DTABLE_ABSENT;
     if (t->kind->lookup_columns)
         return t->kind->lookup_columns(t, key, want, state, err);
-    rc = lladd_dtable_ask(t, key, &want->pins[want->n], &row, err);
+    int rc = lladd_dtable_ask(t, key, &want->pins[want->n], &row, err);
     return rc ? rc : lladd_dtable_row_unpack(&row, want, state, err);
 }

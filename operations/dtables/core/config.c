@@ -76,9 +76,7 @@ void lladd_dtable_config_free(struct lladd_dtable_config *c)
 int lladd_dtable_config_new(struct lladd_db *db, const char *class_name,
                             struct lladd_dtable_config **out, struct lladd_error *err)
 {
-    int rc = lladd_check_process(db, err);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(db, err));
     const struct lladd_dtable_class *kind =
         ll_dtable__class(ll_dtables_of(db), class_name, strlen(class_name));
     if (!kind)
@@ -108,9 +106,7 @@ static int to_set(struct lladd_dtable_config *c, const char *name,
                   struct lladd_error *err)
 {
     int i = ll_dtable__param(c->kind, name, strlen(name));
-    int rc = lladd_check_process(c->db, err);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(c->db, err));
     if (i < 0)
         return lladd_error_set(err, LLADD_BAD_CONFIG, "%s has no parameter \"%s\"", c->kind->name,
                                name);
@@ -128,9 +124,7 @@ static int set_number(struct lladd_dtable_config *c, const char *name,
                       enum lladd_dtable_param_type type, int64_t v, struct lladd_error *err)
 {
     struct ll_dtable_param *p;
-    int rc = to_set(c, name, type, &p, err);
-    if (rc)
-        return rc;
+    TRY(to_set(c, name, type, &p, err));
     p->set = true;
     p->number = v;
     return 0;
@@ -152,12 +146,11 @@ int lladd_dtable_config_set_bytes(struct lladd_dtable_config *c, const char *nam
                                   struct lladd_span v, struct lladd_error *err)
 {
     struct ll_dtable_param *p;
-    int rc = to_set(c, name, LLADD_DTABLE_PARAM_BYTES, &p, err);
-    if (!rc && ll_dtable__word_set(c->db, &p->bytes, v))
-        rc = ll_dtable__no_memory(err);
-    if (!rc)
-        p->set = true;
-    return rc;
+    TRY(to_set(c, name, LLADD_DTABLE_PARAM_BYTES, &p, err));
+    if (ll_dtable__word_set(c->db, &p->bytes, v))
+        return ll_dtable__no_memory(err);
+    p->set = true;
+    return 0;
 }
 
 int lladd_dtable_config_add_word(struct lladd_dtable_config *c, const char *name,
@@ -165,9 +158,7 @@ int lladd_dtable_config_add_word(struct lladd_dtable_config *c, const char *name
 {
     struct ll_dtable_param *p;
     struct ll_dtable_word w = {NULL, 0};
-    int rc = to_set(c, name, LLADD_DTABLE_PARAM_WORDS, &p, err);
-    if (rc)
-        return rc;
+    TRY(to_set(c, name, LLADD_DTABLE_PARAM_WORDS, &p, err));
     if (ll_dtable__word_set(c->db, &w, v))
         return ll_dtable__no_memory(err);
     if (ll_operations__grow(c->db, &p->words, p->n_words + 1, &p->cap_words, sizeof w)) {

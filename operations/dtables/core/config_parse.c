@@ -163,9 +163,7 @@ static int next_must_be(struct parser *p, const char *word, const char *what)
 
 static int parse_bool(struct parser *p, struct ll_dtable_param *out)
 {
-    int rc = next(p);
-    if (rc)
-        return rc;
+    TRY(next(p));
     if (!is(p, "true") && !is(p, "false"))
         return expected(p, "true or false");
     out->number = is(p, "true");
@@ -175,9 +173,7 @@ static int parse_bool(struct parser *p, struct ll_dtable_param *out)
 /* Decimal, or hexadecimal after 0x. */
 static int parse_int(struct parser *p, struct ll_dtable_param *out)
 {
-    int rc = next(p);
-    if (rc)
-        return rc;
+    TRY(next(p));
     const char *s = p->text, *end = s + p->len;
     bool minus = p->len && !p->quoted && *s == '-';
     uint64_t v = 0, most = minus ? (uint64_t)INT64_MAX + 1 : INT64_MAX;
@@ -203,19 +199,17 @@ static int parse_int(struct parser *p, struct ll_dtable_param *out)
 
 static int parse_string(struct parser *p, struct ll_dtable_word *out)
 {
-    int rc = next(p);
-    if (!rc && !p->quoted)
-        rc = expected(p, "a string in quotation marks");
-    if (!rc && ll_dtable__word_set(p->db, out, lladd_span_of(p->text, p->len)))
-        rc = ll_dtable__no_memory(p->err);
-    return rc;
+    TRY(next(p));
+    if (!p->quoted)
+        return expected(p, "a string in quotation marks");
+    if (ll_dtable__word_set(p->db, out, lladd_span_of(p->text, p->len)))
+        return ll_dtable__no_memory(p->err);
+    return 0;
 }
 
 static int parse_blob(struct parser *p, struct ll_dtable_word *out)
 {
-    int rc = next(p);
-    if (rc)
-        return rc;
+    TRY(next(p));
     size_t n = is(p, "empty") ? 0 : p->len / 2;
     if (p->quoted || (n * 2 != p->len && !is(p, "empty")) || (n == 0 && !is(p, "empty")))
         return expected(p, "an even number of hexadecimal digits, or empty");
@@ -262,14 +256,12 @@ static int parse_items(struct parser *, struct lladd_dtable_config *, unsigned d
 /* Parses the name of a class; class(dt) has been read. */
 static int parse_class(struct parser *p, struct lladd_dtable_config **out)
 {
-    int rc = next(p);
-    if (rc)
-        return rc;
+    TRY(next(p));
     const struct lladd_dtable_class *kind =
         p->quoted ? NULL : ll_dtable__class(p->all, p->text, p->len);
     if (!kind)
         return expected(p, "the name of a dTable class");
-    rc = ll_dtable__config_of(p->db, kind, out, p->err);
+    int rc = ll_dtable__config_of(p->db, kind, out, p->err);
     if (!rc) {
         (*out)->line = p->token.line;
         (*out)->column = p->token.column;
@@ -281,11 +273,9 @@ static int parse_class(struct parser *p, struct lladd_dtable_config **out)
 static int parse_layer(struct parser *p, unsigned depth, struct lladd_dtable_config **out)
 {
     struct parser ahead;
-    int rc = parse_class(p, out);
-    if (rc)
-        return rc;
+    TRY(parse_class(p, out));
     ahead = *p;
-    rc = next(&ahead);
+    int rc = next(&ahead);
     p->bytes = ahead.bytes;
     if (rc || !is(&ahead, "config"))
         return rc;

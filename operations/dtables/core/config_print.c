@@ -97,9 +97,7 @@ int lladd_dtable_config_text(const struct lladd_dtable_config *c, char **out,
 {
     struct ll_dtable_bytes b = {.db = c->db};
     struct lladd_sink sink = {.ctx = &b, .write = keep};
-    int rc = lladd_check_process(c->db, err);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(c->db, err));
     if (lladd_dtable_config_print(c, &sink) || ll_dtable__append(&b, "", 1)) {
         lladd_mem_free(c->db, b.data);
         return ll_dtable__no_memory(err);

@@ -57,9 +57,7 @@ int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
                              struct lladd_dtable_cursor **out, struct lladd_error *err)
 {
     const struct lladd_dtable_class *kind = t->kind;
-    int rc = ll_dtable__here(t, err);
-    if (rc)
-        return rc;
+    TRY(ll_dtable__here(t, err));
     /* The class is a filter or an index: its rows are those of the base. */
     if (t->base && !kind->cursor_seek && !kind->at && !kind->decode &&
         (!kind->find || has_cursor(t->base)))
@@ -70,6 +68,7 @@ int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
     if (!c)
         return ll_dtable__no_memory(err);
     *c = (struct lladd_dtable_cursor){.t = t, .flags = flags, .alive = lladd_db_alive(t->db)};
+    int rc = 0;
     if (kind->cursor_seek) {
         c->own = lladd_mem_alloc(t->db, kind->cursor_size + 1);
         if (c->own)
@@ -123,10 +122,10 @@ static int look(struct lladd_dtable_cursor *c, uint64_t place, struct lladd_erro
     struct lladd_dtable_columns none = no_columns(c);
     bool later = t->kind->columns_at != NULL;
     c->value.state = LLADD_DTABLE_ABSENT;
-    int rc = ll_dtable__at(t, place, &c->pin, &c->key, later ? NULL : &c->value, err);
-    if (!rc && later)
-        rc = t->kind->columns_at(t, place, &none, &c->value.state, err);
-    return rc;
+    TRY(ll_dtable__at(t, place, &c->pin, &c->key, later ? NULL : &c->value, err));
+    if (later)
+        return t->kind->columns_at(t, place, &none, &c->value.state, err);
+    return 0;
 }
 
 bool ll_dtable__value_later(const struct lladd_dtable_cursor *c)
@@ -141,9 +140,7 @@ static int settle(struct lladd_dtable_cursor *c, uint64_t place, bool forward,
 {
     const struct lladd_dtable *t = c->t;
     for (; place < t->places; place += forward ? 1 : UINT64_MAX) {
-        int rc = look(c, place, err);
-        if (rc)
-            return rc;
+        TRY(look(c, place, err));
         if (c->value.state != LLADD_DTABLE_ABSENT) {
             c->place = place;
             return 0;
@@ -161,9 +158,7 @@ static int go_to_place(struct lladd_dtable_cursor *c, enum lladd_dtable_where wh
     if (where == LLADD_DTABLE_FIRST || where == LLADD_DTABLE_LAST)
         return settle(c, where == LLADD_DTABLE_FIRST ? 0 : t->places - 1,
                       where == LLADD_DTABLE_FIRST, err);
-    int rc = lladd_dtable_find(t, key, &c->pin, &place, &exact, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_find(t, key, &c->pin, &place, &exact, err));
     if (where == LLADD_DTABLE_NOT_BEFORE)
         return settle(c, place, true, err);
     return settle(c, exact ? place : place - 1, false, err);
@@ -347,11 +342,10 @@ int lladd_dtable_last(struct lladd_dtable_cursor *c, struct lladd_error *err)
 /* Moves to the neighbouring row. */
 static inline int move(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
-    int rc = here(c, err);
-    if (rc)
-        return rc;
+    TRY(here(c, err));
     if (c->lead.cursor && c->lead_forward != forward)
         c->lead.cursor = NULL;
+    int rc = 0;
     if (c->lead.cursor && follow(c, forward, &rc, err))
         return rc;
     if (c->end == (forward ? BEFORE : AFTER))
@@ -375,11 +369,8 @@ int lladd_dtable_prev(struct lladd_dtable_cursor *c, struct lladd_error *err)
 static int seek(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
                 const struct lladd_dtable_key *key, struct lladd_error *err)
 {
-    int rc = here(c, err);
-    if (!rc)
-        rc = lladd_dtable_check_key(&c->t->order, key, err);
-    if (rc)
-        return rc;
+    TRY(here(c, err));
+    TRY(lladd_dtable_check_key(&c->t->order, key, err));
     return arrived(c, go(c, where, key, err), where == LLADD_DTABLE_NOT_BEFORE, err);
 }
 
@@ -413,9 +404,7 @@ int lladd_dtable_go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where
 int lladd_dtable_row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
                      struct lladd_dtable_value *value, struct lladd_error *err)
 {
-    int rc = here(c, err);
-    if (rc)
-        return rc;
+    TRY(here(c, err));
     if (c->end != AT_ROW)
         return lladd_error_set(err, LLADD_BAD_STATE, "the cursor is at no row");
     return row(c, key, value, err);
@@ -424,9 +413,7 @@ int lladd_dtable_row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key
 int lladd_dtable_row_columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_columns *want,
                              enum lladd_dtable_state *state, struct lladd_error *err)
 {
-    int rc = here(c, err);
-    if (rc)
-        return rc;
+    TRY(here(c, err));
     if (c->end != AT_ROW)
         return lladd_error_set(err, LLADD_BAD_STATE, "the cursor is at no row");
     return columns(c, want, state, err);

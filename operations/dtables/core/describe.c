@@ -299,16 +299,14 @@ int ll_dtable__read_descriptor(struct lladd_db *db, lladd_pageno root,
                                struct ll_dtable_descriptor *d, struct lladd_error *err)
 {
     uint64_t len;
-    int rc = lladd_blob_length(db, root, &len, err);
-    if (rc)
-        return rc;
+    TRY(lladd_blob_length(db, root, &len, err));
     if (len > DESCRIPTOR_MAX)
         return lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu: a blob that is no run",
                                (unsigned long long)root.v);
     unsigned char *bytes = lladd_mem_alloc(db, (size_t)len + 1);
     if (!bytes)
         return ll_dtable__no_memory(err);
-    rc = lladd_blob_read(db, root, 0, bytes, len, NULL, err);
+    int rc = lladd_blob_read(db, root, 0, bytes, len, NULL, err);
     if (!rc)
         rc = ll_dtable__understand(db, bytes, (size_t)len, d, err);
     if (rc)

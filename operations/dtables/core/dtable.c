@@ -122,14 +122,12 @@ int lladd_dtable_comparator_add(struct lladd_db *db, const struct lladd_dtable_c
                                 struct lladd_error *err)
 {
     struct ll_dtables *d = ll_dtables_of(db);
-    int rc = lladd_check_process(db, err);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(db, err));
     if (c->struct_size != sizeof *c || !good_name(c->name) || !c->compare)
         return lladd_error_set(err, LLADD_BAD_REGISTRATION, "a comparator without name or order");
     lladd_mutex_lock(&d->cache.mutex);
     const struct lladd_dtable_comparator *old = find_comparator(d, c->name);
-    rc = old == c ? 0 : old ? LLADD_EXISTS : 0;
+    int rc = old == c ? 0 : old ? LLADD_EXISTS : 0;
     if (!old)
         rc = ll_operations__grow(db, &d->comparators, d->n_comparators + 1, &d->cap_comparators,
                              sizeof *d->comparators);
@@ -195,14 +193,12 @@ int lladd_dtable_class_add(struct lladd_db *db, const struct lladd_dtable_class 
 {
     struct ll_dtables *d = ll_dtables_of(db);
     const char *why = incomplete(c);
-    int rc = lladd_check_process(db, err);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(db, err));
     if (why)
         return lladd_error_set(err, LLADD_BAD_REGISTRATION, "dTable class \"%s\": %s",
                                c->name ? c->name : "", why);
     lladd_mutex_lock(&d->cache.mutex);
-    rc = add_class(d, c, err);
+    int rc = add_class(d, c, err);
     lladd_mutex_unlock(&d->cache.mutex);
     return rc;
 }

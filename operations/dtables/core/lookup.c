@@ -55,10 +55,9 @@ int lladd_dtable_lookup(const struct lladd_dtable *t, const struct lladd_dtable_
                         struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                         struct lladd_error *err)
 {
-    int rc = ll_dtable__here(t, err);
-    if (!rc)
-        rc = lladd_dtable_check_key(&t->order, key, err);
-    return rc ? rc : lladd_dtable_ask(t, key, pin, out, err);
+    TRY(ll_dtable__here(t, err));
+    TRY(lladd_dtable_check_key(&t->order, key, err));
+    return lladd_dtable_ask(t, key, pin, out, err);
 }
 
 int lladd_dtable_get(const struct lladd_dtable *t, const struct lladd_dtable_key *key, void *buf,
@@ -118,9 +117,7 @@ int lladd_dtable_at(const struct lladd_dtable *t, uint64_t place, struct lladd_d
                     struct lladd_dtable_key *key, struct lladd_dtable_value *value,
                     struct lladd_error *err)
 {
-    int rc = ll_dtable__here(t, err);
-    if (rc)
-        return rc;
+    TRY(ll_dtable__here(t, err));
     if (!t->has_places)
         return lladd_error_set(err, LLADD_BAD_STATE, "rows of a %s have no places", t->kind->name);
     if (place >= t->places)

@@ -128,19 +128,16 @@ static void take_out(struct table *t, const struct lladd_dtable_key *key)
 int lladd_dtable_put(struct lladd_dtable *base, const struct lladd_dtable_key *key,
                      const struct lladd_dtable_value *value, struct lladd_error *err)
 {
-    int rc = ll_dtable__here(base, err);
-    if (rc)
-        return rc;
+    TRY(ll_dtable__here(base, err));
     if (base->kind != &ll_dtable__memory_class)
         return lladd_error_set(err, LLADD_WRONG_TYPE, "a %s cannot be written to",
                                base->kind->name);
     struct table *t = (struct table *)base;
-    rc = lladd_dtable_check_key(&base->order, key, err);
-    if (!rc && value->state == LLADD_DTABLE_FOUND && value->bytes.len > LLADD_DTABLE_VALUE_MAX)
-        rc = lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes", value->bytes.len);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_check_key(&base->order, key, err));
+    if (value->state == LLADD_DTABLE_FOUND && value->bytes.len > LLADD_DTABLE_VALUE_MAX)
+        return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes", value->bytes.len);
     lladd_mutex_lock(&t->mutex);
+    int rc = 0;
     if (value->state == LLADD_DTABLE_ABSENT)
         take_out(t, key);
     else
@@ -273,9 +270,7 @@ int lladd_dtable_memory(struct lladd_db *db, enum lladd_dtable_type type, const 
                         struct lladd_dtable **out, struct lladd_error *err)
 {
     struct lladd_dtable_order order;
-    int rc = lladd_dtable_order_of(db, type, comparator, &order, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_order_of(db, type, comparator, &order, err));
     struct table *t = lladd_mem_alloc(db, sizeof *t);
     if (!t)
         return ll_dtable__no_memory(err);

@@ -281,15 +281,14 @@ static int lead_out(const struct table *t, const struct cursor *c, struct side *
         s->there = false;
         return 0;
     }
-    int rc = moved(t, s,
-                   lladd_dtable_go(s->cursor,
-                                   c->forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_AFTER,
-                                   c->forward ? &gone->to : &gone->from, err),
-                   err);
-    if (!rc && !c->forward && s->there &&
-        lladd_dtable_compare(&t->base.order, &s->key, &gone->from) == 0)
-        rc = moved(t, s, lladd_dtable_prev(s->cursor, err), err);
-    return rc;
+    TRY(moved(t, s,
+              lladd_dtable_go(s->cursor,
+                              c->forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_AFTER,
+                              c->forward ? &gone->to : &gone->from, err),
+              err));
+    if (!c->forward && s->there && lladd_dtable_compare(&t->base.order, &s->key, &gone->from) == 0)
+        return moved(t, s, lladd_dtable_prev(s->cursor, err), err);
+    return 0;
 }
 
 /* Chooses a row that no newer table has deleted. */
@@ -524,9 +523,7 @@ static const struct lladd_dtable_class overlay_class = {
 int lladd_dtable_overlay(struct lladd_db *db, struct lladd_dtable *const *tables, size_t n,
                          struct lladd_dtable **out, struct lladd_error *err)
 {
-    int rc = lladd_check_process(db, err);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(db, err));
     if (n == 0 || n > SIZE_MAX / 64)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "an overlay of %zu tables", n);
     for (size_t i = 1; i < n; i++)

@@ -136,9 +136,7 @@ int ll_dtable__packed_open(struct lladd_dtable_source *s, struct lladd_error *er
     s->size = s->n_blocks = 0;
     if (all == 0)
         return 0;
-    int rc = all < TAIL ? nonsense(s, err) : stored(s, all - TAIL, TAIL, tail, err);
-    if (rc)
-        return rc;
+    TRY(all < TAIL ? nonsense(s, err) : stored(s, all - TAIL, TAIL, tail, err));
     s->size = lladd_get64(tail);
     uint64_t n = s->size / s->block_size + (s->size % s->block_size != 0);
     if (n == 0 || n > (all - TAIL) / (ENTRY + 1) || n > SIZE_MAX / 64) {
@@ -148,8 +146,8 @@ int ll_dtable__packed_open(struct lladd_dtable_source *s, struct lladd_error *er
     s->n_blocks = n;
     unsigned char *entries = lladd_mem_alloc(db, (size_t)n * ENTRY);
     s->map = ll_dtable__zeros(db, (size_t)n, sizeof *s->map);
-    rc = entries && s->map ? stored(s, all - TAIL - n * ENTRY, (size_t)n * ENTRY, entries, err)
-                           : ll_dtable__no_memory(err);
+    int rc = entries && s->map ? stored(s, all - TAIL - n * ENTRY, (size_t)n * ENTRY, entries, err)
+                               : ll_dtable__no_memory(err);
     if (!rc && !fill_map(s, entries, all - TAIL - n * ENTRY))
         rc = nonsense(s, err);
     lladd_mem_free(db, entries);

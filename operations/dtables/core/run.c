@@ -284,41 +284,31 @@ static int open_all(struct ll_dtable_run *run, struct lladd_error *err)
     struct lladd_dtable *tail = NULL;
     uint32_t layers = 0;
     struct ll_dtable_descriptor *d = &run->d;
-    int rc = ll_dtable__read_descriptor(run->all->db, run->root, d, err);
-    if (rc)
-        return rc;
+    TRY(ll_dtable__read_descriptor(run->all->db, run->root, d, err));
     run->order.type = d->type;
-    rc = ll_dtable__comparator(run->all, d->comparator, &run->order.comparator, err);
-    if (!rc)
-        rc = lladd_dtable_config_parse(run->all->db, d->config, &run->config, err);
-    if (!rc)
-        rc = lladd_dtable_config_check(run->config, d->type, err);
-    if (!rc)
-        rc = new_layer(run, &tail, run->config, NULL, "", &layers, err);
-    if (!rc && layers != d->n_layers)
-        rc = lladd_dtable_corrupt(run->layers, err, "the configuration has other layers");
-    if (!rc)
-        rc = check_order(run, err);
-    if (!rc)
-        rc = make_sources(run, err);
-    if (!rc)
-        rc = open_layer(run->layers, err);
-    if (!rc && d->rows && run->layers->ranges == 0) {
+    TRY(ll_dtable__comparator(run->all, d->comparator, &run->order.comparator, err));
+    TRY(lladd_dtable_config_parse(run->all->db, d->config, &run->config, err));
+    TRY(lladd_dtable_config_check(run->config, d->type, err));
+    TRY(new_layer(run, &tail, run->config, NULL, "", &layers, err));
+    if (layers != d->n_layers)
+        return lladd_dtable_corrupt(run->layers, err, "the configuration has other layers");
+    TRY(check_order(run, err));
+    TRY(make_sources(run, err));
+    TRY(open_layer(run->layers, err));
+    if (d->rows && run->layers->ranges == 0) {
         struct lladd_dtable_key_range *f = &run->layers->fence;
         *f = (struct lladd_dtable_key_range)LLADD_DTABLE_KEY_RANGE_EMPTY;
         lladd_dtable_key_range_widen(f, lladd_dtable_prefix(&run->order, &d->min));
         lladd_dtable_key_range_widen(f, lladd_dtable_prefix(&run->order, &d->max));
     }
-    return rc;
+    return 0;
 }
 
 int lladd_dtable_run_open(struct lladd_db *db, lladd_pageno root, struct lladd_dtable **out,
                           struct lladd_error *err)
 {
     struct ll_dtables *d = ll_dtables_of(db);
-    int rc = lladd_check_process(db, err);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(db, err));
     struct ll_dtable_run *run = lladd_mem_alloc(db, sizeof *run);
     if (!run)
         return ll_dtable__no_memory(err);
@@ -328,7 +318,7 @@ int lladd_dtable_run_open(struct lladd_db *db, lladd_pageno root, struct lladd_d
                              * run */
     d->opening = run;
     lladd_mutex_unlock(&d->cache.mutex);
-    rc = open_all(run, err);
+    int rc = open_all(run, err);
     ll_dtable__cache_take(d, run->fixed_bytes);
     lladd_mutex_lock(&d->cache.mutex);
     struct ll_dtable_run **at = &d->opening;
@@ -395,14 +385,10 @@ int lladd_dtable_run_free(struct lladd_txn *txn, lladd_pageno root)
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_dtable_descriptor d;
     lladd_savepoint_id before;
-    int rc = lladd_check_process(db, err);
-    if (!rc)
-        rc = is_open(ll_dtables_of(db), root, err);
-    if (!rc)
-        rc = ll_dtable__read_descriptor(db, root, &d, err);
-    if (rc)
-        return rc;
-    rc = lladd_savepoint(txn, &before);
+    TRY(lladd_check_process(db, err));
+    TRY(is_open(ll_dtables_of(db), root, err));
+    TRY(ll_dtable__read_descriptor(db, root, &d, err));
+    int rc = lladd_savepoint(txn, &before);
     if (rc) {
         ll_dtable__descriptor_free(&d);
         return rc;
@@ -440,9 +426,7 @@ int lladd_dtable_run_info_get(const struct lladd_dtable *t, struct lladd_dtable_
                           struct lladd_error *err)
 {
     const struct ll_dtable_run *run;
-    int rc = run_of(t, &run, err);
-    if (rc)
-        return rc;
+    TRY(run_of(t, &run, err));
     const struct ll_dtable_descriptor *d = &run->d;
     struct lladd_dtable_run_info info = {.struct_size = out->struct_size,
                                          .id = d->id,
@@ -471,11 +455,9 @@ int lladd_dtable_run_pages(struct lladd_db *db, lladd_pageno root,
                            int (*fn)(void *ctx, lladd_pageno), void *ctx, struct lladd_error *err)
 {
     struct ll_dtable_descriptor d;
-    int rc = lladd_check_process(db, err);
-    if (!rc)
-        rc = ll_dtable__read_descriptor(db, root, &d, err);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(db, err));
+    TRY(ll_dtable__read_descriptor(db, root, &d, err));
+    int rc = 0;
     for (uint32_t i = 0; i < d.n_streams; i++)
         for (size_t e = 0; e < d.streams[i].n_extents; e++)
             for (uint64_t p = 0; p < d.streams[i].extents[e].pages && !rc; p++)
@@ -599,14 +581,10 @@ int lladd_dtable_run_check(const struct lladd_dtable *t, struct lladd_error *err
 {
     const struct ll_dtable_run *run;
     struct lladd_dtable_cursor *c;
-    int rc = run_of(t, &run, err);
-    if (!rc)
-        rc = check_blocks(run, err);
-    if (!rc)
-        rc = lladd_dtable_cursor_open(t, LLADD_DTABLE_TOMBSTONES, &c, err);
-    if (rc)
-        return rc;
-    rc = check_rows(t, c, err);
+    TRY(run_of(t, &run, err));
+    TRY(check_blocks(run, err));
+    TRY(lladd_dtable_cursor_open(t, LLADD_DTABLE_TOMBSTONES, &c, err));
+    int rc = check_rows(t, c, err);
     lladd_dtable_cursor_close(c);
     return rc ? rc : check_ranges(t, err);
 }

@@ -65,16 +65,14 @@ static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
 {
     uint64_t page = lladd_page_size(run->db), unit = run->d.block_pages;
     uint64_t max = EXTENT_BYTES / page, want = need;
-    int rc = ll_dtable__give_spare(run); /* frees the remaining spare pages, fewer than a block */
-    if (rc)
-        return rc;
+    TRY(ll_dtable__give_spare(run)); /* frees the remaining spare pages, fewer than a block */
     for (const struct lladd_dtable_writer *w = run->writers; w; w = w->next)
         want += w->flushing ? 0 : staged_pages(w);
     max = max < lladd_extent_max(run->db) ? max : lladd_extent_max(run->db);
     want = want > run->taken || run->ending ? want : run->taken;
     want = want < max ? want : max;
     lladd_pageno first;
-    rc = lladd_extent_alloc(run->txn, want, LLADD_EXTENT_BULK, &first);
+    int rc = lladd_extent_alloc(run->txn, want, LLADD_EXTENT_BULK, &first);
     while (rc == LLADD_NO_SPACE && want > unit) {
         want = want / 2 > unit ? want / 2 - want / 2 % unit : unit;
         rc = lladd_extent_alloc(run->txn, want, LLADD_EXTENT_BULK, &first);
@@ -94,12 +92,11 @@ static int take_pages(struct lladd_dtable_writer *w, uint64_t need, uint64_t *n)
     struct lladd_dtable_run_builder *run = w->run;
     struct ll_dtable_stream *s = &w->stream;
     uint64_t unit = run->d.block_pages;
-    int rc = run->spare_pages < (need < unit ? need : unit) ? refill(run, need) : 0;
-    if (!rc && ll_operations__grow(run->db, &s->extents, s->n_extents + 1, &s->cap_extents,
-                               sizeof *s->extents))
-        rc = ll_dtable__no_memory(run->error);
-    if (rc)
-        return rc;
+    if (run->spare_pages < (need < unit ? need : unit))
+        TRY(refill(run, need));
+    if (ll_operations__grow(run->db, &s->extents, s->n_extents + 1, &s->cap_extents,
+                            sizeof *s->extents))
+        return ll_dtable__no_memory(run->error);
     *n = need <= run->spare_pages ? need : run->spare_pages - run->spare_pages % unit;
     struct ll_dtable_extent *last = s->n_extents ? &s->extents[s->n_extents - 1] : NULL;
     if (last && last->first + last->pages == run->spare && run->spare > run->spare_from)
@@ -165,7 +162,7 @@ static int flush(struct lladd_dtable_writer *w)
     int rc = 0;
     w->flushing = true;
     while (page < pages && !rc) {
-        uint64_t n;
+        uint64_t n = 0;
         rc = take_pages(w, pages - page, &n);
         if (rc)
             break;

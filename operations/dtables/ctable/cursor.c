@@ -12,18 +12,15 @@ int lladd_ctable_cursor_open(struct lladd_txn *txn, struct lladd_ctable *t,
     LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     const struct lladd_dtable *table;
-    int rc = ll_ctable__check(t, columns, n, err);
-    if (!rc)
-        rc = lladd_managed_table(txn, t->below, &table);
-    if (rc)
-        return rc;
+    TRY(ll_ctable__check(t, columns, n, err));
+    TRY(lladd_managed_table(txn, t->below, &table));
     struct lladd_ctable_cursor *c = lladd_mem_alloc(t->db, sizeof *c + n * sizeof c->columns[0]);
     if (!c)
         return ll_ctable__no_memory(err);
     *c = (struct lladd_ctable_cursor){.t = t, .table = table};
     if (n)
         memcpy(c->columns, columns, n * sizeof c->columns[0]);
-    rc = ll_ctable__room(t->db, n, &c->row, err);
+    int rc = ll_ctable__room(t->db, n, &c->row, err);
     if (!rc)
         rc = lladd_dtable_cursor_open(table, 0, &c->rows, err);
     c->row.all_.numbers = c->columns;

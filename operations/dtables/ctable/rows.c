@@ -13,15 +13,13 @@ static int put(struct lladd_txn *txn, struct lladd_ctable *t, const struct lladd
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     size_t size;
-    int rc = lladd_dtable_row_size(values, t->n, &size, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_row_size(values, t->n, &size, err));
     void *row = lladd_mem_alloc(t->db, size);
     if (!row)
         return ll_ctable__no_memory(err);
     lladd_dtable_row_pack(values, t->n, row);
     struct lladd_dtable_value v = lladd_dtable_value_of(row, size);
-    rc = lladd_managed_put(txn, t->below, key, &v);
+    int rc = lladd_managed_put(txn, t->below, key, &v);
     lladd_mem_free(t->db, row);
     return rc;
 }
@@ -48,9 +46,7 @@ static int read_all(struct lladd_txn *txn, struct lladd_ctable *t,
                     struct lladd_dtable_value *values)
 {
     struct lladd_dtable_value row;
-    int rc = lladd_managed_lookup(txn, t->below, key, pin, &row);
-    if (rc)
-        return rc;
+    TRY(lladd_managed_lookup(txn, t->below, key, pin, &row));
     if (row.state == LLADD_DTABLE_FOUND && !lladd_dtable_row_check(row.bytes, NULL))
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_RECORD,
                                "cTable \"%s\": a value that is no packed row", t->name);
@@ -137,15 +133,11 @@ int lladd_ctable_lookup(struct lladd_txn *txn, struct lladd_ctable *t,
     struct lladd_error *err = lladd_txn_error_out(txn);
     const struct lladd_dtable *table;
     enum lladd_dtable_state state;
-    int rc = ll_ctable__check(t, columns, n, err);
-    if (!rc)
-        rc = ll_ctable__room(t->db, n, r, err);
-    if (!rc)
-        rc = lladd_managed_table(txn, t->below, &table);
-    if (rc)
-        return rc;
+    TRY(ll_ctable__check(t, columns, n, err));
+    TRY(ll_ctable__room(t->db, n, r, err));
+    TRY(lladd_managed_table(txn, t->below, &table));
     r->all_.numbers = columns;
-    rc = lladd_dtable_lookup_columns(table, key, &r->all_, &state, err);
+    int rc = lladd_dtable_lookup_columns(table, key, &r->all_, &state, err);
     r->all_.numbers = NULL;
     if (rc)
         return rc;

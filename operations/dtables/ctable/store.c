@@ -49,11 +49,9 @@ static int add_layer(struct store *s, const char *parameter, const char *config)
 
 static int add_group(struct store *s, const char *word, const char *name, const char *config)
 {
-    int rc = in_text(s, add_layer(s, "groups", config), "group", name);
-    if (!rc)
-        rc = lladd_dtable_config_add_word(s->column, "columns", lladd_span_of(word, strlen(word)),
-                                          s->err);
-    return rc;
+    TRY(in_text(s, add_layer(s, "groups", config), "group", name));
+    return lladd_dtable_config_add_word(s->column, "columns", lladd_span_of(word, strlen(word)),
+                                        s->err);
 }
 
 static int number_of(const struct store *s, const char *name, uint32_t *out)
@@ -74,12 +72,11 @@ static int named_group(struct store *s, const struct lladd_ctable_group *g)
         return lladd_error_set(s->err, LLADD_BAD_ARGUMENT, "a group of %zu columns", g->n);
     for (size_t i = 0; i < g->n; i++) {
         uint32_t column = 0;
-        int rc = number_of(s, g->columns[i], &column);
-        if (!rc && s->grouped[column])
-            rc = lladd_error_set(s->err, LLADD_BAD_ARGUMENT,
-                                 "column \"%s\" is in two groups, or twice in one", g->columns[i]);
-        if (rc)
-            return rc;
+        TRY(number_of(s, g->columns[i], &column));
+        if (s->grouped[column])
+            return lladd_error_set(s->err, LLADD_BAD_ARGUMENT,
+                                   "column \"%s\" is in two groups, or twice in one",
+                                   g->columns[i]);
         s->grouped[column] = true;
         len += (size_t)snprintf(s->word + len, NUMBER, i ? " %u" : "%u", column);
     }

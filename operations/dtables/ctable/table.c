@@ -203,18 +203,14 @@ static int create(struct lladd_txn *txn, const char *name, const struct lladd_ct
     struct root_name root;
     lladd_pageno blob;
     size_t len = 0;
-    int rc = check_columns(o, &len, err);
-    if (!rc)
-        rc = root_name(name, &root, err);
-    if (!rc)
-        rc = create_below(txn, name, o);
-    if (rc)
-        return rc;
+    TRY(check_columns(o, &len, err));
+    TRY(root_name(name, &root, err));
+    TRY(create_below(txn, name, o));
     unsigned char *bytes = lladd_mem_alloc(db, len);
     if (!bytes)
         return ll_ctable__no_memory(err);
     describe(o, bytes);
-    rc = lladd_blob_create(txn, bytes, len, &blob);
+    int rc = lladd_blob_create(txn, bytes, len, &blob);
     lladd_mem_free(db, bytes);
     return rc ? rc
               : lladd_root_set(txn, root.text, (struct lladd_root_value){blob.v, VERSION});
@@ -260,12 +256,10 @@ int lladd_ctable_pages(struct lladd_db *db, const char *name, int (*fn)(void *ct
 {
     struct root_name root;
     struct lladd_root_value at;
-    int rc = lladd_check_process(db, err);
-    if (!rc)
-        rc = root_name(name, &root, err);
-    if (!rc)
-        rc = lladd_root_get(db, root.text, &at, err);
-    return rc ? rc : lladd_blob_pages(db, lladd_page_of(at.a), fn, ctx, err);
+    TRY(lladd_check_process(db, err));
+    TRY(root_name(name, &root, err));
+    TRY(lladd_root_get(db, root.text, &at, err));
+    return lladd_blob_pages(db, lladd_page_of(at.a), fn, ctx, err);
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -281,9 +275,7 @@ static int of_table(struct lladd_managed *below, const char *name, const struct 
     lladd_mutex_unlock(mutex);
     if (*out)
         return 0;
-    int rc = read_names(below, name, root, &mine, err);
-    if (rc)
-        return rc;
+    TRY(read_names(below, name, root, &mine, err));
     lladd_mutex_lock(mutex);
     if (!below->companion) {
         below->companion = mine;
@@ -300,12 +292,9 @@ int lladd_ctable_open(struct lladd_db *db, const char *name, struct lladd_ctable
 {
     struct lladd_managed *below;
     struct root_name root;
-    int rc = root_name(name, &root, err);
-    if (!rc)
-        rc = lladd_managed_open(db, name, &below, err);
-    if (rc)
-        return rc;
-    rc = of_table(below, name, &root, out, err);
+    TRY(root_name(name, &root, err));
+    TRY(lladd_managed_open(db, name, &below, err));
+    int rc = of_table(below, name, &root, out, err);
     if (rc) /* if this close is refused, closing the database closes the table */
         (void)lladd_managed_close(below, NULL);
     return rc;
@@ -343,16 +332,14 @@ int lladd_ctable_alter(struct lladd_ctable *t, unsigned which,
     struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
     struct lladd_managed_options m;
     char *store;
-    int rc = lladd_check_process(t->db, err);
-    if (!rc && (!options || options->struct_size < sizeof options->struct_size))
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable without options: struct_size");
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(t->db, err));
+    if (!options || options->struct_size < sizeof options->struct_size)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable without options: struct_size");
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     o.columns = t->columns;
     o.n_columns = t->n;
     o.managed.type = t->below->order.type;
-    rc = below(t->db, &o, &m, &store, err);
+    int rc = below(t->db, &o, &m, &store, err);
     if (!rc)
         rc = lladd_managed_alter(t->below, which | configs, &m, err);
     lladd_mem_free(t->db, store);

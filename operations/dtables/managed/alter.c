@@ -67,12 +67,9 @@ static void install(struct lladd_managed *t, struct alteration *a)
 static int alter(struct lladd_managed *t, struct alteration *a, struct lladd_error *err)
 {
     lladd_lsn commit = {0};
-    int rc = prepare(t, a, err);
-    if (!rc)
-        rc = ll_managed__work_stop(t, err);
-    if (rc)
-        return rc;
-    rc = ll_managed__manifest_edit(t, edit, a, &commit, err);
+    TRY(prepare(t, a, err));
+    TRY(ll_managed__work_stop(t, err));
+    int rc = ll_managed__manifest_edit(t, edit, a, &commit, err);
     if (!rc)
         install(t, a);
     ll_managed__work_go_on(t);
@@ -86,16 +83,14 @@ int lladd_managed_alter(struct lladd_managed *t, unsigned which,
                         const struct lladd_managed_options *options, struct lladd_error *err)
 {
     struct alteration a = {.o = LLADD_MANAGED_OPTIONS_INIT, .which = which};
-    int rc = lladd_check_process(t->db, err);
-    if (!rc && (!options || options->struct_size < sizeof options->struct_size))
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table without options: struct_size");
-    if (!rc && which & ~(unsigned)LLADD_MANAGED_ALL)
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table has no options %#x", which);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(t->db, err));
+    if (!options || options->struct_size < sizeof options->struct_size)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table without options: struct_size");
+    if (which & ~(unsigned)LLADD_MANAGED_ALL)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table has no options %#x", which);
     memcpy(&a.o, options,
            options->struct_size < sizeof a.o ? options->struct_size : sizeof a.o);
-    rc = alter(t, &a, err);
+    int rc = alter(t, &a, err);
     for (int i = 0; i < 2; i++) {
         lladd_mem_free(t->db, a.texts[i]);
         lladd_dtable_config_free(a.config[i]);
@@ -120,11 +115,9 @@ int lladd_managed_settings(struct lladd_managed *t, struct lladd_managed_options
 {
     size_t size = out->struct_size, n = 0;
     struct lladd_managed_options o = {.struct_size = size};
-    int rc = lladd_check_process(t->db, err);
-    if (!rc && size < sizeof size)
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(t->db, err));
+    if (size < sizeof size)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
     lladd_mutex_lock(&t->swap); /* the manifest changes under this mutex */
     const struct ll_manifest *m = &t->manifest;
     for (int i = 0; i < 3; i++)

@@ -140,10 +140,9 @@ int ll_managed__manifest_edit(struct lladd_managed *t,
                               void *ctx, lladd_lsn *commit, struct lladd_error *err)
 {
     struct ll_managed_change c = {.t = t, .next.db = t->db};
-    int rc = ll_managed__change_begin(&c, false, err);
-    if (rc)
-        return rc;
+    TRY(ll_managed__change_begin(&c, false, err));
     lladd_mutex_lock(&t->swap);
+    int rc = 0;
     if (ll_managed__manifest_copy(&t->manifest, 0, &c.next))
         rc = ll_managed__no_memory(lladd_txn_error_out(c.txn));
     if (!rc)

@@ -35,12 +35,9 @@ static int walk_from(struct walk *w, struct lladd_managed *t, const struct ll_ve
                      uint64_t snapshot, const struct lladd_dtable_key *from,
                      const struct lladd_dtable_key *to, struct lladd_error *err)
 {
-    int rc = ll_managed__layers(t, v, snapshot, NULL, &w->layers, err);
-    if (!rc)
-        rc = lladd_dtable_cursor_open(w->layers.all, 0, &w->rows, err);
-    if (rc)
-        return rc;
-    rc = from ? lladd_dtable_seek(w->rows, from, err) : lladd_dtable_first(w->rows, err);
+    TRY(ll_managed__layers(t, v, snapshot, NULL, &w->layers, err));
+    TRY(lladd_dtable_cursor_open(w->layers.all, 0, &w->rows, err));
+    int rc = from ? lladd_dtable_seek(w->rows, from, err) : lladd_dtable_first(w->rows, err);
     return arrive(w, rc, to, err);
 }
 
@@ -155,19 +152,15 @@ int lladd_managed_delete_range(struct lladd_txn *txn, struct lladd_managed *t,
         rc = check(txn, t, from, to, &none);
     if (rc || none)
         return rc;
-    rc = ll_managed__begin_writing(txn, u);
-    if (!rc && ll_managed__entry_put_range(u, from, to, &entry))
-        rc = ll_managed__no_memory(lladd_txn_error_out(txn));
-    if (!rc && entry.len > ll_managed__entry_most(t))
-        rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
-                             "a range of %zu bytes, and a record of the journal takes %zu",
-                             entry.len, ll_managed__entry_most(t));
-    if (rc)
-        return rc;
+    TRY(ll_managed__begin_writing(txn, u));
+    if (ll_managed__entry_put_range(u, from, to, &entry))
+        return ll_managed__no_memory(lladd_txn_error_out(txn));
+    if (entry.len > ll_managed__entry_most(t))
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                               "a range of %zu bytes, and a record of the journal takes %zu",
+                               entry.len, ll_managed__entry_most(t));
     ll_managed__stall(t);
-    rc = claim(txn, u, from, to, now.next);
-    if (rc)
-        return rc;
+    TRY(claim(txn, u, from, to, now.next));
     rc = lladd_journal_append(txn, t->tag, entry, NULL);
     if (rc)
         release_claim(u);

@@ -19,13 +19,12 @@ static int freeze(struct ll_managed_change *c, uint64_t *cutoff, struct lladd_er
     struct ll_memtable *m = NULL;
     struct ll_version *v = NULL, *gone = NULL;
     lladd_lsn now;
-    int rc = lladd_snapshot_acquire(t->db, &now, err);
-    if (rc)
-        return rc;
+    TRY(lladd_snapshot_acquire(t->db, &now, err));
     (void)lladd_snapshot_release(t->db, now); /* cannot fail: this thread has just acquired the
                                                * snapshot */
     *cutoff = now.v;
     lladd_mutex_lock(&t->swap);
+    int rc = 0;
     if (t->view->n_mems < MEMTABLES) {
         v = ll_managed__version_new(t->db, t->view->n_mems + 1, t->view->n_runs);
         rc = v ? ll_managed__mem_new(t->db, &t->order, &m) : LLADD_NO_MEMORY;

@@ -135,25 +135,18 @@ static int first_view(struct lladd_managed *t, struct lladd_error *err)
 static int load(struct lladd_managed *t, struct lladd_error *err)
 {
     struct ll_manifest *m = &t->manifest;
-    int rc = ll_managed__row_read(t->all, t->name, m, err);
-    if (rc)
-        return rc;
+    TRY(ll_managed__row_read(t->all, t->name, m, err));
     t->tag = m->tag;
     ll_managed__take_triggers(t, m);
     t->fresh = m->fresh;
     t->digested_ns = lladd_now_ns(t->db);
     const char *comparator = m->texts[LL_MANIFEST_COMPARATOR];
-    rc = lladd_dtable_order_of(t->db, m->type, *comparator ? comparator : NULL, &t->order, err);
-    if (!rc)
-        rc = ll_managed__read_config(t, m->texts[LL_MANIFEST_CONFIG], &t->config[0], err);
-    if (!rc)
-        rc = ll_managed__read_config(t, m->texts[LL_MANIFEST_COMBINE], &t->config[1], err);
-    if (!rc)
-        rc = first_view(t, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_order_of(t->db, m->type, *comparator ? comparator : NULL, &t->order, err));
+    TRY(ll_managed__read_config(t, m->texts[LL_MANIFEST_CONFIG], &t->config[0], err));
+    TRY(ll_managed__read_config(t, m->texts[LL_MANIFEST_COMBINE], &t->config[1], err));
+    TRY(first_view(t, err));
     struct lladd_journal_attachment a = {t->tag, &ll_managed__owner, t};
-    rc = lladd_journal_attach(t->db, &a, 1, err);
+    int rc = lladd_journal_attach(t->db, &a, 1, err);
     t->replayed = NULL;
     return rc;
 }
@@ -163,13 +156,11 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
 {
     struct lladd_managed *t = NULL, *there;
     struct ll_managed *all;
-    int rc = ll_managed__of(db, &all, err);
-    if (!rc && (!name || strlen(name) > LLADD_MANAGED_NAME_MAX))
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "no table has such a name");
-    if (!rc && new_table(all, name, &t))
-        rc = ll_managed__no_memory(err);
-    if (rc)
-        return rc;
+    TRY(ll_managed__of(db, &all, err));
+    if (!name || strlen(name) > LLADD_MANAGED_NAME_MAX)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no table has such a name");
+    if (new_table(all, name, &t))
+        return ll_managed__no_memory(err);
     lladd_mutex_lock(&all->mutex);
     there = ll_managed__open_one(all, name);
     bool busy = there && there->opening;
@@ -187,7 +178,7 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
                                       name)
                     : 0;
     }
-    rc = load(t, err);
+    int rc = load(t, err);
     /* The catalogue shows uncommitted changes: a transaction that drops the table may already have
      * removed the table's row or runs. */
     if ((rc == LLADD_NOT_FOUND || rc == LLADD_DESTROYED) && ll_managed__is_changing(db, name))
@@ -234,9 +225,7 @@ static int quiet(struct lladd_managed *t, struct lladd_error *err)
 int lladd_managed_close(struct lladd_managed *t, struct lladd_error *err)
 {
     struct ll_managed *all = t->all;
-    int rc = lladd_check_process(t->db, err);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(t->db, err));
     lladd_mutex_lock(&all->mutex);
     bool last = t->opens == 1;
     if (!last)
@@ -246,7 +235,7 @@ int lladd_managed_close(struct lladd_managed *t, struct lladd_error *err)
     lladd_mutex_unlock(&all->mutex);
     if (!last)
         return 0;
-    rc = quiet(t, err);
+    int rc = quiet(t, err);
     if (!rc)
         rc = lladd_journal_detach(t->db, t->tag, err);
     if (!rc) {

@@ -121,12 +121,11 @@ void ll_managed__threads_stop(struct ll_managed *all)
 int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *err)
 {
     struct ll_managed *all;
-    int rc = ll_managed__of(db, &all, err);
-    if (rc)
-        return rc;
+    TRY(ll_managed__of(db, &all, err));
     lladd_mutex_lock(&all->create);
     ll_managed__threads_stop(all);
     all->threads = n ? lladd_mem_alloc(db, n * sizeof *all->threads) : NULL;
+    int rc = 0;
     if (n && !all->threads)
         rc = ll_managed__no_memory(err);
     lladd_atomic_store32(&all->running, n != 0 && !rc); /* set before the threads start, so that no

@@ -58,10 +58,8 @@ static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key 
 {
     struct ll_use *u = use_of(t);
     struct ll_layers layers;
-    int rc = ll_managed__layers(u->t, u->view, u->snapshot, u, &layers, err);
-    if (rc)
-        return rc;
-    rc = lladd_dtable_interval_at(layers.all, key, pins, out, err);
+    TRY(ll_managed__layers(u->t, u->view, u->snapshot, u, &layers, err));
+    int rc = lladd_dtable_interval_at(layers.all, key, pins, out, err);
     ll_managed__layers_drop(t->db, &layers);
     return rc;
 }
@@ -126,10 +124,9 @@ static int cursor_step(const struct lladd_dtable *t, void *cursor, bool forward,
     struct lladd_dtable_key key, found;
     if (c->puts == use_of(t)->puts)
         return forward ? lladd_dtable_next(c->rows, err) : lladd_dtable_prev(c->rows, err);
-    int rc = keep_key(t, c, &key, err);
-    if (rc)
-        return rc;
-    rc = cursor_seek(t, c, forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_AFTER, &key, err);
+    TRY(keep_key(t, c, &key, err));
+    int rc =
+        cursor_seek(t, c, forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_AFTER, &key, err);
     if (!rc)
         rc = lladd_dtable_row(c->rows, &found, NULL, err);
     if (rc || lladd_dtable_compare(&t->order, &found, &key) != 0)
@@ -191,10 +188,8 @@ static int cursor_open(const struct lladd_dtable *t, void *cursor, struct lladd_
 {
     struct ll_use *u = use_of(t);
     struct cursor *c = cursor;
-    int rc = ll_managed__layers(u->t, u->view, u->snapshot, u, &c->layers, err);
-    if (rc)
-        return rc;
-    rc = lladd_dtable_cursor_open(c->layers.all, LLADD_DTABLE_TOMBSTONES, &c->rows, err);
+    TRY(ll_managed__layers(u->t, u->view, u->snapshot, u, &c->layers, err));
+    int rc = lladd_dtable_cursor_open(c->layers.all, LLADD_DTABLE_TOMBSTONES, &c->rows, err);
     if (rc)
         ll_managed__layers_drop(t->db, &c->layers);
     else

@@ -11,9 +11,7 @@ static int add_rows(struct lladd_managed *t, struct lladd_dtable_run_builder *b,
     struct lladd_dtable_value v;
     int rc = lladd_dtable_first(c, err);
     for (; !rc; rc = lladd_dtable_next(c, err)) {
-        rc = lladd_dtable_row(c, &key, &v, err);
-        if (rc)
-            return rc;
+        TRY(lladd_dtable_row(c, &key, &v, err));
         if (drop && v.state == LLADD_DTABLE_TOMBSTONE)
             continue;
         rc = lladd_dtable_run_add(b, &key, &v);
@@ -51,10 +49,8 @@ static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from
     struct lladd_dtable_cursor *rows;
     uint64_t n = 0;
     root->v = LLADD_NO_PAGE;
-    int rc = lladd_dtable_cursor_open(from, LLADD_DTABLE_TOMBSTONES, &rows, err);
-    if (rc)
-        return rc;
-    rc = begin_run(c, config, &b);
+    TRY(lladd_dtable_cursor_open(from, LLADD_DTABLE_TOMBSTONES, &rows, err));
+    int rc = begin_run(c, config, &b);
     if (!rc) {
         rc = add_rows(c->t, b, rows, drop, &n, err);
         if (!rc && !drop)
@@ -111,20 +107,15 @@ int ll_managed__build(struct ll_managed_change *c, struct lladd_dtable *const *t
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     struct lladd_managed_run run = {.generation = 0};
     struct lladd_dtable *from;
-    int rc = lladd_dtable_overlay(t->db, tables, n, &from, err);
-    if (rc)
-        return rc;
-    rc = build_in(c, from, config, drop, &run.root);
+    TRY(lladd_dtable_overlay(t->db, tables, n, &from, err));
+    int rc = build_in(c, from, config, drop, &run.root);
     if (is_refusal(rc) && config)
         rc = build_in(c, from, NULL, drop, &run.root);
     lladd_dtable_close(from);
     if (rc || run.root.v == LLADD_NO_PAGE)
         return rc;
-    rc = ll_managed__run_open(t, &run, &c->made, err);
-    if (!rc)
-        rc = lladd_dtable_run_info_get(c->made->table, &info, err);
-    if (rc)
-        return rc;
+    TRY(ll_managed__run_open(t, &run, &c->made, err));
+    TRY(lladd_dtable_run_info_get(c->made->table, &info, err));
     c->made->info.rows = info.rows;
     c->made->info.tombstones = info.tombstones;
     c->made->info.bytes = info.bytes;

@@ -50,9 +50,7 @@ static int walk_next(struct walk *w, struct lladd_error *err)
     struct lladd_dtable_interval s;
     bool within = false;
     while (!w->done) {
-        int rc = lladd_dtable_interval_at(w->t, w->to.there ? &w->to.key : NULL, w->pins, &s, err);
-        if (rc)
-            return rc;
+        TRY(lladd_dtable_interval_at(w->t, w->to.there ? &w->to.key : NULL, w->pins, &s, err));
         if (within && !s.deleted)
             return 0; /* the range ends where this interval begins */
         if (s.deleted && !within)
@@ -102,10 +100,8 @@ static int add_child(struct lladd_managed *t, struct lladd_dtable_config *c, con
                      const char *text, struct lladd_error *err)
 {
     struct lladd_dtable_config *child;
-    int rc = lladd_dtable_config_parse(t->db, text, &child, err);
-    if (rc)
-        return rc;
-    rc = lladd_dtable_config_set_child(c, name, child, err);
+    TRY(lladd_dtable_config_parse(t->db, text, &child, err));
+    int rc = lladd_dtable_config_set_child(c, name, child, err);
     if (rc)
         lladd_dtable_config_free(child);
     return rc;

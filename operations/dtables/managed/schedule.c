@@ -140,9 +140,8 @@ void ll_managed__work_go_on(struct lladd_managed *t)
 
 int ll_managed__step(struct lladd_managed *t, int due, struct lladd_error *err)
 {
-    int rc = work_begin(t, (enum ll_managed_work)due, err);
-    if (rc)
-        return rc;
+    TRY(work_begin(t, (enum ll_managed_work)due, err));
+    int rc = 0;
     if (due == LL_DIGEST) {
         rc = ll_managed__flush_now(t, err);
     } else if (due == LL_FREE) {
@@ -161,12 +160,10 @@ int ll_managed__step(struct lladd_managed *t, int due, struct lladd_error *err)
 
 int lladd_managed_maintain(struct lladd_managed *t, bool *more, struct lladd_error *err)
 {
-    int rc = lladd_check_process(t->db, err);
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(t->db, err));
     ll_managed__retire(t);
     int due = ll_managed__due(t, lladd_now_ns(t->db));
-    rc = due ? ll_managed__step(t, due, err) : 0;
+    int rc = due ? ll_managed__step(t, due, err) : 0;
     if (more)
         *more = rc == 0 && due && ll_managed__due(t, lladd_now_ns(t->db)) != 0;
     return rc;
@@ -174,12 +171,9 @@ int lladd_managed_maintain(struct lladd_managed *t, bool *more, struct lladd_err
 
 int lladd_managed_digest(struct lladd_managed *t, struct lladd_error *err)
 {
-    int rc = lladd_check_process(t->db, err);
-    if (!rc)
-        rc = work_begin(t, LL_DIGEST, err);
-    if (rc)
-        return rc;
-    rc = ll_managed__flush_now(t, err);
+    TRY(lladd_check_process(t->db, err));
+    TRY(work_begin(t, LL_DIGEST, err));
+    int rc = ll_managed__flush_now(t, err);
     work_end(t, LL_DIGEST);
     ll_managed__wake(t->all); /* a combine may be due now */
     return rc;
@@ -187,12 +181,9 @@ int lladd_managed_digest(struct lladd_managed *t, struct lladd_error *err)
 
 int lladd_managed_combine(struct lladd_managed *t, uint32_t runs, struct lladd_error *err)
 {
-    int rc = lladd_check_process(t->db, err);
-    if (!rc)
-        rc = work_begin(t, LL_COMBINE, err);
-    if (rc)
-        return rc;
-    rc = ll_managed__compact_now(t, 0, runs ? runs : UINT32_MAX, err);
+    TRY(lladd_check_process(t->db, err));
+    TRY(work_begin(t, LL_COMBINE, err));
+    int rc = ll_managed__compact_now(t, 0, runs ? runs : UINT32_MAX, err);
     work_end(t, LL_COMBINE);
     ll_managed__wake(t->all); /* another combine may be due, and runs may have to be freed */
     return rc;
@@ -225,11 +216,9 @@ static uint64_t memory_of(const struct lladd_managed *t, uint64_t *memtables)
 int lladd_managed_stats_get(struct lladd_managed *t, struct lladd_managed_stats *out,
                             struct lladd_managed_run *runs, size_t n, struct lladd_error *err)
 {
-    int rc = lladd_check_process(t->db, err);
-    if (!rc && out->struct_size < sizeof out->struct_size)
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(t->db, err));
+    if (out->struct_size < sizeof out->struct_size)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
     struct lladd_managed_stats s = {.struct_size = out->struct_size};
     lladd_mutex_lock(&t->mutex);
     const struct ll_manifest *m = &t->manifest;

@@ -24,10 +24,8 @@ static int make_catalogue(struct ll_managed *all, struct lladd_error *err)
     o.system = true;
     o.durability = LLADD_DURABLE_LATER; /* a commit that uses the catalogue makes this one durable
                                          * too */
-    int rc = lladd_begin(all->db, &o, &txn, err);
-    if (rc)
-        return rc;
-    rc = lladd_hash_create(txn, NULL, &root);
+    TRY(lladd_begin(all->db, &o, &txn, err));
+    int rc = lladd_hash_create(txn, NULL, &root);
     if (!rc)
         rc = lladd_root_set(txn, LL_MANAGED_ROOT,
                             (struct lladd_root_value){root.v, LL_MANAGED_VERSION});
@@ -167,10 +165,8 @@ static int first_manifest(struct lladd_txn *txn, const struct lladd_managed_opti
     *m = (struct ll_manifest){.db = db,
                               .type = o->type,
                               .generation = 1};
-    int rc = ll_managed__set_triggers(o, LLADD_MANAGED_ALL, m, err);
-    if (rc)
-        return rc;
-    rc = lladd_dtable_order_of(db, o->type, o->comparator, &order, err);
+    TRY(ll_managed__set_triggers(o, LLADD_MANAGED_ALL, m, err));
+    int rc = lladd_dtable_order_of(db, o->type, o->comparator, &order, err);
     m->texts[LL_MANIFEST_COMPARATOR] =
         rc ? NULL : ll_managed__string(db, comparator, strlen(comparator));
     if (!rc && !m->texts[LL_MANIFEST_COMPARATOR])
@@ -214,10 +210,8 @@ static int create(struct lladd_txn *txn, struct ll_managed *all, const char *nam
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_manifest there;
-    int rc = tag_of(txn, name, &m->tag);
-    if (rc)
-        return rc;
-    rc = ll_managed__row_read(all, name, &there, err);
+    TRY(tag_of(txn, name, &m->tag));
+    int rc = ll_managed__row_read(all, name, &there, err);
     if (rc == LLADD_NOT_FOUND)
         return ll_managed__row_write(txn, all, name, m);
     if (rc)
@@ -234,15 +228,12 @@ int lladd_managed_create(struct lladd_txn *txn, const char *name,
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct ll_manifest m;
     struct ll_managed *all;
-    int rc = ll_managed__of(lladd_txn_db(txn), &all, err);
-    if (!rc)
-        rc = check_name(name, err);
-    if (!rc && (!options || options->struct_size < sizeof options->struct_size))
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table without options: struct_size");
-    if (rc)
-        return rc;
+    TRY(ll_managed__of(lladd_txn_db(txn), &all, err));
+    TRY(check_name(name, err));
+    if (!options || options->struct_size < sizeof options->struct_size)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table without options: struct_size");
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
-    rc = first_manifest(txn, &o, &m);
+    int rc = first_manifest(txn, &o, &m);
     if (!rc)
         rc = want_catalogue(all, err);
     if (!rc)
@@ -255,10 +246,8 @@ int ll_managed__alone(struct lladd_db *db, ll_managed_make_fn *make, const char 
                       const void *options, struct lladd_error *err)
 {
     struct lladd_txn *txn;
-    int rc = lladd_begin(db, NULL, &txn, err);
-    if (rc)
-        return rc;
-    rc = make(txn, name, options);
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = make(txn, name, options);
     if (!rc)
         rc = lladd_commit(txn);
     if (!rc)
@@ -319,14 +308,11 @@ static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_manifest now;
-    int rc = lladd_journal_release(txn, m->tag);
-    if (!rc)
-        rc = ll_managed__row_read(all, name, &now, err);
-    if (rc)
-        return rc;
-    rc = now.tag == m->tag ? free_runs(txn, &now)
-                           : lladd_error_set(err, LLADD_BUSY, "table \"%s\" is another one by now",
-                                             name);
+    TRY(lladd_journal_release(txn, m->tag));
+    TRY(ll_managed__row_read(all, name, &now, err));
+    int rc = now.tag == m->tag
+                 ? free_runs(txn, &now)
+                 : lladd_error_set(err, LLADD_BUSY, "table \"%s\" is another one by now", name);
     ll_managed__manifest_free(&now);
     if (!rc)
         rc = free_beside(txn, name);
@@ -340,20 +326,15 @@ int lladd_managed_destroy(struct lladd_txn *txn, const char *name)
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_managed *all;
     struct ll_manifest m;
-    int rc = ll_managed__of(lladd_txn_db(txn), &all, err);
-    if (!rc)
-        rc = check_name(name, err);
-    if (rc)
-        return rc;
+    TRY(ll_managed__of(lladd_txn_db(txn), &all, err));
+    TRY(check_name(name, err));
     lladd_mutex_lock(&all->mutex);
     bool open = ll_managed__open_one(all, name) != NULL;
     lladd_mutex_unlock(&all->mutex);
     if (open)
         return lladd_error_set(err, LLADD_BUSY, "table \"%s\" is open", name);
-    rc = ll_managed__row_read(all, name, &m, err);
-    if (rc)
-        return rc;
-    rc = in_step(txn, all, name, &m, drop);
+    TRY(ll_managed__row_read(all, name, &m, err));
+    int rc = in_step(txn, all, name, &m, drop);
     ll_managed__manifest_free(&m);
     return rc;
 }
@@ -394,9 +375,8 @@ static int pages_of(void *ctx, const char *name)
 {
     const struct paging *p = ctx;
     struct ll_manifest m;
-    int rc = ll_managed__row_read(p->all, name, &m, p->err);
-    if (rc)
-        return rc;
+    TRY(ll_managed__row_read(p->all, name, &m, p->err));
+    int rc = 0;
     for (uint32_t i = 0; !rc && i < m.n_runs; i++)
         rc = lladd_dtable_run_pages(p->all->db, m.runs[i].root, p->fn, p->ctx, p->err);
     for (uint32_t i = 0; !rc && i < m.n_obsolete; i++)

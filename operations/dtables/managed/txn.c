@@ -153,16 +153,12 @@ static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_mana
 
 int ll_managed__use(struct lladd_txn *txn, struct lladd_managed *t, struct ll_use **out)
 {
-    int rc = lladd_check_process(t->db, lladd_txn_error_out(txn));
-    if (rc)
-        return rc;
+    TRY(lladd_check_process(t->db, lladd_txn_error_out(txn)));
     struct ll_managed_txn *x = lladd_txn_joined(txn, &ll_managed__participant);
     if (lladd_txn_db(txn) != t->db)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_OTHER_DATABASE,
                                "the transaction is of another database than table \"%s\"", t->name);
-    rc = x ? 0 : new_txn(txn, t->all, &x);
-    if (rc)
-        return rc;
+    TRY(x ? 0 : new_txn(txn, t->all, &x));
     for (struct ll_use *u = x->uses; u; u = u->next)
         if (u->t == t) {
             *out = u;
@@ -271,9 +267,7 @@ static int replay(void *ctx, const struct lladd_journal_entry *e, struct lladd_e
         t->replayed = p;
     }
     uint64_t bytes = p->bytes;
-    int rc = ll_managed__restore(t, p, e, err);
-    if (rc)
-        return rc;
+    TRY(ll_managed__restore(t, p, e, err));
     lladd_atomic_count64(&t->pending_bytes, p->bytes - bytes);
     lladd_atomic_count64(&t->pending_rows, 1);
     lladd_atomic_max64(&t->newest, e->commit.v);

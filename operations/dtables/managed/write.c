@@ -99,9 +99,7 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
         if (no)
             return no;
     }
-    int rc = may_write(txn, u, key);
-    if (rc)
-        return rc;
+    TRY(may_write(txn, u, key));
     if (!ll_managed__mem_segment_is(u->part, c->next) && !ll_managed__mem_segment(u->part, c->next))
         return ll_managed__no_memory(err);
     c->node = ll_managed__mem_node(u->part, key);
@@ -160,9 +158,7 @@ int ll_managed__begin_writing(struct lladd_txn *txn, struct ll_use *u)
     }
     if (!u->part)
         return ll_managed__no_memory(lladd_txn_error_out(txn));
-    int rc = u->told ? 0 : lladd_journal_state(txn, t->tag, &state);
-    if (rc)
-        return rc;
+    TRY(u->told ? 0 : lladd_journal_state(txn, t->tag, &state));
     if (!u->told)
         *state = u->part;
     u->told = true;
@@ -179,9 +175,7 @@ static int check(struct lladd_txn *txn, const struct lladd_managed *t,
                  const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
-    int rc = lladd_dtable_check_key(&t->order, key, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_check_key(&t->order, key, err));
     if (v->state != LLADD_DTABLE_FOUND && v->state != LLADD_DTABLE_TOMBSTONE)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "neither a value nor a tombstone");
     if (v->state == LLADD_DTABLE_FOUND &&
@@ -197,27 +191,20 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
     struct lladd_txn_now now;
     struct lladd_span entry;
     struct ll_use *u;
-    int rc = lladd_txn_now_get(txn, &now);
-    if (!rc)
-        rc = ll_managed__use(txn, t, &u);
-    if (!rc)
-        rc = check(txn, t, key, v);
-    if (!rc)
-        rc = ll_managed__begin_writing(txn, u);
-    if (!rc && ll_managed__entry_put(u, key, v, &entry))
-        rc = ll_managed__no_memory(lladd_txn_error_out(txn));
-    if (!rc && entry.len > ll_managed__entry_most(t))
-        rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
-                             "a row of %zu bytes, and a record of the journal takes %zu", entry.len,
-                             ll_managed__entry_most(t));
-    if (rc)
-        return rc;
+    TRY(lladd_txn_now_get(txn, &now));
+    TRY(ll_managed__use(txn, t, &u));
+    TRY(check(txn, t, key, v));
+    TRY(ll_managed__begin_writing(txn, u));
+    if (ll_managed__entry_put(u, key, v, &entry))
+        return ll_managed__no_memory(lladd_txn_error_out(txn));
+    if (entry.len > ll_managed__entry_most(t))
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                               "a row of %zu bytes, and a record of the journal takes %zu",
+                               entry.len, ll_managed__entry_most(t));
     ll_managed__stall(t);
     struct claim c = {.value = v, .next = now.next};
-    rc = claim_anyhow(txn, u, key, &c);
-    if (rc)
-        return rc;
-    rc = lladd_journal_append(txn, t->tag, entry, NULL);
+    TRY(claim_anyhow(txn, u, key, &c));
+    int rc = lladd_journal_append(txn, t->tag, entry, NULL);
     if (rc) {
         lladd_mutex_lock(&t->mutex);
         ll_managed__mem_unpush(u->part, c.node, c.before);

@@ -130,9 +130,8 @@ static int write_long(struct builder *b, struct lladd_span v)
 static int wait_for_more(struct builder *b, struct lladd_span v)
 {
     struct ll_auto_values *w = b->wait;
-    int rc = w->n == LL_AUTO_VALUES || w->len + v.len > WAITING ? write_waiting(b) : 0;
-    if (rc)
-        return rc;
+    if (w->n == LL_AUTO_VALUES || w->len + v.len > WAITING)
+        TRY(write_waiting(b));
     if (ll_operations__grow(b->base.db, &w->bytes, w->len + v.len, &w->cap, 1))
         return no_memory(b);
     if (v.len)
@@ -263,9 +262,7 @@ static int enter(struct place *p, uint64_t i)
     const struct reader *r = p->r;
     const unsigned char *head;
     uint64_t segment = segment_of(r, i), at = lladd_get64(r->segments + ENTRY * segment + 8);
-    int rc = read_at(p, at, LL_AUTO_HEAD, &head);
-    if (rc)
-        return rc;
+    TRY(read_at(p, at, LL_AUTO_HEAD, &head));
     p->i = (uint32_t)(i - first_of(r, segment));
     p->form = head[0];
     p->bits = head[1];
@@ -359,9 +356,7 @@ static int from_numbers(const struct place *p, struct lladd_dtable_value *out)
     int rc = code(p, p->more, p->i, &c);
     if (rc || p->bits == 0 || c != UINT64_MAX >> (64 - p->bits))
         return rc ? rc : number(p, p->base + c, out);
-    rc = read_at(p, p->list - 2 * (uint64_t)p->items, 2 * (size_t)p->items, &places);
-    if (rc)
-        return rc;
+    TRY(read_at(p, p->list - 2 * (uint64_t)p->items, 2 * (size_t)p->items, &places));
     uint32_t at = count_up_to(places, p->items, p->i, false);
     if (at == p->items || lladd_get16(places + 2 * at) != p->i)
         return nonsense(p);

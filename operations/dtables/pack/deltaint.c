@@ -80,10 +80,9 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
         lladd_put32(room, lladd_get32(value->bytes.data) - b->last);
         below.bytes = lladd_span_of(room, sizeof room);
     }
-    int rc = lladd_dtable_add(base->base, key, &below);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_add(base->base, key, &below));
     lladd_put32(mark, b->last);
+    int rc = 0;
     for (; b->n <= base->base->place / b->skip && !rc; b->n++)
         rc = lladd_dtable_write_cell(b->landmarks, mark, sizeof mark);
     if (found)
@@ -106,9 +105,7 @@ static int finish(struct lladd_dtable_builder *base)
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
-    int rc = lladd_dtable_source_open(base, "landmarks", &r->landmarks, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_source_open(base, "landmarks", &r->landmarks, err));
     if (base->footer.len != 16)
         return lladd_dtable_corrupt(base, err, "its footer has another length");
     uint64_t n = lladd_get64(base->footer.data);
@@ -239,10 +236,10 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     if (!forward && c->value.state == LLADD_DTABLE_FOUND)
         c->sum -= lladd_get32(c->value.bytes.data);
     c->place += forward ? 1 : UINT64_MAX;
-    int rc = settle(base, c, forward, err);
-    if (!rc && c->value.state == LLADD_DTABLE_FOUND && c->value.bytes.len != 4)
-        rc = lladd_dtable_corrupt(base, err, "a difference of another size");
-    return rc;
+    TRY(settle(base, c, forward, err));
+    if (c->value.state == LLADD_DTABLE_FOUND && c->value.bytes.len != 4)
+        return lladd_dtable_corrupt(base, err, "a difference of another size");
+    return 0;
 }
 
 static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd_dtable_where where,

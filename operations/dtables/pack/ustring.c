@@ -281,9 +281,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     bool known = w || promise != UINT64_MAX;
     size_t n = put_number(room, w ? w->number : known ? promise : b->numbers, b->bytes);
     struct lladd_dtable_value number = lladd_dtable_value_of(room, n);
-    int rc = n ? lladd_dtable_add(base->base, key, &number) : LLADD_DTABLE_REJECT;
-    if (rc)
-        return rc;
+    TRY(n ? lladd_dtable_add(base->base, key, &number) : LLADD_DTABLE_REJECT);
     if (w)
         w->met = true;
     return known ? 0 : store(b, hash, value->bytes);
@@ -345,14 +343,12 @@ static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key
     uint64_t number = n >= 1 && n <= 4 ? lladd_get_few(value->bytes.data, n) : UINT64_MAX;
     if (number >= r->numbers)
         return lladd_dtable_corrupt(base, err, "a number of no value");
-    int rc = lladd_dtable_cell(pin, 1, r->ends, r->block_size, CELL, number / GROUP, &cell, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_cell(pin, 1, r->ends, r->block_size, CELL, number / GROUP, &cell, err));
     uint64_t from = lladd_get64(cell);
     for (unsigned i = 0; i < number % GROUP; i++)
         from += lladd_get32(cell + 8 + 4 * i);
     size_t len = lladd_get32(cell + 8 + 4 * (number % GROUP));
-    rc = lladd_dtable_read(pin, 1, r->words, from, len, &bytes, err);
+    int rc = lladd_dtable_read(pin, 1, r->words, from, len, &bytes, err);
     value->bytes = lladd_span_of(bytes, len);
     return rc;
 }
