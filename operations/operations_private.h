@@ -5,6 +5,7 @@
  * open database, and small helpers. Outside operations/, it includes only <lladd/...>. */
 #include "operations/pages/root_index.h"
 #include "operations/shared/grow.h"
+#include "operations/shared/index.h"
 #include "operations/shared/reservation.h"
 #include "operations/shared/try.h"
 #include "operations/shared/txn_state.h"
@@ -97,9 +98,7 @@ struct lladd_heap; /* heap/heap.h */
 
 struct ll_heaps {
     struct lladd_mutex mutex; /* a leaf; protects the table and every heap's pool */
-    struct lladd_heap **buckets;
-    size_t n_buckets, n;
-    struct lladd_heap *gone;     /* with open handles; other heaps have their root pages */
+    struct ll_index table;
     struct ll_txn_parts created; /* the heaps that uncommitted transactions have created */
 };
 

@@ -48,6 +48,7 @@ int ll_operations__array_read(struct lladd_db *, lladd_pageno, struct ll_array_r
 struct ll_arrays;
 
 struct lladd_array {
+    struct ll_index_node node; /* key: the root page; under the extension's mutex */
     struct lladd_db *db;
     uint64_t length;    /* atomic; 0: read the root page */
     uint64_t formatted; /* atomic */
@@ -59,7 +60,6 @@ struct lladd_array {
     struct lladd_mutex change;
     /* Under the extension's mutex: */
     struct ll_arrays *all;
-    struct lladd_array *next;
     uint64_t users;
     uint64_t looks;   /* counts changes of the root page; a thread that has read the page before a
                        * change does not store what it has read */
@@ -88,8 +88,7 @@ struct ll_array_owner {
 struct ll_arrays {
     struct lladd_db *db;
     struct lladd_mutex mutex;
-    struct lladd_array **buckets;
-    size_t n_buckets, n;
+    struct ll_index table;
     struct ll_txn_parts owners;
     uint32_t serial;
 };

@@ -23,46 +23,13 @@ static int destroyed(struct lladd_error *err, lladd_pageno root)
         lladd_error_set(err, LLADD_DESTROYED, "array %llu is no more", (unsigned long long)root.v));
 }
 
-static struct lladd_array **bucket(struct ll_arrays *all, lladd_pageno root)
-{
-    return &all->buckets[(size_t)(root.v * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
-                         (all->n_buckets - 1)];
-}
-
-/* Makes room for one more array. If there is no memory for a larger table, the chains grow longer;
- * only the first table must be allocated. Under the mutex. */
-static int spread(struct ll_arrays *all)
-{
-    size_t n_old = all->n_buckets, n = n_old ? n_old * 2 : 16;
-    struct lladd_array **old = all->buckets;
-    if (all->n < n_old)
-        return 0;
-    struct lladd_array **fresh = lladd_mem_alloc(all->db, n * sizeof(struct lladd_array *));
-    if (!fresh)
-        return n_old ? 0 : LLADD_NO_MEMORY;
-    for (size_t i = 0; i < n; i++)
-        fresh[i] = NULL;
-    all->buckets = fresh;
-    all->n_buckets = n;
-    for (size_t i = 0; i < n_old; i++) {
-        for (struct lladd_array *a = old[i], *next; a; a = next) {
-            next = a->next;
-            struct lladd_array **to = bucket(all, a->run.root);
-            a->next = *to;
-            *to = a;
-        }
-    }
-    lladd_mem_free(all->db, old);
-    return 0;
-}
-
 static struct lladd_array *find(struct ll_arrays *all, lladd_pageno page,
                                 const struct ll_array_root *root)
 {
-    struct lladd_array *a = all->n_buckets ? *bucket(all, page) : NULL;
+    struct lladd_array *a = (struct lladd_array *)ll_operations__index_find(&all->table, page.v);
     while (a &&
-           (a->run.root.v != page.v || a->run.maker_id != root->maker || a->serial != root->serial))
-        a = a->next;
+           (a->node.key != page.v || a->run.maker_id != root->maker || a->serial != root->serial))
+        a = (struct lladd_array *)a->node.next;
     return a;
 }
 
@@ -78,13 +45,8 @@ void ll_operations__array_release(struct lladd_array *a)
     struct ll_arrays *all = a->all;
     lladd_mutex_lock(&all->mutex);
     bool last = --a->users == 0;
-    if (last) {
-        struct lladd_array **at = bucket(all, a->run.root);
-        while (*at != a)
-            at = &(*at)->next;
-        *at = a->next;
-        all->n--;
-    }
+    if (last)
+        ll_operations__index_drop(&all->table, &a->node);
     lladd_mutex_unlock(&all->mutex);
     if (last)
         free_array(a);
@@ -97,6 +59,7 @@ static int make_array(struct ll_arrays *all, lladd_pageno page, const struct ll_
     if (!a)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for an array");
     memset(a, 0, sizeof *a);
+    a->node.key = page.v;
     a->db = all->db;
     a->all = all;
     a->users = 1;
@@ -149,12 +112,9 @@ int ll_operations__array_acquire(struct lladd_db *db, lladd_pageno page, struct 
         a = find(all, page, &root);
         if (a) {
             a->users++;
-        } else if ((rc = spread(all)) == 0) {
-            struct lladd_array **to = bucket(all, page);
+        } else if ((rc = ll_operations__index_room(db, &all->table)) == 0) {
             a = fresh;
-            a->next = *to;
-            *to = a;
-            all->n++;
+            ll_operations__index_add(&all->table, &a->node);
         }
         lladd_mutex_unlock(&all->mutex);
         if (a != fresh)
@@ -326,13 +286,12 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     struct ll_arrays *all = state;
     while (all->owners.first) /* transactions that are still open */
         owner_free((struct ll_array_owner *)all->owners.first);
-    for (size_t i = 0; i < all->n_buckets; i++) {
-        for (struct lladd_array *a = all->buckets[i], *next; a; a = next) {
-            next = a->next; /* a handle that was not closed */
-            free_array(a);
-        }
+    struct ll_index_node *n;
+    while ((n = ll_operations__index_next(&all->table, NULL)) != NULL) {
+        ll_operations__index_drop(&all->table, n);
+        free_array((struct lladd_array *)n); /* a handle that was not closed */
     }
-    lladd_mem_free(db, all->buckets);
+    ll_operations__index_free(db, &all->table);
     ll_operations__state_free(db, all, offsetof(struct ll_arrays, mutex));
 }
 

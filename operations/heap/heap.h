@@ -67,16 +67,16 @@ struct ll_pool_page {
 
 /* A heap in memory. There is one for each root page in use; all its handles share it. */
 struct lladd_heap {
+    struct ll_index_node node; /* key: the root page; under heaps.mutex */
     struct ll_operations *ops;
     lladd_pageno root;
     uint32_t alive;          /* atomic; 1: the root page is known to be this heap's */
     struct lladd_mutex grow; /* protects the pass, below */
 
     /* Under heaps.mutex: */
-    struct lladd_heap *next;
     uint32_t refs;       /* handles, and the transaction that has created it */
     uint64_t looks;      /* incremented when the root page may have changed */
-    bool gone;           /* another heap has its root page; in heaps.gone, not in the table */
+    bool gone;           /* another heap has its root page */
     const void *creator; /* struct ll_heaps_created of the transaction that has created it, until it
                           * commits */
     struct ll_pool_page *pool;

@@ -10,7 +10,7 @@
  * is the same before and after.
  *
  * A root page's number may be reused. If a heap is created where handles of an earlier one are
- * open, that one leaves the table and is `gone`: its handles never work on the new heap. */
+ * open, that one is `gone`: its handles never work on the new heap. */
 #include "operations/heap/heap.h"
 
 /* The heaps that one transaction has created; it has a reference to each. */
@@ -23,50 +23,12 @@ struct ll_heaps_created {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static struct lladd_heap **bucket(struct ll_heaps *t, lladd_pageno root)
-{
-    return &t->buckets[(size_t)(root.v * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (t->n_buckets - 1)];
-}
-
-/* Doubles the table. If there is no memory, the chains grow longer; the first table must be
- * allocated. */
-static int spread(struct ll_operations *ops)
-{
-    struct ll_heaps *t = &ops->heaps;
-    size_t n_old = t->n_buckets, n = n_old ? n_old * 2 : 16;
-    struct lladd_heap **old = t->buckets,
-                      **fresh = lladd_mem_alloc(ops->db, n * sizeof(struct lladd_heap *));
-    if (!fresh)
-        return n_old ? 0 : LLADD_NO_MEMORY;
-    for (size_t i = 0; i < n; i++)
-        fresh[i] = NULL;
-    t->buckets = fresh;
-    t->n_buckets = n;
-    for (size_t i = 0; i < n_old; i++) {
-        for (struct lladd_heap *h = old[i], *next; h; h = next) {
-            next = h->next;
-            struct lladd_heap **to = bucket(t, h->root);
-            h->next = *to;
-            *to = h;
-        }
-    }
-    lladd_mem_free(ops->db, old);
-    return 0;
-}
-
 static struct lladd_heap *find(struct ll_heaps *t, lladd_pageno root)
 {
-    struct lladd_heap *h = t->n_buckets ? *bucket(t, root) : NULL;
-    while (h && h->root.v != root.v)
-        h = h->next;
+    struct lladd_heap *h = (struct lladd_heap *)ll_operations__index_find(&t->table, root.v);
+    while (h && (h->node.key != root.v || h->gone))
+        h = (struct lladd_heap *)h->node.next;
     return h;
-}
-
-static void unlink_heap(struct lladd_heap **at, const struct lladd_heap *h)
-{
-    while (*at != h)
-        at = &(*at)->next;
-    *at = h->next;
 }
 
 static void free_heap(struct lladd_heap *h)
@@ -97,7 +59,7 @@ static int make_heap(struct ll_operations *ops, lladd_pageno root, struct lladd_
     struct lladd_heap *h = lladd_mem_alloc(ops->db, sizeof *h);
     if (!h)
         return LLADD_NO_MEMORY;
-    *h = (struct lladd_heap){.ops = ops, .root = root};
+    *h = (struct lladd_heap){.node.key = root.v, .ops = ops, .root = root};
     int rc = lladd_mutex_init(&h->grow, LL_OPERATIONS_RANK_HEAP, "heap");
     if (rc) {
         lladd_mem_free(ops->db, h);
@@ -123,12 +85,9 @@ static int heap_for(struct ll_operations *ops, lladd_pageno root, uint32_t refs,
     if (fresh) {
         lladd_mutex_lock(&t->mutex);
         h = find(t, root);
-        if (!h && (t->n < t->n_buckets || (rc = spread(ops)) == 0)) {
-            struct lladd_heap **to = bucket(t, root);
+        if (!h && (rc = ll_operations__index_room(ops->db, &t->table)) == 0) {
             h = fresh;
-            h->next = *to;
-            *to = h;
-            t->n++;
+            ll_operations__index_add(&t->table, &h->node);
         }
         if (h)
             h->refs += refs;
@@ -153,7 +112,7 @@ static void release(struct lladd_heap *h)
     lladd_mutex_lock(&t->mutex);
     bool last = --h->refs == 0 && h->gone;
     if (last)
-        unlink_heap(&t->gone, h);
+        ll_operations__index_drop(&t->table, &h->node);
     lladd_mutex_unlock(&t->mutex);
     if (last)
         free_heap(h);
@@ -166,21 +125,15 @@ int ll_operations__heaps_init(struct ll_operations *ops, struct lladd_error *err
     return rc ? lladd_error_set(err, rc, "out of memory") : 0;
 }
 
-static void free_chain(struct lladd_heap *h)
-{
-    for (struct lladd_heap *next; h; h = next) {
-        next = h->next;
-        free_heap(h);
-    }
-}
-
 void ll_operations__heaps_free(struct ll_operations *ops)
 {
     struct ll_heaps *t = &ops->heaps;
-    for (size_t i = 0; i < t->n_buckets; i++)
-        free_chain(t->buckets[i]);
-    free_chain(t->gone); /* their handles were not closed */
-    lladd_mem_free(ops->db, t->buckets);
+    struct ll_index_node *n;
+    while ((n = ll_operations__index_next(&t->table, NULL)) != NULL) {
+        ll_operations__index_drop(&t->table, n);
+        free_heap((struct lladd_heap *)n);
+    }
+    ll_operations__index_free(ops->db, &t->table);
     while (t->created.first) { /* by transactions that are still open */
         struct ll_heaps_created *c = (struct ll_heaps_created *)t->created.first;
         lladd_mem_free(ops->db, c->heaps);
@@ -270,10 +223,6 @@ static void supersede(struct ll_heaps *t, lladd_pageno root)
     lladd_mutex_lock(&t->mutex);
     struct lladd_heap *h = find(t, root);
     if (h && h->refs) {
-        unlink_heap(bucket(t, root), h);
-        t->n--;
-        h->next = t->gone;
-        t->gone = h;
         h->gone = true;
         h->looks++;
         lladd_atomic_store32(&h->alive, 0);

@@ -64,8 +64,7 @@ static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step
 static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below, bool asking)
 {
     struct ll_journal_tag *found = NULL;
-    for (struct ll_journal_node *n = NULL;
-         (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
+    for (struct ll_index_node *n = NULL; (n = ll_operations__index_next(&j->tags, n)) != NULL;) {
         struct ll_journal_tag *t = (struct ll_journal_tag *)n;
         if (t->low < below && t->state == LL_TAG_THERE && (!found || t->low < found->low) &&
             !(asking && t->asked == LL_ASKED_NOW))
@@ -236,8 +235,8 @@ static bool look(struct ll_journal *j, uint64_t below, struct need *out)
     memset(out, 0, sizeof *out);
     lladd_mutex_lock(&j->mutex);
     const struct ll_journal_tag *tag = j->loaded ? oldest(j, below, true) : NULL;
-    for (struct ll_journal_node *n = NULL;
-         tag && (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
+    for (struct ll_index_node *n = NULL;
+         tag && (n = ll_operations__index_next(&j->tags, n)) != NULL;) {
         const struct ll_journal_tag *t = (const struct ll_journal_tag *)n;
         out->live += t->low < below ? t->bytes + SMALL : 0;
     }
@@ -279,8 +278,7 @@ static bool ask(struct ll_journal *j, uint64_t number)
 static void let_time_pass(struct ll_journal *j)
 {
     lladd_mutex_lock(&j->mutex);
-    for (struct ll_journal_node *n = NULL;
-         (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
+    for (struct ll_index_node *n = NULL; (n = ll_operations__index_next(&j->tags, n)) != NULL;) {
         struct ll_journal_tag *t = (struct ll_journal_tag *)n;
         t->asked = t->asked == LL_ASKED_NOW ? LL_ASKED_BEFORE : t->asked;
     }

@@ -208,7 +208,7 @@ static int show_doubtful(struct attaching *at, struct told *told,
 {
     const struct lladd_journal_attachment *a = &at->a[told->which];
     const struct ll_journal_open *o =
-        (const struct ll_journal_open *)ll_operations__journal_map_find(&scan->open, told->id);
+        (const struct ll_journal_open *)ll_operations__index_find(&scan->open, told->id);
     int rc = 0;
     for (size_t i = 0; o && a->owner->pending && !rc && i < o->n_steps; i++) {
         const struct ll_journal_step *step = &o->steps[i];

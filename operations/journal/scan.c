@@ -31,7 +31,7 @@ static int bad(struct lladd_error *err, const struct lladd_log_entry *e, const c
 
 static void free_open(struct ll_journal_scan *s, struct ll_journal_open *o)
 {
-    ll_operations__journal_map_drop(&s->open, &o->node);
+    ll_operations__index_drop(&s->open, &o->node);
     lladd_mem_free(s->db, o->steps);
     lladd_mem_free(s->db, o->records);
     lladd_mem_free(s->db, o->annuls);
@@ -40,16 +40,15 @@ static void free_open(struct ll_journal_scan *s, struct ll_journal_open *o)
 
 static struct ll_journal_open *open_of(struct ll_journal_scan *s, uint64_t txn)
 {
-    struct ll_journal_open *o =
-        (struct ll_journal_open *)ll_operations__journal_map_find(&s->open, txn);
-    if (o || ll_operations__journal_map_room(s->db, &s->open))
+    struct ll_journal_open *o = (struct ll_journal_open *)ll_operations__index_find(&s->open, txn);
+    if (o || ll_operations__index_room(s->db, &s->open))
         return o;
     o = lladd_mem_alloc(s->db, sizeof *o);
     if (!o)
         return NULL;
     memset(o, 0, sizeof *o);
     o->node.key = txn;
-    ll_operations__journal_map_add(&s->open, &o->node);
+    ll_operations__index_add(&s->open, &o->node);
     return o;
 }
 
@@ -131,16 +130,15 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
 
 static struct ll_journal_list *list_of(struct ll_journal_scan *s, uint64_t tag)
 {
-    struct ll_journal_list *l =
-        (struct ll_journal_list *)ll_operations__journal_map_find(&s->lists, tag);
-    if (l || ll_operations__journal_map_room(s->db, &s->lists))
+    struct ll_journal_list *l = (struct ll_journal_list *)ll_operations__index_find(&s->lists, tag);
+    if (l || ll_operations__index_room(s->db, &s->lists))
         return l;
     l = lladd_mem_alloc(s->db, sizeof *l);
     if (!l)
         return NULL;
     memset(l, 0, sizeof *l);
     l->node.key = tag;
-    ll_operations__journal_map_add(&s->lists, &l->node);
+    ll_operations__index_add(&s->lists, &l->node);
     return l;
 }
 
@@ -286,7 +284,7 @@ static int see_end(struct ll_journal_scan *s, const struct lladd_log_entry *e, b
                    struct lladd_error *err)
 {
     struct ll_journal_open *o =
-        (struct ll_journal_open *)ll_operations__journal_map_find(&s->open, e->txn.v);
+        (struct ll_journal_open *)ll_operations__index_find(&s->open, e->txn.v);
     int rc = 0;
     if (!o)
         return 0;
@@ -342,24 +340,24 @@ int ll_operations__journal_scan(struct lladd_db *db, uint64_t from, uint64_t to,
 
 void ll_operations__journal_scan_free(struct ll_journal_scan *s)
 {
-    struct ll_journal_node *n;
-    while ((n = ll_operations__journal_map_next(&s->open, NULL)) != NULL)
+    struct ll_index_node *n;
+    while ((n = ll_operations__index_next(&s->open, NULL)) != NULL)
         free_open(s, (struct ll_journal_open *)n);
-    while ((n = ll_operations__journal_map_next(&s->lists, NULL)) != NULL) {
+    while ((n = ll_operations__index_next(&s->lists, NULL)) != NULL) {
         struct ll_journal_list *l = (struct ll_journal_list *)n;
-        ll_operations__journal_map_drop(&s->lists, n);
+        ll_operations__index_drop(&s->lists, n);
         lladd_mem_free(s->db, l->items);
         lladd_mem_free(s->db, l);
     }
-    ll_operations__journal_map_free(s->db, &s->open);
-    ll_operations__journal_map_free(s->db, &s->lists);
+    ll_operations__index_free(s->db, &s->open);
+    ll_operations__index_free(s->db, &s->lists);
 }
 
 struct ll_journal_item *ll_operations__journal_items(const struct ll_journal_scan *s, uint64_t tag,
                                                      uint64_t from, uint64_t upto, size_t *n)
 {
     const struct ll_journal_list *l =
-        (const struct ll_journal_list *)ll_operations__journal_map_find(&s->lists, tag);
+        (const struct ll_journal_list *)ll_operations__index_find(&s->lists, tag);
     size_t begin = l ? first_after(l, from) : 0;
     *n = l && upto > from ? first_after(l, upto) - begin : 0;
     return *n ? &l->items[begin] : NULL;

@@ -55,15 +55,15 @@ static void free_held(struct ll_journal *j)
 static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     struct ll_journal *j = state;
-    struct ll_journal_node *n;
+    struct ll_index_node *n;
     (void)ctx;
     for (struct ll_journal_txn *t = j->all, *next; t; t = next) {
         next = t->next_all;
         ll_operations__journal_txn_free(j, t);
     }
-    while ((n = ll_operations__journal_map_next(&j->tags, NULL)) != NULL)
+    while ((n = ll_operations__index_next(&j->tags, NULL)) != NULL)
         ll_operations__journal_tag_free(j, (struct ll_journal_tag *)n);
-    ll_operations__journal_map_free(db, &j->tags);
+    ll_operations__index_free(db, &j->tags);
     free_held(j);
     lladd_hash_close(j->catalogue);
     lladd_cond_destroy(&j->cleaned);
@@ -191,8 +191,8 @@ static int load_entries(struct ll_journal *j, struct lladd_error *err)
         return 0;
     TRY(check_mark(j, err));
     int rc = ll_operations__journal_scan(j->db, j->mark, UINT64_MAX, &scan, err);
-    for (struct ll_journal_node *n = NULL;
-         !rc && (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;)
+    for (struct ll_index_node *n = NULL;
+         !rc && (n = ll_operations__index_next(&j->tags, n)) != NULL;)
         if (fill(j, (struct ll_journal_tag *)n, &scan))
             rc = no_memory(err);
     ll_operations__journal_scan_free(&scan);
@@ -268,8 +268,7 @@ static uint64_t needed(struct ll_journal *j, const struct ll_journal_tag **tag)
     }
     for (const struct ll_journal_keep *h = j->holds; h; h = h->next)
         low = h->low < low ? h->low : low;
-    for (struct ll_journal_node *n = NULL;
-         (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
+    for (struct ll_index_node *n = NULL; (n = ll_operations__index_next(&j->tags, n)) != NULL;) {
         const struct ll_journal_tag *t = (const struct ll_journal_tag *)n;
         if (t->low > low || t->low == UINT64_MAX)
             continue;
@@ -497,8 +496,8 @@ int lladd_journal_each(struct lladd_db *db, lladd_journal_info_fn *fn, void *ctx
     int rc = 0;
     if (j->tags.n && !(all = lladd_mem_alloc(db, j->tags.n * sizeof *all)))
         rc = no_memory(err);
-    for (struct ll_journal_node *at = NULL;
-         !rc && (at = ll_operations__journal_map_next(&j->tags, at)) != NULL;)
+    for (struct ll_index_node *at = NULL;
+         !rc && (at = ll_operations__index_next(&j->tags, at)) != NULL;)
         tell((const struct ll_journal_tag *)at, &all[n++]);
     lladd_mutex_unlock(&j->mutex);
     for (size_t i = 0; !rc && i < n; i++) {

@@ -23,6 +23,7 @@
  *   JRN-5  To find the live entries of a bucket, it is enough to read the log from the bucket's
  *          `first` to its `read_to`. */
 #include "operations/shared/grow.h"
+#include "operations/shared/index.h"
 #include "operations/shared/try.h"
 
 #include <lladd/bytes.h>
@@ -47,28 +48,6 @@ enum {
 
 struct ll_journal;
 struct ll_journal_txn;
-
-/* ---- map.c: a hash map with numbers as keys -------------------------------------------------- */
-
-struct ll_journal_node {
-    uint64_t key;
-    struct ll_journal_node *next;
-};
-
-struct ll_journal_map {
-    struct ll_journal_node **heads; /* n_heads is a power of two */
-    size_t n_heads, n;
-};
-
-struct ll_journal_node *ll_operations__journal_map_find(const struct ll_journal_map *, uint64_t);
-/* Makes room for one more: 0 or LLADD_NO_MEMORY. */
-int ll_operations__journal_map_room(struct lladd_db *, struct ll_journal_map *);
-void ll_operations__journal_map_add(struct ll_journal_map *, struct ll_journal_node *);
-void ll_operations__journal_map_drop(struct ll_journal_map *, struct ll_journal_node *);
-/* Iterates in no particular order. NULL as argument: begins. NULL as result: the end. */
-struct ll_journal_node *ll_operations__journal_map_next(const struct ll_journal_map *,
-                                                        const struct ll_journal_node *);
-void ll_operations__journal_map_free(struct lladd_db *, struct ll_journal_map *);
 
 /* ---- bytes.c: stored bytes ------------------------------------------------------------------- */
 
@@ -134,7 +113,7 @@ enum ll_journal_asked {
 };
 
 struct ll_journal_tag {
-    struct ll_journal_node node; /* key: the tag's number */
+    struct ll_index_node node; /* key: the tag's number */
     char *name;
     char owner[LLADD_JOURNAL_OWNER_MAX + 1];
     uint64_t discarded;
@@ -262,7 +241,7 @@ struct ll_journal {
     struct lladd_mutex create; /* held while the catalogue or the mark is created */
     bool loaded;
     struct lladd_hash *catalogue; /* atomic; NULL: it does not exist yet */
-    struct ll_journal_map tags;
+    struct ll_index tags;
     struct ll_journal_txn *all, *free, *newest;
     struct ll_journal_held *held;
     struct ll_journal_keep *holds;
@@ -332,7 +311,7 @@ struct ll_journal_item {
 };
 
 struct ll_journal_list {
-    struct ll_journal_node node; /* key: the tag */
+    struct ll_index_node node; /* key: the tag */
     struct ll_journal_item *items;
     size_t n, cap;
 };
@@ -345,7 +324,7 @@ struct ll_journal_step {
 };
 
 struct ll_journal_open {
-    struct ll_journal_node node; /* key: the transaction's id */
+    struct ll_index_node node; /* key: the transaction's id */
     struct ll_journal_step *steps;
     size_t n_steps, cap_steps;
     struct ll_journal_record *records;
@@ -356,7 +335,7 @@ struct ll_journal_open {
 
 struct ll_journal_scan {
     struct lladd_db *db;
-    struct ll_journal_map lists, open;
+    struct ll_index lists, open;
 };
 
 /* Reads the log from `from` up to and including `to` (UINT64_MAX: to its end). Afterwards `lists`

@@ -5,14 +5,13 @@
 
 struct ll_journal_tag *ll_operations__journal_tag(const struct ll_journal *j, uint64_t tag)
 {
-    return (struct ll_journal_tag *)ll_operations__journal_map_find(&j->tags, tag);
+    return (struct ll_journal_tag *)ll_operations__index_find(&j->tags, tag);
 }
 
 struct ll_journal_tag *ll_operations__journal_named(const struct ll_journal *j, const char *name,
                                                     const struct ll_journal_txn *txn)
 {
-    for (struct ll_journal_node *n = NULL;
-         (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
+    for (struct ll_index_node *n = NULL; (n = ll_operations__index_next(&j->tags, n)) != NULL;) {
         struct ll_journal_tag *t = (struct ll_journal_tag *)n;
         bool gone = t->state == LL_TAG_GOING && t->changing == txn;
         if (!gone && t->name && strcmp(t->name, name) == 0)
@@ -25,7 +24,7 @@ struct ll_journal_tag *ll_operations__journal_tag_new(struct ll_journal *j, uint
                                                       const char *name)
 {
     size_t len = strlen(name);
-    if (ll_operations__journal_map_room(j->db, &j->tags))
+    if (ll_operations__index_room(j->db, &j->tags))
         return NULL;
     struct ll_journal_tag *t = lladd_mem_alloc(j->db, sizeof *t);
     char *copy = lladd_mem_alloc(j->db, len + 1);
@@ -40,13 +39,13 @@ struct ll_journal_tag *ll_operations__journal_tag_new(struct ll_journal *j, uint
     t->node.key = tag;
     t->state = LL_TAG_THERE;
     t->low = UINT64_MAX;
-    ll_operations__journal_map_add(&j->tags, &t->node);
+    ll_operations__index_add(&j->tags, &t->node);
     return t;
 }
 
 void ll_operations__journal_tag_free(struct ll_journal *j, struct ll_journal_tag *t)
 {
-    ll_operations__journal_map_drop(&j->tags, &t->node);
+    ll_operations__index_drop(&j->tags, &t->node);
     lladd_mem_free(j->db, t->buckets);
     lladd_mem_free(j->db, t->name);
     lladd_mem_free(j->db, t);

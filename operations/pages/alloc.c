@@ -293,7 +293,7 @@ static int pages_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     uint32_t page_size = lladd_page_size(ops->db);
     int rc = ll_operations__reserve_restore(&o->hold, blob, err);
     for (const struct ll_reservation_node *n = o->hold.nodes; n && !rc; n = n->next_owned)
-        rc = owner_note(o, ll_bitmap_group(page_size, lladd_page_of(n->key >> 16)));
+        rc = owner_note(o, ll_bitmap_group(page_size, lladd_page_of(n->node.key >> 16)));
     if (rc == LLADD_NO_MEMORY)
         lladd_error_set(err, rc, "out of memory for a transaction in doubt");
     if (!rc)
@@ -382,8 +382,8 @@ const struct lladd_participant ll_operations__pages_participant = {
 static int node_freed(struct ll_operations *ops, const struct ll_reservation_node *node,
                       uint64_t out[LL_RESERVATION_WORDS], struct lladd_error *err)
 {
-    lladd_pageno map = lladd_page_of(node->key >> 16);
-    uint32_t chunk = (uint32_t)(node->key & 0xffff);
+    lladd_pageno map = lladd_page_of(node->node.key >> 16);
+    uint32_t chunk = (uint32_t)(node->node.key & 0xffff);
     uint64_t others[LL_RESERVATION_WORDS];
     struct lladd_page *page;
     TRY(ll_operations__fix(ops->db, map, ll_operations__map_page.name, LLADD_LATCH_SHARED, &page,
@@ -407,8 +407,8 @@ static int node_drop(struct ll_operations *ops, const struct ll_reservation_node
                      struct lladd_error *err)
 {
     uint32_t page_size = lladd_page_size(ops->db);
-    uint64_t group = ll_bitmap_group(page_size, lladd_page_of(node->key >> 16));
-    uint32_t base = (uint32_t)(node->key & 0xffff) * LL_RESERVATION_CHUNK;
+    uint64_t group = ll_bitmap_group(page_size, lladd_page_of(node->node.key >> 16));
+    uint32_t base = (uint32_t)(node->node.key & 0xffff) * LL_RESERVATION_CHUNK;
     uint64_t bits[LL_RESERVATION_WORDS] = {0};
     int rc = node_freed(ops, node, bits, err);
     for (uint32_t i = 0; i < LL_RESERVATION_CHUNK && !rc;) {

@@ -44,17 +44,11 @@ static uint64_t key_of(lladd_pageno page, uint32_t chunk)
     return page.v << 16 | chunk;
 }
 
-static size_t bucket_of(const struct ll_reservations *h, uint64_t key)
-{
-    return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (h->n_buckets - 1);
-}
-
 int ll_operations__reservations_init(struct ll_reservations *h, struct lladd_db *db,
                                      const char *name)
 {
     h->db = db;
-    h->buckets = NULL;
-    h->n_buckets = 0;
+    h->table = (struct ll_index){NULL, 0, 0};
     h->n_nodes = 0;
     h->owners = NULL;
     return lladd_mutex_init(&h->mutex, LLADD_RANK_LEAF, name);
@@ -62,7 +56,7 @@ int ll_operations__reservations_init(struct ll_reservations *h, struct lladd_db 
 
 void ll_operations__reservations_free(struct ll_reservations *h)
 {
-    lladd_mem_free(h->db, h->buckets);
+    ll_operations__index_free(h->db, &h->table);
     lladd_mutex_destroy(&h->mutex);
 }
 
@@ -79,15 +73,6 @@ void ll_operations__reserve_begin(struct ll_reservations *h, struct ll_reservati
     lladd_mutex_unlock(&h->mutex);
 }
 
-static void unlink_node(struct ll_reservations *h, struct ll_reservation_node *node)
-{
-    struct ll_reservation_node **at = &h->buckets[bucket_of(h, node->key)];
-    while (*at != node)
-        at = &(*at)->next_hash;
-    *at = node->next_hash;
-    lladd_atomic_store64(&h->n_nodes, h->n_nodes - 1);
-}
-
 void ll_operations__reserve_release(struct ll_reservation_txn *owner)
 {
     struct ll_reservations *h = owner->holds;
@@ -97,7 +82,8 @@ void ll_operations__reserve_release(struct ll_reservation_txn *owner)
     struct ll_reservation_node *first = owner->nodes;
     owner->nodes = NULL;
     for (struct ll_reservation_node *node = first; node; node = node->next_owned)
-        unlink_node(h, node);
+        ll_operations__index_drop(&h->table, &node->node);
+    lladd_atomic_store64(&h->n_nodes, h->table.n);
     lladd_mutex_unlock(&h->mutex);
     for (struct ll_reservation_node *node = first, *next; node; node = next) {
         next = node->next_owned;
@@ -119,40 +105,22 @@ void ll_operations__reserve_end(struct ll_reservation_txn *owner)
     lladd_mutex_unlock(&h->mutex);
 }
 
-/* Doubles the table when there are more nodes than buckets. Without memory the chains grow
- * longer. */
-static void spread(struct ll_reservations *h)
+static struct ll_reservation_node *first_of(const struct ll_reservations *h, uint64_t key)
 {
-    size_t n = h->n_buckets ? h->n_buckets * 2 : 64;
-    struct ll_reservation_node **old = h->buckets;
-    struct ll_reservation_node **fresh =
-        lladd_mem_alloc(h->db, n * sizeof(struct ll_reservation_node *));
-    size_t n_old = h->n_buckets;
-    if (!fresh)
-        return;
-    for (size_t i = 0; i < n; i++)
-        fresh[i] = NULL;
-    h->buckets = fresh;
-    h->n_buckets = n;
-    for (size_t i = 0; i < n_old; i++) {
-        for (struct ll_reservation_node *node = old[i], *next; node; node = next) {
-            next = node->next_hash;
-            struct ll_reservation_node **to = &fresh[bucket_of(h, node->key)];
-            node->next_hash = *to;
-            *to = node;
-        }
-    }
-    lladd_mem_free(h->db, old);
+    return (struct ll_reservation_node *)ll_operations__index_find(&h->table, key);
+}
+
+static struct ll_reservation_node *next_of(const struct ll_reservation_node *node)
+{
+    return (struct ll_reservation_node *)node->node.next;
 }
 
 static struct ll_reservation_node *find(struct ll_reservations *h, uint64_t key,
                                         const struct ll_reservation_txn *owner)
 {
-    if (!h->n_buckets)
-        return NULL;
-    struct ll_reservation_node *node = h->buckets[bucket_of(h, key)];
-    while (node && (node->key != key || node->owner != owner))
-        node = node->next_hash;
+    struct ll_reservation_node *node = first_of(h, key);
+    while (node && (node->node.key != key || node->owner != owner))
+        node = next_of(node);
     return node;
 }
 
@@ -163,21 +131,15 @@ static struct ll_reservation_node *node_for(struct ll_reservation_txn *owner, ui
     struct ll_reservation_node *node = find(h, key, owner);
     if (node)
         return node;
-    if (h->n_nodes >= h->n_buckets)
-        spread(h);
-    node = h->n_buckets ? lladd_mem_alloc(h->db, sizeof *node) : NULL;
+    node =
+        ll_operations__index_room(h->db, &h->table) ? NULL : lladd_mem_alloc(h->db, sizeof *node);
     if (!node)
         return NULL;
-    node->key = key;
-    node->owner = owner;
-    for (size_t i = 0; i < LL_RESERVATION_WORDS; i++)
-        node->bits[i] = 0;
-    struct ll_reservation_node **to = &h->buckets[bucket_of(h, key)];
-    node->next_hash = *to;
-    *to = node;
-    node->next_owned = owner->nodes;
+    *node =
+        (struct ll_reservation_node){.node.key = key, .owner = owner, .next_owned = owner->nodes};
     owner->nodes = node;
-    lladd_atomic_store64(&h->n_nodes, h->n_nodes + 1);
+    ll_operations__index_add(&h->table, &node->node);
+    lladd_atomic_store64(&h->n_nodes, h->table.n);
     return node;
 }
 
@@ -247,10 +209,9 @@ void ll_operations__held(struct ll_reservations *h, lladd_pageno page, uint32_t 
         return;
     uint64_t key = key_of(page, chunk);
     lladd_mutex_lock(&h->mutex);
-    const struct ll_reservation_node *node = h->n_buckets ? h->buckets[bucket_of(h, key)] : NULL;
-    for (; node; node = node->next_hash)
-        for (size_t i = 0; node->key == key && node->owner != except && i < LL_RESERVATION_WORDS;
-             i++)
+    for (const struct ll_reservation_node *node = first_of(h, key); node; node = next_of(node))
+        for (size_t i = 0;
+             node->node.key == key && node->owner != except && i < LL_RESERVATION_WORDS; i++)
             out[i] |= node->bits[i];
     lladd_mutex_unlock(&h->mutex);
 }
@@ -261,7 +222,7 @@ int ll_operations__reserve_write(struct ll_reservation_txn *owner, struct lladd_
     for (const struct ll_reservation_node *node = owner->nodes; node && !rc;
          node = node->next_owned) {
         unsigned char bytes[NODE_BYTES];
-        lladd_put64(bytes, node->key);
+        lladd_put64(bytes, node->node.key);
         for (size_t i = 0; i < LL_RESERVATION_WORDS; i++)
             lladd_put64(bytes + 8 + 8 * i, node->bits[i]);
         rc = lladd_sink_write(sink, bytes, sizeof bytes);

@@ -2,6 +2,8 @@
 #ifndef LL_OPERATIONS_RESERVATION_H
 #define LL_OPERATIONS_RESERVATION_H
 /* Reservations of what transactions have freed and may need for undo: see reservation.c. */
+#include "operations/shared/index.h"
+
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 
@@ -12,9 +14,9 @@ struct ll_reservation_txn;
 
 /* The reservations of one owner for 256 items of one page. */
 struct ll_reservation_node {
-    uint64_t key; /* page << 16 | chunk */
+    struct ll_index_node node; /* key: page << 16 | chunk */
     struct ll_reservation_txn *owner;
-    struct ll_reservation_node *next_hash, *next_owned;
+    struct ll_reservation_node *next_owned;
     uint64_t bits[LL_RESERVATION_WORDS];
 };
 
@@ -22,8 +24,7 @@ struct ll_reservation_node {
 struct ll_reservations {
     struct lladd_db *db;
     struct lladd_mutex mutex; /* a leaf: may be taken under page latches */
-    struct ll_reservation_node **buckets;
-    size_t n_buckets;
+    struct ll_index table;
     uint64_t n_nodes; /* atomic */
     struct ll_reservation_txn *owners;
 };

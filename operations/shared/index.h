@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_INDEX_H
+#define LL_OPERATIONS_INDEX_H
+/* A hash map with numbers as keys. The caller's structs embed the nodes as their first member. */
+#include <lladd/extension.h>
+
+struct ll_index_node {
+    uint64_t key;
+    struct ll_index_node *next; /* of the chain */
+};
+
+struct ll_index {
+    struct ll_index_node **heads; /* n_heads is a power of two */
+    size_t n_heads, n;
+};
+
+struct ll_index_node *ll_operations__index_find(const struct ll_index *, uint64_t key);
+/* Makes room for one more: 0 or LLADD_NO_MEMORY. Without memory for a larger table the chains grow
+ * longer; only the first table must be allocated. */
+int ll_operations__index_room(struct lladd_db *, struct ll_index *);
+/* Nodes may have equal keys: find returns one of them, and the others follow it in the chain. */
+void ll_operations__index_add(struct ll_index *, struct ll_index_node *);
+void ll_operations__index_drop(struct ll_index *, struct ll_index_node *);
+/* Iterates in no particular order. NULL as argument: begins. NULL as result: the end. */
+struct ll_index_node *ll_operations__index_next(const struct ll_index *,
+                                                const struct ll_index_node *);
+void ll_operations__index_free(struct lladd_db *, struct ll_index *);
+
+#endif
