@@ -54,17 +54,17 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
         lladd_mem_free(db, o);
         return rc;
     }
-    rc = ll_operations__reservations_init(&o->records, db, "records given up");
+    rc = ll_operations__records_init(o);
     if (!rc && (rc = lladd_mutex_init(&o->roots, LL_OPERATIONS_RANK_ROOTS, "roots")) != 0)
-        ll_operations__reservations_free(&o->records);
+        ll_operations__records_free(o);
     if (!rc && (rc = ll_operations__root_index_init(&o->root_index, db)) != 0) {
         lladd_mutex_destroy(&o->roots);
-        ll_operations__reservations_free(&o->records);
+        ll_operations__records_free(o);
     }
     if (!rc && (rc = ll_operations__heaps_init(o, err)) != 0) {
         ll_operations__root_index_free(&o->root_index);
         lladd_mutex_destroy(&o->roots);
-        ll_operations__reservations_free(&o->records);
+        ll_operations__records_free(o);
     }
     if (rc) {
         ll_operations__alloc_free(o);
@@ -82,13 +82,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     ll_operations__heaps_free(o);
     ll_operations__root_index_free(&o->root_index);
     lladd_mutex_destroy(&o->roots);
-    /* Reservations of transactions that are in doubt, or open when the handle is closed. */
-    while (o->records.owners) {
-        struct ll_reservation_txn *owner = o->records.owners;
-        ll_operations__reserve_end(owner);
-        lladd_mem_free(db, owner);
-    }
-    ll_operations__reservations_free(&o->records);
+    ll_operations__records_free(o);
     ll_operations__alloc_free(o);
     lladd_mem_free(db, o);
 }

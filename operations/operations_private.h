@@ -79,6 +79,7 @@ struct ll_page_owner;
 struct ll_allocator {
     struct ll_reservations holds; /* reservations of freed pages, until the freeing commit is
                                    * durable */
+    struct ll_txn_parts owners;   /* struct ll_page_owner; under `mutex` */
     struct lladd_mutex mutex;     /* a leaf; protects the members between it and `grow` */
     struct ll_bitmap_group *groups;
     uint64_t n_groups, cap_groups;
@@ -109,6 +110,7 @@ struct ll_operations {
     struct ll_allocator alloc;
     struct ll_reservations
         records; /* slots and record space freed by transactions that may still roll back */
+    struct ll_txn_parts record_owners; /* under the mutex of `records` */
     struct lladd_mutex roots; /* held by the thread that adds a root's name */
     struct ll_root_index root_index;
     struct ll_root_room {
@@ -153,6 +155,8 @@ void ll_operations__alloc_forget(struct ll_operations *);
 int ll_operations__alloc_create(struct lladd_txn *);
 int ll_operations__is_allocated(struct ll_operations *, lladd_pageno, bool *out,
                                 struct lladd_error *);
+int ll_operations__records_init(struct ll_operations *);
+void ll_operations__records_free(struct ll_operations *);
 int ll_operations__heaps_init(struct ll_operations *, struct lladd_error *);
 void ll_operations__heaps_free(struct ll_operations *);
 

@@ -164,14 +164,14 @@ int ll_operations__array_look(struct lladd_array *a, struct ll_array_root *out,
 
 /* ---- what transactions have changed ---------------------------------------------------------- */
 
-static void owner_free(struct ll_array_owner *o)
+static void owner_drop(struct ll_txn_part *part)
 {
+    struct ll_array_owner *o = (struct ll_array_owner *)part;
     for (struct ll_array_note *n = o->notes, *next; n; n = next) {
         next = n->next;
         ll_operations__array_release(n->array);
         lladd_mem_free(o->all->db, n);
     }
-    ll_operations__owner_free(&o->owner);
 }
 
 static void array_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
@@ -203,7 +203,7 @@ static void array_aborted(void *ctx, void *state, struct lladd_db *db)
         n->array->gone |= n->made;
     }
     lladd_mutex_unlock(&o->all->mutex);
-    owner_free(o);
+    ll_operations__owner_end(&o->owner);
 }
 
 static void array_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
@@ -222,7 +222,7 @@ static void array_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn
         }
     }
     lladd_mutex_unlock(&o->all->mutex);
-    owner_free(o);
+    ll_operations__owner_end(&o->owner);
 }
 
 static const struct lladd_participant array_participant = {
@@ -272,9 +272,9 @@ int ll_operations__array_note(struct lladd_txn *txn, struct lladd_array *a,
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    int rc =
-        ll_operations__state_new(db, sizeof(struct ll_arrays), offsetof(struct ll_arrays, mutex),
-                                 offsetof(struct ll_arrays, owners), "arrays", state, err);
+    int rc = ll_operations__state_new(
+        db, sizeof(struct ll_arrays), offsetof(struct ll_arrays, mutex),
+        offsetof(struct ll_arrays, owners), owner_drop, "arrays", state, err);
     if (!rc)
         ((struct ll_arrays *)*state)->db = db;
     return rc;
@@ -284,8 +284,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_arrays *all = state;
-    while (all->owners.first) /* transactions that are still open */
-        owner_free((struct ll_array_owner *)all->owners.first);
+    ll_operations__owners_end(&all->owners);
     struct ll_index_node *n;
     while ((n = ll_operations__index_next(&all->table, NULL)) != NULL) {
         ll_operations__index_drop(&all->table, n);

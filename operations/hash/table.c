@@ -437,8 +437,7 @@ int ll_hash__reserve(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t ha
 {
     struct ll_hash_owner *o;
     TRY(ll_hash__owner(txn, t->hashes, &o));
-    if (!o->hold.holds)
-        ll_operations__reserve_begin(&t->hashes->holds, &o->hold);
+    o->hold.holds = &t->hashes->holds;
     if (ll_operations__reserve(&o->hold, t->root, hold_index(hash), 1))
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
                                "out of memory for what a transaction removes");
@@ -529,7 +528,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     if (!h)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     *h = (struct ll_hashes){.db = db, .recovering = LL_HASH_UNDO_TO_COME};
-    h->owners = (struct ll_txn_parts){db, &h->mutex, NULL};
+    h->owners = (struct ll_txn_parts){db, &h->mutex, ll_hash__owner_drop, NULL};
     int rc = look_up(h);
     if (!rc)
         rc = ll_operations__reservations_init(&h->holds, db, "hash keys removed");
@@ -582,8 +581,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_hashes *h = state;
-    while (h->owners.first) /* in doubt, or still open */
-        ll_hash__owner_free((struct ll_hash_owner *)h->owners.first);
+    ll_operations__owners_end(&h->owners);
     for (struct ll_hash_table *t = h->tables, *next; t; t = next) {
         next = t->next;
         unmake(t);

@@ -195,7 +195,7 @@ void ll_hash__set_buckets(struct ll_hash_table *, uint64_t n);
 /* Forgets the number of buckets: it is read again at next use. */
 void ll_hash__forget(struct ll_hash_table *);
 extern const struct lladd_participant ll_hash__participant; /* txn.c */
-void ll_hash__owner_free(struct ll_hash_owner *);
+void ll_hash__owner_drop(struct ll_txn_part *);
 /* The transaction's state, created if necessary. */
 int ll_hash__owner(struct lladd_txn *, struct ll_hashes *, struct ll_hash_owner **out);
 /* Gives the transaction the table alone until it ends. LLADD_BUSY: another transaction has it

@@ -42,15 +42,14 @@ static void owner_forget(struct ll_hash_owner *o, lladd_savepoint_id to)
     o->n_own = kept;
 }
 
-void ll_hash__owner_free(struct ll_hash_owner *o)
+void ll_hash__owner_drop(struct ll_txn_part *part)
 {
-    if (o->hold.holds)
-        ll_operations__reserve_end(&o->hold);
+    struct ll_hash_owner *o = (struct ll_hash_owner *)part;
+    ll_operations__reserve_release(&o->hold);
     owner_release(o);
     lladd_mem_free(o->owner.all->db, o->own);
     if (o->changed != &o->one)
         lladd_mem_free(o->owner.all->db, o->changed);
-    ll_operations__owner_free(&o->owner);
 }
 
 /* The first word of the participant's bytes in a prepare record. Earlier versions began with the
@@ -169,8 +168,7 @@ static int owner_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
         o->untold = &h->untold;
         (void)lladd_atomic_add64(o->untold, 1);
     }
-    if (!o->hold.holds)
-        ll_operations__reserve_begin(&h->holds, &o->hold);
+    o->hold.holds = &h->holds;
     return ll_operations__reserve_restore(&o->hold, p.holds, err);
 }
 
@@ -179,25 +177,14 @@ static void owner_logged(void *ctx, void *state, lladd_lsn commit)
     (void)ctx;
     (void)commit;
     struct ll_hash_owner *o = state;
-    if (o->hold.holds)
-        ll_operations__reserve_release(&o->hold);
+    ll_operations__reserve_release(&o->hold);
     owner_release(o);
-}
-
-static void owner_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
-{
-    (void)ctx;
-    (void)db;
-    (void)commit;
-    ll_hash__owner_free(state);
 }
 
 static void owner_aborted(void *ctx, void *state, struct lladd_db *db)
 {
-    (void)ctx;
-    (void)db;
     owner_forget(state, 0);
-    ll_hash__owner_free(state);
+    ll_operations__owner_aborted(ctx, state, db);
 }
 
 static void owner_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
@@ -217,7 +204,7 @@ const struct lladd_participant ll_hash__participant = {
     .prepare = owner_prepare,
     .in_doubt = owner_in_doubt,
     .logged = owner_logged,
-    .durable = owner_durable,
+    .durable = ll_operations__owner_durable,
     .aborted = owner_aborted,
     .undone = owner_undone,
 };

@@ -118,30 +118,6 @@ static void release(struct lladd_heap *h)
         free_heap(h);
 }
 
-int ll_operations__heaps_init(struct ll_operations *ops, struct lladd_error *err)
-{
-    int rc = lladd_mutex_init(&ops->heaps.mutex, LLADD_RANK_LEAF, "heaps");
-    ops->heaps.created = (struct ll_txn_parts){ops->db, &ops->heaps.mutex, NULL};
-    return rc ? lladd_error_set(err, rc, "out of memory") : 0;
-}
-
-void ll_operations__heaps_free(struct ll_operations *ops)
-{
-    struct ll_heaps *t = &ops->heaps;
-    struct ll_index_node *n;
-    while ((n = ll_operations__index_next(&t->table, NULL)) != NULL) {
-        ll_operations__index_drop(&t->table, n);
-        free_heap((struct lladd_heap *)n);
-    }
-    ll_operations__index_free(ops->db, &t->table);
-    while (t->created.first) { /* by transactions that are still open */
-        struct ll_heaps_created *c = (struct ll_heaps_created *)t->created.first;
-        lladd_mem_free(ops->db, c->heaps);
-        ll_operations__owner_free(&c->owner);
-    }
-    lladd_mutex_destroy(&t->mutex);
-}
-
 /* ---- does the heap exist? -------------------------------------------------------------------- */
 
 static int destroyed(struct lladd_error *err, lladd_pageno root)
@@ -284,21 +260,13 @@ static void created_logged(void *ctx, void *state, lladd_lsn commit)
     disown(state);
 }
 
-static void created_free(struct ll_heaps_created *c)
+static void created_drop(struct ll_txn_part *part)
 {
+    struct ll_heaps_created *c = (struct ll_heaps_created *)part;
     disown(c);
     for (size_t i = 0; i < c->n; i++)
         release(c->heaps[i]);
     lladd_mem_free(c->ops->db, c->heaps);
-    ll_operations__owner_free(&c->owner);
-}
-
-static void created_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
-{
-    (void)ctx;
-    (void)db;
-    (void)commit;
-    created_free(state);
 }
 
 /* The creation of the heaps may have been undone: their root pages tell. */
@@ -314,10 +282,8 @@ static void look_again(struct ll_heaps_created *c)
 
 static void created_aborted(void *ctx, void *state, struct lladd_db *db)
 {
-    (void)ctx;
-    (void)db;
     look_again(state);
-    created_free(state);
+    ll_operations__owner_aborted(ctx, state, db);
 }
 
 static void created_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
@@ -333,10 +299,32 @@ const struct lladd_participant ll_operations__heap_participant = {
     .name = "lladd.heaps",
     .version = 1,
     .logged = created_logged,
-    .durable = created_durable,
+    .durable = ll_operations__owner_durable,
     .aborted = created_aborted,
     .undone = created_undone,
 };
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+int ll_operations__heaps_init(struct ll_operations *ops, struct lladd_error *err)
+{
+    int rc = lladd_mutex_init(&ops->heaps.mutex, LLADD_RANK_LEAF, "heaps");
+    ops->heaps.created = (struct ll_txn_parts){ops->db, &ops->heaps.mutex, created_drop, NULL};
+    return rc ? lladd_error_set(err, rc, "out of memory") : 0;
+}
+
+void ll_operations__heaps_free(struct ll_operations *ops)
+{
+    struct ll_heaps *t = &ops->heaps;
+    struct ll_index_node *n;
+    ll_operations__owners_end(&t->created);
+    while ((n = ll_operations__index_next(&t->table, NULL)) != NULL) {
+        ll_operations__index_drop(&t->table, n);
+        free_heap((struct lladd_heap *)n);
+    }
+    ll_operations__index_free(ops->db, &t->table);
+    lladd_mutex_destroy(&t->mutex);
+}
 
 /* ---- handles --------------------------------------------------------------------------------- */
 

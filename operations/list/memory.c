@@ -62,8 +62,9 @@ int ll_operations__list_take(struct ll_lists *ls, lladd_pageno root, struct llad
 
 /* ---- the transaction that has a list alone --------------------------------------------------- */
 
-static void changer_free(struct ll_list_changer *c)
+static void changer_drop(struct ll_txn_part *part)
 {
+    struct ll_list_changer *c = (struct ll_list_changer *)part;
     struct ll_lists *ls = c->lists;
     for (size_t i = 0; i < c->n; i++) {
         lladd_mutex_lock(&ls->mutex);
@@ -73,7 +74,6 @@ static void changer_free(struct ll_list_changer *c)
         ll_operations__list_drop(ls, c->list[i]);
     }
     lladd_mem_free(ls->db, c->list);
-    ll_operations__owner_free(&c->owner);
 }
 
 /* The commit record has its LSN. Transactions that change the list after this call log at higher
@@ -90,28 +90,13 @@ static void changer_logged(void *ctx, void *state, lladd_lsn commit)
     lladd_mutex_unlock(&c->lists->mutex);
 }
 
-static void changer_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
-{
-    (void)ctx;
-    (void)db;
-    (void)commit;
-    changer_free(state);
-}
-
-static void changer_aborted(void *ctx, void *state, struct lladd_db *db)
-{
-    (void)ctx;
-    (void)db;
-    changer_free(state);
-}
-
 const struct lladd_participant ll_operations__list_participant = {
     .struct_size = sizeof(struct lladd_participant),
     .name = "lladd.lists",
     .version = 1,
     .logged = changer_logged,
-    .durable = changer_durable,
-    .aborted = changer_aborted,
+    .durable = ll_operations__owner_durable,
+    .aborted = ll_operations__owner_aborted,
 };
 
 static int changer_of(struct lladd_txn *txn, struct ll_lists *ls, struct ll_list_changer **out)
@@ -178,7 +163,8 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
 {
     (void)ctx;
     int rc = ll_operations__state_new(db, sizeof(struct ll_lists), offsetof(struct ll_lists, mutex),
-                                      offsetof(struct ll_lists, changers), "lists", state, err);
+                                      offsetof(struct ll_lists, changers), changer_drop, "lists",
+                                      state, err);
     if (!rc)
         ((struct ll_lists *)*state)->db = db;
     return rc;
@@ -188,8 +174,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_lists *ls = state;
-    while (ls->changers.first) /* transactions that are still open */
-        changer_free((struct ll_list_changer *)ls->changers.first);
+    ll_operations__owners_end(&ls->changers);
     while (ls->first)
         ll_operations__list_drop(ls, ls->first);
     ll_operations__state_free(db, ls, offsetof(struct ll_lists, mutex));

@@ -55,7 +55,8 @@ struct ll_bitmap_group {
 
 /* The allocator's state of a transaction that allocates or frees pages. */
 struct ll_page_owner {
-    struct ll_reservation_txn hold; /* first member; reservations of the pages that it has freed */
+    struct ll_txn_part part;
+    struct ll_reservation_txn hold; /* reservations of the pages that it has freed */
     struct ll_operations *ops;
     struct ll_page_owner *next_pending;
     lladd_lsn commit; /* LSN of its commit record; 0: not logged yet */
@@ -214,22 +215,23 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, ui
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-static struct ll_page_owner *owner_new(struct ll_operations *ops)
+static void owner_drop(struct ll_txn_part *part)
 {
-    struct ll_page_owner *o = lladd_mem_alloc(ops->db, sizeof *o);
-    if (o) {
-        *o = (struct ll_page_owner){.ops = ops};
-        ll_operations__reserve_begin(&ops->alloc.holds, &o->hold);
-    }
-    return o;
+    struct ll_page_owner *o = (struct ll_page_owner *)part;
+    ll_operations__reserve_release(&o->hold);
+    lladd_mem_free(o->ops->db, o->groups);
 }
 
-static void owner_free(struct ll_page_owner *o)
+static int owner_of(struct lladd_txn *txn, struct ll_page_owner **out)
 {
-    struct lladd_db *db = o->ops->db;
-    ll_operations__reserve_end(&o->hold);
-    lladd_mem_free(db, o->groups);
-    lladd_mem_free(db, o);
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct ll_txn_part *part;
+    TRY(ll_operations__owner_of(txn, &ll_operations__pages_participant, &ops->alloc.owners,
+                                sizeof(struct ll_page_owner), "an allocation", &part));
+    *out = (struct ll_page_owner *)part;
+    (*out)->ops = ops;
+    (*out)->hold.holds = &ops->alloc.holds;
+    return 0;
 }
 
 /* Notes that the transaction changes pages of the group. */
@@ -246,20 +248,10 @@ static int owner_note(struct ll_page_owner *o, uint64_t group)
 }
 
 /* The transaction's state; notes in it that the transaction changes pages of the group. */
-static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
-                    struct ll_page_owner **out)
+static int owner_for(struct lladd_txn *txn, uint64_t group, struct ll_page_owner **out)
 {
-    struct ll_page_owner *o = lladd_txn_joined(txn, &ll_operations__pages_participant);
-    int rc = 0;
-    if (!o) {
-        o = owner_new(ops);
-        rc = o ? lladd_txn_join(txn, &ll_operations__pages_participant, o) : LLADD_NO_MEMORY;
-        if (rc && o)
-            owner_free(o);
-    }
-    if (!rc)
-        rc = owner_note(o, group);
-    *out = o;
+    TRY(owner_of(txn, out));
+    int rc = owner_note(*out, group);
     return rc ? lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for an allocation")
               : 0;
 }
@@ -285,22 +277,16 @@ static int pages_prepare(void *ctx, void *state, struct lladd_txn *txn, struct l
 static int pages_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
 {
     (void)ctx;
-    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
     struct lladd_error *err = lladd_txn_error_out(txn);
-    struct ll_page_owner *o = owner_new(ops);
-    if (!o)
-        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a transaction in doubt");
-    uint32_t page_size = lladd_page_size(ops->db);
-    int rc = ll_operations__reserve_restore(&o->hold, blob, err);
-    for (const struct ll_reservation_node *n = o->hold.nodes; n && !rc; n = n->next_owned)
-        rc = owner_note(o, ll_bitmap_group(page_size, lladd_page_of(n->node.key >> 16)));
-    if (rc == LLADD_NO_MEMORY)
-        lladd_error_set(err, rc, "out of memory for a transaction in doubt");
-    if (!rc)
-        rc = lladd_txn_join(txn, &ll_operations__pages_participant, o);
-    if (rc)
-        owner_free(o);
-    return rc;
+    struct ll_page_owner *o;
+    TRY(owner_of(txn, &o));
+    TRY(ll_operations__reserve_restore(&o->hold, blob, err));
+    uint32_t page_size = lladd_page_size(o->ops->db);
+    for (const struct ll_reservation_node *n = o->hold.nodes; n; n = n->next_owned)
+        if (owner_note(o, ll_bitmap_group(page_size, lladd_page_of(n->node.key >> 16))))
+            return lladd_error_set(err, LLADD_NO_MEMORY,
+                                   "out of memory for a transaction in doubt");
+    return 0;
 }
 
 /* Adds the transaction at the end of the queue, or at the front if dropping its pages has failed.
@@ -352,7 +338,7 @@ static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn
     bool over = !o->pending;
     lladd_mutex_unlock(&a->mutex);
     if (over)
-        owner_free(o);
+        ll_operations__owner_end(&o->part);
 }
 
 static void pages_aborted(void *ctx, void *state, struct lladd_db *db)
@@ -362,7 +348,7 @@ static void pages_aborted(void *ctx, void *state, struct lladd_db *db)
     struct ll_page_owner *o = state;
     ll_operations__reserve_release(&o->hold);
     touched(o);
-    owner_free(o);
+    ll_operations__owner_end(&o->part);
 }
 
 const struct lladd_participant ll_operations__pages_participant = {
@@ -471,7 +457,7 @@ static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_erro
     bool over = !rc && o->told;
     lladd_mutex_unlock(&a->mutex);
     if (over)
-        owner_free(o);
+        ll_operations__owner_end(&o->part);
     return rc;
 }
 
@@ -526,7 +512,7 @@ static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t gr
     uint32_t page_size = lladd_page_size(ops->db), span = ll_bitmap_span(page_size);
     lladd_pageno map = ll_bitmap_page(page_size, group);
     struct ll_page_owner *o;
-    TRY(owner_of(txn, ops, group, &o));
+    TRY(owner_for(txn, group, &o));
     lladd_mutex_lock(&a->mutex);
     struct ll_bitmap_group g = a->groups[group];
     lladd_mutex_unlock(&a->mutex);
@@ -657,7 +643,7 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
                                                  bad.v ? "an allocation bitmap" : "the root page"));
     int rc = look_at_pending(ops, err);
     if (!rc)
-        rc = owner_of(txn, ops, group, &o);
+        rc = owner_for(txn, group, &o);
     if (!rc && !LLADD_PLANTED(LLADD_BUG_FREE_EARLY) &&
         (rc = ll_operations__reserve(&o->hold, map, args.index, args.n)) != 0)
         rc = lladd_error_set(err, rc, "out of memory for an allocation");
@@ -779,6 +765,7 @@ int ll_operations__alloc_init(struct ll_operations *ops, struct lladd_error *err
 {
     struct ll_allocator *a = &ops->alloc;
     a->pending_end = &a->pending;
+    a->owners = (struct ll_txn_parts){ops->db, &a->mutex, owner_drop, NULL};
     int rc = ll_operations__reservations_init(&a->holds, ops->db, "freed pages");
     if (rc)
         return lladd_error_set(err, rc, "out of memory");
@@ -794,8 +781,7 @@ int ll_operations__alloc_init(struct ll_operations *ops, struct lladd_error *err
 void ll_operations__alloc_free(struct ll_operations *ops)
 {
     struct ll_allocator *a = &ops->alloc;
-    while (a->holds.owners)
-        owner_free((struct ll_page_owner *)(void *)a->holds.owners);
+    ll_operations__owners_end(&a->owners);
     lladd_mem_free(ops->db, a->groups);
     lladd_mutex_destroy(&a->grow);
     lladd_mutex_destroy(&a->mutex);

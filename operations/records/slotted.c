@@ -19,37 +19,38 @@
 
 /* ---- holds ----------------------------------------------------------------------------------- */
 
-static struct ll_reservation_txn *owner_new(struct ll_operations *ops)
+struct owner {
+    struct ll_txn_part part;
+    struct ll_reservation_txn hold;
+};
+
+static void owner_drop(struct ll_txn_part *part)
 {
-    struct ll_reservation_txn *o = lladd_mem_alloc(ops->db, sizeof *o);
-    if (o)
-        ll_operations__reserve_begin(&ops->records, o);
-    return o;
+    ll_operations__reserve_release(&((struct owner *)part)->hold);
 }
 
-static void owner_free(struct ll_reservation_txn *o)
+int ll_operations__records_init(struct ll_operations *ops)
 {
-    struct lladd_db *db = o->holds->db;
-    ll_operations__reserve_end(o);
-    lladd_mem_free(db, o);
+    ops->record_owners = (struct ll_txn_parts){ops->db, &ops->records.mutex, owner_drop, NULL};
+    return ll_operations__reservations_init(&ops->records, ops->db, "records given up");
+}
+
+void ll_operations__records_free(struct ll_operations *ops)
+{
+    ll_operations__owners_end(&ops->record_owners);
+    ll_operations__reservations_free(&ops->records);
 }
 
 /* The transaction's reservations of records, created at first use. */
 static int records_owner(struct lladd_txn *txn, struct ll_reservation_txn **out)
 {
-    struct ll_reservation_txn *o = lladd_txn_joined(txn, &ll_operations__records_participant);
-    int rc = 0;
-    if (!o) {
-        o = owner_new(ll_operations_of(lladd_txn_db(txn)));
-        if (!o)
-            return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
-                                   "out of memory for a transaction's records");
-        rc = lladd_txn_join(txn, &ll_operations__records_participant, o);
-        if (rc)
-            owner_free(o);
-    }
-    *out = o;
-    return rc;
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct ll_txn_part *part;
+    TRY(ll_operations__owner_of(txn, &ll_operations__records_participant, &ops->record_owners,
+                                sizeof(struct owner), "a transaction's records", &part));
+    *out = &((struct owner *)part)->hold;
+    (*out)->holds = &ops->records;
+    return 0;
 }
 
 int ll_operations__reserve_record(struct lladd_txn *txn, lladd_pageno page, uint32_t slot)
@@ -66,7 +67,7 @@ static int records_prepare(void *ctx, void *state, struct lladd_txn *txn, struct
 {
     (void)ctx;
     (void)txn;
-    return ll_operations__reserve_write(state, sink);
+    return ll_operations__reserve_write(&((struct owner *)state)->hold, sink);
 }
 
 static int records_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
@@ -81,22 +82,7 @@ static void records_logged(void *ctx, void *state, lladd_lsn commit)
 {
     (void)ctx;
     (void)commit;
-    ll_operations__reserve_release(state);
-}
-
-static void records_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
-{
-    (void)ctx;
-    (void)db;
-    (void)commit;
-    owner_free(state);
-}
-
-static void records_aborted(void *ctx, void *state, struct lladd_db *db)
-{
-    (void)ctx;
-    (void)db;
-    owner_free(state);
+    owner_drop(state);
 }
 
 const struct lladd_participant ll_operations__records_participant = {
@@ -106,8 +92,8 @@ const struct lladd_participant ll_operations__records_participant = {
     .prepare = records_prepare,
     .in_doubt = records_in_doubt,
     .logged = records_logged,
-    .durable = records_durable,
-    .aborted = records_aborted,
+    .durable = ll_operations__owner_durable,
+    .aborted = ll_operations__owner_aborted,
 };
 
 /* ---- purging --------------------------------------------------------------------------------- */
@@ -199,7 +185,8 @@ static int set_step(struct lladd_txn *txn, lladd_pageno page, struct lladd_page 
                     struct ll_slotted_set *a)
 {
     for (;;) {
-        a->owner = lladd_txn_joined(txn, &ll_operations__records_participant);
+        struct owner *o = lladd_txn_joined(txn, &ll_operations__records_participant);
+        a->owner = o ? &o->hold : NULL;
         a->wants_hold = false;
         a->state.idle = 0;
         int rc = ll_operations__update(txn, LL_OP_SLOTTED_SET, page, held, a, sizeof *a);

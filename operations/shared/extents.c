@@ -405,14 +405,14 @@ void ll_operations__extents_close(struct ll_extents *r)
     lladd_mutex_destroy(&r->grow);
 }
 
-static void maker_free(struct ll_extents_maker *m)
+static void maker_drop(struct ll_txn_part *part)
 {
+    struct ll_extents_maker *m = (struct ll_extents_maker *)part;
     struct ll_extents_all *runs = m->runs;
     lladd_mutex_lock(&runs->mutex);
     while (m->made)
         disown(m->made);
     lladd_mutex_unlock(&runs->mutex);
-    ll_operations__owner_free(&m->owner);
 }
 
 /* A rollback may have removed extents. Readers find no pages until the root page has been read
@@ -427,20 +427,10 @@ static void maker_forget(struct ll_extents_maker *m)
     lladd_mutex_unlock(&m->runs->mutex);
 }
 
-static void maker_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
-{
-    (void)ctx;
-    (void)db;
-    (void)commit;
-    maker_free(state);
-}
-
 static void maker_aborted(void *ctx, void *state, struct lladd_db *db)
 {
-    (void)ctx;
-    (void)db;
     maker_forget(state);
-    maker_free(state);
+    ll_operations__owner_aborted(ctx, state, db);
 }
 
 static void maker_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
@@ -455,7 +445,7 @@ static const struct lladd_participant run_participant = {
     .struct_size = sizeof(struct lladd_participant),
     .name = "lladd.run",
     .version = 1,
-    .durable = maker_durable,
+    .durable = ll_operations__owner_durable,
     .aborted = maker_aborted,
     .undone = maker_undone,
 };
@@ -692,7 +682,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     (void)ctx;
     int rc = ll_operations__state_new(
         db, sizeof(struct ll_extents_all), offsetof(struct ll_extents_all, mutex),
-        offsetof(struct ll_extents_all, makers), "runs made", state, err);
+        offsetof(struct ll_extents_all, makers), maker_drop, "runs made", state, err);
     if (!rc)
         ((struct ll_extents_all *)*state)->db = db;
     return rc;
@@ -702,8 +692,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_extents_all *runs = state;
-    while (runs->makers.first) /* transactions that are still open */
-        maker_free((struct ll_extents_maker *)runs->makers.first);
+    ll_operations__owners_end(&runs->makers);
     ll_operations__state_free(db, runs, offsetof(struct ll_extents_all, mutex));
 }
 

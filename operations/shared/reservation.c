@@ -50,7 +50,6 @@ int ll_operations__reservations_init(struct ll_reservations *h, struct lladd_db 
     h->db = db;
     h->table = (struct ll_index){NULL, 0, 0};
     h->n_nodes = 0;
-    h->owners = NULL;
     return lladd_mutex_init(&h->mutex, LLADD_RANK_LEAF, name);
 }
 
@@ -58,19 +57,6 @@ void ll_operations__reservations_free(struct ll_reservations *h)
 {
     ll_operations__index_free(h->db, &h->table);
     lladd_mutex_destroy(&h->mutex);
-}
-
-void ll_operations__reserve_begin(struct ll_reservations *h, struct ll_reservation_txn *owner)
-{
-    owner->holds = h;
-    owner->nodes = NULL;
-    owner->before = NULL;
-    lladd_mutex_lock(&h->mutex);
-    owner->next = h->owners;
-    if (h->owners)
-        h->owners->before = owner;
-    h->owners = owner;
-    lladd_mutex_unlock(&h->mutex);
 }
 
 void ll_operations__reserve_release(struct ll_reservation_txn *owner)
@@ -89,20 +75,6 @@ void ll_operations__reserve_release(struct ll_reservation_txn *owner)
         next = node->next_owned;
         lladd_mem_free(h->db, node);
     }
-}
-
-void ll_operations__reserve_end(struct ll_reservation_txn *owner)
-{
-    struct ll_reservations *h = owner->holds;
-    ll_operations__reserve_release(owner);
-    lladd_mutex_lock(&h->mutex);
-    if (owner->before)
-        owner->before->next = owner->next;
-    else
-        h->owners = owner->next;
-    if (owner->next)
-        owner->next->before = owner->before;
-    lladd_mutex_unlock(&h->mutex);
 }
 
 static struct ll_reservation_node *first_of(const struct ll_reservations *h, uint64_t key)

@@ -26,24 +26,19 @@ struct ll_reservations {
     struct lladd_mutex mutex; /* a leaf: may be taken under page latches */
     struct ll_index table;
     uint64_t n_nodes; /* atomic */
-    struct ll_reservation_txn *owners;
 };
 
-/* The reservations of one transaction. May be the first member of a larger struct. */
+/* The reservations of one transaction. */
 struct ll_reservation_txn {
     struct ll_reservations *holds;
-    struct ll_reservation_txn *next, *before;
     struct ll_reservation_node *nodes;
 };
 
 int ll_operations__reservations_init(struct ll_reservations *, struct lladd_db *, const char *name);
-/* The caller has ended all owners in `owners` before. */
+/* The caller has released all reservations before. */
 void ll_operations__reservations_free(struct ll_reservations *);
 
-void ll_operations__reserve_begin(struct ll_reservations *, struct ll_reservation_txn *);
-/* Releases all its reservations, and unlinks the owner. */
-void ll_operations__reserve_end(struct ll_reservation_txn *);
-/* Releases all its reservations; the owner stays. */
+/* Releases all reservations of the owner. */
 void ll_operations__reserve_release(struct ll_reservation_txn *);
 
 /* Reserves items first ... first + n - 1 of the page. Call it before the update that frees them is

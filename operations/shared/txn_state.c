@@ -6,7 +6,8 @@
 #include <string.h>
 
 int ll_operations__state_new(struct lladd_db *db, size_t size, size_t mutex_at, size_t parts_at,
-                             const char *name, void **state, struct lladd_error *err)
+                             void (*drop)(struct ll_txn_part *), const char *name, void **state,
+                             struct lladd_error *err)
 {
     unsigned char *all = lladd_mem_alloc(db, size);
     if (!all)
@@ -19,7 +20,7 @@ int ll_operations__state_new(struct lladd_db *db, size_t size, size_t mutex_at, 
         lladd_mem_free(db, all);
         return lladd_error_set(err, rc, "out of memory");
     }
-    *parts = (struct ll_txn_parts){db, mutex, NULL};
+    *parts = (struct ll_txn_parts){db, mutex, drop, NULL};
     *state = all;
     return 0;
 }
@@ -58,9 +59,10 @@ int ll_operations__owner_of(struct lladd_txn *txn, const struct lladd_participan
     return 0;
 }
 
-void ll_operations__owner_free(struct ll_txn_part *o)
+void ll_operations__owner_end(struct ll_txn_part *o)
 {
     struct ll_txn_parts *all = o->all;
+    all->drop(o);
     lladd_mutex_lock(all->mutex);
     if (o->before)
         o->before->next = o->next;
@@ -70,4 +72,25 @@ void ll_operations__owner_free(struct ll_txn_part *o)
         o->next->before = o->before;
     lladd_mutex_unlock(all->mutex);
     lladd_mem_free(all->db, o);
+}
+
+void ll_operations__owners_end(struct ll_txn_parts *all)
+{
+    while (all->first)
+        ll_operations__owner_end(all->first);
+}
+
+void ll_operations__owner_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    ll_operations__owner_end(state);
+}
+
+void ll_operations__owner_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    ll_operations__owner_end(state);
 }

@@ -7,16 +7,22 @@
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 
+struct ll_txn_part;
+
 struct ll_txn_parts {
     struct lladd_db *db;
-    struct lladd_mutex *mutex; /* the extension's; a leaf */
+    struct lladd_mutex *mutex;          /* the extension's; a leaf */
+    void (*drop)(struct ll_txn_part *); /* releases what a state has, before it is freed */
     struct ll_txn_part *first;
 };
 
 /* Allocates an extension's state, `size` bytes of zeros, and initialises its mutex, a leaf, and its
  * list of transaction states, which are at these offsets. For `attach`. */
 int ll_operations__state_new(struct lladd_db *, size_t size, size_t mutex_at, size_t parts_at,
-                             const char *name, void **state, struct lladd_error *);
+                             void (*drop)(struct ll_txn_part *), const char *name, void **state,
+                             struct lladd_error *);
+/* Ends the states of transactions that are in doubt or still open. For `detach`. */
+void ll_operations__owners_end(struct ll_txn_parts *);
 /* Destroys the mutex and frees the state. For `detach`. */
 void ll_operations__state_free(struct lladd_db *, void *state, size_t mutex_at);
 
@@ -31,7 +37,10 @@ struct ll_txn_part {
 int ll_operations__owner_of(struct lladd_txn *, const struct lladd_participant *,
                             struct ll_txn_parts *, size_t size, const char *what,
                             struct ll_txn_part **out);
-/* Removes the state from the list and frees it. */
-void ll_operations__owner_free(struct ll_txn_part *);
+/* Drops the state, removes it from the list and frees it. */
+void ll_operations__owner_end(struct ll_txn_part *);
+/* Callbacks of a participant: the transaction's end ends the state. */
+void ll_operations__owner_durable(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
+void ll_operations__owner_aborted(void *ctx, void *state, struct lladd_db *);
 
 #endif

@@ -36,8 +36,7 @@ static bool is_held(uint64_t n, uint32_t index, const struct ll_reservation_txn 
 
 START_TEST(held_until_let_go)
 {
-    struct ll_reservation_txn a;
-    ll_operations__reserve_begin(&holds, &a);
+    struct ll_reservation_txn a = {.holds = &holds};
     ck_assert(!is_held(7, 3, NULL));
     ck_assert_int_eq(ll_operations__reserve(&a, page(7), 3, 1), 0);
     ck_assert(is_held(7, 3, NULL));
@@ -52,7 +51,7 @@ START_TEST(held_until_let_go)
     ck_assert(!is_held(7, 3, NULL));
     ck_assert_int_eq(ll_operations__reserve(&a, page(7), 4, 1), 0);
     ck_assert(is_held(7, 4, NULL));
-    ll_operations__reserve_end(&a);
+    ll_operations__reserve_release(&a);
     ck_assert(!is_held(7, 4, NULL));
 }
 END_TEST
@@ -60,15 +59,13 @@ END_TEST
 /* An outdated hold of one owner does not end, and is not ended by, that of another. */
 START_TEST(two_owners_of_one_thing)
 {
-    struct ll_reservation_txn a, c;
-    ll_operations__reserve_begin(&holds, &a);
-    ll_operations__reserve_begin(&holds, &c);
+    struct ll_reservation_txn a = {.holds = &holds}, c = {.holds = &holds};
     ck_assert_int_eq(ll_operations__reserve(&a, page(7), 3, 1), 0);
     ck_assert_int_eq(ll_operations__reserve(&c, page(7), 3, 1), 0);
-    ll_operations__reserve_end(&a);
+    ll_operations__reserve_release(&a);
     ck_assert(is_held(7, 3, NULL));
     ck_assert(!is_held(7, 3, &c));
-    ll_operations__reserve_end(&c);
+    ll_operations__reserve_release(&c);
     ck_assert(!is_held(7, 3, NULL));
 }
 END_TEST
@@ -80,11 +77,11 @@ START_TEST(ranges_may_cross_chunks)
         for (size_t k = 0; k < sizeof at / sizeof at[0]; k++) {
             struct ll_reservation_txn a;
             uint32_t first = at[i], n = at[k];
-            ll_operations__reserve_begin(&holds, &a);
+            a = (struct ll_reservation_txn){.holds = &holds};
             ck_assert_int_eq(ll_operations__reserve(&a, page(9), first, n), 0);
             for (uint32_t x = 0; x < 2100; x++)
                 ck_assert(is_held(9, x, NULL) == (x >= first && x < first + n));
-            ll_operations__reserve_end(&a);
+            ll_operations__reserve_release(&a);
         }
     }
 }
@@ -99,7 +96,7 @@ START_TEST(many_owners_and_pages)
     uint64_t seed = 11;
     memset(model, 0, sizeof model);
     for (int i = 0; i < OWNERS; i++)
-        ll_operations__reserve_begin(&holds, &owners[i]);
+        owners[i] = (struct ll_reservation_txn){.holds = &holds};
     for (int step = 0; step < 20000; step++) {
         uint64_t r = seeded_next(&seed);
         int o = (int)(r % OWNERS), p = (int)(r >> 8 & 0xffff) % PAGES;
@@ -118,7 +115,7 @@ START_TEST(many_owners_and_pages)
         ck_assert(is_held((uint64_t)p, s, NULL) == want);
     }
     for (int i = 0; i < OWNERS; i++)
-        ll_operations__reserve_end(&owners[i]);
+        ll_operations__reserve_release(&owners[i]);
 }
 END_TEST
 
@@ -143,12 +140,12 @@ START_TEST(written_and_restored)
     static struct blob blob;
     struct lladd_sink sink = {.ctx = &blob, .write = collect};
     struct ll_reservation_txn a, c;
-    ll_operations__reserve_begin(&holds, &a);
+    a = (struct ll_reservation_txn){.holds = &holds};
     for (uint32_t i = 0; i < 100; i++)
         ck_assert_int_eq(ll_operations__reserve(&a, page(i * i + 1), i * 7, 2), 0);
     ck_assert_int_eq(ll_operations__reserve_write(&a, &sink), 0);
-    ll_operations__reserve_end(&a);
-    ll_operations__reserve_begin(&holds, &c);
+    ll_operations__reserve_release(&a);
+    c = (struct ll_reservation_txn){.holds = &holds};
     ck_assert_int_eq(
         ll_operations__reserve_restore(&c, lladd_span_of(blob.bytes, blob.len), &b.err), 0);
     for (uint32_t i = 0; i < 100; i++)
@@ -159,26 +156,24 @@ START_TEST(written_and_restored)
         ll_operations__reserve_restore(&c, lladd_span_of(blob.bytes, blob.len - 1), &b.err),
         LLADD_BAD_RECORD);
     ck_assert_int_eq(b.err.code, LLADD_BAD_RECORD);
-    ll_operations__reserve_end(&c);
+    ll_operations__reserve_release(&c);
 }
 END_TEST
 
 START_TEST(a_sink_that_fails_is_reported)
 {
     struct lladd_sink sink = {.ctx = NULL, .write = NULL, .failed = LLADD_NO_SPACE};
-    struct ll_reservation_txn a;
-    ll_operations__reserve_begin(&holds, &a);
+    struct ll_reservation_txn a = {.holds = &holds};
     ck_assert_int_eq(ll_operations__reserve(&a, page(1), 1, 1), 0);
     ck_assert_int_ne(ll_operations__reserve_write(&a, &sink), 0);
-    ll_operations__reserve_end(&a);
+    ll_operations__reserve_release(&a);
 }
 END_TEST
 
 START_TEST(without_memory)
 {
     for (uint64_t n = 1;; n++) {
-        struct ll_reservation_txn a;
-        ll_operations__reserve_begin(&holds, &a);
+        struct ll_reservation_txn a = {.holds = &holds};
         fault_alloc_fail(&b.mem, n, true);
         int rc = 0;
         uint32_t done = 0;
@@ -189,7 +184,7 @@ START_TEST(without_memory)
         ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
         for (uint32_t i = 0; i + (rc != 0) < done; i++)
             ck_assert(is_held(i, i, NULL));
-        ll_operations__reserve_end(&a);
+        ll_operations__reserve_release(&a);
         if (!fired)
             break;
     }
