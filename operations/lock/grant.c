@@ -11,44 +11,21 @@
 
 /* ---- the table of a partition ---------------------------------------------------------------- */
 
-static struct ll_lock **bucket(struct ll_lock_partition *part, uint64_t hash)
-{
-    return &part->buckets[(hash >> 6) & (part->n_buckets - 1)];
-}
-
-/* Makes room for one more lock. If there is no memory for a larger table, the chains grow longer;
- * only the first table must be allocated. */
+/* Makes room for one more lock. */
 static int spread(struct ll_locks *all, struct ll_lock_partition *part)
 {
-    size_t n_old = part->n_buckets, n = n_old ? n_old * 2 : 16;
-    struct ll_lock **old = part->buckets;
-    if (part->n_locks < n_old)
-        return 0;
-    struct ll_lock **fresh = lladd_mem_alloc(all->db, n * sizeof(struct ll_lock *));
-    if (!fresh)
-        return n_old ? 0 : LLADD_NO_MEMORY;
-    memset(fresh, 0, n * sizeof(struct ll_lock *));
-    part->buckets = fresh;
-    part->n_buckets = n;
-    part->bytes += (n - n_old) * sizeof(struct ll_lock *);
-    for (size_t i = 0; i < n_old; i++) {
-        for (struct ll_lock *lock = old[i], *next; lock; lock = next) {
-            next = lock->next;
-            struct ll_lock **to = bucket(part, lock->hash);
-            lock->next = *to;
-            *to = lock;
-        }
-    }
-    lladd_mem_free(all->db, old);
+    size_t before = part->locks.n_heads;
+    TRY(ll_operations__index_room(all->db, &part->locks));
+    part->bytes += (part->locks.n_heads - before) * sizeof(struct ll_index_node *);
     return 0;
 }
 
 static struct ll_lock *new_lock(struct ll_locks *all, struct ll_lock_partition *part, size_t len)
 {
     size_t room = len < LL_LOCK_SMALL_NAME ? LL_LOCK_SMALL_NAME : len;
-    struct ll_lock *lock = room == LL_LOCK_SMALL_NAME ? part->spare : NULL;
+    struct ll_lock *lock = room == LL_LOCK_SMALL_NAME ? (struct ll_lock *)part->spare : NULL;
     if (lock) {
-        part->spare = lock->next;
+        part->spare = lock->node.next;
         part->n_spare--;
     } else {
         lock = lladd_mem_alloc(all->db, sizeof *lock + room);
@@ -64,10 +41,10 @@ static struct ll_lock *new_lock(struct ll_locks *all, struct ll_lock_partition *
 static struct ll_lock *find_or_make(const struct ll_lock_request *r, struct ll_lock_partition *part)
 {
     struct ll_locks *all = r->by->all;
-    struct ll_lock *lock = part->n_buckets ? *bucket(part, r->hash) : NULL;
-    while (lock && (lock->hash != r->hash || lock->len != r->len ||
+    struct ll_lock *lock = (struct ll_lock *)ll_operations__index_find(&part->locks, r->hash);
+    while (lock && (lock->node.key != r->hash || lock->len != r->len ||
                     memcmp(lock->name, r->name, r->len) != 0))
-        lock = lock->next;
+        lock = (struct ll_lock *)lock->node.next;
     if (lock)
         return lock;
     if (spread(all, part))
@@ -75,15 +52,12 @@ static struct ll_lock *find_or_make(const struct ll_lock_request *r, struct ll_l
     lock = new_lock(all, part, r->len);
     if (!lock)
         return NULL;
-    lock->hash = r->hash;
+    lock->node.key = r->hash;
     lock->len = (uint32_t)r->len;
     memcpy(lock->name, r->name, r->len);
     lock->upgrades_end = &lock->upgrades;
     lock->waiters_end = &lock->waiters;
-    struct ll_lock **to = bucket(part, r->hash);
-    lock->next = *to;
-    *to = lock;
-    part->n_locks++;
+    ll_operations__index_add(&part->locks, &lock->node);
     return lock;
 }
 
@@ -92,14 +66,10 @@ static void drop_unused(struct ll_locks *all, struct ll_lock_partition *part, st
 {
     if (lock->mask)
         return;
-    struct ll_lock **at = bucket(part, lock->hash);
-    while (*at != lock)
-        at = &(*at)->next;
-    *at = lock->next;
-    part->n_locks--;
+    ll_operations__index_drop(&part->locks, &lock->node);
     if (lock->room == LL_LOCK_SMALL_NAME && part->n_spare < LL_LOCK_SPARE_LOCKS) {
-        lock->next = part->spare;
-        part->spare = lock;
+        lock->node.next = part->spare;
+        part->spare = &lock->node;
         part->n_spare++;
         return;
     }
@@ -172,7 +142,7 @@ void ll_operations__lock_leave_queue(struct ll_locker *l)
         l->next_waiter->at_waiter = l->at_waiter;
     else
         *end = l->at_waiter;
-    ll_lock_part_of(l->all, lock->hash)->waiting--;
+    ll_lock_part_of(l->all, lock->node.key)->waiting--;
     lladd_atomic_store32(&l->waits, 0);
 }
 
@@ -186,7 +156,7 @@ static void count(struct ll_lock_partition *part, const struct ll_lock_hold *h)
 
 static struct ll_locker *let_in(struct ll_locks *all, struct ll_locker *l, struct ll_locker *woken)
 {
-    struct ll_lock_partition *part = ll_lock_part_of(all, l->hold->lock->hash);
+    struct ll_lock_partition *part = ll_lock_part_of(all, l->hold->lock->node.key);
     ll_operations__lock_leave_queue(l);
     count(part, l->hold);
     set_mode(l->hold->lock, l->hold, l->want);
@@ -271,7 +241,7 @@ void ll_operations__lock_weaken(struct ll_lock_hold *h, unsigned mode)
 {
     struct ll_locks *all = h->by->all;
     struct ll_lock *lock = h->lock;
-    struct ll_lock_partition *part = ll_lock_part_of(all, lock->hash);
+    struct ll_lock_partition *part = ll_lock_part_of(all, lock->node.key);
     struct ll_locker *woken = NULL;
     lladd_mutex_lock(&part->mutex);
     set_mode(lock, h, mode);

@@ -104,9 +104,9 @@ int lladd_lock_each(struct lladd_db *db, lladd_lock_info_fn *fn, void *ctx, stru
         struct ll_lock_partition *part = &r.all->parts[i];
         r.now = lladd_now_ns(db);
         lladd_mutex_lock(&part->mutex);
-        for (size_t b = 0; b < part->n_buckets; b++)
-            for (const struct ll_lock *lock = part->buckets[b]; lock; lock = lock->next)
-                add_lock(&r, lock);
+        for (const struct ll_index_node *n = NULL;
+             (n = ll_operations__index_next(&part->locks, n)) != NULL;)
+            add_lock(&r, (const struct ll_lock *)n);
         lladd_mutex_unlock(&part->mutex);
         rc = tell_rows(&r, fn, ctx, rc, err);
     }
@@ -168,7 +168,7 @@ int lladd_lock_stats_get(struct lladd_db *db, struct lladd_lock_stats *out, stru
     for (size_t i = 0; i < LL_LOCK_PARTITIONS; i++) {
         struct ll_lock_partition *part = &all->parts[i];
         lladd_mutex_lock(&part->mutex);
-        s.names += part->n_locks;
+        s.names += part->locks.n;
         s.holds += part->n_holds;
         s.waiting += part->waiting;
         s.acquired += part->acquired;

@@ -103,7 +103,7 @@ static int lock_path(struct ll_lock_request *r, struct lladd_lock_name name, siz
     struct ll_lock_hold *h, *parent = near_parent(l, name, size, intent);
     r->name = l->name;
     r->len = parent ? parent->lock->len : 0;
-    r->hash = parent ? parent->lock->hash : 0;
+    r->hash = parent ? parent->lock->node.key : 0;
     for (size_t i = parent ? name.n - 1 : 0;; i++) {
         if (parent && ll_lock_includes(ll_operations__lock_implies[parent->mode], mode))
             return 0;

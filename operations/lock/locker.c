@@ -109,7 +109,7 @@ struct ll_lock_hold *ll_operations__lock_hold_find(const struct ll_locker *l, ui
                                                    const unsigned char *name, size_t len)
 {
     struct ll_lock_hold *h = *bucket(l, hash);
-    while (h && (h->lock->hash != hash || h->lock->len != len ||
+    while (h && (h->lock->node.key != hash || h->lock->len != len ||
                  memcmp(h->lock->name, name, len) != 0))
         h = h->chain;
     return h;
@@ -124,7 +124,7 @@ static void spread(struct ll_locker *l)
         return;
     memset(fresh, 0, n * sizeof(struct ll_lock_hold *));
     for (struct ll_lock_hold *h = l->oldest; h; h = h->newer) {
-        struct ll_lock_hold **to = &fresh[h->lock->hash & (n - 1)];
+        struct ll_lock_hold **to = &fresh[h->lock->node.key & (n - 1)];
         h->chain = *to;
         *to = h;
     }
@@ -173,7 +173,7 @@ void ll_operations__lock_hold_add(struct ll_locker *l, struct ll_lock_hold *h,
     else
         l->oldest = h;
     l->newest = h;
-    struct ll_lock_hold **to = bucket(l, h->lock->hash);
+    struct ll_lock_hold **to = bucket(l, h->lock->node.key);
     h->chain = *to;
     *to = h;
     if (++l->n_holds > 2 * l->n_buckets)
@@ -182,7 +182,7 @@ void ll_operations__lock_hold_add(struct ll_locker *l, struct ll_lock_hold *h,
 
 void ll_operations__lock_hold_drop(struct ll_locker *l, struct ll_lock_hold *h)
 {
-    struct ll_lock_hold **at = bucket(l, h->lock->hash);
+    struct ll_lock_hold **at = bucket(l, h->lock->node.key);
     while (*at != h)
         at = &(*at)->chain;
     *at = h->chain;

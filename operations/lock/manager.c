@@ -10,14 +10,16 @@ static void free_partition(struct ll_locks *all, struct ll_lock_partition *part)
         next = l->next_all;
         ll_operations__locker_free(l);
     }
-    for (size_t i = 0; i <= part->n_buckets; i++) {
-        struct ll_lock *lock = i < part->n_buckets ? part->buckets[i] : part->spare;
-        for (struct ll_lock *next; lock; lock = next) {
-            next = lock->next;
-            lladd_mem_free(all->db, lock);
-        }
+    struct ll_index_node *n;
+    while ((n = ll_operations__index_next(&part->locks, NULL)) != NULL) {
+        ll_operations__index_drop(&part->locks, n);
+        lladd_mem_free(all->db, n);
     }
-    lladd_mem_free(all->db, part->buckets);
+    ll_operations__index_free(all->db, &part->locks);
+    for (struct ll_index_node *next; part->spare; part->spare = next) {
+        next = part->spare->next;
+        lladd_mem_free(all->db, part->spare);
+    }
     lladd_mutex_destroy(&part->mutex);
 }
 
@@ -109,7 +111,7 @@ int lladd_lock_configure(struct lladd_db *db, const struct lladd_lock_options *o
     size_t locked = 0;
     ll_operations__lock_stop(all);
     for (size_t i = 0; i < LL_LOCK_PARTITIONS; i++)
-        locked += all->parts[i].n_locks;
+        locked += all->parts[i].locks.n;
     bool refuse = locked && mask != all->hash_mask;
     if (!refuse) {
         lladd_atomic_store64(&all->hash_mask, mask);

@@ -22,6 +22,7 @@
  *   LOCK-5  A call that fails leaves the transaction's holds as they were. */
 #include "operations/hash/siphash.h"
 #include "operations/shared/grow.h"
+#include "operations/shared/index.h"
 #include "operations/shared/try.h"
 
 #include <lladd/bytes.h>
@@ -46,8 +47,7 @@ struct ll_locker;
 struct ll_lock_hold;
 
 struct ll_lock {
-    struct ll_lock *next; /* in its bucket */
-    uint64_t hash;
+    struct ll_index_node node; /* key: the hash of the name */
     uint32_t len, room;
     uint32_t mask;                   /* bit m: some transaction holds the lock in mode m */
     uint32_t granted[LL_LOCK_MODES]; /* number of holders in each mode */
@@ -133,9 +133,8 @@ struct ll_locker {
 
 struct ll_lock_partition {
     struct lladd_mutex mutex;
-    struct ll_lock **buckets;
-    size_t n_buckets, n_locks;
-    struct ll_lock *spare;
+    struct ll_index locks;
+    struct ll_index_node *spare; /* locks kept for reuse */
     size_t n_spare;
     uint64_t n_holds, acquired, upgraded, waits, wait_ns, busy, timeouts, deadlocks, bytes;
     uint64_t waiting;

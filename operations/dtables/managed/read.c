@@ -74,28 +74,13 @@ struct cursor {
     size_t cap_key;
 };
 
-static int to_where(struct cursor *c, enum lladd_dtable_where where,
-                    const struct lladd_dtable_key *key, struct lladd_error *err)
-{
-    switch (where) {
-    case LLADD_DTABLE_FIRST:
-        return lladd_dtable_first(c->rows, err);
-    case LLADD_DTABLE_LAST:
-        return lladd_dtable_last(c->rows, err);
-    case LLADD_DTABLE_NOT_BEFORE:
-        return lladd_dtable_seek(c->rows, key, err);
-    default:
-        return lladd_dtable_seek_for_prev(c->rows, key, err);
-    }
-}
-
 static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dtable_where where,
                        const struct lladd_dtable_key *key, struct lladd_error *err)
 {
     struct cursor *c = cursor;
     c->puts = use_of(t)->puts;
     ll_managed__snapshot_iter_again(&c->layers.slices[0]);
-    return to_where(c, where, key, err);
+    return lladd_dtable_go(c->rows, where, key, err);
 }
 
 /* Copies the current key, because the cursor is about to leave its row. */
