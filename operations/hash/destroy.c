@@ -198,7 +198,7 @@ static int begin(struct step *s, lladd_pageno root)
     if (ll_hash__find_table(ll_hashes_of(lladd_txn_db(s->txn)), root, &s->t))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
     TRY(ll_hash__rest(s->t, &s->rest, err));
-    if (ll_hash__recovering(s->t->hashes))
+    if (ll_operations__recovering(s->t->hashes->ops))
         return lladd_error_set(err, LLADD_BUSY,
                                "transactions that a crash has interrupted are still rolled back");
     if (ll_hash__untold(s->txn, s->t->hashes))

@@ -444,18 +444,9 @@ int ll_hash__reserve(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t ha
     return 0;
 }
 
-/* May a loser still need what it has removed? */
-bool ll_hash__recovering(struct ll_hashes *h)
-{
-    uint32_t undo = lladd_atomic_load32(&h->recovering);
-    if (undo == LL_HASH_UNDO_DEFERRED && !lladd_losers_left(h->db))
-        lladd_atomic_store32(&h->recovering, undo = LL_HASH_UNDO_OVER);
-    return undo != LL_HASH_UNDO_OVER;
-}
-
 bool ll_hash__any_held(const struct ll_hash_table *t)
 {
-    return ll_hash__recovering(t->hashes) ||
+    return ll_operations__recovering(t->hashes->ops) ||
            !ll_operations__nothing_held(&t->hashes->holds);
 }
 
@@ -465,7 +456,7 @@ bool ll_hash__held(const struct ll_hash_table *t, uint64_t hash)
     uint32_t i = hold_index(hash);
     if (!ll_hash__any_held(t))
         return false;
-    if (ll_hash__recovering(t->hashes))
+    if (ll_operations__recovering(t->hashes->ops))
         return true;
     ll_operations__held(&t->hashes->holds, t->root, i / LL_RESERVATION_CHUNK, NULL, held);
     return held[i % LL_RESERVATION_CHUNK / 64] >> i % 64 & 1;
@@ -473,7 +464,7 @@ bool ll_hash__held(const struct ll_hash_table *t, uint64_t hash)
 
 bool ll_hash__may_forget(const struct ll_hash_table *t, const struct hb_entry *e)
 {
-    if (!(e->tag & HB_GHOST) || ll_hash__recovering(t->hashes))
+    if (!(e->tag & HB_GHOST) || ll_operations__recovering(t->hashes->ops))
         return false;
     return ll_operations__nothing_held(&t->hashes->holds) ||
            !ll_hash__held(t, ll_hash__of(t, e->key, e->key_len));
@@ -527,7 +518,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     struct ll_hashes *h = lladd_mem_alloc(db, sizeof *h);
     if (!h)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
-    *h = (struct ll_hashes){.db = db, .recovering = LL_HASH_UNDO_TO_COME};
+    *h = (struct ll_hashes){.db = db, .ops = ll_operations_of(db)};
     h->owners = (struct ll_txn_parts){db, &h->mutex, ll_hash__owner_drop, NULL};
     int rc = look_up(h);
     if (!rc)
@@ -561,6 +552,7 @@ static int load_for_undo(struct ll_hash_table *t, struct lladd_error *err)
 static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
 {
     (void)ctx;
+    (void)db;
     struct ll_hashes *h = state;
     int rc = 0;
     for (struct ll_hash_table *t = h->tables; t; t = t->next) {
@@ -572,8 +564,6 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
     for (struct ll_hash_table *t = h->tables; t && !rc; t = t->next)
         if (lladd_atomic_load64(&t->changers))
             rc = load_for_undo(t, err);
-    lladd_atomic_store32(&h->recovering,
-                         lladd_losers_left(db) ? LL_HASH_UNDO_DEFERRED : LL_HASH_UNDO_OVER);
     return rc;
 }
 

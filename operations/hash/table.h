@@ -86,15 +86,11 @@ struct ll_hashes {
     struct ll_hash_table *tables;
     struct ll_txn_parts owners;
     struct ll_reservations holds;
-    uint64_t untold;     /* atomic: the number of transactions of that kind */
-    uint32_t recovering; /* atomic, enum ll_hash_undo: are there losers to roll back? */
+    uint64_t untold; /* atomic: the number of transactions of that kind */
+    struct ll_operations *ops;
     lladd_op_id format, destroy, count, bucket, put, remove, mark, restore, narrow, widen, slot,
         bytes;
 };
-
-/* Must losers still be rolled back? In the order of the values: no; recovery is running; the
- * database is open, and rollbacks may still be in progress (lladd_losers_left). */
-enum ll_hash_undo { LL_HASH_UNDO_OVER = 0, LL_HASH_UNDO_TO_COME = 1, LL_HASH_UNDO_DEFERRED = 2 };
 
 extern const struct lladd_extension ll_hash__extension;
 extern const struct lladd_page_type ll_hash__root_page;
@@ -207,8 +203,6 @@ void ll_hash__set_destroyed(struct lladd_txn *, struct ll_hash_table *, lladd_sa
 /* Sets *physical if the transaction's changes of the table must be undone byte by byte, and then
  * claims the table. Otherwise notes that the transaction changes it. */
 int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
-/* Must losers still be rolled back? */
-bool ll_hash__recovering(struct ll_hashes *);
 /* Is another transaction in doubt with a prepare record of an earlier version, which does not name
  * the tables it has changed? A transaction that only inserted left no such record, and is not
  * seen. */
