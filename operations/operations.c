@@ -201,6 +201,26 @@ int ll_operations__all_or_nothing(struct lladd_txn *txn, lladd_savepoint_id befo
     return rc;
 }
 
+int ll_operations__action_all_or_nothing(struct lladd_txn *txn, struct lladd_action *action, int rc)
+{
+    if (!rc)
+        return 0;
+    struct lladd_error why = *lladd_txn_error(txn);
+    int undone = lladd_nta_abort(txn, action);
+    if (undone)
+        return undone;
+    *lladd_txn_error_out(txn) = why;
+    return rc;
+}
+
+int ll_operations__action_end(struct lladd_txn *txn, struct lladd_action *action, int rc,
+                              lladd_op_id op, const void *undo, size_t len)
+{
+    if (!rc)
+        rc = lladd_nta_end(txn, action, op, undo, len);
+    return ll_operations__action_all_or_nothing(txn, action, rc);
+}
+
 int ll_operations__step_end(struct lladd_txn *txn, lladd_savepoint_id before, int rc)
 {
     if (!rc)

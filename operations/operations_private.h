@@ -191,6 +191,10 @@ int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum l
 int ll_operations__all_or_nothing(struct lladd_txn *, lladd_savepoint_id before, int rc);
 /* Does the same, and releases the savepoint. */
 int ll_operations__step_end(struct lladd_txn *, lladd_savepoint_id before, int rc);
+/* The same two for a nested top action: undoes it after an error; ends it or undoes it. */
+int ll_operations__action_all_or_nothing(struct lladd_txn *, struct lladd_action *, int rc);
+int ll_operations__action_end(struct lladd_txn *, struct lladd_action *, int rc, lladd_op_id,
+                              const void *undo, size_t len);
 
 /* Finds the shortest range outside of which a and b, both of length n, are equal. *skip: its
  * offset. Returns its length. */

@@ -652,15 +652,8 @@ static int rebuild_once(struct rebuild *r)
     int rc = write_fresh(r, first, head);
     if (!rc)
         rc = switch_over(r, first, head, &open.action);
-    if (!rc)
-        return r->physical ? lladd_savepoint_release(r->txn, open.id) : 0;
-    struct lladd_error why = *lladd_txn_error(r->txn);
-    int undone =
-        r->physical ? lladd_rollback_to(r->txn, open.id) : lladd_nta_abort(r->txn, &open.action);
-    if (undone)
-        return undone;
-    *lladd_txn_error_out(r->txn) = why;
-    return rc;
+    return r->physical ? ll_operations__step_end(r->txn, open.id, rc)
+                       : ll_operations__action_all_or_nothing(r->txn, &open.action, rc);
 }
 
 static int rebuild(struct rebuild *r)

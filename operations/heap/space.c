@@ -309,20 +309,8 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct lladd_h
     lladd_savepoint_id before;
     TRY(creator ? lladd_savepoint(txn, &before) : lladd_nta_begin(txn, &action));
     int rc = add_pages(txn, h, &last, &n, fresh);
-    if (creator) {
-        rc = ll_operations__all_or_nothing(txn, before, rc);
-    } else if (!rc) {
-        rc = lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0);
-    }
-    if (rc && !creator) {
-        struct lladd_error why = *lladd_txn_error(txn);
-        int undone = lladd_nta_abort(txn, &action);
-        if (undone)
-            return undone;
-        *lladd_txn_error_out(txn) = why;
-    }
-    if (rc)
-        return rc;
+    TRY(creator ? ll_operations__all_or_nothing(txn, before, rc)
+                : ll_operations__action_end(txn, &action, rc, LLADD_NO_OP, NULL, 0));
     if (!creator)
         h->last = last;
     h->entries += n;

@@ -67,23 +67,6 @@ static int set_neighbour(struct lladd_txn *txn, const struct lladd_list *l, stru
                         sizeof ends);
 }
 
-/* Ends a nested top action of several steps: closes it with the logical undo `op` (or none), or
- * rolls it back if a step has failed. */
-static int close_action(struct lladd_txn *txn, struct lladd_action *action, int rc, lladd_op_id op,
-                        const void *undo, size_t len)
-{
-    if (!rc)
-        rc = lladd_nta_end(txn, action, op, undo, len);
-    if (!rc)
-        return 0;
-    struct lladd_error why = *lladd_txn_error(txn);
-    int undone = lladd_nta_abort(txn, action);
-    if (undone)
-        return undone;
-    *lladd_txn_error_out(txn) = why;
-    return rc;
-}
-
 /* ---- sweeping -------------------------------------------------------------------------------- */
 
 /* May the item be swept? It must be marked, and no transaction may reserve it. *out: the item. */
@@ -139,7 +122,8 @@ static int sweep(struct lladd_txn *txn, const struct lladd_list *l, struct lladd
         if (!may)
             return 0;
         TRY(lladd_nta_begin(txn, &action));
-        TRY(close_action(txn, &action, unlink_item(txn, l, *at, &it), LLADD_NO_OP, NULL, 0));
+        TRY(ll_operations__action_end(txn, &action, unlink_item(txn, l, *at, &it), LLADD_NO_OP,
+                                      NULL, 0));
         *at = forwards ? it.next : it.prev;
     }
     return 0;
@@ -206,8 +190,8 @@ static int insert_among(struct lladd_txn *txn, struct lladd_list *l, lladd_pagen
     int rc = insert_between(txn, l, heap, prev, next, bytes, len, out);
     lladd_put64(undo, out->page.v);
     lladd_put32(undo + 8, out->slot);
-    return close_action(txn, &action, rc, ll_operations__list_id(l->lists, LL_LIST_INSERT), undo,
-                        sizeof undo);
+    return ll_operations__action_end(
+        txn, &action, rc, ll_operations__list_id(l->lists, LL_LIST_INSERT), undo, sizeof undo);
 }
 
 /* Inserts at the end (`at_end`), or after `after`. Under `change`. */

@@ -391,14 +391,7 @@ static int lengthen(struct lladd_txn *txn, lladd_pageno last)
         lladd_put64(next, fresh.v);
         rc = lladd_update(txn, LL_OP_ROOT_LINK, last, next, sizeof next);
     }
-    if (!rc)
-        return lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0);
-    struct lladd_error why = *lladd_txn_error(txn);
-    int undone = lladd_nta_abort(txn, &action);
-    if (undone)
-        return undone;
-    *lladd_txn_error_out(txn) = why;
-    return rc;
+    return ll_operations__action_end(txn, &action, rc, LLADD_NO_OP, NULL, 0);
 }
 
 static int next_page(struct lladd_db *db, lladd_pageno at, uint64_t *next, struct lladd_error *err)

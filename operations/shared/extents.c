@@ -486,16 +486,7 @@ int ll_operations__extents_step_end(struct lladd_txn *txn, struct ll_extents_ste
 {
     if (s->maker)
         return ll_operations__step_end(txn, s->before, rc);
-    if (!rc)
-        rc = lladd_nta_end(txn, &s->action, LLADD_NO_OP, NULL, 0);
-    if (!rc)
-        return 0;
-    struct lladd_error why = *lladd_txn_error(txn);
-    int undone = lladd_nta_abort(txn, &s->action);
-    if (undone)
-        return undone;
-    *lladd_txn_error_out(txn) = why;
-    return rc;
+    return ll_operations__action_end(txn, &s->action, rc, LLADD_NO_OP, NULL, 0);
 }
 
 /* The place where extent k is listed; adds a page to the chain if the chain is too short. */
