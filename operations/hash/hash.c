@@ -238,11 +238,9 @@ int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t
     struct lladd_error one = LLADD_ERROR_INIT;
     struct asked asked[AHEAD];
     uint64_t buckets;
-    int first = 0, rc = table_of(h, &t, err);
-    if (!rc)
-        rc = ll_hash__buckets(t, &buckets, err);
-    if (rc)
-        return rc;
+    int first = 0;
+    TRY(table_of(h, &t, err));
+    TRY(ll_hash__buckets(t, &buckets, err));
     for (size_t i = 0; i < n && i < AHEAD; i++)
         ask(t, &q[i], buckets, &asked[i], &one);
     for (size_t i = 0; i < n; i++) {
@@ -383,9 +381,7 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
         if (c->answer != HB_MOVED)
             return 0;
         c->buckets = 0; /* its page may be another one, even with the same number of buckets */
-        rc = ll_hash__again(t, n, &tries, err);
-        if (rc)
-            return rc;
+        TRY(ll_hash__again(t, n, &tries, err));
     }
 }
 

@@ -407,10 +407,8 @@ static int free_inventory(struct lladd_txn *txn, lladd_pageno heap, lladd_pageno
     int rc = 0;
     for (uint32_t index = 0; !rc;) {
         struct lladd_page *page;
-        rc = ll_operations__fix(db, at, ll_operations__heap_page.name, LLADD_LATCH_SHARED, &page,
-                                err);
-        if (rc)
-            return rc;
+        TRY(ll_operations__fix(db, at, ll_operations__heap_page.name, LLADD_LATCH_SHARED, &page,
+                               err));
         struct lladd_view v = lladd_page_view(page);
         uint32_t count = ll_operations__inventory_count(v), n = 0;
         lladd_pageno first = lladd_page_of(LLADD_NO_PAGE);

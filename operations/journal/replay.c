@@ -237,9 +237,7 @@ static int show(struct attaching *at, const struct ll_journal_scan *scan, struct
     }
     if (rc || !at->n_told)
         return rc;
-    rc = lladd_log_open(j->db, lladd_lsn_of(0), NULL, &c, err);
-    if (rc)
-        return rc;
+    TRY(lladd_log_open(j->db, lladd_lsn_of(0), NULL, &c, err));
     for (size_t i = 0; !rc && i < at->n_told; i++)
         rc = show_doubtful(at, &at->told[i], scan, c, err);
     lladd_log_close(c);

@@ -115,9 +115,7 @@ static int load_catalogue(struct ll_journal *j, struct lladd_error *err)
         return lladd_error_set(err, LLADD_NEWER_FORMAT,
                                "the journal was written by a newer version: %llu, known is %d",
                                (unsigned long long)root.b, LL_JOURNAL_VERSION);
-    rc = lladd_hash_open(j->db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, &j->catalogue, err);
-    if (rc)
-        return rc;
+    TRY(lladd_hash_open(j->db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, &j->catalogue, err));
     while ((rc = lladd_hash_cursor_next(j->catalogue, &walk, &key, &value, err)) == 0 &&
            (rc = load_row(j, key, value, err)) == 0) {
     }

@@ -112,9 +112,7 @@ static int take_entries(struct ll_locker *l, struct lladd_txn *txn, struct lladd
             return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for locks");
         if (rest)
             memcpy(l->name + shared, p + ENTRY_HEAD, rest);
-        rc = take_entry(l, txn, mode, len);
-        if (rc)
-            return rc;
+        TRY(take_entry(l, txn, mode, len));
         before = len;
         p += ENTRY_HEAD + rest;
         left -= ENTRY_HEAD + rest;

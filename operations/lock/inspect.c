@@ -146,15 +146,13 @@ int lladd_lock_blockers(struct lladd_db *db, uint64_t number, lladd_lock_info_fn
                         struct lladd_error *err)
 {
     struct rows r = {.lost = false};
-    int rc = ll_operations__locks_of(db, &r.all, err);
-    if (rc)
-        return rc;
+    TRY(ll_operations__locks_of(db, &r.all, err));
     r.now = lladd_now_ns(db);
     ll_operations__lock_stop(r.all); /* so that no wait begins or ends meanwhile */
     for (size_t i = 0; i < LL_LOCK_PARTITIONS; i++)
         find_blockers(&r, &r.all->parts[i], number);
     ll_operations__lock_go(r.all);
-    return tell_rows(&r, fn, ctx, rc, err);
+    return tell_rows(&r, fn, ctx, 0, err);
 }
 
 int lladd_lock_stats_get(struct lladd_db *db, struct lladd_lock_stats *out, struct lladd_error *err)

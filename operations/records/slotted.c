@@ -175,9 +175,7 @@ static int alloc_step(struct lladd_txn *txn, lladd_pageno page, struct lladd_pag
         int rc = ll_operations__update(txn, LL_OP_SLOTTED_ALLOC, page, held, a, sizeof *a);
         if (rc != LLADD_PAGE_FULL || a->state.idle == 0)
             return rc;
-        rc = held ? purge(txn, held, a->short_of) : purge_unlatched(txn, page, a->short_of);
-        if (rc)
-            return rc;
+        TRY(held ? purge(txn, held, a->short_of) : purge_unlatched(txn, page, a->short_of));
     }
 }
 

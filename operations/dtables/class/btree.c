@@ -261,11 +261,9 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     const unsigned char *f = base->footer.data;
     if (base->version < OLDEST)
         return lladd_dtable_corrupt(base, err, "an index of version 1, which is not read any more");
-    int rc = lladd_dtable_source_open(base, "leaves", &leaves, err);
-    rc = rc ? rc : lladd_dtable_source_open(base, "levels", &levels, err);
-    rc = rc ? rc : lladd_dtable_load(base, levels, &r->levels, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_source_open(base, "leaves", &leaves, err));
+    TRY(lladd_dtable_source_open(base, "levels", &levels, err));
+    TRY(lladd_dtable_load(base, levels, &r->levels, err));
     if (base->footer.len != FOOTER || lladd_dtable_source_block(leaves) < LINE)
         return lladd_dtable_corrupt(base, err, "its footer has another length");
     r->leaves = lladd_dtable_cells_of(leaves, LINE);

@@ -41,11 +41,11 @@ static int print_param(struct lladd_sink *s, const struct lladd_dtable_param *wh
         return rc ? rc : print_bytes(s, &p->bytes);
     }
     rc = lladd_sink_printf(s, " \"%s\" words [", what->name);
-    for (size_t i = 0; i < p->n_words && !rc; i++) {
-        rc = lladd_sink_printf(s, " ");
-        rc = rc ? rc : print_bytes(s, &p->words[i]);
+    for (size_t i = 0; i < p->n_words; i++) {
+        TRY(lladd_sink_printf(s, " "));
+        TRY(print_bytes(s, &p->words[i]));
     }
-    return rc ? rc : lladd_sink_printf(s, " ]");
+    return lladd_sink_printf(s, " ]");
 }
 
 static int print_params(struct lladd_sink *s, const struct lladd_dtable_config *c)
@@ -81,10 +81,10 @@ static int print_layers(struct lladd_sink *s, const char *name,
 
 int lladd_dtable_config_print(const struct lladd_dtable_config *c, struct lladd_sink *s)
 {
-    int rc = lladd_check_process(c->db, NULL);
-    rc = rc ? rc : lladd_sink_printf(s, "config [");
-    rc = rc ? rc : print_layer(s, "base", c);
-    return rc ? rc : lladd_sink_printf(s, " ]");
+    TRY(lladd_check_process(c->db, NULL));
+    TRY(lladd_sink_printf(s, "config ["));
+    TRY(print_layer(s, "base", c));
+    return lladd_sink_printf(s, " ]");
 }
 
 static int keep(void *ctx, const void *bytes, size_t len)

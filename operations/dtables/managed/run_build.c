@@ -14,9 +14,7 @@ static int add_rows(struct lladd_managed *t, struct lladd_dtable_run_builder *b,
         TRY(lladd_dtable_row(c, &key, &v, err));
         if (drop && v.state == LLADD_DTABLE_TOMBSTONE)
             continue;
-        rc = lladd_dtable_run_add(b, &key, &v);
-        if (rc)
-            return rc;
+        TRY(lladd_dtable_run_add(b, &key, &v));
         /* Checked every 1024 rows, so that a close does not wait for the whole run. */
         if ((++*rows & 1023) == 0 && lladd_atomic_load32(&t->hurry))
             return lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being closed", t->name);

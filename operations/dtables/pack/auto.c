@@ -87,9 +87,9 @@ static int begin(struct lladd_dtable_builder *base)
     if (!b->wait)
         return no_memory(b);
     memset(b->wait, 0, sizeof *b->wait);
-    int rc = ll_keys_begin(&b->keys, base);
-    rc = rc ? rc : lladd_dtable_stream(base, "values", &b->values);
-    return rc ? rc : lladd_dtable_stream(base, "segments", &b->segments);
+    TRY(ll_keys_begin(&b->keys, base));
+    TRY(lladd_dtable_stream(base, "values", &b->values));
+    return lladd_dtable_stream(base, "segments", &b->segments);
 }
 
 static int note_segment(struct builder *b, uint32_t values)
@@ -121,10 +121,10 @@ static int write_long(struct builder *b, struct lladd_span v)
     lladd_put16(head + 4, 1);
     lladd_put16(head + 6, 1);
     lladd_put32(head + 16, (uint32_t)v.len);
-    int rc = write_waiting(b);
-    rc = rc ? rc : note_segment(b, 1);
-    rc = rc ? rc : lladd_dtable_write(b->values, head, sizeof head);
-    return rc ? rc : lladd_dtable_write(b->values, v.data, v.len);
+    TRY(write_waiting(b));
+    TRY(note_segment(b, 1));
+    TRY(lladd_dtable_write(b->values, head, sizeof head));
+    return lladd_dtable_write(b->values, v.data, v.len);
 }
 
 static int wait_for_more(struct builder *b, struct lladd_span v)
@@ -201,12 +201,10 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     struct reader *r = (struct reader *)base;
     const struct lladd_dtable_source *s;
     struct lladd_span more;
-    int rc = ll_keys_open(&r->keys, base, &more, err);
-    rc = rc ? rc : lladd_dtable_source_open(base, "values", &r->values, err);
-    rc = rc ? rc : lladd_dtable_source_open(base, "segments", &s, err);
-    rc = rc ? rc : lladd_dtable_load(base, s, &r->segments, err);
-    if (rc)
-        return rc;
+    TRY(ll_keys_open(&r->keys, base, &more, err));
+    TRY(lladd_dtable_source_open(base, "values", &r->values, err));
+    TRY(lladd_dtable_source_open(base, "segments", &s, err));
+    TRY(lladd_dtable_load(base, s, &r->segments, err));
     if (more.len != 16)
         return lladd_dtable_corrupt(base, err, "its footer has another length");
     r->n = lladd_get64(more.data);

@@ -313,10 +313,8 @@ static void discard(struct lladd_dtable_builder *base)
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
-    int rc = lladd_dtable_source_open(base, "words", &r->words, err);
-    rc = rc ? rc : lladd_dtable_source_open(base, "ends", &r->ends, err);
-    if (rc)
-        return rc;
+    TRY(lladd_dtable_source_open(base, "words", &r->words, err));
+    TRY(lladd_dtable_source_open(base, "ends", &r->ends, err));
     if (base->footer.len != 16)
         return lladd_dtable_corrupt(base, err, "its footer has another length");
     r->numbers = lladd_get64(base->footer.data);
