@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Calls of a thread that holds a page: a call that may wait is refused, in every build, and several
- * pages change together without any wait.
+ * pages change together without any wait. And waits of a thread with log credit in hand, which stop
+ * debug builds.
  */
 #include "db_fixture.h"
+#include "support/fixtures.h"
 
 #include <lladd/log_read.h>
+#include <lladd/sync.h>
 #include <stdlib.h>
 
 static struct fixture r;
@@ -162,6 +165,176 @@ START_TEST(pages_change_together_at_the_log_limit)
 }
 END_TEST
 
+/* ---- log credit in hand ------------------------------------------------------------------ */
+
+#ifdef LLADD_DEBUG
+static struct lladd_mutex mutex;
+
+/* A call of a thread that has credit in hand for `txn`, or none. */
+struct call {
+    void (*make)(struct lladd_txn *txn, bool in_hand);
+    uint32_t rank;    /* of `mutex` */
+    const char *says; /* with credit in hand; NULL: the call is allowed then */
+};
+
+static void take_credit(struct lladd_txn *txn, bool in_hand)
+{
+    ok(txn, lladd_log_credit(txn, r.ids.put, 1));
+    if (!in_hand)
+        ok(txn, lladd_log_credit(txn, r.ids.put, 0));
+}
+
+static void lock(struct lladd_txn *txn, bool in_hand)
+{
+    take_credit(txn, in_hand);
+    lladd_mutex_lock(&mutex);
+    lladd_mutex_unlock(&mutex);
+}
+
+static void sleep_on_a_word(struct lladd_txn *txn, bool in_hand)
+{
+    const uint32_t word = 0;
+    take_credit(txn, in_hand);
+    lladd_word_wait_as("a gate", &word, 0, 1, 1);
+}
+
+static void sleep_on_a_word_without_a_name(struct lladd_txn *txn, bool in_hand)
+{
+    const uint32_t word = 0;
+    take_credit(txn, in_hand);
+    lladd_word_wait(&word, 0, 1, 1);
+}
+
+static void wait_for_a_condition(struct lladd_txn *txn, bool in_hand)
+{
+    struct lladd_cond c;
+    ck_assert_int_eq(lladd_cond_init(&c), 0);
+    take_credit(txn, in_hand);
+    lladd_mutex_lock(&mutex);
+    (void)lladd_cond_wait_for(&c, &mutex, 1);
+    lladd_mutex_unlock(&mutex);
+    lladd_cond_destroy(&c);
+}
+
+static void wait_for_a_condition_of_a_mutex_that_was_locked_before(struct lladd_txn *txn,
+                                                                   bool in_hand)
+{
+    struct lladd_cond c;
+    ck_assert_int_eq(lladd_cond_init(&c), 0);
+    lladd_mutex_lock(&mutex);
+    take_credit(txn, in_hand);
+    (void)lladd_cond_wait_for(&c, &mutex, 1);
+    lladd_mutex_unlock(&mutex);
+    lladd_cond_destroy(&c);
+}
+
+static void ask_in_another_transaction(struct lladd_txn *txn, bool in_hand)
+{
+    struct lladd_txn *other = fixture_begin(&r);
+    take_credit(txn, in_hand);
+    ok(other, lladd_log_credit(other, r.ids.put, 1));
+    done(lladd_abort(other));
+}
+
+static void ask_again(struct lladd_txn *txn, bool in_hand)
+{
+    take_credit(txn, in_hand);
+    ok(txn, lladd_log_credit(txn, r.ids.put, 8));
+}
+
+/* The mutex is locked before the credit is requested, or not at all. */
+static void ask_with_a_mutex(struct lladd_txn *txn, bool in_hand)
+{
+    if (in_hand)
+        lladd_mutex_lock(&mutex);
+    take_credit(txn, in_hand);
+    if (in_hand)
+        lladd_mutex_unlock(&mutex);
+}
+
+/* Pages of the same database are an error in every build. */
+static void ask_with_a_page_of_another_database(struct lladd_txn *txn, bool in_hand)
+{
+    static struct fixture other;
+    struct lladd_page *held;
+    fixture_init(&other, 0);
+    fixture_open(&other);
+    lladd_pageno number = fixture_page(&other);
+    if (in_hand)
+        ok_db(&other, lladd_page_fix(other.db, number, LLADD_LATCH_SHARED, &held, &other.err));
+    take_credit(txn, in_hand);
+    if (in_hand)
+        lladd_page_unfix(other.db, held, LLADD_LATCH_SHARED);
+    fixture_free(&other);
+}
+
+static void wait_until_durable(struct lladd_txn *txn, bool in_hand)
+{
+    take_credit(txn, in_hand);
+    ok_db(&r, lladd_wait_durable(r.db, lladd_lsn_of(0), &r.err));
+}
+
+static const struct call calls[] = {
+    {lock, LLADD_RANK_EXTENSION, "or the log credit that the thread has (the mutex)"},
+    {lock, LLADD_RANK_CHECKPOINT, "or the log credit that the thread has (the mutex)"},
+    {lock, LLADD_RANK_CATALOGUE, "or the log credit that the thread has (the mutex)"},
+    {lock, LLADD_RANK_COMMIT, NULL},
+    {lock, LLADD_RANK_BUFFER, NULL},
+    {sleep_on_a_word, LLADD_RANK_LEAF, "a thread sleeps with log credit in hand (a gate)"},
+    {sleep_on_a_word_without_a_name, LLADD_RANK_LEAF,
+     "a thread sleeps with log credit in hand (a word)"},
+    {wait_for_a_condition, LLADD_RANK_COMMIT,
+     "a condition is waited for with log credit in hand (the mutex)"},
+    {wait_for_a_condition, LLADD_RANK_LEAF,
+     "a condition is waited for with log credit in hand (the mutex)"},
+    {wait_for_a_condition, LLADD_RANK_BUFFER, NULL},
+    {wait_for_a_condition_of_a_mutex_that_was_locked_before, LLADD_RANK_EXTENSION,
+     "or log credit held that comes after its mutex (the mutex)"},
+    {ask_in_another_transaction, LLADD_RANK_LEAF,
+     "log credit is asked for with log credit in hand (credit)"},
+    {ask_again, LLADD_RANK_LEAF, NULL},
+    {ask_with_a_mutex, LLADD_RANK_COMMIT, "log credit is asked for with a mutex held (the mutex)"},
+    {ask_with_a_mutex, LLADD_RANK_LEAF, "log credit is asked for with a mutex held (the mutex)"},
+    {ask_with_a_mutex, LLADD_RANK_EXTENSION, NULL},
+    {ask_with_a_page_of_another_database, LLADD_RANK_LEAF,
+     "log credit is asked for with a page held (credit)"},
+    {wait_until_durable, LLADD_RANK_LEAF,
+     "callbacks of commits may run with log credit in hand (credit)"},
+};
+enum { CALLS = sizeof calls / sizeof *calls };
+
+static void make_call(const struct call *call, bool in_hand)
+{
+    begin_case(0);
+    ck_assert_int_eq(lladd_mutex_init(&mutex, call->rank, "the mutex"), 0);
+    fixture_set(&r, at(0), 1); /* the first use of an operation takes the catalogue's mutex */
+    struct lladd_txn *txn = fixture_begin(&r);
+    call->make(txn, in_hand);
+    done(lladd_abort(txn));
+    lladd_mutex_destroy(&mutex);
+    end_case();
+}
+
+static void call_with_credit(void *call)
+{
+    make_call(call, true);
+}
+
+/* A thread with credit may wait for pages and the log's writer only; debug builds stop at any other
+ * wait and name what is awaited. Without credit each call is allowed. */
+START_TEST(a_wait_with_log_credit_in_hand_stops_debug_builds)
+{
+    struct call call = calls[_i];
+    make_call(&call, false);
+    if (call.says)
+        ck_assert_msg(dies_saying(call_with_credit, &call, call.says), "does not say: %s",
+                      call.says);
+    else
+        make_call(&call, true);
+}
+END_TEST
+#endif
+
 int main(void)
 {
     Suite *s = suite_create("held pages");
@@ -169,6 +342,9 @@ int main(void)
     tcase_add_loop_test(tc, what_may_wait_is_refused_while_a_page_is_held, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, pages_change_together_with_the_end_of_an_action, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, pages_change_together_at_the_log_limit, 0, FIXTURE_KINDS);
+#ifdef LLADD_DEBUG
+    tcase_add_loop_test(tc, a_wait_with_log_credit_in_hand_stops_debug_builds, 0, CALLS);
+#endif
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
