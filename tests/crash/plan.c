@@ -86,18 +86,21 @@ void plan_draw(struct plan *p, uint64_t seed, unsigned features)
     p->blob_max = 1024u << below(&rng, 6);
     p->losers = p->features & WITH_LOSERS ? 1 + (unsigned)below(&rng, 4) : 0;
     p->loser_size = 1u << below(&rng, 9);
+    /* Instant recovery that has room for no page, for some, or (0, the default) for all. */
+    static const uint64_t memory[] = {0, 0, 64, 1024, 4096, 16384};
+    p->o.recovery_bytes = memory[below(&rng, sizeof memory / sizeof *memory)];
 }
 
 void plan_print(const struct plan *p, FILE *out)
 {
     (void)fprintf(out,
                   "pages of %u, ring %llu, segments %llu to %llu, limit %lld, cache %llu, "
-                  "checkpoint %llu, flags %u;",
+                  "checkpoint %llu, recovery %llu, flags %u;",
                   p->o.page_size, (unsigned long long)p->o.log_ring_bytes,
                   (unsigned long long)p->o.log_segment_min,
                   (unsigned long long)p->o.log_segment_max, (long long)p->o.log_limit_bytes,
                   (unsigned long long)p->o.cache_bytes, (unsigned long long)p->o.checkpoint_bytes,
-                  p->o.flags);
+                  (unsigned long long)p->o.recovery_bytes, p->o.flags);
     for (unsigned i = 0; feature_names[i]; i++) {
         if (p->features & (1u << i))
             (void)fprintf(out, " %s", feature_names[i]);
