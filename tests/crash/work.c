@@ -359,6 +359,17 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
+/* Digests, or combines, or frees a run. Only digests are owed at the limit of the log (REC-3). */
+static int maintain_rows(struct session *s, struct lladd_error *err)
+{
+    bool more;
+    int rc = lladd_managed_maintain(s->rows, &more, err);
+    if (rc == LLADD_LOG_FULL && refused(s, rc))
+        rc = lladd_managed_digest(s->rows, err);
+    return rc;
+}
+
+/* The limit of the log refuses none of these. */
 static void upkeep(struct session *s, uint64_t *rng)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -369,13 +380,15 @@ static void upkeep(struct session *s, uint64_t *rng)
         rc = lladd_checkpoint(s->db, &err);
     else if (what == 1)
         rc = lladd_maintain(s->db, &more, &err);
-    else if (what < 5 && (s->plan->features & WITH_MANAGED))
-        rc = lladd_managed_maintain(s->rows, &more, &err);
+    else if (what < 4 && (s->plan->features & WITH_MANAGED))
+        rc = maintain_rows(s, &err);
+    else if (what == 4 && (s->plan->features & WITH_MANAGED))
+        rc = lladd_managed_digest(s->rows, &err);
     else if (what == 5 && (s->plan->features & WITH_JOURNAL))
         rc = lladd_journal_clean(s->db, 0, lladd_object_applied_lsn(s->db), &more, &err);
-    static const char *const names[] = {"checkpoint",    "maintain",      "maintain rows",
-                                        "maintain rows", "maintain rows", "clean the journal"};
-    if (rc != 0 && !(what < 2 ? no_space(s, rc) : refused(s, rc)))
+    static const char *const names[] = {"checkpoint",    "maintain", "maintain rows",
+                                        "maintain rows", "digest",   "clean the journal"};
+    if (rc != 0 && !no_space(s, rc) && !(what >= 2 && rc == LLADD_BUSY && refused(s, rc)))
         must(s->oracle, rc, names[what], &err);
 }
 
