@@ -301,9 +301,10 @@ static void report(const struct ll_redo_worker *w, lladd_lsn at)
     struct ll_core *core = w->core;
     if (w->share.index != 0 || !core->progress)
         return;
-    uint64_t from = core->control.redo.v, to = ll_log_tail(core->log).v;
+    /* Where the records end; after a crash the log continues at a higher LSN. */
+    uint64_t from = core->control.redo.v, to = ll_log_scan_end(core->log).v;
     ll_core_progress(core, LLADD_PHASE_REDO, at,
-                     to > from ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);
+                     at.v < to ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);
 }
 
 /* Reads the record exactly at the start of redo, because a search would skip a damaged record. Only
