@@ -214,33 +214,53 @@ END_TEST
 
 static struct {
     unsigned calls[LLADD_PHASE_DONE + 1];
-    unsigned percent;
-    bool backwards;
+    unsigned chain; /* calls of undo that read a chain backwards, before it undoes anything */
+    unsigned percent[LLADD_PHASE_DONE + 1];
+    lladd_lsn at[LLADD_PHASE_DONE + 1];
+    bool backwards, out_of_order;
 } told;
 
 static void tell(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned percent)
 {
     (void)ctx;
-    (void)at;
-    told.calls[phase]++;
-    if (phase != LLADD_PHASE_UNDO)
-        return;
-    told.backwards = told.backwards || percent < told.percent || percent > 100;
-    told.percent = percent;
+    bool begun = told.calls[phase]++ > 0;
+    bool chain = phase == LLADD_PHASE_UNDO && begun && at.v < told.at[phase].v;
+    if (chain) {
+        told.chain++;
+        /* Only then it is known which pages are to be redone, and nothing is undone yet. */
+        told.out_of_order |= told.calls[LLADD_PHASE_REDO] > 0 || percent > 0;
+    } else {
+        told.backwards |= at.v < told.at[phase].v && told.chain == 0;
+    }
+    if (phase == LLADD_PHASE_REDO)
+        told.out_of_order |= told.percent[LLADD_PHASE_UNDO] > 0;
+    told.backwards |= percent < told.percent[phase] || percent > 100;
+    told.percent[phase] = percent;
+    told.at[phase] = at;
 }
 
+/* Analysis, the chain of the loser (instant recovery), the pass that redoes its pages, and undo. */
 START_TEST(a_long_undo_tells_how_far_it_has_come)
 {
     for (unsigned how = LLADD_RECOVER_FULL; how <= LLADD_RECOVER_INSTANT; how++) {
-        begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 12000, false);
+        begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 60000, false);
         fixture_crash(&r, &fault_kill);
         r.options.recovery = how;
         r.options.progress = tell;
         memset(&told, 0, sizeof told);
         fixture_open(&r);
-        ck_assert_uint_ge(told.calls[LLADD_PHASE_UNDO], 10);
+        ck_assert_uint_ge(told.calls[LLADD_PHASE_ANALYSIS], 10);
+        if (how == LLADD_RECOVER_INSTANT)
+            ck_assert_uint_ge(told.chain, 10);
+        else
+            ck_assert_uint_eq(told.chain, 0);
+        ck_assert_uint_ge(told.calls[LLADD_PHASE_REDO], 3);
+        ck_assert_uint_ge(told.percent[LLADD_PHASE_REDO], 75);
+        ck_assert_uint_ge(told.calls[LLADD_PHASE_UNDO] - told.chain, 10);
+        ck_assert_uint_ge(told.percent[LLADD_PHASE_UNDO], 90);
+        ck_assert_uint_eq(told.percent[LLADD_PHASE_DONE], 100);
         ck_assert(!told.backwards);
-        ck_assert_uint_ge(told.percent, 90);
+        ck_assert(!told.out_of_order);
         expect_long(false);
         fixture_free(&r);
     }
