@@ -88,13 +88,14 @@ class Rules(unittest.TestCase):
                 ("tests/a/a.py", "socket.settime" + "out({})", "1", "600"),
                 ("tests/a/a.sh", "local lim" + "it={}", "60", "3600"),
                 ("tests/a/a.sh", "time" + "out -k9 {} ls", "60", "3600"),
+                ("runtests", "fuzzer -time" + "out={}", "25", "600"),
                 ("tests/a/a.c", "enum {{ AWAIT_SEC" + "ONDS = {} }};", "599", "600"),
                 ("tests/a/a.c", "until.tv_" + "sec += {};", "10", "600"),
                 ("tests/a/a.java", "long A_" + "MS = {};", "10_000", "600_000"),
                 ("tests/a/a.java", "long A_" + "MS = {};", "599999", "600000"),
                 ("tests/a/a.java", "int TIMEOUT_" + "S = {};", "120", "3600"),
                 ("tests/a/a.java", "source.setSocketTime" + "out({});", "30", "600")):
-            top = head.get(path.split(".")[1], HEAD)
+            top = head.get(path.split(".")[-1], HEAD)
             self.assertIn("limit", self.found(path, limit.format(few) + "\n", top), limit)
             self.assertEqual(self.found(path, limit.format(enough) + "\n", top), set(), limit)
         self.assertEqual(self.found("tests/a/a.py", "run('--lim" + "it=1')\n", head["py"]), set())

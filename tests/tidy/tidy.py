@@ -22,7 +22,7 @@ fails if there is any. test_tidy.py tests every rule.
                      above a group of functions counts for the first of them
     sleep            nothing sleeps to wait for something else
     limit            no test has a time limit of its own: ll_test_properties has one for all; what a
-                     test waits for ends, if at all, after ten minutes or more
+                     test or runtests waits for ends, if at all, after ten minutes or more
     typedef          no typedef of a struct, union or enum but in lladd/types.h and xa/xa.h
     space            no tabs, no blanks at the end of a line, a newline at the end of the file
     machine          no path that exists on one machine only
@@ -225,7 +225,7 @@ def check_text(path, text):
             yield number, "space", "blanks at the end"
         if DEBT.search(line):
             yield number, "debt", DEBT.search(line).group(1)
-        if path.startswith("tests/") and path not in LIMIT_EXEMPT:
+        if (path.startswith("tests/") or path == "runtests") and path not in LIMIT_EXEMPT:
             for what in limits(line):
                 yield number, "limit", what
         if code and ADDRESS.search(line):
