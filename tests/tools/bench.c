@@ -220,6 +220,14 @@ size_t bench_find(const struct findings *f, enum lladd_finding_kind kind, const 
     return SIZE_MAX;
 }
 
+void bench_no_page_accused(const struct findings *f)
+{
+    for (size_t i = 0; i < f->n && i < FINDINGS_MAX; i++)
+        ck_assert_msg(f->at[i].kind != LLADD_FINDING_DAMAGE ||
+                          !strstr(f->at[i].message, "is not what page"),
+                      "%s", f->at[i].message);
+}
+
 struct findings bench_verify_files(struct lladd_device *dev)
 {
     struct lladd_inspect *v = bench_look(dev, false);

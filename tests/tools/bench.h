@@ -59,6 +59,9 @@ struct findings {
 int bench_verify(struct lladd_inspect *, struct findings *);
 /* Returns the index of the first finding of this kind about the file; SIZE_MAX: none. */
 size_t bench_find(const struct findings *, enum lladd_finding_kind, const char *file);
+/* With a part of the log missing, no finding of damage says that an undamaged page is not what it
+ * should be. */
+void bench_no_page_accused(const struct findings *);
 /* Opens a view of the files, and verifies. */
 struct findings bench_verify_files(struct lladd_device *);
 /* One committed transaction that writes the text to the page. */

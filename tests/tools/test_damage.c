@@ -242,6 +242,7 @@ START_TEST(missing)
         ck_assert_int_eq(bench_verify(v, &f), 0);
         ck_assert_uint_gt(f.count.damage, 0);
         ck_assert_int_eq(f.at[0].code, LLADD_MISSING_FILE);
+        bench_no_page_accused(&f);
         lladd_inspect_close(v);
         lladd_device_close(cut);
     }
