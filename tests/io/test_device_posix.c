@@ -343,41 +343,6 @@ START_TEST(what_is_no_plain_file_is_refused)
 }
 END_TEST
 
-/* With another user's file in a directory of ours: opened if the configuration says so. */
-START_TEST(a_file_of_another_user_is_refused)
-{
-    struct lladd_device *dev;
-    struct lladd_file *f;
-    struct lladd_error why = LLADD_ERROR_INIT;
-    char *path = temp_dir_path(dir, "f"), *log = temp_dir_path(dir, "log");
-    dev = device();
-    ck_assert_int_eq(ll_io_open(dev, "f", LLADD_OPEN_CREATE, &f), 0);
-    ck_assert_int_eq(ll_io_close(dev, f), 0);
-    ck_assert_int_eq(ll_io_mkdir(dev, "log"), 0);
-    if (geteuid() == 0) { /* only root can give files away */
-        ck_assert_int_eq(chown(path, 65534, 65534), 0);
-        ck_assert_int_eq(chown(log, 65534, 65534), 0);
-        int rc = ll_io_open(dev, "f", 0, &f);
-        ck_assert_int_eq(rc, -EPERM);
-        ck_assert_int_eq(ll_fail_io(&why, rc, false, "open", "f"), LLADD_NO_ACCESS);
-        ck_assert_ptr_nonnull(strstr(why.message, "of this user"));
-        ck_assert_int_eq(ll_io_open(dev, "log/g", LLADD_OPEN_CREATE, &f), -EPERM);
-        lladd_device_close(dev);
-        ck_assert_int_eq(lladd_device_posix_mode(dir, false, 0660, &dev, &err), 0);
-        ck_assert_int_eq(ll_io_open(dev, "f", 0, &f), 0);
-        ck_assert_int_eq(ll_io_close(dev, f), 0);
-        lladd_device_close(dev);
-        ck_assert_int_eq(chown(dir, 65534, 65534), 0); /* and if all of it belongs to that user */
-        dev = device();
-        ck_assert_int_eq(ll_io_open(dev, "f", 0, &f), 0);
-        ck_assert_int_eq(ll_io_close(dev, f), 0);
-    }
-    lladd_device_close(dev);
-    free(path);
-    free(log);
-}
-END_TEST
-
 /* ---- the lock and other processes ---- */
 
 /* A child that holds the lock until it is killed. */
@@ -457,7 +422,6 @@ int main(void)
     tcase_add_test(tc, files_are_the_users_own_unless_said_otherwise);
     tcase_add_test(tc, no_symbolic_link_is_followed);
     tcase_add_test(tc, what_is_no_plain_file_is_refused);
-    tcase_add_test(tc, a_file_of_another_user_is_refused);
     tcase_add_test(tc, lock_of_another_process);
     tcase_add_test(tc, owner_unknown);
     suite_add_tcase(suite, tc);

@@ -50,6 +50,31 @@ void temp_dir_remove(char *dir)
     free(dir);
 }
 
+static unsigned file_mode, directory_mode, files; /* nftw passes no context */
+
+static int check_mode(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    bool directory = flag == FTW_D;
+    unsigned mode = st->st_mode & 07777;
+    (void)ftw;
+    files += !directory;
+    if (mode == (directory ? directory_mode : file_mode))
+        return 0;
+    (void)fprintf(stderr, "%s has mode 0%o\n", path, mode);
+    return 1;
+}
+
+unsigned temp_dir_modes(const char *dir, unsigned file, unsigned directory)
+{
+    file_mode = file;
+    directory_mode = directory;
+    files = 0;
+    int rc = nftw(dir, check_mode, 16, FTW_PHYS);
+    if (rc < 0)
+        give_up(dir);
+    return rc ? 0 : files;
+}
+
 bool dies_saying(void (*fn)(void *), void *arg, const char *message)
 {
     FILE *said = tmpfile();

@@ -12,6 +12,9 @@ char *temp_dir_new(void);
 void temp_dir_remove(char *dir);
 /* Returns dir/name; the caller frees it. */
 char *temp_dir_path(const char *dir, const char *name);
+/* Returns the number of files below dir if all of them have the first mode, and dir and all
+ * directories below it the second one; else prints a path that has another mode, and returns 0. */
+unsigned temp_dir_modes(const char *dir, unsigned file, unsigned directory);
 
 /* Runs fn(arg) in a child process. Returns true if it aborts after printing `message` to stderr.
  * For assertions in debug builds; works with and without Check's own forks. */

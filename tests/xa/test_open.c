@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <lladd/sync.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 static struct fixture b;
 
@@ -83,6 +84,21 @@ START_TEST(directories_are_made_only_if_the_string_says_so)
     ck_assert_ptr_nonnull(lladd_xa_db(rmid));
     ck_assert_int_eq(xa_close("", rmid, TMNOFLAGS), XA_OK);
     ck_assert_ptr_null(lladd_xa_db(rmid));
+    free(path);
+    temp_dir_remove(dir);
+}
+END_TEST
+
+START_TEST(the_string_gives_files_their_mode)
+{
+    char info[MAXINFOSIZE], *dir = temp_dir_new(), *path = temp_dir_path(dir, "new");
+    int rmid = RMID + 1;
+    mode_t mask = umask(0);
+    snprintf(info, sizeof info, "dir=%s;create=yes;cache=1M;mode=0640", path);
+    ck_assert_int_eq(xa_open(info, rmid, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(xa_close("", rmid, TMNOFLAGS), XA_OK);
+    ck_assert_uint_ge(temp_dir_modes(path, 0640, 0750), 5);
+    umask(mask);
     free(path);
     temp_dir_remove(dir);
 }
@@ -242,6 +258,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, malformed_open_strings_are_refused_and_said_why);
     tcase_add_test(tc, directories_are_made_only_if_the_string_says_so);
+    tcase_add_test(tc, the_string_gives_files_their_mode);
     tcase_add_test(tc, a_database_in_use_is_not_available);
     tcase_add_test(tc, rmids_share_a_database_or_have_their_own);
     tcase_add_test(tc, an_rmid_that_is_not_open_has_nothing);
