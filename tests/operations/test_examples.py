@@ -86,6 +86,21 @@ def members(program, folder):
              "100000 rows in 782 KiB\n")
 
 
+def ring_queue(program, folder):
+    db = os.path.join(folder, "ring-queue")
+    same("ring-queue", run(program, db, "put", "one", "two"), "")
+    same("ring-queue", run(program, db, "take"), "one\n")
+    same("ring-queue", run(program, db, "put", "three"), "")
+    same("ring-queue", run(program, db, "put", "four", "x" * 32, expect=1),
+         "LLADD_TOO_LARGE: the word is too long\n")
+    same("ring-queue", run(program, db, "take"), "two\n")
+    same("ring-queue", run(program, db, "take"), "three\n")
+    same("ring-queue", run(program, db, "take", expect=1),
+         "LLADD_NOT_FOUND: there is no item to take\n")
+    if "usage" not in run(program, db, "put", expect=2):
+        sys.exit("ring-queue does not say how it is used")
+
+
 def dtables(program, folder):
     db = os.path.join(folder, "dtables")
     if "usage" not in run(program, db, "many", expect=2):
@@ -125,6 +140,7 @@ def main(programs):
         for example in (hello, counter, transfer, reserve, locked_table, on_call, members,
                         dtables):
             example(os.path.join(programs, example.__name__), folder)
+        ring_queue(os.path.join(programs, "ring-queue"), folder)
     finally:
         shutil.rmtree(folder)
 
