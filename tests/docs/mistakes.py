@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/simulator.md, "Mistakes, and what is said of them": examples/ring passes as it is. Each
-mistake of the table is made in a copy, and the simulator prints every text that the table quotes.
+"""docs/simulator.md, "Mistakes, and what is said of them": examples/ring and examples/ordered pass
+as they are. Each mistake of the table is made in a copy, and the simulator prints every text that
+the table quotes.
 
 mistakes.py <root> <lladd-sim> <c compiler>"""
 import os
@@ -18,7 +19,11 @@ HEADING = "Mistakes, and what is said of them"
 RING = ("ring.c", "page.c", "subject.c")
 ORDERED = ("ordered.c", "page.c", "subject.c")
 EXPLORE, CONTRACT = ":ring --depth 2", ":ring --contract"
-PASSES = (EXPLORE, CONTRACT, ":ring.threads --interleave --preemptions 1 --depth 1")
+PASSES = {"ring": (EXPLORE, CONTRACT, ":ring.threads --interleave --preemptions 1 --depth 1"),
+          "ordered": (":ordered --depth 2", ":ordered --contract",
+                      ":ordered.threads --interleave --preemptions 1 --depth 1")}
+SOURCES = {"ring": RING, "ordered": ORDERED}
+MISTAKES_MIN = 15
 
 # The table's name of the mistake: file, text, its replacement, options of the simulator.
 MISTAKES = {
@@ -82,6 +87,8 @@ def table(text):
     missing = (set(MISTAKES) | set(tutorial.MISTAKES)) - set(said)
     if missing:
         sys.exit(f"{PAGE} lacks {sorted(missing)}")
+    if len(said) < MISTAKES_MIN:
+        sys.exit(f"{PAGE} has {len(said)} mistakes, and not {MISTAKES_MIN}")
     return said
 
 
@@ -127,7 +134,7 @@ def try_one(folder, what, texts, root, sim, cc):
     wrong = os.path.join(folder, "wrong")
     shutil.copytree(os.path.join(root, "examples", example), wrong)
     (tutorial.make if ordered else make)(wrong, what)
-    compile_in(wrong, cc, root, ORDERED if ordered else RING, example + ".so")
+    compile_in(wrong, cc, root, SOURCES[example], example + ".so")
     how = (tutorial.MISTAKES if ordered else MISTAKES)[what][3]
     code, out = simulate(wrong, sim, example + ".so", how)
     said = objection(out)
@@ -139,23 +146,29 @@ def try_one(folder, what, texts, root, sim, cc):
         print(f"== {what}\n{said}")
 
 
+def try_right(folder, example, root, sim, cc):
+    """The example passes as it is."""
+    right = os.path.join(folder, example)
+    shutil.copytree(os.path.join(root, "examples", example), right)
+    compile_in(right, cc, root, SOURCES[example], example + ".so")
+    for how in PASSES[example]:
+        code, out = simulate(right, sim, example + ".so", how)
+        if code:
+            sys.exit(f"{example}.so{how} does not pass:\n{out}")
+
+
 def main(root, sim, cc):
     with open(os.path.join(root, PAGE), encoding="utf-8") as file:
         said = table(file.read())
     folder = tempfile.mkdtemp(prefix="lladd-mistakes-")
     try:
-        right = os.path.join(folder, "right")
-        shutil.copytree(os.path.join(root, "examples", "ring"), right)
-        compile_in(right, cc, root, RING, "ring.so")
-        for how in PASSES:
-            code, out = simulate(right, sim, "ring.so", how)
-            if code:
-                sys.exit(f"ring.so{how} does not pass:\n{out}")
+        for example in PASSES:
+            try_right(folder, example, root, sim, cc)
         for what, texts in said.items():
             try_one(folder, what, texts, root, sim, cc)
     finally:
         shutil.rmtree(folder)
-    print(f"examples/ring passes, and {len(said)} mistakes do not")
+    print(f"examples/ring and examples/ordered pass, and {len(said)} mistakes do not")
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ class Bad(unittest.TestCase):
     def found(self, name, says, *options):
         code, out, err = run(*options, of(name))
         self.assertEqual((code, err), (1, ""), out)
-        self.assertIn(f"subject {name}: FAILED", out)
+        self.assertRegex(out, f"(?m)^(errors in )?subject {name}(, at random)?: FAILED")
         self.assertIn(says, out)
 
     def test_one_that_crashes(self):
@@ -175,7 +175,8 @@ class Bad(unittest.TestCase):
 
     def test_one_that_waits_for_itself(self):
         says = "the only thread waits for ever for a lock: "
-        self.found("waits", f"O17 deadlock objects: {says}")
+        for mode in [], ["--errors"], ["--random"]:
+            self.found("waits", f"O17 deadlock objects: {says}", *mode)
         code, out, err = run("--contract", of("waits"))
         self.assertEqual((code, out), (2, ""))
         self.assertIn(f"its workload does not end: O17 deadlock: {says}", err)
