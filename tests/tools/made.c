@@ -11,7 +11,8 @@
 #include <lladd/twophase.h>
 #include <string.h>
 
-const char *const made_names[MADE_KINDS] = {"clean", "crashed", "prepared", "pinned", "long"};
+const char *const made_names[MADE_KINDS] = {"clean",  "crashed", "prepared",
+                                             "pinned", "long",    "negative"};
 
 #define TRY(call) \
     do { \
@@ -283,19 +284,20 @@ static int add_aborted(struct lladd_db *db, lladd_op_id op, struct made *m, stru
     return lladd_abort(txn);
 }
 
-static struct lladd_gid gid_of(const char *text)
+static struct lladd_gid gid_of(int64_t format, const char *text)
 {
-    struct lladd_gid g = {.format = 7, .gtrid_length = (uint32_t)strlen(text), .bqual_length = 2};
+    struct lladd_gid g = {
+        .format = format, .gtrid_length = (uint32_t)strlen(text), .bqual_length = 2};
     memcpy(g.data, text, strlen(text));
     memcpy(g.data + strlen(text), "b1", 2);
     return g;
 }
 
-static int add_prepared(struct lladd_db *db, lladd_op_id op, struct made *m, const char *name,
-                        struct lladd_error *err)
+static int add_prepared(struct lladd_db *db, lladd_op_id op, struct made *m, int64_t format,
+                        const char *name, struct lladd_error *err)
 {
     struct lladd_txn_options o = {.struct_size = sizeof o, .owner = "the till"};
-    struct lladd_gid g = gid_of(name);
+    struct lladd_gid g = gid_of(format, name);
     struct lladd_txn *txn;
     TRY(lladd_begin(db, &o, &txn, err));
     TRY(tally(txn, op, m->bytes, 100, name));
@@ -313,7 +315,7 @@ static int add_unfinished(struct lladd_db *db, lladd_op_id op, struct made *m,
     TRY(lladd_begin(db, NULL, &open[0], err));
     TRY(tally(open[0], op, m->bytes, 7, "under way"));
     m->active = lladd_txn_id(open[0]);
-    TRY(add_prepared(db, op, m, "order-1", err));
+    TRY(add_prepared(db, op, m, 7, "order-1", err));
     TRY(lladd_begin(db, NULL, &open[1], err));
     TRY(lladd_nta_begin(open[1], &action));
     TRY(lladd_bytes_set(open[1], m->bytes, 128, "half", 4));
@@ -345,8 +347,10 @@ static int add_kind(struct lladd_db *db, lladd_op_id op, enum made_kind kind, st
         TRY(lladd_checkpoint(db, err));
         return add_unfinished(db, op, m, err);
     case MADE_PREPARED:
-        TRY(add_prepared(db, op, m, "order-1", err));
-        return add_prepared(db, op, m, "order-2", err);
+        TRY(add_prepared(db, op, m, 7, "order-1", err));
+        return add_prepared(db, op, m, 7, "order-2", err);
+    case MADE_NEGATIVE:
+        return add_prepared(db, op, m, -7, "order-1", err);
     case MADE_PINNED:
         return lladd_pin_set(db, "backup", m->aborted, err);
     case MADE_LONG:

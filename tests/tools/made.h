@@ -10,12 +10,21 @@
  *  MADE_PREPARED closed with two prepared transactions
  *  MADE_PINNED   closed; a pin keeps the log
  *  MADE_LONG     closed; the log was truncated several times
+ *  MADE_NEGATIVE closed with one prepared transaction; the format of its global id is negative
  */
 #include <lladd/lladd.h>
 #include <lladd/op.h>
 #include <lladd/pages.h>
 
-enum made_kind { MADE_CLEAN, MADE_CRASHED, MADE_PREPARED, MADE_PINNED, MADE_LONG, MADE_KINDS };
+enum made_kind {
+    MADE_CLEAN,
+    MADE_CRASHED,
+    MADE_PREPARED,
+    MADE_PINNED,
+    MADE_LONG,
+    MADE_NEGATIVE,
+    MADE_KINDS
+};
 
 extern const char *const made_names[MADE_KINDS];
 

@@ -50,7 +50,7 @@ class Made:
     def __init__(self, folder):
         self.folder = folder
         self.where = {}
-        for kind in ("clean", "crashed", "prepared", "pinned", "long"):
+        for kind in ("clean", "crashed", "prepared", "pinned", "long", "negative"):
             said = subprocess.run([MAKE_DB, kind, self.path(kind)], check=True, text=True,
                                   stdout=subprocess.PIPE).stdout
             self.where[kind] = dict((a, int(b)) for a, b in map(str.split, said.splitlines()))
@@ -537,6 +537,16 @@ class Doing(Case):
             self.assertIn("under this", self.bad("resolve", "--ops", PLUGIN, *args, code=1))
         self.bad("resolve", "--abort", db, "-7", code=2)
         self.assertIn("argument is missing", self.bad("resolve", "--abort", least, code=2))
+
+    def test_resolve_commits_by_an_id_that_begins_with_a_minus(self):
+        db = self.copy("negative")
+        gid = self.json("in-doubt", db)["in_doubt"][0]["gid"]
+        self.assertTrue(gid.startswith("-7:"), gid)
+        self.assertEqual(self.good("resolve", "--ops", PLUGIN, "--commit", db, gid),
+                         f"committed {gid}\n")
+        self.assertEqual(self.json("in-doubt", db)["in_doubt"], [])
+        out = self.good("page", db, self.made.where["negative"]["bytes"])
+        self.assertIn("000020  69 00 00 00 00 00 00 00", out)  # 5 and 100
 
     def test_resolve(self):
         db = self.copy("prepared")
