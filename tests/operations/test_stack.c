@@ -8,9 +8,12 @@
 #include <lladd/array.h>
 #include <lladd/blob.h>
 #include <lladd/dtable.h>
+#include <lladd/dtable_managed.h>
 #include <lladd/hash.h>
 #include <lladd/heap.h>
+#include <lladd/journal.h>
 #include <lladd/list.h>
+#include <lladd/lock.h>
 #include <lladd/records.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,12 +25,18 @@
 #endif
 #define BIG 300000u
 
+static const uint32_t page_sizes[] = {4096, 65536};
+enum { SIZES = sizeof page_sizes / sizeof *page_sizes };
+
 static struct fixture b;
 static unsigned char *big;
 
-static void setup(void)
+static void setup(int size)
 {
-    fixture_init(&b, 4096);
+    fixture_init(&b, page_sizes[size]);
+    ok_db(&b, lladd_lock_register(&b.options, &b.err));
+    ok_db(&b, lladd_journal_register(&b.options, &b.err));
+    ok_db(&b, lladd_managed_register(&b.options, &b.err));
     big = malloc(BIG);
     ck_assert_ptr_nonnull(big);
     /* Half of it can be compressed, and half of it cannot. */
@@ -37,6 +46,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+    fixture_free(&b); /* checks */
     free(big);
 }
 
@@ -140,11 +150,94 @@ static int run_of_rows(struct task *t, struct lladd_txn *txn)
     return 0;
 }
 
+static int locks(struct task *t, struct lladd_txn *txn)
+{
+    for (uint64_t i = 0; i < 50; i++) {
+        struct lladd_lock_part path[] = {lladd_lock_id(7), lladd_lock_bytes(big, 2000),
+                                         lladd_lock_id(i)};
+        struct lladd_lock_name name = {path, 3};
+        STEP(lladd_lock_acquire(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY));
+        STEP(lladd_lock_acquire(txn, name, LLADD_LOCK_X, LLADD_LOCK_TRY));
+    }
+    return 0;
+}
+
+static int journal(struct task *t, struct lladd_txn *txn)
+{
+    uint64_t tag;
+    STEP(lladd_journal_acquire(txn, "stack", "test", &tag));
+    for (int i = 0; i < 100; i++)
+        STEP(lladd_journal_append(txn, tag, lladd_span_of(big, 3000), NULL));
+    STEP(lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+    return 0;
+}
+
+static int see_entry(void *ctx, const struct lladd_journal_entry *entry, struct lladd_error *err)
+{
+    (void)err;
+    *(uint64_t *)ctx += entry->bytes.len;
+    return 0;
+}
+
+static int replay(struct task *t)
+{
+    uint64_t tag, bytes = 0;
+    STEP(lladd_journal_find(b.db, "stack", &tag, &b.err));
+    STEP(lladd_journal_replay(b.db, tag, see_entry, &bytes, &b.err));
+    return 0;
+}
+
+static int regions(struct task *t, struct lladd_txn *txn)
+{
+    struct lladd_region region;
+    lladd_pageno first, other;
+    STEP(lladd_region_create(txn, 20, LLADD_EXTENT_PAGED, 1, &first));
+    STEP(lladd_region_create(txn, 20, LLADD_EXTENT_RAW, 2, &other));
+    STEP(lladd_region_get(b.db, first, &region, &b.err));
+    STEP(lladd_region_destroy(txn, other));
+    return 0;
+}
+
+static int rows(struct task *t, struct lladd_txn *txn, struct lladd_managed *table)
+{
+    unsigned char value[100];
+    size_t len;
+    for (uint32_t i = 0; i < 300; i++) {
+        struct lladd_dtable_key key = lladd_dtable_bytes(big, 200 + i);
+        struct lladd_dtable_value v = lladd_dtable_value_of(big, 100 + i);
+        STEP(lladd_managed_put(txn, table, &key, &v));
+        STEP(lladd_managed_get(txn, table, &key, value, sizeof value, &len));
+    }
+    struct lladd_dtable_key from = lladd_dtable_bytes("0", 1), to = lladd_dtable_bytes("5", 1);
+    STEP(lladd_managed_delete_range(txn, table, &from, &to));
+    STEP(lladd_managed_lock(txn, table, &from, LLADD_LOCK_X, LLADD_LOCK_TRY));
+    return 0;
+}
+
+static int open_table(struct task *t, struct lladd_managed **table)
+{
+    struct lladd_managed_options options = LLADD_MANAGED_OPTIONS_INIT;
+    options.type = LLADD_DTABLE_BYTES;
+    STEP(lladd_managed_create_open(b.db, "rows", &options, table, &b.err));
+    return 0;
+}
+
+/* Everything that is stored, in one transaction. */
+static int modules(struct task *t, struct lladd_txn *txn, struct lladd_managed *table)
+{
+    int rc = locks(t, txn);
+    rc = rc ? rc : journal(t, txn);
+    rc = rc ? rc : regions(t, txn);
+    return rc ? rc : rows(t, txn, table);
+}
+
 static int all(struct task *t)
 {
+    struct lladd_managed *table;
     struct lladd_hash_options fixed = LLADD_HASH_OPTIONS_INIT;
     fixed.key_size = sizeof(int);
     fixed.value_size = 20;
+    STEP(open_table(t, &table));
     for (int round = 0; round < 3; round++) {
         struct lladd_txn *txn;
         STEP(lladd_begin(b.db, NULL, &txn, &b.err));
@@ -153,28 +246,37 @@ static int all(struct task *t)
         STEP(hashes(t, txn, &fixed));
         STEP(run_of_rows(t, txn));
         STEP(lladd_root_set(txn, "root", (struct lladd_root_value){1, 2}));
+        STEP(modules(t, txn, table));
         if (round == 1) {
             struct lladd_gid gid = {.format = 1, .gtrid_length = 1};
             STEP(lladd_prepare(txn, &gid));
         }
         STEP(round == 2 ? lladd_abort(txn) : lladd_commit(txn));
+        STEP(lladd_managed_digest(table, &b.err));
         STEP(lladd_checkpoint(b.db, &b.err)); /* the next change gets an image */
     }
+    STEP(replay(t));
+    STEP(lladd_managed_combine(table, 0, &b.err));
+    STEP(lladd_managed_close(table, &b.err));
     return 0;
 }
 
 START_TEST(everything_on_16_kib)
 {
+    setup(_i);
     fixture_open(&b);
     on_short_stack(all);
-    fixture_check(&b);
-    fixture_free(&b);
+    teardown();
 }
 END_TEST
 
 static int open_again(struct task *t)
 {
+    struct lladd_managed *table;
     STEP(lladd_open(NULL, &b.options, &b.db, &b.err));
+    STEP(lladd_managed_open(b.db, "rows", &table, &b.err));
+    STEP(lladd_managed_close(table, &b.err));
+    STEP(replay(t));
     return 0;
 }
 
@@ -182,23 +284,26 @@ static int open_again(struct task *t)
 static int to_be_recovered(struct task *t)
 {
     struct lladd_txn *txn, *loser;
+    struct lladd_managed *table;
+    STEP(open_table(t, &table));
     STEP(lladd_begin(b.db, NULL, &txn, &b.err));
     STEP(records(t, txn));
     STEP(hashes(t, txn, NULL));
     STEP(lladd_begin(b.db, NULL, &loser, &b.err));
     STEP(hashes(t, loser, NULL));
+    STEP(modules(t, txn, table));
     STEP(lladd_commit(txn));
     return 0;
 }
 
 START_TEST(recovery_on_16_kib)
 {
+    setup(_i);
     fixture_open(&b);
     on_short_stack(to_be_recovered);
     fixture_kill(&b);
     on_short_stack(open_again);
-    fixture_check(&b);
-    fixture_free(&b);
+    teardown();
 }
 END_TEST
 
@@ -206,9 +311,8 @@ int main(void)
 {
     Suite *s = suite_create("operations/stack");
     TCase *tc = tcase_create("stack");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, everything_on_16_kib);
-    tcase_add_test(tc, recovery_on_16_kib);
+    tcase_add_loop_test(tc, everything_on_16_kib, 0, SIZES);
+    tcase_add_loop_test(tc, recovery_on_16_kib, 0, SIZES);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }
