@@ -7,12 +7,13 @@
 #include <lladd/blob.h>
 #include <lladd/hash.h>
 #include <lladd/heap.h>
+#include <lladd/journal.h>
 #include <lladd/list.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <stdio.h>
 
-enum { ELEMENTS = 900, BLOB = 60000 };
+enum { ELEMENTS = 900, BLOB = 60000, RECORDS = 20, REGIONS = 60 };
 
 struct structure {
     struct fixture fixture;
@@ -188,6 +189,153 @@ static int change_list(struct structure *s, struct lladd_txn *txn)
     return rc;
 }
 
+/* ---- pages of records ------------------------------------------------------------------------ */
+
+static void make_slotted(struct structure *s, struct lladd_txn *txn)
+{
+    unsigned char record[100];
+    ok(txn, lladd_page_alloc(txn, &s->root));
+    ok(txn, lladd_slotted_format(txn, s->root, 7));
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        fill(record, sizeof record, i);
+        ok(txn, lladd_slotted_alloc(txn, s->root, record, sizeof record, 0, &s->rid[i]));
+    }
+}
+
+static int read_slotted(struct structure *s)
+{
+    unsigned char record[100];
+    size_t len;
+    int rc = 0;
+    for (uint32_t i = 0; i < RECORDS && !rc; i++)
+        rc = lladd_slotted_read(s->fixture.db, s->rid[i], record, sizeof record, &len, NULL,
+                                &s->fixture.err);
+    return rc;
+}
+
+/* No call of these accepts the page. */
+static int change_slotted(struct structure *s, struct lladd_txn *txn)
+{
+    struct lladd_rid rid = s->rid[1];
+    int rc = lladd_slotted_set(txn, rid, "other", 5, 1);
+    ck_assert_int_eq(lladd_slotted_write(txn, rid, 0, "x", 1), rc);
+    ck_assert_int_eq(lladd_slotted_resize(txn, rid, 50), rc);
+    ck_assert_int_eq(lladd_slotted_add(txn, rid, 8, 1), rc);
+    ck_assert_int_eq(lladd_slotted_free(txn, rid), rc);
+    ck_assert_int_eq(lladd_slotted_alloc(txn, s->root, "new", 3, 0, &rid), rc);
+    return rc;
+}
+
+static void make_fixed(struct structure *s, struct lladd_txn *txn)
+{
+    unsigned char record[40];
+    ok(txn, lladd_page_alloc(txn, &s->root));
+    ok(txn, lladd_fixed_format(txn, s->root, sizeof record));
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        fill(record, sizeof record, i);
+        ok(txn, lladd_fixed_alloc(txn, s->root, record, &s->rid[i]));
+    }
+}
+
+static int read_fixed(struct structure *s)
+{
+    unsigned char record[40];
+    int rc = 0;
+    for (uint32_t i = 0; i < RECORDS && !rc; i++)
+        rc = lladd_fixed_read(s->fixture.db, s->rid[i], record, sizeof record, &s->fixture.err);
+    return rc;
+}
+
+static int change_fixed(struct structure *s, struct lladd_txn *txn)
+{
+    struct lladd_rid rid = s->rid[1];
+    int rc = lladd_fixed_set(txn, rid, 0, "other", 5);
+    ck_assert_int_eq(lladd_fixed_add(txn, rid, 8, 1), rc);
+    ck_assert_int_eq(lladd_fixed_free(txn, rid), rc);
+    ck_assert_int_eq(lladd_fixed_alloc(txn, s->root, NULL, &rid), rc);
+    return rc;
+}
+
+/* ---- regions and the journal: their catalogues ----------------------------------------------- */
+
+static void make_regions(struct structure *s, struct lladd_txn *txn)
+{
+    for (uint32_t i = 0; i < REGIONS; i++)
+        ok(txn, lladd_region_create(txn, 1, LLADD_EXTENT_RAW, i, &s->rid[i].page));
+}
+
+static int see_region(void *ctx, const struct lladd_region *region)
+{
+    (void)region;
+    ++*(uint32_t *)ctx;
+    return 0;
+}
+
+static int read_regions(struct structure *s)
+{
+    struct lladd_region region;
+    uint32_t n = 0;
+    int rc = 0;
+    for (uint32_t i = 0; i < REGIONS && !rc; i++)
+        rc = lladd_region_get(s->fixture.db, s->rid[i].page, &region, &s->fixture.err);
+    int each = lladd_region_each(s->fixture.db, see_region, &n, &s->fixture.err);
+    ck_assert_int_eq(each, rc);
+    return rc;
+}
+
+static int change_regions(struct structure *s, struct lladd_txn *txn)
+{
+    lladd_pageno first;
+    int rc = 0;
+    for (uint32_t i = 0; i < REGIONS && !rc; i++)
+        rc = lladd_region_destroy(txn, s->rid[i].page);
+    for (uint32_t i = 0; i < REGIONS && !rc; i++)
+        rc = lladd_region_create(txn, 1, LLADD_EXTENT_RAW, i, &first);
+    return rc;
+}
+
+static const char *name_of(uint32_t i, char name[32])
+{
+    (void)snprintf(name, 32, "a rather long name %u", i);
+    return name;
+}
+
+static void make_journal(struct structure *s, struct lladd_txn *txn)
+{
+    char name[32];
+    uint64_t tag;
+    (void)s;
+    for (uint32_t i = 0; i < ELEMENTS; i++) {
+        ok(txn, lladd_journal_acquire(txn, name_of(i, name), "test", &tag));
+        if (i % 100 == 0)
+            ok(txn, lladd_journal_append(txn, tag, lladd_span_of("entry", 5), NULL));
+    }
+}
+
+/* The open has read the catalogue of tags. */
+static int read_journal(struct structure *s)
+{
+    char name[32];
+    uint64_t tag;
+    int rc = 0;
+    for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
+        rc = lladd_journal_find(s->fixture.db, name_of(i, name), &tag, &s->fixture.err);
+    return rc;
+}
+
+static int change_journal(struct structure *s, struct lladd_txn *txn)
+{
+    char name[32];
+    uint64_t tag;
+    int rc = 0;
+    for (uint32_t i = 0; i < ELEMENTS && !rc; i++) {
+        rc = lladd_journal_find(s->fixture.db, name_of(i, name), &tag, lladd_txn_error_out(txn));
+        if (!rc)
+            rc = lladd_journal_release(txn, tag);
+    }
+    return rc;
+}
+
 /* ---- arrays, blobs, names, pages of bytes ---------------------------------------------------- */
 
 static void make_array(struct structure *s, struct lladd_txn *txn)
@@ -255,12 +403,6 @@ static int change_blob(struct structure *s, struct lladd_txn *txn)
     return rc;
 }
 
-static const char *name_of(uint32_t i, char name[32])
-{
-    (void)snprintf(name, 32, "a rather long name %u", i);
-    return name;
-}
-
 static void make_names(struct structure *s, struct lladd_txn *txn)
 {
     char name[32];
@@ -306,7 +448,23 @@ static int change_bytes(struct structure *s, struct lladd_txn *txn)
     return lladd_bytes_set(txn, s->root, 0, "x", 1);
 }
 
+static int read_counter(struct structure *s)
+{
+    int64_t value;
+    return lladd_counter_get(s->fixture.db, s->root, 8, &value, &s->fixture.err);
+}
+
+static int change_counter(struct structure *s, struct lladd_txn *txn)
+{
+    return lladd_counter_add(txn, s->root, 8, 1);
+}
+
 static const struct kind kinds[] = {
+    {"slotted records", make_slotted, read_slotted, change_slotted},
+    {"fixed records", make_fixed, read_fixed, change_fixed},
+    {"regions", make_regions, read_regions, change_regions},
+    {"journal", make_journal, read_journal, change_journal},
+    {"counter", make_bytes, read_counter, change_counter},
     {"hash table, fixed", make_fixed_hash, read_hash, change_hash},
     {"hash table", make_var_hash, read_hash, change_hash},
     {"heap", make_heap, read_heap, change_heap},
@@ -324,6 +482,7 @@ static void begin(struct structure *s, const struct kind *k)
 {
     memset(s, 0, sizeof *s);
     fixture_init(&s->fixture, 4096);
+    ok_db(&s->fixture, lladd_journal_register(&s->fixture.options, &s->fixture.err));
     fixture_open(&s->fixture);
     struct lladd_txn *txn = fixture_begin(&s->fixture);
     k->make(s, txn);
@@ -332,7 +491,8 @@ static void begin(struct structure *s, const struct kind *k)
 
 static void end(struct structure *s)
 {
-    lladd_db_kill(s->fixture.db);
+    if (s->fixture.db)
+        lladd_db_kill(s->fixture.db);
     s->fixture.db = NULL;
     fixture_free(&s->fixture);
 }
@@ -373,6 +533,21 @@ static void is_damage(const struct kind *k, const char *call, uint64_t page, int
                   (unsigned long long)page, lladd_code_name(rc), err->message);
 }
 
+/* Opens the database and uses the structure. */
+static void use(struct structure *s, const struct kind *k, uint64_t page)
+{
+    int rc = fixture_try_open(&s->fixture);
+    if (rc) {
+        is_damage(k, "opening", page, rc, &s->fixture.err);
+        return;
+    }
+    is_damage(k, "reading", page, k->read(s), &s->fixture.err);
+    struct lladd_txn *txn = fixture_begin(&s->fixture);
+    rc = k->change(s, txn);
+    if (rc) /* not every page is needed for every change */
+        is_damage(k, "changing", page, rc, lladd_txn_error(txn));
+}
+
 START_TEST(zeros_in_use_are_damage)
 {
     const struct kind *k = &kinds[_i];
@@ -384,12 +559,7 @@ START_TEST(zeros_in_use_are_damage)
         more = page + 1 < lladd_page_count(s.fixture.db);
         if (page < lladd_page_count(s.fixture.db) && counts(&s, page)) {
             zero(&s, page);
-            fixture_open(&s.fixture);
-            is_damage(k, "reading", page, k->read(&s), &s.fixture.err);
-            struct lladd_txn *txn = fixture_begin(&s.fixture);
-            int rc = k->change(&s, txn);
-            if (rc) /* not every page is needed for every change */
-                is_damage(k, "changing", page, rc, lladd_txn_error(txn));
+            use(&s, k, page);
             found++;
         }
         end(&s);
