@@ -5,15 +5,15 @@
  * @file
  * @brief Growable arrays: elements of one size, addressed by a 64-bit index.
  *
- * This is the paper's "record number" store (section 5); the paper's linear hash table addresses a
- * part of the page file in the same way (section 4.1). An array grows by adding extents, so an
- * element never moves, and its page number is computed from its index. The length of the extents
- * doubles every four extents. An array is identified by its root page, which may be stored under a
- * name (lladd_root_set).
+ * This is the "record number" store of the LLADD paper (section 5). The linear hash table of the
+ * paper addresses its buckets in the same way (section 4.1). An array grows by adding extents, so
+ * an element never moves, and its page number is computed from its index. The length of the extents
+ * doubles every four extents. An array is identified by its root page; the page's number may be
+ * stored under a name (lladd_root_set).
  *
  * Threads: any number may use a handle. The caller locks elements: two open transactions must not
- * write the same element, and must not both change the length (paper, section 2.1). Different
- * elements never interfere, not even on the same page.
+ * write the same element, and must not both change the length (LLADD paper, section 2.1). Writes of
+ * different elements never interfere, not even on the same page.
  * @ingroup operations
  */
 #include <lladd/lladd.h>
@@ -29,19 +29,19 @@ struct lladd_array;
 LLADD_API uint32_t lladd_array_element_max(const struct lladd_db *);
 
 /** Makes an array of `length` elements of `size` bytes each, all zero. Elements that were never
- *  written take no log and no page writes. LLADD_BAD_ARGUMENT for a size of 0 or beyond the
- *  maximum. */
+ *  written take no log and no page writes. LLADD_BAD_ARGUMENT for a size of 0 or more than
+ *  lladd_array_element_max. */
 LLADD_API int lladd_array_create(struct lladd_txn *, uint32_t size, uint64_t length,
                                  lladd_pageno *root);
 /** Frees all pages of the array, in the transaction. Later calls on the array return
  *  LLADD_DESTROYED; if the transaction is rolled back, the array exists again. No other thread may
- *  be using the array. No other transaction that has changed it may be open or in doubt, because
- *  its rollback would find other contents on the pages. Nothing checks these two conditions
- *  (docs/locks.md). */
+ *  be using the array. No other transaction that has changed the array may be open or in doubt,
+ *  because its rollback would find other contents on the pages. The library checks neither of these
+ *  two conditions (docs/locks.md). */
 LLADD_API int lladd_array_destroy(struct lladd_txn *, lladd_pageno root);
 
 /** Opens a handle; close it before the database. LLADD_WRONG_TYPE if the page is not an array's
- *  root, LLADD_DESTROYED if it was one. */
+ *  root, LLADD_DESTROYED if the array has been destroyed. */
 LLADD_API int lladd_array_open(struct lladd_db *, lladd_pageno root, struct lladd_array **out,
                                struct lladd_error *);
 /** lladd_array_create and lladd_array_open in one: *root is the root page, *out a handle. If the
@@ -61,26 +61,26 @@ LLADD_API int lladd_array_length(struct lladd_array *, uint64_t *out, struct lla
  *  before that page. */
 LLADD_API int lladd_array_extend(struct lladd_txn *, struct lladd_array *, uint64_t n,
                                  uint64_t *first);
-/** Removes the last `n` elements; they are zero if the array grows again. After the commit is
- *  durable, the next call that changes the length frees unused pages (shrinking by 0 is enough).
- *  LLADD_OUT_OF_RANGE if there are fewer than `n`. */
+/** Removes the last `n` elements; if the array grows again, the new elements are zero. After the
+ *  commit is durable, the next call that changes the length frees unused pages (shrinking by 0 is
+ *  enough). LLADD_OUT_OF_RANGE if the array has fewer than `n` elements. */
 LLADD_API int lladd_array_shrink(struct lladd_txn *, struct lladd_array *, uint64_t n);
 
-/** Replaces an element. LLADD_OUT_OF_RANGE beyond the end. */
+/** Replaces an element. LLADD_OUT_OF_RANGE if the array has no element `index`. */
 LLADD_API int lladd_array_set(struct lladd_txn *, struct lladd_array *, uint64_t index,
                               const void *bytes);
 /** Replaces bytes [offset, offset + len) of an element. */
 LLADD_API int lladd_array_write(struct lladd_txn *, struct lladd_array *, uint64_t index,
                                 uint32_t offset, const void *bytes, size_t len);
 /** Replaces elements [first, first + n) by n * size bytes, with one or two log records for each
- *  page. All or nothing (API-1). */
+ *  page. A call that returns an error has replaced no element (API-1). */
 LLADD_API int lladd_array_set_range(struct lladd_txn *, struct lladd_array *, uint64_t first,
                                     uint64_t n, const void *bytes);
 /** Copies an element to `out`. */
 LLADD_API int lladd_array_get(struct lladd_array *, uint64_t index, void *out,
                               struct lladd_error *);
-/** Copies elements [first, first + n) to `out`, one page at a time. Elements of the same page are
- *  from the same moment; elements of different pages may be from different moments. */
+/** Copies elements [first, first + n) to `out`, one page at a time. Elements on one page are as of
+ *  one moment; elements on different pages may be as of different moments. */
 LLADD_API int lladd_array_get_range(struct lladd_array *, uint64_t first, uint64_t n, void *out,
                                     struct lladd_error *);
 

@@ -7,17 +7,19 @@
  *
  * Small changes are logged in full. Large changes are written directly to new extents, which are
  * synced before the commit; only the blob's descriptor is logged. So a transaction that stores a
- * gigabyte writes it once. The old pages are kept until the commit is durable. A blob is identified
- * by its root page; a small blob is stored entirely in that page. Zeros that were never written
- * take no pages.
+ * gigabyte writes it once. The pages that a large write replaces are kept until its commit is
+ * durable. A blob is identified by its root page; a small blob is stored entirely in that page.
+ * Ranges of zeros that were appended by lladd_blob_truncate or lladd_blob_create without bytes take
+ * no data pages.
  *
  * A call that returns an error has changed nothing. LLADD_WRONG_TYPE if the page is not a blob's
- * root, LLADD_DESTROYED if the blob has been destroyed. A large write returns LLADD_BUSY if a
- * thread still has an old page fixed that has a number in the new extent; try again.
+ * root, LLADD_DESTROYED if the blob has been destroyed. A large write allocates an extent. It
+ * returns LLADD_BUSY if a thread still has a freed page of that extent fixed; call it again.
  *
  * A reader without isolation sees each page as of one moment. A large write is synced when its
- * transaction commits or prepares. A top action that ends with LLADD_NO_OP is kept even if its
- * transaction is rolled back, so call lladd_bulk_sync before the end of such an action.
+ * transaction commits or prepares. The changes of a nested top action that ends with LLADD_NO_OP
+ * stay even if the transaction is rolled back, so call lladd_bulk_sync before the end of an action
+ * with a large write.
  *
  * Threads: any number. Two transactions must not write to the same blob.
  */
@@ -33,8 +35,9 @@ extern "C" {
 /** Makes a blob of these bytes; zeros if `bytes` is NULL. LLADD_TOO_LARGE beyond LLADD_BLOB_MAX. */
 LLADD_API int lladd_blob_create(struct lladd_txn *, const void *bytes, uint64_t len,
                                 lladd_pageno *root);
-/** Destroys the blob; its pages are freed when the commit is durable. No other transaction that has
- *  changed it may be open or in doubt; nothing checks that (docs/locks.md). */
+/** Destroys the blob; its pages can be allocated again when the commit is durable. No other
+ *  transaction that has changed the blob may be open or in doubt; the library does not check this
+ *  (docs/locks.md). */
 LLADD_API int lladd_blob_destroy(struct lladd_txn *, lladd_pageno root);
 /** Replaces bytes [offset, offset + len); bytes beyond the end are appended. LLADD_OUT_OF_RANGE if
  *  offset is beyond the end. */
@@ -51,8 +54,8 @@ LLADD_API int lladd_blob_replace(struct lladd_txn *, lladd_pageno root, const vo
 /** The blob's length in bytes, in *out. Any thread. */
 LLADD_API int lladd_blob_length(struct lladd_db *, lladd_pageno root, uint64_t *out,
                                 struct lladd_error *);
-/** Copies bytes [offset, offset + len) to `out`. *got gets the number of bytes copied, which is
- *  less than `len` if the blob ends before. If `got` is NULL, a read beyond the end is
+/** Copies bytes [offset, offset + len) to `out`. *got gets the number of bytes copied: less than
+ *  `len` if the blob ends before offset + len. If `got` is NULL, a read beyond the end is
  *  LLADD_OUT_OF_RANGE. */
 LLADD_API int lladd_blob_read(struct lladd_db *, lladd_pageno root, uint64_t offset, void *out,
                               uint64_t len, uint64_t *got, struct lladd_error *);

@@ -21,22 +21,22 @@ struct lladd_db;
 struct lladd_txn;
 
 /** Prepares bulk writing: redo of earlier records will never again touch the pages [first,
- *  first+n). Call it in the transaction before lladd_bulk_write. It drops the cached copies of the
- *  pages and the changes in them, however the transaction ends. So the pages must hold nothing of
- *  value, like the pages of an extent just allocated. LLADD_BUSY: a thread has fixed one of the
- *  pages; nothing was dropped, and the call can be repeated. */
+ *  first+n). Call it in the transaction before lladd_bulk_write. The call drops the cached copies
+ *  of the pages and the changes in them; a rollback of the transaction does not restore them. So
+ *  the pages must hold nothing of value, like the pages of an extent just allocated. LLADD_BUSY: a
+ *  thread has fixed one of the pages; no copy was dropped, and the call can be repeated. */
 LLADD_API int lladd_redo_barrier(struct lladd_txn *, lladd_pageno first, uint64_t n);
-/** Writes whole pages without logging them. `bytes` holds n pages. `page_type` NULL: raw pages, all
- *  bytes are the extension's. Otherwise the library fills in the page headers, in `bytes` itself.
- *  Logs a redo barrier for pages that have none. Durable after lladd_bulk_sync, which must precede
- *  the commit that publishes the pages. */
+/** Writes whole pages without logging them. `bytes` holds n pages. `page_type` NULL: raw pages; the
+ *  extension chooses all their bytes. Otherwise the library writes the page headers into `bytes`.
+ *  Logs a redo barrier for the n pages if one of them has none. The pages are durable after
+ *  lladd_bulk_sync, which must precede the commit that publishes the pages. */
 LLADD_API int lladd_bulk_write(struct lladd_txn *, lladd_pageno first, uint64_t n,
                                const char *page_type, void *bytes);
 /** Makes all bulk writes that have returned durable. A failed sync poisons the handle (LOG-4). */
 LLADD_API int lladd_bulk_sync(struct lladd_txn *);
 /** Reads n pages from the page file into `bytes`, bypassing the page cache. If `raw` is false,
  *  verifies each page's checksum and number (LLADD_CORRUPT_PAGE). Any thread; the caller ensures
- *  that the pages are not written meanwhile. */
+ *  that no thread writes the pages meanwhile. */
 LLADD_API int lladd_bulk_read(struct lladd_db *, lladd_pageno first, uint64_t n, bool raw,
                               void *bytes, struct lladd_error *);
 /** Extends the page file to `pages` pages and allocates their space on the device. Does nothing if

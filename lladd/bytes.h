@@ -114,7 +114,8 @@ static inline void lladd_copy(void *to, const void *from, size_t n)
     }
 }
 
-/** The CRC-32C of n bytes, continued from `seed`: 0, or the checksum of the bytes before them. */
+/** The CRC-32C of n bytes, continued from `seed`: 0, or the checksum of the bytes that precede
+ *  these. */
 LLADD_API uint32_t lladd_crc32c(uint32_t seed, const void *bytes, size_t n);
 
 #ifdef __cplusplus

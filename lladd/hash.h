@@ -3,32 +3,35 @@
 #define LLADD_HASH_H
 /**
  * @file
- * @brief Linear hash tables (paper, section 4.1).
+ * @brief Linear hash tables (LLADD paper, section 4.1).
  *
  * A table maps byte strings to byte strings; keys and values have a fixed length or any length. It
  * grows and shrinks by one bucket at a time, with h_n(x) = h(x) mod 2^n. The hash function h is
  * keyed with a random secret of the table, so that an attacker cannot choose keys that collide.
  * Long keys and values go to blobs.
  *
- * A flag of lladd_hash_open chooses how changes are undone; the layout on disk is the same:
+ * A flag of lladd_hash_open chooses how changes are undone; the flag does not change the layout on
+ * disk:
  *
- *  - LLADD_HASH_LOGICAL, the default: changes are undone by key, wherever the key is at that time.
- *    Any
- *    number of transactions may change the table; splits and merges stay when the transaction in
- *    which they happened is rolled back.
- *  - LLADD_HASH_PHYSICAL: changes are undone byte by byte. It is the intermediate design that the
- *    paper describes, and the baseline of its comparison. Only one active transaction may have
- *    changed the table; a second one gets LLADD_BUSY. The table grows and does not shrink.
+ *  - LLADD_HASH_LOGICAL, the default: an undo searches the key, and changes the element wherever it
+ *    is at that time. Any number of transactions may change the table; splits and merges stay when
+ *    the transaction in which they happened is rolled back.
+ *  - LLADD_HASH_PHYSICAL: changes are undone byte by byte. This is the intermediate design of the
+ *    LLADD paper, and the baseline of its comparison. Only one active transaction may have changed
+ *    the table; a second one gets LLADD_BUSY. The table grows and does not shrink.
  *
- * Threads: any number may use a handle. Lookups of different threads never wait for each other. Two
- * transactions must not change the same key (paper, section 2.1).
+ * Threads: any number may use a handle. Lookups of different threads never wait for each other. A
+ * transaction must not change a key that another active transaction has changed (LLADD paper,
+ * section 2.1).
  *
  * Reading needs no lock and gives no isolation. A call reads the key and the value of one element
  * as of one moment during the call, whatever their length and whatever other transactions do
  * meanwhile. At that moment the value may be uncommitted: its transaction may still replace the
- * value, or abort. Two elements, or two calls, may show different moments. Locks (lladd/lock.h)
- * prevent both. If other transactions keep replacing a value while it is read from its blob, the
- * reader finally reads it under the page's latch, and writers of that bucket wait for the reader.
+ * value, or abort. Two elements, or two calls, may show different moments. With locks
+ * (lladd/lock.h) a reader sees neither uncommitted values nor different moments. If other
+ * transactions keep replacing a value while a reader reads it from its blob, after some attempts
+ * the reader holds the latch of the element's page while it reads the blob; writers of that page
+ * wait meanwhile.
  * @ingroup operations
  */
 #include <lladd/lladd.h>
@@ -45,7 +48,7 @@ struct lladd_hash;
 struct lladd_hash_options {
     size_t struct_size;
     uint32_t key_size;   /**< length of every key, at most 1000 bytes; 0: any length */
-    uint32_t value_size; /**< length of every value, likewise; 0: any length */
+    uint32_t value_size; /**< length of every value, at most 1000 bytes; 0: any length */
     uint64_t expected;   /**< a hint: lladd_hash_create makes the buckets for this many elements */
 };
 #define LLADD_HASH_OPTIONS_INIT_SIZE sizeof(struct lladd_hash_options)
@@ -56,28 +59,31 @@ enum {
     LLADD_HASH_PHYSICAL = 1 /**< all open handles of a table must have the same mode */
 };
 
-/** Makes an empty table; options may be NULL. It is identified by its root page, which may be
- *  stored under a name (lladd_root_set). LLADD_KEY_SIZE for sizes beyond the maximum. */
+/** Makes an empty table; options may be NULL. A table is identified by its root page; the page's
+ *  number may be stored under a name (lladd_root_set). LLADD_KEY_SIZE for sizes beyond the
+ *  maximum. */
 LLADD_API int lladd_hash_create(struct lladd_txn *, const struct lladd_hash_options *,
                                 lladd_pageno *root);
 /** Frees all pages and blobs of the table, in the transaction. Later calls on the table return
  *  LLADD_DESTROYED; if the transaction is rolled back, the table exists again. No other thread may
  *  use the table. LLADD_BUSY while another transaction that has changed the table is open or in
- *  doubt, because its rollback needs the table; also while lladd_losers_left is not 0. Reads every
- *  bucket. lladd_hash_destroy_some destroys a large table in parts; lladd_hash_destroy can also
- *  destroy the rest of such a table. */
+ *  doubt, because the rollback of that transaction needs the table; LLADD_BUSY also while
+ *  lladd_losers_left is not 0. Reads every bucket. lladd_hash_destroy_some destroys a large table
+ *  in parts; lladd_hash_destroy also destroys what lladd_hash_destroy_some has left. */
 LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
 /** Frees about `pages` pages of the table (1 or more; else LLADD_BAD_ARGUMENT), in the transaction.
- *  A program calls it in one transaction after the other, until *left is 0; then the table is gone.
- *  *left gets the number of bucket pages that are left, for a progress report. The call takes time,
- *  log and memory for `pages` pages, but at least for one bucket, with its overflow pages and one
- *  page of each of its blobs. A longer blob is truncated from its end in several calls. From the
- *  first call on, other calls on the table return LLADD_DESTROYED, also lladd_hash_open. After the
- *  first commit the table cannot be used again, also after a crash: the program must destroy the
- *  rest, by this call or by lladd_hash_destroy. Keep the name that leads to the root page until the
- *  table is gone. A call that is rolled back has freed nothing. No other thread may use the table.
- *  LLADD_BUSY as for lladd_hash_destroy, and while another transaction that has called this is open
- *  or in doubt. LLADD_DESTROYED: nothing is left. */
+ *  A program calls it in one transaction after the other, until *left is 0; then all of the table
+ *  is freed. *left gets the number of bucket pages that are left, for a progress report. The call
+ *  takes time, log and memory for `pages` pages, or, if that is more, for one bucket with its
+ *  overflow pages and one page of each of its blobs. A blob with more pages than the call may free
+ *  is truncated from its end, over several calls. From the first call on, all other calls on the
+ *  table return LLADD_DESTROYED, also lladd_hash_open, except lladd_hash_destroy and
+ *  lladd_hash_destroy_pages. After the first commit the table cannot be used again, not even after
+ *  a crash: the program must destroy the rest, by this call or by lladd_hash_destroy. Keep the name
+ *  that leads to the root page until the table is gone. If a call is rolled back, the pages that it
+ *  has freed are in use again. No other thread may use the table. LLADD_BUSY as for
+ *  lladd_hash_destroy, and while another transaction that has called lladd_hash_destroy_some for
+ *  the table is open or in doubt. LLADD_DESTROYED: nothing is left. */
 LLADD_API int lladd_hash_destroy_some(struct lladd_txn *, lladd_pageno root, uint64_t pages,
                                       uint64_t *left);
 /** Calls fn for each page that lladd_hash_destroy_some has left, including blobs and the root page;
@@ -87,7 +93,7 @@ LLADD_API int lladd_hash_destroy_pages(struct lladd_db *, lladd_pageno root,
                                        int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                        struct lladd_error *);
 
-/** Opens a handle; close it before the database. LLADD_WRONG_TYPE if the page is no table's
+/** Opens a handle; close it before the database. LLADD_WRONG_TYPE if the page is not a table's
  *  root. */
 LLADD_API int lladd_hash_open(struct lladd_db *, lladd_pageno root, unsigned flags,
                               struct lladd_hash **out, struct lladd_error *);
@@ -118,20 +124,22 @@ struct lladd_hash_element {
     const void *value;
     size_t value_len;
 };
-/** Calls lladd_hash_insert for n elements in turn, and prefetches the pages of later elements from
- *  memory meanwhile. Stops at the first element that cannot be inserted, and returns its error.
- *  *done (nullable) gets the number of elements inserted before it, which stay inserted. */
+/** Calls lladd_hash_insert for n elements in turn. In a table with fixed lengths it meanwhile
+ *  prefetches the pages of later elements into the processor's cache. Stops at the first element
+ *  that cannot be inserted, and returns its error. *done (nullable) gets the number of elements
+ *  inserted before it, which stay inserted. */
 LLADD_API int lladd_hash_insert_many(struct lladd_txn *, struct lladd_hash *,
                                      const struct lladd_hash_element *, size_t n, size_t *done);
 /** Sets the value of a key; inserts the key if the table does not have it. */
 LLADD_API int lladd_hash_put(struct lladd_txn *, struct lladd_hash *, const void *key,
                              size_t key_len, const void *value, size_t value_len);
-/** As lladd_hash_put; *replaced tells whether the key had a value. */
+/** As lladd_hash_put. *replaced: whether the key had a value before. */
 LLADD_API int lladd_hash_put_report(struct lladd_txn *, struct lladd_hash *, const void *key,
                                     size_t key_len, const void *value, size_t value_len,
                                     bool *replaced);
 /** Inserts a key if the table does not have it, and sets *inserted. Otherwise copies the key's
- *  value as lladd_hash_get does, under the same latch. */
+ *  value as lladd_hash_get does. A value that is not in a blob is copied under the latch under
+ *  which the key was found. */
 LLADD_API int lladd_hash_insert_if_absent(struct lladd_txn *, struct lladd_hash *, const void *key,
                                           size_t key_len, const void *value, size_t value_len,
                                           bool *inserted, void *buf, size_t size, size_t *len);
@@ -140,16 +148,17 @@ LLADD_API int lladd_hash_insert_if_absent(struct lladd_txn *, struct lladd_hash 
 LLADD_API int lladd_hash_delete(struct lladd_txn *, struct lladd_hash *, const void *key,
                                 size_t key_len);
 
-/** Looks a key up: *len gets the length of its value, `buf` as much of it as `size` allows. Bytes
- *  of `buf` after the value, and all of it if the call fails, may have been overwritten.
- *  LLADD_NOT_FOUND. */
+/** Looks a key up: *len gets the length of the value, `buf` as much of the value as `size` allows.
+ *  The call may overwrite bytes of `buf` after the value, and any byte of `buf` if it returns an
+ *  error. LLADD_NOT_FOUND if the table does not have the key. */
 LLADD_API int lladd_hash_get(struct lladd_hash *, const void *key, size_t key_len, void *buf,
                              size_t size, size_t *len, struct lladd_error *);
-/** Receives the bytes of a value, which are valid during the call. Must be short and must not call
- *  the library. */
+/** Receives the bytes of a value, which are valid during the call. The function must be short and
+ *  must not call the library. */
 typedef int lladd_hash_value_fn(void *ctx, struct lladd_span value);
 /** Looks a key up without a copy: calls fn with the value's bytes while the page is latched shared,
- *  and returns the result of fn. A value in a blob is read into memory first. */
+ *  and returns the result of fn. A value in a blob is read into memory first, and fn is called
+ *  without the latch. */
 LLADD_API int lladd_hash_get_in_place(struct lladd_hash *, const void *key, size_t key_len,
                                       lladd_hash_value_fn *fn, void *ctx, struct lladd_error *);
 /** One of several keys to be looked up together. */
@@ -161,41 +170,44 @@ struct lladd_hash_query {
     size_t len; /**< out: the value's length */
     int rc;     /**< out: 0, LLADD_NOT_FOUND, or another error */
 };
-/** Looks up n keys and fetches their pages from memory in parallel: several times as fast as single
- *  lookups if the table is larger than the processor's cache. Returns 0 if each query's rc is 0 or
- *  LLADD_NOT_FOUND; otherwise the first other rc. */
+/** Looks up n keys, and prefetches their pages into the processor's cache in parallel: several
+ *  times as fast as n calls of lladd_hash_get if the table is larger than the processor's cache.
+ *  Returns 0 if each query's rc is 0 or LLADD_NOT_FOUND; otherwise the first other rc. */
 LLADD_API int lladd_hash_get_many(struct lladd_hash *, struct lladd_hash_query *, size_t n,
                                   struct lladd_error *);
 /** The number of keys, including uncommitted insertions. Reads the first page of every bucket. */
 LLADD_API int lladd_hash_count(struct lladd_hash *, uint64_t *out, struct lladd_error *);
 
-/** If the log record is a change of an element that is undone by key, returns true, the table's
- *  root page and the key; the key's bytes belong to the record. False otherwise, also if the key is
- *  in a blob. For lladd_participant.protect, which then locks the table and the key. */
+/** If the log record describes a change that is undone by key, returns true, the table's root page
+ *  and the key; the key's bytes belong to the record. Returns false for any other record, and if
+ *  the key is in a blob. For lladd_participant.protect: the callback then locks the table and the
+ *  key. */
 LLADD_API bool lladd_hash_logged_key(const struct lladd_log_entry *, lladd_pageno *root,
                                      struct lladd_span *key);
 
 /** A walk through all elements, in no useful order. Every element that exists from the first call
- *  to the last is returned exactly once, with one of the values it had meanwhile, whatever other
- *  threads do. No latch is held between calls. Zero the struct before the first call; release it
- *  with lladd_hash_cursor_close. */
+ *  to the last is returned exactly once, with one of the values that it has had between these two
+ *  calls, whatever other threads do. No latch is held between calls. Zero the struct before the
+ *  first call; release it with lladd_hash_cursor_close. */
 struct lladd_hash_cursor {
     uint64_t private_[4];
     unsigned char *buffer;
     size_t size;
 };
-/** The next element; the spans live until the walk's next call. LLADD_END after the last. */
+/** The next element; the spans live until the walk's next call. LLADD_END after the last
+ *  element. */
 LLADD_API int lladd_hash_cursor_next(struct lladd_hash *, struct lladd_hash_cursor *,
                                      struct lladd_span *key, struct lladd_span *value,
                                      struct lladd_error *);
-/** After lladd_hash_cursor_next has failed: moves the walk past the page or blob that could not be
- *  read. After a damaged page the walk returns the elements on the bucket's pages before that page,
- *  and goes on with another bucket; the rest of the bucket is skipped. After a damaged blob the
- *  walk goes on with the next element. For programs that salvage data; the number of skipped
- *  elements is unknown. A call that fails does not move the walk. */
+/** After lladd_hash_cursor_next has returned an error other than LLADD_END: moves the walk past the
+ *  page or blob that could not be read. After a damaged page the walk returns the elements on the
+ *  bucket's pages before that page, and goes on with another bucket; the rest of the bucket is
+ *  skipped. After a damaged blob the walk goes on with the next element. For programs that salvage
+ *  data; the number of skipped elements is unknown. If the call returns an error, the walk has not
+ *  moved. */
 LLADD_API int lladd_hash_cursor_skip(struct lladd_hash *, struct lladd_hash_cursor *,
                                      struct lladd_error *);
-/** Ends the walk and frees what it holds. Needed after each walk, also after an error. */
+/** Ends the walk and frees its memory. Needed after each walk, also after an error. */
 LLADD_API void lladd_hash_cursor_close(struct lladd_hash *, struct lladd_hash_cursor *);
 
 /** Sizes and counts of a table; approximate if other threads change the table meanwhile. */

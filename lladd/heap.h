@@ -5,18 +5,19 @@
  * @file
  * @brief Heaps: any number of records of any length, over any number of slotted pages.
  *
- * A record has an id, {page, slot, size}. It keeps this id even if it grows and has to move to
- * another page. The heap finds a page with room for each new record. A heap is identified by its
- * root page, which may be stored under a name (lladd_root_set).
+ * A record has an id, {page, slot, size}. The id stays the same even if the record grows and has to
+ * move to another page. The heap finds a page with room for each new record. A heap is identified
+ * by its root page; the page's number may be stored under a name (lladd_root_set).
  *
  * A call that returns an error has changed nothing. LLADD_DESTROYED if the heap has been destroyed,
- * LLADD_OTHER_DATABASE if the transaction is of another database. LLADD_OUT_OF_RANGE,
- * LLADD_WRONG_TYPE if the heap has no such record.
+ * LLADD_OTHER_DATABASE if the transaction is of another database. LLADD_OUT_OF_RANGE or
+ * LLADD_WRONG_TYPE if the heap has no record with the id.
  *
  * Threads: any number may use a handle; concurrent transactions insert on different pages. The
- * application locks records: two transactions must not set or delete the same record (paper,
- * section 2.1). Different records never interfere, not even on the same page. After a transaction
- * has created a heap, no other may use it until the transaction has ended.
+ * application locks records: a transaction must not change a record that another active transaction
+ * has changed (LLADD paper, section 2.1). Different records never interfere, not even on the same
+ * page. After a transaction has created a heap, no other transaction may use the heap until the
+ * first has ended.
  * @ingroup operations
  */
 #include <lladd/lladd.h>
@@ -32,20 +33,20 @@ struct lladd_heap;
 LLADD_API uint32_t lladd_heap_max(uint32_t page_size);
 /** Creates an empty heap in the transaction; *root is its root page. */
 LLADD_API int lladd_heap_create(struct lladd_txn *, lladd_pageno *root);
-/** Frees all pages of a heap in the transaction. No other transaction that has changed its records
- *  may be open or in doubt; nothing checks that (docs/locks.md). */
+/** Frees all pages of a heap in the transaction. No other transaction that has changed the heap's
+ *  records may be open or in doubt; the library does not check this (docs/locks.md). */
 LLADD_API int lladd_heap_destroy(struct lladd_txn *, lladd_pageno root);
 /** Opens a handle; close it before the database. LLADD_WRONG_TYPE if the page is not a heap's root,
  *  LLADD_DESTROYED if it was one. */
 LLADD_API int lladd_heap_open(struct lladd_db *, lladd_pageno root, struct lladd_heap **out,
                               struct lladd_error *);
 /** lladd_heap_create and lladd_heap_open in one: *root is the root page, *out a handle. If the
- *  transaction is rolled back, calls with the handle return LLADD_DESTROYED; it must be closed
- *  nevertheless. After an error there is neither heap nor handle. */
+ *  transaction is rolled back, calls with the handle return LLADD_DESTROYED; the handle must still
+ *  be closed. A call that fails makes neither heap nor handle. */
 LLADD_API int lladd_heap_create_open(struct lladd_txn *, lladd_pageno *root,
                                      struct lladd_heap **out);
-/** Closes the handle; NULL does nothing. No other thread may be using it, and no cursor of it may
- *  be open. */
+/** Closes the handle; NULL does nothing. No other thread may be using the handle, and no cursor
+ *  that was opened with it may be open. */
 LLADD_API void lladd_heap_close(struct lladd_heap *);
 
 /** Stores a record on any page of the heap. LLADD_TOO_LARGE beyond lladd_heap_max. */
@@ -63,11 +64,11 @@ LLADD_API int lladd_heap_add(struct lladd_txn *, struct lladd_heap *, struct lla
                              uint32_t offset, int64_t delta);
 /** Deletes a record. */
 LLADD_API int lladd_heap_delete(struct lladd_txn *, struct lladd_heap *, struct lladd_rid);
-/** Copies a record out: *len gets its length, `buf` as much of it as `size` allows. */
+/** Copies a record: *len gets the record's length, `buf` as much of the record as `size` allows. */
 LLADD_API int lladd_heap_get(struct lladd_heap *, struct lladd_rid, void *buf, size_t size,
                              size_t *len, struct lladd_error *);
-/** Copies bytes [offset, offset + len) of a record to `buf`. LLADD_OUT_OF_RANGE if they do not all
- *  lie within the record; then the contents of `buf` are undefined. */
+/** Copies bytes [offset, offset + len) of a record to `buf`. LLADD_OUT_OF_RANGE if not all of these
+ *  bytes lie within the record; then the contents of `buf` are undefined. */
 LLADD_API int lladd_heap_read(struct lladd_heap *, struct lladd_rid, uint32_t offset, void *buf,
                               size_t len, struct lladd_error *);
 
@@ -82,10 +83,11 @@ struct lladd_heap_cursor {
 };
 /** Begins a walk; cannot fail, and reads nothing. */
 LLADD_API void lladd_heap_cursor_open(struct lladd_heap *, struct lladd_heap_cursor *);
-/** The next record; its bytes live until the cursor's next call. LLADD_END after the last. */
+/** The next record; its bytes live until the cursor's next call. LLADD_END after the last
+ *  record. */
 LLADD_API int lladd_heap_cursor_next(struct lladd_heap_cursor *, struct lladd_rid *,
                                      struct lladd_record *, struct lladd_error *);
-/** Ends the walk and frees the cursor's buffer. Before lladd_heap_close. */
+/** Ends the walk and frees the cursor's buffer. Call it before lladd_heap_close. */
 LLADD_API void lladd_heap_cursor_close(struct lladd_heap_cursor *);
 
 #ifdef __cplusplus

@@ -10,12 +10,13 @@
  * in device.h, reading the log in log_read.h, snapshots in snapshot.h. extension.h, bulk.h and op.h
  * are for authors of operations and extensions.
  *
- * Conventions. A function returns 0 or a negative code (error.h). The handle is the first argument,
- * outputs are last. A call that fails with a misuse or resource error has changed nothing (API-1).
- * A call on a transaction stores its error in lladd_txn_error; a call on a shared handle takes a
- * nullable `struct lladd_error *` as its last argument. Any number of threads may use a database
- * handle. One thread at a time may use a transaction; it need not always be the same thread. The
- * library does not isolate transactions from each other; the caller does (paper, section 2.1).
+ * Conventions. A function returns 0 or a negative code (error.h). The handle is the first argument;
+ * outputs follow the other arguments. A call that returns a misuse or resource error has changed
+ * nothing (API-1). A call on a transaction stores its error in lladd_txn_error; a call on a shared
+ * handle takes a nullable `struct lladd_error *` as its last argument. Any number of threads may
+ * use a database handle. One thread at a time may use a transaction, and later another thread may
+ * use it. The library does not isolate transactions from each other; the caller does (LLADD paper,
+ * section 2.1).
  * @ingroup lladd
  */
 #include <lladd/error.h>
@@ -40,7 +41,7 @@ struct lladd_txn;
 #define LLADD_VERSION_MAJOR 0
 #define LLADD_VERSION_MINOR 1
 #define LLADD_VERSION_PATCH 0
-/** The version of the library that is linked, "0.1.0": a static string. */
+/** The version of the linked library, for example "0.1.0"; a static string. */
 LLADD_API const char *lladd_version(void);
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -50,8 +51,10 @@ LLADD_API const char *lladd_version(void);
 enum lladd_durability {
     LLADD_DURABILITY_DEFAULT = 0,
     LLADD_DURABLE = 1,      /**< on the device: survives power loss */
-    LLADD_DURABLE_OS = 2,   /**< written to the operating system: survives a crash of the process */
-    LLADD_DURABLE_LATER = 3 /**< in process memory; becomes durable later, in commit order */
+    LLADD_DURABLE_OS = 2,   /**< written to the operating system: survives a crash of the process,
+                                 not a power loss */
+    LLADD_DURABLE_LATER = 3 /**< in the memory of the process; becomes durable later, in commit
+                                 order */
 };
 
 /** How the page cache keeps its frames. */
@@ -61,18 +64,20 @@ enum lladd_frames {
     LLADD_FRAMES_HEAP = 2      /**< heap arena and hash table: small budgets, 32-bit machines */
 };
 
-/** When lladd_open returns after a crash (docs/decisions/instant-recovery.md). Callers see the same
- *  data in both modes. */
+/** The point of a recovery at which lladd_open returns (docs/decisions/instant-recovery.md).
+ *  Callers see the same data in both modes. */
 enum lladd_recovery {
-    /** lladd_open returns after the redo of every page. A checkpoint that writes the pages back
-     *  follows in the background; a handle without threads takes it before lladd_open returns. */
+    /** lladd_open returns after the redo of every page. Afterwards a background thread takes a
+     *  checkpoint, which writes the pages back; in a handle without threads lladd_open takes the
+     *  checkpoint. */
     LLADD_RECOVER_FULL = 0,
     /** lladd_open returns before redo. A page is redone when it is first fetched; the other pages
      *  are redone in the background (without threads: by lladd_maintain), and a checkpoint follows.
-     *  lladd_close and earlier requests for a checkpoint wait for that redo. If a page is damaged
-     *  beyond repair, lladd_open succeeds, but fixing that page and taking a checkpoint fail. Loser
-     *  transactions are rolled back before lladd_open returns, unless participants protect all
-     *  their changes (lladd_participant.protect): such losers are rolled back in the background. */
+     *  lladd_close, and a checkpoint that is requested before the redo has ended, wait for the end
+     *  of the redo. If a page is damaged beyond repair, lladd_open succeeds, but fixing that page
+     *  and taking a checkpoint return an error. A loser is rolled back in the background if
+     *  participants protect all its changes (lladd_participant.protect); otherwise it is rolled
+     *  back before lladd_open returns. */
     LLADD_RECOVER_INSTANT = 1
 };
 
@@ -96,9 +101,9 @@ enum lladd_phase {
     LLADD_PHASE_DONE = 5
 };
 
-/** Recovery's progress report: called now and then, from the thread that opens. */
+/** Reports the progress of recovery. Called repeatedly, in the thread that calls lladd_open. */
 typedef void lladd_progress_fn(void *ctx, enum lladd_phase, lladd_lsn at, unsigned percent);
-/** One line of recovery's trace of decisions, without the newline. */
+/** Receives one line of the trace of recovery's decisions, without the newline. */
 typedef void lladd_trace_fn(void *ctx, const char *line);
 
 /** Zero means the default, for every member. Initialise with LLADD_OPTIONS_INIT. */
@@ -108,28 +113,32 @@ struct lladd_options {
     uint32_t page_size;   /**< 4096 to 65536, a power of two; at creation only. Default 4096 */
     uint64_t cache_bytes; /**< memory for the page cache, including its tables. Default 64 MiB */
     /** Size of the log buffer, a power of two up to 2^30. A record is at most a quarter of it.
-     *  lladd_open refuses less than 16 pages. It also refuses a size if five eighths of it are less
-     *  than a registered operation can need at once (lladd_op.record_max, record_pages,
-     *  credit_max); the error says how much is needed. The library allocates more if recovery has
-     *  to undo a longer lladd_log_object record. Default 8 MiB */
+     *  lladd_open refuses less than 16 pages. It also refuses a size if a registered operation can
+     *  reserve more than five eighths of the size in one call of lladd_log_credit
+     *  (lladd_op.record_max, record_pages, credit_max); the error says which size is needed. The
+     *  library allocates a larger buffer if recovery has to undo a lladd_log_object record that
+     *  needs it. Default 8 MiB */
     uint64_t log_ring_bytes;
     uint64_t log_segment_min; /**< size of the first log segment, a power of two from 4096. Default
                                     1 MiB */
-    uint64_t log_segment_max; /**< segments grow up to this. Default 64 MiB */
-    /** Most log on disk. lladd_open refuses less than four segments plus the most that a registered
-     *  operation needs at once for its records and their undo; the error says how much is needed
-     *  (128 KiB with pages and segments of 4 KiB). Default 4 GiB; UINT64_MAX: no limit */
+    uint64_t log_segment_max; /**< new segments get larger, up to this size. Default 64 MiB */
+    /** Limit of the log on disk. lladd_open refuses less than four segments plus the log space that
+     *  one call of a registered operation can reserve for records and their undo; the error says
+     *  how much is needed (128 KiB with pages and segments of 4 KiB). Default 4 GiB; UINT64_MAX: no
+     *  limit */
     uint64_t log_limit_bytes;
-    /** A checkpoint is taken after this much log, to bound recovery. Default: 64 MiB, or, if many
-     *  pages are dirty or were logged as images since the last checkpoint, four times their bytes,
-     *  at most 512 MiB or an eighth of log_limit_bytes, whichever is less */
+    /** A checkpoint is taken after this much log, to bound recovery. Default: four times the bytes
+     *  of the pages that are dirty, or of those that were logged as images since the last
+     *  checkpoint if these are more; at most 512 MiB and an eighth of log_limit_bytes; but never
+     *  less than 64 MiB */
     uint64_t checkpoint_bytes;
     uint32_t redo_threads; /**< number of threads for redo, each with a share of the pages. A handle
                                     without threads redoes the shares one after the other. Default:
-                                    the number of processors online, at most 8; one thread for less
-                                    than 4 MiB of log */
+                                    the number of processors online, at most 8; 1 in a handle
+                                    without threads, or if redo has less than 4 MiB of log */
     enum lladd_frames frames;
-    enum lladd_durability durability; /**< default of transactions; DEFAULT means LLADD_DURABLE */
+    enum lladd_durability durability; /**< of transactions that choose none; DEFAULT means
+                                           LLADD_DURABLE */
     struct lladd_device *device;      /**< not NULL: used instead of POSIX files below `dir` */
     const struct lladd_allocator *allocator; /**< NULL: malloc (device.h) */
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the operating
@@ -140,10 +149,10 @@ struct lladd_options {
     struct lladd_registry
         *registry; /**< filled by the lladd_register_ functions; lladd_options_release frees it */
     enum lladd_recovery recovery;
-    uint64_t recovery_bytes; /**< memory for instant recovery's index of the log records of pages
-                                  with pending redo, besides the cache. Pages that do not fit into
-                                  the index are redone before lladd_open returns. Default: a quarter
-                                  of cache_bytes, at least 32 MiB */
+    uint64_t recovery_bytes; /**< memory for instant recovery besides the cache: for the index of
+                                  the log records of pages with pending redo. Pages that do not fit
+                                  into the index are redone before lladd_open returns. Default: a
+                                  quarter of cache_bytes, at least 32 MiB */
     uint32_t file_mode;      /**< mode of new POSIX files: lladd_device_posix_mode. Default 0600 */
 };
 
@@ -153,7 +162,7 @@ struct lladd_options {
 /** Registers an operation for lladd_open. Registering the same descriptor twice is allowed.
  *  LLADD_BAD_REGISTRATION: another descriptor with the same name and version is registered, or the
  *  descriptor contradicts itself; nothing is registered then. Nothing is copied: a descriptor must
- *  outlive every handle opened with these options. One thread at a time uses the options. */
+ *  outlive every handle opened with these options. One thread at a time may use the options. */
 LLADD_API int lladd_register_op(struct lladd_options *, const struct lladd_op *,
                                 struct lladd_error *);
 /** Registers a page type, with the rules of lladd_register_op. */
@@ -165,8 +174,8 @@ LLADD_API int lladd_register_class(struct lladd_options *, const struct lladd_ob
 /** Registers a participant, with the rules of lladd_register_op. */
 LLADD_API int lladd_register_participant(struct lladd_options *, const struct lladd_participant *,
                                          struct lladd_error *);
-/** Registers an extension and all of its descriptors, or nothing; the rules of
- *  lladd_register_op. */
+/** Registers an extension and all of its descriptors, with the rules of lladd_register_op. A call
+ *  that returns an error has registered none of them. */
 LLADD_API int lladd_register_extension(struct lladd_options *, const struct lladd_extension *,
                                        struct lladd_error *);
 /** Frees the registry. Open handles do not need it. */
@@ -185,24 +194,25 @@ LLADD_API void lladd_options_release(struct lladd_options *);
 LLADD_API int lladd_open(const char *dir, const struct lladd_options *options,
                          struct lladd_db **out, struct lladd_error *err);
 /** Aborts active transactions, leaves prepared ones in doubt, takes a checkpoint so that the next
- *  open has nothing to redo, and releases everything. The handle is gone whatever the call returns,
- *  except with LLADD_BAD_STATE: the thread holds a page, and nothing was done. After any other
- *  error the next open has to recover. After 0 all committed transactions are durable; the next
- *  open still has to recover if the last checkpoint lacked space, or if participants did not stop
- *  writing. No other thread may be using the handle. */
+ *  open has nothing to redo, and releases everything. With LLADD_BAD_STATE (the thread holds a
+ *  page) or LLADD_FORKED nothing was done, and the handle stays open. After any other result the
+ *  handle is closed; after any other error the next open has to recover. After 0 all committed
+ *  transactions are durable; the next open still has to recover if the last checkpoint lacked
+ *  space, or if participants went on writing. No other thread may be using the handle. */
 LLADD_API int lladd_close(struct lladd_db *);
 /** Releases the handle without writing anything, as if the process had crashed. */
 LLADD_API void lladd_db_kill(struct lladd_db *);
-/** Returns the first error that poisoned the handle, and copies it to *err. Returns 0 and does not
- *  change *err if the handle is not poisoned. */
+/** Returns the code of the error that poisoned the handle, and copies the error to *err. Returns 0
+ *  and does not change *err if the handle is not poisoned. */
 LLADD_API int lladd_db_error(struct lladd_db *, struct lladd_error *err);
 /** Bytes of a page, including its header. Any thread. */
 LLADD_API uint32_t lladd_page_size(const struct lladd_db *);
 /** Number of pages in the page file, including free pages; it may grow at any time. Any thread. */
 LLADD_API uint64_t lladd_page_count(const struct lladd_db *);
-/** The database's UUID: 16 bytes, generated when it was created. */
+/** The database's UUID: 16 bytes, generated when the database was created. */
 LLADD_API void lladd_db_uuid(const struct lladd_db *, unsigned char out[16]);
-/** Takes a fuzzy checkpoint now, and truncates the log that nothing needs (lladd_log_pinner). */
+/** Takes a fuzzy checkpoint now, and truncates the log up to the first record that is still needed
+ *  (lladd_log_pinner). */
 LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);
 /** Does one step of background work, for handles without threads; *more (nullable): more work is
  *  due. After an instant recovery the steps roll back the remaining losers, then redo the remaining
@@ -216,14 +226,14 @@ struct lladd_txn_options {
     size_t struct_size;
     bool read_only; /**< updates are refused; commit waits until all commits that the transaction
                          may have read are durable (TXN-1) */
-    /** A transaction that a data structure begins for itself inside a user's transaction; the log
-     *  marks it. It may be committed under the structure's mutexes, because its commit runs no
-     *  `durable` callbacks (THR-2). The callbacks that are due, including its own, run in the next
-     *  commit of a transaction that is not a system transaction, in lladd_wait_durable,
-     *  lladd_checkpoint or lladd_maintain. */
+    /** A transaction that a data structure begins for its own work during a user's transaction; the
+     *  log marks it as a system transaction. It may be committed under the structure's mutexes,
+     *  because its commit runs no `durable` callbacks (THR-2). The callbacks that are due,
+     *  including its own, run in the next commit of a transaction that is not a system transaction,
+     *  in lladd_wait_durable, lladd_checkpoint or lladd_maintain. */
     bool system;
-    /** log_limit_bytes does not refuse the transaction. For a transaction that writes little, and
-     *  after which the log can be truncated. A part of the limit is reserved for such transactions;
+    /** The transaction never gets LLADD_LOG_FULL. For a transaction that writes little, and after
+     *  which the log can be truncated. A part of log_limit_bytes is reserved for such transactions;
      *  if they need more, the log exceeds the limit until the next checkpoint. */
     bool frees_log;
     enum lladd_durability durability;
@@ -235,36 +245,39 @@ struct lladd_txn_options {
 /** Begins a transaction; writes nothing until its first update. `options` may be NULL. */
 LLADD_API int lladd_begin(struct lladd_db *, const struct lladd_txn_options *,
                           struct lladd_txn **out, struct lladd_error *);
-/** Commits; returns 0 when the transaction is as durable as its `durability` asks. Consumes the
- *  transaction's handle when it returns 0 or a poison code; otherwise the transaction is unchanged.
- *  Unless the transaction is a system transaction, the call runs `durable` callbacks, also of other
- *  transactions: the caller must hold no mutex that such a callback may take (THR-2). */
+/** Commits; returns 0 when the transaction is as durable as its `durability` requires. Consumes the
+ *  transaction's handle when it returns 0 or a poison code; after any other code the transaction is
+ *  unchanged. Unless the transaction is a system transaction, the call runs `durable` callbacks,
+ *  also those for commits of other transactions: the caller must hold no mutex that such a callback
+ *  may take (THR-2). */
 LLADD_API int lladd_commit(struct lladd_txn *);
 /** Commits without waiting. When the call returns, the commit is atomic and has its place in the
  *  commit order; it is durable when lladd_wait_durable(*out) has returned 0. Consumes the handle as
  *  lladd_commit does. *out is 0 if there is nothing to wait for. */
 LLADD_API int lladd_commit_async(struct lladd_txn *, lladd_lsn *out);
-/** Waits until the commit or prepare record at the LSN is durable; returns immediately for LSN 0.
- *  Runs `durable` callbacks of participants (THR-2), so the caller must hold no page
- *  (LLADD_BAD_STATE) and no mutex that a callback may take. lladd_log_force runs no callbacks.
- *  LLADD_BAD_ARGUMENT beyond the log's end. */
+/** Waits until the commit or prepare record at the LSN is durable; LSN 0: waits for no record. Runs
+ *  `durable` callbacks of participants (THR-2), so the caller must hold no page (LLADD_BAD_STATE)
+ *  and no mutex that a callback may take. lladd_log_force runs no callbacks. LLADD_BAD_ARGUMENT
+ *  beyond the log's end. */
 LLADD_API int lladd_wait_durable(struct lladd_db *, lladd_lsn, struct lladd_error *);
 /** Rolls back. Never fails for lack of space or memory (REC-3). Consumes the handle as lladd_commit
  *  does. */
 LLADD_API int lladd_abort(struct lladd_txn *);
-/** Makes a savepoint. It uses only memory, until it is released, becomes invalid (OP-6), or the
- *  transaction ends. */
+/** Makes a savepoint. A savepoint takes no log; it takes memory until it is released, becomes
+ *  invalid (OP-6), or the transaction ends. */
 LLADD_API int lladd_savepoint(struct lladd_txn *, lladd_savepoint_id *out);
 /** Undoes all changes since the savepoint, including open top actions begun since then; the
- *  savepoint stays. LLADD_DEAD_SAVEPOINT if the top action that contains the savepoint is closed
- *  (OP-6). */
+ *  savepoint stays. LLADD_DEAD_SAVEPOINT if the savepoint does not exist any more: it was released,
+ *  or discarded by a rollback to an earlier savepoint, or the top action in which it was made is
+ *  closed (OP-6). */
 LLADD_API int lladd_rollback_to(struct lladd_txn *, lladd_savepoint_id);
 /** Discards the savepoint and all later savepoints; the changes made since then stay.
  *  LLADD_DEAD_SAVEPOINT as for lladd_rollback_to. */
 LLADD_API int lladd_savepoint_release(struct lladd_txn *, lladd_savepoint_id);
-/** The last error of a call on this transaction; valid until its next call. */
+/** The last error of a call on this transaction; valid until the next call on the transaction. */
 LLADD_API const struct lladd_error *lladd_txn_error(const struct lladd_txn *);
-/** The transaction's own error struct, for functions that report into it (lladd_error_set). */
+/** The error struct of the transaction, in which an extension's function reports an error
+ *  (lladd_error_set). */
 LLADD_API struct lladd_error *lladd_txn_error_out(struct lladd_txn *);
 /** The database of the transaction. */
 LLADD_API struct lladd_db *lladd_txn_db(const struct lladd_txn *);
@@ -275,23 +288,24 @@ LLADD_API lladd_lsn lladd_txn_id(const struct lladd_txn *);
 /* ---- transactions that another thread may take over (docs/threads.md) --------------------- */
 
 /** Makes the calling thread the user of the transaction. The thread that began the transaction
- *  makes the first call, before another thread knows the transaction. This call guards the
- *  transaction: from now on a call by a thread that is not its user changes nothing and returns
- *  LLADD_TAKEN. Later any thread may call lladd_txn_take until the transaction ends. If the present
- *  user is in a call or in a nested top action, lladd_txn_take waits until that call or action has
- *  ended. With `stop`, the user cannot begin another call meanwhile, and if it waits for a lock,
- *  its wait ends with LLADD_TAKEN within a tenth of a second. LLADD_TIMEOUT if the user's call has
- *  not ended after `wait_ns` (UINT64_MAX: no limit); nothing has changed then. LLADD_CLOSED: the
- *  transaction has ended. On a poisoned handle the call does not wait for an open top action, which
- *  cannot end; if the user's call does not end, it returns the poison's code. The calling thread
- *  must hold no page.
+ *  makes the first call of lladd_txn_take, before another thread knows the transaction. The first
+ *  call guards the transaction: from then on a call on the transaction by a thread that is not its
+ *  user changes nothing and returns LLADD_TAKEN. Later any thread may call lladd_txn_take until the
+ *  transaction ends. If the present user is in a call or in a nested top action, lladd_txn_take
+ *  waits until that call or action has ended. With `stop`, the user cannot begin another call
+ *  meanwhile; if the user waits for a lock, that wait ends with LLADD_TAKEN within a tenth of a
+ *  second. LLADD_TIMEOUT if the user's call has not ended after `wait_ns` (UINT64_MAX: no limit);
+ *  nothing has changed then. LLADD_CLOSED: the transaction has ended. On a poisoned handle
+ *  lladd_txn_take does not wait for the end of an open top action, which cannot end; if the user's
+ *  call does not end, lladd_txn_take returns the poison's code. The calling thread must hold no
+ *  page.
  *
  *  After the end of a guarded transaction its handle stays valid for the threads from which it was
  *  taken: their calls return LLADD_TAKEN or LLADD_CLOSED. The handle is freed when lladd_txn_drop
- *  has been called once for each of these threads. */
+ *  has been called once for each loss of the transaction by a thread. */
 LLADD_API int lladd_txn_take(struct lladd_txn *, bool stop, uint64_t wait_ns);
 /** The calling thread stops using a guarded transaction, which then has no user; the next
- *  lladd_txn_take does not wait. False if another thread has taken the transaction: then
+ *  lladd_txn_take does not wait. Returns false if another thread has taken the transaction: then
  *  lladd_txn_drop must be called for the calling thread. */
 LLADD_API bool lladd_txn_give(struct lladd_txn *);
 /** States that one thread from which the transaction was taken will not use the handle any more.
