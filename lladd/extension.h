@@ -3,7 +3,8 @@
 #define LLADD_EXTENSION_H
 /**
  * @file
- * @brief What operations and extensions call: pages, updates, top actions, state of transactions.
+ * @brief The calls for operations and extensions: pages, updates, top actions, state of
+ * transactions.
  *
  * The descriptors that an extension registers are in op.h. bulk.h has the calls that write pages
  * without logging, log_read.h reads the log, snapshot.h has snapshots. A call on a transaction
@@ -20,11 +21,12 @@ struct lladd_db;
 
 /* ---- the handle ---------------------------------------------------------------------------- */
 
-/** 0, or LLADD_FORKED in a process that did not open the handle. An extension's function that
- *  neither uses a transaction nor reads a page calls it before it takes a mutex. Any thread. */
+/** 0, or LLADD_FORKED in a process that did not open the handle. If a function of an extension
+ *  neither uses a transaction nor reads a page, it makes this call before it takes a mutex. Any
+ *  thread. */
 LLADD_API int lladd_check_process(const struct lladd_db *, struct lladd_error *);
-/** A word that is 1 while the handle is not poisoned and the process is the one that opened it.
- *  While the word is 1, lladd_check_process need not be called. Read it with lladd_atomic_load32;
+/** A word that is 1 while the handle is not poisoned, in the process that opened the handle. While
+ *  the word is 1, lladd_check_process need not be called. Read the word with lladd_atomic_load32;
  *  it lives as long as the handle. NULL if the handle has no such word, for example a handle
  *  without threads. */
 LLADD_API const uint32_t *lladd_db_alive(const struct lladd_db *);
@@ -32,8 +34,8 @@ LLADD_API const uint32_t *lladd_db_alive(const struct lladd_db *);
 /** The state that the extension's `attach` returned; NULL if the extension is not registered with
  *  this handle. */
 LLADD_API void *lladd_extension_state(struct lladd_db *, const struct lladd_extension *);
-/** Allocates memory with the handle's allocator, not zeroed; NULL: out of memory. This and the next
- *  two functions: any thread. */
+/** Allocates memory with the handle's allocator, not zeroed; NULL: out of memory. Any thread may
+ *  call lladd_mem_alloc, lladd_mem_resize and lladd_mem_free. */
 LLADD_API void *lladd_mem_alloc(struct lladd_db *, size_t);
 /** Resizes memory of lladd_mem_alloc as realloc does; NULL: out of memory, and the old memory is
  *  unchanged. */
@@ -45,20 +47,21 @@ LLADD_API uint64_t lladd_now_ns(struct lladd_db *);
 /** Fills `buf` with unpredictable bytes (in the simulator: derived from its seed). 0 or a negative
  *  errno. */
 LLADD_API int lladd_random_bytes(struct lladd_db *, void *buf, size_t len);
-/** The id of a registered operation; LLADD_NOT_FOUND if it is not registered. */
+/** The id of a registered operation; version 0 matches any version. LLADD_NOT_FOUND if no such
+ *  operation is registered. */
 LLADD_API int lladd_op_lookup(struct lladd_db *, const char *name, uint32_t version,
                               lladd_op_id *out);
-/** The descriptor registered under a name, for tools that run operations themselves; version 0
- *  matches any version. NULL if there is none. */
+/** The descriptor of a registered operation, for tools that call its callbacks directly; version 0
+ *  matches any version. NULL if no such operation is registered. */
 LLADD_API const struct lladd_op *lladd_op_descriptor(struct lladd_db *, const char *name,
                                                      uint32_t version);
-/** The page type registered under a name; NULL if there is none. */
+/** The page type registered under a name; NULL if no page type has the name. */
 LLADD_API const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_db *,
                                                                    const char *name);
-/** How many loser transactions are still to be rolled back after an open with
- *  LLADD_RECOVER_INSTANT. The rollback of a loser may need the pages, slots and space that it had
- *  freed: an extension that keeps free space in memory must not allocate from it until the result
- *  is 0. Any thread, under any latch. */
+/** The number of losers that are still to be rolled back after an open with LLADD_RECOVER_INSTANT.
+ *  The rollback of a loser may need the pages, slots and space that the loser had freed: an
+ *  extension that keeps a list of free space in memory must not allocate from the list until the
+ *  result is 0. Any thread, under any latch. */
 LLADD_API uint64_t lladd_losers_left(struct lladd_db *);
 
 /* ---- the transaction ----------------------------------------------------------------------- */
@@ -73,10 +76,10 @@ struct lladd_use {
 LLADD_API int lladd_use_begin(struct lladd_txn *, struct lladd_use *);
 /** Ends the use; LLADD_USE calls it when the function returns. */
 LLADD_API void lladd_use_end(struct lladd_use *);
-/** Use it as the first statement of a function that makes more than one call on a transaction, or
- *  that uses the result of lladd_txn_joined. The function must return a code. Until the function
- *  returns, no other thread can take the transaction over (lladd_txn_take). If one already has, the
- *  function returns LLADD_TAKEN. Uses nest. */
+/** The first statement of a function that makes more than one call on a transaction, or that uses
+ *  the result of lladd_txn_joined. The function must return a code. Until the function returns, no
+ *  other thread can take the transaction over (lladd_txn_take). If another thread has already taken
+ *  it over, the function returns LLADD_TAKEN. Uses nest. */
 #define LLADD_USE(transaction) \
     struct lladd_use lladd_use_ __attribute__((cleanup(lladd_use_end))) = {0}; \
     do { \
@@ -84,8 +87,8 @@ LLADD_API void lladd_use_end(struct lladd_use *);
         if (lladd_use_rc_) \
             return lladd_use_rc_; \
     } while (0)
-/** Is a thread waiting in lladd_txn_take with `stop` set? A call that waits for another transaction
- *  checks this regularly. */
+/** Is a thread waiting in lladd_txn_take with `stop` set? A function that waits for another
+ *  transaction must check this regularly. */
 LLADD_API bool lladd_txn_stopped(const struct lladd_txn *);
 
 /** Sets a participant's state for the transaction. LLADD_EXISTS if the participant has already
@@ -96,21 +99,21 @@ LLADD_API void *lladd_txn_joined(const struct lladd_txn *, const struct lladd_pa
 
 /** The present state of a transaction. */
 struct lladd_txn_now {
-    /** The number that the next savepoint will have. An extension stores it with each change it
-     *  makes. In rolled_back_to(id), the changes with a number greater than id were made after the
-     *  savepoint. */
+    /** The number that the next savepoint will have. An extension stores this number with each
+     *  change that it makes. In rolled_back_to(id), the changes with a number greater than id were
+     *  made after the savepoint. */
     lladd_savepoint_id next;
     bool rolling_back; /**< a compensation is running */
-    bool page_held;    /**< the calling thread has fixed a page of the database, so it must not
-                            wait */
+    bool page_held;    /**< the calling thread has fixed a page of the database, so the thread must
+                            not wait */
     /** Set before each `rolled_back_to` and `undone`: changes made when `next` was greater than
-     *  this number have been undone. That includes the changes of top actions closed without undo.
+     *  this number have been undone, or belong to top actions that were closed without undo.
      *  Savepoints and top actions are numbered together. 0: no such call so far. */
     lladd_savepoint_id undone;
     unsigned actions; /**< number of open top actions */
 };
-/** The present state of a transaction, which may be read-only. LLADD_BAD_STATE if the transaction
- *  is prepared, the poison's code if the handle is poisoned. */
+/** Fills in the present state of a transaction, which may be read-only. LLADD_BAD_STATE if the
+ *  transaction is prepared; the poison's code if the handle is poisoned. */
 LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 
 /* ---- pages and updates --------------------------------------------------------------------- */
@@ -120,8 +123,9 @@ enum lladd_latch { LLADD_LATCH_SHARED = 0, LLADD_LATCH_EXCLUSIVE = 1 };
 
 /** Pins and latches a page. lladd_update_page needs the exclusive latch; outside redo and undo the
  *  bytes are read-only in either mode (OP-1). The same thread must unfix the page. While a thread
- *  holds a page, calls that may wait are refused, for example lladd_update (docs/threads.md).
- *  LLADD_CORRUPT_PAGE, LLADD_READ_FAILED; LLADD_NO_FRAME: every frame of the cache is in use. */
+ *  holds a page, its calls that may wait return LLADD_BAD_STATE, for example lladd_update
+ *  (docs/threads.md). LLADD_CORRUPT_PAGE, LLADD_READ_FAILED; LLADD_NO_FRAME: every frame of the
+ *  cache is in use. */
 LLADD_API int lladd_page_fix(struct lladd_db *, lladd_pageno, enum lladd_latch,
                              struct lladd_page **out, struct lladd_error *);
 /** Releases a fixed page; `latch` is the mode in which it was fixed. */
@@ -132,56 +136,58 @@ LLADD_API struct lladd_view lladd_page_view(const struct lladd_page *);
  *  has not had before, also if the page is freed and formatted again. A reader that releases the
  *  page can later check whether it has changed. Operations must not use it (OP-2). */
 LLADD_API uint64_t lladd_page_version(const struct lladd_page *);
-/** True if the view has this page type (by name, in this database). */
+/** True if the view has the page type of this name. */
 LLADD_API bool lladd_page_is(struct lladd_db *, struct lladd_view, const char *page_type);
-/** The type number the database gave to a page type; 0 if it has none yet. */
+/** The number that the database has given to a page type; 0 if the page type has none yet. */
 LLADD_API uint16_t lladd_page_type_number(struct lladd_db *, const char *page_type);
-/** Hints to the device that n pages will be read soon, unless they are in the cache; does not
- *  wait. */
+/** Announces to the device that n pages will be read soon; omits pages that are in the cache. Does
+ *  not wait. */
 LLADD_API void lladd_page_prefetch(struct lladd_db *, lladd_pageno, uint64_t n);
 /** If the page is in the page cache, prefetches its header and the line with the byte at `offset`
  *  of its body into the processor's cache. */
 LLADD_API void lladd_prefetch_line(struct lladd_db *, lladd_pageno, uint32_t offset);
-/** The same for the page's header and `len` bytes at `offset`; a long range may be prefetched only
- *  in part. len 0: only the header. */
+/** If the page is in the page cache, prefetches its header and `len` bytes at `offset` of its body
+ *  into the processor's cache; a long range may be prefetched only in part. len 0: only the
+ *  header. */
 LLADD_API void lladd_prefetch_lines(struct lladd_db *, lladd_pageno, uint32_t offset, uint32_t len);
 
-/** Runs the operation: latch, prepare, log, redo, set the page LSN (OP-1..3; paper, section 2.2.2).
- *  LLADD_BAD_STATE if the thread holds a page of this database: the call may have to wait for log
- *  space or a checkpoint, which may in turn wait for that page. */
+/** Runs the operation: latch, prepare, log, redo, set the page LSN (OP-1..3; LLADD paper, section
+ *  2.2.2). LLADD_BAD_STATE if the thread holds a page of this database: the call may have to wait
+ *  for log space or a checkpoint, which may in turn wait for that page. */
 LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
                            size_t len);
-/** The same on a page that the caller holds exclusively. Never waits for log space: reserve it with
- *  lladd_log_credit before latching. LLADD_BAD_STATE if no log space was reserved, or if the page
- *  is held shared; then nothing has changed. */
+/** As lladd_update, on a page that the caller holds exclusively. Never waits for log space: reserve
+ *  the space with lladd_log_credit before you fix the page. LLADD_BAD_STATE if no log space was
+ *  reserved, or if the page is held shared; then nothing has changed. */
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
 /** Reserves log space (credit) for `count` records of the operation, with page images. Afterwards
- *  the transaction has at least that much credit, including credit from earlier calls. A count up
- *  to the operation's credit_max fits into every log_ring_bytes that lladd_open accepts;
+ *  the transaction has credit for at least these records; credit from earlier calls counts. A count
+ *  up to the operation's credit_max fits into every log_ring_bytes that lladd_open accepts;
  *  LLADD_TOO_LARGE if a larger count needs more than five eighths of log_ring_bytes.
  *  LLADD_BAD_STATE if the thread holds a page (BUF-3).
  *
  *  While the thread holds credit it may wait for pages only. It must not wait for mutexes, locks,
- *  other threads, or credit of another transaction, because these may be waiting for this credit.
- *  (Debug builds stop such a thread.) The transaction's next update, record or end releases the
- *  credit. A count of 0, for any registered operation, also releases all credit, even under a
- *  latch; use it on error paths. Otherwise unused credit stays with the transaction, or is returned
- *  when log space is scarce. */
+ *  other threads, or credit of another transaction, because the thread that it waits for may be
+ *  waiting for log space. (Debug builds stop a thread that does.) The transaction's next update,
+ *  record or end releases the credit. A call with count 0, for any registered operation, also
+ *  releases all credit, even under a latch; use it on error paths. Released credit may stay with
+ *  the transaction for its next record, unless log space is scarce. */
 LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 
-/** In place of an operation: no operation (lladd_nta_end). */
+/** Instead of an operation's id: no operation (lladd_nta_end). */
 #define LLADD_NO_OP UINT32_MAX
 
-/** Records to reserve space for. LLADD_NO_OP: ends of nested top actions without logical undo. */
+/** `count` records for which to reserve log space. op LLADD_NO_OP: the records that end nested top
+ *  actions without logical undo. */
 struct lladd_log_need {
     lladd_op_id op;
     unsigned count;
 };
-/** Most needs of one lladd_log_credit_all. */
+/** Most needs in one call of lladd_log_credit_all. */
 #define LLADD_LOG_NEEDS_MAX 8u
-/** As lladd_log_credit, for the records of all `n` needs together, at most LLADD_LOG_NEEDS_MAX. Use
- *  it to change several pages with operations of several kinds. */
+/** As lladd_log_credit, for the records of all `n` needs together, at most LLADD_LOG_NEEDS_MAX. For
+ *  changes of several pages with several operations. */
 LLADD_API int lladd_log_credit_all(struct lladd_txn *, const struct lladd_log_need *, unsigned n);
 
 /** A nested top action. Between begin and end, changes of several pages are undone physically;
@@ -194,32 +200,33 @@ struct lladd_action {
  *  Actions are closed in reverse order; a commit with an open action returns LLADD_OPEN_ACTION. */
 LLADD_API int lladd_nta_begin(struct lladd_txn *, struct lladd_action *);
 /** Closes the innermost top action. From now on `op` (of undo kind LOGICAL) with these undo bytes
- *  undoes the action; LLADD_NO_OP: the action is not undone. LLADD_BAD_STATE if it is not the
- *  innermost action. If a crash interrupts a compensation, it runs again, and the top actions that
- *  it had closed with LLADD_NO_OP are still done: such an action must be idempotent (OP-5). While
- *  the thread holds a page, only LLADD_NO_OP is allowed, with log space from lladd_log_credit_all;
- *  otherwise LLADD_BAD_STATE. */
+ *  undoes the action; LLADD_NO_OP: the action is not undone. LLADD_BAD_STATE if *action is not the
+ *  innermost action. If a crash interrupts a compensation, recovery runs the compensation again,
+ *  and the top actions that it has closed with LLADD_NO_OP are not undone before: such an action
+ *  must be idempotent (OP-5). While the thread holds a page, `op` must be LLADD_NO_OP, and the log
+ *  space must be reserved with lladd_log_credit_all; otherwise LLADD_BAD_STATE. */
 LLADD_API int lladd_nta_end(struct lladd_txn *, struct lladd_action *, lladd_op_id op,
                             const void *undo, size_t len);
 /** Undoes the innermost top action physically and closes it. */
 LLADD_API int lladd_nta_abort(struct lladd_txn *, struct lladd_action *);
 
-/** The paper's lighter mechanism (section 2.4): log the logical inverse first, as an undo-only
- *  record, then redo-only records after each of which the data is consistent. The operation's
- *  compensate must be idempotent and restartable (OP-5). */
+/** A mechanism of the LLADD paper (section 2.4) that is cheaper than a nested top action: first log
+ *  the logical inverse as an undo-only record, then make redo-only updates, after each of which the
+ *  data is consistent. The operation's compensate must be idempotent and restartable (OP-5). */
 LLADD_API int lladd_log_undo_only(struct lladd_txn *, lladd_op_id, const void *undo, size_t len);
-/** lladd_update without undo, whatever the operation's undo kind: its undo bytes are not logged. */
+/** As lladd_update, but without undo, whatever the operation's undo kind: the undo bytes are not
+ *  logged. */
 LLADD_API int lladd_log_redo_only(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
                                   size_t len);
 
 /* ---- records without a page ---------------------------------------------------------------- */
 
-/** Connects lladd_log_object with lladd_object_applied. */
+/** Connects a call of lladd_log_object with the call of lladd_object_applied for its record. */
 struct lladd_token {
     uint64_t private_[2];
 };
-/** Logs a record for an object that is not a page, identified by a number below 2^48 - 1. The
- *  caller then changes the object and calls lladd_object_applied, before its next call on the
+/** Logs a record for an object that is not a page. A number below 2^48 - 1 identifies the object.
+ *  The caller then changes the object and calls lladd_object_applied, before its next call on the
  *  transaction. Until then lladd_object_applied_lsn is not above the record's LSN. *lsn gets the
  *  record's LSN. */
 LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_class *,
@@ -231,7 +238,7 @@ LLADD_API void lladd_object_applied(struct lladd_txn *, struct lladd_token *);
  *  lladd_options.log_ring_bytes. */
 LLADD_API size_t lladd_log_object_max(struct lladd_db *);
 /** Logs tagged bytes without redo or undo, for readers of the log. The tag gets a number in the
- *  log's catalogue, like an operation's name. *lsn is nullable. */
+ *  log's catalogue, like an operation's name. *lsn (nullable) gets the record's LSN. */
 LLADD_API int lladd_log_note(struct lladd_txn *, const char *tag, struct lladd_span,
                              lladd_lsn *lsn);
 /** Waits until the record at `lsn` is durable; writes and syncs the log if necessary. Unlike
@@ -239,9 +246,9 @@ LLADD_API int lladd_log_note(struct lladd_txn *, const char *tag, struct lladd_s
  *  holds its own latches. LLADD_BAD_ARGUMENT beyond the end of the log. */
 LLADD_API int lladd_log_force(struct lladd_db *, lladd_lsn lsn, struct lladd_error *);
 /** Asks the log's worker thread to make the log durable up to its present end; does not wait.
- *  False: the handle has no such thread (LLADD_OPT_NO_THREADS). */
+ *  Returns false if the handle has no worker thread (LLADD_OPT_NO_THREADS). */
 LLADD_API bool lladd_log_force_soon(struct lladd_db *);
-/** An LSN below which every object record has been applied (lladd_object_applied). */
+/** Returns an LSN below which every object record has been applied (lladd_object_applied). */
 LLADD_API lladd_lsn lladd_object_applied_lsn(struct lladd_db *);
 
 #ifdef __cplusplus
