@@ -20,8 +20,8 @@
  *     lladd_ctable_cursor_open(txn, parts, columns, n, &cursor);
  *
  * In an existing row, each column has a value, which may be empty, or no value
- * (LLADD_DTABLE_ABSENT). A row may exist without any value. Columns have numbers, from 0, in the
- * order of their names in the options.
+ * (LLADD_DTABLE_ABSENT). A row may exist without any value. The columns are numbered from 0, in the
+ * order of `columns` in the options.
  * @ingroup operations
  */
 #include <lladd/dtable_managed.h>
@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 #define LLADD_CTABLE_NAME_MAX 56u         /**< bytes of a table's name */
-#define LLADD_CTABLE_COLUMN_NAME_MAX 255u /**< and of a column's */
+#define LLADD_CTABLE_COLUMN_NAME_MAX 255u /**< bytes of a column's name */
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -48,12 +48,12 @@ struct lladd_ctable_group {
 /** Options of a new table; stored with it. */
 struct lladd_ctable_options {
     size_t struct_size;
-    const char *const *columns; /**< their names: 1 byte or more each, no two the same */
+    const char *const *columns; /**< their names: at least 1 byte each, all different */
     size_t n_columns;           /**< 1 to LLADD_DTABLE_COLUMNS_MAX */
-    /** Options of the managed table; the type must be given. In a row store its configurations must
-     *  store packed rows. In a column store `combine_config` must be NULL: combines make runs of
-     *  the groups, and so do digests if `config` is NULL. Otherwise digests use `config`, which
-     *  must store packed rows. */
+    /** Options of the managed table; the type must be given. In a row store `config` and
+     *  `combine_config` must store packed rows. In a column store `combine_config` must be NULL:
+     *  combines make runs with the layers of the groups. If `config` is NULL, digests make such
+     *  runs too; otherwise digests use `config`, which must store packed rows. */
     struct lladd_managed_options managed;
     /** For a column store: each group has its own layer, and each column that is in no group has
      *  its own layer. NULL, with `keys` NULL: a row store. */
@@ -84,20 +84,21 @@ inline lladd_ctable_options lladd_ctable_options_init()
  *  `ctable:` followed by the name. Errors as for lladd_managed_create, and: LLADD_BAD_ARGUMENT for
  *  empty or duplicate column names, LLADD_NOT_FOUND if a group names an unknown column,
  *  LLADD_TOO_LARGE for too many columns, LLADD_BAD_CONFIG for a group with a layer that needs the
- *  size of its values and is not given it. */
+ *  size of its values, if the configuration does not give the size. */
 LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
                                   const struct lladd_ctable_options *);
-/** Gives an open table new groups, keys and configurations (without groups and keys it becomes a
- *  row store), and the options of `managed` that `which` selects. All changes are atomic. Columns
- *  and type in the options are ignored. Errors and durability as for lladd_managed_alter. To change
- *  only options of the managed table, call lladd_managed_alter on lladd_ctable_managed. */
+/** Gives an open table new groups, keys and configurations, and the options of `managed` that
+ *  `which` selects. Without groups and keys the table becomes a row store. All changes are atomic.
+ *  Columns and type in the options are ignored. Errors and durability as for lladd_managed_alter.
+ *  To change only options of the managed table, call lladd_managed_alter on
+ *  lladd_ctable_managed. */
 LLADD_API int lladd_ctable_alter(struct lladd_ctable *, unsigned which,
                                  const struct lladd_ctable_options *, struct lladd_error *);
 /** Drops the table, in the transaction. lladd_managed_destroy does the same. LLADD_NOT_FOUND for a
  *  managed table that is not a cTable. */
 LLADD_API int lladd_ctable_destroy(struct lladd_txn *, const char *name);
-/** Opens a table, as lladd_managed_open: a table opened twice is one handle, which must be closed
- *  twice. LLADD_WRONG_TYPE for a managed table that is not a cTable. */
+/** Opens a table, as lladd_managed_open: a second call for an open table returns the same handle,
+ *  which must then be closed twice. LLADD_WRONG_TYPE for a managed table that is not a cTable. */
 LLADD_API int lladd_ctable_open(struct lladd_db *, const char *name, struct lladd_ctable **out,
                                 struct lladd_error *);
 /** lladd_ctable_create in a transaction of its own, then lladd_ctable_open: as
@@ -105,11 +106,11 @@ LLADD_API int lladd_ctable_open(struct lladd_db *, const char *name, struct llad
 LLADD_API int lladd_ctable_create_open(struct lladd_db *, const char *name,
                                        const struct lladd_ctable_options *,
                                        struct lladd_ctable **out, struct lladd_error *);
-/** As lladd_managed_close: LLADD_BUSY while the table is in use; it stays open then. Closing the
- *  database closes tables that are still open. */
+/** As lladd_managed_close: LLADD_BUSY while the table is in use; the table stays open then. Closing
+ *  the database closes tables that are still open. */
 LLADD_API int lladd_ctable_close(struct lladd_ctable *, struct lladd_error *);
 /** The managed table under this cTable, for maintenance and statistics; valid until the cTable is
- *  closed. Values written to it must be packed rows. */
+ *  closed. Values written to the managed table must be packed rows. */
 LLADD_API struct lladd_managed *lladd_ctable_managed(const struct lladd_ctable *);
 /** Calls fn for each page that stores the column names; the pages of the managed table are not
  *  among them. If fn does not return 0, stops and returns that value. */
@@ -119,16 +120,16 @@ LLADD_API int lladd_ctable_pages(struct lladd_db *, const char *name,
 
 /** The number of columns. Column numbers are less than this. */
 LLADD_API size_t lladd_ctable_columns(const struct lladd_ctable *);
-/** The name of a column, valid as long as the handle; NULL if there is no such column. */
+/** The name of a column, valid as long as the handle; NULL if the table has no such column. */
 LLADD_API const char *lladd_ctable_column_name(const struct lladd_ctable *, uint32_t column);
-/** The column numbers of these names. LLADD_NOT_FOUND: the message has the unknown name. */
+/** Finds the column numbers of n names. LLADD_NOT_FOUND: the message has the unknown name. */
 LLADD_API int lladd_ctable_named(const struct lladd_ctable *, const char *const *names, size_t n,
                                  uint32_t *out, struct lladd_error *);
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/** Puts a row, replacing an older row with the key. `values` has one element for each column, in
- *  the order of column numbers, each in the state FOUND or ABSENT. LLADD_REJECTED if the
+/** Puts a row, which replaces the present row of the key. `values` has one element for each column,
+ *  in the order of column numbers, each in the state FOUND or ABSENT. LLADD_REJECTED if the
  *  configuration cannot store one of the values. */
 LLADD_API int lladd_ctable_put(struct lladd_txn *, struct lladd_ctable *,
                                const struct lladd_dtable_key *,
@@ -146,8 +147,8 @@ LLADD_API int lladd_ctable_update(struct lladd_txn *, struct lladd_ctable *,
 LLADD_API int lladd_ctable_delete(struct lladd_txn *, struct lladd_ctable *,
                                   const struct lladd_dtable_key *);
 
-/** Values of a row. Zero it before the first use. Each use releases what the previous one held;
- *  call lladd_ctable_row_free at the end, before the transaction ends. */
+/** Values of a row. Zero the struct before the first use. Each use releases the values of the
+ *  previous use; call lladd_ctable_row_free after the last use, before the transaction ends. */
 struct lladd_ctable_row {
     size_t n;
     const struct lladd_dtable_value *values; /**< in the order of the call's `columns` */
@@ -160,7 +161,7 @@ struct lladd_ctable_row {
 LLADD_API int lladd_ctable_lookup(struct lladd_txn *, struct lladd_ctable *,
                                   const struct lladd_dtable_key *, const uint32_t *columns,
                                   size_t n, struct lladd_ctable_row *);
-/** Frees the memory of a row; it may be used again afterwards. */
+/** Frees the memory of a row; the struct may be used again afterwards. */
 LLADD_API void lladd_ctable_row_free(struct lladd_ctable_row *);
 /** Reads one column of a row: *len (nullable) gets the length of the value, `buf` as much of the
  *  value as `size` allows. LLADD_NOT_FOUND if the row does not exist, or has no value in that
@@ -172,7 +173,7 @@ LLADD_API int lladd_ctable_get(struct lladd_txn *, struct lladd_ctable *,
 /* ---- cursors --------------------------------------------------------------------------------- */
 
 /** A position in the order of the keys, for reading some of the columns; like lladd_dtable_cursor.
- *  It also shows rows that the transaction writes after the cursor was opened. */
+ *  The cursor also shows rows that the transaction writes after the cursor was opened. */
 struct lladd_ctable_cursor;
 
 /** Opens a cursor, before the first row. A column may be named twice; n may be 0. */
@@ -189,14 +190,15 @@ LLADD_API int lladd_ctable_last(struct lladd_ctable_cursor *, struct lladd_error
 LLADD_API int lladd_ctable_next(struct lladd_ctable_cursor *, struct lladd_error *);
 /** Moves to the previous row: as lladd_dtable_prev. */
 LLADD_API int lladd_ctable_prev(struct lladd_ctable_cursor *, struct lladd_error *);
-/** Moves to the row of the key, or the next one after it: as lladd_dtable_seek. */
+/** Moves to the row of the key, or to the next row after the key: as lladd_dtable_seek. */
 LLADD_API int lladd_ctable_seek(struct lladd_ctable_cursor *, const struct lladd_dtable_key *,
                                 struct lladd_error *);
-/** Moves to the row of the key, or the last one before it: as lladd_dtable_seek_for_prev. */
+/** Moves to the row of the key, or to the last row before the key: as
+ *  lladd_dtable_seek_for_prev. */
 LLADD_API int lladd_ctable_seek_for_prev(struct lladd_ctable_cursor *,
                                          const struct lladd_dtable_key *, struct lladd_error *);
 /** The row at the cursor: its key, and the values of the columns given to lladd_ctable_cursor_open,
- *  in that order. `key` and `values` are each nullable; what they refer to is valid until the
+ *  in that order. `key` and `values` are each nullable; the bytes and the array are valid until the
  *  cursor moves or this call is repeated. LLADD_BAD_STATE if the cursor is at no row. */
 LLADD_API int lladd_ctable_row_read(struct lladd_ctable_cursor *, struct lladd_dtable_key *key,
                                     const struct lladd_dtable_value **values, struct lladd_error *);
@@ -204,18 +206,19 @@ LLADD_API int lladd_ctable_row_read(struct lladd_ctable_cursor *, struct lladd_d
 /* ---- many rows ------------------------------------------------------------------------------- */
 
 enum {
-    LLADD_CTABLE_KEYS = 1 /**< copy the keys too; a run's column layers do not store them */
+    LLADD_CTABLE_KEYS = 1 /**< copy the keys too */
 };
-/** One column of many rows. If `width` is not 0, every row has a value of `width` bytes; that of
- *  row i is at bytes + i * width. If `width` is 0, row i has the state states[i], FOUND or ABSENT,
- *  and the value bytes[ends[i - 1], ends[i]); the value of row 0 begins at 0. */
+/** One column of many rows. If `width` is not 0, every row has a value of `width` bytes; the value
+ *  of row i is at bytes + i * width. If `width` is 0, row i has the state states[i], FOUND or
+ *  ABSENT, and the value bytes[ends[i - 1], ends[i]); the value of row 0 begins at 0. */
 struct lladd_ctable_values {
     size_t width;
     const unsigned char *bytes;
     const uint8_t *states;
     const size_t *ends;
 };
-/** Rows by column. Zero it before the first use; call lladd_ctable_batch_free at the end. */
+/** Rows by column. Zero the struct before the first use; call lladd_ctable_batch_free after the
+ *  last use. */
 struct lladd_ctable_batch {
     size_t n;
     const struct lladd_ctable_values *columns; /**< in the order of the cursor's columns */
@@ -227,11 +230,11 @@ struct lladd_ctable_batch {
     void *room_;
 };
 /** Copies the next rows, at most `max`; the cursor is then at the last row copied. LLADD_END, with
- *  n 0, if no row is left. If all the transaction sees is one run of a column store without
- *  tombstones, layers that support it copy their columns block by block. */
+ *  n 0, if no row is left. If the transaction sees only one run of a column store, and no
+ *  tombstone, layers with the callback `copy` copy their columns block by block. */
 LLADD_API int lladd_ctable_next_n(struct lladd_ctable_cursor *, size_t max, unsigned flags,
                                   struct lladd_ctable_batch *, struct lladd_error *);
-/** Frees the memory of a batch; it may be used again afterwards. */
+/** Frees the memory of a batch; the struct may be used again afterwards. */
 LLADD_API void lladd_ctable_batch_free(struct lladd_ctable_batch *);
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
 #define LLADD_ERROR_H
 /**
  * @file
- * @brief Errors are values: 0, or a negative code from one table (error_list.h).
+ * @brief Errors are return values: 0, or a negative code from one table (error_list.h).
  *
  * The root of a code says what the caller should do. The message and the source line of the error
  * are in the transaction or in the struct that the caller passed, never in a global variable.
@@ -26,8 +26,8 @@ enum lladd_code { LLADD_OK = 0, LLADD_ERROR_LIST(LLADD_ERROR_ENUM) };
 enum lladd_root { LLADD_ROOT_NONE = 0, LLADD_ERROR_ROOTS(LLADD_ROOT_ENUM) };
 #undef LLADD_ROOT_ENUM
 
-/** What went wrong and where. A call that fails fills it; a call that succeeds leaves it
- *  unchanged. */
+/** What went wrong and where. A call that returns an error fills the struct; a call that returns 0
+ *  does not change it. */
 struct lladd_error {
     int code;           /**< enum lladd_code */
     int sys_errno;      /**< the operating system's number, or 0 */
@@ -52,7 +52,8 @@ struct lladd_error {
  *  and line 0. Any thread; the caller owns the struct. */
 LLADD_API int lladd_error_set(struct lladd_error *err, int code, const char *fmt, ...)
     LLADD_PRINTF(3, 4);
-/** The macro calls this. `source` must live as long as the error is read, as __FILE__ does. */
+/** The macro lladd_error_set calls this function. `source` must live as long as the error is read,
+ *  as __FILE__ does. */
 LLADD_API int lladd_error_set_at(struct lladd_error *err, const char *source, int line, int code,
                                  const char *fmt, ...) LLADD_PRINTF(5, 6);
 #define lladd_error_set(err, ...) lladd_error_set_at(err, __FILE__, __LINE__, __VA_ARGS__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The one table of error codes: X(name, number, root, text). It has no include guard, because the
- * enum, the strings and the documentation each include it with a macro of their own. A number, once
- * given, never changes. The root says what the caller should do; the codes of root r are -(r + 1)
+ * enum, the strings and the documentation each include it with a macro of their own. The number of
+ * a code never changes. The root says what the caller should do; the codes of root r are -(r + 1)
  * to -(r + 99). */
 #ifndef LLADD_ERROR_ROOTS
 #define LLADD_ERROR_ROOTS(X) \

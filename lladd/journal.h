@@ -8,29 +8,25 @@
  * An extension acquires a tag and appends entries to it in transactions. After a restart a replay
  * returns the entries that are committed and not discarded, in commit order; entries of one
  * transaction come in the order in which they were appended (Anvil, section 4.3). An entry is
- * written once, as a log record. The log is kept from that record on until the entry is discarded,
- * or until the journal writes the entry again so that old log can be truncated
+ * written once, as a log record. The log is kept from this record on until the entry is discarded,
+ * or until the journal copies the entry to the end of the log, so that old log can be truncated
  * (lladd_journal_clean). docs/journal.md has the details.
  *
- *     lladd_journal_register(&options, err);             before lladd_open
- *     ...
- *     lladd_journal_acquire(txn, "orders", "shop", &tag);   once; finds it again later
- *     lladd_journal_append(txn, tag, entry, NULL);
- *     lladd_commit(txn);
- *     ...
- *     lladd_journal_replay(db, tag, fn, ctx, err);       after a restart, or at any time
- *     lladd_journal_discard(txn, tag, upto);             when it is stored elsewhere
+ *     lladd_journal_register(&options, err); before lladd_open ... lladd_journal_acquire(txn,
+ *     "orders", "shop", &tag); a new tag, or the existing one lladd_journal_append(txn, tag, entry,
+ *     NULL); lladd_commit(txn); ... lladd_journal_replay(db, tag, fn, ctx, err); after a restart,
+ *     or at any time lladd_journal_discard(txn, tag, upto); when the entries are stored elsewhere
  *
  * A call on a transaction stores its error in the transaction (lladd_txn_error). A call that fails
  * with a misuse or resource error has changed nothing. Any thread may make any call. An entry is
- * undone when its transaction is rolled back past it: to a savepoint, by a top action's abort, or
- * completely. Closing a top action does not change that. A compensation cannot append entries, and
- * a top action cannot change tags (LLADD_BAD_STATE).
+ * undone when its transaction is rolled back to a point before the entry: to a savepoint, by a top
+ * action's abort, or completely. This also holds for entries of closed top actions. A call that
+ * appends entries in a compensation, or changes tags in a top action, returns LLADD_BAD_STATE.
  *
- * The caller provides isolation: other transactions see only the entries of committed transactions.
- * One transaction at a time may change the catalogue entry of a tag (acquire a new one, discard,
- * roll over, release); a second one gets LLADD_BUSY until the first has ended. Calls wait while a
- * tag is being cleaned, as checkpoints do; that takes a short time.
+ * Other transactions see only the entries of committed transactions; the caller provides any
+ * further isolation. One transaction at a time may change the catalogue entry of a tag (acquire a
+ * new one, discard, roll over, release); a second one gets LLADD_BUSY until the first has ended.
+ * Calls and checkpoints wait while a tag is being cleaned, which takes a short time.
  */
 #include <lladd/lladd.h>
 
@@ -44,23 +40,23 @@ extern "C" {
  *  always fits. */
 #define LLADD_JOURNAL_HEAD_MAX 21u
 
-/** Registers the journal, before lladd_open. Several registrations do no harm. A database that has
- *  used the journal cannot be opened without it (LLADD_NO_OPERATION). */
+/** Registers the journal, before lladd_open. It may be registered several times. A database that
+ *  has used the journal cannot be opened without the registration (LLADD_NO_OPERATION). */
 LLADD_API int lladd_journal_register(struct lladd_options *, struct lladd_error *);
 
 /* ---- tags ------------------------------------------------------------------------------------ */
 
 /** Returns the tag of a name, a number that no other name ever gets. If the name has no tag, the
- *  transaction makes one, and an abort removes it. `owner` names the tag's owner, for tools and to
- *  detect mistakes: LLADD_EXISTS if the tag has another owner. LLADD_BUSY while another transaction
- *  makes or releases a tag of this name. */
+ *  transaction makes a tag, and an abort removes it. `owner` is the name of the tag's owner, for
+ *  tools and to detect mistakes: LLADD_EXISTS if the tag has another owner. LLADD_BUSY while
+ *  another transaction makes or releases a tag of this name. */
 LLADD_API int lladd_journal_acquire(struct lladd_txn *, const char *name, const char *owner,
                                     uint64_t *tag);
-/** Returns the tag of a name; LLADD_NOT_FOUND if it has none. */
+/** Returns the tag of a name; LLADD_NOT_FOUND if the name has no tag. */
 LLADD_API int lladd_journal_find(struct lladd_db *, const char *name, uint64_t *tag,
                                  struct lladd_error *);
 /** Releases the tag with all its entries. LLADD_BUSY while other active transactions have entries
- *  of it, or an owner is attached to it. */
+ *  of the tag, or an owner is attached to it. */
 LLADD_API int lladd_journal_release(struct lladd_txn *, uint64_t tag);
 
 /* ---- entries --------------------------------------------------------------------------------- */
@@ -70,16 +66,17 @@ LLADD_API int lladd_journal_release(struct lladd_txn *, uint64_t tag);
 LLADD_API int lladd_journal_append(struct lladd_txn *, uint64_t tag, struct lladd_span entry,
                                    lladd_lsn *lsn);
 /** When this transaction commits, discards the entries of the tag that were committed up to and
- *  including `upto` (0: all that are committed at this call). So a transaction can atomically store
- *  their contents elsewhere and discard them. The transaction's own entries stay.
- *  LLADD_OUT_OF_RANGE if `upto` is after the newest commit of the tag. */
+ *  including `upto` (0: all entries that are committed at this call). So a transaction can
+ *  atomically store the contents of entries elsewhere and discard the entries. The transaction's
+ *  own entries stay. LLADD_OUT_OF_RANGE if `upto` is after the newest commit of the tag. */
 LLADD_API int lladd_journal_discard(struct lladd_txn *, uint64_t tag, lladd_lsn upto);
 /** When this transaction commits, moves entries of `from` to `to`: first the entries committed in
- *  `from` at this call, then the entries that this transaction has appended to `from`. In `to` they
- *  belong to this commit, after the entries that this transaction appended to `to` before this
- *  call, and before those it appends later. Uncommitted entries of other transactions stay in
- *  `from`. Attached owners are not notified. Afterwards the transaction cannot be prepared
- *  (LLADD_BAD_STATE). LLADD_BAD_STATE also if this transaction has moved entries into `from`. */
+ *  `from` at this call, then the entries that this transaction has appended to `from`. In `to` the
+ *  moved entries belong to this commit, after the entries that this transaction has appended to
+ *  `to` before this call, and before the entries that it appends to `to` later. Uncommitted entries
+ *  of other transactions stay in `from`. The callbacks of attached owners are not called.
+ *  Afterwards the transaction cannot be prepared (LLADD_BAD_STATE). LLADD_BAD_STATE also if this
+ *  transaction has moved entries into `from`. */
 LLADD_API int lladd_journal_rollover(struct lladd_txn *, uint64_t from, uint64_t to);
 /** The newest commit with a live entry of the tag, for lladd_journal_discard; LSN 0 if the tag has
  *  no live entry. */
@@ -90,57 +87,59 @@ LLADD_API int lladd_journal_newest(struct lladd_db *, uint64_t tag, lladd_lsn *o
 struct lladd_journal_entry {
     uint64_t tag;
     lladd_lsn commit;        /**< commit LSN of its transaction, or of the transaction that moved
-                                  it; 0 if that transaction is in doubt */
+                                  the entry; 0 if that transaction is in doubt */
     lladd_lsn lsn;           /**< present LSN of the entry's record */
-    struct lladd_span bytes; /**< lives until the call returns */
+    struct lladd_span bytes; /**< live until the callback returns */
 };
 /** Called for each entry. If it does not return 0, the replay stops and returns that value, with
  *  the error that fn has stored in *err. */
 typedef int lladd_journal_fn(void *ctx, const struct lladd_journal_entry *, struct lladd_error *);
 /** Calls fn for all live entries of a tag that are committed when the call begins, in commit order.
- *  Waits until they are durable, and reads them from the log. Entries that are discarded during the
- *  call are still replayed. */
+ *  Waits until these entries are durable, and reads them from the log. Entries that are discarded
+ *  during the call are still replayed. */
 LLADD_API int lladd_journal_replay(struct lladd_db *, uint64_t tag, lladd_journal_fn *fn, void *ctx,
                                    struct lladd_error *);
 
 /* ---- owners ---------------------------------------------------------------------------------- */
 
-/** Callbacks for an owner that keeps a tag's entries in memory (a memtable). Any may be NULL.
+/** Callbacks for an owner that keeps a tag's entries in memory (a memtable). Each may be NULL.
  *  `state` is a pointer that the owner has for each transaction and tag (lladd_journal_state), NULL
- *  until the owner sets it. After `logged` or `aborted` the journal does not use it again. If the
- *  handle is poisoned or killed, neither `logged` nor `aborted` is called. */
+ *  until the owner sets it. After `logged` or `aborted` the journal does not use the pointer again.
+ *  If the handle is poisoned or killed, neither `logged` nor `aborted` is called. */
 struct lladd_journal_owner {
     size_t struct_size;
     /** Called in lladd_journal_attach for each committed entry. */
     lladd_journal_fn *replay;
     /** Called in lladd_journal_attach, after all committed entries, for each entry of a transaction
-     *  in doubt. The entry must not become visible before that transaction commits. */
+     *  in doubt. The entry must not become visible before the transaction commits. */
     int (*pending)(void *ctx, void **state, const struct lladd_journal_entry *,
                    struct lladd_error *);
-    /** The transaction's entries of the tag are committed. The calls come in commit order, one at a
-     *  time, under the latch of the commit order: must be short, and must not call the library. */
+    /** Called when the transaction's entries of the tag are committed, in commit order, for one
+     *  commit at a time, under the latch of the commit order: must be short, and must not call the
+     *  library. */
     void (*logged)(void *ctx, void *state, uint64_t tag, lladd_lsn commit);
-    /** All of the transaction's entries are undone. */
+    /** Called when all of the transaction's entries are undone. */
     void (*aborted)(void *ctx, void *state, uint64_t tag);
-    /** The transaction's entries newer than `since` are undone, by a rollback to a savepoint or by
-     *  a top action's abort. */
+    /** Called when the transaction's entries newer than `since` are undone, by a rollback to a
+     *  savepoint or by a top action's abort. */
     void (*undone)(void *ctx, void *state, uint64_t tag, lladd_lsn since);
     /** Asks the owner to store the entries committed up to `upto` elsewhere and to discard them, so
-     *  that old log can be truncated. Called in the thread that takes a checkpoint, so it should
-     *  only wake another thread. Called once; entries that are not discarded at the next checkpoint
-     *  are written again by the journal. */
+     *  that old log can be truncated. Called in the thread that takes a checkpoint, so the callback
+     *  should only wake another thread. Called once before the journal copies entries of the tag:
+     *  if they are not discarded at the next checkpoint, the journal copies them to the end of the
+     *  log. */
     void (*digest)(void *ctx, uint64_t tag, lladd_lsn upto);
 };
 
 struct lladd_journal_attachment {
     uint64_t tag;
-    const struct lladd_journal_owner *owner; /**< must live until it is detached */
+    const struct lladd_journal_owner *owner; /**< must live until the owner is detached */
     void *ctx;
 };
 /** Attaches n owners to their tags and replays the tags' entries; the log is read once for all
  *  tags. Attaches all owners or none. Waits while a tag is being cleaned. LLADD_BUSY if a tag has
  *  an owner attached already or is being changed, or if active transactions other than those in
- *  doubt have entries of it. */
+ *  doubt have entries of the tag. */
 LLADD_API int lladd_journal_attach(struct lladd_db *, const struct lladd_journal_attachment *,
                                    size_t n, struct lladd_error *);
 /** Detaches the owner of a tag. When the call has returned 0, the owner's callbacks are not called
@@ -156,21 +155,20 @@ LLADD_API int lladd_journal_state(struct lladd_txn *, uint64_t tag, void ***stat
 /** Copies live entries of a tag that are older than `below` to the end of the log, so that older
  *  log can be truncated: the oldest commits first, about a megabyte in each call, in a system
  *  transaction. *more (nullable): more entries remain. The entries keep their order and their
- *  commit LSNs. tag 0: the tag that holds the oldest log. Pass lladd_object_applied_lsn as `below`
- *  for all present entries. Checkpoints do the same when that lets enough log be truncated
- *  (docs/journal.md). LLADD_BUSY while the tag is being changed. */
+ *  commit LSNs. tag 0: the tag with the oldest entry. With lladd_object_applied_lsn as `below`, all
+ *  present entries are copied. Checkpoints copy entries in the same way if enough log can then be
+ *  truncated (docs/journal.md). LLADD_BUSY while the tag is being changed. */
 LLADD_API int lladd_journal_clean(struct lladd_db *, uint64_t tag, lladd_lsn below, bool *more,
                                   struct lladd_error *);
 
 struct lladd_journal_info {
     uint64_t tag;
     const char *name, *owner;
-    uint64_t entries, bytes; /**< live and committed; for a tag with very many commits, partly
-                                  discarded, the counts can be 0.4 % too high */
-    lladd_lsn oldest;        /**< the log is kept from here on for the tag; 0: the tag needs no
-                                  log */
-    lladd_lsn newest;        /**< newest commit; 0: none */
-    lladd_lsn discarded;     /**< everything committed up to here is discarded */
+    uint64_t entries, bytes; /**< of live committed entries; if a tag has very many commits and a
+                                  part of them is discarded, the counts can be 0.4 % too high */
+    lladd_lsn oldest;        /**< the tag needs the log from this LSN on; 0: the tag needs no log */
+    lladd_lsn newest;        /**< newest commit with a live entry; 0: the tag has no live entry */
+    lladd_lsn discarded;     /**< entries committed up to this LSN are discarded */
     bool attached;           /**< an owner is attached */
     uint32_t transactions;   /**< active transactions with entries of the tag */
 };

@@ -3,8 +3,8 @@
 #define LLADD_LOG_READ_H
 /**
  * @file
- * @brief Reading the log, for extensions, backups and standbys; pins, which keep the log from being
- * truncated.
+ * @brief Reading the log, for extensions, backups and standbys; and pins. A pin keeps the log from
+ * being truncated.
  * @ingroup lladd
  */
 #include <lladd/error.h>
@@ -20,7 +20,7 @@ struct lladd_db;
  *  thread. */
 LLADD_API lladd_lsn lladd_durable_lsn(struct lladd_db *);
 
-/** A record as readers of the log see it. Its spans are valid until the cursor's next call. */
+/** A record of the log. Its spans are valid until the cursor's next call. */
 struct lladd_log_entry {
     lladd_lsn lsn, prev, txn, undo_next;
     uint64_t page; /**< LLADD_NO_PAGE if none */
@@ -40,11 +40,12 @@ struct lladd_log_cursor;
 LLADD_API int lladd_log_open(struct lladd_db *, lladd_lsn from, const char *name,
                              struct lladd_log_cursor **out, struct lladd_error *);
 /** The next record; LLADD_END after the last durable record. LLADD_CORRUPT_LOG or
- *  LLADD_MISSING_FILE, with the LSN, where damage may hide a record at or after `from`. */
+ *  LLADD_MISSING_FILE, with the LSN, at a damaged place that may contain a record at or after
+ *  `from`. */
 LLADD_API int lladd_log_next(struct lladd_log_cursor *, struct lladd_log_entry *,
                              struct lladd_error *);
 /** Reads the record at exactly this LSN, whatever its name; lladd_log_next goes on after it.
- *  LLADD_OUT_OF_RANGE: no record has this LSN, or it has been truncated. */
+ *  LLADD_OUT_OF_RANGE: no record has this LSN, or the record has been truncated. */
 LLADD_API int lladd_log_read(struct lladd_log_cursor *, lladd_lsn, struct lladd_log_entry *,
                              struct lladd_error *);
 /** Closes the cursor; NULL does nothing. */
@@ -52,17 +53,18 @@ LLADD_API void lladd_log_close(struct lladd_log_cursor *);
 /** The name of a record's kind (docs/disk-format.md), a static string. */
 LLADD_API const char *lladd_log_kind_name(unsigned kind);
 
-/** Keeps the log from `lsn` on under a name (1 to 63 bytes) until lladd_pin_clear; the pin is
- *  durable when the call returns 0, and survives a restart. Setting a name again moves its pin.
- *  LLADD_OUT_OF_RANGE if the log does not contain `lsn`. May wait for a checkpoint, so the thread
- *  must hold no page (LLADD_BAD_STATE). */
+/** Sets a pin with a name of 1 to 63 bytes: the log is kept from `lsn` on until lladd_pin_clear.
+ *  The pin is durable when the call returns 0, and survives a restart. A second call with the same
+ *  name moves the pin. LLADD_OUT_OF_RANGE if the log does not contain `lsn`. May wait for a
+ *  checkpoint, so the thread must hold no page (LLADD_BAD_STATE). */
 LLADD_API int lladd_pin_set(struct lladd_db *, const char *name, lladd_lsn lsn,
                             struct lladd_error *);
-/** Removes a pin, durably when the call returns 0; the next checkpoint may truncate the log.
- *  LLADD_NOT_FOUND: no pin has the name. The thread must hold no page, as for lladd_pin_set. */
+/** Removes a pin; the removal is durable when the call returns 0. The next checkpoint may truncate
+ *  the log. LLADD_NOT_FOUND: no pin has the name. The thread must hold no page, as for
+ *  lladd_pin_set. */
 LLADD_API int lladd_pin_clear(struct lladd_db *, const char *name, struct lladd_error *);
 
-/** What keeps the log from being truncated further. */
+/** A reason why the log cannot be truncated further. */
 struct lladd_pinner {
     /** "page", "transaction", "prepared", "class", "pin", "checkpoint"; or "undo": the log space
      *  reserved for rolling back active transactions exceeds the log that is needed */
@@ -75,7 +77,7 @@ struct lladd_pinner {
     char name[64]; /**< global id in hexadecimal, class name or pin name; for "undo": the bytes
                         reserved and the number of transactions */
 };
-/** Returns what needs the oldest log. Any thread. `kind` is a static string. */
+/** Returns the pinner with the smallest LSN. Any thread. `kind` is a static string. */
 LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -6,10 +6,10 @@
  * @brief Optimistic reads: a few words of a cached page, read without a latch.
  * @ingroup lladd
  *
- * A shared latch is a counter in the page's frame, so two processors that read one page keep moving
- * that cache line between them. An optimistic reader writes no shared memory: it samples the
- * frame's version, copies what it needs, and checks whether the version is still the same. If the
- * version is the same, the copy is as of one moment, as under the latch. If not, or if the page is
+ * A shared latch is a counter in the page's frame, so two processors that latch one page keep
+ * moving the counter's cache line between them. An optimistic reader writes no shared memory: it
+ * samples the frame's version, copies words, and checks whether the version is unchanged. If it is,
+ * the copy is as of one moment, as under the latch. If the version has changed, or if the page is
  * not cached or is being changed, the reader fixes the page instead:
  *
  *     struct lladd_read g;
@@ -21,7 +21,8 @@
  *         lladd_page_fix(...)
  *
  * Until lladd_read_validate has returned true, the copied words may have any value. Code that uses
- * them earlier must tolerate any value; for example, it must check an index before using it.
+ * the words earlier must tolerate any value; for example, it must check an index before using the
+ * index.
  *
  * Use optimistic reads for one or two cache lines of pages that many threads read. Statistics do
  * not count them as page fixes.
@@ -33,26 +34,26 @@
 extern "C" {
 #endif
 
-/** An optimistic read; belongs to one thread. It needs no call to end. */
+/** An optimistic read; belongs to one thread. No call ends it. */
 struct lladd_read {
     const unsigned char *bytes; /**< the page's frame; only for lladd_read_copy */
     uint32_t size;              /**< of the page */
-    const uint64_t *version_;   /**< private, like the rest */
+    const uint64_t *version_;   /**< this and the next members are private */
     const uint64_t *evictions_;
     uint64_t was_, departed_;
 };
 
-/** Begins an optimistic read. False: the page is not cached, or is being changed, or the handle is
- *  poisoned; then call lladd_page_fix. Never waits, reads no file, may be called under any
- *  latch. */
+/** Begins an optimistic read. Returns false if the page is not cached or is being changed, or the
+ *  handle is poisoned; then call lladd_page_fix. Never waits, reads no file, may be called under
+ *  any latch. */
 LLADD_API bool lladd_read_begin(struct lladd_db *, lladd_pageno, struct lladd_read *out);
 
-/** True if everything copied since lladd_read_begin was in the page at one moment. */
+/** True if all words copied since lladd_read_begin were in the page at one moment. */
 LLADD_API bool lladd_read_validate(const struct lladd_read *);
 
-/** Copies `n` words of eight bytes from `offset`, a multiple of 8, of the page (header included).
- *  Offset and words must be inside the page. Another thread may be writing there; then
- *  lladd_read_validate returns false. */
+/** Copies `n` words of eight bytes from the page, from `offset` on. The offset counts from the
+ *  start of the page header and is a multiple of 8; all words must be inside the page. Another
+ *  thread may be writing the words; then lladd_read_validate returns false. */
 static inline void lladd_read_copy(const struct lladd_read *g, uint32_t offset, uint64_t *into,
                                    uint32_t n)
 {
