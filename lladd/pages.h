@@ -3,15 +3,16 @@
 #define LLADD_PAGES_H
 /**
  * @file
- * @brief Allocation of pages and extents, and named roots to find them again.
+ * @brief Allocation of pages and extents, and named roots, which store page numbers under names.
  *
- * A page file is divided into groups of lladd_extent_max() + 1 pages. The first page of a group
- * holds its allocation bitmap (in the first group it is the second page, because the first page is
- * the root page). Allocating and freeing is part of the caller's transaction, like any update: an
- * abort undoes it. A freed page is allocated again only when the freeing commit is durable, so that
- * its contents can be recovered until then. With relaxed durability such commits may not be durable
- * yet. Then an allocation syncs the log instead of letting the page file grow if the freed pages
- * that wait for it are a quarter of the file (at least 4 MiB, at most 64 MiB), and before it
+ * A page file is divided into groups of lladd_extent_max() + 1 pages. The first page of a group is
+ * its allocation bitmap (in the first group the second page is, because the first page is the root
+ * page). Allocating and freeing are part of the caller's transaction, like any update: an abort
+ * undoes them. A freed page is allocated again only when the freeing commit is durable, so that the
+ * page's contents can be recovered until then. With relaxed durability, freed pages may wait for a
+ * long time until the commit is durable. If the waiting pages are at least a quarter of the file
+ * (the quarter counts as at least 4 MiB and at most 64 MiB), an allocation that finds no free page
+ * syncs the log instead of extending the page file. An allocation also syncs the log before it
  * returns LLADD_NO_SPACE.
  *
  * Threads: all calls may run concurrently on one database; one thread at a time uses a transaction.
@@ -26,7 +27,7 @@ extern "C" {
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-/** What a page is used for. Allocation bitmaps store the first four (docs/disk-format.md). */
+/** The use of a page. Allocation bitmaps store the first four uses (docs/disk-format.md). */
 enum lladd_page_use {
     LLADD_USE_NONE = 0,  /**< free, or beyond the end of the page file */
     LLADD_USE_RAW = 1,   /**< a page of a raw extent, without page header and page checksum */
@@ -40,12 +41,13 @@ enum lladd_page_use {
  *  page file grows when no page is free. LLADD_NO_SPACE, LLADD_NO_MEMORY: nothing has changed. */
 LLADD_API int lladd_page_alloc(struct lladd_txn *, lladd_pageno *out);
 /** Frees a page. LLADD_OUT_OF_RANGE if it is not allocated (or freed already), LLADD_WRONG_TYPE for
- *  the root page, an allocation bitmap, or a page of a raw extent. As for lladd_extent_free, no
- *  other transaction that has changed the page may be open or in doubt. */
+ *  the root page, an allocation bitmap, or a page of a raw extent. No other transaction that has
+ *  changed the page may be open or in doubt; the library does not check this (docs/locks.md). */
 LLADD_API int lladd_page_free(struct lladd_txn *, lladd_pageno);
 /** Makes an allocated page an empty one of `page_type`: runs the registered operation
- *  "<page_type>.format" (any version) without arguments. LLADD_NOT_FOUND if there is none. Rolling
- *  back does not restore the old contents, so format only pages you have just allocated. */
+ *  "<page_type>.format" (any version) without arguments. LLADD_NOT_FOUND if no such operation is
+ *  registered. A rollback does not restore the old contents, so format only pages that the
+ *  transaction has just allocated. */
 LLADD_API int lladd_page_format(struct lladd_txn *, lladd_pageno, const char *page_type);
 /** The use of a page in the allocation bitmap, including changes of active transactions. */
 LLADD_API int lladd_page_use_get(struct lladd_db *, lladd_pageno, enum lladd_page_use *out,
@@ -56,30 +58,31 @@ LLADD_API int lladd_page_use_get(struct lladd_db *, lladd_pageno, enum lladd_pag
 enum {
     LLADD_EXTENT_PAGED = 0, /**< ordinary pages, next to each other */
     LLADD_EXTENT_BULK = 1,  /**< pages with headers, to be written with lladd_bulk_write */
-    LLADD_EXTENT_RAW = 2    /**< no headers, all bytes are the caller's: only for lladd_bulk_write
-                                 and lladd_bulk_read, never for lladd_page_fix */
+    LLADD_EXTENT_RAW = 2    /**< pages without headers: the caller chooses all bytes. Only for
+                                 lladd_bulk_write and lladd_bulk_read, never for lladd_page_fix */
 };
 
-/** Allocates `n` contiguous pages, 1 to lladd_extent_max; *first gets the first one's number. With
- *  LLADD_EXTENT_BULK or LLADD_EXTENT_RAW it also calls lladd_redo_barrier for the pages, so that
- *  they can be written in bulk and no old copy of them is cached. An extent allocated in a system
- *  transaction stays allocated if the surrounding user's transaction is rolled back.
- *  LLADD_BAD_ARGUMENT for a length of 0 or beyond the maximum; LLADD_BUSY if a thread still has an
- *  old copy of a page fixed. */
+/** Allocates `n` contiguous pages, 1 to lladd_extent_max; *first gets the number of the first page.
+ *  With LLADD_EXTENT_BULK or LLADD_EXTENT_RAW the call also calls lladd_redo_barrier for the pages,
+ *  so that they can be written in bulk and no old copy of them is cached. An extent that is
+ *  allocated in a system transaction stays allocated if the user's transaction, during which the
+ *  system transaction ran, is rolled back. LLADD_BAD_ARGUMENT for a length of 0 or more than
+ *  lladd_extent_max; LLADD_BUSY if a thread still has an old copy of a page fixed. */
 LLADD_API int lladd_extent_alloc(struct lladd_txn *, uint64_t n, unsigned flags,
                                  lladd_pageno *first);
-/** Frees an extent or a contiguous part of one. All of it must be allocated and of one kind;
- *  otherwise LLADD_OUT_OF_RANGE or LLADD_WRONG_TYPE, and nothing has changed. No other transaction
- *  that has changed the pages may be open or in doubt; nothing checks that (docs/locks.md). */
+/** Frees an extent or a contiguous part of an extent. All of the pages must be allocated and of one
+ *  kind; otherwise LLADD_OUT_OF_RANGE or LLADD_WRONG_TYPE, and nothing has changed. No other
+ *  transaction that has changed the pages may be open or in doubt; the library does not check this
+ *  (docs/locks.md). */
 LLADD_API int lladd_extent_free(struct lladd_txn *, lladd_pageno first, uint64_t n);
-/** The longest extent this database can hold: the pages one allocation bitmap covers, less one
- *  (16127 pages of 4 KiB, 261,887 pages of 64 KiB). */
+/** The number of pages in the longest extent: the pages that one allocation bitmap covers, less one
+ *  (16,127 pages of 4 KiB, 261,887 pages of 64 KiB). */
 LLADD_API uint64_t lladd_extent_max(const struct lladd_db *);
 
 /* ---- regions: extents with an identity ------------------------------------------------------- */
 
-/** The named root of the catalogue of regions (docs/disk-format.md); it does not exist before the
- *  first region does. */
+/** The named root of the catalogue of regions (docs/disk-format.md). The first lladd_region_create
+ *  in a database makes the root. */
 #define LLADD_REGIONS_ROOT "lladd.regions"
 
 /** An extent that is listed in a catalogue. The number of its first page identifies it: the region
@@ -95,18 +98,18 @@ struct lladd_region {
  *  Free it with lladd_region_destroy, not with lladd_extent_free, which does not change the list.
  *  Any number of transactions may make and destroy regions. The first call in a database also makes
  *  the catalogue, in a transaction of its own. The errors are those of lladd_extent_alloc and of
- *  lladd_hash_put; nothing has changed then. */
+ *  lladd_hash_put; after an error nothing has changed. */
 LLADD_API int lladd_region_create(struct lladd_txn *, uint64_t pages, unsigned kind, uint64_t tag,
                                   lladd_pageno *first);
 /** Frees the whole region. LLADD_NOT_FOUND if the page is not the first one of a region. Two open
  *  transactions must not destroy the same region. As for lladd_extent_free, no other transaction
  *  that has changed the region's pages may be open or in doubt. */
 LLADD_API int lladd_region_destroy(struct lladd_txn *, lladd_pageno first);
-/** The region that begins with this page, even if it is uncommitted; LLADD_NOT_FOUND if no region
- *  does. Reads one page. */
+/** The region that begins with this page, even if its creation is uncommitted; LLADD_NOT_FOUND if
+ *  no region begins with the page. Reads one page. */
 LLADD_API int lladd_region_get(struct lladd_db *, lladd_pageno first, struct lladd_region *out,
                                struct lladd_error *);
-/** Not 0 stops, and is what lladd_region_each returns. */
+/** If it does not return 0, lladd_region_each stops and returns that value. */
 typedef int lladd_region_fn(void *ctx, const struct lladd_region *);
 /** Calls fn for every region, in no order, under no latch. A region that exists during the whole
  *  call is reported exactly once. */
@@ -117,23 +120,24 @@ LLADD_API int lladd_region_each(struct lladd_db *, lladd_region_fn *, void *ctx,
 
 #define LLADD_ROOT_NAME_MAX 63u
 
-/** The value of a name: two words, usually a page number and something else. */
+/** The value of a name: two words. The first is usually a page number. */
 struct lladd_root_value {
     uint64_t a, b;
 };
 
-/** The value of a name of 1 to 63 bytes; LLADD_NOT_FOUND if it has none. The handle's first call of
- *  lladd_root_get, lladd_root_set or lladd_root_delete reads all names and remembers their places;
- *  later calls read one page. If there is no memory for the places, each call reads all names. */
+/** The value of a name of 1 to 63 bytes; LLADD_NOT_FOUND if the name has no value. The handle's
+ *  first call of lladd_root_get, lladd_root_set or lladd_root_delete reads all names and remembers
+ *  their places; later calls read one page. If there is no memory for the places, each call reads
+ *  all names. */
 LLADD_API int lladd_root_get(struct lladd_db *, const char *name, struct lladd_root_value *out,
                              struct lladd_error *);
-/** Sets the value of a name, in the transaction. Two transactions must not set the same name at a
- *  time; different names never interfere. */
+/** Sets the value of a name, in the transaction. A transaction must not set a name that another
+ *  active transaction has set or deleted; transactions with different names never interfere. */
 LLADD_API int lladd_root_set(struct lladd_txn *, const char *name, struct lladd_root_value);
-/** Removes the value of a name, in the transaction; LLADD_NOT_FOUND if it has none. The name keeps
- *  its place in the catalogue for its next value. */
+/** Removes the value of a name, in the transaction; LLADD_NOT_FOUND if the name has no value. The
+ *  name keeps its place in the catalogue for its next value. */
 LLADD_API int lladd_root_delete(struct lladd_txn *, const char *name);
-/** Not 0 stops, and is what lladd_root_each returns. */
+/** If it does not return 0, lladd_root_each stops and returns that value. */
 typedef int lladd_root_fn(void *ctx, const char *name, struct lladd_root_value);
 /** Calls fn for every name that has a value, in no order, under no latch. */
 LLADD_API int lladd_root_each(struct lladd_db *, lladd_root_fn *, void *ctx, struct lladd_error *);

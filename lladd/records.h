@@ -5,12 +5,14 @@
  * @file
  * @brief Bytes, counters, slotted pages, fixed-length records.
  *
- * Everything here is ordinary use of <lladd/op.h>: read the sources in operations/ as examples.
+ * These operations use only <lladd/op.h> and <lladd/extension.h>; their sources in operations/ can
+ * serve as examples.
  *
- * Records are named by {page, slot, size} (paper, section 2.2). Space and slots that a transaction
- * frees stay reserved until it has ended, so a rollback never needs space that another transaction
- * has taken (REC-3). The caller decides which transaction may use which record (paper, section
- * 2.1); transactions that change different records of one page do not interfere.
+ * A record's id is {page, slot, size} (LLADD paper, section 2.2). Space and slots that a
+ * transaction frees stay reserved until the transaction has ended, so a rollback never needs space
+ * that another transaction has taken (REC-3). The caller decides which transaction may use which
+ * record (LLADD paper, section 2.1); transactions that change different records of one page do not
+ * interfere.
  *
  * A call on a transaction stores its error in lladd_txn_error. A call with `held` in its name
  * changes a page that the caller holds latched exclusively; the caller must have reserved log space
@@ -35,16 +37,16 @@ LLADD_API int lladd_bytes_format(struct lladd_txn *, lladd_pageno);
  *  body. */
 LLADD_API int lladd_bytes_set(struct lladd_txn *, lladd_pageno, uint32_t offset, const void *bytes,
                               size_t len);
-/** The same, for a long range with few changes: logs only the sequences of changed bytes, not the
- *  bytes between them. */
+/** As lladd_bytes_set, for a long range with few changes: logs only the sequences of changed bytes,
+ *  not the bytes between them. */
 LLADD_API int lladd_bytes_set_range(struct lladd_txn *, lladd_pageno, uint32_t offset,
                                     const void *bytes, size_t len);
 /** Copies bytes of the page's body. */
 LLADD_API int lladd_bytes_get(struct lladd_db *, lladd_pageno, uint32_t offset, void *out,
                               size_t len, struct lladd_error *);
-/** Adds to the little-endian 64-bit integer at `offset` of a page of bytes. Undo subtracts, so
- *  transactions that add to one counter do not disturb each other. The sum is kept modulo 2^64.
- *  LLADD_BAD_ARGUMENT if the additions of one call overflow. */
+/** Adds to the little-endian 64-bit integer at `offset` of a page of bytes. Undo subtracts `delta`,
+ *  so transactions that add to one counter do not disturb each other. LLADD_BAD_ARGUMENT if the
+ *  present value plus `delta` overflows. Undo and redo compute modulo 2^64. */
 LLADD_API int lladd_counter_add(struct lladd_txn *, lladd_pageno, uint32_t offset, int64_t delta);
 /** Reads the integer that lladd_counter_add changes, including the additions of open
  *  transactions. */
@@ -61,7 +63,7 @@ struct lladd_rid {
     uint32_t size;
 };
 
-/** A record on a page that the caller holds latched; `bytes` is valid as long as the latch. */
+/** A record on a page that the caller has latched; `bytes` is valid until the page is unfixed. */
 struct lladd_record {
     const unsigned char *bytes;
     uint32_t len;
@@ -78,7 +80,8 @@ LLADD_API int lladd_slotted_format(struct lladd_txn *, lladd_pageno, uint64_t ow
  *  lladd_slotted_max. */
 LLADD_API int lladd_slotted_alloc(struct lladd_txn *, lladd_pageno, const void *bytes, size_t len,
                                   unsigned tag, struct lladd_rid *out);
-/** Frees a record. LLADD_OUT_OF_RANGE if the record does not exist, here and in the next calls. */
+/** Frees a record. LLADD_OUT_OF_RANGE if the record does not exist, also in all following calls
+ *  with a lladd_rid. */
 LLADD_API int lladd_slotted_free(struct lladd_txn *, struct lladd_rid);
 /** Replaces contents, length and tag of a record; logs the bytes that differ. LLADD_PAGE_FULL if
  *  the page has too little space. */
@@ -88,45 +91,45 @@ LLADD_API int lladd_slotted_set(struct lladd_txn *, struct lladd_rid, const void
 LLADD_API int lladd_slotted_write(struct lladd_txn *, struct lladd_rid, uint32_t offset,
                                   const void *bytes, size_t len);
 /** Adds to the little-endian 64-bit integer in bytes [offset, offset + 8), which must lie within
- *  the record. Undo subtracts. So open transactions may add to the same integer and write other
- *  bytes of the record (lladd_slotted_write); they must not replace the record or change its
- *  length. As with lladd_counter_add, the sum is kept modulo 2^64; LLADD_BAD_ARGUMENT if the
- *  additions of one call overflow. */
+ *  the record. Undo subtracts `delta`. So several open transactions may add to one integer, and
+ *  write other bytes of the record (lladd_slotted_write); they must not replace the record or
+ *  change its length. LLADD_BAD_ARGUMENT as for lladd_counter_add. */
 LLADD_API int lladd_slotted_add(struct lladd_txn *, struct lladd_rid, uint32_t offset,
                                 int64_t delta);
 /** Sets the record's length to `len`: truncates it, or appends zeros. */
 LLADD_API int lladd_slotted_resize(struct lladd_txn *, struct lladd_rid, size_t len);
-/** Copies a record out: *len gets its length, `buf` as much of it as `size` allows. */
+/** Copies a record: *len gets the record's length, `buf` as much of the record as `size` allows. */
 LLADD_API int lladd_slotted_read(struct lladd_db *, struct lladd_rid, void *buf, size_t size,
                                  size_t *len, unsigned *tag, struct lladd_error *);
 
 /** Length of the longest record that an empty page can store. */
 LLADD_API uint32_t lladd_slotted_max(uint32_t page_size);
-/** Slot numbers of the page are below this. */
+/** A number that is greater than every slot number of the page. */
 LLADD_API uint32_t lladd_slotted_slots(struct lladd_view);
 /** The record in a slot; false if the slot has no record. */
 LLADD_API bool lladd_slotted_record(struct lladd_view, uint32_t slot, struct lladd_record *out);
-/** Length of the longest record that can be stored now. With `reserved`: also counts the space
- *  reserved for undo, which is free when all transactions have ended. */
+/** Length of the longest record that can be stored now. With `reserved`, the space that is reserved
+ *  for undo counts as free; it is free when all transactions have ended. */
 LLADD_API uint32_t lladd_slotted_room(struct lladd_view, bool reserved);
 /** The `owner` with which the page was formatted (lladd_slotted_format). */
 LLADD_API uint64_t lladd_slotted_owner(struct lladd_view);
 
-/** Reserves log space for `count` of the calls below; call it before the page is latched
- *  (BUF-3). */
+/** Reserves log space for `count` calls with `held` in their names; call it before the page is
+ *  latched (BUF-3). */
 LLADD_API int lladd_slotted_credit(struct lladd_txn *, unsigned count);
-/** lladd_slotted_alloc on a latched page, for a record of at most LLADD_SLOTTED_PIECE bytes
+/** As lladd_slotted_alloc, on a latched page, for a record of at most LLADD_SLOTTED_PIECE bytes
  *  (LLADD_TOO_LARGE). */
 LLADD_API int lladd_slotted_alloc_held(struct lladd_txn *, struct lladd_page *held,
                                        const void *bytes, size_t len, unsigned tag,
                                        struct lladd_rid *out);
-/** Frees a record of a latched page: lladd_slotted_free. */
+/** As lladd_slotted_free, on a latched page. */
 LLADD_API int lladd_slotted_free_held(struct lladd_txn *, struct lladd_page *held, uint32_t slot);
-/** Replaces a record of a latched page: lladd_slotted_set. At most LLADD_SLOTTED_PIECE bytes. */
+/** As lladd_slotted_set, on a latched page, for at most LLADD_SLOTTED_PIECE bytes
+ *  (LLADD_TOO_LARGE). */
 LLADD_API int lladd_slotted_set_held(struct lladd_txn *, struct lladd_page *held, uint32_t slot,
                                      const void *bytes, size_t len, unsigned tag);
-/** Most bytes of a record that one log record contains. A longer record (on pages of more than 4
- *  KiB) takes several log records. */
+/** Most bytes of a slotted record in one log record. A longer slotted record (on pages of more than
+ *  4 KiB) takes several log records. */
 #define LLADD_SLOTTED_PIECE 4096u
 
 /* ---- fixed-length records: page type "lladd.fixed" ------------------------------------------- */
@@ -152,19 +155,19 @@ LLADD_API int lladd_fixed_read(struct lladd_db *, struct lladd_rid, void *out, s
                                struct lladd_error *);
 /** Bytes of each record of the page. */
 LLADD_API uint32_t lladd_fixed_size(struct lladd_view);
-/** Number of slots of the page; slot numbers are below this. */
+/** Number of slots of the page; slot numbers count from 0. */
 LLADD_API uint32_t lladd_fixed_slots(struct lladd_view);
 /** The record in the slot; false if the slot has no record. *out refers to the page's bytes. */
 LLADD_API bool lladd_fixed_record(struct lladd_view, uint32_t slot, struct lladd_record *out);
 
-/* For lladd_participant.protect: these calls return what a log record has changed, if the change is
- * undone on its page. */
+/* For lladd_participant.protect: these calls return the place that a log record has changed, if the
+ * change is undone on its page. */
 
 /** The bytes of a page changed by lladd_bytes_set (from the first byte that differs to the last) or
  *  by lladd_counter_add. False for any other change, including lladd_bytes_set_range. */
 LLADD_API bool lladd_logged_bytes(const struct lladd_log_entry *, uint32_t *offset, uint32_t *len);
-/** The slot changed on a slotted page or a page of fixed-length records; also for a record of a
- *  heap that has not moved. False for any other change. */
+/** The slot changed on a slotted page or a page of fixed-length records; also for a heap's record
+ *  that is on the page of its id. False for any other change. */
 LLADD_API bool lladd_logged_slot(const struct lladd_log_entry *, uint32_t *slot);
 
 #ifdef __cplusplus

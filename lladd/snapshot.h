@@ -18,14 +18,15 @@ extern "C" {
 
 struct lladd_db;
 
-/** Takes a snapshot at the LSN of the newest commit; that commit and all earlier commits are
+/** Takes a snapshot at the LSN of the newest commit; this commit and all earlier commits are
  *  visible. After an open the LSN may be slightly above the last commit, but it is below any new
  *  commit. The snapshot is held until lladd_snapshot_release; if two calls return the same LSN,
- *  release it twice. LLADD_NO_MEMORY. */
+ *  release this LSN twice. LLADD_NO_MEMORY. */
 LLADD_API int lladd_snapshot_acquire(struct lladd_db *, lladd_lsn *out, struct lladd_error *);
 /** Releases a snapshot. LLADD_BAD_ARGUMENT: no snapshot is held at this LSN. */
 LLADD_API int lladd_snapshot_release(struct lladd_db *, lladd_lsn);
-/** The LSN of the oldest snapshot held; that of the newest commit if none is held. */
+/** The LSN of the oldest snapshot that is held. If no snapshot is held: the LSN of the newest
+ *  commit. */
 LLADD_API lladd_lsn lladd_snapshot_oldest(struct lladd_db *);
 
 #ifdef __cplusplus

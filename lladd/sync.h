@@ -3,11 +3,12 @@
 #define LLADD_SYNC_H
 /**
  * @file
- * @brief All synchronisation of the library and of its extensions goes through here (THR-1).
+ * @brief Mutexes, condition variables, threads and atomic accesses: the library and its extensions
+ * synchronise threads only with these functions (THR-1).
  *
- * Latches have ranks: a thread that holds a latch may only take one of a higher rank (equal rank is
- * refused too). Debug builds (LLADD_DEBUG) check this rule and record the owner. Shared words use
- * the lladd_atomic_* functions, so that a build with scheduling hooks sees every access.
+ * Mutexes have ranks: a thread that holds a mutex may wait only for a mutex of a higher rank. Debug
+ * builds (LLADD_DEBUG) check this rule and record the owner. Shared words are accessed with the
+ * lladd_atomic_* functions, so that the simulator can switch threads at every access.
  * @ingroup util
  */
 #include <lladd/dst.h>
@@ -19,8 +20,8 @@
 extern "C" {
 #endif
 
-/** Ranks of the library's own latches, in the order in which they may be taken. Extensions use
- *  LLADD_RANK_EXTENSION + n (taken before any latch of the core). */
+/** Ranks of the library's mutexes, in the order in which they may be taken. Extensions use
+ *  LLADD_RANK_EXTENSION + n, below the rank of any mutex of the library. */
 enum lladd_rank {
     LLADD_RANK_EXTENSION = 1000,
     LLADD_RANK_DATABASE = 2000,   /**< open, close, registries */
@@ -28,7 +29,8 @@ enum lladd_rank {
     LLADD_RANK_COMMIT = 2200,     /**< commit order */
     LLADD_RANK_TXN_TABLE = 2300,
     LLADD_RANK_CATALOGUE = 2400,
-    LLADD_RANK_PAGE = 3000, /**< page latches (counted; no order among them) */
+    LLADD_RANK_PAGE = 3000, /**< page latches: a thread may hold several; they have no order among
+                                 them */
     LLADD_RANK_BUFFER = 4000,
     LLADD_RANK_BUFFER_IO = 4100,
     LLADD_RANK_LOG = 5000,
@@ -41,9 +43,10 @@ struct lladd_mutex {
     pthread_mutex_t m;
     const char *name;
     uint32_t rank;
-    uint32_t held;  /**< debug builds: 1 while owned */
-    uint64_t owner; /**< debug builds: the thread that owns it */
-    /** Debug builds: the latch that the thread took before this one and still holds. */
+    uint32_t held;  /**< debug builds: 1 while a thread holds the mutex */
+    uint64_t owner; /**< debug builds and schedules (lladd/dst.h): the thread that holds the
+                         mutex */
+    /** Debug builds: the mutex that the thread took before this one and still holds. */
     struct lladd_mutex *below;
 };
 
@@ -60,10 +63,10 @@ struct lladd_thread {
 LLADD_API int lladd_mutex_init(struct lladd_mutex *, uint32_t rank, const char *name);
 /** Destroys a mutex that no thread holds. */
 LLADD_API void lladd_mutex_destroy(struct lladd_mutex *);
-/** Locks. Debug builds stop a thread that holds a mutex of the same or a higher rank (THR-1). */
+/** Locks. Debug builds stop a thread that holds a mutex of this or a higher rank (THR-1). */
 LLADD_API void lladd_mutex_lock(struct lladd_mutex *);
-/** Locks if no thread holds the mutex, and returns whether it did. Any rank is allowed, because the
- *  call never waits. */
+/** Locks the mutex if no thread holds it; returns true if it has locked the mutex. Any rank is
+ *  allowed, because the call never waits. */
 LLADD_API bool lladd_mutex_trylock(struct lladd_mutex *);
 /** Unlocks; the calling thread must hold the mutex. */
 LLADD_API void lladd_mutex_unlock(struct lladd_mutex *);
@@ -74,10 +77,11 @@ LLADD_API bool lladd_mutex_mine(const struct lladd_mutex *);
 LLADD_API int lladd_cond_init(struct lladd_cond *);
 /** Destroys a condition variable on which no thread waits. */
 LLADD_API void lladd_cond_destroy(struct lladd_cond *);
-/** Waits for a signal. The mutex must be the one of highest rank that the thread holds. May return
- *  without a signal. */
+/** Waits for a signal. The mutex must have the highest rank of all mutexes that the thread holds.
+ *  May return without a signal. */
 LLADD_API void lladd_cond_wait(struct lladd_cond *, struct lladd_mutex *);
-/** The same with a time limit: false if `ns` nanoseconds passed without a signal. */
+/** As lladd_cond_wait, with a time limit: returns false if `ns` nanoseconds have passed without a
+ *  signal. */
 LLADD_API bool lladd_cond_wait_for(struct lladd_cond *, struct lladd_mutex *, uint64_t ns);
 /** Wakes one waiting thread, if any thread waits. */
 LLADD_API void lladd_cond_signal(struct lladd_cond *);
@@ -86,7 +90,7 @@ LLADD_API void lladd_cond_broadcast(struct lladd_cond *);
 
 /** Starts a thread, which blocks all signals. 0 or LLADD_NO_THREAD. */
 LLADD_API int lladd_thread_start(struct lladd_thread *, void *(*fn)(void *), void *arg);
-/** Waits for the thread's end; does nothing if it was not started or has been joined. */
+/** Waits for the thread's end; does nothing if the thread was not started or has been joined. */
 LLADD_API void lladd_thread_join(struct lladd_thread *);
 /** A number, not 0, that identifies the calling thread: no other thread has it while this thread
  *  lives. */
@@ -94,23 +98,24 @@ LLADD_API uint64_t lladd_thread_self(void);
 /** Lets another thread run. */
 LLADD_API void lladd_yield(void);
 
-/** Sleeps if *word == expected, until lladd_word_wake on this word with a bit of `bits`, or until
- *  `ns` nanoseconds have passed (0: no limit). May return early; the caller checks the word
- *  again. */
+/** Sleeps if *word == expected: until a thread calls lladd_word_wake for this word with a bit of
+ *  `bits`, or `ns` nanoseconds have passed (0: no limit). May return early; the caller must check
+ *  the word again. */
 LLADD_API void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns);
-/** The same; `what`, a static string, names the wait in reports of deadlocks. */
+/** As lladd_word_wait; `what`, a static string, names the wait in reports of deadlocks. */
 LLADD_API void lladd_word_wait_as(const char *what, const uint32_t *word, uint32_t expected,
                                   uint32_t bits, uint64_t ns);
-/** The same, but `ns` is only a safety net: a wake-up can be lost because the waker checks for
- *  sleepers without a barrier. In a schedule (lladd/dst.h) no wake-up is lost, so the limit is
- *  ignored, and a wait that only the limit would end counts as a deadlock. */
+/** As lladd_word_wait_as, for a wait in which a wake-up can be lost, because the waking thread
+ *  checks for sleepers without a barrier; the time limit `ns` then ends the wait. In a schedule
+ *  (lladd/dst.h) no wake-up is lost: the limit is ignored, and a wait that only the limit would end
+ *  is a deadlock. */
 LLADD_API void lladd_word_wait_net(const char *what, const uint32_t *word, uint32_t expected,
                                    uint32_t bits, uint64_t ns);
-/** Wakes up to n threads that sleep on the word with a bit of `bits`. */
+/** Wakes at most n threads that sleep on the word with a bit of `bits`. */
 LLADD_API void lladd_word_wake(const uint32_t *word, int n, uint32_t bits);
 
 #ifdef LLADD_DST
-/** A scheduling point of the simulator, if its schedule switches at atomic accesses. */
+/** A scheduling point, if the schedule of the simulator switches threads at atomic accesses. */
 static inline void lladd_atomic_point_(void)
 {
     if (lladd_dst_entered && lladd_dst_entered->atomics)
@@ -156,40 +161,40 @@ static inline void lladd_atomic_store64_relaxed(uint64_t *p, uint64_t v)
     lladd_atomic_point_();
     __atomic_store_n(p, v, __ATOMIC_RELAXED);
 }
-/** Sequentially consistent; returns the value before. */
+/** Sequentially consistent; returns the old value. */
 static inline uint64_t lladd_atomic_add64(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
 }
-/** Sequentially consistent; returns the value before. */
+/** Sequentially consistent; returns the old value. */
 static inline uint64_t lladd_atomic_sub64(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);
 }
-/** Sequentially consistent; returns the value before. */
+/** Sequentially consistent; returns the old value. */
 static inline uint32_t lladd_atomic_add32(uint32_t *p, uint32_t v)
 {
     lladd_atomic_point_();
     return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
 }
-/** Sequentially consistent; returns the value before. */
+/** Sequentially consistent; returns the old value. */
 static inline uint32_t lladd_atomic_exchange32(uint32_t *p, uint32_t v)
 {
     lladd_atomic_point_();
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
-/** Sequentially consistent; returns the value before. */
+/** Sequentially consistent; returns the old value. */
 static inline uint64_t lladd_atomic_exchange64(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
-/** Loads, sequentially consistent: the load is not moved before an earlier exchange or addition of
- *  the same thread. Use it to check for sleepers after changing the word on which they sleep. On
- *  processors with weak order, an acquire load could be moved before the change: then this thread
- *  misses a sleeper that has missed the change. */
+/** Loads with sequential consistency: the load is not moved before an earlier exchange or addition
+ *  of the thread. Use it to check for sleepers after a change of the word on which they sleep. On
+ *  processors with weak order, an acquire load could be moved before the change; then this thread
+ *  could miss a sleeper that has not seen the change. */
 static inline uint32_t lladd_atomic_look32(const uint32_t *p)
 {
     lladd_atomic_point_();
@@ -204,13 +209,15 @@ static inline void lladd_atomic_count64(uint64_t *p, uint64_t v)
 #define lladd_atomic_load_ptr(p) (lladd_atomic_point_(), __atomic_load_n((p), __ATOMIC_ACQUIRE))
 #define lladd_atomic_store_ptr(p, v) \
     (lladd_atomic_point_(), __atomic_store_n((p), (v), __ATOMIC_RELEASE))
-/** Sequentially consistent; if it fails, *expected gets the value that was there. */
+/** Stores v if *p == *expected, and returns true: sequentially consistent. Otherwise returns false,
+ *  and *expected gets the value of *p. */
 static inline bool lladd_atomic_cas64(uint64_t *p, uint64_t *expected, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
 }
-/** Sequentially consistent; if it fails, *expected gets the value that was there. */
+/** Stores v if *p == *expected, and returns true: sequentially consistent. Otherwise returns false,
+ *  and *expected gets the value of *p. */
 static inline bool lladd_atomic_cas32(uint32_t *p, uint32_t *expected, uint32_t v)
 {
     lladd_atomic_point_();
@@ -228,9 +235,9 @@ static inline void lladd_atomic_fence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
-/** Plain writes after this call become visible after the atomic writes before it, for versions that
- *  are read without a latch. It needs no instruction on processors that keep the order of writes.
- *  (Not used with ThreadSanitizer, which does not support fences.) */
+/** Plain writes after this call become visible after the atomic writes before this call. For data
+ *  with a version that optimistic readers check. Takes no instruction on processors that keep the
+ *  order of writes. (Not used with ThreadSanitizer, which does not support fences.) */
 static inline void lladd_atomic_writes_follow(void)
 {
 #ifndef __SANITIZE_THREAD__
@@ -248,8 +255,8 @@ static inline void lladd_atomic_writes_follow(void)
 #define LLADD_UNSEEN_ static inline
 #endif
 /** Copies n words that another thread may be writing with plain stores; later loads are not moved
- *  before this copy. The caller validates the copy with a version number, which ThreadSanitizer
- *  cannot know, so it does not check this function. */
+ *  before this copy. ThreadSanitizer does not check this function, because it cannot know that the
+ *  caller validates the copy with a version number. */
 LLADD_UNSEEN_ void lladd_atomic_copy64(const uint64_t *from, uint64_t *into, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)

@@ -6,8 +6,8 @@
  * @brief Two-phase commit: preparing, transactions in doubt, heuristic outcomes.
  *
  * A prepared transaction survives a crash and waits for its coordinator's decision. After a restart
- * it is in doubt until it is claimed and ended. An administrator can end it without the
- * coordinator; the outcome is then remembered until the coordinator knows it
+ * the transaction is in doubt until a program claims and ends it. An administrator can end it
+ * without the coordinator; the outcome is then remembered until the coordinator has learned it
  * (docs/two-phase-commit.md).
  * @ingroup lladd
  */
@@ -30,35 +30,36 @@ struct lladd_gid {
 };
 
 /** Prepares the transaction. After 0 the prepare record is durable, and the transaction can be
- *  committed or aborted even after a crash. Then only commit, abort and lladd_heuristic_end are
- *  legal. LLADD_EXISTS if the id is in use, also by a heuristic outcome that has not been
- *  forgotten; LLADD_OPEN_ACTION inside a top action. After an error the transaction is as
- *  before. */
+ *  committed or aborted even after a crash. From then on only commit, abort and lladd_heuristic_end
+ *  are allowed. LLADD_EXISTS if the id is in use, also by a heuristic outcome that has not been
+ *  forgotten; LLADD_OPEN_ACTION while a top action is open. After an error other than a poison code
+ *  the transaction is unchanged. */
 LLADD_API int lladd_prepare(struct lladd_txn *, const struct lladd_gid *);
-/** The same without waiting, for a thread that prepares many transactions. The caller must not
- *  report the transaction as prepared before lladd_wait_durable(*out) has returned 0; until then a
- *  crash may roll it back. Commit and abort are legal immediately. The participants' `prepared` is
- *  not called, so locks that it would release stay until the transaction ends. */
+/** As lladd_prepare, but without waiting, for a thread that prepares many transactions. The caller
+ *  must not report the transaction as prepared before lladd_wait_durable(*out) has returned 0;
+ *  until then a crash may roll the transaction back. Commit and abort are allowed immediately. The
+ *  callback lladd_participant.prepared is not called, so locks that it would release stay until the
+ *  transaction ends. */
 LLADD_API int lladd_prepare_async(struct lladd_txn *, const struct lladd_gid *, lladd_lsn *out);
 
 /** A prepared transaction that has not ended. */
 struct lladd_in_doubt_info {
     struct lladd_gid gid;
-    lladd_lsn txn;       /**< its id, the LSN of its first record */
+    lladd_lsn txn;       /**< the transaction's id, the LSN of its first record */
     int64_t prepared_us; /**< wall clock, microseconds since 1970 */
     bool claimed;        /**< a caller has the transaction's handle */
     char owner[64];      /**< lladd_txn_options.owner */
 };
 /** Receives a transaction; the info is valid during the call. */
 typedef int lladd_in_doubt_fn(void *ctx, const struct lladd_in_doubt_info *);
-/** Calls fn for every transaction that is prepared and not ended, in no order. If fn does not
+/** Calls fn for every transaction that is prepared and has not ended, in no order. If fn does not
  *  return 0, stops and returns that value. Any thread; fn may make any call on the database. */
 LLADD_API int lladd_in_doubt_each(struct lladd_db *, lladd_in_doubt_fn *, void *ctx,
                                   struct lladd_error *);
 /** Returns the handle of an in-doubt transaction that recovery has found; the caller commits or
- *  aborts it. LLADD_BUSY if it was claimed before. LLADD_NOT_FOUND: there is no such transaction.
- *  LLADD_HEUR_COMMITTED, LLADD_HEUR_ABORTED: an administrator has already ended it
- *  (lladd_heuristic_end). */
+ *  aborts it. LLADD_BUSY if the transaction was claimed before, or was prepared with this handle.
+ *  LLADD_NOT_FOUND: no prepared transaction has the id. LLADD_HEUR_COMMITTED, LLADD_HEUR_ABORTED:
+ *  an administrator has already ended the transaction (lladd_heuristic_end). */
 LLADD_API int lladd_in_doubt_claim(struct lladd_db *, const struct lladd_gid *,
                                    struct lladd_txn **out, struct lladd_error *);
 
@@ -69,7 +70,7 @@ enum lladd_outcome { LLADD_OUTCOME_COMMIT = 1, LLADD_OUTCOME_ABORT = 2 };
  *  reached. When the call returns 0, the end and the outcome are durable. The outcome is remembered
  *  until lladd_heuristic_forget: lladd_in_doubt_claim returns it, and the global id stays in use.
  *  Consumes the handle as lladd_commit does; LLADD_BAD_STATE if the transaction is not prepared.
- *  Older libraries cannot open a database after this call. */
+ *  After this call, versions of the library without heuristic outcomes cannot open the database. */
 LLADD_API int lladd_heuristic_end(struct lladd_txn *, enum lladd_outcome);
 
 /** A remembered heuristic outcome. */
@@ -85,8 +86,8 @@ typedef int lladd_heuristic_fn(void *ctx, const struct lladd_heuristic_info *);
  *  Any thread; fn may make any call on the database. */
 LLADD_API int lladd_heuristic_each(struct lladd_db *, lladd_heuristic_fn *, void *ctx,
                                    struct lladd_error *);
-/** Forgets an outcome, durably, because the coordinator knows it. LLADD_NOT_FOUND if no outcome is
- *  remembered under this id. */
+/** Forgets an outcome, because the coordinator has learned it; durable when the call returns 0.
+ *  LLADD_NOT_FOUND if no outcome is remembered under this id. */
 LLADD_API int lladd_heuristic_forget(struct lladd_db *, const struct lladd_gid *,
                                      struct lladd_error *);
 

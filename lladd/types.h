@@ -53,8 +53,9 @@ typedef struct {
     uint64_t v;
 } lladd_pageno;
 
-/** An operation as this handle knows it: the index of its registration, built-in operations
- *  first. Valid for one database handle only; the log stores names and versions. */
+/** The number of an operation in one database handle: the index of its registration, with the
+ *  library's own operations first. Other handles may have other numbers; the log stores names and
+ *  versions. */
 typedef uint32_t lladd_op_id;
 
 /** Identifies a savepoint within its transaction. */
@@ -98,10 +99,11 @@ static inline struct lladd_span lladd_span_of(const void *data, size_t len)
 /** Bytes of a page before the part that belongs to the page type (docs/disk-format.md). */
 #define LLADD_PAGE_HEADER 32u
 
-/** A page as redo and undo get it: the latched frame, or (debug builds, repair) a scratch copy.
- *  Only redo and undo may change a page, and only its bytes from LLADD_PAGE_HEADER on (OP-1). */
+/** The page that redo and undo change: the latched frame, or (in debug builds and repair) a scratch
+ *  copy. Only redo and undo may change a page, and only its bytes from LLADD_PAGE_HEADER on
+ *  (OP-1). */
 struct lladd_page {
-    unsigned char *bytes; /**< `size` bytes, the header included */
+    unsigned char *bytes; /**< `size` bytes, including the header */
     uint32_t size;        /**< the database's page size */
     uint32_t reserved;
     lladd_pageno number;
