@@ -5,15 +5,16 @@
  * @file
  * @brief dTables: ordered tables that are composed of layers (Anvil, SOSP 2009).
  *
- * A *dTable* maps keys of one type to byte strings, in the order of the keys. Most are read-only. A
- * *run* (a sorted run) is built once, from rows in ascending order, and can then be searched and
- * scanned. A tree of layers stores it; a configuration describes the tree (for example an array, a
- * dictionary over it, and a layer for exceptional values). An *overlay* merges several tables into
- * one; a newer table hides the rows of older ones. A *memory* table can be written to.
+ * A *dTable* maps keys of one type to byte strings, in the order of the keys. Most dTables are
+ * read-only. A *run* (a sorted run) is built once, from rows in ascending order, and can then be
+ * searched and scanned. A tree of layers stores the run; a configuration describes the tree (for
+ * example an array, a dictionary above the array, and a layer for exceptional values). An *overlay*
+ * merges several tables into one; a newer table hides the rows of older ones. A *memory* table can
+ * be written to.
  *
- * For each key a table has one of three states: nothing (LLADD_DTABLE_ABSENT; an older table may
- * have the key), a tombstone (the key was deleted; values in older tables are hidden), or a value,
- * which may be empty.
+ * In a table each key is in one of three states: absent (LLADD_DTABLE_ABSENT; an older table may
+ * have the key), deleted (the table has a tombstone for the key, which hides values in older
+ * tables), or it has a value, which may be empty.
  *
  * Authors of layers include <lladd/dtable_class.h>; docs/dtables.md describes the library's layers.
  *
@@ -35,7 +36,7 @@ struct lladd_sink;
 enum lladd_dtable_type {
     LLADD_DTABLE_U32 = 1,    /**< unsigned integers below 2^32 */
     LLADD_DTABLE_U64 = 2,    /**< unsigned integers */
-    LLADD_DTABLE_DOUBLE = 3, /**< by value: -0.0 equals 0.0, NaN is not a key */
+    LLADD_DTABLE_DOUBLE = 3, /**< in numerical order: -0.0 equals 0.0, NaN is not a key */
     LLADD_DTABLE_STRING = 4, /**< bytes other than 0, in the order of unsigned bytes; a prefix sorts
                                   first */
     LLADD_DTABLE_BYTES = 5   /**< any bytes, in the order of STRING or of a named comparator */
@@ -61,13 +62,14 @@ static inline struct lladd_dtable_key lladd_dtable_u64(uint64_t v)
     struct lladd_dtable_key k = {LLADD_DTABLE_U64, v, {NULL, 0}};
     return k;
 }
-/** A key of type LLADD_DTABLE_BYTES; it refers to the caller's bytes. */
+/** A key of type LLADD_DTABLE_BYTES, which refers to the caller's bytes. */
 static inline struct lladd_dtable_key lladd_dtable_bytes(const void *bytes, size_t len)
 {
     struct lladd_dtable_key k = {LLADD_DTABLE_BYTES, 0, {bytes, len}};
     return k;
 }
-/** The key of a NUL-terminated text, without the NUL. */
+/** A key of type LLADD_DTABLE_STRING, which refers to a NUL-terminated text; the key does not
+ *  include the NUL. */
 LLADD_API struct lladd_dtable_key lladd_dtable_string(const char *text);
 /** A key of type LLADD_DTABLE_DOUBLE. -0.0 becomes 0.0. NaN becomes a key that every call refuses
  *  with LLADD_BAD_ARGUMENT. */
@@ -78,19 +80,20 @@ LLADD_API double lladd_dtable_as_double(const struct lladd_dtable_key *);
 LLADD_API const char *lladd_dtable_type_name(enum lladd_dtable_type);
 
 /** A named order of byte strings, other than the order of unsigned bytes. A table built with a
- *  comparator can only be opened in a handle in which the comparator is registered. */
+ *  comparator can only be opened with a handle with which the comparator is registered. */
 struct lladd_dtable_comparator {
     size_t struct_size;
     const char *name; /**< at most 63 bytes of [a-z0-9_.-] */
     void *ctx;
-    /** Returns a number below 0, 0, or above 0. Must define a total order that never changes. */
+    /** Returns a negative number if a comes before b, 0 if they are equal, else a positive number.
+     *  Must define a total order that never changes. */
     int (*compare)(void *ctx, struct lladd_span a, struct lladd_span b);
-    /** A hash that is equal for keys that compare equal. May be NULL if only equal bytes compare
+    /** Returns equal numbers for keys that compare equal. May be NULL if only equal bytes compare
      *  equal */
     uint64_t (*hash)(void *ctx, struct lladd_span);
 };
-/** Registers a comparator with the handle; it must outlive the handle. LLADD_EXISTS if another
- *  comparator has the name, LLADD_BAD_REGISTRATION if this one is incomplete. */
+/** Registers a comparator with the handle; the comparator must outlive the handle. LLADD_EXISTS if
+ *  another comparator has the name, LLADD_BAD_REGISTRATION if the comparator is incomplete. */
 LLADD_API int lladd_dtable_comparator_add(struct lladd_db *, const struct lladd_dtable_comparator *,
                                           struct lladd_error *);
 
@@ -106,7 +109,7 @@ struct lladd_dtable_value {
     enum lladd_dtable_state state;
     struct lladd_span bytes; /**< if the state is FOUND */
 };
-/** A value in the state FOUND; it refers to the caller's bytes. */
+/** A value in the state FOUND, which refers to the caller's bytes. */
 static inline struct lladd_dtable_value lladd_dtable_value_of(const void *bytes, size_t len)
 {
     struct lladd_dtable_value v = {LLADD_DTABLE_FOUND, {bytes, len}};
@@ -124,7 +127,7 @@ static inline struct lladd_dtable_value lladd_dtable_tombstone(void)
 
 /** Keeps the result of a lookup in memory. A zeroed pin (LLADD_DTABLE_PIN_INIT) holds nothing. Each
  *  use releases the previous result, so one pin serves any number of lookups; call
- *  lladd_dtable_unpin at the end. */
+ *  lladd_dtable_unpin after the last use. */
 struct lladd_dtable_pin {
     struct lladd_db *db_;
     void *held_[2];
@@ -144,11 +147,11 @@ struct lladd_dtable_pin {
         .db_ = NULL \
     }
 #endif
-/** Releases what the pin holds, and its memory; the pin may be used again. */
+/** Releases the result that the pin holds, and the pin's memory; the pin may be used again. */
 LLADD_API void lladd_dtable_unpin(struct lladd_dtable_pin *);
 
-/** An interval of keys, from <= key < to. `deleted`: all rows of older tables in the interval are
- *  deleted; otherwise none is. */
+/** An interval of keys, from <= key < to. `deleted`: the interval hides all rows of older tables;
+ *  otherwise it hides none. */
 struct lladd_dtable_interval {
     bool deleted;
     bool has_from, has_to; /**< false: unbounded on that side */
@@ -171,22 +174,22 @@ LLADD_API int lladd_dtable_get(const struct lladd_dtable *, const struct lladd_d
                                void *buf, size_t size, size_t *len, struct lladd_error *);
 /** The interval that contains the key, or the first interval if `key` is NULL. Besides rows a table
  *  may have deleted ranges (range tombstones), which hide all rows of older tables in the range. A
- *  lookup of a key in a deleted range that has no row finds a tombstone; cursors do not show it.
- *  Intervals, deleted and not deleted, follow each other without a gap; a deleted interval may be a
- *  part of a longer deleted range. The endpoints' bytes live until the two pins are used again or
- *  released. */
+ *  lookup of a key that has no row and is in a deleted range returns a tombstone; cursors do not
+ *  show such tombstones. Intervals, deleted and not deleted, follow each other without a gap; two
+ *  neighbouring intervals may both be deleted. The endpoints' bytes live until the two pins are
+ *  used again or released. */
 LLADD_API int lladd_dtable_interval_at(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                        struct lladd_dtable_pin pins[2],
                                        struct lladd_dtable_interval *out, struct lladd_error *);
 /** The type of the table's keys. Any thread. */
 LLADD_API enum lladd_dtable_type lladd_dtable_key_type(const struct lladd_dtable *);
 /** The row at a place, if all layers support places (lladd_dtable_places). Places count from 0, in
- *  the order of the keys. A place may be empty: then the state is ABSENT. `key` and `value` may be
- *  NULL. LLADD_OUT_OF_RANGE beyond the last place, LLADD_BAD_STATE if rows have no places. */
+ *  the order of the keys. A place may have no row: then the state is ABSENT. `key` and `value` may
+ *  be NULL. LLADD_OUT_OF_RANGE beyond the last place, LLADD_BAD_STATE if rows have no places. */
 LLADD_API int lladd_dtable_at(const struct lladd_dtable *, uint64_t place,
                               struct lladd_dtable_pin *, struct lladd_dtable_key *key,
                               struct lladd_dtable_value *value, struct lladd_error *);
-/** *n gets the number of places; false if the table has no places. */
+/** True if the rows have places; *n gets the number of places. */
 LLADD_API bool lladd_dtable_places(const struct lladd_dtable *, uint64_t *n);
 /** Closes the table. No cursor on it may be open, and no pin may hold a value of it. Closing an
  *  overlay does not close the tables it merges. */
@@ -198,7 +201,7 @@ enum {
     LLADD_DTABLE_TOMBSTONES = 1 /**< also show rows that are tombstones */
 };
 
-/** A position in the order of the keys: at a row, before the first, or after the last. */
+/** A position in the order of the keys: at a row, before the first row, or after the last row. */
 struct lladd_dtable_cursor;
 
 /** Opens a cursor, before the first row. */
@@ -214,14 +217,14 @@ LLADD_API void lladd_dtable_cursor_close(struct lladd_dtable_cursor *);
 LLADD_API int lladd_dtable_first(struct lladd_dtable_cursor *, struct lladd_error *);
 /** Moves to the last row. */
 LLADD_API int lladd_dtable_last(struct lladd_dtable_cursor *, struct lladd_error *);
-/** Moves to the next row; from before the first row, to the first. */
+/** Moves to the next row; from before the first row, to the first row. */
 LLADD_API int lladd_dtable_next(struct lladd_dtable_cursor *, struct lladd_error *);
-/** Moves to the previous row; from after the last row, to the last. */
+/** Moves to the previous row; from after the last row, to the last row. */
 LLADD_API int lladd_dtable_prev(struct lladd_dtable_cursor *, struct lladd_error *);
-/** Moves to the row of the key, or the next one after it. */
+/** Moves to the row of the key, or to the next row after the key. */
 LLADD_API int lladd_dtable_seek(struct lladd_dtable_cursor *, const struct lladd_dtable_key *,
                                 struct lladd_error *);
-/** Moves to the row of the key, or the last one before it. */
+/** Moves to the row of the key, or to the last row before the key. */
 LLADD_API int lladd_dtable_seek_for_prev(struct lladd_dtable_cursor *,
                                          const struct lladd_dtable_key *, struct lladd_error *);
 /** The row at the cursor; `key` and `value` may be NULL. The bytes live until the cursor moves.
@@ -229,9 +232,9 @@ LLADD_API int lladd_dtable_seek_for_prev(struct lladd_dtable_cursor *,
 LLADD_API int lladd_dtable_row(struct lladd_dtable_cursor *, struct lladd_dtable_key *key,
                                struct lladd_dtable_value *value, struct lladd_error *);
 
-/** Rows by column. Zero it before the first use; call lladd_dtable_batch_free at the end. Row i has
- *  the key numbers[i], or bytes[key_begin[i], key_end[i]) if keys are not numbers; the state
- *  states[i]; and the value bytes[value_begin[i], value_end[i]). */
+/** Many rows, in arrays. Zero the struct before the first use; call lladd_dtable_batch_free after
+ *  the last use. Row i has the key numbers[i], or bytes[key_begin[i], key_end[i]) if keys are not
+ *  numbers; the state states[i]; and the value bytes[value_begin[i], value_end[i]). */
 struct lladd_dtable_batch {
     size_t n;
     uint64_t *numbers;
@@ -245,27 +248,28 @@ struct lladd_dtable_batch {
  *  n 0, if no row is left. */
 LLADD_API int lladd_dtable_next_n(struct lladd_dtable_cursor *, size_t max,
                                   struct lladd_dtable_batch *, struct lladd_error *);
-/** Frees the memory of a batch; it may be used again afterwards. */
+/** Frees the memory of a batch; the struct may be used again afterwards. */
 LLADD_API void lladd_dtable_batch_free(struct lladd_dtable_batch *);
 
 /* ---- configurations -------------------------------------------------------------------------- */
 
-/** A tree of layers with their parameters. */
+/** A configuration: a tree of layers with their parameters. */
 struct lladd_dtable_config;
 
-/** Parses a configuration in the paper's notation, or in the longer notation of docs/dtables.md:
+/** Parses a configuration in the notation of the Anvil paper, with the additions of
+ *  docs/dtables.md:
  *
  *     config [ "base" class(dt) exception_dtable "base_config" config [
  *         "base" class(dt) array_dtable "base_config" config [ "value_size" int 5 ]
  *         "alt" class(dt) linear_dtable  # everything else
  *         "reject_value" string "_____" ] ]
  *
- *  LLADD_BAD_CONFIG: the message has the line, the column and what was expected there. */
+ *  LLADD_BAD_CONFIG: the message has the line, the column and the expected text. */
 LLADD_API int lladd_dtable_config_parse(struct lladd_db *, const char *text,
                                         struct lladd_dtable_config **out, struct lladd_error *);
-/** Makes a configuration that is one layer of a class; set its parameters afterwards. A child
- *  configuration belongs to its parent once it is set there. Each call that uses a configuration
- *  checks it first (lladd_dtable_config_check). */
+/** Makes a configuration of one layer of a class; set its parameters afterwards.
+ *  lladd_dtable_config_set_child gives a child configuration to its parent, which frees it. Each
+ *  call that uses a configuration checks it first (lladd_dtable_config_check). */
 LLADD_API int lladd_dtable_config_new(struct lladd_db *, const char *class_name,
                                       struct lladd_dtable_config **out, struct lladd_error *);
 /** Sets a parameter that is a boolean. LLADD_BAD_CONFIG if the class has no such parameter of that
@@ -289,9 +293,9 @@ LLADD_API int lladd_dtable_config_set_child(struct lladd_dtable_config *, const 
  *  in parameters that depend on other layers. Type 0: for any type of keys. */
 LLADD_API int lladd_dtable_config_check(struct lladd_dtable_config *, enum lladd_dtable_type,
                                         struct lladd_error *);
-/** For a checked configuration: 0 if each layer that needs the size of values knows it. Otherwise
- *  LLADD_BAD_CONFIG: the message names the first layer that would take the size from the first
- *  value of a run, with line and column if the configuration was a text. */
+/** For a checked configuration: 0 if each layer that needs the size of values knows the size.
+ *  Otherwise LLADD_BAD_CONFIG: the message names the first layer that would take the size from the
+ *  first value of a run, with line and column if the configuration was a text. */
 LLADD_API int lladd_dtable_config_settled(const struct lladd_dtable_config *, struct lladd_error *);
 /** For a checked configuration: 0 if it can store a tombstone for any key. Otherwise
  *  LLADD_BAD_CONFIG: the message names the layer that cannot. */
@@ -299,10 +303,12 @@ LLADD_API int lladd_dtable_config_deletes(struct lladd_dtable_config *, struct l
 /** Writes the configuration as text, with all parameters; parsing the text gives the same
  *  configuration. */
 LLADD_API int lladd_dtable_config_print(const struct lladd_dtable_config *, struct lladd_sink *);
-/** The same as a string; free it with lladd_mem_free. */
+/** Returns the text of lladd_dtable_config_print as a string; free the string with
+ *  lladd_mem_free. */
 LLADD_API int lladd_dtable_config_text(const struct lladd_dtable_config *, char **out,
                                        struct lladd_error *);
-/** Frees a configuration with its children; NULL does nothing. Do not call it for a child. */
+/** Frees a configuration with its children; NULL does nothing. Do not call it for a child that has
+ *  a parent. */
 LLADD_API void lladd_dtable_config_free(struct lladd_dtable_config *);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -330,25 +336,25 @@ struct lladd_dtable_run_builder;
  *  builder. Errors of the builder's calls are stored in the transaction. */
 LLADD_API int lladd_dtable_run_begin(struct lladd_txn *, const struct lladd_dtable_run_options *,
                                      struct lladd_dtable_run_builder **out);
-/** Adds a row, FOUND or TOMBSTONE, in ascending order of keys. LLADD_REJECTED if no layer can store
- *  the value; this and a misuse error change nothing. After any other error, call
- *  lladd_dtable_run_discard. */
+/** Adds a row in the state FOUND or TOMBSTONE; keys must ascend. LLADD_REJECTED if no layer can
+ *  store the value. After LLADD_REJECTED or another misuse error nothing has changed; after any
+ *  other error, call lladd_dtable_run_discard. */
 LLADD_API int lladd_dtable_run_add(struct lladd_dtable_run_builder *,
                                    const struct lladd_dtable_key *,
                                    const struct lladd_dtable_value *);
-/** Adds a deleted range, from <= key < to, that hides rows of older tables; NULL: unbounded on that
- *  side. Ranges must ascend and not touch; they may be added before, between or after rows.
+/** Adds a deleted range, from <= key < to, which hides rows of older tables; NULL: unbounded on
+ *  that side. Ranges must ascend and not touch; they may be added before, between or after rows.
  *  LLADD_REJECTED if the outermost layer is not a ranges_dtable. */
 LLADD_API int lladd_dtable_run_add_range(struct lladd_dtable_run_builder *,
                                          const struct lladd_dtable_key *from,
                                          const struct lladd_dtable_key *to);
-/** Writes the rest and makes the run durable. When the transaction has committed, the run can be
- *  opened by its root; a rollback of the transaction frees all pages. Releases the builder if it
- *  returns 0. */
+/** Writes the remaining blocks and makes them durable. When the transaction has committed, the run
+ *  can be opened by its root; a rollback of the transaction frees all pages. If the call returns 0,
+ *  it has released the builder. */
 LLADD_API int lladd_dtable_run_finish(struct lladd_dtable_run_builder *, lladd_pageno *root);
-/** Frees the run's pages. Releases the builder even if it returns an error; then a rollback of the
- *  transaction frees the pages that are left. Call it before the transaction ends or rolls back to
- *  a point before lladd_dtable_run_begin. NULL does nothing. */
+/** Frees the run's pages. Releases the builder even if the call returns an error; then a rollback
+ *  of the transaction frees the remaining pages. Call it before the transaction ends or rolls back
+ *  to a point before lladd_dtable_run_begin. NULL does nothing. */
 LLADD_API int lladd_dtable_run_discard(struct lladd_dtable_run_builder *);
 
 /** Opens a run. LLADD_NO_COMPARATOR or LLADD_BAD_CONFIG: the run needs a comparator or a class that
@@ -357,11 +363,11 @@ LLADD_API int lladd_dtable_run_discard(struct lladd_dtable_run_builder *);
  *  LLADD_DESTROYED, LLADD_WRONG_TYPE or LLADD_CORRUPT_RUN if the page is not a run's root. */
 LLADD_API int lladd_dtable_run_open(struct lladd_db *, lladd_pageno root, struct lladd_dtable **out,
                                     struct lladd_error *);
-/** Is the page a run's root? Checks only whether the page is the root of a blob that begins like a
- *  run's descriptor. */
+/** Sets *out to whether the page is a run's root. Checks only whether the page is the root of a
+ *  blob that begins like a run's descriptor. */
 LLADD_API int lladd_dtable_run_there(struct lladd_db *, lladd_pageno, bool *out,
                                      struct lladd_error *);
-/** Frees a run in the transaction. LLADD_BUSY if it is open on this handle. */
+/** Frees a run in the transaction. LLADD_BUSY if the run is open on this handle. */
 LLADD_API int lladd_dtable_run_free(struct lladd_txn *, lladd_pageno root);
 
 struct lladd_dtable_run_info {
@@ -369,16 +375,16 @@ struct lladd_dtable_run_info {
     uint64_t id, rows, tombstones;
     uint64_t bytes;      /**< bytes of the contents, before their division into pages */
     uint64_t pages;      /**< pages without those of the descriptor */
-    uint64_t row_bytes;  /**< bytes of all keys and values, as they were added */
+    uint64_t row_bytes;  /**< sum of the lengths of all keys and values, as they were added */
     uint32_t block_size; /**< bytes of contents in a block */
     uint32_t version;
     enum lladd_dtable_type type;
-    const char *comparator;           /**< NULL: none; this and the next strings live as long as the
-                                           table */
+    const char *comparator;           /**< NULL: none. The strings `comparator`, `config` and `name`
+                                           live as long as the table */
     const char *config;               /**< complete text of the configuration */
-    const char *name;                 /**< likewise */
-    struct lladd_dtable_key min, max; /**< if the run has rows; the bytes live as long as the
-                                           table */
+    const char *name;                 /**< the name from lladd_dtable_run_options */
+    struct lladd_dtable_key min, max; /**< smallest and largest key, if the run has rows; the bytes
+                                           live as long as the table */
     uint64_t ranges;                  /**< number of deleted ranges */
 };
 /** Information on an open run. LLADD_WRONG_TYPE if the table is not a run. */
@@ -389,14 +395,14 @@ LLADD_API int lladd_dtable_run_info_get(const struct lladd_dtable *, struct llad
 LLADD_API int lladd_dtable_run_pages(struct lladd_db *, lladd_pageno root,
                                      int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                      struct lladd_error *);
-/** Reads every block and every row, looks up each key, and compares with the descriptor.
- *  LLADD_CORRUPT_RUN: the message names the run, the layer and the block. */
+/** Reads every block and every row, looks up each key, and compares the results with the
+ *  descriptor. LLADD_CORRUPT_RUN: the message names the run, the layer and the block. */
 LLADD_API int lladd_dtable_run_check(const struct lladd_dtable *, struct lladd_error *);
 
 /* ---- other tables ---------------------------------------------------------------------------- */
 
-/** Makes an empty table in memory, which can be written to. It belongs to no transaction and
- *  disappears when it is closed. `comparator`: as in lladd_dtable_run_options. */
+/** Makes an empty table in memory, which can be written to. The table belongs to no transaction and
+ *  is freed when it is closed. `comparator`: as in lladd_dtable_run_options. */
 LLADD_API int lladd_dtable_memory(struct lladd_db *, enum lladd_dtable_type, const char *comparator,
                                   struct lladd_dtable **out, struct lladd_error *);
 /** Gives a key a value or a tombstone; state ABSENT removes the key from the table.
@@ -404,19 +410,20 @@ LLADD_API int lladd_dtable_memory(struct lladd_db *, enum lladd_dtable_type, con
 LLADD_API int lladd_dtable_put(struct lladd_dtable *, const struct lladd_dtable_key *,
                                const struct lladd_dtable_value *, struct lladd_error *);
 /** Makes an overlay of tables with keys of the same type and order; tables[0] is the newest. The
- *  caller still owns the tables, and closes them after the overlay. */
+ *  caller still owns the tables, and must close them after the overlay. */
 LLADD_API int lladd_dtable_overlay(struct lladd_db *, struct lladd_dtable *const *tables, size_t n,
                                    struct lladd_dtable **out, struct lladd_error *);
 
 /* ---- the cache of blocks --------------------------------------------------------------------- */
 
 /** Sets the size limit of this handle's block cache, which keeps blocks of runs that were read and
- *  verified. Default 64 MiB. Pinned blocks count, and so does the memory that open runs always
- *  keep. If that memory leaves too little of `bytes`, the cache still holds four blocks. */
+ *  verified. Default 64 MiB. Pinned blocks count, and so does the memory that each open run needs
+ *  all the time. If open runs leave too little of `bytes`, the cache still holds four blocks. */
 LLADD_API void lladd_dtable_cache_limit(struct lladd_db *, uint64_t bytes);
 struct lladd_dtable_cache_stats {
     size_t struct_size;
-    uint64_t limit, used; /**< bytes; `used` includes what open runs always keep in memory */
+    uint64_t limit, used; /**< bytes; `used` includes the memory that each open run needs all the
+                               time */
     uint64_t reads, evictions;
 };
 /** Fills as much as out->struct_size says. */

@@ -22,12 +22,13 @@
  *     lladd_managed_table(txn, orders, &table);                for cursors: dtable.h
  *
  * Transactions have snapshot isolation. With its first call on any managed table a transaction gets
- * a snapshot of all managed tables: it sees what was committed then, and its own writes. The first
- * writer of a key wins: if another transaction is writing the key, or has committed a change of it
- * since the snapshot, a write returns LLADD_CONFLICT; abort the transaction and try it again. (A
- * committed write that left the row as it was no longer causes a conflict once it is digested.) For
- * serialisable transactions, lock what you read (lladd_managed_lock). Savepoints, top actions,
- * prepare and transactions in doubt work as for other structures. docs/dtables.md has the details.
+ * a snapshot of all managed tables: it sees the writes that were committed at this time, and its
+ * own writes. The first writer of a key wins: if another transaction is writing the key, or has
+ * committed a change of it since the snapshot, a write returns LLADD_CONFLICT; abort the
+ * transaction and try it again. (A committed write that did not change the row causes no conflict
+ * after it is digested.) For serialisable transactions, lock the keys that you read
+ * (lladd_managed_lock). Savepoints, top actions, prepare and transactions in doubt work as for
+ * other structures. docs/dtables.md has the details.
  *
  * A call on a transaction stores its error in the transaction (lladd_txn_error). A call that fails
  * with a misuse or resource error, LLADD_CONFLICT or LLADD_BUSY has changed nothing. Threads: any
@@ -44,8 +45,9 @@ extern "C" {
 
 #define LLADD_MANAGED_NAME_MAX 200u /**< bytes of a table's name */
 
-/** Registers managed tables, and the journal, before lladd_open. Several registrations do no harm.
- *  A database with a managed table cannot be opened without the journal (LLADD_NO_OPERATION). */
+/** Registers managed tables, and the journal, before lladd_open. They may be registered several
+ *  times. A database with a managed table cannot be opened without the registration of the journal
+ *  (LLADD_NO_OPERATION). */
 LLADD_API int lladd_managed_register(struct lladd_options *, struct lladd_error *);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -54,30 +56,31 @@ struct lladd_managed;
 
 /** Which runs are combined, and when (docs/dtables.md). */
 enum lladd_managed_schedule {
-    LLADD_MANAGED_RULER = 0,  /**< the paper's: after every `every` digests, combines the new runs,
-                                   and sometimes older runs with them */
-    LLADD_MANAGED_TIERED = 1, /**< as soon as there are `every` runs of about the same size */
-    LLADD_MANAGED_NEVER = 2   /**< only lladd_managed_combine */
+    LLADD_MANAGED_RULER = 0,  /**< the schedule of the Anvil paper: after every `every` digests,
+                                   combines the new runs, and sometimes older runs with them */
+    LLADD_MANAGED_TIERED = 1, /**< combines `every` runs of about the same size, as soon as there
+                                   are so many */
+    LLADD_MANAGED_NEVER = 2   /**< runs are combined only by lladd_managed_combine */
 };
 
 /** Options of a new table; stored with it until they are changed (lladd_managed_alter). Zero means
  *  the default, for every member. */
 struct lladd_managed_options {
     size_t struct_size;
-    enum lladd_dtable_type type; /**< of its keys; must be given */
+    enum lladd_dtable_type type; /**< type of the keys; must be given */
     const char *comparator;      /**< for LLADD_DTABLE_BYTES; NULL: the usual order */
-    /** Configuration of the runs that digests make. Default: a linear_dtable. A layer that needs
-     *  the size of values must be given it or get it from the layer above, and the configuration
-     *  must store tombstones; otherwise LLADD_BAD_CONFIG, with line and column. */
+    /** Configuration of the runs that digests make. Default: a linear_dtable. The size of values
+     *  must be given for a layer that needs it, or must follow from the layer above; and the
+     *  configuration must store tombstones. Otherwise LLADD_BAD_CONFIG, with line and column. */
     const char *config;
-    const char *combine_config; /**< of the runs that combines make. Default: the same */
+    const char *combine_config; /**< configuration of the runs that combines make. Default:
+                                     `config` */
     enum lladd_managed_schedule schedule;
     uint32_t every;        /**< number of digests or runs for `schedule`. Default 4 */
-    uint64_t memory_bytes; /**< a digest is due when writes of ended transactions that are not
-                                digested take this much memory; undone writes count. Default 32
-                                MiB */
-    uint64_t rows;         /**< a digest is due when this many rows are not digested. Default: no
-                                such limit */
+    uint64_t memory_bytes; /**< a digest is due when the undigested writes of ended transactions
+                                take this much memory; undone writes count. Default 32 MiB */
+    uint64_t rows;         /**< a digest is due when this many committed rows are not digested.
+                                Default: no such limit */
     uint64_t interval_ns;  /**< a digest is due when this much time has passed since the last
                                 digest, if there are rows to digest. Default: no such limit */
 };
@@ -92,20 +95,20 @@ LLADD_API int lladd_managed_create(struct lladd_txn *, const char *name,
 /** Drops a table with all its runs, in the transaction; for a cTable (ctable.h) drops the column
  *  names too. LLADD_NOT_FOUND; LLADD_BUSY while the table is open. */
 LLADD_API int lladd_managed_destroy(struct lladd_txn *, const char *name);
-/** Opens a table, and reads the rows that are not digested from the journal. Opening an open table
+/** Opens a table, and reads its undigested rows from the journal. For an open table the call
  *  returns the same handle; each open needs a close. LLADD_BUSY while the table is being made,
  *  dropped or opened, or while a transaction in doubt is ending. */
 LLADD_API int lladd_managed_open(struct lladd_db *, const char *name, struct lladd_managed **out,
                                  struct lladd_error *);
 /** lladd_managed_create in a transaction of its own, with the database's default durability, then
- *  lladd_managed_open. If only lladd_managed_open fails, the table exists and can be opened.
- *  LLADD_EXISTS: the table existed before. */
+ *  lladd_managed_open. If lladd_managed_open returns an error, the table exists and can be opened
+ *  later. LLADD_EXISTS: the table existed before. */
 LLADD_API int lladd_managed_create_open(struct lladd_db *, const char *name,
                                         const struct lladd_managed_options *,
                                         struct lladd_managed **out, struct lladd_error *);
 /** Closes the table. LLADD_BUSY while transactions or cursors use the table, or if a transaction in
- *  doubt has written to it; the table stays open then. Waits until background work on the table has
- *  stopped. Closing the database closes tables that are still open. */
+ *  doubt has written to the table, which then stays open. Waits until background work on the table
+ *  has stopped. Closing the database closes tables that are still open. */
 LLADD_API int lladd_managed_close(struct lladd_managed *, struct lladd_error *);
 /** Selects options of a table. */
 enum {
@@ -123,42 +126,43 @@ enum {
  *  they are: a new configuration applies to runs built from now on and to new writes. If the new
  *  configuration rejects a row that is already in a memtable, that memtable becomes a
  *  linear_dtable. The change is one transaction, durable when the call returns 0. Errors as for
- *  lladd_managed_create (LLADD_BAD_CONFIG, LLADD_BAD_ARGUMENT); nothing has changed then.
+ *  lladd_managed_create (LLADD_BAD_CONFIG, LLADD_BAD_ARGUMENT); after an error nothing has changed.
  *  LLADD_BUSY while the table is being closed. Any thread; waits for a running digest and combine
  *  of the table. */
 LLADD_API int lladd_managed_alter(struct lladd_managed *, unsigned which,
                                   const struct lladd_managed_options *, struct lladd_error *);
 /** The present options with defaults filled in; fills as much as out->struct_size says.
- *  Configurations are complete texts; NULL if none was given. *strings holds all texts; free it
- *  with lladd_mem_free. */
+ *  Configurations are complete texts; NULL if no configuration was given. *strings holds all texts;
+ *  free it with lladd_mem_free. */
 LLADD_API int lladd_managed_settings(struct lladd_managed *, struct lladd_managed_options *out,
                                      char **strings, struct lladd_error *);
-/** Calls fn for every table's name; not 0 stops. */
+/** Calls fn for every table's name. If fn does not return 0, stops and returns that value. */
 LLADD_API int lladd_managed_each(struct lladd_db *, int (*fn)(void *ctx, const char *name),
                                  void *ctx, struct lladd_error *);
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /** Writes a value for a key, or a tombstone, which deletes the key whether it exists or not.
- *  LLADD_CONFLICT: see the file comment; LLADD_REJECTED if the table's configurations cannot store
- *  the value, LLADD_TOO_LARGE if no journal record can be that long. May wait a short time while
- *  digests or combines cannot keep up. */
+ *  LLADD_CONFLICT if another transaction is writing the key, or has committed a change of the key
+ *  since the snapshot; LLADD_REJECTED if the table's configurations cannot store the value,
+ *  LLADD_TOO_LARGE if no journal record can be that long. May wait a short time if digests or
+ *  combines are late. */
 LLADD_API int lladd_managed_put(struct lladd_txn *, struct lladd_managed *,
                                 const struct lladd_dtable_key *, const struct lladd_dtable_value *);
-/** Deletes all keys from <= key < to, existing or not; NULL: unbounded on that side. Later puts
- *  into the range are not deleted. The call counts as a write of every key in the range:
+/** Deletes all keys with from <= key < to, whether they exist or not; NULL: unbounded on that side.
+ *  Keys that are put later are not deleted. The call counts as a write of every key in the range:
  *  LLADD_CONFLICT if another transaction is writing one of the keys, or has committed a write of
- *  one since the snapshot. An empty range (from == to) does nothing; LLADD_BAD_ARGUMENT if `to`
- *  comes before `from`. May wait like lladd_managed_put. The configuration need not store
+ *  one of the keys since the snapshot. An empty range (from == to) does nothing; LLADD_BAD_ARGUMENT
+ *  if `to` comes before `from`. May wait like lladd_managed_put. The configuration need not store
  *  tombstones. The cost does not depend on the number of rows: one journal entry, and memory for
  *  the two keys, about a hundred bytes, and 12 bytes for each endpoint of another undigested range
- *  within this one. That memory is taken even if the call is refused, and counts towards
+ *  within this range. This memory is taken even if the call returns an error, and counts towards
  *  `memory_bytes`. */
 LLADD_API int lladd_managed_delete_range(struct lladd_txn *, struct lladd_managed *,
                                          const struct lladd_dtable_key *from,
                                          const struct lladd_dtable_key *to);
-/** Looks a key up, as the transaction sees it. The bytes live until the pin is used again or
- *  released; release the pin before the transaction ends. */
+/** Looks a key up in the table as the transaction sees it. The bytes live until the pin is used
+ *  again or released; release the pin before the transaction ends. */
 LLADD_API int lladd_managed_lookup(struct lladd_txn *, struct lladd_managed *,
                                    const struct lladd_dtable_key *, struct lladd_dtable_pin *,
                                    struct lladd_dtable_value *out);
@@ -167,10 +171,10 @@ LLADD_API int lladd_managed_get(struct lladd_txn *, struct lladd_managed *,
                                 const struct lladd_dtable_key *, void *buf, size_t size,
                                 size_t *len);
 /** The table as the transaction sees it: a dTable for lladd_dtable_lookup, cursors and batches, for
- *  the thread that uses the transaction. A cursor shows each row as the transaction sees it when
- *  the cursor reaches it, so it also shows writes made since the cursor was opened. The table lives
- *  until the transaction has ended and the table's last cursor is closed; the caller does not close
- *  the table. */
+ *  the thread that uses the transaction. A cursor shows each row as the transaction sees the row
+ *  when the cursor reaches it; so it also shows the transaction's writes since the cursor was
+ *  opened. The table lives until the transaction has ended and the table's last cursor is closed;
+ *  the caller does not close the table. */
 LLADD_API int lladd_managed_table(struct lladd_txn *, struct lladd_managed *,
                                   const struct lladd_dtable **out);
 
@@ -180,9 +184,9 @@ LLADD_API int lladd_managed_table(struct lladd_txn *, struct lladd_managed *,
  *  Histories are serialisable if all transactions take S or U before they read a key, X before they
  *  put it, S on the table before a cursor scans it, and X on the table before they delete a range
  *  (ranges have no locks of their own). LLADD_CONFLICT if another transaction has committed a
- *  change since the snapshot; the lock is kept; abort the transaction and try it again. That cannot
- *  happen if this is the transaction's first call on any managed table. IS and IX on the table do
- *  not cover its rows. Keys that compare equal are the same key. */
+ *  change since the snapshot; the transaction keeps the lock; abort the transaction and try it
+ *  again. There is no conflict if this is the transaction's first call on any managed table. IS and
+ *  IX on the table do not cover its rows. Keys that compare equal have one lock. */
 LLADD_API int lladd_managed_lock(struct lladd_txn *, struct lladd_managed *,
                                  const struct lladd_dtable_key *, enum lladd_lock_mode,
                                  uint64_t timeout_ns);
@@ -190,7 +194,8 @@ LLADD_API int lladd_managed_lock(struct lladd_txn *, struct lladd_managed *,
 /* ---- maintenance ----------------------------------------------------------------------------- */
 
 /** Does one step of the work that is due: frees an obsolete run, digests, or combines. *more
- *  (nullable): more work is due. A step that fails changes nothing, and remains due. */
+ *  (nullable): more work is due. A step that returns an error has changed nothing, and remains
+ *  due. */
 LLADD_API int lladd_managed_maintain(struct lladd_managed *, bool *more, struct lladd_error *);
 /** Digests all committed rows now, whether or not a digest is due. LLADD_BUSY while a digest is
  *  running. */
@@ -209,11 +214,12 @@ struct lladd_managed_run {
 };
 struct lladd_managed_stats {
     size_t struct_size;
-    uint64_t memory_bytes;  /**< bytes of rows in memory, including old versions still being read */
-    uint64_t pending_bytes; /**< bytes of rows of ended transactions that are not digested */
-    uint64_t pending_rows;  /**< committed and not digested */
+    uint64_t memory_bytes;  /**< bytes of rows in memory, including memtables of old versions that
+                                 readers still use */
+    uint64_t pending_bytes; /**< bytes of undigested rows of ended transactions */
+    uint64_t pending_rows;  /**< number of committed, undigested rows */
     uint64_t memtables, runs, run_rows, run_tombstones, run_bytes, run_pages;
-    uint64_t obsolete;          /**< obsolete runs, freed when no reader uses them any more */
+    uint64_t obsolete;          /**< obsolete runs, which are freed when no reader uses them */
     uint64_t digests, combines; /**< since the table was made */
     uint64_t conflicts, waits, failures; /**< since the table was opened; `failures` counts
                                               background work */

@@ -5,17 +5,17 @@
  * @file
  * @brief Packed rows: the values of several columns as one value of a dTable.
  *
- * A column has a value, which may be empty, or none (LLADD_DTABLE_ABSENT). Columns are identified
- * by number, from 0; the table stores their names (ctable.h). A row has only one packed form, so
+ * In a row a column has a value, which may be empty, or no value (LLADD_DTABLE_ABSENT). Columns are
+ * numbered from 0; the cTable stores their names (ctable.h). A row has only one packed form, so
  * equal rows have equal bytes:
  *
- *     u8  low 4 bits: version (1); high 4 bits: 0, 1 or 2, if each end has 1, 2 or 4 bytes
+ *     u8  low 4 bits: version (1); high 4 bits: 0, 1 or 2 if each end has 1, 2 or 4 bytes
  *     u16 n: number of columns up to the last column that has a value
  *     n bits, in whole bytes, lowest bit first: whether the column has a value
- *     n ends of values, relative to the start of the first value; no value: the previous end
+ *     n ends of values, relative to the start of the first value; without a value: the previous end
  *     the values
  *
- * See docs/disk-format.md. The functions on packed bytes tolerate any bytes. Any thread.
+ * See docs/disk-format.md. The functions that read packed rows tolerate any bytes. Any thread.
  * @ingroup operations
  */
 #include <lladd/dtable.h>
@@ -24,20 +24,21 @@
 extern "C" {
 #endif
 
-/** The maximal number of columns in a row. */
+/** Most columns in a row. */
 #define LLADD_DTABLE_COLUMNS_MAX 1024u
 
-/** The length of the packed row. LLADD_TOO_LARGE for more than LLADD_DTABLE_COLUMNS_MAX columns or
- *  LLADD_DTABLE_VALUE_MAX bytes, LLADD_BAD_ARGUMENT for a state other than FOUND and ABSENT. */
+/** *out gets the length of the packed row. LLADD_TOO_LARGE for more than LLADD_DTABLE_COLUMNS_MAX
+ *  columns or LLADD_DTABLE_VALUE_MAX bytes, LLADD_BAD_ARGUMENT for a state other than FOUND and
+ *  ABSENT. */
 LLADD_API int lladd_dtable_row_size(const struct lladd_dtable_value *columns, size_t n, size_t *out,
                                     struct lladd_error *);
 /** Packs columns that lladd_dtable_row_size has accepted; `out` has the length it returned. */
 LLADD_API void lladd_dtable_row_pack(const struct lladd_dtable_value *columns, size_t n, void *out);
-/** Is the span a valid packed row? *n (nullable) gets the number of columns it stores; later
- *  columns have no value. */
+/** Is the span a valid packed row? *n (nullable) gets the number of columns in the row; columns
+ *  from *n on have no value. */
 LLADD_API bool lladd_dtable_row_check(struct lladd_span row, size_t *n);
-/** The value of a column; *out refers to the bytes of `row`, or is ABSENT. False if the bytes that
- *  are read do not form a packed row; bytes that are not needed are not checked. */
+/** The value of a column; *out refers to the bytes of `row`, or is ABSENT. False if the span is not
+ *  a packed row; the call checks only the bytes that it needs. */
 LLADD_API bool lladd_dtable_row_column(struct lladd_span row, uint32_t column,
                                        struct lladd_dtable_value *out);
 

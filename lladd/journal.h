@@ -12,10 +12,14 @@
  * or until the journal copies the entry to the end of the log, so that old log can be truncated
  * (lladd_journal_clean). docs/journal.md has the details.
  *
- *     lladd_journal_register(&options, err); before lladd_open ... lladd_journal_acquire(txn,
- *     "orders", "shop", &tag); a new tag, or the existing one lladd_journal_append(txn, tag, entry,
- *     NULL); lladd_commit(txn); ... lladd_journal_replay(db, tag, fn, ctx, err); after a restart,
- *     or at any time lladd_journal_discard(txn, tag, upto); when the entries are stored elsewhere
+ *     lladd_journal_register(&options, err);             before lladd_open
+ *     ...
+ *     lladd_journal_acquire(txn, "orders", "shop", &tag);   a new tag, or the existing one
+ *     lladd_journal_append(txn, tag, entry, NULL);
+ *     lladd_commit(txn);
+ *     ...
+ *     lladd_journal_replay(db, tag, fn, ctx, err);       after a restart, or at any time
+ *     lladd_journal_discard(txn, tag, upto);             when the entries are stored elsewhere
  *
  * A call on a transaction stores its error in the transaction (lladd_txn_error). A call that fails
  * with a misuse or resource error has changed nothing. Any thread may make any call. An entry is
