@@ -3,20 +3,21 @@
 #define LLADD_DST_H
 /**
  * @file
- * @brief The additional interface of the instrumented library `lladd_dst`: events, planted bugs,
+ * @brief The interface that only the instrumented library `lladd_dst` has: events, planted bugs,
  * schedules.
  *
  * `lladd_dst` is built from the same sources as `lladd`, with LLADD_DST defined. The recovery
- * simulator, and tests of extensions that use it, link `lladd_dst` instead of `lladd`. In `lladd`
- * every macro of this header compiles to nothing, and the functions do not exist.
+ * simulator, and tests of extensions that use the simulator, link `lladd_dst` instead of `lladd`.
+ * Without LLADD_DST the macros of this header do nothing or are false; the functions do not exist
+ * in `lladd`.
  *
- * A thread enters a `struct lladd_dst` (lladd_dst_enter), which then observes everything that this
- * OS thread does with any database. A new thread, also one that the library starts, has entered
- * none: nothing is observed in it, and there the library behaves like `lladd`.
+ * A thread enters a `struct lladd_dst` (lladd_dst_enter). From then on its callbacks observe the
+ * calls of this OS thread on all databases. A new thread, also a thread of the library, has not
+ * entered a struct: it is not observed, and in this thread the library behaves like `lladd`.
  *
  * lladd_dst_run makes the interleaving of threads deterministic: it runs the threads as fibers of
- * one OS thread. Whenever a fiber locks, waits, wakes another fiber, reads or writes, it asks the
- * caller which fiber runs next.
+ * one OS thread. Whenever a fiber locks, waits, wakes another fiber, or calls the device, the
+ * scheduler calls lladd_dst_schedule.turn, which decides which fiber runs next.
  * @ingroup sim
  */
 #include <lladd/op.h>
@@ -27,9 +28,9 @@ extern "C" {
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/** A step of the library. Parentheses list the members of the event that are set; the others are
- *  zero. For records of object classes, `op` is the class and `page` the object; for such a record
- *  LLADD_DST_APPLY comes after logging and before the change. */
+/** A step of the library. Parentheses list the members of the event that are set; the other members
+ *  are zero. For records of object classes, `op` is the class and `page` the object; for such a
+ *  record LLADD_DST_APPLY comes after logging and before the change. */
 enum lladd_dst_what {
     /** Recovery enters a phase (detail: enum lladd_dst_phase). */
     LLADD_DST_PHASE = 1,
@@ -38,8 +39,8 @@ enum lladd_dst_what {
     /** Recovery or page repair has reached an update record (op, lsn, txn, page, depth, detail:
      *  enum lladd_dst_found). */
     LLADD_DST_REDO,
-    LLADD_DST_REDO_CLR,   /**< the same for a CLR */
-    LLADD_DST_REDO_IMAGE, /**< the same for a page image; `op` is not set */
+    LLADD_DST_REDO_CLR,   /**< as LLADD_DST_REDO, for a CLR */
+    LLADD_DST_REDO_IMAGE, /**< as LLADD_DST_REDO, for a page image; `op` is not set */
     /** A page undo was applied and its CLR logged (op, lsn: of the undone record, txn, page,
      *  depth). depth > 0: inside a top action or a compensation that was never finished. */
     LLADD_DST_UNDO,
@@ -65,8 +66,8 @@ enum lladd_dst_what {
     /** A logical undo has logged more bytes than its operation's undo_log_max (op, lsn: of the
      *  undone record, txn, depth, detail: the bytes logged, page: undo_log_max). */
     LLADD_DST_UNDO_LOG,
-    /** A logical undo has fixed more pages at a time than undo_pages_max; members likewise. Not
-     *  reported in a schedule. */
+    /** A logical undo has fixed more pages at a time than undo_pages_max (members as for
+     *  LLADD_DST_UNDO_LOG; detail: the pages, page: undo_pages_max). Not reported in a schedule. */
     LLADD_DST_UNDO_PAGES
 };
 
@@ -85,13 +86,13 @@ enum lladd_dst_phase {
 
 /** The state in which redo found the record's page or object. */
 enum lladd_dst_found {
-    LLADD_DST_STALE = 1, /**< it lacks the record's effect: the record is applied */
+    LLADD_DST_STALE = 1, /**< the page or object lacks the record's effect: the record is applied */
     LLADD_DST_FRESH,     /**< the record gives the page its first contents: the record is applied */
-    LLADD_DST_PRESENT,   /**< it has the record's effect: the record is skipped */
-    LLADD_DST_BASELESS,  /**< torn or never written, and no image or format record was found yet:
-                              skipped */
+    LLADD_DST_PRESENT,   /**< the page or object has the record's effect: the record is skipped */
+    LLADD_DST_BASELESS,  /**< the page is torn or was never written, and redo has found no image or
+                              format record yet: the record is skipped */
     LLADD_DST_REFUSED    /**< an error: the page is in none of these states, or the record's bytes
-                              do not fit it */
+                              do not fit the page */
 };
 
 struct lladd_dst_event {
@@ -100,7 +101,7 @@ struct lladd_dst_event {
     const char *op; /**< name of the operation or class; lives as long as the handle */
     lladd_lsn lsn;
     lladd_lsn txn;
-    lladd_lsn durable; /**< the log knows that everything below this LSN is on stable storage */
+    lladd_lsn durable; /**< all log below this LSN is known to be on stable storage */
     uint64_t page;
     uint64_t detail;
     uint32_t depth;
@@ -109,9 +110,9 @@ struct lladd_dst_event {
 /* ---- planted bugs ------------------------------------------------------------------------ */
 
 /** Deliberate violations of the rules on which recovery depends, with one switch for each bug. They
- *  test the simulator, which must find each of them. X(name, "name", "oracle that finds it", "what
- *  is wrong"); sim/README.md describes the oracles. tests/sim/test_planted.c says which test
- *  catches each bug. */
+ *  test the simulator, which must find each bug. X(name, "name", "oracle that finds it", "what is
+ *  wrong"); sim/README.md describes the oracles. tests/sim/test_planted.c says which test catches
+ *  each bug. */
 #define LLADD_BUG_LIST(X) \
     X(WAL_GATE, "wal-gate", "O4", "a page is written before its log records are durable") \
     X(LSN_STAMP, "lsn-stamp", "O11", "an update does not stamp the page with its LSN") \
@@ -188,18 +189,20 @@ enum lladd_bug {
  *  lladd_dst_schedule.points. */
 enum lladd_dst_point {
     LLADD_DST_LOCK = 1 << 0,   /**< before a mutex is locked or tried */
-    LLADD_DST_UNLOCK = 1 << 1, /**< after one was unlocked */
-    LLADD_DST_WAIT = 1 << 2,   /**< before sleeping on a condition or a word */
-    LLADD_DST_WAKE = 1 << 3,   /**< before waking; which sleeper to wake is a separate decision */
-    LLADD_DST_THREAD = 1 << 4, /**< after a thread was started, and before a thread is joined */
+    LLADD_DST_UNLOCK = 1 << 1, /**< after a mutex was unlocked */
+    LLADD_DST_WAIT = 1 << 2,   /**< before the fiber sleeps on a condition or a word */
+    LLADD_DST_WAKE = 1 << 3,   /**< before the fiber wakes a sleeper; which sleeper it wakes is a
+                                    separate decision */
+    LLADD_DST_THREAD = 1 << 4, /**< after the fiber has started a thread, and before it joins a
+                                    thread */
     LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that uses lladd_dst_point */
     LLADD_DST_ATOMIC = 1 << 6, /**< before an access to a shared word (lladd_atomic_...) */
-    LLADD_DST_YIELD = 1 << 7,  /**< the current fiber yields: it cannot be chosen */
+    LLADD_DST_YIELD = 1 << 7,  /**< the current fiber yields: `turn` cannot choose it */
     LLADD_DST_BLOCKED = 1 << 8 /**< the current fiber sleeps or has ended */
 };
 
-/** A decision: which of `n` (at least 2) fibers runs next. Fibers are numbered in the order in
- *  which they are started, from 0 for the first. */
+/** A decision: which of `n` fibers (at least 2) runs next. Fibers are numbered from 0, in the order
+ *  in which they are started. */
 struct lladd_dst_turn {
     enum lladd_dst_point why;
     unsigned n;
@@ -212,12 +215,12 @@ struct lladd_dst_turn {
 struct lladd_dst_schedule {
     void *ctx;
     /** Returns an index into turn->fibers; any other value stops the run. Must not call the
-     *  library. Nullable: always 0, that is, no fiber is preempted. */
+     *  library. NULL: always 0, that is, no fiber is preempted. */
     unsigned (*turn)(void *ctx, const struct lladd_dst_turn *turn);
     uint32_t points;    /**< the scheduling points in use; default: all but LLADD_DST_ATOMIC */
     uint64_t step_ns;   /**< virtual time from one point to the next; default 100 */
     uint64_t steps_max; /**< most points in a run; default 10 million */
-    size_t stack_bytes; /**< of each fiber; default 256 KiB */
+    size_t stack_bytes; /**< size of each fiber's stack; default 256 KiB */
 };
 
 struct lladd_dst_fibers; /* stacks, reused from run to run */
@@ -232,17 +235,17 @@ struct lladd_dst_run_stats {
 /** 0 or LLADD_NO_MEMORY. */
 LLADD_API int lladd_dst_fibers_new(const struct lladd_dst_schedule *,
                                    struct lladd_dst_fibers **out);
-/** Frees the fibers' stacks; NULL does nothing. None may be running. */
+/** Frees the fibers' stacks; NULL does nothing. No fiber may be running. */
 LLADD_API void lladd_dst_fibers_free(struct lladd_dst_fibers *);
 /** Runs fn(arg), and all threads that it starts, as fibers of the calling thread, which enters
  *  `dst` for the run. Returns 0 when all fibers have ended. LLADD_DEADLOCK: no fiber can ever
  *  continue; the message says what each fiber waits for. LLADD_TIMEOUT: steps_max is reached.
  *  LLADD_END: `turn` or lladd_dst_stop has stopped the run. LLADD_NO_MEMORY. After an error the
- *  fibers are abandoned: the mutexes they hold stay locked, and the memory they have allocated is
- *  not freed. */
+ *  fibers are abandoned: the mutexes that they hold stay locked, and the memory that they have
+ *  allocated is not freed. */
 LLADD_API int lladd_dst_run(struct lladd_dst_fibers *, struct lladd_dst *dst, void *(*fn)(void *),
                             void *arg, struct lladd_error *);
-/** Statistics of the current run, or of the last one. */
+/** Statistics of the current run, or of the last run. */
 LLADD_API void lladd_dst_run_stats_get(const struct lladd_dst_fibers *,
                                        struct lladd_dst_run_stats *);
 /** Adds a scheduling point to the caller's code; a device calls it before each operation. Does
@@ -251,19 +254,19 @@ LLADD_API void lladd_dst_reach(enum lladd_dst_point);
 /** Ends the run from inside one of its fibers, like a power failure: lladd_dst_run returns
  *  LLADD_END, and this call does not return. Does nothing outside a run. */
 LLADD_API void lladd_dst_stop(void);
-/** Virtual time of the run in nanoseconds; 0 outside a run. In a run it replaces the system
- *  clock. */
+/** Virtual time of the run in nanoseconds; 0 outside a run. In a run, virtual time replaces the
+ *  system clock. */
 LLADD_API uint64_t lladd_dst_now_ns(void);
 
 /* ---- changing pages ---------------------------------------------------------------------- */
 
-/** A change that the library is about to make to a page: by an update, rollback, recovery or
+/** A change that the library is about to make to a page, in an update, a rollback, recovery or
  *  repair. */
 struct lladd_dst_change {
     const struct lladd_op *op;
     bool undo;                    /**< call `undo`, not `redo` */
     struct lladd_page *page;      /**< the page before the change, also with its old page LSN */
-    struct lladd_span bytes;      /**< the argument of that call */
+    struct lladd_span bytes;      /**< the argument of `redo` or `undo` */
     lladd_lsn lsn;                /**< of the record */
     bool undoable;                /**< for an update: `undo` may have to undo the change later */
     struct lladd_span undo_bytes; /**< the argument of that later `undo` */
@@ -271,30 +274,31 @@ struct lladd_dst_change {
 
 /* ---- the watcher ------------------------------------------------------------------------- */
 
-/** A zeroed struct observes nothing and changes nothing. */
+/** The struct that a thread enters. A zeroed struct observes nothing and changes nothing. */
 struct lladd_dst {
     void *ctx; /**< first argument of the functions below */
     /** Nullable. May be called with latches held; must not call the library. */
     void (*observe)(void *ctx, const struct lladd_dst_event *);
-    /** Nullable. Called instead of each redo and undo of a page; must have the same effect. The
-     *  rules of `observe` apply. */
+    /** Nullable. Called instead of each redo and undo of a page; must have the effect of the
+     *  replaced call. The rules of `observe` apply. */
     void (*change)(void *ctx, const struct lladd_dst_change *);
-    /** Nullable. The only thread is about to wait for ever; `what` names the wait. Not called in a
-     *  schedule, which detects this itself. When the callback returns, a wait without a time limit
-     *  fails with LLADD_BUSY, as if waiting were not allowed; a wait with a time limit ends
-     *  immediately, as if the limit had expired. */
+    /** Nullable. Called when the only thread is about to wait for ever; `what` names the wait. Not
+     *  called in a schedule, which detects deadlocks. When the callback returns, a wait without a
+     *  time limit fails with LLADD_BUSY, as if waiting were not allowed; a wait with a time limit
+     *  ends immediately, as if the limit had expired. */
     void (*stuck)(void *ctx, const char *what);
     uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */
-    /** Log space is always scarce: a call gets exactly the credit it asks for, and returns unused
-     *  credit immediately. So code that forgets to reserve space fails. */
+    /** Log space is always scarce: a call gets exactly the credit that it requests, and returns
+     *  unused credit immediately. So code that forgets to reserve space gets an error. */
     bool scarce;
     /** Set by lladd_dst_run until it returns. */
     struct lladd_dst_fibers *fibers;
-    bool atomics; /**< set by lladd_dst_run: accesses to shared words are scheduling points */
-    /** Set by the library: the callback and the operation that it is calling now (`calling` true)
-     *  or called last, and the page (LLADD_NO_PAGE: none). NULL: no call so far. A signal handler
-     *  in the thread may read these members to report the interrupted call. The strings live as
-     *  long as the operation. */
+    bool atomics; /**< set by lladd_dst_run: true if accesses to shared words are scheduling
+                       points */
+    /** Set by the library: the callback, the operation and the page (LLADD_NO_PAGE: none) of the
+     *  present call of an operation's callback (`calling` true), or of the last such call. NULL: no
+     *  call so far. A signal handler in the thread may read these members to report the interrupted
+     *  call. The strings live as long as the operation. */
     const char *callback, *op;
     uint64_t page;
     bool calling;
@@ -309,9 +313,9 @@ struct lladd_dst {
 extern __thread struct lladd_dst *lladd_dst_entered;
 #endif
 
-/** The calling thread enters the struct; NULL: it leaves the present one. The struct must live
- *  until the thread has left it or entered another. Returns the previous struct or NULL. Do not
- *  call it inside a run. */
+/** The calling thread enters the struct; NULL: the thread leaves its present struct. A struct must
+ *  live until the thread has left it or entered another struct. Returns the previous struct or
+ *  NULL. Do not call it inside a run. */
 LLADD_API struct lladd_dst *lladd_dst_enter(struct lladd_dst *);
 /** The struct that the calling thread has entered, or NULL. */
 LLADD_API struct lladd_dst *lladd_dst_current(void);
@@ -371,7 +375,7 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
 #endif
 
 /** LLADD_CALLING("redo", op->name, page): a callback of an operation is about to be called;
- *  LLADD_CALLED(): it has returned. */
+ *  LLADD_CALLED(): the callback has returned. */
 #ifdef LLADD_DST
 #define LLADD_CALLING(what, name, number) \
     do { \

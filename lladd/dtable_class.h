@@ -3,7 +3,8 @@
 #define LLADD_DTABLE_CLASS_H
 /**
  * @file
- * @brief For authors of dTable classes: the callbacks of a layer, and what they may call.
+ * @brief For authors of dTable classes: the callbacks of a layer, and the functions that they may
+ * call.
  *
  * A class declares its capabilities, a builder that adds rows, and a reader that finds rows. The
  * library does the rest: it parses and checks configurations, and manages cursors, blocks and their
@@ -14,15 +15,16 @@
  *  - a *transforming* class has `encode`, `decode` and one child, "base", that stores the encoded
  *    values. It needs no other callback.
  *  - a *storing* class has `find` and `at`. Rows have places, 0, 1, 2 ... in the order of their
- *    keys. `find` gives the place of a key or of its successor, `at` gives the row at a place.
+ *    keys. `find` returns the place of a key or of the next key after it, `at` returns the row at a
+ *    place.
  *  - any other class has `lookup`, `cursor_size` and the cursor callbacks. If it also has `find` or
  *    `at`, its rows have places.
  *
- * A class with a child "base" and none of these callbacks passes every call to the base; with
- * `lookup` alone it is an index or a filter. Threads share a reader, so a lookup keeps its state on
- * the stack, in the pin, or in the cursor, never in the reader.
+ * A class with a child "base" and none of these callbacks passes every call to the base. A class
+ * with a base and only the callback `lookup` is an index or a filter. Threads share a reader, so a
+ * lookup keeps its state on the stack, in the pin, or in the cursor, never in the reader.
  *
- * All classes of the library are written with this header alone: operations/dtables/class/ and
+ * The library's own classes use only this header: operations/dtables/class/ and
  * operations/dtables/pack/.
  * @ingroup operations
  */
@@ -34,9 +36,9 @@
 extern "C" {
 #endif
 
-/** A result of `add`, `encode` and `accepts`, besides 0 and errors: this layer cannot store the
- *  value, and has changed nothing. The nearest layer above that can handle a rejected value stores
- *  it elsewhere; without such a layer the application gets LLADD_REJECTED. */
+/** A result of `add`, `encode` and `accepts` that is neither 0 nor an error: this layer cannot
+ *  store the value, and has changed nothing. The nearest layer above that can handle rejected
+ *  values stores the value elsewhere; without such a layer the application gets LLADD_REJECTED. */
 #define LLADD_DTABLE_REJECT 1
 
 #define LLADD_DTABLE_ANY_SIZE UINT64_MAX
@@ -52,14 +54,13 @@ struct lladd_dtable_caps {
     bool tombstones;     /**< can be stored */
     bool empty;          /**< values of no bytes can be stored */
     uint64_t value_size; /**< bytes of every value, or LLADD_DTABLE_ANY_SIZE */
-    bool all_values;     /**< a value is rejected only for its size. `configure` sets it; a class
-                              without `encode` takes it from its base */
+    bool all_values;     /**< the only reason to reject a value is its size. `configure` sets this
+                              member; a class without `encode` gets it from its base */
     bool ranges;         /**< deleted ranges can be stored, by `add_range` of the class or of its
-                              base; the layers above pass everything on unchanged */
+                              base; all layers above pass every call on unchanged */
     bool learned;        /**< the layer takes the size of all values from the first value of a run.
-                              A class that knows the size of the values for its base announces it,
-                              by asking the base whether it accepts a value of that size
-                              (lladd_dtable_accepts) */
+                              A class that knows the size of its base's values tells the base this
+                              size: it calls lladd_dtable_accepts with a value of the size */
 };
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -97,10 +98,10 @@ LLADD_API size_t lladd_dtable_param_words(const struct lladd_dtable_config *, co
 /** The i-th word of a list. The bytes live as long as the configuration. */
 LLADD_API struct lladd_span lladd_dtable_param_word(const struct lladd_dtable_config *,
                                                     const char *name, size_t i);
-/** Sets an integer parameter that was not given, so that the printed configuration contains it. For
- *  `configure` and `accepts`. */
+/** Sets an integer parameter that was not given, so that the printed configuration contains the
+ *  parameter. For `configure` and `accepts`. */
 LLADD_API void lladd_dtable_settle_int(struct lladd_dtable_config *, const char *name, int64_t);
-/** The layer below, NULL if the parameter was not given. */
+/** The layer below; NULL if the parameter was not given. */
 LLADD_API struct lladd_dtable_config *lladd_dtable_param_child(const struct lladd_dtable_config *,
                                                                const char *name);
 /** The i-th layer of a list; NULL if the list is shorter. */
@@ -113,11 +114,12 @@ LLADD_API const struct lladd_dtable_caps *lladd_dtable_caps_get(const struct lla
 LLADD_API void lladd_dtable_config_state_set(struct lladd_dtable_config *, void *state);
 /** The state set with lladd_dtable_config_state_set; NULL: none. */
 LLADD_API void *lladd_dtable_config_state(const struct lladd_dtable_config *);
-/** True when the whole configuration has been checked. Then threads share it, and it must not
- *  change. */
+/** True when the whole configuration has been checked. From then on threads share the
+ *  configuration, and it must not change. */
 LLADD_API bool lladd_dtable_config_done(const struct lladd_dtable_config *);
 /** 0 if the layer and the layers below it could store the value, else LLADD_DTABLE_REJECT. A class
- *  uses it in `configure`, to test whether the layer below stores its placeholder values. */
+ *  calls it in `configure`, to test whether the layer below can store the class's placeholder
+ *  values. */
 LLADD_API int lladd_dtable_accepts(struct lladd_dtable_config *, const struct lladd_dtable_value *,
                                    struct lladd_error *);
 /** The handle of the configuration, for lladd_mem_alloc. */
@@ -128,10 +130,12 @@ LLADD_API struct lladd_db *lladd_dtable_config_db(const struct lladd_dtable_conf
 /** The order of a table's keys. */
 struct lladd_dtable_order {
     enum lladd_dtable_type type;
-    const struct lladd_dtable_comparator *comparator; /**< NULL: the usual one */
+    const struct lladd_dtable_comparator *comparator; /**< NULL: the order of unsigned bytes, or of
+                                                           numbers */
 };
-/** The order of keys of a type; `comparator` as in lladd_dtable_run_options. LLADD_BAD_ARGUMENT for
- *  a comparator of keys that are not bytes, LLADD_NO_COMPARATOR. */
+/** *out gets the order of keys of a type; `comparator` as in lladd_dtable_run_options.
+ *  LLADD_BAD_ARGUMENT for a comparator with a type other than LLADD_DTABLE_BYTES;
+ *  LLADD_NO_COMPARATOR if the comparator is not registered. */
 LLADD_API int lladd_dtable_order_of(struct lladd_db *, enum lladd_dtable_type,
                                     const char *comparator, struct lladd_dtable_order *out,
                                     struct lladd_error *);
@@ -139,10 +143,11 @@ LLADD_API int lladd_dtable_order_of(struct lladd_db *, enum lladd_dtable_type,
  *  LLADD_TOO_LARGE. */
 LLADD_API int lladd_dtable_check_key(const struct lladd_dtable_order *,
                                      const struct lladd_dtable_key *, struct lladd_error *);
-/** Compares the bytes of two keys of the order's type: returns a number below 0, 0, or above 0. */
+/** Compares the bytes of two keys of the order's type: returns a negative number, 0, or a positive
+ *  number. */
 LLADD_API int lladd_dtable_compare_bytes(const struct lladd_dtable_order *, struct lladd_span,
                                          struct lladd_span);
-/** Compares two keys of the order's type: returns a number below 0, 0, or above 0. */
+/** Compares two keys of the order's type: returns a negative number, 0, or a positive number. */
 static inline int lladd_dtable_compare(const struct lladd_dtable_order *o,
                                        const struct lladd_dtable_key *a,
                                        const struct lladd_dtable_key *b)
@@ -151,7 +156,8 @@ static inline int lladd_dtable_compare(const struct lladd_dtable_order *o,
         return lladd_dtable_compare_bytes(o, a->bytes, b->bytes);
     return a->number < b->number ? -1 : a->number > b->number;
 }
-/** The first bytes of a key as a number. A smaller key never has a larger prefix. */
+/** The prefix of a key: a number key itself, else the first bytes of the key as a number; 0 with a
+ *  comparator. A smaller key never has a larger prefix. */
 static inline uint64_t lladd_dtable_prefix(const struct lladd_dtable_order *o,
                                            const struct lladd_dtable_key *key)
 {
@@ -164,8 +170,9 @@ static inline uint64_t lladd_dtable_prefix(const struct lladd_dtable_order *o,
                                                     : lladd_get64(key->bytes.data));
 }
 /** The smallest and the largest prefix of a table's keys, including tombstones. Overlays and
- *  managed tables skip a table if a key's prefix is outside. `low` is the smallest prefix, `over`
- *  is UINT64_MAX minus the largest; both 0: unknown. The fields are atomic. */
+ *  managed tables skip a table if a key's prefix is outside of the range. `low` is the smallest
+ *  prefix, `over` is UINT64_MAX minus the largest; both 0: unknown. The fields are accessed
+ *  atomically. */
 struct lladd_dtable_key_range {
     uint64_t low, over;
 };
@@ -204,11 +211,11 @@ struct lladd_dtable_builder {
     struct lladd_error *error; /**< where callbacks report errors */
     struct lladd_dtable_order order;
     uint64_t place;                    /**< of the row just added, if the layer has places. The
-                                            library counts; `add` sets it if places do not just
-                                            count rows */
-    uint64_t mark;                     /**< of the row just added, if the class has `at_mark`; set
-                                            by `add` */
-    struct lladd_dtable_builder *base; /**< child "base", NULL if there is none */
+                                            library counts the rows; `add` sets the place if the
+                                            places of the layer do not count rows */
+    uint64_t mark;                     /**< mark of the row just added, if the class has `at_mark`;
+                                            set by `add` */
+    struct lladd_dtable_builder *base; /**< child "base"; NULL: no base */
     struct lladd_dtable_run_builder *run_;
     struct lladd_dtable_builder *parent_, *next_;
     const char *slot_;
@@ -229,10 +236,10 @@ LLADD_API struct lladd_dtable_builder *lladd_dtable_builder_layer(struct lladd_d
 LLADD_API int lladd_dtable_add(struct lladd_dtable_builder *, const struct lladd_dtable_key *,
                                const struct lladd_dtable_value *);
 
-/** A stream of a layer, for writing. */
+/** A stream of a layer, while it is being written. */
 struct lladd_dtable_writer;
-/** Begins a stream of the layer; its name has at most 31 bytes. The library finishes the stream
- *  with the layer. */
+/** Begins a stream of the layer; `name` has at most 31 bytes. The library finishes the stream with
+ *  the layer. */
 LLADD_API int lladd_dtable_stream(struct lladd_dtable_builder *, const char *name,
                                   struct lladd_dtable_writer **out);
 /** Bytes of contents in a block. */
@@ -243,8 +250,8 @@ LLADD_API uint64_t lladd_dtable_written(const struct lladd_dtable_writer *);
 LLADD_API int lladd_dtable_write(struct lladd_dtable_writer *, const void *bytes, size_t len);
 /** Fills the current block up with zeros, so that the next byte begins a block. */
 LLADD_API int lladd_dtable_pad(struct lladd_dtable_writer *);
-/** Appends a cell for lladd_dtable_cell. All cells of a stream have the same length, at most that
- *  of a block; a cell never crosses the end of a block. */
+/** Appends a cell for lladd_dtable_cell. All cells of a stream have the same length, at most a
+ *  block; a cell never crosses the end of a block. */
 LLADD_API int lladd_dtable_write_cell(struct lladd_dtable_writer *, const void *bytes, size_t len);
 /** Sets the layer's footer (at most 64 KiB), which the reader always has in memory. Call it in
  *  `finish`. */
@@ -259,15 +266,16 @@ struct lladd_dtable {
     struct lladd_db *db;
     struct lladd_dtable_order order;
     bool has_places;
-    uint64_t places; /**< number of places: set by `open` of a storing class; else that of the
-                          base */
-    uint64_t ranges; /**< number of deleted intervals, likewise; 0: `interval` is not called */
-    struct lladd_dtable_key_range fence; /**< key range of the whole run; for other tables, as far
-                                              as it is known */
+    uint64_t places; /**< number of places: set by `open` of a storing class; in other layers the
+                          number of the base */
+    uint64_t ranges; /**< number of deleted intervals, set in the same way; 0: `interval` is not
+                          called */
+    struct lladd_dtable_key_range fence; /**< key range of the whole run; for other tables, the
+                                              known part of the key range */
     uint32_t version; /**< version of the class that wrote the layer: the present version or an
                            older one */
     struct lladd_span footer;
-    struct lladd_dtable *base; /**< child "base", NULL if there is none */
+    struct lladd_dtable *base; /**< child "base"; NULL: no base */
     struct lladd_dtable *parent_, *next_;
     const char *slot_;
     struct ll_dtable_run *run_;
@@ -282,10 +290,10 @@ LLADD_API struct lladd_dtable *lladd_dtable_child(const struct lladd_dtable *, c
 LLADD_API struct lladd_dtable *lladd_dtable_layer(const struct lladd_dtable *, const char *name,
                                                   size_t i);
 
-/** A stream, for reading. */
+/** A stream of a layer, for reading. */
 struct lladd_dtable_source;
-/** Opens the layer's stream of that name; LLADD_CORRUPT_RUN if there is no such stream. Call it in
- *  `open`. */
+/** Opens the layer's stream of that name; LLADD_CORRUPT_RUN if the layer has no such stream. Call
+ *  it in `open`. */
 LLADD_API int lladd_dtable_source_open(const struct lladd_dtable *, const char *name,
                                        const struct lladd_dtable_source **out,
                                        struct lladd_error *);
@@ -321,7 +329,7 @@ static inline int lladd_dtable_cell(struct lladd_dtable_pin *pin, int which,
     *out = rc ? NULL : bytes + (i - block * per) * cell;
     return rc;
 }
-/** Cells of one length in a stream, prepared so that a cell is found without a division. */
+/** Access to the cells of a stream that computes the block of a cell without a division. */
 struct lladd_dtable_cells {
     const struct lladd_dtable_source *in;
     uint32_t cell, per; /**< bytes of a cell, number of cells in a block */
@@ -353,18 +361,20 @@ static inline int lladd_dtable_cells_at(struct lladd_dtable_pin *pin, int which,
     *out = rc ? NULL : bytes + (i - block * c->per) * c->cell;
     return rc;
 }
-/** Loads a whole stream into memory until the table is closed, for a small stream that every lookup
- *  needs. Eight bytes after its end may be read. Call it in `open`. */
+/** Loads a whole stream into memory until the table is closed; for a small stream that every lookup
+ *  needs. Eight bytes after the stream's end may be read. Call it in `open`. */
 LLADD_API int lladd_dtable_load(struct lladd_dtable *, const struct lladd_dtable_source *,
                                 const unsigned char **out, struct lladd_error *);
 /** Allocates memory that lives as long as the table is open, for data that a class derives from a
- *  stream. It counts as memory of the block cache. Call it in `open`. NULL: out of memory. */
+ *  stream. The memory counts as memory of the block cache. Call it in `open`. NULL: out of
+ *  memory. */
 LLADD_API void *lladd_dtable_keep(struct lladd_dtable *, size_t size);
-/** Memory for a value that a class computes. It lives as long as the pin holds it, and is never the
- *  memory that the previous call returned, so that a value can be computed from the previous one.
- *  NULL: out of memory. */
+/** Memory for a value that a class computes. The memory lives as long as the pin holds it. It is
+ *  never the memory that the previous call for the pin returned, so a value can be computed from
+ *  the previous value. NULL: out of memory. */
 LLADD_API void *lladd_dtable_room(struct lladd_db *, struct lladd_dtable_pin *, size_t len);
-/** Reports that stored bytes make no sense: LLADD_CORRUPT_RUN with the run and the layer. */
+/** Reports that stored bytes are invalid: returns LLADD_CORRUPT_RUN, with a message that names the
+ *  run and the layer. */
 LLADD_API int lladd_dtable_corrupt(const struct lladd_dtable *, struct lladd_error *,
                                    const char *what);
 /** Looks a key up in a layer below, by the class's `lookup` or by lladd_dtable_ask_anyhow. The
@@ -373,12 +383,12 @@ static inline int lladd_dtable_ask(const struct lladd_dtable *, const struct lla
                                    struct lladd_dtable_pin *, struct lladd_dtable_value *,
                                    struct lladd_error *);
 
-/** Copies values as a class's `copy` does; ignores places after the last one. */
+/** Copies values as a class's `copy` does; ignores places after the last place. */
 LLADD_API int lladd_dtable_copy(const struct lladd_dtable *, uint64_t place, size_t n,
                                 unsigned char *out, size_t room, size_t *width, size_t *got,
                                 struct lladd_error *);
-/** The first place with a key that is not before `key`, as a class's `find` gives it. For a class
- *  with a base that has places, to read neighbouring rows with lladd_dtable_at. */
+/** The first place with a key that is not before `key`, as a class's `find` returns it. For a class
+ *  with a base that has places: with the place it reads neighbouring rows (lladd_dtable_at). */
 LLADD_API int lladd_dtable_find(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                 struct lladd_dtable_pin *, uint64_t *place, bool *exact,
                                 struct lladd_error *);
@@ -390,13 +400,13 @@ enum lladd_dtable_where {
     LLADD_DTABLE_NOT_BEFORE = 2, /**< the key or the next key after it */
     LLADD_DTABLE_NOT_AFTER = 3   /**< the key or the next key before it */
 };
-/** Moves a cursor on another table, for a class with cursors that contain cursors on other
+/** Moves a cursor on another table; for a class with cursors that contain cursors on other
  *  tables. */
 LLADD_API int lladd_dtable_go(struct lladd_dtable_cursor *, enum lladd_dtable_where,
                               const struct lladd_dtable_key *, struct lladd_error *);
 
-/** A cursor that may be moved instead of another cursor (the led cursor), in either direction. The
- *  rows at places [from, to) are the same for both, as long as *word does not change. */
+/** `cursor` may be moved instead of another cursor, the led cursor, in either direction. At places
+ *  [from, to) both cursors show the same rows, as long as *word does not change. */
 struct lladd_dtable_lead {
     struct lladd_dtable_cursor *cursor;
     uint64_t from, to;
@@ -405,9 +415,9 @@ struct lladd_dtable_lead {
 /** Finds the cursor that may be moved instead of `cursor`: `cursor` itself if it moves by place, or
  *  the result of its class's `cursor_lead`. False: there is no such cursor. */
 LLADD_API bool lladd_dtable_cursor_lead(struct lladd_dtable_cursor *, struct lladd_dtable_lead *);
-/** Narrows the interval of places: it begins at the lead's cursor, extends in the given direction,
- *  and ends before the first row at `key` or beyond it; NULL: at the end of the table. False: the
- *  limit is unknown. */
+/** Narrows the interval of places: it begins at the place of the lead's cursor, extends in the
+ *  given direction, and ends before the first row at or beyond `key`; key NULL: at the end of the
+ *  table. False: the limit is unknown. */
 LLADD_API bool lladd_dtable_cursor_lead_to(struct lladd_dtable_lead *, bool forward,
                                            const struct lladd_dtable_key *);
 
@@ -416,13 +426,13 @@ LLADD_API bool lladd_dtable_cursor_lead_to(struct lladd_dtable_lead *, bool forw
 struct lladd_dtable_class {
     size_t struct_size;
     const char *name; /**< "array_dtable"; at most 63 bytes of [a-z0-9_.-] */
-    uint32_t version; /**< of the stored format; a reader gets its own version or an older one */
+    uint32_t version; /**< of the stored format; a reader gets this version or an older one */
     const char *about;
     const struct lladd_dtable_param *params;
     bool packs; /**< the library compresses the streams of the layers below, block by block */
 
     /** Checks the parameters and the layers below. *caps has the base's capabilities, or all
-     *  capabilities if there is no base; the callback changes those that differ. */
+     *  capabilities if there is no base; the callback changes the capabilities that differ. */
     int (*configure)(struct lladd_dtable_config *, struct lladd_dtable_caps *caps,
                      struct lladd_error *);
     /** 0 if the value could be stored, else LLADD_DTABLE_REJECT. Default: decided by the
@@ -433,30 +443,31 @@ struct lladd_dtable_class {
     size_t builder_size; /**< size of a struct that begins with struct lladd_dtable_builder;
                               allocated zeroed. 0: only that struct */
     int (*begin)(struct lladd_dtable_builder *);
-    /** Adds a row; keys ascend. The value is FOUND or a TOMBSTONE. Default: encodes the value and
-     *  adds it to the base.
+    /** Adds a row; keys ascend. The value's state is FOUND or TOMBSTONE. Default: encodes the value
+     *  and adds the row to the base.
      *  */
     int (*add)(struct lladd_dtable_builder *, const struct lladd_dtable_key *,
                const struct lladd_dtable_value *);
-    /** Adds a deleted range; NULL is an open end. Ranges ascend and do not touch. */
+    /** Adds a deleted range; NULL: unbounded on that side. Ranges ascend and do not touch. */
     int (*add_range)(struct lladd_dtable_builder *, const struct lladd_dtable_key *from,
                      const struct lladd_dtable_key *to);
-    int (*finish)(struct lladd_dtable_builder *);   /**< the layers below have finished before */
+    int (*finish)(struct lladd_dtable_builder *);   /**< called after `finish` of the layers
+                                                         below */
     void (*discard)(struct lladd_dtable_builder *); /**< frees what `begin` and `add` allocated;
                                                          always called, also after `finish` */
 
     size_t reader_size; /**< size of a struct that begins with struct lladd_dtable; allocated
                              zeroed. 0: only that struct */
-    int (*open)(struct lladd_dtable *, struct lladd_error *); /**< the layers below are already
-                                                                   open */
+    int (*open)(struct lladd_dtable *, struct lladd_error *); /**< called after `open` of the layers
+                                                                   below */
     void (*close)(struct lladd_dtable *);
 
-    /** Encodes a value for the base. The result may be in `room` (16 bytes) or in the
+    /** Encodes a value for the base. The encoded value may be stored in `room` (16 bytes) or in the
      *  configuration. */
     int (*encode)(const struct lladd_dtable_config *, struct lladd_span in, unsigned char *room,
                   struct lladd_span *out);
-    /** Decodes a value of the base that has the state FOUND; may change the state. Bytes that
-     *  cannot be decoded must give an error, never the state ABSENT. */
+    /** Decodes a value of the base in the state FOUND; may change the state. Bytes that cannot be
+     *  decoded must give an error, never the state ABSENT. */
     int (*decode)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                   struct lladd_dtable_pin *, struct lladd_dtable_value *inout,
                   struct lladd_error *);
@@ -470,8 +481,8 @@ struct lladd_dtable_class {
               struct lladd_dtable_key *key, struct lladd_dtable_value *value, struct lladd_error *);
     /** The value at a place, found by the row's mark, which an index has stored. `add` has set the
      *  mark in the builder's `mark`: twice a number that never decreases from row to row, plus 0 or
-     *  1. `before` is the mark of the previous row, with or without the 1; 0 for the first row.
-     *  NULL: an index stores places instead of marks. */
+     *  1. `before` is the mark of the previous row, possibly with a lowest bit of 0 instead of 1; 0
+     *  for the first row. Without this callback an index stores places instead of marks. */
     int (*at_mark)(const struct lladd_dtable *, uint64_t place, uint64_t before, uint64_t mark,
                    struct lladd_dtable_pin *, struct lladd_dtable_value *value,
                    struct lladd_error *);
@@ -486,9 +497,10 @@ struct lladd_dtable_class {
                     struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                     struct lladd_error *);
 
-    /** These three callbacks read some columns of a packed row, for a class that can do so without
-     *  the whole row: at a place, by key, and at its own cursor. *state gets the row's state. If a
-     *  class has columns_at, a cursor reads only the columns asked for. */
+    /** columns_at, lookup_columns and cursor_columns read some columns of a packed row, for a class
+     *  that can do this without reading the whole row: at a place, by key, and at the class's
+     *  cursor. *state gets the row's state. If a class has columns_at, a cursor reads only the
+     *  requested columns. */
     int (*columns_at)(const struct lladd_dtable *, uint64_t place,
                       const struct lladd_dtable_columns *, enum lladd_dtable_state *state,
                       struct lladd_error *);
@@ -501,19 +513,19 @@ struct lladd_dtable_class {
 
     /** Copies the values of at most n rows from a place on, as many as fit into `room` bytes, for a
      *  class that stores values next to each other. *width gets the size of each value, *got the
-     *  number copied. The copy ends before a row without a value or with a value of another size.
-     *  Nullable */
+     *  number copied. The copy ends before a row without a value, and before a value of another
+     *  size. Nullable */
     int (*copy)(const struct lladd_dtable *, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *);
-    /** As `copy`, for one column of packed rows. */
+    /** As `copy`, for one column of the packed rows. */
     int (*copy_column)(const struct lladd_dtable *, uint32_t column, uint64_t place, size_t n,
                        unsigned char *out, size_t room, size_t *width, size_t *got,
                        struct lladd_error *);
-    /** The table below this one, if all rows now come from one table; NULL: they come from several
+    /** Returns the one table below from which all rows come now; NULL: the rows come from several
      *  tables. */
     const struct lladd_dtable *(*only)(const struct lladd_dtable *);
 
-    size_t cursor_size; /**< size of the class's own part of a cursor; allocated zeroed */
+    size_t cursor_size; /**< size of the class's part of a cursor; allocated zeroed */
     int (*cursor_open)(const struct lladd_dtable *, void *cursor, struct lladd_error *);
     void (*cursor_close)(const struct lladd_dtable *, void *cursor);
     /** Moves the cursor to the target: 0 or LLADD_END. */
@@ -526,13 +538,14 @@ struct lladd_dtable_class {
     int (*cursor_row)(const struct lladd_dtable *, void *cursor, struct lladd_dtable_key *key,
                       struct lladd_dtable_value *value, struct lladd_error *);
 
-    /** False if this layer knows that the key is absent; then a filter's `lookup` does not ask the
-     *  layers below. Statistics count these answers. NULL: the class is not a filter. */
+    /** Returns false if this layer knows that the key is absent; then a filter's `lookup` does not
+     *  call the layers below. Statistics count these results. NULL: the class is not a filter. */
     bool (*may_have)(const struct lladd_dtable *, const struct lladd_dtable_key *);
     /** For a class that shows rows of other tables. If the rows around this cursor's position are
-     *  exactly those of one other table, *out gets the cursor on that table. The caller may then
-     *  move the other cursor instead; at the next call this cursor takes over its position. False,
-     *  the default: the caller must move this cursor. */
+     *  exactly the rows of one other table, *out gets the class's cursor on that table, and the
+     *  callback returns true. The caller may then move the other cursor instead; at the next call
+     *  on this cursor, this cursor takes over the position of the other. False, the default: the
+     *  caller must move this cursor. */
     bool (*cursor_lead)(const struct lladd_dtable *, void *cursor, struct lladd_dtable_lead *out);
 };
 

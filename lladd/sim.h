@@ -4,7 +4,7 @@
 /**
  * @file
  * @brief The recovery simulator: given operations, a workload and a check of the result, it
- * simulates every crash of the workload and the recovery from it.
+ * simulates every crash of the workload and the recovery from the crash.
  *
  * A *subject* is a test: functions that register operations, prepare a database, run a workload and
  * check the recovered database, and a small model of the expected contents. lladd_sim_explore runs
@@ -14,8 +14,8 @@
  * repeats the run and writes its history. sim/README.md says what a simulated crash can do and what
  * it cannot.
  *
- * No files are used and no process is forked. Explorations share nothing, so any number may run at
- * a time, each in one thread. Programs that use this header link lladd::sim instead of
+ * An exploration uses no files and forks no process. Explorations share no data, so any number may
+ * run at a time, each in one thread. Programs that use this header link lladd::sim instead of
  * lladd::lladd.
  * @ingroup sim
  */
@@ -37,7 +37,7 @@ enum lladd_sim_path {
     LLADD_SIM_REDO = 0,         /**< redo by recovery */
     LLADD_SIM_UNDO = 1,         /**< undo or compensate, at rollback or by recovery */
     LLADD_SIM_UNDO_PARTIAL = 2, /**< undo by recovery of a transaction that a crash interrupted */
-    LLADD_SIM_REDO_CLR = 3,     /**< redo of its compensation record by recovery */
+    LLADD_SIM_REDO_CLR = 3,     /**< redo of the operation's compensation record by recovery */
     LLADD_SIM_CRASH_1 = 4,      /**< redo or undo by a recovery after a crash in recovery */
     LLADD_SIM_CRASH_2 = 5,      /**< redo or undo after crashes in two recoveries in a row */
     LLADD_SIM_CRASH_3 = 6,      /**< redo or undo after crashes in three recoveries in a row */
@@ -55,35 +55,35 @@ struct lladd_sim_excuse {
 
 /** A test. Callbacks return 0 or a code of error.h with *err filled in. A callback may depend only
  *  on its arguments, on ctx as `setup` left it, and on the database, because it is called any
- *  number of times, also on earlier states of the database. A callback may be NULL only if its
+ *  number of times, also on earlier states of the database. A callback must not be NULL unless its
  *  comment says "Nullable". */
 struct lladd_sim_subject {
     size_t struct_size;
     const char *name;  /**< at most 63 bytes of [a-z0-9_.-] */
     const char *about; /**< one line */
     void *ctx;
-    /** Registers operations, and may change the simulator's sizes (a cache of 64 pages, log
-     *  segments of 8 KiB, no threads). It must not set device, allocator, world or flags.
-     *  Nullable */
+    /** Registers operations, and may change the simulator's options (a cache of 64 pages, log
+     *  segments of 8 KiB). Must not set device, allocator, world or flags. Nullable */
     int (*configure)(void *ctx, struct lladd_options *, struct lladd_error *);
-    /** Makes the data for the workload, once, before the first crash. May store page numbers and
-     *  the like in ctx. If it fails, it fills in *err, if necessary from lladd_txn_error; it need
-     *  not end its transaction. Nullable */
+    /** Makes the data for the workload, once, before the first crash. May store for example page
+     *  numbers in ctx. If the callback returns an error, it must fill in *err, if necessary from
+     *  lladd_txn_error; it need not end its transaction. Nullable */
     int (*setup)(void *ctx, struct lladd_db *, struct lladd_error *);
     /** The workload. It must be deterministic, and use the calls below for its transactions, so
-     *  that the simulator knows what was promised. Transactions that are open at its end are
-     *  neither committed nor aborted: the process ends with them. */
+     *  that the simulator knows what the library has promised. Transactions that are open when the
+     *  callback returns are neither committed nor aborted: the simulated process ends with open
+     *  transactions. */
     int (*run)(void *ctx, struct lladd_sim *, struct lladd_db *, struct lladd_error *);
     /** Checks a recovered database. Any error is a failure (oracle O3). Nullable */
     int (*check)(void *ctx, struct lladd_db *, struct lladd_error *);
     /** Writes the contents of the database in any form; equal contents must give equal bytes.
      *  Nullable */
     int (*dump)(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
-    /** Bytes of the model: memory without pointers, zeroed before model_init. 0: the subject has no
-     *  model, and contents are not compared. */
+    /** Size of the model in bytes: memory without pointers, zeroed before model_init. 0: the
+     *  subject has no model, and contents are not compared. */
     size_t model_size;
-    void (*model_init)(void *ctx, void *model); /**< initialises the model to the database after
-                                                     `setup`. Nullable */
+    void (*model_init)(void *ctx, void *model); /**< gives the model the contents of the database
+                                                     after `setup`. Nullable */
     /** Applies one noted step of a transaction to the model (lladd_sim_note). Called in the order
      *  of commits; for one transaction in the order of its notes. */
     void (*model_apply)(void *ctx, void *model, struct lladd_span note);
@@ -96,7 +96,7 @@ struct lladd_sim_subject {
     int (*go_on)(void *ctx, struct lladd_db *, struct lladd_error *);
     /** Calls fn for each page of the subject's structures. These pages must be allocated, and any
      *  other allocated page is a leak (oracle O10). If fn does not return 0, stops and returns that
-     *  value. Nullable: then this is not checked */
+     *  value. Nullable: then allocated pages are not checked */
     int (*pages)(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
                  struct lladd_error *);
     /** Names of the operations for which all paths must be reached; the array ends with NULL. NULL:
@@ -104,8 +104,8 @@ struct lladd_sim_subject {
      *  an operation cannot take needs no excuse, for example undo with LLADD_UNDO_NONE. */
     const char *const *operations;
     const struct lladd_sim_excuse *excuses; /**< nullable */
-    /** `run` may be called again on the database that it has left; its open transactions are ended
-     *  before that. lladd_sim_random makes large workloads this way. */
+    /** `run` may be called again on the database that its last call has left; the simulator ends
+     *  open transactions before this. lladd_sim_random makes large workloads this way. */
     bool repeats;
     /** Number of threads of a workload for lladd_sim_interleave, 2 to LLADD_SIM_THREADS_MAX; each
      *  thread calls run_thread with its own number, from 0. The threads wait for each other only
@@ -114,7 +114,7 @@ struct lladd_sim_subject {
     uint32_t threads;
     int (*run_thread)(void *ctx, struct lladd_sim *, struct lladd_db *, unsigned thread,
                       struct lladd_error *);
-    /** lladd_sim_interleave lets the library's own threads take part: the checkpointer, the page
+    /** In lladd_sim_interleave the library's own threads run too: the checkpointer, the page
      *  writer, the log's worker. */
     bool background;
     /** Checks a recovered database while transactions are in doubt, for example their locks. Called
@@ -132,8 +132,8 @@ struct lladd_sim_subject {
 
 /* ---- what a workload calls --------------------------------------------------------------- */
 
-/** lladd_begin, recorded. This call and the next calls do the same as the library's calls, and
- *  record their promises for the simulator. */
+/** lladd_begin, recorded. This call and the following calls call the library, and record the
+ *  library's promises for the simulator. */
 LLADD_API int lladd_sim_begin(struct lladd_sim *, struct lladd_db *,
                               const struct lladd_txn_options *, struct lladd_txn **out,
                               struct lladd_error *);
@@ -157,16 +157,17 @@ LLADD_API int lladd_sim_heuristic_end(struct lladd_sim *, struct lladd_txn *, en
 /** lladd_heuristic_forget, recorded. */
 LLADD_API int lladd_sim_heuristic_forget(struct lladd_sim *, struct lladd_db *,
                                          const struct lladd_gid *, struct lladd_error *);
-/** Notes a step that the transaction has done. `bytes`, which are copied, are passed to model_apply
- *  if the transaction commits. Call it after the calls of the step and before the transaction's
- *  next call. */
+/** Notes a step that the transaction has done. The bytes are copied, and passed to model_apply if
+ *  the transaction commits. Call it after the calls of the step and before the transaction's next
+ *  call. */
 LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void *bytes, size_t len);
 
 /* ---- exploring --------------------------------------------------------------------------- */
 
 enum {
-    /** Tries every combination of versions of all pages, instead of varying one page at a time.
-     *  Exponential, so only for a few pages. Must give the same verdicts. */
+    /** Tries every combination of versions of all pages, instead of varying one page at a time. The
+     *  number of combinations is exponential, so this is only for a few pages. The verdicts must be
+     *  those without the flag. */
     LLADD_SIM_FULL_PRODUCT = 1,
     LLADD_SIM_NO_POWER = 2, /**< leave out power loss */
     LLADD_SIM_NO_KILL = 4,  /**< leave out the death of the process, after which everything written
@@ -178,26 +179,26 @@ enum {
      *  accesses to shared words are scheduling points too. */
     LLADD_SIM_RANDOM_SCHEDULES = 32,
     LLADD_SIM_INSTANT = 64, /**< databases are opened with LLADD_RECOVER_INSTANT */
-    /** With ATOMIC_PAGES: the flag alternates. Only the workload and the second, fourth, ...
-     *  recovery in a row use LLADD_OPT_ATOMIC_PAGES, and only their page writes are never torn. */
+    /** With ATOMIC_PAGES: only the workload and the second, fourth, ... recovery in a row use
+     *  LLADD_OPT_ATOMIC_PAGES, and only their page writes are never torn. */
     LLADD_SIM_TURNS = 128
 };
 
 #define LLADD_SIM_DEPTH_MAX 8u
-#define LLADD_SIM_THREADS_MAX 16u /**< of a subject */
+#define LLADD_SIM_THREADS_MAX 16u /**< most threads of a subject */
 
 /** Limits of an exploration. Zero means the default, for every member. Use
  *  LLADD_SIM_BOUNDS_INIT. */
 struct lladd_sim_bounds {
     size_t struct_size;
     uint32_t flags;
-    uint32_t depth;  /**< crashes in a row, including the first: 1 to LLADD_SIM_DEPTH_MAX. Default
-                                4; then lladd_sim_explore makes the last crash only in one recovery
-                                of each kind (sim/README.md) */
-    uint64_t states; /**< stop after this many crash states; a run without a crash counts a little.
-                          Default: no limit */
-    uint64_t milliseconds; /**< stop after about this time; then lladd_sim_random may use the same
-                                time again to make a failure smaller. Default: no limit */
+    uint32_t depth;  /**< number of crashes in a row, including the first: 1 to LLADD_SIM_DEPTH_MAX.
+                                Default 4; with the default, lladd_sim_explore makes the last crash
+                                only in one recovery of each kind (sim/README.md) */
+    uint64_t states; /**< stop after this many crash states; a run without a crash counts as a
+                          fraction of a state. Default: no limit */
+    uint64_t milliseconds; /**< stop after about this time; afterwards lladd_sim_random may use as
+                                much time again to make a failure smaller. Default: no limit */
     uint64_t seed;         /**< seed of all random numbers that the databases use. Default 1 */
     uint32_t failures;     /**< stop after this many failures. Default 1 */
     uint32_t calls_max;    /**< most device calls of one run; more count as an endless loop. Default
@@ -208,9 +209,9 @@ struct lladd_sim_bounds {
     uint32_t samples; /**< number of random crash states after each error, besides the simple
                            states. Default 1; UINT32_MAX: none */
     uint32_t every;   /**< only one call of this many fails. Default 1 */
-    /* Of lladd_sim_interleave: */
+    /* For lladd_sim_interleave: */
     uint32_t preemptions; /**< most preemptions of threads that could go on. Default 2; UINT32_MAX:
-                               none */
+                               no preemptions */
     uint64_t schedules;   /**< stop after this many schedules. Default: no limit; 1000 for random
                                schedules */
 };
@@ -258,11 +259,11 @@ struct lladd_sim_failure {
     char message[512];                   /**< one line */
 };
 
-/** What became of one operation. */
+/** The paths that an exploration has taken for one operation. */
 struct lladd_sim_coverage {
     const char *op;
     uint32_t version;
-    uint64_t runs;                   /**< by the workload */
+    uint64_t runs;                   /**< number of runs of the operation by the workload */
     uint64_t paths[LLADD_SIM_PATHS]; /**< number of times each path was taken */
     unsigned missing;                /**< 1u << path, or'ed: paths never taken and not excused */
 };
@@ -274,12 +275,13 @@ struct lladd_sim_report {
     uint32_t depth;
     uint64_t seed;
     bool complete;        /**< everything within the bounds was explored */
-    uint64_t calls;       /**< device calls of the workload that a crash may precede */
+    uint64_t calls;       /**< device calls of the workload before which a crash was considered */
     uint64_t acks;        /**< promises made to the workload */
     uint64_t states;      /**< different crash states that were recovered and judged */
     uint64_t kill_states; /**< of these, deaths of the process */
     uint64_t depth_states[LLADD_SIM_DEPTH_MAX + 1]; /**< by number of crashes in a row, from 1 */
-    uint64_t worlds_seen; /**< crash points that were equal to an earlier one, and skipped */
+    uint64_t worlds_seen; /**< crash points that were skipped because they were equal to an earlier
+                               crash point */
     uint64_t endings;     /**< different recoveries, each judged by all oracles */
     uint64_t choices;     /**< decisions about which writes survived */
     uint64_t nanoseconds; /**< duration of the exploration */
@@ -287,7 +289,7 @@ struct lladd_sim_report {
     const struct lladd_sim_failure *failures;
     uint32_t n_coverage;
     const struct lladd_sim_coverage *coverage;
-    /* Of lladd_sim_interleave: */
+    /* Only set by lladd_sim_interleave: */
     uint64_t schedules;   /**< runs of the workload; 0: the workload had one thread */
     uint64_t recordings;  /**< runs with device calls or promises that no earlier run had */
     uint64_t turns;       /**< most places in one run where another thread could go on */
@@ -317,22 +319,22 @@ LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct llad
 
 /* ---- several threads ----------------------------------------------------------------------- */
 
-/** Runs the workload of a subject with `threads` in every schedule with at most bounds.preemptions
- *  preemptions: wherever a thread locks, waits, wakes, or calls the device, another thread may go
- *  on. A run ends when its last thread has ended. Each run with device calls or promises that no
- *  earlier run had is then explored as by lladd_sim_explore; crash states that were seen before are
- *  skipped. A deadlock, an endless run and a thread that returns an error are failures, too.
- *  Closing, crashes inside a record and coverage are left to lladd_sim_explore. Otherwise as
- *  lladd_sim_explore. */
+/** Runs the workload of a subject with `threads` in every schedule with at most
+ *  lladd_sim_bounds.preemptions preemptions: wherever a thread locks, waits, wakes another thread,
+ *  or calls the device, another thread may go on. A run ends when its last thread has ended. Each
+ *  run with device calls or promises that no earlier run had is then explored as by
+ *  lladd_sim_explore; crash states that were seen before are skipped. A deadlock, an endless run
+ *  and a thread that returns an error are failures, too. Only lladd_sim_explore simulates closing
+ *  and crashes inside a record, and checks coverage. Otherwise as lladd_sim_explore. */
 LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
                                    const struct lladd_sim_bounds *, struct lladd_sim_report **out,
                                    struct lladd_error *);
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
-/** Faults. Most are errors that a device call returns. After SYNC_LATE and SYNC_ELSEWHERE the sync
- *  returns 0, and another call returns the error. The faults from READ_NONE on report no error.
- *  X(name, "text", "what"). */
+/** Faults. Most faults are errors that a device call returns. With SYNC_LATE and SYNC_ELSEWHERE the
+ *  sync returns 0, and another call returns the error. With the faults from READ_NONE on, no call
+ *  returns an error. X(name, "text", "what"). */
 #define LLADD_SIM_FAULT_LIST(X) \
     X(OPEN, "open", "EIO: opening a file that is there") \
     X(CREATE, "create", "EIO: creating one") \
@@ -380,24 +382,24 @@ LLADD_API const char *lladd_sim_fault_name(enum lladd_sim_fault);
 
 /** The results for one kind of fault. */
 struct lladd_sim_fault_counts {
-    uint64_t chances;  /**< calls that it could hit, in all runs */
-    uint64_t once;     /**< runs in which it hit one call */
-    uint64_t for_ever; /**< runs in which it hit one call and all later ones */
+    uint64_t chances;  /**< calls that the fault could hit, in all runs */
+    uint64_t once;     /**< runs in which the fault hit one call */
+    uint64_t for_ever; /**< runs in which the fault hit one call and all later calls */
     uint64_t recovery; /**< runs of `once` and `for_ever` in which the call was in a recovery */
-    uint64_t close;    /**< other such runs in which the call was in a close, which aborts and takes
-                            a checkpoint */
-    uint64_t returned; /**< runs in which a call of the library then failed */
-    uint64_t absorbed; /**< runs in which no call failed: the device call was not needed, or was
-                            replaced by another */
+    uint64_t close;    /**< runs of `once` and `for_ever` in which the call was in a close that
+                            aborts transactions and takes a checkpoint */
+    uint64_t returned; /**< runs in which a call of the library then returned an error */
+    uint64_t absorbed; /**< runs in which no call of the library returned an error: the device call
+                            was not needed, or the library made another device call instead */
     uint64_t poisoned; /**< runs that ended with a poisoned handle */
-    bool hole;         /**< the fault could have hit, and never did */
+    bool hole;         /**< the fault could have hit a call, and never did */
 };
 
 struct lladd_sim_errors_report {
     size_t struct_size;
     char subject[64];
     uint64_t seed;
-    bool complete;         /**< everything within the bounds was done */
+    bool complete;         /**< all runs within the bounds were done */
     uint32_t points;       /**< crashes chosen for their recoveries */
     uint64_t runs;         /**< runs with a fault */
     uint64_t states;       /**< crash states after these runs that were recovered and judged */
@@ -410,12 +412,12 @@ struct lladd_sim_errors_report {
 };
 
 /** Runs the workload once for each fault and each device call that the fault can hit: the fault
- *  hits either only that call, or that call and all later calls. Does the same with the creation of
- *  a database, and with recoveries from a few crashes, chosen so that together they take all steps
- *  of recovery. Checks the results of the calls, and recovers the disk with a working device
- *  (sim/README.md). Of the bounds, `depth` is ignored, and all flags except NO_POWER, NO_KILL,
- *  ATOMIC_PAGES and NO_COVERAGE (a fault that never hit is not a failure). Otherwise as
- *  lladd_sim_explore; tokens are for lladd_sim_replay. */
+ *  hits either only that call, or that call and all later calls. Also runs the creation of a
+ *  database with faults, and recoveries from a few crashes, which are chosen so that together they
+ *  take all steps of recovery. Checks the results of the calls, and recovers the disk with a
+ *  working device (sim/README.md). Ignores `depth` of the bounds, and all flags except NO_POWER,
+ *  NO_KILL, ATOMIC_PAGES and NO_COVERAGE (with which a fault that never hit is not a failure).
+ *  Otherwise as lladd_sim_explore; tokens are for lladd_sim_replay. */
 LLADD_API int lladd_sim_errors(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_errors_report **out, struct lladd_error *);
 /** Frees a report; NULL does nothing. */
@@ -427,7 +429,7 @@ LLADD_API int lladd_sim_errors_json(const struct lladd_sim_errors_report *, stru
 
 /* ---- silent damage --------------------------------------------------------------------------- */
 
-/** Silent damage: errors of a disk that no call reports. X(name, "text", "what"). */
+/** Silent damage: errors of a disk that no device call reports. X(name, "text", "what"). */
 #define LLADD_SIM_DAMAGE_LIST(X) \
     X(FLIP, "flip", "one bit is the other one") \
     X(ZERO, "zero", "a page or sector is zeros") \
@@ -450,17 +452,18 @@ LLADD_API const char *lladd_sim_damage_name(enum lladd_sim_damage_kind);
 /** The result of a damage. */
 enum lladd_sim_damage_end {
     LLADD_SIM_REPAIRED = 0,     /**< the contents are right, and the damage was repaired */
-    LLADD_SIM_DETECTED = 1,     /**< open, a read or inspection has reported it */
-    LLADD_SIM_HARMLESS = 2,     /**< only unused bytes were damaged, which need not be noticed */
+    LLADD_SIM_DETECTED = 1,     /**< lladd_open, a read or inspection has reported the damage */
+    LLADD_SIM_HARMLESS = 2,     /**< only unused bytes were damaged; such damage need not be
+                                     reported */
     LLADD_SIM_UNDETECTABLE = 3, /**< no remaining data shows the damage; sim/README.md lists the
                                      reasons */
-    LLADD_SIM_WRONG = 4,        /**< wrong contents, or damage that was not noticed: a failure */
+    LLADD_SIM_WRONG = 4,        /**< a failure: wrong contents, or damage that was not reported */
     LLADD_SIM_DAMAGE_ENDS = 5
 };
 /** "repaired" and so on. */
 LLADD_API const char *lladd_sim_damage_end_name(enum lladd_sim_damage_end);
 
-/** Why damage may go unnoticed. X(name, "text"). */
+/** The reasons why damage need not be reported. X(name, "text"). */
 #define LLADD_SIM_REASON_LIST(X) \
     X(UNUSED_LOG, "log space that holds no record") \
     X(UNNAMED, "the first records after what was truncated, if nothing that is left names them") \
@@ -486,13 +489,14 @@ struct lladd_sim_damage_report {
     size_t struct_size;
     char subject[64];
     uint64_t seed;
-    bool complete;     /**< everything possible was done */
-    uint64_t possible; /**< number of possible damages, in all situations */
+    bool complete;     /**< all possible damages were tried */
+    uint64_t possible; /**< number of possible damages */
     uint64_t done;     /**< number of damages tried */
     uint64_t counts[LLADD_SIM_DAMAGE_KINDS][LLADD_SIM_DAMAGE_ENDS];
-    uint64_t by_open, by_read, by_inspection; /**< what detected the damage first */
-    uint64_t reasons[LLADD_SIM_REASONS];      /**< reasons of the harmless and the undetectable
-                                                   damages */
+    uint64_t by_open, by_read, by_inspection; /**< numbers of damages that were detected first by
+                                                   lladd_open, by a read, by inspection */
+    uint64_t reasons[LLADD_SIM_REASONS];      /**< number of harmless or undetectable damages with
+                                                   each reason */
     uint64_t nanoseconds;
     uint32_t n_failures;
     const struct lladd_sim_failure *failures;
@@ -517,7 +521,7 @@ LLADD_API int lladd_sim_damage_json(const struct lladd_sim_damage_report *, stru
  *  same seed the numbers are the same. */
 LLADD_API uint64_t lladd_sim_random_u64(struct lladd_sim *);
 
-/** A fault, or a place for a crash: how often it was possible, and how often it was done.
+/** A fault, or a place for a crash: how often it was possible, and how often the simulator made it.
  */
 struct lladd_sim_fired {
     const char *name;
@@ -530,25 +534,26 @@ struct lladd_sim_random_report {
     uint64_t seed;
     uint64_t workloads; /**< each with its own options, repetitions and errors */
     uint64_t runs;      /**< calls of the subject's `run` */
-    uint64_t refused;   /**< repetitions of `run` that the database refused: "exists", "full" */
+    uint64_t refused;   /**< repetitions of `run` that ended with an error such as LLADD_EXISTS or a
+                             full log */
     uint64_t calls;     /**< device calls of the workloads */
     uint64_t points;    /**< places where the workloads were crashed */
-    uint64_t states;    /**< recoveries, each judged */
+    uint64_t states;    /**< recoveries, each checked by the oracles */
     uint64_t disturbed; /**< recoveries with an error, which were then crashed */
     uint64_t depth_states[LLADD_SIM_DEPTH_MAX + 1];
-    uint32_t n_fired; /**< number of `fired`; one that was often possible and never done is a
-                           failure (O15) */
+    uint32_t n_fired; /**< number of elements of `fired`; a fault or place that was often possible
+                           and never made is a failure (O15) */
     const struct lladd_sim_fired *fired;
     uint64_t nanoseconds;
     uint32_t n_failures;
     const struct lladd_sim_failure *failures;
 };
 
-/** Tests a workload that is too large to explore. Runs it repeatedly, with varying random numbers,
- *  sizes of cache and log, repetitions of `run`, and occasional errors. Crashes it at places of
- *  each kind, with a random part of the pending writes, and crashes the recoveries in the same way.
- *  Goes on until `states` (default 20,000) or `milliseconds` of the bounds are used up. Tokens are
- *  for lladd_sim_replay. Otherwise as lladd_sim_explore. */
+/** Tests a workload that is too large to explore. Runs the workload repeatedly, with varying random
+ *  numbers, sizes of cache and log, repetitions of `run`, and occasional errors. Crashes the
+ *  workload at places of each kind, with a random part of the pending writes, and crashes the
+ *  recoveries in the same way. Goes on until `states` (default 20,000) or `milliseconds` of the
+ *  bounds are used up. Tokens are for lladd_sim_replay. Otherwise as lladd_sim_explore. */
 LLADD_API int lladd_sim_random(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_random_report **out, struct lladd_error *);
 /** Frees a report; NULL does nothing. */
@@ -558,11 +563,11 @@ LLADD_API int lladd_sim_random_text(const struct lladd_sim_random_report *, stru
 /** Writes the report as one JSON object in one line. Returns what the sink returns. */
 LLADD_API int lladd_sim_random_json(const struct lladd_sim_random_report *, struct lladd_sink *);
 
-/* ---- the subjects that come with it ---------------------------------------------------------- */
+/* ---- the library's subjects ---------------------------------------------------------- */
 
 /** The library's subjects, in an array that ends with NULL. */
 LLADD_API const struct lladd_sim_subject *const *lladd_sim_subjects(void);
-/** The library's subject of that name; NULL if none has it. */
+/** The library's subject of that name; NULL if no subject has the name. */
 LLADD_API const struct lladd_sim_subject *lladd_sim_subject_find(const char *name);
 
 /** The function that a shared object given to `lladd sim` exports under the name

@@ -3,12 +3,13 @@
 #define LLADD_SIM_CONTRACT_H
 /**
  * @file
- * @brief Contract checks: does an operation keep the promises on which recovery relies?
+ * @brief Contract checks: they test whether an operation keeps the promises on which recovery
+ * relies.
  *
  * The checks need no workload and no crash, only samples: a page and an update of it. Each
  * operation runs on a copy of the page between inaccessible memory pages, in a child process with a
- * time limit. So an operation that crashes, loops or writes outside its page does no harm and is
- * reported by name. sim/README.md says for which crash each promise is needed.
+ * time limit. So an operation that crashes, loops or writes outside its page does no harm, and the
+ * report names it. sim/README.md says for which crash each promise is needed.
  * @ingroup sim
  */
 #include <lladd/lladd.h>
@@ -18,7 +19,7 @@
 extern "C" {
 #endif
 
-/** X(name, "name", "what went wrong if it fails"). */
+/** X(name, "name", "what went wrong if the check fails"). */
 #define LLADD_SIM_CHECKS(X) \
     X(ONE_PAGE, "one-page", "a callback touches memory outside its page and its bytes") \
     X(ACCEPTS, "accepts", "prepare or validate refuses a sample, or the sample's page is no good") \
@@ -44,43 +45,43 @@ enum lladd_sim_check {
 /** "one-page"; never NULL. */
 LLADD_API const char *lladd_sim_check_name(enum lladd_sim_check);
 
-/** A page and an update of it. Members that are not known are zero. */
+/** A page and an update of the page. Unknown members are zero. */
 struct lladd_sim_sample {
     const struct lladd_op *op;
     const struct lladd_page_type *type; /**< of the page after the update: hole, check, mask */
     const void *page; /**< the page before the update: page_size bytes including the header; NULL:
                            zeros */
     uint64_t number;  /**< of the page */
-    struct lladd_span args; /**< for `prepare`, or the redo bytes if the operation has no `prepare`;
-                                 used if `redo` is NULL */
-    struct lladd_span redo, undo; /**< as logged; NULL: made from `args` */
+    struct lladd_span args; /**< for `prepare`, or the redo bytes if the operation has no `prepare`.
+                                 Ignored if `redo` is not NULL */
+    struct lladd_span redo, undo; /**< as logged. NULL: the check makes them from `args` */
     /** The transaction of the sample, not 0. Successive samples of one page form a history: each
      *  sample finds the page as the previous one left it. Transactions that have not ended may be
      *  rolled back in any order. */
     uint64_t owner;
-    size_t ended; /**< index of the first sample after the end of the owner; 0: the owner has not
-                       ended */
+    size_t ended; /**< index of the first sample after the end of transaction `owner`; 0: this
+                       transaction has not ended */
 };
 
-/** A logical undo, for the checks `absent` and `twice` (undo-only records: lladd_log_undo_only). */
+/** A logical undo, for the checks `absent` and `twice` (lladd_log_undo_only). */
 struct lladd_sim_undo {
     const char *op; /**< name of an operation of undo kind LOGICAL */
     struct lladd_span undo;
-    /** Does what `undo` undoes, in a transaction that will commit. */
+    /** Makes the changes that `undo` undoes, in a transaction that will commit. */
     int (*effect)(void *ctx, struct lladd_txn *);
 };
 
-/** What to check. Use LLADD_SIM_CONTRACT_INIT; zero means default. */
+/** The input of the checks. Initialise with LLADD_SIM_CONTRACT_INIT; zero means the default. */
 struct lladd_sim_contract {
     size_t struct_size;
     uint32_t page_size; /**< default 4096 */
-    uint32_t rounds;    /**< number of damaged records tried for each sample, and of damaged pages.
-                             Default 300 */
+    uint32_t rounds;    /**< number of damaged records, and of damaged pages, that are tried for
+                             each sample. Default 300 */
     uint64_t seed;      /**< seed of the damage. Default 1 */
     uint32_t limit_ms;  /**< processor time of one callback. Default 500 */
     const struct lladd_sim_sample *samples;
     size_t n_samples;
-    /* For logical undos, which run on a database in memory: */
+    /* For logical undos, which the checks run on a database in memory: */
     const struct lladd_sim_undo *undos;
     size_t n_undos;
     void *ctx; /**< given to the functions below and to `effect` */
@@ -94,7 +95,7 @@ struct lladd_sim_contract {
 
 enum lladd_sim_result {
     LLADD_SIM_NOT_APPLICABLE =
-        0, /**< the operation promises no such thing, or no sample showed it */
+        0, /**< the operation makes no such promise, or no sample could test it */
     LLADD_SIM_KEPT = 1,
     LLADD_SIM_BROKEN = 2
 };
@@ -131,15 +132,15 @@ LLADD_API int lladd_sim_contract_text(const struct lladd_sim_contract_report *,
 LLADD_API int lladd_sim_contract_json(const struct lladd_sim_contract_report *,
                                       struct lladd_sink *);
 
-/** Samples from the log of a database: every durable update, with the page before it. */
+/** Samples from the log of a database: every durable update, with the page before the update. */
 struct lladd_sim_samples {
     struct lladd_sim_sample *at;
     size_t count;
     void *private_;
 };
 /** Makes samples. The log must reach back to the creation of the database: use a new one, created
- *  with LLADD_OPT_ATOMIC_PAGES, with a pin (lladd_pin_set) if checkpoints are taken. A page gives
- *  no samples from its first image on until it is formatted again. Free the samples with
+ *  with LLADD_OPT_ATOMIC_PAGES, with a pin (lladd_pin_set) if checkpoints are taken. From its first
+ *  image on, a page gives no samples until it is formatted again. Free the samples with
  *  lladd_sim_samples_free. */
 LLADD_API int lladd_sim_collect(struct lladd_db *, struct lladd_sim_samples *out,
                                 struct lladd_error *);
