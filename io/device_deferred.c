@@ -4,17 +4,19 @@
  * together.
  *
  * For the creation of a database. While a database is created, none of its files has to be durable
- * before the control file is. Each sync is therefore only recorded, a repeated sync once, and the
- * settle does the recorded syncs. Before the settle, callers must not rely on any write being
- * durable, nor on the order in which writes become durable; a caller that needs one write to be
- * durable before another settles in between. After the settle the device passes every call on.
+ * before the control file is. A sync is therefore only recorded (several syncs of one file are
+ * recorded once), and ll_io_settle does the recorded syncs. Before that, callers must not rely on
+ * any write being durable, nor on the order in which writes become durable; a caller that needs one
+ * write to be durable before another calls ll_io_settle in between. After ll_io_settle the device
+ * passes every call on.
  *
  * A debt is a file, or the name of a directory, for which a sync was acknowledged and not done.
- * Closing a file does its postponed sync. A postponed sync that fails returns its error from the
- * settle or close that does it. Without memory to record a debt, the sync is done immediately.
+ * Closing a file does its postponed sync. The ll_io_settle or close that does a postponed sync
+ * returns the error of the sync. Without memory to record a debt, the sync is done immediately.
  *
  * Threads. `latch` guards the debts. `deferring` becomes false once, under the latch; calls that
- * find it false bypass the debts. When a settle returns 0, every debt that it found is durable.
+ * find it false do not use the debts. When the first ll_io_settle returns 0, the file or directory
+ * of every debt that it found is durable.
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -50,7 +52,7 @@ static struct lladd_device *below(struct lladd_device *dev)
 
 /* ---- debts ---- */
 
-/* Returns the index of the debt, or debts.len if it is not recorded. Under the latch. */
+/* Returns the index of the debt, or debts.len if no such debt is recorded. Under the latch. */
 static size_t find(const struct deferred_device *d, const struct lladd_file *file,
                    const char *directory)
 {
@@ -257,8 +259,9 @@ int ll_io_deferred_new(const struct ll_env *env, struct lladd_device *device,
     struct deferred_device *d = ll_alloc_zero(env, sizeof *d);
     if (!d)
         return -ENOMEM;
-    /* The thread holds the latch while the device below syncs. That device may be nested overlays,
-     * each ranked 2 below the next; 500 leaves room for them. */
+    /* The thread holds the latch while the device below syncs. The device below may be a stack of
+     * overlays, each with a rank 2 lower than the overlay below it; 500 leaves room for 250
+     * overlays. */
     if (lladd_mutex_init(&d->latch, LLADD_RANK_DEVICE - 500, "deferred syncs") != 0) {
         ll_free(env, d);
         return -ENOMEM;

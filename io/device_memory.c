@@ -2,26 +2,26 @@
 /*
  * device_memory: files in memory, which exist as long as the device.
  *
- * Tests crash and reopen a database on it. Benchmarks use it to exclude the disk. The simulator
- * opens files a hundred thousand times a second, so opening an existing file must be cheap: one
- * latch, one hash lookup and one small allocation.
+ * Tests crash and reopen a database on this device. Benchmarks use it to measure without a disk.
+ * The simulator opens files a hundred thousand times a second, so opening an existing file must be
+ * cheap: one latch, one hash lookup and one small allocation.
  *
- * Definitions. A *node* is a file or directory. It lives while a name or an open file refers to it,
- * as on POSIX, so an unlinked file can be read until it is closed. An *entry* binds a full name
+ * Definitions. A *node* is a file or directory. A node lives while a name or an open file refers to
+ * it, as on POSIX, so an unlinked file can be read until it is closed. An *entry* binds a full name
  * ("log/0000.seg") to a node. Entries form no tree: a directory is an entry with a directory node,
- * and it contains the entries that begin with its name and "/". The database's own directory, "",
- * always exists and has no entry.
+ * and contains the entries with names that begin with its name and "/". The database's own
+ * directory, "", always exists and has no entry.
  *
  * The contents of a file are one block of memory that grows by half (the kernel moves large blocks
  * by their page tables, without a copy). Bytes from `made` to `size` read as zeros, but their
- * memory is undefined. A write that begins after `made` zeroes the bytes between first. A file that
- * is extended ahead of its writes therefore costs no memory accesses until the writes come. sync
- * does nothing: the simulator's device models the loss of unsynced data.
+ * memory is undefined. A write that begins after `made` first zeroes the bytes from `made` to the
+ * start of the write. So extending a file costs no memory accesses before the writes. sync does
+ * nothing: the simulator's device models the loss of unsynced data.
  *
- * Threads. `names` guards the table, reference counts and lock flags. Each node's own latch, taken
- * after `names` or alone, guards its contents. A long read is counted in `readers` under the latch
- * and then copies without the latch, in parallel with other reads. A thread that changes the file
- * waits until `readers` is 0.
+ * Threads. `names` guards the table, reference counts and lock flags. The latch of a node, taken
+ * after `names` or alone, guards the node's contents. A long read is counted in `readers` under the
+ * latch and then copies without the latch, in parallel with other reads. A thread that changes the
+ * file waits until `readers` is 0.
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -70,7 +70,7 @@ struct memory_file {
     bool holds_lock;
 };
 
-/* For LONG_READ bytes or more, copying takes longer than counting the reader. */
+/* LONG_READ: from this number of bytes on, copying takes longer than counting the reader. */
 enum { BUCKETS_MIN = 32, PID_FIELD = 20, LONG_READ = 16384 };
 
 static struct memory_device *device_of(struct lladd_device *dev)
@@ -143,7 +143,8 @@ static uint64_t hash_name(const char *name, size_t *len)
     return hash ^ hash >> 32;
 }
 
-/* Returns the link that points to the entry of `name`, or the null link that ends its bucket. */
+/* Returns the pointer that points to the entry of `name`, or the NULL pointer at the end of the
+ * bucket. */
 static struct entry **find(const struct memory_device *dev, const char *name, uint64_t hash,
                            size_t len)
 {
@@ -245,7 +246,7 @@ static int find_or_create(struct memory_device *dev, const char *name, unsigned 
 {
     struct node *node = lookup(dev, name);
     if (node) {
-        /* A name in the table is valid. Other names are checked below. */
+        /* A name in the table is valid; other names are checked later in this function. */
         if (flags & LLADD_OPEN_EXCLUSIVE)
             return -EEXIST;
         *out = node;

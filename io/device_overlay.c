@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device_overlay: shows the files of another device, overlaid with writes that are kept in memory.
+ * device_overlay: shows the files of another device, the device below, with changes that are kept
+ * in memory.
  *
  * For experiments on a database: the database is opened, recovered, read and changed on this
  * device, while the device below is only read. All writes are discarded when this device is closed.
  *
  * Definitions. A *node* is a file or directory that was opened or made on this device. An *entry*
- * binds a full name to a node or, if the name was deleted here, to NULL. A name without an entry
- * means what it means on the device below. A file here begins as the first `shown` bytes of the
- * file below. Written blocks, each of BLOCK bytes, replace and extend these bytes. All other bytes
- * are zeros. Zeros written where the file has zeros make no block, so a preallocated log costs
- * nothing.
+ * binds a full name to a node or, if the name was deleted on this device, to NULL. A name without
+ * an entry stands for the file or directory of the device below. A file consists of the first
+ * `shown` bytes of the file below, and of written blocks, each of BLOCK bytes, which replace and
+ * extend these bytes. All other bytes are zeros. A write of zeros over such zeros makes no block,
+ * so a preallocated log takes no memory.
  *
  * Memory. The memory for blocks is bounded. A block that is first written when the memory is used
  * up is stored in an unnamed file of its node (spill.h). A block never moves between memory and
  * that file.
  *
  * The lock. This device does not lock the file below, because a lock would write the owner's pid
- * there. `lock` only asks the device below whether the lock is held, and fails if it is. The caller
- * must ensure that no process takes the lock below later; the lladd command holds it shared for
- * this purpose (tools/peek.c).
+ * there. `lock` only asks the device below whether the lock is held, and then returns -EAGAIN. The
+ * caller must ensure that no process takes the lock below later; the lladd command holds a shared
+ * lock on the file for this purpose (tools/peek.c).
  *
- * Threads. `names` guards entries, reference counts and lock flags. Each node's own latch, taken
- * after `names` or alone, guards its size and blocks. Calls of the device below may be made under
- * either. A read calls the device below without a latch, because the files there do not change.
+ * Threads. `names` guards entries, reference counts and lock flags. The latch of a node, taken
+ * after `names` or alone, guards the node's size and blocks. Under either of them the thread may
+ * call the device below. A read calls the device below without a latch, because the files below do
+ * not change.
  */
 #include "io/io_private.h"
 #include "io/spill.h"
@@ -40,13 +42,14 @@
 
 enum {
     BLOCK = 4096,
-    BLOCK_COST = BLOCK + 64, /* estimate, with the map's slot and the allocator's overhead */
+    BLOCK_COST = BLOCK + 64, /* estimate, including the slot of the hash map and the allocator's
+                              * overhead */
     PID_FIELD = 20
 };
 
 struct node {
     struct lladd_mutex latch;
-    struct lladd_file *below; /* NULL: made here */
+    struct lladd_file *below; /* NULL: made on this device */
     uint64_t shown, size;
     struct ll_hashmap blocks; /* by number */
     struct ll_spill spill;  /* blocks that did not fit into memory */
@@ -65,8 +68,8 @@ struct entry {
 struct overlay_device {
     struct lladd_device base;
     struct lladd_device *below;
-    uint32_t rank; /* rank of `names`; nodes have the next rank. Both are below the ranks of the
-                    * device below */
+    uint32_t rank; /* rank of `names`; the latches of nodes have the next rank. Both are less than
+                    * the ranks of the device below */
     struct ll_env env;
     struct lladd_mutex names;
     struct entry *entries; /* few entries: the files of a database */
@@ -245,7 +248,7 @@ static int check_parent(struct overlay_device *dev, const char *name)
     return rc;
 }
 
-/* Finds the node of a name. Makes one for a name that is known only below. */
+/* Finds the node of a name. Makes a node for a name that exists only on the device below. */
 static int find(struct overlay_device *dev, const char *name, struct node **out)
 {
     const struct entry *e = find_entry(dev, name, strlen(name));
@@ -258,7 +261,8 @@ static int find(struct overlay_device *dev, const char *name, struct node **out)
         *out = e->node;
     else
         rc = -ENOENT;
-    return rc == -ENOTDIR ? -ENOENT : rc; /* the directory exists here; below it may be a file */
+    return rc == -ENOTDIR ? -ENOENT : rc; /* the directory exists on this device; on the device
+                                           * below the name may be a file */
 }
 
 static int find_or_create(struct overlay_device *dev, const char *name, unsigned flags,
@@ -327,8 +331,8 @@ static int fetch_spilled(struct node *node, uint64_t number)
     return node->scratch ? ll_spill_get(&node->spill, number, node->scratch, BLOCK) : -ENOMEM;
 }
 
-/* Writes `n` bytes at offset `at` of a block in the spill file. Adds the block if it is not there.
- * Under the latch. */
+/* Writes `n` bytes at offset `at` of a block in the spill file. Adds the block if the file does not
+ * have it. Under the latch. */
 static int write_spilled(struct overlay_device *dev, struct node *node, uint64_t number, size_t at,
                          const unsigned char *data, size_t n)
 {
@@ -379,7 +383,7 @@ static int write_piece(struct overlay_device *dev, struct node *node, const unsi
     return 0;
 }
 
-/* On failure the size is unchanged, but blocks may have been written. Under the latch. */
+/* After an error the size is unchanged, but blocks may have been written. Under the latch. */
 static int write_pieces(struct overlay_device *dev, struct node *node,
                         const struct lladd_iovec *pieces, int n, uint64_t off)
 {
@@ -560,7 +564,7 @@ static int overlay_allocate(struct lladd_device *base, struct lladd_file *file, 
 }
 
 /* Binds the new name first: only this step needs memory, so the removal of the old name cannot fail
- * for lack of it. */
+ * for lack of memory. */
 static int rename_locked(struct overlay_device *dev, const char *from, const char *to)
 {
     struct node *node, *old = NULL;
@@ -658,7 +662,7 @@ static int add_name(struct names *names, const char *name)
     return 0;
 }
 
-/* Adds a name of the device below, unless the name has an entry here. */
+/* Adds a name of the device below, unless this device has an entry for the name. */
 static int add_below(void *ctx, const char *name)
 {
     struct names *names = ctx;
@@ -677,7 +681,7 @@ static int collect(struct names *names)
     size_t folder = strlen(names->folder);
     int rc = ll_io_list(names->dev->below, names->folder, add_below, names);
     if (rc == -ENOENT || rc == -ENOTDIR)
-        rc = 0; /* the directory was made here */
+        rc = 0; /* the directory was made on this device */
     for (const struct entry *e = names->dev->entries; e && rc == 0; e = e->next) {
         const char *rest = folder ? e->name + folder + 1 : e->name;
         bool inside =
@@ -706,7 +710,7 @@ static int overlay_list(struct lladd_device *base, const char *name, lladd_list_
 
 /* ---- the lock ---- */
 
-/* Is the lock free, here and below? Under `names`. */
+/* Is the lock free on this device and on the device below? Returns 0 or -EAGAIN. Under `names`. */
 static int check_free(struct overlay_device *dev, const char *name, const struct node *node,
                       int64_t *owner)
 {

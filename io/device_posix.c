@@ -2,28 +2,28 @@
 /*
  * device_posix: files below a directory of the operating system.
  *
- * All names are relative to a descriptor of the directory, so that the database stays where it was
- * opened even if the program changes its working directory or a parent directory is renamed. I/O is
- * buffered; durable means fdatasync for files and fsync for directories.
+ * All names are relative to a descriptor of the directory, so that the device keeps using this
+ * directory even if the program changes its working directory or a parent directory is renamed. I/O
+ * is buffered; a sync is fdatasync for files and fsync for directories.
  *
- * This file repeats short transfers and calls interrupted by a signal. For the layers above, a read
- * that returns less than requested has met the end of the file, and a write has either succeeded
- * completely or failed. A write that fails in the middle leaves a part written; the caller treats a
- * failed write as final (LOG-4) and never reads the place again.
+ * This file repeats short transfers and calls interrupted by a signal. So a read returns fewer
+ * bytes than requested only at the end of the file, and a write either writes all bytes or returns
+ * an error. After such an error a part may have been written; the caller treats a failed write as
+ * final (LOG-4) and never reads the place again.
  *
  * The lock is an open-file-description lock, which belongs to the open file. (The older kind of
- * lock belongs to the process.) It refuses a second open in the same process. It survives when
- * other code of the process opens and closes the file. The kernel releases it when the last process
- * that inherited it ends, so a crash leaves nothing to clean up.
+ * lock belongs to the process.) So a second `lock` in one process is refused, and the lock stays
+ * when other code of the process opens and closes the file. The kernel releases the lock when the
+ * last process that has inherited the descriptor ends, so a crash leaves no lock.
  *
  * Other users may be able to write to the directory. The device therefore follows no symbolic link
  * in any component of a name. Every file that it opens must be a plain file, and every file and
  * subdirectory must be owned by this user or by the owner of the database's directory. If the mode
- * lets others write, any owner is accepted.
+ * lets group or others write, any owner is accepted.
  *
  * Threads. Descriptors allow concurrent calls. Only `append` has a latch, one for each file,
- * because finding the end and writing there are two steps. (O_APPEND would do both in one, but on
- * Linux it makes pwrite on the same descriptor ignore its offset.)
+ * because finding the end of the file and writing there are two steps. (O_APPEND would do both in
+ * one step, but on Linux pwrite ignores its offset for a descriptor with O_APPEND.)
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -71,8 +71,8 @@ static int fd_of(const struct lladd_file *file)
     return ((const struct posix_file *)file)->fd;
 }
 
-/* Allocates a file without a descriptor. Called before anything is opened or created, so that a
- * failure for lack of memory has changed nothing (API-1). */
+/* Allocates a file without a descriptor. Called before the file is opened or created, so that a
+ * call that returns -ENOMEM has changed nothing (API-1). */
 static struct posix_file *new_file(void)
 {
     struct posix_file *file = malloc(sizeof *file);
@@ -95,8 +95,8 @@ static int free_file(struct posix_file *file)
     return rc;
 }
 
-/* Is the name a symbolic link? The error of an open with O_DIRECTORY | O_NOFOLLOW does not tell a
- * link from a file. Keeps errno. */
+/* Is the name a symbolic link? An open with O_DIRECTORY | O_NOFOLLOW gives the error ENOTDIR for a
+ * link and for a file. Keeps errno. */
 static bool is_link(int at, const char *name)
 {
     struct stat st;
@@ -108,7 +108,8 @@ static bool is_link(int at, const char *name)
 
 static const mode_t others_write = S_IWGRP | S_IWOTH;
 
-/* Refuses a descriptor of the wrong type or owner. -EISDIR: a directory was opened as a file. */
+/* Returns an error if the descriptor is of the wrong type or owner. -EISDIR: a directory was opened
+ * as a file. */
 static int refuse_foreign(const struct posix_device *dev, int fd, bool directory)
 {
     struct stat st;
@@ -123,7 +124,7 @@ static int refuse_foreign(const struct posix_device *dev, int fd, bool directory
 
 static int close_with(int fd, int rc)
 {
-    (void)close(fd); /* only inspected */
+    (void)close(fd); /* the descriptor was not written to */
     return rc;
 }
 
@@ -196,7 +197,7 @@ static int posix_open(struct lladd_device *dev, const char *name, unsigned flags
         return -ENOMEM;
     rc = file->fd = open_file(dev, name, how);
     if (rc < 0) {
-        (void)free_file(file); /* nothing was written through it */
+        (void)free_file(file); /* the file was not written to */
         return rc;
     }
     *out = (struct lladd_file *)file;
@@ -245,7 +246,7 @@ static int write_all(int fd, struct iovec *v, int n, uint64_t off)
         if (done < 0)
             return -errno;
         if (done == 0)
-            return -EIO; /* no progress and no error: do not repeat forever */
+            return -EIO; /* no progress and no error: do not repeat for ever */
         off += (uint64_t)done;
         for (size_t left = (size_t)done; left > 0;) {
             size_t part = left < v->iov_len ? left : v->iov_len;
@@ -314,8 +315,8 @@ static int posix_append(struct lladd_device *dev, struct lladd_file *handle, con
 
 /* fdatasync writes the data and the metadata needed to read the data (a new size, new blocks).
  * fsync would also write the modification time, which costs a second commit of the file system's
- * journal. The call is never repeated, whatever the error (LOG-4): after a failure the kernel may
- * have marked the pages clean, and a second call would falsely report success. */
+ * journal. After an error fdatasync is never repeated (LOG-4): the kernel may have marked the pages
+ * clean, and a second call would falsely return 0. */
 static int posix_sync(struct lladd_device *dev, struct lladd_file *file)
 {
     (void)dev;
@@ -484,9 +485,8 @@ static int write_owner(int fd)
     return write_all(fd, &v, 1, 0);
 }
 
-/* The pid tells a refused process which process has the lock. The lock works without the pid, so
- * lack of disk space is no error. Then the file may contain the pid of an earlier owner, which is
- * removed. */
+/* Writes the pid, which tells other processes which process has the lock. The lock works without
+ * the pid, so lack of disk space is not an error; then an old pid is removed from the file. */
 static int leave_owner(int fd)
 {
     int rc = write_owner(fd);
@@ -502,8 +502,8 @@ static int take_lock(int fd, int64_t *owner)
         return leave_owner(fd);
     if (errno != EAGAIN && errno != EACCES) /* POSIX allows either for a lock that is held */
         return -errno;
-    /* Report the pid only for an exclusive holder. A shared holder only keeps others from opening
-     * and has not written its pid. */
+    /* The pid is reported only for an exclusive lock. A process with a shared lock only keeps other
+     * processes from opening the database, and has not written its pid. */
     whole.l_type = F_RDLCK;
     if (fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK)
         *owner = read_owner(fd);
@@ -557,8 +557,8 @@ static void posix_prefetch(struct lladd_device *dev, struct lladd_file *file, ui
         (void)posix_fadvise(fd_of(file), (off_t)off, (off_t)len, POSIX_FADV_WILLNEED);
 }
 
-/* Whole pages only: a partial last page will be written again, and that write would wait for the
- * writeback. */
+/* Whole pages only: the library will write to a partial last page again, and that write would wait
+ * for the writeback. */
 static void posix_start_writeback(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
                                uint64_t len)
 {
@@ -621,7 +621,7 @@ static int create_dir(const char *dir, mode_t mode, struct lladd_error *err)
         return ll_fail_io(err, rc, true, "sync the parent of", dir);
     }
     if (errno == EEXIST)
-        return 0; /* the open reports if it is not a directory */
+        return 0; /* the following open returns an error if it is not a directory */
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "cannot create directory \"%s\": %s", dir,
                        errno == ENAMETOOLONG ? "the name is too long" : "its parent is not there");

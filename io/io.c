@@ -36,7 +36,8 @@ int ll_io__check_flags(unsigned flags)
     return 0;
 }
 
-/* `done` bytes were read. Reads the rest, unless the file ends there. */
+/* `done` of the `len` bytes were read. Reads the remaining bytes, unless the file ends after `done`
+ * bytes. */
 static int64_t read_on(struct lladd_device *dev, struct lladd_file *file, char *buf, size_t len,
                        uint64_t off, uint64_t done)
 {
@@ -82,5 +83,5 @@ void lladd_device_close(struct lladd_device *dev)
         ll_io__memory_close_device(dev);
     else if (dev->ops == &ll_io__overlay_ops)
         ll_io__overlay_close_device(dev);
-    /* The application closes a device of its own. */
+    /* A device that the application has implemented is closed by the application. */
 }

@@ -111,10 +111,10 @@ static inline void ll_io_start_writeback(struct lladd_device *dev, struct lladd_
         dev->ops->start_writeback(dev, file, off, len);
 }
 
-/* Reads len bytes, or fewer if the file ends before off + len. A short transfer within the file
- * must not be taken for the end of the file: that could cut off a log, or make a used page look
- * unused. If a device returns fewer bytes than the file has there, which it must not, the read is
- * continued once and then fails with -EIO. */
+/* Reads len bytes, or fewer if the file ends before off + len. A short read within the file must
+ * not be mistaken for the end of the file: the log could be truncated, or a used page could look
+ * unused. A device must return all bytes that the file has in the range. If it returns fewer,
+ * ll_io_pread reads once more, and returns -EIO if bytes are still missing. */
 int64_t ll_io_pread(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                     uint64_t off);
 /* Reads exactly len bytes. Returns 0, -ENODATA if the file ends before off + len, or the device's
@@ -122,16 +122,16 @@ int64_t ll_io_pread(struct lladd_device *, struct lladd_file *, void *buf, size_
 int ll_io_read_full(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                     uint64_t off);
 
-/* A device that postpones syncs, for the creation of a database (device_deferred.c).
- * ll_io_deferred_free frees such a device and returns the device below; it returns any other device
- * unchanged. */
+/* ll_io_deferred_new makes a device that postpones syncs, for the creation of a database
+ * (device_deferred.c). ll_io_deferred_free frees such a device and returns the device below; for
+ * any other device it returns its argument. */
 struct ll_env;
 int ll_io_deferred_new(const struct ll_env *, struct lladd_device *below,
                        struct lladd_device **out);
 struct lladd_device *ll_io_deferred_free(struct lladd_device *);
-/* Does all postponed syncs; from now on the device passes every sync on. Does nothing on any other
- * device, nor when called again. If a sync fails, the rest are skipped, and the error is final, as
- * for a sync. */
+/* Does all postponed syncs; from then on the device passes every sync on. A second call, or a call
+ * for any other device, does nothing and returns 0. If a sync returns an error, the remaining syncs
+ * are skipped; the error is final, like the error of any sync. */
 int ll_io_settle(struct lladd_device *);
 
 #endif

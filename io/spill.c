@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* spill: see the header. The file is unlinked as soon as it is open, so that it disappears however
- * the process ends. It is sparse: blocks that were never stored take no space. Dropping a block
- * clears only its bit. */
+/* Spilled blocks (spill.h). The file is unlinked as soon as it is open, so that it disappears
+ * however the process ends. The file is sparse: blocks that were never stored take no space.
+ * Dropping a block clears only its bit. */
 #include "io/spill.h"
 
 #include "io/io_private.h"

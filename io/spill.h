@@ -2,9 +2,9 @@
 #ifndef LL_IO_SPILL_H
 #define LL_IO_SPILL_H
 /*
- * Blocks of one file for which memory has no room. They are stored in an unnamed file of the
- * operating system, block n at offset n * size. Memory has one bit for each block number up to the
- * highest stored. Threads: no latch; the owner excludes concurrent calls.
+ * Blocks of one file that do not fit into memory. An unnamed file of the operating system stores
+ * block n at offset n * size. A bit map in memory has one bit for each block number up to the
+ * highest that was stored. Threads: one thread at a time may call these functions for one ll_spill.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct ll_spill {
 void ll_spill_free(struct ll_spill *);
 bool ll_spill_has(const struct ll_spill *, uint64_t number);
 /* Stores a block of `size` bytes; `size` is the same in every call. `dir` is the directory for the
- * file. 0 or a negative errno; after a failed put the block's contents are undefined. */
+ * file. Returns 0 or a negative errno; after an error the block's contents are undefined. */
 int ll_spill_put(struct ll_spill *, const char *dir, uint64_t number, const void *bytes,
                  size_t size);
 int ll_spill_get(const struct ll_spill *, uint64_t number, void *bytes, size_t size);
