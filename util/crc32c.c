@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CRC-32C, with the processor's instructions where it has them.
+ * CRC-32C, with special instructions of the processor if it has them.
  *
  * Portable: eight bytes per step through eight tables ("slicing by 8", Kounavis and Berry 2005).
  *
- * x86-64: the crc32 instruction processes 8 bytes. It takes three cycles, but the processor can
- * start one in each cycle. A single chain, in which each instruction waits for the one before,
- * would use a third of the processor's speed. The bytes are therefore divided into three lanes of
- * equal length that run in parallel, and the CRCs of the lanes are combined at the end.
+ * x86-64: the crc32 instruction processes 8 bytes. The instruction takes three cycles, but the
+ * processor can start one in each cycle. A single chain, in which each instruction waits for the
+ * previous one, would run at a third of the possible speed. The bytes are therefore divided into
+ * three lanes of equal length that run in parallel, and the CRCs of the lanes are combined at the
+ * end.
  *
- * Combining: to carry the CRC of a lane over the n words that follow the lane, multiply the CRC by
- * x^(64n) modulo the polynomial. The carry-less product of two reflected 32-bit values is a 64-bit
- * value that stands for their product times x. The crc32 instruction multiplies its operand by
- * x^32 and reduces it. The factor in the table is therefore x^(64n - 33). The reduction costs
- * nothing extra: the products are mixed into the last word of lane 2. (The idea is from Gopal et
- * al., "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction", Intel 2011.) The table
- * has a factor for every number of words up to 2 * CRC32C_LANE_WORDS_MAX. Lanes can therefore have
- * any length up to CRC32C_LANE_WORDS_MAX words, and short records benefit too.
+ * Combining: n words follow a lane. To combine the CRC of the lane with their CRC, multiply the
+ * former by x^(64n) modulo the polynomial. The carry-less product of two reflected 32-bit values is
+ * a 64-bit value that stands for their product times x. The crc32 instruction multiplies its
+ * operand by x^32 and reduces it. The factor in the table is therefore x^(64n - 33). The reduction
+ * needs no additional instruction: the products are XORed into the last word of lane 2, the last
+ * lane. (The idea is from Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
+ * Instruction", Intel 2011.) The table has a factor for every number of words up to 2 *
+ * CRC32C_LANE_WORDS_MAX. Lanes can therefore have any length up to CRC32C_LANE_WORDS_MAX words, so
+ * the lanes also speed up checksums of short records.
  *
  * ARMv8: the crc32cx instruction, one chain.
  *
- * The processor's description decides which version runs. The start-up code of the compiler (x86)
- * or of the C library (ARM) fills in the description before any code of this library runs. This
- * file therefore needs no variable and no initialisation.
+ * The description of the processor's features decides which version runs. The start-up code of the
+ * compiler (x86) or of the C library (ARM) fills in this description before any code of this
+ * library runs, so this file needs no variable and no initialisation.
  */
 #include "util/crc32c.h"
 
@@ -59,7 +61,7 @@ static inline int have_hardware(void)
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-/* The unreduced product that carries `crc` over `words` words. */
+/* Returns the product of `crc` and the factor for `words` words, not reduced. */
 HARDWARE static inline uint64_t carry(uint64_t crc, size_t words)
 {
     __m128i a = _mm_cvtsi64_si128((long long)crc);
@@ -133,8 +135,8 @@ static inline int have_hardware(void)
     return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 }
 
-/* Inline assembly: compilers differ in the names of the intrinsics, and in whether a single
- * function may use instructions that the rest of the file may not. */
+/* Inline assembly: compilers have different names for the intrinsics, and not every compiler allows
+ * these instructions for one function only. */
 static inline uint32_t crc_word(uint32_t crc, uint64_t word)
 {
     __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));

@@ -5,11 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The checksum of n bytes, continued from `seed`. `seed` is 0 or the checksum of the bytes before:
- * crc(crc(0, a), b) is the checksum of a followed by b. "123456789" gives 0xe3069283. */
+/* The checksum of n bytes, continued from `seed`. `seed` is 0 or the checksum of the preceding
+ * bytes: crc(crc(0, a), b) is the checksum of a followed by b. "123456789" gives 0xe3069283. */
 uint32_t ll_crc32c(uint32_t seed, const void *p, size_t n);
 
-/* ll_crc32c without special instructions: its fallback, and the reference for tests. */
+/* As ll_crc32c, without special instructions: for processors that have none, and the reference for
+ * tests. */
 uint32_t ll_crc32c_portable(uint32_t seed, const void *p, size_t n);
 
 /* The checksum of `word` and `next`, little-endian in 12 bytes, followed by the n bytes at p; n is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The simulator that observes the calling thread. Instrumented builds only (lladd/dst.h). The
- * variable belongs to a thread, not to a handle. */
+/* The struct lladd_dst that observes the calling thread. Instrumented builds only (lladd/dst.h).
+ * Each thread has its own variable, for all handles. */
 #include <lladd/dst.h>
 
 #ifdef LLADD_DST

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * env: the environment of a handle, instead of globals.
+ * The environment of a handle, which is used instead of global variables.
  *
  * Purpose. Memory, time, random bytes and named points reach every layer through one struct ll_env,
  * which is filled in at open. A thousand databases can therefore run in one process, and a test can
- * control each of them: it can fail the n-th allocation, stop the clock, or stop a thread at a
- * named point. This file also creates errors: ll_fail* fills in the struct that the application
- * will read and returns the code, so that a function fails with "return ll_fail(...)".
+ * control each database: it can make the n-th allocation fail, stop the clock, or stop a thread at
+ * a named point. This file also creates errors: ll_fail* fills in the error struct that the
+ * application will read and returns the code, so that a function can end with "return
+ * ll_fail(...)".
  *
- * An allocator is used as a whole or not at all: if an application set `alloc` but not `release`,
- * memory would be returned to the wrong heap. ll_allocator_is_whole() lets open refuse such an
- * allocator; ll_env_init uses malloc in its place.
+ * All three functions of an allocator are used, or none: with only `alloc` of the application,
+ * memory would be returned to the wrong heap. With ll_allocator_is_whole() lladd_open detects and
+ * refuses an incomplete allocator; ll_env_init uses malloc instead of it.
  *
  * Threads. The struct is constant after ll_env_init. Its functions must allow concurrent calls.
  */
@@ -26,7 +27,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { MIB = 1 << 20, HUGE = 2 << 20 }; /* HUGE: of x86-64, and of arm64 with 4 KiB pages */
+enum { MIB = 1 << 20, HUGE = 2 << 20 }; /* HUGE: size of a huge page of x86-64, and of arm64 with 4
+                                         * KiB pages */
 
 static void *system_alloc(void *ctx, size_t size)
 {
@@ -119,7 +121,7 @@ void *ll_alloc(const struct ll_env *env, size_t size)
 
 void *ll_alloc_zero(const struct ll_env *env, size_t size)
 {
-    /* calloc does not zero memory that the kernel has just zeroed. */
+    /* Unlike memset, calloc does not write to memory that the kernel has just zeroed. */
     if (env->mem.alloc == system_alloc)
         return calloc(1, size ? size : 1);
     void *p = ll_alloc(env, size);
@@ -134,7 +136,7 @@ void ll_prefer_huge(const struct ll_env *env, void *p, size_t size)
         return;
     uintptr_t from = ((uintptr_t)p + MIB + HUGE - 1) & ~(uintptr_t)(HUGE - 1);
     uintptr_t to = ((uintptr_t)p + size) & ~(uintptr_t)(HUGE - 1);
-    /* Only advice: a kernel without huge pages refuses, which is harmless. */
+    /* Only advice: a kernel without huge pages returns an error, which is ignored. */
     if (from < to)
         (void)madvise((unsigned char *)p + (from - (uintptr_t)p), to - from, MADV_HUGEPAGE);
 }
@@ -252,8 +254,8 @@ int ll_io_code(int rc, bool writing)
     }
 }
 
-/* strerror_r has two versions. GNU's version returns the text, which need not be in the buffer. The
- * POSIX version fills the buffer and returns 0 or an error number. */
+/* strerror_r has two versions. The GNU version returns the text, which need not be in the buffer.
+ * The POSIX version fills the buffer and returns 0 or an error number. */
 static const char *text_of_pointer(const char *text, const char *buf)
 {
     (void)buf;

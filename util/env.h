@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_UTIL_ENV_H
 #define LL_UTIL_ENV_H
-/* The environment that every layer gets from its caller and uses instead of globals: memory, time,
- * random bytes, named points. Also the functions that create errors. */
+/* The environment that every layer gets from its caller and uses instead of global variables:
+ * memory, time, random bytes, named points. Also the functions that create errors. */
 #include <lladd/device.h>
 #include <lladd/error.h>
 
@@ -16,14 +16,13 @@ struct ll_env {
 void ll_env_init(struct ll_env *, const struct lladd_allocator *mem,
                  const struct lladd_environment *world, bool threads);
 
-/* Are all three functions set, or none? The function that takes the options refuses an incomplete
- * allocator. */
+/* Are all three functions set, or none? lladd_open refuses any other allocator. */
 bool ll_allocator_is_whole(const struct lladd_allocator *);
 
 void *ll_alloc(const struct ll_env *, size_t size);        /* NULL: out of memory */
 void *ll_alloc_zero(const struct ll_env *, size_t size);
 void *ll_resize(const struct ll_env *, void *, size_t size);
-void ll_free(const struct ll_env *, void *);               /* NULL is fine */
+void ll_free(const struct ll_env *, void *);               /* NULL does nothing */
 /* Allows the kernel to use huge pages for a block from ll_alloc, except for its first MiB. Does
  * nothing if the application supplied the allocator. */
 void ll_prefer_huge(const struct ll_env *, void *, size_t size);
@@ -32,8 +31,8 @@ uint64_t ll_now_ns(const struct ll_env *);
 int64_t ll_wall_us(const struct ll_env *);
 int ll_random(const struct ll_env *, void *buf, size_t len); /* 0 or negative errno */
 
-/* Reports that a named point is reached. Returns 0, or a negative errno with which a test makes
- * this step fail. */
+/* Tells a test that the thread has reached a named point. Returns 0, or a negative errno with which
+ * the test makes the step fail. */
 static inline int ll_point(const struct ll_env *env, const char *name)
 {
     return env->world.point ? env->world.point(env->world.ctx, name) : 0;
@@ -43,7 +42,7 @@ static inline int ll_point(const struct ll_env *env, const char *name)
 int ll_fail_at(struct lladd_error *err, const char *file, int line, int code, const char *fmt, ...)
     LLADD_PRINTF(5, 6);
 #define ll_fail(err, code, ...) ll_fail_at(err, __FILE__, __LINE__, code, __VA_ARGS__)
-/* ll_fail for an error that concerns a page or an LSN, which the error also names. */
+/* As ll_fail, for an error about a page or a log record; also sets the error's page or LSN. */
 int ll_fail_page_at(struct lladd_error *err, const char *file, int line, int code,
                     lladd_pageno page, const char *fmt, ...) LLADD_PRINTF(6, 7);
 #define ll_fail_page(err, code, page, ...) \
@@ -52,20 +51,20 @@ int ll_fail_lsn_at(struct lladd_error *err, const char *file, int line, int code
                    const char *fmt, ...) LLADD_PRINTF(6, 7);
 #define ll_fail_lsn(err, code, lsn, ...) \
     ll_fail_lsn_at(err, __FILE__, __LINE__, code, lsn, __VA_ARGS__)
-/* Creates the error for a device call that failed with the negative errno rc. Lack of space,
- * files, access or memory gets a code of the resource root. Any other failed read gets
- * LLADD_READ_FAILED, any other failed write or sync (`writing`) LLADD_WRITE_FAILED. The message
- * names file and cause. */
+/* Creates the error for a device call that has returned the negative errno rc. For lack of space,
+ * files, access or memory the code has the root RESOURCE. For any other error the code is
+ * LLADD_WRITE_FAILED after a write or sync (`writing`), else LLADD_READ_FAILED. The message names
+ * file and cause. */
 int ll_fail_io_at(struct lladd_error *err, const char *srcfile, int line, int rc, bool writing,
                   const char *what, const char *name);
 #define ll_fail_io(err, rc, writing, what, name) \
     ll_fail_io_at(err, __FILE__, __LINE__, rc, writing, what, name)
 
-/* Only the code that ll_fail_io would return. */
+/* Returns the code that ll_fail_io would return, without filling in an error. */
 int ll_io_code(int rc, bool writing);
 
-/* An internal assertion. A failure stops debug and test builds; a release build continues, and the
- * caller poisons the handle if it has one (ERR-1). */
+/* An internal assertion. If it does not hold, debug and test builds stop; a release build goes on,
+ * and the caller poisons the handle if it has one (ERR-1). */
 #ifdef LLADD_DEBUG
 void ll_assert_failed(const char *expr, const char *file, int line) __attribute__((noreturn));
 #define LL_ASSERT(e) ((e) ? (void)0 : ll_assert_failed(#e, __FILE__, __LINE__))

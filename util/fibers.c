@@ -2,35 +2,35 @@
 /*
  * fibers: a cooperative scheduler below <lladd/sync.h>, in instrumented builds (lladd/dst.h).
  *
- * Purpose. Every wait for another thread is in sync.c, so a scheduler there controls all
- * interaction between threads. In a run, one OS thread runs all threads as fibers. Each fiber has
- * its own stack and runs until it reaches a scheduling point. There the `turn` callback chooses the
- * fiber that runs next. The same choices give the same execution.
+ * Purpose. Every wait for another thread is in sync.c, so a scheduler that sync.c calls controls
+ * all interaction between threads. In a run, one OS thread runs all threads as fibers. Each fiber
+ * has its own stack and runs until it reaches a scheduling point. There the `turn` callback chooses
+ * the fiber that runs next. The same choices give the same execution.
  *
  * Terms. A fiber is READY, ASLEEP (on the address of a mutex, condition, word or fiber), or ENDED.
  * A *point* is a place where the scheduler may interrupt a READY fiber; `turn` is called only if
  * another fiber is READY too. A fiber that *yields* runs again only when every other fiber has
- * yielded too or sleeps. Otherwise a fiber that spins until another fiber acts would spin forever
+ * yielded too or sleeps. Otherwise a fiber that spins until another fiber acts would spin for ever
  * in a schedule that prefers the spinning fiber.
  *
  * Time is virtual. Each point takes a little time. When no fiber is READY, time jumps to the end of
- * the sleep that ends first. If no sleep has a time limit, no fiber can ever run again: that is a
- * deadlock, and the run ends with a message that says which fiber waits for what.
+ * the sleep that ends first. If no sleep has a time limit, no fiber can ever run again: this is a
+ * deadlock, and the run ends with a message that says for what each fiber waits.
  *
- * A run that ends early (deadlock, too many steps, `turn` stops it) leaves its fibers where they
- * are. Their stacks are reused for the next run. Their allocations leak, unless the caller that
- * started the run supplied the allocator and frees its memory.
+ * A run that ends early (deadlock, too many steps, `turn` stops it) does not let its fibers
+ * continue. Their stacks are reused for the next run. Memory that they have allocated is not freed,
+ * unless the caller of lladd_dst_run has supplied the allocator and frees its memory.
  *
  * Switching. The first switch to a new stack is a context switch of the C library, which calls the
  * kernel for the signal mask; later switches are jumps of some 20 ns. A fiber that has ended waits
- * in its loop to be reused, so a second run makes no system call. With AddressSanitizer, all
- * switches are context switches, and every fiber starts at the top of its stack, because the
- * sanitizer must be told about stacks. With a fortified C library all switches are context
- * switches, because the library treats a jump to another stack as an attack.
+ * in its loop to be reused, so a second run makes no system call. AddressSanitizer must be told
+ * about stacks: with it, all switches are context switches, and every fiber starts at the top of
+ * its stack. A fortified C library treats a jump to another stack as an attack: with it, all
+ * switches are context switches.
  *
  * Not simulated: spurious wake-ups and weak memory ordering. Execution is sequentially consistent.
  *
- * Threads. One OS thread has at most one run at a time; different OS threads have their own.
+ * Threads. An OS thread has at most one run at a time; several OS threads can have a run each.
  */
 #include "util/fibers.h"
 #include "util/env.h"
@@ -71,7 +71,7 @@ enum { FIBERS_MAX = 32, STACK_DEFAULT = 256 * 1024, STEP_DEFAULT_NS = 100, GUARD
 
 enum state { ENDED, READY, ASLEEP };
 
-/* A stack, and where on it execution continues. */
+/* A stack, and the state from which execution on the stack continues. */
 struct place {
     unsigned char *stack;
     size_t size;
@@ -108,7 +108,7 @@ struct lladd_dst_fibers {
     struct fiber fibers[FIBERS_MAX];
     unsigned n; /* number of fibers that have a stack */
     struct fiber *current;
-    bool asking; /* `turn` is running: its actions are not steps of the run */
+    bool asking; /* `turn` is running: its calls are not scheduling points of the run */
     uint64_t next_number, sleeps;
     struct lladd_dst_run_stats stats;
     int rc;
@@ -181,8 +181,8 @@ static void travel(struct place *from, struct place *to, bool for_good)
     depart(from, to, for_good);
 #ifdef WITH_CONTEXTS
     to->begun = true;
-    (void)swapcontext(&from->context, &to->context); /* fails only without memory for a stack, and
-                                                      * the stack exists already */
+    (void)swapcontext(&from->context, &to->context); /* returns an error only without memory for a
+                                                      * stack; the stack exists already */
 #else
     if (_setjmp(from->jump) == 0) {
         if (to->begun)
@@ -243,8 +243,8 @@ static bool same_sleep(const struct fiber *a, const struct fiber *b)
     return b->state == ASLEEP && a->why == b->why && a->on == b->on && a->name == b->name;
 }
 
-/* Describes fiber i and all fibers that wait for the same thing. Does nothing if a fiber with a
- * smaller index waits for it too: the call for that fiber has described them all. */
+/* Describes fiber i and all fibers that wait for the same object. Does nothing if a fiber with a
+ * smaller index waits for this object: the call for that fiber has described all of them. */
 static void describe_sleep(const struct lladd_dst_fibers *s, unsigned i, char *out, size_t size,
                            size_t *at)
 {
@@ -338,8 +338,8 @@ static void add(struct candidates *c, struct fiber *f)
     c->numbers[c->n++] = f->number;
 }
 
-/* Adds the READY fibers other than the current one: those that have yielded, or those that have not
- * (`yielded`). The order is round-robin, from the fiber after the current one. */
+/* Adds the READY fibers other than the current fiber: those that have yielded if `yielded`, else
+ * those that have not. The order is round-robin, from the fiber after the current fiber. */
 static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yielded)
 {
     unsigned here = (unsigned)(s->current - s->fibers);
@@ -350,7 +350,8 @@ static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yi
     }
 }
 
-/* Collects the fibers that may run next. The current fiber is the first if it may run on. */
+/* Collects the fibers that may run next. The current fiber is the first element if it may
+ * continue. */
 static void collect(struct lladd_dst_fibers *s, struct candidates *c)
 {
     c->n = 0;
@@ -359,7 +360,7 @@ static void collect(struct lladd_dst_fibers *s, struct candidates *c)
     add_others(s, c, false);
     if (c->n > 0)
         return;
-    /* All have yielded. */
+    /* All READY fibers have yielded. */
     add_others(s, c, true);
     if (c->n == 0 && s->current->state == READY)
         add(c, s->current);
@@ -380,7 +381,7 @@ static unsigned ask(struct lladd_dst_fibers *s, enum lladd_dst_point why,
     return i;
 }
 
-/* Called when the current fiber is at a point or cannot continue. Returns when that fiber runs
+/* Called when the current fiber is at a point or cannot continue. Returns when this fiber runs
  * again. */
 static void next(struct lladd_dst_fibers *s, enum lladd_dst_point why)
 {
@@ -610,7 +611,7 @@ void lladd_dst_fibers_free(struct lladd_dst_fibers *s)
     ll_free(&s->env, s);
 }
 
-/* Resets the fibers that an abandoned run left. */
+/* Resets the fibers that a run that ended early has left. */
 static void clear_away(struct lladd_dst_fibers *s)
 {
     for (unsigned i = 0; i < s->n; i++) {

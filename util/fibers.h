@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_UTIL_FIBERS_H
 #define LL_UTIL_FIBERS_H
-/* The cooperative scheduler of instrumented builds, as sync.c uses it. Other builds have no
- * scheduler; there LL_SCHEDULED is false. */
+/* The cooperative scheduler of instrumented builds, for sync.c. Other builds have no scheduler; in
+ * them LL_SCHEDULED is false. */
 #include "util/held.h"
 
 #include <lladd/dst.h>
@@ -23,12 +23,13 @@ bool ll_fibers_sleep(enum lladd_dst_point why, const void *on, const char *name,
 /* Wakes up to n of the fibers that sleep on the address and share a bit with `bits`. */
 void ll_fibers_wake(const void *on, int n, uint32_t bits);
 void ll_fibers_yield(void);
-/* Returns 0 or LLADD_NO_THREAD. *number is never 0: the first fiber of the run has that number. */
+/* Returns 0 or LLADD_NO_THREAD. *number is never 0, because the first fiber of the run has the
+ * number 0. */
 int ll_fibers_start(void *(*fn)(void *), void *arg, uint64_t *number);
 void ll_fibers_join(uint64_t number);
 uint64_t ll_fibers_self(void);
 
-/* In sync.c. Copies to *from what the running thread holds. From now on the thread holds *to. */
+/* In sync.c. Saves the running thread's `ll_held` in *from, and sets `ll_held` to *to. */
 void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to);
 
 #endif

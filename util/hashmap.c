@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The hash map of util/hashmap.h, which states its purpose and invariants. */
+/* Hash maps; util/hashmap.h states their purpose and invariants. */
 #include "util/hashmap.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static inline size_t home(const struct ll_hashmap *map, uint64_t key)
     return (size_t)mix(key) & (map->capacity - 1);
 }
 
-/* The slot that holds key, or the empty slot where key would be inserted. The search ends: the
+/* The slot that holds key, or the empty slot where key would be inserted. The loop ends because the
  * table always has an empty slot. */
 static struct ll_hashmap_slot *probe(const struct ll_hashmap *map, uint64_t key)
 {

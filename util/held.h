@@ -2,12 +2,13 @@
 #ifndef LL_UTIL_HELD_H
 #define LL_UTIL_HELD_H
 /*
- * held: what the calling thread holds, where that decides which calls it may make.
+ * The pages, mutexes and log credit that the calling thread holds: they decide which calls the
+ * thread may make.
  *
  * In every build: how many pages of one database the thread has latched with lladd_page_fix. A call
- * that may wait is refused if this number is not 0 (docs/threads.md). If a thread has latched pages
- * of two databases, only the pages of the database latched first count. No call is refused wrongly,
- * but a call to the other database may be allowed although it should be refused.
+ * that may wait returns LLADD_BAD_STATE if this number is not 0 (docs/threads.md). If a thread has
+ * latched pages of two databases, only the pages of the database latched first count. So no call is
+ * refused wrongly, but a call on the other database may be allowed although it should be refused.
  *
  * In debug builds also the list of held mutexes, newest first (sync.c), and the number of log
  * credits in hand: a thread with credit may wait only for pages and the log's writer (BUF-3).
@@ -16,8 +17,8 @@
 
 #include <lladd/sync.h>
 
-/* With this model a shared library reaches the variable without a function call. musl cannot load
- * such a library into a running process. */
+/* With the model initial-exec a shared library accesses the variable without a function call.
+ * musl's dlopen cannot load such a library. */
 #if defined(__GLIBC__)
 #define LL_HELD_MODEL __attribute__((tls_model("initial-exec")))
 #else
@@ -25,7 +26,7 @@
 #endif
 
 struct ll_held {
-    const void *of;  /* the database of the counted pages */
+    const void *of;  /* the database to which `pages` refers */
     uint32_t pages;  /* latched pages of that database */
     uint32_t others; /* pages of other databases */
     uint32_t credits;            /* debug builds */
@@ -34,7 +35,8 @@ struct ll_held {
 
 extern _Thread_local struct ll_held ll_held LL_HELD_MODEL;
 
-/* Count a page that the thread has latched, and a page that the thread has released. */
+/* ll_held_page counts a page that the thread has latched, ll_held_unpage a page that it has
+ * released. */
 static inline void ll_held_page(const void *of)
 {
     struct ll_held *h = &ll_held;
@@ -60,18 +62,18 @@ static inline bool ll_held_pages(const void *of)
     return LL_UNLIKELY(ll_held.pages != 0) && ll_held.of == of;
 }
 
-/* Like lladd_word_wait_as, for the waits that are allowed with log credit: for pages, their I/O,
- * and the log's writer. Debug builds stop at any other wait of a thread with log credit in hand. */
+/* Like lladd_word_wait_as, for the waits that a thread with log credit may make: for pages, their
+ * I/O, and the log's writer. Debug builds stop a thread with log credit at any other wait. */
 void ll_word_wait_with_credit(const char *what, const uint32_t *word, uint32_t expected,
                               uint32_t bits, uint64_t ns);
 
-/* Debug builds: checks a thread that is about to take log credit, and so may wait for credit. The
- * thread must hold no credit, no page, and no mutex that a thread with credit may wait for. */
+/* Debug builds: call this before log credit is taken, which may wait. The thread must hold no
+ * credit, no page, and no mutex for which a thread with credit may wait. */
 void ll_held_check_credit(void);
 /* Debug builds: call this where `durable` callbacks may run, even if none is due. The thread must
- * hold no mutex of the core, no mutex under which a structure of the library creates something
- * (THR-2), and no credit. Mutexes of the application are allowed; the application is responsible
- * for them. */
+ * hold no credit and no mutex of the library, also none under which a structure of the library
+ * creates something (THR-2). It may hold mutexes of the application, which is responsible for
+ * them. */
 void ll_held_check_callbacks(void);
 
 #endif

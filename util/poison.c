@@ -5,11 +5,11 @@
 int ll_poison_check_slow(const struct ll_poison *p, struct lladd_error *err)
 {
     uint32_t state = lladd_atomic_load32(&p->state);
-    while (state == 1) { /* short: another thread is copying the error */
+    while (state == 1) { /* does not take long: another thread is copying the error */
         lladd_cpu_relax();
         state = lladd_atomic_load32(&p->state);
     }
-    if (state == 0) /* a forked child: its calls are refused elsewhere */
+    if (state == 0) /* a forked child: other checks refuse its calls */
         return 0;
     if (err)
         *err = p->error;
@@ -24,7 +24,7 @@ int ll_poison_set(struct ll_poison *p, int code, const struct lladd_error *why,
         p->error = *why;
         if (lladd_code_root(why->code) != LLADD_ROOT_POISONED)
             p->error.code = code;
-        /* `healthy` is cleared before the state becomes 2: a thread that was given the error finds
+        /* `healthy` is cleared before the state becomes 2, so a thread that has got the error finds
          * the object poisoned. */
         lladd_atomic_store32(&p->healthy, 0);
         lladd_atomic_store32(&p->state, 2);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_UTIL_POISON_H
 #define LL_UTIL_POISON_H
-/* The poison of one database (LOG-4): the first error after which the library can promise nothing
- * more. Log, buffer manager and recovery share one object. Each of these layers may set the poison,
- * and checks it before starting an action and before acknowledging one. Setting the poison wakes no
- * thread: the layer that sets it wakes its own sleepers. */
+/* The poison of one database (LOG-4): the first error after which the library can make no more
+ * promises. Log, buffer manager and recovery share one object. Each of these layers may set the
+ * poison, and checks it before it starts or acknowledges an action. Setting the poison wakes no
+ * thread: each layer must wake its own sleeping threads. */
 #include "util/env.h"
 
 #include <lladd/sync.h>
 
 struct ll_poison {
-    uint32_t healthy; /* atomic; 1 until poisoned. The first field: db/open.c puts the object into
-                       * memory that the kernel zeroes in a forked child. */
+    uint32_t healthy; /* atomic; 1 until poisoned. It is the first member, because db/open.c puts
+                       * the object into memory that the kernel zeroes in a forked child. */
     uint32_t state;   /* atomic; 0: no error; 1: being stored; 2: stored */
     struct lladd_error error; /* constant from state 2 on */
 };
@@ -38,8 +38,8 @@ static inline int ll_poison_check(const struct ll_poison *p, struct lladd_error 
  * message names the cause, the code says what the caller has to do. `err` may equal `why`. */
 int ll_poison_set(struct ll_poison *, int code, const struct lladd_error *why,
                   struct lladd_error *err);
-/* Poisons after a write or sync failed with the negative errno rc. The code is LLADD_WRITE_FAILED,
- * also for lack of space. */
+/* Poisons the object after a write or sync has returned the negative errno rc. The code is
+ * LLADD_WRITE_FAILED, also for lack of space. */
 int ll_poison_set_io_at(struct ll_poison *, const char *srcfile, int line, int rc, const char *what,
                         const char *name, struct lladd_error *err);
 #define ll_poison_set_io(p, rc, what, name, err) \

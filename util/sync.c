@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sync: mutexes with ranks, condition variables, threads, and sleeping on a word (THR-1).
+ * Mutexes with ranks, condition variables, threads, and sleeping on a word (THR-1).
  *
- * Purpose. Every wait for another thread is in this file, so that another implementation (the
- * simulator's) can decide which thread runs. In release builds the functions only call their
- * pthread and futex counterparts.
+ * Purpose. Every wait for another thread is in this file, so that the simulator's scheduler can
+ * decide which thread runs. In release builds the functions only call their pthread and futex
+ * counterparts.
  *
  * Ranks (debug builds). A thread that waits for a mutex must hold no mutex of the same or a higher
  * rank. If every thread obeys, waits for mutexes form no cycle, so mutexes cannot deadlock. Each
- * thread has a list of the mutexes it holds, newest first, linked through `below`. The list has no
- * limit; a mutex may be released out of order and is then unlinked from the middle. trylock does
- * not wait and is not checked. A condition variable takes its mutex again when the wait ends. That
- * is a wait for a mutex too, so the mutex must have the highest rank of those that the thread
- * holds.
+ * thread has a list of the mutexes that it holds, newest first, linked through `below`. A mutex may
+ * be released in any order. trylock does not wait and is not checked. At the end of a wait for a
+ * condition, the thread waits for the mutex again, so this mutex must have the highest rank of the
+ * mutexes that the thread holds.
  *
  * Log credit (debug builds). A thread that asks for credit may wait for a thread that has credit in
- * hand (log/reserve.c). The rank therefore divides the mutexes into two kinds: a thread may hold a
- * mutex of the first kind while it asks for credit; it may wait for a mutex of the second kind
+ * hand (log/reserve.c). The ranks therefore divide the mutexes into two kinds: a thread may hold a
+ * mutex of the first kind while it asks for credit, and may wait for a mutex of the second kind
  * while it has credit. No mutex is of both kinds. A thread with credit may sleep on a condition or
- * a word only for pages, their I/O, and the log's writer. A thread that has latched a page must not
- * wait for a mutex with a rank below LLADD_RANK_PAGE.
+ * a word only to wait for pages, their I/O, and the log's writer. A thread that has latched a page
+ * must not wait for a mutex with a rank below LLADD_RANK_PAGE.
  *
- * Ownership (debug builds). Threads that do not hold a mutex read its `held` and `owner` too
- * (lladd_mutex_mine in an assertion), so both fields are accessed atomically. Only the owner finds
- * its own number in `owner`, so lladd_mutex_mine gives the calling thread an exact answer.
+ * Ownership (debug builds). A thread that does not hold a mutex may also read its `held` and
+ * `owner` (lladd_mutex_mine in an assertion), so both members are accessed atomically. Only the
+ * owner finds its own number in `owner`, so lladd_mutex_mine gives the calling thread an exact
+ * answer.
  *
  * Schedules (instrumented builds). In a run (lladd/dst.h) threads are fibers of one OS thread, and
  * a fiber that would wait lets another one run. A fiber takes a mutex with trylock, because a real
@@ -54,8 +54,8 @@ _Thread_local struct ll_held ll_held LL_HELD_MODEL;
 
 #ifdef LLADD_DEBUG
 /* May a thread that holds a mutex of this rank wait for log credit? If so, a thread with credit
- * must not wait for the mutex. In the core, the mutexes of the checkpoint, the catalogue and the
- * control block have such ranks. */
+ * must not wait for the mutex. The mutexes of extensions and of the database, the checkpoint and
+ * the catalogue have such ranks. */
 static bool comes_before_credit(uint32_t rank)
 {
     return rank < LLADD_RANK_COMMIT ||
@@ -80,8 +80,9 @@ void ll_held_check_callbacks(void)
               "credit");
 }
 
-/* May this thread wait for a mutex of this rank? The rank must be above that of every mutex that
- * the thread holds, except `except`, and the wait must form no cycle with pages and credit. */
+/* May this thread wait for a mutex of this rank? The rank must be above the rank of every mutex
+ * that the thread holds (except the mutex `except`), and the wait must not be part of a cycle of
+ * waits for pages and credit. */
 static bool rank_allowed(uint32_t rank, const struct lladd_mutex *except)
 {
     for (const struct lladd_mutex *h = ll_held.mutexes; h; h = h->below) {
@@ -202,9 +203,9 @@ void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to)
 
 int lladd_mutex_init(struct lladd_mutex *m, uint32_t rank, const char *name)
 {
-    /* Equals pthread_mutex_init without attributes, but is faster: a database has two dozen
-     * mutexes. It returns an error code for ports where a mutex needs memory; here it cannot
-     * fail. */
+    /* Has the effect of pthread_mutex_init without attributes, but is faster: a database has two
+     * dozen mutexes. Always returns 0; the result is for ports to systems where a mutex needs
+     * memory. */
     *m = (struct lladd_mutex){.m = PTHREAD_MUTEX_INITIALIZER, .rank = rank, .name = name};
     return 0;
 }
@@ -232,7 +233,7 @@ static void give(struct lladd_mutex *m)
         m->owner = 0;
     MUST(pthread_mutex_unlock(&m->m));
     if (LL_SCHEDULED)
-        ll_fibers_wake(m, INT_MAX, UINT32_MAX); /* the woken fibers try again */
+        ll_fibers_wake(m, INT_MAX, UINT32_MAX); /* the woken fibers try again to take the mutex */
 }
 
 void lladd_mutex_lock(struct lladd_mutex *m)

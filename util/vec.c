@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The growing array of util/vec.h. */
+/* Growing arrays (util/vec.h). */
 #include "util/vec.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 /*
  * A growing array of elements of one size. Elements move when the array grows, so pointers to them
  * are valid until the next push, append or reserve. Only these three calls can fail; a call that
- * fails has changed nothing. After reserve(n), they do not fail while the array has at most n
+ * fails has changed nothing. After reserve(n) they succeed as long as the array then has at most n
  * elements in total.
  *
  * Threads: the array has no latch; its owner excludes concurrent calls.
