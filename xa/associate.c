@@ -2,15 +2,16 @@
 /* xa_start and xa_end: states T0, T1 and T2 of C193's table 6-3, and S0, S1, S2 and S4 of table
  * 6-4.
  *
- * One thread at a time uses a transaction, so tightly coupled threads take turns, as C193 allows. A
- * thread that joins or resumes while another thread is active waits for the other's xa_end. With
- * TMNOWAIT it gets XA_RETRY; after the time `wait` of the open string it gets XAER_RMERR.
+ * One thread at a time uses a transaction, so tightly coupled threads work one after the other, as
+ * C193 allows. A thread that joins or resumes while another thread is active waits for the xa_end
+ * of the active thread. With TMNOWAIT it gets XA_RETRY instead; after the time `wait` of the open
+ * string it gets XAER_RMERR.
  *
  * With `threads=any` any thread may end and resume another thread's association, for example a
  * thread of the transaction manager when a transaction takes too long. If the working thread is in
- * a call, that call ends first; with TMFAIL, a wait for a lock in that call ends with an error.
- * Then every call with the working thread's transaction handle returns LLADD_TAKEN. The handle is
- * kept until that thread starts or resumes another branch, or ends. */
+ * a call, xa_end waits for the end of that call; with TMFAIL, a wait for a lock in that call ends
+ * with an error. Afterwards every call of the working thread with its transaction handle returns
+ * LLADD_TAKEN. The handle is kept until that thread starts or resumes another branch, or ends. */
 #include "xa/xa_private.h"
 
 #include <lladd/extension.h>
@@ -37,7 +38,8 @@ static int begin(struct ll_xa__rm *rm, const struct lladd_gid *gid)
         return ll_xa__say_error(rm, XAER_RMERR, &err);
     }
     b->state = LL_XA__ACTIVE;
-    (void)lladd_txn_take(b->txn, false, 0); /* cannot fail: no other thread knows the transaction */
+    (void)lladd_txn_take(b->txn, false, 0); /* returns 0, because no other thread knows the
+                                             * transaction */
     return XA_OK;
 }
 
@@ -77,7 +79,7 @@ static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait
     struct ll_xa__assoc *mine = rc || !b ? NULL : ll_xa__resumable(b, rm);
     if (rc)
         return rc;
-    if (!mine) /* another thread has resumed the association meanwhile */
+    if (!mine) /* another thread has resumed the association during the wait */
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "another thread has resumed it");
     if (b->state == LL_XA__ROLLBACK_ONLY) {
         ll_xa__assoc_remove(mine);
@@ -149,8 +151,8 @@ int ll_xa__start(XID *xid, int rmid, long flags)
 
 /* ---- xa_end ---------------------------------------------------------------------------------- */
 
-/* The association that xa_end ends: that of the calling thread, or with `threads=any` that of
- * another thread, active associations first. NULL: T0. */
+/* The association that xa_end ends: the calling thread's; if it has none, with `threads=any` an
+ * association of another thread, preferably the active one. NULL: T0. */
 static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct ll_xa__rm *rm,
                                    unsigned long how)
 {
@@ -163,8 +165,8 @@ static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct l
     return how == TMSUSPEND ? NULL : ll_xa__resumable(b, rm);
 }
 
-/* Takes the branch's transaction from the active thread, and ends that thread's association unless
- * the end of the thread has done so. */
+/* Takes the branch's transaction from the active thread, and ends the thread's association (unless
+ * the thread has ended, and so its association, too). */
 static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
 {
     struct ll_xa__store *s = rm->store;
@@ -209,11 +211,12 @@ static int end_theirs(struct ll_xa__rm *rm, struct ll_xa__branch *b, uint64_t th
     while (there && there != rest)
         there = there->next;
     if (there && (rc || b->state != LL_XA__ACTIVE || ll_xa__healthy(rm) != XA_OK))
-        ll_xa__assoc_remove(rest); /* the end of its thread has not removed the association */
+        ll_xa__assoc_remove(rest); /* the association is still in the list: the end of its thread
+                                    * has not removed it */
     return rc;
 }
 
-/* Ends or suspends the calling thread's own association, or ends a suspended one. */
+/* Ends or suspends the calling thread's association, or ends a suspended association. */
 static void end_own(struct ll_xa__branch *b, struct ll_xa__assoc *a, unsigned long flags,
                     bool stays)
 {
@@ -221,8 +224,8 @@ static void end_own(struct ll_xa__branch *b, struct ll_xa__assoc *a, unsigned lo
         (void)lladd_txn_give(b->txn); /* true: the branch is not busy, so no thread has taken the
                                        * transaction */
     if (!stays) {
-        ll_xa__assoc_remove(a); /* also on a poisoned handle, because a reopen waits until no
-                                 * association is left */
+        ll_xa__assoc_remove(a); /* also if the handle is poisoned, because the database is not
+                                 * reopened while a thread is associated */
         return;
     }
     a->suspended = true;
@@ -287,7 +290,7 @@ static int abandon(struct ll_xa__rm *rm, const XID *xid)
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
                           "no thread is associated with the branch");
     b->state = LL_XA__ROLLBACK_ONLY;
-    if (ll_xa__active(b)) /* under any rmid */
+    if (ll_xa__active(b)) /* the active association may be under any rmid */
         rc = take_away(rm, b, true);
     while (!rc && b->assocs)
         ll_xa__assoc_remove(b->assocs);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The branches of a store by their ids, and the associations of threads with branches. Every
+/* The table of a store's branches by id, and the associations of threads with branches. Every
  * function is called with the mutex. */
 #include "xa/xa_private.h"
 
@@ -15,7 +15,7 @@ static size_t hash(const struct lladd_gid *g)
     return (size_t)(h ^ h >> 32);
 }
 
-/* Compares whole ids: ll_xa__gid and the library both fill the unused bytes with zeros. */
+/* The bytes after gtrid and bqual do not count. */
 static bool same(const struct lladd_gid *a, const struct lladd_gid *b)
 {
     return a->format == b->format && a->gtrid_length == b->gtrid_length &&
@@ -96,7 +96,7 @@ int ll_xa__branch_idle(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool n
 {
     struct ll_xa__store *s = rm->store;
     struct ll_xa__branch *b = ll_xa__branch_find(s, gid);
-    while (b && b->busy && !nowait) { /* until the calls in progress have ended */
+    while (b && b->busy && !nowait) { /* until the call that has marked the branch busy has ended */
         lladd_cond_wait(&s->changed, &ll_xa__all.mutex);
         if (s->opening || !s->db)
             return ll_xa__say(rm, XAER_RMFAIL, LLADD_CLOSED, "the database has failed");
@@ -152,7 +152,8 @@ struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *b, struct ll_xa__rm 
     return a;
 }
 
-/* Removes the association from both of its lists; the caller frees it. */
+/* Removes the association from the lists of its branch and its rm; the caller frees the
+ * association. */
 static void unlink_assoc(struct ll_xa__assoc *a)
 {
     struct ll_xa__assoc **place = &a->branch->assocs;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* xa_prepare, xa_commit, xa_rollback, xa_forget: how branches end (table 6-4).
  *
- * A branch that has ended is forgotten: calls with its XID return XAER_NOTA, and a transaction
- * manager that recovers presumes abort. */
+ * A branch that has ended is removed: calls with its XID return XAER_NOTA, and a recovering
+ * transaction manager presumes abort. */
 #include "xa/xa_private.h"
 
 /* The input and result of a step. */
@@ -18,9 +18,9 @@ struct work {
 #define ANY_STATE 0xffu
 #define IN(state) (1u << (state))
 
-/* Finds the branch, which must not be busy, have no associations, and be in a state of `allowed`.
- * XAER_NOTA; XAER_PROTO if the branch has another state or an association; XA_RETRY with `nowait`
- * if it is busy. */
+/* Finds the branch, and waits until it is not busy. XAER_NOTA if there is no such branch;
+ * XAER_PROTO if its state is not in `allowed`, or it has an association; XA_RETRY with `nowait` if
+ * it is busy. */
 static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool nowait,
                 struct ll_xa__branch **out)
 {
@@ -58,13 +58,14 @@ static int claim(struct ll_xa__rm *rm, struct ll_xa__branch *b)
     if (!rc)
         return XA_OK;
     b->txn = NULL;
-    if (rc == LLADD_HEUR_COMMITTED || rc == LLADD_HEUR_ABORTED) { /* by a direct call of the
-                                                                   * library */
+    if (rc == LLADD_HEUR_COMMITTED || rc == LLADD_HEUR_ABORTED) { /* a program has called
+                                                                   * lladd_heuristic_end */
         b->state = LL_XA__HEURISTIC;
         b->heuristic = rc == LLADD_HEUR_COMMITTED ? XA_HEURCOM : XA_HEURRB;
         return ll_xa__say_error(rm, b->heuristic, &err);
     }
-    if (rc == LLADD_NOT_FOUND) { /* a direct call of the library has claimed and ended it */
+    if (rc == LLADD_NOT_FOUND) { /* a program has called lladd_in_doubt_claim and ended the
+                                  * transaction */
         ll_xa__branch_remove(rm->store, b);
         return ll_xa__say_error(rm, XAER_NOTA, &err);
     }
@@ -80,8 +81,8 @@ static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struc
     work->gid = &b->gid;
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
-    /* Does not wait long: the working thread has given the transaction back or has lost it, or the
-     * handle is poisoned. */
+    /* Waits for a short time at most: the working thread has given the transaction back or has lost
+     * it, or the handle is poisoned. */
     int rc = work->txn ? lladd_txn_take(work->txn, true, UINT64_MAX) : 0;
     if (!rc)
         rc = what(work);
@@ -126,8 +127,8 @@ static void done(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool gone)
     lladd_cond_broadcast(&rm->store->changed);
 }
 
-/* The step has failed. If the handle is poisoned, the transaction is gone, and recovery decides the
- * branch's outcome. */
+/* Called when a step has returned an error. If the handle is poisoned, the transaction has been
+ * released, and recovery decides the outcome of the branch. */
 static int failed(struct ll_xa__rm *rm, struct ll_xa__branch *b, int xa_code)
 {
     int rc = ll_xa__healthy(rm);
@@ -165,7 +166,7 @@ int ll_xa__prepare(XID *xid, int rmid, long flags)
 
 /* ---- phase two ------------------------------------------------------------------------------- */
 
-/* A one-phase commit has failed: rolls the branch back, as C193 demands. */
+/* Called when a one-phase commit has returned an error: rolls the branch back, as C193 demands. */
 static int give_up(struct ll_xa__rm *rm, struct ll_xa__branch *b)
 {
     const struct lladd_error why = *lladd_txn_error(b->txn);
@@ -243,7 +244,8 @@ static int forget(struct ll_xa__rm *rm, const XID *xid)
     if (rc)
         return rc;
     rc = step(rm, b, do_forget, &work);
-    done(rm, b, !rc || rc == LLADD_NOT_FOUND); /* an administrator may have forgotten it */
+    done(rm, b, !rc || rc == LLADD_NOT_FOUND); /* a program may have called
+                                                * lladd_heuristic_forget */
     if (ll_xa__healthy(rm))
         return XAER_RMFAIL;
     if (!rc)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of the resource manager. It comes from the allocator of the database's options, so that an
- * allocator's limits (and a test's failures) apply here, too. */
+/* Memory of the resource manager, from the allocator in the options of the database. So the limits
+ * of an allocator, and the failures that a test injects, apply to the resource manager, too. */
 #include "xa/xa_private.h"
 
 #include <lladd/device.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* lladd_open refuses an incomplete allocator; until then it must not be used. */
+/* Is the allocator complete? lladd_open refuses an incomplete allocator, but the resource manager
+ * allocates before it calls lladd_open. */
 static bool usable(const struct lladd_allocator *mem)
 {
     return mem && mem->alloc && mem->release;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xa_open and xa_close: R0 and R1 of table 6-2, for each thread of control. */
+/* xa_open and xa_close: the states R0 and R1 of C193's table 6-2, for each thread of control. */
 #include "xa/xa_private.h"
 
 #include <string.h>
@@ -27,14 +27,15 @@ void ll_xa__opening_end(struct ll_xa__rm *rm, struct ll_xa__opening *o)
     ll_xa__disown(rm, lladd_thread_self());
     if (!rm->openings) {
         ll_xa__let_go(rm, 0);
-        while (rm->assocs) /* suspended associations that could migrate */
+        while (rm->assocs) /* suspended associations that may migrate */
             ll_xa__assoc_remove(rm->assocs);
         rm->store = NULL;
     }
     ll_xa__store_release(store);
 }
 
-/* Called with the mutex. The rm is not freed meanwhile, because an xa_open counts as a call. */
+/* Called with the mutex. The rm is not freed while the mutex is released, because ll_xa__begin has
+ * counted the call. */
 static int open_here(struct ll_xa__rm *rm, const char *info)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Open strings: `key=value` pairs separated by `;`, with a backslash as the escape character
- * (lladd/xa.h). An unknown, repeated or empty key is refused by name. */
+ * (lladd/xa.h). For an unknown key, or a repeated key other than `ops`, the message names the
+ * key. */
 #include "xa/xa_private.h"
 
 #include <lladd/op.h>
@@ -9,7 +10,8 @@
 
 #define REFUSE(...) return lladd_error_set(err, LLADD_BAD_ARGUMENT, __VA_ARGS__)
 
-/* Takes one word up to an unescaped `stop` or ';'; leaves *at on the byte that ended it. */
+/* Reads one word, up to an unescaped `stop` or ';'. *at then points at the byte that ended the
+ * word. */
 static int word(const char **at, char stop, char out[MAXINFOSIZE], struct lladd_error *err)
 {
     size_t n = 0;
@@ -17,7 +19,7 @@ static int word(const char **at, char stop, char out[MAXINFOSIZE], struct lladd_
     while (*p && *p != stop && *p != ';') {
         if (*p == '\\' && *++p == 0)
             REFUSE("the open string ends after a backslash");
-        out[n++] = *p++; /* in bounds: the string's length was checked */
+        out[n++] = *p++; /* in bounds, because the length of the open string was checked */
     }
     out[n] = 0;
     *at = p;

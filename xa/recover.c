@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* xa_recover: a scan over the branches that are prepared or heuristically completed. TMSTARTRSCAN
- * copies their XIDs; a scan belongs to one thread and one rmid. */
+ * copies the XIDs of these branches; a scan belongs to one opening (xa_private.h). */
 #include "xa/xa_private.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The resource manager instances of the process, the threads that have opened them, and each
- * thread's last error. */
+/* The resource manager instances of the process, their openings, and each thread's last error. */
 #include "xa/xa_private.h"
 
 #include <lladd/op.h>
@@ -8,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The process's only variable: XA names an instance by a number alone. The mutex needs no
- * initialisation, so the first call may come from any thread. */
+/* The state of the process: it is in a global variable, because XA identifies an instance only by a
+ * number. The mutex is initialised statically, so any thread may make the first call. */
 struct ll_xa__all ll_xa__all = {
     .mutex = {.m = PTHREAD_MUTEX_INITIALIZER, .name = "xa", .rank = LLADD_RANK_EXTENSION},
     .opened = {.c = PTHREAD_COND_INITIALIZER},
@@ -154,7 +153,7 @@ struct lladd_gid ll_xa__gid(const struct xid_t *x)
     return g;
 }
 
-/* ---- what an application asks -------------------------------------------------------------- */
+/* ---- calls for applications -------------------------------------------------------------- */
 
 struct lladd_db *lladd_xa_db(int rmid)
 {

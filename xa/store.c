@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stores: a store is one database handle, shared by all instances with open strings for the same
- * directory.
+/* Stores: a store is one database handle, shared by all rmids with open strings for one directory.
  *
- * A store is in the list from the moment a thread begins to open it; `opening` makes the other
- * threads wait. Transactions in doubt and remembered heuristic outcomes become branches before any
- * thread uses the store. */
+ * A store is in the list as soon as a thread begins to open it; `opening` makes the other threads
+ * wait. Transactions in doubt and remembered heuristic outcomes become branches before any thread
+ * uses the store. */
 #include "xa/xa_private.h"
 
 #include <dlfcn.h>
@@ -16,8 +15,8 @@
 
 /* ---- plug-ins -------------------------------------------------------------------------------- */
 
-/* A plug-in is not linked with the library: it resolves the library's symbols in the program
- * (lladd/inspect.h). If this library was loaded with local visibility, this makes its symbols
+/* A plug-in is not linked with the library: it needs the library's symbols in the global scope
+ * (lladd/inspect.h). If this library was loaded with RTLD_LOCAL, this function makes its symbols
  * global. */
 static void show_library(void)
 {
@@ -107,7 +106,7 @@ static int open_db(struct ll_xa__store *s, struct lladd_error *err)
         lladd_error_set(err, rc, "out of memory for what is in doubt");
     if (rc) {
         ll_xa__branches_free(s);
-        (void)lladd_close(s->db); /* it was not used yet */
+        (void)lladd_close(s->db); /* no thread has used the handle yet */
         s->db = NULL;
     }
     return rc;
@@ -127,7 +126,8 @@ static void destroy(struct ll_xa__store *s)
     close_db(s);
     const struct lladd_allocator *mem = s->options.allocator;
     if (!s->given || !s->given->registry)
-        lladd_options_release(&s->options); /* otherwise the caller owns the registry */
+        lladd_options_release(&s->options); /* otherwise the caller of lladd_xa_options owns the
+                                             * registry */
     for (unsigned i = 0; i < s->n_plugins; i++)
         (void)dlclose(s->plugins[i]);
     lladd_cond_destroy(&s->changed);
@@ -184,8 +184,8 @@ static int failed(struct ll_xa__rm *rm, const struct lladd_error *err)
     return ll_xa__say_error(rm, ours ? XAER_INVAL : XAER_RMERR, err);
 }
 
-/* Releases the mutex, and keeps other threads from opening or closing the store until end_opening,
- * which takes the mutex again. */
+/* Releases the mutex. Until end_opening, which takes the mutex again, other threads cannot open or
+ * close the store. */
 static void begin_opening(struct ll_xa__store *s)
 {
     s->opening = true;

@@ -2,7 +2,7 @@
 /* The xa_switch_t that a transaction manager uses. */
 #include "xa/xa_private.h"
 
-/* The manager has no asynchronous calls, so no handle is valid. */
+/* The resource manager has no asynchronous calls, so no handle is valid. */
 static int complete(int *handle, int *retval, int rmid, long flags)
 {
     struct ll_xa__rm *rm;

@@ -2,16 +2,16 @@
 /* Threads of control that end without xa_end or xa_close.
  *
  * XA has no notification of a thread's end. But the system reuses thread numbers, and a new thread
- * must not find the state of an old thread. So each thread that opens an instance or starts a
- * branch sets a thread-specific value with a destructor, which runs at the thread's end. The
- * destructor ends the thread's associations as xa_end with TMFAIL does: it is unknown how much of
- * the work is done, so these branches can only be rolled back. It also closes the instances that
- * the thread has opened. An association that the thread has suspended for migration stays, without
- * an owner. */
+ * must not find the state of an ended thread. So each thread that opens an rmid or starts a branch
+ * sets a thread-specific value with a destructor, which runs at the thread's end. The destructor
+ * ends the thread's associations as xa_end with TMFAIL does: the branches can only be rolled back,
+ * because the thread may have done only a part of the work. The destructor also closes the rmids
+ * that the thread has opened. An association that the thread has suspended for migration stays,
+ * with the thread number 0. */
 #include "xa/xa_private.h"
 
-/* Called with the mutex. Returns an rm that has state of the thread; NULL: none is left. Waits
- * while another thread reopens the rm's database, and then looks the rm up again. */
+/* Called with the mutex. Returns an rm that has state of the thread; NULL: no rm has. Waits while
+ * another thread reopens the rm's database, and then searches again. */
 static struct ll_xa__rm *left_by(uint64_t thread)
 {
     struct ll_xa__rm *rm = ll_xa__all.rms;
@@ -37,9 +37,9 @@ static void leave_pending(struct ll_xa__rm *rm, uint64_t thread)
             a->branch->state = LL_XA__ROLLBACK_ONLY;
         ll_xa__assoc_remove(a);
         if (txn && !lladd_txn_give(txn))
-            lladd_txn_drop(txn); /* Another thread has just taken the transaction, and will find no
-                                  * association, so the reference of the lost handle is dropped
-                                  * here. */
+            lladd_txn_drop(txn); /* Another thread has just taken the transaction. It will find no
+                                  * association, so it will not drop this thread's reference to the
+                                  * handle. */
     }
     ll_xa__disown(rm, thread);
     ll_xa__let_go(rm, thread);
@@ -72,7 +72,8 @@ bool ll_xa__thread_mark(void)
     return all->marks && tss_set(all->mark, all) == thrd_success;
 }
 
-/* The library may be unloaded while threads still run, so their destructors must be removed. */
+/* The library may be unloaded while threads still run; then their destructors must not be
+ * called. */
 __attribute__((destructor)) static void unmark(void)
 {
     if (ll_xa__all.marks)

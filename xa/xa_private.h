@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_XA_PRIVATE_H
 #define LL_XA_PRIVATE_H
-/* The state that the resource manager keeps between calls.
+/* The resource manager's state between calls.
  *
  *   rm      one resource manager instance: an rmid, its open string, its openings
- *   opening one thread's R1 state under an rmid, and its recovery scan
- *   store   one database, shared by the rmids with open strings that name it
+ *   opening the state R1 of one thread (with `threads=any` of all threads) under an rmid, and its
+ *           recovery scan
+ *   store   one database, shared by the rmids with open strings for this database
  *   branch  a transaction branch that the store knows: states S1 to S5 (C193, table 6-4)
- *   assoc   an association of a thread with a branch: T1, or T2 if suspended (table 6-3). If
- *           another thread has ended it, it stays in the rm's list `taken`, to keep the
- *           transaction's handle
+ *   assoc   an association of a thread with a branch: T1, or T2 if suspended (table 6-3). An
+ *           active association that another thread has ended moves to the rm's list `taken`, which
+ *           keeps the transaction's handle for the association's thread
  *
  * XA's calls get a number instead of a handle, so the state is in one variable of the process,
- * `ll_xa__all` (docs/decisions/xa-registry.md). Its mutex guards everything below. The mutex is
- * held only for short steps, never while a database is opened, or while a branch is prepared, ended
- * or taken from its thread. A thread that begins such a long step marks the branch busy or the
- * store opening; afterwards it wakes the waiting threads.
+ * `ll_xa__all` (docs/decisions/xa-registry.md). Its mutex guards all structs of this file. A thread
+ * holds the mutex only for short steps, not while it opens a database, prepares or ends a branch,
+ * or takes a branch from another thread. A thread that begins such a long step marks the branch
+ * busy or the store opening; afterwards it wakes the waiting threads.
  *
  * XA-1  A call that does not return XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* has changed no state.
+ *       Exceptions: if the handle is poisoned, xa_end ends the association although it returns
+ *       XAER_RMFAIL; lladd_xa_abandon leaves the branch rollback-only when it returns an error.
  * XA-2  At most one association of a branch is active: one thread at a time uses a transaction.
- * XA-3  A branch is not ended while a thread is associated with it, suspended associations
- *       included.
+ * XA-3  A branch is not ended while a thread is associated with it, even if the association is
+ *       suspended.
  * XA-4  Only the thread that is active in a branch uses the branch's transaction; if no thread is
- *       active, the thread that has marked the branch busy. Both take the transaction first
+ *       active, only the thread that has marked the branch busy. Both take the transaction first
  *       (lladd_txn_take) and give it back. */
 #include "xa/xa.h"
 
@@ -44,11 +47,12 @@ enum ll_xa__state {
 struct ll_xa__assoc {
     struct ll_xa__rm *rm;
     struct ll_xa__branch *branch;
-    uint64_t thread; /* 0: the thread has ended or has closed the rm; the association is in T2 and
-                      * may migrate */
+    uint64_t thread; /* 0: the thread has ended or has closed the rm; the association is suspended
+                      * and may migrate */
     bool suspended;
-    bool migrates;                   /* suspended, and may be resumed by any thread */
-    struct lladd_txn *txn;           /* in `taken`: the handle that the thread may still use */
+    bool migrates;                   /* suspended, and any thread may resume it */
+    struct lladd_txn *txn;           /* in the list `taken`: the handle that the thread may still
+                                      * pass to calls */
     struct ll_xa__assoc *next;       /* of the branch */
     struct ll_xa__assoc *next_of_rm; /* of the rm */
 };
@@ -59,7 +63,8 @@ struct ll_xa__branch {
     bool busy;             /* a thread is ending the branch, or taking its transaction from another
                             * thread */
     int heuristic;         /* XA_HEURCOM or XA_HEURRB, in S5 */
-    struct lladd_txn *txn; /* NULL: in doubt since the database was opened, and not claimed yet */
+    struct lladd_txn *txn; /* NULL: in doubt since the database was opened, and not claimed yet;
+                            * heuristically ended; or lost because the handle is poisoned */
     struct ll_xa__assoc *assocs;
     struct ll_xa__branch *next; /* in its bucket */
 };
@@ -76,7 +81,8 @@ struct ll_xa__spec {
 
 struct ll_xa__store {
     struct ll_xa__spec spec;
-    const struct lladd_options *given; /* lladd_xa_options of the first opening */
+    const struct lladd_options *given; /* lladd_xa_options of the rmid that has opened the
+                                        * database */
     struct lladd_db *db;
     struct lladd_options options;
     void *plugins[LL_XA__PLUGINS];
@@ -84,8 +90,8 @@ struct ll_xa__store {
     struct ll_xa__branch **buckets;
     size_t n_buckets, n_branches;
     size_t refs;               /* openings */
-    bool opening;              /* a thread opens or closes the store; other threads wait for
-                                * `opened` */
+    bool opening;              /* a thread opens or closes the database; other threads wait for
+                                * ll_xa__all.opened */
     struct lladd_cond changed; /* a branch is no longer busy, or an association has ended */
     struct ll_xa__store *next;
 };
@@ -107,14 +113,15 @@ struct ll_xa__rm {
     struct ll_xa__assoc *taken; /* associations of threads from which the transaction was taken */
     const struct lladd_options *options;
     struct lladd_error err;
-    size_t calls; /* number of threads in a call under this rm */
+    size_t calls; /* number of threads that are in a call under this rm */
     struct ll_xa__rm *next;
 };
 
 struct ll_xa__all {
     struct lladd_mutex mutex;
     struct lladd_cond opened;
-    const struct lladd_allocator *memory; /* for the rms, which outlive databases; NULL: malloc */
+    const struct lladd_allocator *memory; /* for the structs ll_xa__rm, which outlive databases;
+                                           * NULL: malloc */
     tss_t mark; /* thread-specific key; its destructor runs at a thread's end */
     bool marks; /* `mark` has been created */
     struct ll_xa__rm *rms;
@@ -124,7 +131,7 @@ extern struct ll_xa__all ll_xa__all;
 
 /* ---- open_string.c ---- */
 
-/* Parses an open string. LLADD_BAD_ARGUMENT with a message that names the place. */
+/* Parses an open string. LLADD_BAD_ARGUMENT: the message names the wrong part. */
 int ll_xa__parse(const char *text, struct ll_xa__spec *out, struct lladd_error *err);
 
 /* ---- memory.c ---- */
@@ -140,13 +147,14 @@ struct ll_xa__rm *ll_xa__rm_find(int rmid);
 struct ll_xa__rm *ll_xa__rm_of(int rmid);
 /* Counts a call under the rm, and clears the thread's last error. */
 void ll_xa__begin(struct ll_xa__rm *);
-/* Counts the end of a call, and frees the rm if nothing uses it. */
+/* Counts the end of a call, and frees the rm if it is not open and has neither calls, options nor
+ * an error. */
 void ll_xa__rm_settle(struct ll_xa__rm *);
-/* The calling thread's opening, or any with `threads=any`; NULL: R0. */
+/* The calling thread's opening, or with `threads=any` the opening of all threads. NULL: R0. */
 struct ll_xa__opening *ll_xa__opening_of(struct ll_xa__rm *);
 /* Stores the error of a failed call, and returns the XA code. */
 int ll_xa__say(struct ll_xa__rm *, int xa_code, int code, const char *fmt, ...) LLADD_PRINTF(4, 5);
-/* The same for an error of the library. */
+/* As ll_xa__say, for an error of the library. */
 int ll_xa__say_error(struct ll_xa__rm *, int xa_code, const struct lladd_error *);
 /* Takes the mutex and finds the rm. XA_OK: *out is the rm, and the mutex is held. Otherwise the
  * mutex is not held: XAER_PROTO in R0, XAER_ASYNC, XAER_INVAL for a flag that is not in
@@ -172,7 +180,8 @@ int ll_xa__store_reopen(struct ll_xa__rm *);
 /* Takes the opening's thread from R1 to R0. If this closes the database, releases the mutex during
  * the close. */
 void ll_xa__opening_end(struct ll_xa__rm *, struct ll_xa__opening *);
-/* Arranges the cleanup at the calling thread's end. False: out of memory. */
+/* Makes sure that the calling thread's associations and openings are ended at the thread's end.
+ * False: out of memory. */
 bool ll_xa__thread_mark(void);
 
 /* ---- branch.c: under the mutex ---- */
@@ -184,25 +193,26 @@ void ll_xa__branches_free(struct ll_xa__store *);
 /* The active association of a branch, of any thread; NULL: none. */
 struct ll_xa__assoc *ll_xa__active(const struct ll_xa__branch *);
 /* Finds the branch, and waits while it is busy. XA_OK and *out NULL: the store has no such branch.
- * XAER_RMFAIL; XA_RETRY with `nowait` if the branch is busy. */
+ * XAER_RMFAIL if the database was closed during the wait; XA_RETRY with `nowait` if the branch is
+ * busy. */
 int ll_xa__branch_idle(struct ll_xa__rm *, const struct lladd_gid *, bool nowait,
                        struct ll_xa__branch **out);
 /* The calling thread's association with this branch under this rm; NULL: T0. */
 struct ll_xa__assoc *ll_xa__mine(const struct ll_xa__branch *, const struct ll_xa__rm *);
-/* The suspended association that the calling thread may resume: its own, an association that may
- * migrate, or with `threads=any` any association. NULL: none. */
+/* The suspended association that the calling thread may resume: its own, or one that may migrate;
+ * with `threads=any` the association of any thread. NULL: none. */
 struct ll_xa__assoc *ll_xa__resumable(const struct ll_xa__branch *, const struct ll_xa__rm *);
 /* Adds an active association of the calling thread. NULL: out of memory. */
 struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *, struct ll_xa__rm *);
 void ll_xa__assoc_remove(struct ll_xa__assoc *);
-/* Moves an association to `taken`, because the transaction was taken from its thread. */
+/* Moves an association to the list `taken`, because the transaction was taken from its thread. */
 void ll_xa__assoc_taken(struct ll_xa__assoc *);
 /* Frees the thread's entries in the rm's list `taken`; thread 0: all entries. */
 void ll_xa__let_go(struct ll_xa__rm *, uint64_t thread);
 /* The calling thread's active association under this rm; NULL: none. */
 struct ll_xa__assoc *ll_xa__current(const struct ll_xa__rm *);
-/* The thread's first association under this rm, active or suspended, that cannot migrate; thread 0:
- * the first association of any thread, also if it may migrate. NULL: none. */
+/* The thread's first association under this rm that cannot migrate, active or suspended; thread 0:
+ * the first association of any thread, even if it can migrate. NULL: none. */
 struct ll_xa__assoc *ll_xa__tied(const struct ll_xa__rm *, uint64_t thread);
 /* Does an opening or an association under this rm have the thread's number? */
 bool ll_xa__knows(const struct ll_xa__rm *, uint64_t thread);
