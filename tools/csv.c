@@ -77,8 +77,8 @@ static int take(struct csv *c)
     return byte;
 }
 
-/* Reads the rest of a field after its opening quotation mark; *last is the byte after the closing
- * one. */
+/* Reads the rest of a field after its opening quotation mark; *last gets the byte after the closing
+ * quotation mark. */
 static enum csv_got quoted(struct csv *c, int *last)
 {
     for (;;) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TOOLS_CSV_H
 #define TOOLS_CSV_H
-/* Rows of comma-separated values as in RFC 4180. A field may be in quotation marks; inside, a
- * quotation mark is doubled, and commas and line ends are text. Lines end with LF or CR LF. Does
- * not use a database. */
+/* Reads and writes rows of comma-separated values as in RFC 4180. A field may be in quotation
+ * marks: inside these, a quotation mark is doubled, and commas and line ends are text. Lines end
+ * with LF or CR LF. */
 #include <lladd/types.h>
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ struct csv {
     FILE *in;
     size_t field_max;     /* most bytes of a field; longer fields are refused */
     uint64_t line;        /* number of the row's first line, from 1 */
-    uint64_t next;        /* number of the line after the row */
+    uint64_t next;        /* number of the first line after the row */
     unsigned char *bytes; /* the row's fields, concatenated */
     size_t len, size;
     size_t *end; /* end offset of each field */
@@ -26,8 +26,8 @@ struct csv {
 enum csv_got { CSV_ROW = 0, CSV_END = 1, CSV_WRONG = 2 };
 
 void csv_begin(struct csv *, FILE *in, size_t field_max);
-/* After CSV_ROW there is at least one field; fields are valid until the next call. Reading cannot
- * continue after CSV_WRONG. */
+/* Reads a row. After CSV_ROW the row has at least one field; the fields are valid until the next
+ * call. After CSV_WRONG nothing more can be read. */
 enum csv_got csv_read(struct csv *);
 struct lladd_span csv_field(const struct csv *, size_t i);
 /* Was the field in quotation marks? This distinguishes an empty value from no value. */

@@ -111,7 +111,7 @@ static int no_memory(struct tabling *d)
     return lladd_error_set(&d->err, LLADD_NO_MEMORY, "out of memory");
 }
 
-/* Reads a whole file and appends a 0 byte. */
+/* Reads a whole file into *out, and appends a 0 byte. */
 static int read_all(struct tabling *d, FILE *in, const char *name, unsigned char **out, size_t *len)
 {
     size_t size = 0, n;
@@ -325,7 +325,8 @@ static int end(struct tabling *d, int rc)
         if (!rc || lladd_code_root(rc) == LLADD_ROOT_POISONED) {
             d->txn = NULL;
             if (rc)
-                (void)lladd_db_error(d->db, &d->err); /* the handle's error is the cause of rc */
+                (void)lladd_db_error(d->db, &d->err); /* the error of the handle is the cause of
+                                                       * rc */
             return rc;
         }
         d->err = *lladd_txn_error(d->txn);
@@ -347,11 +348,11 @@ static int open_table(struct tabling *d, const char *name)
         d->columns = NULL;
         rc = lladd_managed_open(d->db, name, &d->table, &d->err);
     }
-    return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc; /* a missing file or table is not a
-                                                             * missing key */
+    return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc; /* a missing file or table must not be
+                                                             * reported as a missing key */
 }
 
-/* Closes the table. An earlier error takes precedence. */
+/* Closes the table. If rc is an error, returns it. */
 static int close_table(struct tabling *d, int rc)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -681,7 +682,7 @@ static int alter_table(struct tabling *d)
     return close_table(d, rc);
 }
 
-/* Flushes the journal, and does the compactions that are then due. */
+/* Digests all committed rows, and does the combines that are then due. */
 static int maintain(struct tabling *d)
 {
     bool more = true;
@@ -813,7 +814,7 @@ static bool has(int argc, char **argv, const char *option)
     return false;
 }
 
-/* The verb of this name. If two verbs have the same name and one has an option in its full name,
+/* The verb of this name. If two verbs have the name, and the full name of one includes an option,
  * that verb is chosen if the option is given. */
 static const struct verb *verb_of(const char *what, int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TOOLS_DTABLE_H
 #define TOOLS_DTABLE_H
-/* Declarations that the files of `lladd dtable` share. */
+/* Declarations for the files of `lladd dtable`. */
 #include "tool.h"
 
 #include <lladd/ctable.h>
@@ -13,15 +13,15 @@ struct tabling_group {
     char *names, *config;
 };
 
-/* --for: what a configuration is for. */
+/* --for: the purpose of a configuration. */
 enum { FOR_TABLE, FOR_COLUMN, FOR_RUN };
 
 struct tabling {
     struct tool *t;
     bool hex, csv, graph, combine, salvage;
-    bool left_out; /* with --salvage: rows were left out because they cannot be read */
+    bool left_out; /* with --salvage: rows were left out because they could not be read */
     enum lladd_dtable_type type; /* --key; 0: not given */
-    uint64_t every, memory, max_rows, interval, batch; /* interval: nanoseconds */
+    uint64_t every, memory, max_rows, interval, batch; /* `interval` is in nanoseconds */
     unsigned given; /* LLADD_MANAGED_...: the options that `alter` changes */
     enum lladd_managed_schedule schedule;
     int purpose; /* --for */
@@ -31,7 +31,7 @@ struct tabling {
     size_t n_groups;
     struct lladd_db *db;
     struct lladd_managed *table;
-    struct lladd_ctable *columns; /* the open cTable; NULL: it is not a cTable */
+    struct lladd_ctable *columns; /* the open cTable; NULL: the table is not a cTable */
     uint32_t *chosen;             /* numbers of the chosen columns */
     size_t n_chosen;
     const struct lladd_dtable *rows; /* the rows as the transaction sees them */
@@ -51,14 +51,14 @@ int tabling_failed(struct tabling *);
  * Returns false if the text is not a key; d->err has the reason. */
 bool tabling_key(struct tabling *, struct lladd_span text, unsigned char *room,
                  struct lladd_dtable_key *);
-/* Parses bytes in the same way. */
+/* Parses a value; `room` and the result as for tabling_key. */
 bool tabling_bytes(struct tabling *, struct lladd_span text, unsigned char *room,
                    struct lladd_span *);
-/* These functions write parts of a row: as --csv and --hex request, or as JSON. */
+/* These functions write parts of a row: as text in the form of --csv or --hex, or as JSON. */
 void tabling_write_bytes(const struct tabling *, struct lladd_span);
 void tabling_write_key(const struct tabling *, const struct lladd_dtable_key *);
 json_t *tabling_json_key(const struct tabling *, const struct lladd_dtable_key *);
-/* Writes a row to standard output, as --csv, --json and --hex request. */
+/* Writes a row to standard output, in the form of --csv, --json or --hex. */
 void tabling_write(const struct tabling *, const struct lladd_dtable_key *, struct lladd_span);
 /* Writes the result of a lookup: with --json the row, otherwise only the value. */
 void tabling_write_value(const struct tabling *, const struct lladd_dtable_key *,
@@ -76,7 +76,8 @@ int tabling_choose(struct tabling *);
  column's value.
  */
 int tabling_put_columns(struct tabling *, const struct lladd_dtable_key *);
-/* Reads the first line of CSV, which names the columns, and the other lines. */
+/* tabling_put_header reads the first line of CSV, which names the columns; the next function reads
+ * one of the other lines. */
 int tabling_put_header(struct tabling *, const struct csv *);
 int tabling_put_fields(struct tabling *, const struct csv *);
 /* Prints the chosen columns of a row. LLADD_NOT_FOUND: the row does not exist, or the only chosen
@@ -95,8 +96,8 @@ int tabling_scan(struct tabling *);
 
 /* Prints the parts and sizes of an open table. Returns a code of the library. */
 int tabling_stat(struct tabling *, const char *name);
-/* Print the same as a graph for Graphviz: one call of begin, one call for each table, one call of
- * end. */
+/* Print the parts and sizes as a graph for Graphviz: call begin once, then the second function for
+ * each table, then end once. */
 void tabling_graph_begin(void);
 int tabling_graph(struct tabling *, const char *name);
 void tabling_graph_end(void);

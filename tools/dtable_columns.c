@@ -29,12 +29,13 @@ static int cut(struct tabling *d, const char *list, const char ***names, size_t 
         size_t len = strcspn(text, ",");
         (*names)[i] = text;
         text += len;
-        *text++ = 0; /* after the last name this byte is not used */
+        *text++ = 0; /* the byte after the last name is not used */
     }
     return 0;
 }
 
-/* Finds the number of a column. A missing column is not reported as a missing key. */
+/* Finds the number of a column. The error for a missing column differs from the one for a missing
+ * key. */
 static int number_of(struct tabling *d, const char *name, uint32_t *out)
 {
     int rc = lladd_ctable_named(d->columns, &name, 1, out, &d->err);

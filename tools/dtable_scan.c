@@ -28,8 +28,8 @@ struct scan {
     struct lladd_dtable_key key;
     struct lladd_dtable_value value;
     const struct lladd_dtable_value *values;
-    struct kept before, after; /* with --salvage: the keys of the rows before and after the rows
-                                * that are left out */
+    struct kept before, after; /* with --salvage: the keys of the last row before and the first row
+                                * after the rows that are left out */
 };
 
 /* ---- a cursor of either kind ----------------------------------------------------------------- */
@@ -173,7 +173,7 @@ static void leave_out(struct scan *s, const char *why)
 }
 
 /* Goes backwards from the end of the table to the last damage, or to the rows that were printed.
- * Keeps the key of the first row after that place. */
+ * Copies the key of the first row after this place. */
 static int find_end_of_damage(struct scan *s)
 {
     int rc = s->to ? seek_for_prev(s, s->to) : step(s, LAST);
@@ -190,8 +190,8 @@ static int find_end_of_damage(struct scan *s)
     return rc == LLADD_END || pass(s, rc) ? 0 : rc;
 }
 
-/* After damage: continues with the rows after the last damage. The rows between the first and the
- * last damage are left out. */
+/* Called after damage: continues with the rows after the last damage. The rows between the first
+ * and the last damage are left out. */
 static int go_on(struct scan *s)
 {
     char why[sizeof s->d->err.message];

@@ -74,8 +74,8 @@ static int probe(const struct lladd_dtable *filter, const struct lladd_dtable_ke
     return 0;
 }
 
-/* Asks the filter about a row's key with one more byte. In most orders that key is between this row
- * and the next row, so it is absent. */
+/* Calls the filter for a row's key with one more byte. In most orders this longer key is between
+ * the row and the next row, so it is absent. */
 static int probe_behind(const struct lladd_dtable *filter, const struct lladd_dtable_key *key,
                         struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
 {

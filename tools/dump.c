@@ -64,11 +64,12 @@ struct dumping {
     size_t size;
     /* With --salvage: */
     bool salvage;
-    uint64_t left_out; /* number of messages about parts left out */
+    uint64_t left_out; /* number of messages about parts that were left out */
     const char *name;  /* name of the current structure */
     bool counting;     /* items are counted in `counted` and not written */
     uint64_t counted;
-    uint64_t done, all; /* items of the current structure: written so far, and in all; 0: unknown */
+    uint64_t done, all; /* items of the current structure: number written so far, and total number;
+                         * total 0: unknown */
 };
 
 static int take(void *ctx, int option, const char *value)
@@ -87,7 +88,7 @@ static bool pass(const struct dumping *d, int rc)
     return d->salvage && lladd_code_root(rc) == LLADD_ROOT_DATA;
 }
 
-/* Reports what is left out, and why. */
+/* Reports which part is left out, and why. */
 LLADD_PRINTF(2, 3) static void leave_out(struct dumping *d, const char *fmt, ...)
 {
     va_list args;
@@ -127,9 +128,9 @@ static int kind_of(const struct dumping *d, struct named *n)
     return rc;
 }
 
-/* Is it a catalogue of the library, for managed dTables or the journal? A catalogue is not dumped,
- * because it contains page numbers and LSNs of this database. The second word of its root is a
- * version, not 0; an application's root of the same name may have 0 there. */
+/* Is the structure a catalogue of the library, for managed dTables or the journal? A catalogue is
+ * not dumped, because it contains page numbers and LSNs of this database. The second word of its
+ * root is a version, not 0; an application's root with the catalogue's name may have 0 there. */
 static bool is_catalogue(struct dumping *d, const struct named *n)
 {
     static const char columns[] = "ctable:";
@@ -138,7 +139,7 @@ static bool is_catalogue(struct dumping *d, const struct named *n)
         fprintf(stderr, "lladd dump: the journal is left out\n");
         return d->journal = true;
     }
-    if (strcmp(n->name, "journal.mark") == 0) /* names are in order */
+    if (strcmp(n->name, "journal.mark") == 0) /* the names are sorted */
         return d->journal;
     if (strcmp(n->name, "managed") == 0)
         return n->b != 0;
@@ -334,7 +335,7 @@ struct range {
     const char *what;
     uint64_t unit;      /* smallest number that is not divided further */
     size_t size;        /* bytes of an element */
-    uint64_t from, end; /* the latest unreadable range, which is not reported yet */
+    uint64_t from, end; /* the last unreadable range, which has not been reported yet */
 };
 
 static int read_elements(struct dumping *d, struct range *r, uint64_t at, uint64_t n,
@@ -357,7 +358,7 @@ static void tell_range(struct dumping *d, struct range *r)
     r->from = r->end = 0;
 }
 
-/* Reads n elements from `at` on. If they cannot be read at once, reads each half. */
+/* Reads n elements from `at` on. If one call cannot read all of them, reads each half. */
 static int read_range(struct dumping *d, struct range *r, uint64_t at, uint64_t n,
                       unsigned char *to)
 {
@@ -410,8 +411,8 @@ static int walk_hash(struct dumping *d, struct lladd_hash *t, uint64_t most)
     struct lladd_hash_cursor walk = {{0}, NULL, 0};
     struct lladd_span key, value;
     int rc = 0;
-    /* Stops after `most` elements, because a chain with a cycle would never end. The count is
-     * compared afterwards. */
+    /* Stops after `most` elements, because a chain with a cycle would never end. The caller then
+     * compares the number of elements with the table's count. */
     for (uint64_t n = 0; !rc && n <= most; n++) {
         rc = lladd_hash_cursor_next(t, &walk, &key, &value, d->err);
         if (!rc) {
@@ -471,7 +472,7 @@ static int dump_list(struct dumping *d, struct dump_head *h, lladd_pageno root)
         return rc;
     rc = room(d, lladd_list_item_max(d->db));
     rc = rc ? rc : lladd_list_count(l, &h->count, d->err);
-    if (pass(d, rc)) { /* the damaged page has the links to the items after it */
+    if (pass(d, rc)) { /* the damaged page contains the links to the items after it */
         leave_out(d, "\"%s\": everything after the damage is left out", d->name);
         d->counting = true;
         d->counted = 0;
@@ -485,8 +486,8 @@ static int dump_list(struct dumping *d, struct dump_head *h, lladd_pageno root)
         }
     } else if (!rc) {
         write_head(d, h);
-        rc = walk_list(d, l, h->count + 1); /* one item more than the count would show a cycle, as
-                                             * in walk_hash */
+        rc = walk_list(d, l, h->count + 1); /* one item more than the count shows a cycle, as in
+                                             * walk_hash */
     }
     lladd_list_close(l);
     return rc;
@@ -544,11 +545,12 @@ static int dump_all(struct dumping *d)
         const struct named *n = ll_vec_at(&d->names, i);
         if (n->kind)
             rc = dump_one(d, n);
-        if (rc == LLADD_DESTROYED) { /* the structure is partly destroyed, in steps */
+        if (rc == LLADD_DESTROYED) { /* the structure is partly destroyed
+                                      * (lladd_hash_destroy_some) */
             fprintf(stderr, "lladd dump: \"%s\" is left out: it is being destroyed\n", n->name);
             rc = 0;
         }
-        if (pass(d, rc)) { /* the root is damaged; nothing was written of the structure */
+        if (pass(d, rc)) { /* the root page is damaged; no part of the structure was written */
             leave_out(d, "\"%s\" is left out", n->name);
             rc = 0;
         }

@@ -20,7 +20,7 @@ static const char digits[] = "0123456789abcdef";
 static void put(struct dump_out *o, const char *bytes, size_t len)
 {
     o->crc = ll_crc32c(o->crc, bytes, len);
-    (void)fwrite(bytes, 1, len, o->to); /* errors are found later with ferror */
+    (void)fwrite(bytes, 1, len, o->to); /* the caller checks for errors later with ferror */
 }
 
 LLADD_PRINTF(2, 3) static void say(struct dump_out *o, const char *fmt, ...)
@@ -33,7 +33,7 @@ LLADD_PRINTF(2, 3) static void say(struct dump_out *o, const char *fmt, ...)
     put(o, text, n < 0 ? 0 : (size_t)n);
 }
 
-/* Fills `out` with as many escaped bytes as fit; *used is their number. */
+/* Escapes as many bytes as fit into `out`; *used gets their number. */
 static size_t escape(const unsigned char *p, size_t len, char *out, size_t size, size_t *used)
 {
     size_t i = 0;
@@ -197,7 +197,7 @@ static int expected(struct reading *r, const char *what)
     return wrong(r, "expected %s, found %s%s", what, found, n < left ? "..." : "");
 }
 
-/* The line's callback has failed: puts the line number before its message. */
+/* Called if the line's callback has returned an error: puts the line number before the message. */
 static int failed(struct reading *r, int rc)
 {
     char why[sizeof r->err->message];
@@ -232,7 +232,7 @@ static int next_line(struct reading *r)
     return 0;
 }
 
-/* Consumes the word if it comes next in the line. */
+/* If the word comes next in the line, skips it and returns true. */
 static bool word(struct reading *r, const char *text)
 {
     size_t n = strlen(text);
@@ -296,7 +296,7 @@ static bool unescape(const char **p, const char *end, char *out)
     return true;
 }
 
-/* Decodes the string in place; the text is never shorter than its bytes. */
+/* Decodes the string in place: the decoded bytes are never longer than the text. */
 static int quoted(struct reading *r, const char *what, struct lladd_span *out)
 {
     if (!word(r, "\""))
@@ -348,7 +348,7 @@ static int read_head(struct reading *r)
     if (!r->head.kind)
         return expected(r, "array, hash, list, blob or done");
     int rc = must(r, " ", "a blank and a name");
-    r->crc = ll_crc32c(0, r->line, r->len); /* before strings are decoded in place */
+    r->crc = ll_crc32c(0, r->line, r->len); /* computed before strings are decoded in place */
     r->crc = ll_crc32c(r->crc, "\n", 1);
     rc = rc ? rc : quoted(r, "a name in quotation marks", &name);
     if (rc)

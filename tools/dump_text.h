@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TOOLS_DUMP_TEXT_H
 #define TOOLS_DUMP_TEXT_H
-/* The text that `lladd dump` writes and `lladd load` reads: docs/dump-format.md. Does not use a
- * database. */
+/* The text that `lladd dump` writes and `lladd load` reads (docs/dump-format.md). These functions
+ * use no database. */
 #include <lladd/error.h>
 #include <lladd/pages.h>
 
@@ -21,12 +21,12 @@ struct dump_head {
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* The stream remembers a write error: check ferror(to). */
+/* A dump that is being written. The stream `to` remembers a write error: check ferror(to). */
 struct dump_out {
     FILE *to;
     uint32_t crc;
     uint64_t count, structures;
-    uint64_t zeros; /* number of zero elements or bytes that are not written yet */
+    uint64_t zeros; /* number of zero elements or bytes that have not been written yet */
 };
 void dump_begin(struct dump_out *, FILE *to);
 void dump_head(struct dump_out *, const struct dump_head *);
@@ -45,8 +45,8 @@ void dump_quoted(FILE *to, const void *bytes, size_t len);
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* Callbacks for the parts of a dump, called in the order of the file. Spans are valid until the
- * callback returns. A result other than 0 stops reading, and *err is reported with the line number.
- * A structure's count and checksum are verified before `tail`. */
+ * callback returns. If a callback does not return 0, dump_read stops and returns that value, with
+ * the line number in *err. A structure's count and checksum are verified before `tail`. */
 struct dump_reader {
     void *ctx;
     int (*head)(void *ctx, const struct dump_head *, struct lladd_error *);
@@ -54,12 +54,12 @@ struct dump_reader {
     int (*record)(void *ctx, struct lladd_span, struct lladd_span value, struct lladd_error *);
     /* n zero elements, or n zero bytes of a blob. */
     int (*zeros)(void *ctx, uint64_t n, struct lladd_error *);
-    /* The structure is complete: its count and checksum are right. */
+    /* Called when the structure is complete, and its count and checksum are right. */
     int (*tail)(void *ctx, struct lladd_error *);
     int (*done)(void *ctx, struct lladd_error *);
 };
-/* Returns 0, the result of a callback, LLADD_BAD_ARGUMENT with the line and what was expected there
- * (or why the file cannot be read), or LLADD_NO_MEMORY. */
+/* Reads a dump. Returns 0; the result of a callback; LLADD_BAD_ARGUMENT, with a message that has
+ * the line and the expected text, or says why the file cannot be read; or LLADD_NO_MEMORY. */
 int dump_read(FILE *from, const struct dump_reader *, struct lladd_error *);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lladd hash: hash tables for scripts. get and scan recover the database in memory; put and del
- * open it. */
+ * open the database. */
 #include "dump_text.h"
 #include "tool.h"
 
@@ -251,7 +251,7 @@ static int change(struct hashing *h, struct lladd_txn *txn, bool put)
     int rc = open_table(h);
     if (rc == LLADD_NOT_FOUND && put && h->create)
         rc = create_table(h, txn);
-    if (rc) /* a missing table must not be reported like a missing key */
+    if (rc) /* a missing table must not be reported as a missing key */
         return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc;
     rc = put ? lladd_hash_put(txn, h->table, h->key, h->key_len, h->value, h->value_len)
              : lladd_hash_delete(txn, h->table, h->key, h->key_len);
@@ -272,7 +272,7 @@ static int run_change(struct hashing *h, bool put)
         if (!rc)
             return 0;
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED) {
-            (void)lladd_db_error(h->db, &h->err); /* the handle's error is the cause of rc */
+            (void)lladd_db_error(h->db, &h->err); /* the error of the handle is the cause of rc */
             return rc;
         }
         h->err = *lladd_txn_error(txn);

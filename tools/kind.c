@@ -111,7 +111,7 @@ static const struct tool_kind kinds[] = {
     {TOOL_HASH, "hash", "lladd.hash", hash_check, hash_pages, lladd_hash_destroy},
 };
 
-/* A sorted run is stored in a blob; its root page is that of a blob. */
+/* A sorted run is stored in a blob; the root page of the run is the root page of the blob. */
 static const struct tool_kind run_kind = {
     TOOL_RUN, "run", "lladd.blob", run_check, lladd_dtable_run_pages, lladd_dtable_run_free};
 
@@ -123,8 +123,8 @@ const struct tool_kind *tool_kind_named(const char *name)
     return NULL;
 }
 
-/* A root's first word may be any number. It identifies a structure only if it is the number of an
- * allocated page of the right type. */
+/* A root's first word may be any number. The word identifies a structure only if it is the number
+ * of an allocated page of the right type. */
 int tool_kind_of(struct lladd_db *db, uint64_t page, const struct tool_kind **out,
                  struct lladd_error *err)
 {
@@ -146,7 +146,8 @@ int tool_kind_of(struct lladd_db *db, uint64_t page, const struct tool_kind **ou
     if (!*out || (*out)->id != TOOL_BLOB)
         return 0;
     bool is_run = false;
-    struct lladd_error broken = LLADD_ERROR_INIT; /* the run is then treated as a damaged blob */
+    struct lladd_error broken = LLADD_ERROR_INIT; /* after an error the run is treated as a damaged
+                                                   * blob */
     rc = lladd_dtable_run_there(db, lladd_page_of(page), &is_run, &broken);
     if (lladd_code_root(rc) == LLADD_ROOT_RESOURCE) {
         *err = broken;

@@ -2,9 +2,9 @@
 /* lladd load: makes structures from the text that `lladd dump` writes.
  *
  * A structure gets its name after its last line has been read and verified. Without --batch the
- * whole file is loaded in one transaction. With --batch many transactions load it, and until its
- * last transaction a structure has the name PENDING. If the program dies, the next load first
- * removes the structure with that name. */
+ * whole file is loaded in one transaction. With --batch many transactions load the file; until the
+ * last transaction of a structure, the structure has the name PENDING. If the program dies, the
+ * next load first removes the structure with the name PENDING. */
 #include "dump_text.h"
 #include "tool.h"
 
@@ -58,14 +58,15 @@ struct loading {
     uint64_t records, structures;
     /* The structure being loaded: */
     struct dump_head head;
-    const struct tool_kind *kind; /* NULL: nothing */
+    const struct tool_kind *kind; /* kind of the structure; NULL: no structure is being loaded */
     lladd_pageno root;
     bool taken; /* the structure's name is in use */
     struct lladd_root_value old;
     struct lladd_hash *hash;
     struct lladd_array *array;
     struct lladd_list *list;
-    uint64_t at;           /* the element, or byte of a blob, with which the buffer begins */
+    uint64_t at;           /* index of the first element, or of the first byte of a blob, in the
+                            * buffer */
     unsigned char *buffer; /* elements of an array or bytes of a blob that are not written yet */
     size_t len, size;
 };
@@ -103,7 +104,7 @@ static int commit(struct loading *l, struct lladd_error *err)
         l->txn = NULL;
     } else if (lladd_code_root(rc) == LLADD_ROOT_POISONED) {
         l->txn = NULL;
-        (void)lladd_db_error(l->db, err); /* the handle's error is the cause */
+        (void)lladd_db_error(l->db, err); /* the error of the handle is the cause */
     } else {
         *err = *lladd_txn_error(l->txn);
     }
@@ -115,7 +116,8 @@ static int abort_txn(struct loading *l, struct lladd_error *err)
     int rc = l->txn ? lladd_abort(l->txn) : 0;
     l->txn = NULL;
     if (rc)
-        (void)lladd_db_error(l->db, err); /* only a poisoned handle cannot abort */
+        (void)lladd_db_error(l->db, err); /* the abort returns an error only if the handle is
+                                           * poisoned */
     return rc;
 }
 
@@ -333,7 +335,7 @@ static int zeros(void *ctx, uint64_t n, struct lladd_error *err)
     int rc = flush(l, err);
     l->at += n;
     l->records++;
-    if (!rc && l->kind->id == TOOL_BLOB) /* a new array's elements are already zero */
+    if (!rc && l->kind->id == TOOL_BLOB) /* the elements of a new array are already zero */
         rc = of_txn(l, lladd_blob_truncate(l->txn, l->root, l->at), err);
     return rc;
 }
@@ -397,7 +399,7 @@ static int load(const struct tool *t, struct loading *l, FILE *from, struct llad
     if (rc && !undone && l->batch)
         undone = sweep(l, &second);
     if (undone)
-        *err = second; /* the more serious error */
+        *err = second; /* the error of the close is more serious */
     return undone ? undone : rc;
 }
 

@@ -109,7 +109,7 @@ static bool wanted(const struct args *a, const struct lladd_log_entry *e)
 
 /* ---- statistics ----------------------------------------------------------------------------- */
 
-/* A row for each pair of record kind and operation number. */
+/* A row of the summary: a pair of record kind and operation number. */
 struct row {
     unsigned kind;
     uint32_t number, version;
@@ -195,7 +195,7 @@ struct walk {
     struct ll_vec rows;
     struct ll_vec last; /* for --last: ring of the LSNs of the last matching records */
     uint64_t seen;      /* matching records in the first pass */
-    bool noting;        /* during the first pass */
+    bool noting;        /* true during the first pass */
     struct tool_gap gap;
 };
 
@@ -245,9 +245,9 @@ static struct tool_gap add_gap(struct walk *w, const struct lladd_inspect *view)
 }
 
 /* The first pass: collects the LSNs of the last N matching records from *from on, and sets *from to
- * the first of these LSNs. If log was recycled while it was read, the log has a gap, and records
- * before the gap are not followed by all later records. So the pass starts again after the gap. If
- * fewer than N matching records follow the gap, the missing ones may have been in the gap. */
+ * the first of these LSNs. If a part of the log was recycled before the walk read it, the walk has
+ * skipped records: it has a gap. Then the pass starts again after the gap. If fewer than N matching
+ * records follow the gap, others may have been in the gap. */
 static int note_last(struct walk *w, struct lladd_inspect *view, lladd_lsn *from,
                      struct lladd_error *err)
 {
@@ -288,7 +288,7 @@ static int walk(struct walk *w, struct lladd_inspect *view, struct lladd_error *
     return rc;
 }
 
-/* Prints how the list ended. Returns the exit code. */
+/* Prints why the list ends. Returns the exit code. */
 static int foot(const struct tool *t, struct lladd_inspect *view, int rc,
                 const struct tool_gap *gap, const struct lladd_error *err)
 {

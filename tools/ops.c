@@ -27,7 +27,7 @@ static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 struct entry {
     struct lladd_inspect_name name;
     uint64_t records, bytes;
-    uint64_t first; /* LSN of the catalogue record; 0: no longer in the log */
+    uint64_t first; /* LSN of the catalogue record; 0: the record is no longer in the log */
 };
 
 static int add_name(void *ctx, const struct lladd_inspect_name *n)

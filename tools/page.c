@@ -97,7 +97,7 @@ static struct pending look_ahead(struct tool *t, struct lladd_inspect *view,
         return p;
     int rc = lladd_inspect_log(view, info.redo, see_pending, &p, &ignored);
     if (rc && rc != LLADD_END)
-        p.records += 0; /* the count includes only records that could be read */
+        p.records += 0; /* counts only records that could be read */
     tool_progress_end(t);
     return p;
 }
@@ -166,7 +166,7 @@ static void print_body(struct lladd_inspect *view, const struct lladd_inspect_pa
 struct history {
     struct tool_line line;
     struct tool *tool;
-    bool tell; /* shows the progress, because the records do not go to the terminal */
+    bool tell; /* show the progress, because the records are not printed on the terminal */
     uint64_t page, records;
     json_t *lines; /* with --json; else NULL */
 };

@@ -2,9 +2,9 @@
 /* Opens a database and recovers it in memory. Nothing on disk is changed: all writes stay in
  * memory, or in unnamed files if there is not enough memory (lladd_device_overlay_bounded).
  *
- * A database that is in use is refused, because its files change while they are read. A shared lock
- * on its lock file keeps other processes from opening it meanwhile; any number of tools may hold
- * that lock. */
+ * A database that is in use is refused, because its files may change while they are read. A shared
+ * lock on its lock file keeps other processes from opening it meanwhile; several tools may hold the
+ * shared lock together. */
 #include "tool.h"
 
 #include <errno.h>
@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 /* Takes the shared lock. Returns -1 if the lock file does not exist, or if a process has the
- * database open; in the latter case the open that follows fails and names the process. */
+ * database open; in the latter case the following lladd_open returns an error that names the
+ * process. */
 static int hold_off(const char *dir)
 {
     char path[4096];
@@ -57,7 +58,7 @@ int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
         struct lladd_options o = t->options;
         o.cache_bytes = t->memory / 4;
         o.recovery_bytes = t->memory / 8;
-        o.redo_threads = 1; /* the handle has no threads, so more shares would only read the log
+        o.redo_threads = 1; /* without threads, more shares would only mean that the log is read
                              * more often */
         o.device = p->overlay;
         o.flags = LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS;

@@ -149,8 +149,8 @@ static json_t *json_flags(unsigned flags)
     return out;
 }
 
-/* Is it a record kind of the library without a layout? The text of such a record contains all its
- * fields. */
+/* Is this a record kind of the library without a field layout? The text of such a record contains
+ * all its fields. */
 static bool only_text(unsigned kind)
 {
     const char *name = lladd_log_kind_name(kind);

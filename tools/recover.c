@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd recover: opens and closes a database and prints what happens, or what would happen. */
+/* lladd recover: opens and closes a database and prints the steps of recovery, or with --dry-run
+ * the steps that recovery would take. */
 #include "tool.h"
 
 #include "util/hashmap.h"
@@ -106,7 +107,7 @@ struct plan {
     struct ll_env env;
     struct lladd_inspect_info info;
     struct ll_vec winners; /* struct winner */
-    struct ll_vec losers;  /* struct lladd_inspect_txn; includes those in doubt */
+    struct ll_vec losers;  /* struct lladd_inspect_txn; includes transactions in doubt */
     struct ll_vec missing; /* struct lladd_inspect_name */
     struct ll_vec pages;   /* uint64_t, sorted at the end */
     struct ll_hashmap used;    /* numbers of names that recovery will look up */
@@ -182,7 +183,8 @@ static lladd_lsn plan_from(const struct plan *p)
     return lladd_lsn_of(from);
 }
 
-/* Skips records that only undo would read. */
+/* Passes the records that analysis and redo would read to `see`. For older records of losers, which
+ * only undo would read, notes the operation. */
 static int see_if_read(void *ctx, const struct lladd_inspect_record *r)
 {
     struct plan *p = ctx;

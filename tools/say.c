@@ -79,7 +79,7 @@ static int digit(char c)
                                   : -1;
 }
 
-/* Parses hexadecimal up to the first other character; at most `max` bytes. */
+/* Parses hexadecimal digits up to the first other character, at most `max` bytes. */
 static bool parse_hex(const char **text, unsigned char *out, uint32_t max, uint32_t *len)
 {
     const char *p = *text;
@@ -180,7 +180,7 @@ void tool_text_init(struct tool_text *t)
 
 void tool_text_clear(struct tool_text *t)
 {
-    t->sink.ctx = t; /* set here, because the struct may have moved */
+    t->sink.ctx = t; /* set for each call, because the struct may have moved */
     t->sink.failed = 0;
     t->len = 0;
     if (t->text)
@@ -332,7 +332,7 @@ json_t *tool_json_fields(const struct lladd_field *f, struct lladd_span s)
         p += n;
         left -= n;
     }
-    if (!f || f->name || left) { /* no layout, or the bytes do not fit it */
+    if (!f || f->name || left) { /* no layout, or the bytes do not fit the layout */
         json_decref(out);
         out = json_pack("{s:o*}", "hex", tool_json_hex(s.data, s.len));
     }

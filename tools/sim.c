@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd sim: runs lladd-sim from the directory of this program, or else from the search path. One
- * program cannot contain both builds of the library. */
+/* lladd sim: runs lladd-sim from the directory of this program, or else from the search path. (One
+ * program cannot contain both builds of the library.) */
 #include "tool.h"
 
 #include <errno.h>
@@ -10,7 +10,8 @@
 
 #define PROGRAM "lladd-sim"
 
-/* Makes a path in this program's directory. Returns false if that is unknown or too long. */
+/* Makes a path in this program's directory. Returns false if the directory is unknown or the path
+ * is too long. */
 static bool beside_us(char *path, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", path, size - 1);

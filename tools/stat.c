@@ -125,8 +125,8 @@ static int find_journal(void *ctx, const struct lladd_pinner *p)
     return 0;
 }
 
-/* Lists the journal's tags. To read them, recovers the database in memory; only the pages that this
- * needs are redone. */
+/* Lists the journal's tags. To read the tags, recovers the database in memory; only the pages that
+ * are needed for this are redone. */
 static int each_tag(const struct tool *t, const struct lladd_inspect_info *i,
                     lladd_journal_info_fn *fn, void *ctx, struct lladd_error *err)
 {
@@ -239,7 +239,8 @@ static int add_tag(void *ctx, const struct lladd_journal_info *tag)
     return json_array_append_new(ctx, o);
 }
 
-/* Adds {"journal": [...]}; or, if the tags cannot be listed, the reason; or nothing. */
+/* Adds {"journal": [...]}. If the tags cannot be listed, adds the reason instead. Adds nothing if
+ * the database has no journal. */
 static int json_journal(const struct tool *t, struct lladd_inspect *view,
                         const struct lladd_inspect_info *i, json_t *o)
 {

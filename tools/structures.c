@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* For lladd verify: checks every structure that a root points to, and that every allocated page has
- * an owner. Works on the database as recovered in memory (peek.c). */
+ * an owner. Works on a database recovered in memory (peek.c). */
 #include "tool.h"
 
 #include "util/held.h"
@@ -51,10 +51,10 @@ static int report(struct walk *w, int kind, int code, uint64_t page, const char 
     return w->found(w->ctx, &f);
 }
 
-/* Reports an error in the current structure. Some errors are not damage. If a resource ran out, the
- * whole call fails. A structure that needs the application's class or comparator, or that a
- * transaction in doubt has locked, is noted as not checked. (The program has one thread, so no
- * other transaction can hold a lock.) */
+/* Reports an error in the current structure. Some errors are not damage: if a resource ran out, the
+ * whole check ends with this error; a structure that needs the application's class or comparator,
+ * or that a transaction in doubt has locked, is noted as not checked. (The program has one thread,
+ * so no other transaction can hold a lock.) */
 static int broken(struct walk *w, const struct lladd_error *err)
 {
     char text[600];
@@ -99,7 +99,7 @@ static void set_owned(struct walk *w, uint64_t page)
     w->owned[page / 8] = (unsigned char)(w->owned[page / 8] | 1u << (page % 8));
 }
 
-/* Shows the progress after a page of the current structure was found. */
+/* Called after a page of the current structure was found: shows the progress. */
 static void tell_page(struct walk *w)
 {
     enum { TELL_EVERY = 0x400 };
@@ -124,8 +124,8 @@ static int own_page(struct walk *w, lladd_pageno page)
     return 0;
 }
 
-/* Marks a page as owned. Stores its result in w->stopped, because an extension's function may not
- * return the result. */
+/* Marks a page as owned. Also stores a result other than 0 in w->stopped, because an extension's
+ * function may return another value. */
 static int own(void *ctx, lladd_pageno page)
 {
     struct walk *w = ctx;
@@ -162,12 +162,12 @@ static int gather(void *ctx, const char *name, struct lladd_root_value value)
     return 0;
 }
 
-/* The root of the catalogue of managed dTables; the pages of the catalogue are listed together with
- * those of the tables' runs. */
+/* The root of the catalogue of managed dTables; lladd_managed_pages lists the pages of the
+ * catalogue together with the pages of the runs. */
 #define MANAGED "managed"
 
-/* Notes a root as not checked if it points to an allocated page that the tools do not know or
- * cannot read. A value that is not the number of an allocated page may be any number of the
+/* Notes a root as not checked if it points to an allocated page of an unknown type, or to a page
+ * that cannot be read. A value that is not the number of an allocated page may be any number of the
  * application. */
 static int not_checked(struct walk *w)
 {
@@ -182,7 +182,7 @@ static int not_checked(struct walk *w)
         return rc;
     }
     if (rc || (use != LLADD_USE_PAGED && use != LLADD_USE_RAW))
-        return 0; /* an unreadable bitmap is reported elsewhere */
+        return 0; /* another check reports an unreadable bitmap */
     w->out->unchecked++;
     snprintf(text, sizeof text,
              "root \"%s\" leads to something else than the library's structures: "
@@ -230,7 +230,7 @@ static int has_read_only(struct walk *w, const char *call, const struct lladd_st
                  : 0;
 }
 
-/* A callback has failed with rc, and may not have set *err. */
+/* Called if a callback has returned an error rc; the callback may not have set *err. */
 static int failed(struct walk *w, const char *call, int rc, struct lladd_error *err)
 {
     if (lladd_code_root(rc) == LLADD_ROOT_NONE)
@@ -245,8 +245,8 @@ static uint64_t said_of(const struct walk *w)
     return w->out->damage + w->out->unchecked;
 }
 
-/* If a finding about the structure was already reported, a failure to list its pages is not
- * reported again. */
+/* If a finding about the structure was already reported, an error of listing its pages is not
+ * reported. */
 static int list_extended(struct walk *w, const struct lladd_structure *s,
                          struct lladd_root_value value, const struct lladd_stats *before,
                          uint64_t said)
@@ -420,8 +420,8 @@ static int own_region(void *ctx, const struct lladd_region *r)
     return rc;
 }
 
-/* The regions' catalogue is a table that a root points to; this function handles the pages that it
- * lists. */
+/* The catalogue of regions is a hash table with a named root, and is checked as such; this function
+ * handles the pages of the regions. */
 static int check_regions(struct walk *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -487,7 +487,7 @@ static int look_for_lost(struct walk *w, struct ranges *r, uint64_t *first)
     return 0;
 }
 
-/* Reports allocated pages without an owner. They are leaks for certain only if neither an
+/* Reports allocated pages without an owner. They are certainly leaks only if neither an
  * application's own structure nor a transaction in doubt can own them. */
 static int judge(struct walk *w)
 {

@@ -16,7 +16,8 @@ int tool_fail(const struct tool *t, const char *fmt, ...)
 {
     va_list ap;
     if (t->progress.shown)
-        fprintf(stderr, "\r\033[K"); /* erases the progress line, which is written again later */
+        fprintf(stderr, "\r\033[K"); /* erases the progress line; tool_progress writes it again
+                                      * later */
     fprintf(stderr, "lladd %s: ", t->verb);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
@@ -71,7 +72,7 @@ static int register_all(struct tool *t, const struct lladd_extension *const *lis
     return 0;
 }
 
-/* The plug-in stays loaded: its descriptors are needed until the end. */
+/* The plug-in stays loaded, because its descriptors are needed until the program ends. */
 static int load_plugin(struct tool *t)
 {
     char path[4096];
@@ -120,8 +121,8 @@ static bool is_negative_id(const char *text)
 }
 
 /* Moves global ids that begin with '-' to the end of the arguments, in their order, because getopt
- * would take them for options. Returns their number. Stops at "--", after which getopt takes
- * arguments as they are. */
+ * would take them for options. Returns their number. Stops at "--", after which getopt takes no
+ * argument for an option. */
 static int set_aside_ids(int argc, char **argv)
 {
     int n = 0;

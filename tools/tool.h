@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TOOLS_TOOL_H
 #define TOOLS_TOOL_H
-/* Declarations that the verbs of the lladd command share: common options, output as text and as
- * JSON, and exit codes. */
+/* Declarations for all verbs of the lladd command: common options, output as text and as JSON, and
+ * exit codes. */
 #include <getopt.h>
 #include <jansson.h>
 #include <lladd/inspect.h>
@@ -13,7 +13,7 @@ enum tool_exit {
     TOOL_FINE = 0,
     TOOL_FINDINGS = 1, /* the database is damaged or has other findings */
     TOOL_CANNOT = 2,   /* the database cannot be read, or the command line is wrong */
-    TOOL_UNCHECKED = 3 /* everything that was checked is right, but not everything was checked */
+    TOOL_UNCHECKED = 3 /* no finding, but a part of the database was not checked */
 };
 
 /* ---- the command line ----------------------------------------------------------------------- */
@@ -32,7 +32,8 @@ struct tool {
     bool json;
     const char *dir;
     const char *plugin;           /* --ops */
-    struct lladd_options options; /* including the registrations of the plug-in */
+    struct lladd_options options; /* options for lladd_open; include the registrations of the
+                                   * plug-in */
     struct tool_progress progress;
     uint64_t memory;              /* memory limit in bytes: --memory, or TOOL_MEMORY */
     int argc;                     /* arguments after the directory */
@@ -40,7 +41,8 @@ struct tool {
     int more; /* number of further arguments allowed; set before tool_parse */
 };
 
-/* Values that getopt_long returns for the common options; a verb's own begin at TOOL_OWN. */
+/* Values that getopt_long returns for the common options; the values of a verb's own options begin
+ * at TOOL_OWN. */
 enum { TOOL_JSON = 256, TOOL_OPS, TOOL_HELP, TOOL_MEMORY_OPTION, TOOL_OWN };
 /* For verbs that read large databases. */
 #define TOOL_BOUNDED {"memory", required_argument, NULL, TOOL_MEMORY_OPTION}
@@ -52,7 +54,7 @@ enum { TOOL_JSON = 256, TOOL_OPS, TOOL_HELP, TOOL_MEMORY_OPTION, TOOL_OWN };
         "help", no_argument, NULL, TOOL_HELP \
     }
 
-/* Handles an option of the verb. If the value is wrong, reports that and returns -1. */
+/* Handles an option of the verb. If the value is wrong, prints an error and returns -1. */
 typedef int tool_option_fn(void *ctx, int option, const char *value);
 /* Parses the command line: options, the directory, `wanted` further arguments, and at most
  * tool->more optional arguments. Returns 0 if the verb can run; otherwise *exit_code is the
@@ -63,8 +65,8 @@ int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool
  * written. */
 int tool_end(struct tool *, int exit_code);
 
-/* Shows the progress on standard error, if that is a terminal: `what`, and the percentage that
- * `done` is of `all`. all 0: shows the number `done`; both 0: shows only `what`. Updates the line
+/* Shows the progress on standard error if standard error is a terminal: `what`, and `done` as a
+ * percentage of `all`. all 0: shows the number `done`; both 0: shows only `what`. Updates the line
  * at most ten times a second, and whenever `what` changes. */
 void tool_progress(struct tool *, const char *what, uint64_t done, uint64_t all);
 /* Erases the progress line, before other output to the terminal. */
@@ -76,7 +78,8 @@ void tool_progress_view(void *ctx, const char *what, uint64_t done, uint64_t all
 /* Shows the progress of lladd_inspect_log, for the record at `at`. */
 void tool_progress_log(struct tool *, const struct lladd_inspect *, lladd_lsn at);
 
-/* Parses a number, decimal or with 0x. If the text is not a number, reports that and returns false.
+/* Parses a number, decimal or with 0x. If the text is not a number, prints an error and returns
+ * false.
  */
 bool tool_number(const char *what, const char *text, uint64_t *out);
 /* Prints "lladd <verb>: ..." to stderr; returns TOOL_CANNOT. */
@@ -84,24 +87,24 @@ int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* Prints an error with the name of its code to stderr; with --json prints {"error": ...} to stdout.
  * Returns TOOL_CANNOT. */
 int tool_error(const struct tool *, const struct lladd_error *);
-/* tool_error for a verb that works on an open database: returns TOOL_FINDINGS if the error is
+/* As tool_error, for a verb that works on an open database: returns TOOL_FINDINGS if the error is
  * damage. */
 int tool_failed(const struct tool *, const struct lladd_error *);
 
-/* Opens a database that must exist. If it does not exist, makes no file. */
+/* Opens a database that must exist. If it does not exist, creates no file. */
 int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
 
-/* Opens the database and recovers it in memory; nothing on disk is changed. A quarter of the verb's
- * memory is for the page cache, and a quarter for written blocks. Further written blocks go to
- * unnamed files in $TMPDIR or /var/tmp. */
+/* A database that is recovered in memory; no file is changed. A quarter of the verb's memory is for
+ * the page cache, and a quarter for written blocks. Further written blocks go to unnamed files in
+ * $TMPDIR or /var/tmp. */
 struct tool_peek {
     struct lladd_db *db;
     struct lladd_device *disk, *overlay;
     int lock;
 };
 int tool_peek(struct tool *, struct tool_peek *, struct lladd_error *);
-/* The same for a damaged database. Full recovery fails at a damaged page. Then instant recovery is
- * tried, which fetches the page only when it is used. */
+/* As tool_peek, for a database that may be damaged. Full recovery ends with an error at a damaged
+ * page; then this function tries instant recovery, which fetches a page only when it is used. */
 int tool_peek_damaged(struct tool *, struct tool_peek *, struct lladd_error *);
 void tool_peek_end(struct tool_peek *);
 /* The options for a view, which may use half of the verb's memory to index pages of the log. */
@@ -144,27 +147,28 @@ void tool_text_free(struct tool_text *);
 /* Returns lladd_inspect_info of the view; zeros if it cannot be read. */
 struct lladd_inspect_info tool_info(const struct lladd_inspect *);
 
-/* Log that was truncated and recycled before it could be read. */
+/* Log that was truncated and recycled before the walk could read it. */
 struct tool_gap {
     uint64_t bytes;
     lladd_lsn to; /* where the log continues after the last gap */
 };
 /* The gap of the last lladd_inspect_log. */
 struct tool_gap tool_gap_of(const struct lladd_inspect *);
-/* Reports a gap, if any, on stderr; not with --json, where it is a member. */
+/* Reports a gap, if there is one, on stderr; not with --json, for which tool_json_recycled adds a
+ * member. */
 void tool_recycled(const struct tool *, const struct tool_gap *);
 /* Adds {"recycled": {"bytes": ..., "to": ...}} if there is a gap. */
 void tool_json_recycled(json_t *object, const struct tool_gap *);
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-/* A number; a string if it exceeds the numbers that JSON readers accept. */
+/* A number; a string if the number is larger than JSON readers accept. */
 json_t *tool_json_u64(uint64_t);
-/* A string, or {"hex": ...} if it is not UTF-8. */
+/* A string, or {"hex": ...} if the bytes are not UTF-8. */
 json_t *tool_json_bytes(const void *bytes, size_t len);
 json_t *tool_json_text(const char *);
 json_t *tool_json_hex(const void *bytes, size_t len);
-/* Fields by name; {"hex": ...} if there is no layout, or the bytes do not fit it. */
+/* Fields by name; {"hex": ...} if there is no layout, or the bytes do not fit the layout. */
 json_t *tool_json_fields(const struct lladd_field *, struct lladd_span);
 /* Adds the LSN if it is not 0. */
 void tool_json_lsn(json_t *object, const char *key, lladd_lsn);
@@ -175,7 +179,7 @@ void tool_json_print(json_t *, bool pretty);
 
 /* ---- structures ----------------------------------------------------------------------------- */
 
-/* A result other than 0 stops. */
+/* A result other than 0 ends the listing. */
 typedef int tool_page_fn(void *ctx, lladd_pageno);
 
 enum tool_kind_id { TOOL_ARRAY = 1, TOOL_LIST, TOOL_BLOB, TOOL_HASH, TOOL_RUN, TOOL_KINDS };
@@ -189,7 +193,8 @@ struct tool_kind {
 };
 /* NULL if there is no such kind. */
 const struct tool_kind *tool_kind_named(const char *name);
-/* Finds the structure with its root on this page; *out is NULL if the tools do not know it. */
+/* Finds the kind of the structure with its root on this page; *out is NULL if the tools know no
+ * such kind. */
 int tool_kind_of(struct lladd_db *, uint64_t page, const struct tool_kind **out,
                  struct lladd_error *);
 
@@ -202,16 +207,16 @@ struct tool_structures {
     uint64_t leaked;                 /* unowned pages that can have no other owner */
     uint64_t damage;                 /* findings */
     bool unlisted;                   /* the pages of a structure could not be listed */
-    json_t *extended;                /* structures of extensions: name -> number checked; NULL:
+    json_t *extended;                /* structures of extensions: number checked, by name; NULL:
                                       * none */
 };
 /* Kind of a finding: pages are allocated and have no owner; no data is lost. */
 enum { TOOL_LEAK = LLADD_FINDING_NOTE + 1 };
-/* Is `code` an error because a resource of this program ran out? Such an error says nothing about
- * the stored data. A database that is recovered in memory also needs resources for its writes. */
+/* Does `code` mean that a resource of this program ran out? Such an error says nothing about the
+ * stored data. (A database that is recovered in memory also needs resources for its writes.) */
 bool tool_ran_out(int code);
-/* Checks every structure that a root points to. Returns 0 also if there are findings. The caller
- * releases `extended`, even after an error. */
+/* Checks every structure that a root points to. Returns 0 even if it has reported findings. The
+ * caller must release `extended`, even after an error. */
 int tool_structures_check(struct tool *, struct lladd_db *, lladd_finding_fn *, void *ctx,
                           struct tool_structures *, struct lladd_error *);
 
@@ -236,7 +241,7 @@ struct tool_line {
     struct lladd_inspect *view;
     int width; /* width of an LSN */
     bool json, bytes;
-    bool by_page; /* the column `prev` is the page's previous record */
+    bool by_page; /* the column `prev` shows the page's previous record */
     struct tool_text text;
 };
 void tool_line_init(struct tool_line *, struct lladd_inspect *, const struct tool *, bool bytes);

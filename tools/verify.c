@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd verify: checks everything that can be checked without the application. */
+/* lladd verify: checks the database as far as this is possible without the application. */
 #include "tool.h"
 
 #include <inttypes.h>
@@ -187,8 +187,8 @@ static int print_json(const struct lladd_verified *v, const struct looked *l, js
     return 0;
 }
 
-/* Is the error damage? It also is if the control block is missing or cannot be parsed, although
- * then nothing else can be checked. */
+/* Is the error damage? A missing or invalid control block is damage, too, although then nothing
+ * else can be checked. */
 static bool is_damage(const struct lladd_error *err)
 {
     return err->code == LLADD_CORRUPT_CONTROL || err->code == LLADD_MISSING_FILE;
@@ -210,12 +210,13 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
         rc = print_json(&v, &l, list) ? -1 : rc;
         return rc ? TOOL_CANNOT : TOOL_FINDINGS;
     }
-    (void)print_finding(&f); /* this print cannot fail */
+    (void)print_finding(&f); /* with these arguments print_finding returns 0 */
     printf("without a control block nothing else can be checked\n");
     return TOOL_FINDINGS;
 }
 
-/* Is this error of lladd_open caused by this program's options, not by the database? */
+/* Does lladd_open return this error because this program lacks a registration or a resource, and
+ * not because of damage? */
 static bool lacks_something(int code)
 {
     return code == LLADD_NO_OPERATION || code == LLADD_NO_COMPARATOR || code == LLADD_BAD_CONFIG ||
@@ -224,8 +225,8 @@ static bool lacks_something(int code)
 }
 
 /* Checks the structures, in a database recovered in memory. The database must not be open in
- * another process, because its files would change meanwhile. If lladd_open fails for a reason that
- * verification has not found, that is an additional finding. */
+ * another process, because its files would change meanwhile. If lladd_open returns an error that
+ * verification has not found, the error is an additional finding. */
 static int look_at_structures(struct tool *t, const struct lladd_inspect *view, struct told *told,
                               struct lladd_verified *v, struct looked *l, struct lladd_error *err)
 {

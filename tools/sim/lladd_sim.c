@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lladd-sim: explores subjects of the recovery simulator, and replays its failures.
+ * lladd-sim: explores subjects of the recovery simulator, and replays failures.
  *
  * This is a separate program because it contains the instrumented library, while the lladd command
  * contains the ordinary library. It exports the library's functions to shared objects with
  * subjects.
  *
- * Each subject runs in its own process. If a subject crashes or does not end, that is reported with
- * its name, and the other subjects still run.
+ * Each subject runs in its own process. If a subject crashes or does not end, the program reports
+ * this with the subject's name, and still runs the other subjects.
  */
 #include <lladd/dst.h>
 #include <lladd/sim.h>
@@ -113,8 +113,8 @@ struct outlet {
     struct lladd_sink *json[2];
 };
 
-/* Runs a subject and writes the report. Returns 0 and sets *found to whether a failure was found;
- * or returns an error code. */
+/* Runs a subject and writes the report. Returns 0, with *found true if a failure was found; or an
+ * error code. */
 #define MODE(mode, type, call, failed, as_text, as_json, release) \
     static int mode(const struct lladd_sim_subject *s, const struct request *q, \
                     const struct outlet *to, bool *found, struct lladd_error *err) \
@@ -196,7 +196,7 @@ static int run_it(const struct lladd_sim_subject *s, const struct request *q)
 
 /* ---- subjects that crash or do not end ------------------------------------------------------- */
 
-/* What the process of a subject reports to its parent in shared memory. */
+/* The report of a subject's process to its parent, in shared memory. */
 struct legacy {
     bool late;      /* the process was killed because it did not end */
     char where[160]; /* the running callback, or the callback called last; "": none */
@@ -205,8 +205,8 @@ struct legacy {
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGALRM};
 enum { DEADLY = sizeof deadly / sizeof *deadly, STACK = 64 << 10, LOOK = 5, LOOKS = 2 };
 
-/* The legacy of this process. It is a global variable, because a signal handler gets no argument
- * from the program. */
+/* The struct of this process. A global variable, because a signal handler gets no argument from the
+ * program. */
 static struct legacy *legacy;
 static time_t limit_at, time_is_up; /* 0: none */
 static uint64_t calls_before;
@@ -246,9 +246,9 @@ static void note_place(void)
     (void)put(at, first);
 }
 
-/* When its time is up, a subject may continue while it makes progress, for example while it makes a
+/* May a subject continue after its time is up? Yes, while it makes progress, for example makes a
  * failure smaller. Progress means device calls, because each run has a limited number of device
- * calls (O13). Calls of operations do not count, because their number is not limited. */
+ * calls (O13); the number of operation calls is not limited, so these do not count. */
 static bool may_go_on(void)
 {
     const struct lladd_dst *d = lladd_dst_current();
@@ -278,7 +278,7 @@ static void dies(int signal)
     (void)raise(signal); /* takes effect when the handler returns */
 }
 
-/* In the subject's process: installs the handlers that report how it dies. */
+/* In the subject's process: installs the signal handlers that report why it dies. */
 static void watch(const struct request *q)
 {
     static char stack[STACK]; /* the callback may have used up its own stack */
@@ -357,7 +357,7 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
         return complain(s->name, strerror(errno));
     if (child == 0) {
         watch(q);
-        if (q->mode == REPLAY) /* so that everything printed before a crash is visible */
+        if (q->mode == REPLAY) /* so that all text that was printed before a crash is visible */
             (void)setvbuf(stdout, NULL, _IOLBF, 0);
         exit(run_it(s, q));
     }
@@ -491,7 +491,8 @@ enum sort { A_MODE, A_FLAG, A_SWITCH, A_NUMBER, A_TEXT };
 static const struct known {
     const char *name;
     enum sort sort;
-    unsigned modes;       /* modes in which the option is allowed; for a mode option: the mode */
+    unsigned modes;       /* modes in which the option is allowed; for an option that sets the mode:
+                           * the mode */
     uint64_t least, most; /* range of a number; for a flag, `least` is the flag */
 } known[OPTIONS] = {
     [O_ERRORS] = {"errors", A_MODE, ERRORS, 0, 0},
@@ -643,7 +644,7 @@ static int take(enum option_number o, const char *text, struct request *q)
     }
 }
 
-/* Checks that the options given do not contradict each other and have a meaning in the mode. */
+/* Checks that the given options do not contradict each other and are allowed in the mode. */
 static int look_at(const bool given[OPTIONS], struct request *q)
 {
     q->mode = EXPLORE;
