@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Blocking calls over the coordinator's machine, which one thread at a time runs. A transaction's
- * writes stay in it until its next request.
+/* Blocking calls over the coordinator's state machine (the machine), which one thread at a time
+ * runs. The writes of a transaction stay in its struct until the transaction's next request.
  *
- * If no thread is running the machine, a caller runs it itself until it has its answer: handing the
- * request to another thread and being woken by it would cost more than all other work for it except
- * the forces of the log (docs/decisions/callers-run-the-coordinator.md). Other callers leave their
- * requests with the running thread. A caller returns as soon as it has its answer. If others still
- * wait for theirs, the keeper takes over: a thread of the cluster's own, which runs the machine
- * until no caller waits. The keeper also takes over after KEEPER_MS without a run, so that messages
- * of servers are handled while the program pauses, and keeps the machine until it has served a
- * caller. */
+ * If no thread is running the machine, a caller runs it until the caller has its answer: to hand
+ * the request to another thread and be woken by that thread would cost more than all other work for
+ * the request except the forces of the log (docs/decisions/callers-run-the-coordinator.md). Other
+ * callers leave their requests with the running thread. A caller returns as soon as it has its
+ * answer. If other callers still wait for answers, the keeper takes over, a thread that belongs to
+ * the cluster: it runs the machine until no caller waits. The keeper also takes over after
+ * KEEPER_MS without a run, so that messages of servers are handled while the program makes no
+ * calls; then it runs the machine until it has served a caller. */
 #include "cluster.h"
 #include "shell.h"
 
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEEPER_MS UINT64_C(10) /* as often as the shell ticks */
+#define KEEPER_MS UINT64_C(10) /* the interval of the shell's ticks */
 
 enum request { REQUEST_GET, REQUEST_COMMIT, REQUEST_ABORT };
 
@@ -35,7 +35,8 @@ struct write {
 struct cluster_txn {
     STAILQ_ENTRY(cluster_txn) link; /* in the list of requests */
     struct cluster *cluster;
-    struct global *global; /* the machine's; from the first request on */
+    struct global *global; /* the machine's struct for the transaction; NULL before the first
+                            * request */
     STAILQ_HEAD(, write) writes;
     enum request request;
     struct cluster_query *queries;
@@ -43,7 +44,7 @@ struct cluster_txn {
     bool update;
     struct call *calls; /* one per query */
     struct call end;
-    size_t waiting; /* missing answers; under the mutex */
+    size_t waiting; /* number of missing answers; under the mutex */
     struct lladd_cond answered;
 };
 
@@ -59,7 +60,7 @@ struct cluster {
     bool running;       /* a thread runs the machine, and owns the members above */
     uint64_t runs;      /* number of runs so far */
     size_t asking;      /* callers that wait for answers */
-    struct lladd_cond keep; /* the keeper is wanted */
+    struct lladd_cond keep; /* the keeper must run the machine */
     bool stop;
     struct coordinator_counts counts;
     struct lladd_error error;
@@ -97,7 +98,7 @@ static void carry_out_writes(struct cluster *c, struct cluster_txn *t)
         else
             (void)coordinator_put(c->coordinator, t->global, w->bytes, w->key_len,
                                   w->bytes + w->key_len, w->value_len);
-        free(w); /* a failure stays with the transaction: its next answer reports it */
+        free(w); /* the machine remembers an error: the transaction's next answer reports it */
     }
 }
 
@@ -108,10 +109,10 @@ static void get(struct cluster *c, struct cluster_txn *t)
         t->calls[i] = (struct call){.buf = q->buf, .size = q->size, .done = done, .ctx = t};
         coordinator_get(c->coordinator, t->global, &t->calls[i], q->key, q->key_len, t->update);
     }
-    answer(t, 1); /* the answer to the request itself: until here the caller must not go on */
+    answer(t, 1); /* the answer to the request itself: before this, the caller must not continue */
 }
 
-/* No transaction can begin: answers everything with the reason. */
+/* Called if no transaction can begin: answers all parts of the request with the error. */
 static void turn_away(struct cluster *c, struct cluster_txn *t)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -160,7 +161,7 @@ static void carry_out_all(void *ctx)
         shell_stop(&c->shell);
 }
 
-/* Publishes what callers may read without a request. */
+/* Copies the counts and the error, which callers read without a request. */
 static void publish(struct cluster *c)
 {
     struct coordinator_counts counts;
@@ -268,11 +269,12 @@ static void run(struct cluster *c, shell_done *until, void *ctx)
 static bool answered(void *ctx)
 {
     const struct cluster_txn *t = ctx;
-    return t->waiting == 0; /* only the thread that runs the machine changes it */
+    return t->waiting == 0; /* only the thread that runs the machine, which is this thread, changes
+                             * `waiting` */
 }
 
-/* Runs the machine in a thread of the program. A write to a server that has gone must not raise
- * SIGPIPE there. (Threads of lladd_thread_start block all signals.) */
+/* Runs the machine in a thread of the program. In this thread, a write to a server that has died
+ * must not raise SIGPIPE. (Threads of lladd_thread_start block all signals.) */
 static void run_for(struct cluster *c, struct cluster_txn *t)
 {
     const struct timespec at_once = {0, 0};
@@ -290,7 +292,7 @@ static void run_for(struct cluster *c, struct cluster_txn *t)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* The keeper's turn ends when it has served a caller and no caller waits. */
+/* The keeper's run ends when it has served a caller and no caller waits. */
 struct service {
     struct cluster *cluster;
     bool served;
@@ -326,7 +328,7 @@ static void *keep(void *arg)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-/* "127.0.0.1:4711" */
+/* Parses an address like "127.0.0.1:4711". */
 static bool parse_address(const char *text, struct sockaddr_in *out)
 {
     char host[16] = {0}, *end = NULL;
@@ -469,7 +471,7 @@ int cluster_begin(struct cluster *c, struct cluster_txn **out)
     return 0;
 }
 
-/* Leaves the request with the running thread, or runs the machine, and waits for its answers. */
+/* Leaves the request with the running thread, or runs the machine; waits for the answers. */
 static void ask(struct cluster_txn *t, enum request request, size_t answers)
 {
     struct cluster *c = t->cluster;

@@ -6,11 +6,11 @@
  *     │ └─one server──► ONE_PHASE ──its answer, or no answer: unknown──► gone
  *     └──abort: ABORT to all──► gone
  *
- * Until its decision is durable, a transaction counts as aborted if it is lost (presumed abort):
- * only a durable decision is told to servers (COMMIT) and to the caller. A server that inquires
- * about an unknown transaction is told ABORT; about one that is VOTING or LOGGING it is told
- * nothing. A COMMITTED transaction stays known, across crashes, until every server that voted YES
- * has acknowledged. */
+ * A transaction without a durable decision counts as aborted after a crash (presumed abort): so
+ * only a durable decision is sent to servers (COMMIT) and reported to the caller. A server that
+ * inquires about an unknown transaction gets ABORT; about a transaction that is VOTING or LOGGING
+ * it gets no answer. A COMMITTED transaction stays known, even after a crash, until every server
+ * that voted YES has acknowledged. */
 #include "coordinator_private.h"
 
 #include <search.h>
@@ -65,7 +65,7 @@ static void finish(struct call *call, int code)
     call->done(call);
 }
 
-/* The transaction can only be rolled back; its callers get the code. */
+/* From now on the transaction can only be rolled back; its waiting gets end with the code. */
 static void doom(struct global *g, int code)
 {
     struct call *call;
@@ -77,7 +77,7 @@ static void doom(struct global *g, int code)
     }
 }
 
-/* Sends ABORT to all servers that may have a part of it, and forgets it. */
+/* Sends ABORT to all servers that may have a part of the transaction, and frees the transaction. */
 static void roll_back(struct coordinator *c, struct global *g, int code)
 {
     struct call *ending = g->ending;
@@ -95,8 +95,8 @@ static void roll_back(struct coordinator *c, struct global *g, int code)
 
 /* ---- reading and writing --------------------------------------------------------------------- */
 
-/* FNV-1a, and a step that spreads its last bytes over the whole word. It is part of the data: after
- * a change, keys would be looked for at the wrong servers. */
+/* FNV-1a, and a step that spreads the last bytes over the whole word. Must never change: a
+ * different hash would look for stored keys at the wrong servers. */
 size_t coordinator_place(size_t servers, const void *key, size_t len, size_t replica)
 {
     const unsigned char *bytes = key;
@@ -132,7 +132,7 @@ static void send_op(struct coordinator *c, struct global *g, size_t server, stru
     peer_send(c, server, m);
 }
 
-/* Finds the first server of the key that is up. */
+/* Finds the first of the key's servers that is connected. */
 static bool reachable(const struct coordinator *c, const void *key, size_t len, size_t *server)
 {
     for (size_t r = 0; r < c->options.replicas; r++) {
@@ -242,7 +242,7 @@ void coordinator_commit(struct coordinator *c, struct global *g, struct call *ca
     }
 }
 
-/* The transaction was at one server only, and that server does not answer. */
+/* Called for a transaction at one server only, if that server does not answer. */
 static void give_up_one_phase(struct coordinator *c, struct global *g, size_t server, int code)
 {
     struct call *ending = g->ending;
@@ -283,8 +283,8 @@ static void decide(struct coordinator *c, struct global *g)
         coordinator_poisoned(c, rc);
 }
 
-/* Decisions on their way to the log may or may not be in it. The next incarnation finds out; until
- * then no server or caller is told anything. */
+/* It is unknown which logged decisions are durable. The next incarnation reads this from the log;
+ * before, no server gets a decision, and callers get CLUSTER_UNKNOWN. */
 void coordinator_poisoned(struct coordinator *c, int rc)
 {
     struct global *g;
@@ -359,7 +359,7 @@ static void result(struct global *g, size_t server, const struct message *m)
         doom(g, m->code);
 }
 
-/* The answer to COMMIT_ONE. */
+/* Called with the answer to COMMIT_ONE. */
 static void word(struct coordinator *c, struct global *g, const struct message *m)
 {
     struct call *ending = g->ending;
@@ -398,12 +398,12 @@ static void acknowledged(struct coordinator *c, struct global *g, size_t server)
     global_free(c, g);
 }
 
-/* Presumed abort: an unknown transaction was not committed. */
+/* Answers an inquiry. Presumed abort: an unknown transaction was not committed. */
 static void inquiry(struct coordinator *c, const struct global *g, size_t server, struct txn_id id)
 {
     struct message abort = {.type = MESSAGE_ABORT, .txn = id};
     if (c->error.code)
-        return; /* which decisions are in the log is not known */
+        return; /* it is unknown which decisions are durable */
     if (!g)
         peer_send(c, server, &abort);
     else if (g->state == GLOBAL_COMMITTED)
@@ -477,5 +477,5 @@ void globals_close(struct coordinator *c)
         else if (g->state == GLOBAL_ONE_PHASE)
             give_up_one_phase(c, g, only_server(c, g), LLADD_CLOSED);
     }
-    coordinator_poisoned(c, LLADD_CLOSED); /* decisions on their way to the log */
+    coordinator_poisoned(c, LLADD_CLOSED); /* for decisions that are not durable yet */
 }

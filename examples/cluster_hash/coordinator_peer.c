@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A coordinator's connections to its servers: dialling, greeting, loss; opening and closing;
- * timers. */
+/* A coordinator's connections to its servers: connecting, HELLO, loss; opening and closing the
+ * coordinator; timers. */
 #include "coordinator_private.h"
 
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static void welcome(struct coordinator *c, struct peer *peer, const struct messa
 {
     size_t server = (size_t)(peer - c->peers);
     int rc = store_server(c, server, m->uuid);
-    if (rc) { /* another server under its number, or no space: do not use it */
+    if (rc) { /* the number belongs to another server, or no space: do not use the server */
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
             coordinator_poisoned(c, rc);
         peer_drop(c, peer);
@@ -103,8 +103,8 @@ static void welcome(struct coordinator *c, struct peer *peer, const struct messa
             peer_commit(c, server, g);
 }
 
-/* Two of the codes mean that there is another coordinator with this id: then this one must not
- * decide anything any more. */
+/* LLADD_CONFLICT and LLADD_LOCKED mean that another coordinator has this id: then this coordinator
+ * must not decide any more. */
 static void refused(struct coordinator *c, struct peer *peer, const struct message *m)
 {
     char text[WIRE_TEXT_MAX + 1] = {0};
@@ -129,7 +129,8 @@ void coordinator_receive(struct coordinator *c, uint64_t conn, const unsigned ch
         refused(c, peer, &m);
         return;
     }
-    if (peer->state == PEER_GREETED) { /* anything but the answer to this HELLO is older */
+    if (peer->state == PEER_GREETED) { /* any frame but the answer to this HELLO is of an earlier
+                                        * session */
         if (m.type == MESSAGE_WELCOME && m.attempt == peer->attempt && m.number == 1)
             welcome(c, peer, &m);
         return;

@@ -8,14 +8,14 @@
 #include <lladd/hash.h>
 #include <string.h>
 
-/* A server, as the coordinator sees it. */
+/* The coordinator's state of a server. */
 enum peer_state { PEER_DOWN, PEER_DIALLING, PEER_GREETED, PEER_UP };
 struct peer {
     enum peer_state state;
     uint64_t conn;
     struct channel channel;
-    uint64_t attempt; /* of the HELLO that was sent */
-    bool known; /* `uuid` is set: the first one ever met under this number */
+    uint64_t attempt; /* number of the last HELLO */
+    bool known; /* `uuid` is set: the uuid that the first server with this number has sent */
     unsigned char uuid[16];
     uint64_t heard_ms, pinged_ms, retry_ms;
 };
@@ -24,29 +24,29 @@ struct peer {
 enum vote { VOTE_NONE, VOTE_YES, VOTE_READ_ONLY };
 struct part {
     bool touched, wrote;
-    bool owes; /* it has not acknowledged the commit yet */
+    bool owes; /* the server must still acknowledge the commit */
     enum vote vote;
     uint32_t ops;
 };
 
 enum global_state {
-    GLOBAL_ACTIVE,    /* in use by its caller */
+    GLOBAL_ACTIVE,    /* its caller may still read and write */
     GLOBAL_VOTING,    /* PREPARE was sent */
     GLOBAL_ONE_PHASE, /* COMMIT_ONE was sent */
-    GLOBAL_LOGGING,   /* decided; the log is not durable yet */
-    GLOBAL_COMMITTED  /* decided, durably; some servers have not acknowledged */
+    GLOBAL_LOGGING,   /* decided; the decision is not durable yet */
+    GLOBAL_COMMITTED  /* the decision is durable; some servers have not acknowledged it */
 };
 
 struct global {
     TAILQ_ENTRY(global) link;
     struct txn_id id;
     enum global_state state;
-    int code; /* the first failure */
+    int code; /* the first error */
     uint32_t requests;
     TAILQ_HEAD(, call) gets;
-    struct call *ending; /* the caller's commit */
+    struct call *ending; /* the commit call of the caller */
     uint64_t deadline_ms;
-    lladd_lsn lsn; /* of the decision */
+    lladd_lsn lsn; /* LSN of the decision */
     struct part parts[]; /* one per server */
 };
 TAILQ_HEAD(globals, global);
@@ -59,10 +59,10 @@ struct coordinator {
     unsigned char uuid[16];
     uint64_t incarnation, instance, sequence, attempts;
     struct globals globals;
-    void *index; /* of the globals (tsearch) */
+    void *index; /* index of the transactions (tsearch) */
     struct lladd_error error;
     struct coordinator_counts counts;
-    unsigned char *buffer; /* one outgoing frame */
+    unsigned char *buffer; /* buffer for one outgoing frame */
     struct peer peers[];   /* one per server */
 };
 
@@ -78,17 +78,18 @@ void globals_close(struct coordinator *);
 /* Handles a message about a transaction. */
 void global_receive(struct coordinator *, size_t server, const struct message *);
 
-/* Sends to a server if it is up; otherwise does nothing. */
+/* Sends to a server if it is connected; otherwise does nothing. */
 void peer_send(struct coordinator *, size_t server, struct message *);
 void peer_commit(struct coordinator *, size_t server, const struct global *);
 void peer_drop(struct coordinator *, struct peer *);
 
-/* Writes the decision to commit; it is durable when g->lsn is. */
+/* Logs the decision to commit; it is durable when the log is durable at g->lsn. */
 int store_decide(struct coordinator *, struct global *);
-/* Removes a decision that all servers have carried out. The removal need not be durable: a decision
- * found after a crash is sent once more. */
+/* Removes a decision that all servers have carried out. The removal need not be durable: if the
+ * decision is found again after a crash, it is sent again. */
 void store_forget(struct coordinator *, const struct global *);
-/* Checks that this is the server that always had the number. Records its uuid the first time. */
+/* Checks that the server with this number has the recorded uuid. Records the uuid the first
+ * time. */
 int store_server(struct coordinator *, size_t server, const unsigned char uuid[16]);
 int store_open(struct coordinator *, struct lladd_error *);
 #endif

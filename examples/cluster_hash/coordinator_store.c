@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a coordinator stores: its incarnation and the shape of its cluster (servers, replicas) under
- * two roots, and a table "cluster.decisions":
+/* The coordinator's database: two roots have its incarnation and the shape of its cluster (servers,
+ * replicas); a table "cluster.decisions" has these elements:
  *
  *   u64 incarnation, u64 sequence  ->  u32 server, ...   a decision to commit, and the servers that
  *                                                        have not acknowledged it
@@ -23,7 +23,7 @@ static void decision_key(struct txn_id id, unsigned char key[DECISION_KEY])
     lladd_put64(key + 8, id.sequence);
 }
 
-/* Ends a transaction with result `rc` so far: commits if it is 0. */
+/* Ends a transaction: commits if rc is 0, otherwise aborts. */
 static int end(struct lladd_txn *txn, int rc, lladd_lsn *lsn)
 {
     if (!rc)
@@ -69,8 +69,7 @@ void store_forget(struct coordinator *c, const struct global *g)
         rc = lladd_hash_delete(txn, c->decisions, key, sizeof key);
         rc = end(txn, rc, &lsn);
     }
-    /* A decision that could not be removed for lack of space is sent once more by the next
-     * incarnation. */
+    /* If a decision could not be removed for lack of space, the next incarnation sends it again. */
     if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
         coordinator_poisoned(c, rc);
 }
@@ -157,7 +156,7 @@ static int check_shape(struct coordinator *c, struct lladd_error *err)
                            c->options.servers, c->options.replicas);
 }
 
-/* Stores the next incarnation, and in a new database everything else. */
+/* Stores the next incarnation; in a new database also creates the roots and the table. */
 static int begin_life(struct coordinator *c, struct lladd_txn *txn, bool fresh)
 {
     struct lladd_root_value shape = {c->options.servers, c->options.replicas};

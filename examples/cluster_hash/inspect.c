@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Inspects the databases of servers, without the servers: a check that shares only the table's code
- * with what it checks. */
+/* Inspects the databases of servers that are not running. Of the code of the servers, the check
+ * uses only the table's. */
 #include "coordinator.h"
 #include "participant.h"
 #include "teller.h"
@@ -19,7 +19,7 @@ struct copy {
 
 struct inspection {
     const struct bank_options *o;
-    size_t servers, server; /* server: the one being read */
+    size_t servers, server; /* `server`: the number of the database that is being read */
     struct copy *copies;    /* [account][server] */
     uint64_t in_doubt, strangers;
 };
@@ -72,7 +72,7 @@ static int look_into(struct inspection *in, const char *dir, struct lladd_error 
     return rc ? rc : closed;
 }
 
-/* True if all servers of the account have the same value and no other server has one. */
+/* True if all servers of the account have one value, and no other server has a value. */
 static bool agree(const struct inspection *in, uint64_t account, int64_t *amount)
 {
     unsigned char key[ACCOUNT_KEY];

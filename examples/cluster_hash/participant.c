@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The transactions of a server.
  *
- * A branch is this server's part of a transaction. It begins with the first GET, PUT, DELETE or ADD
- * for it, and ends
+ * A branch is this server's part of a transaction. It begins with the transaction's first GET, PUT,
+ * DELETE or ADD at this server, and ends
  *
  *   with PREPARE      if it has written nothing (READ_ONLY) or has failed (NO: rolled back),
  *   with COMMIT_ONE   in any case,
@@ -11,12 +11,13 @@
  *   with its session  unless it is prepared.
  *
  * Messages of one branch are processed in the order in which they came. A message that waits for a
- * lock delays the later ones in its branch's queue, but no other branch.
+ * lock delays the later messages of its branch, which wait in the branch's queue, but no other
+ * branch.
  *
- * A promise (a vote, an acknowledgement) is sent when the log up to it is durable. The
- * acknowledgement of an unknown branch waits as well: the branch may be unknown because of a commit
- * that is in the log but not durable yet, and the coordinator must not forget the decision before
- * it is. */
+ * A promise (a vote, an acknowledgement) is sent when the log record on which it depends is
+ * durable. The acknowledgement for an unknown branch waits for all logged commits: one of them may
+ * have ended this branch, and the coordinator must not forget the decision before that commit is
+ * durable. */
 #include "participant_private.h"
 
 #include <lladd/bytes.h>
@@ -110,8 +111,8 @@ static void roll_back(struct participant *p, struct branch *b)
         participant_fail(p, rc, NULL);
 }
 
-/* The branch can only be rolled back; this is done now, so that no other branch waits for its
- * locks. */
+/* Called if the branch can only be rolled back. Rolls it back now, so that no other branch waits
+ * for its locks. */
 static void doom(struct participant *p, struct branch *b, int code)
 {
     if (b->code)
@@ -127,8 +128,8 @@ static void abandon(struct participant *p, struct branch *b)
     branch_free(p, b);
 }
 
-/* Logs the commit. False: it could not be logged, and the transaction is unchanged (or the database
- * is poisoned). */
+/* Logs the commit. False: the commit could not be logged, and the transaction is unchanged (or the
+ * database is poisoned). */
 static bool log_commit(struct participant *p, struct branch *b, lladd_lsn *lsn, int *rc)
 {
     *rc = lladd_commit_async(b->txn, lsn);
@@ -153,7 +154,8 @@ static void refuse(struct participant *p, struct branch *b)
     branch_free(p, b);
 }
 
-/* True if the branch has not failed and has had all `ops` operations of the message. */
+/* True if the branch has no error and has processed as many operations as the message's `ops`
+ * says. */
 static bool complete(struct participant *p, struct branch *b, const struct message *m)
 {
     if (!b->code && b->ops != m->ops)
@@ -161,8 +163,8 @@ static bool complete(struct participant *p, struct branch *b, const struct messa
     return !b->code;
 }
 
-/* A commit or prepare failed. Unless the database is poisoned, nothing has changed, and the branch
- * can be rolled back. */
+/* Called if a commit or prepare has returned an error. Unless the database is poisoned, the branch
+ * is unchanged, and is rolled back. */
 static void failed(struct participant *p, struct branch *b, int rc)
 {
     if (lladd_code_root(rc) == LLADD_ROOT_POISONED) {
@@ -177,7 +179,7 @@ static void failed(struct participant *p, struct branch *b, int rc)
 
 static void end_read_only(struct participant *p, struct branch *b)
 {
-    lladd_lsn after = {0}; /* the commits that it has read (TXN-1) */
+    lladd_lsn after = {0}; /* LSN of the newest commit that the branch may have read (TXN-1) */
     int rc;
     if (!log_commit(p, b, &after, &rc)) {
         failed(p, b, rc);
@@ -227,19 +229,20 @@ static void commit_one(struct participant *p, struct branch *b, const struct mes
     }
 }
 
-/* The coordinator's decision. If the branch is unknown, it was carried out before. */
+/* Carries out the coordinator's decision to commit. For an unknown branch it was carried out
+ * before. */
 static void commit(struct participant *p, struct session *s, struct branch *b,
                    const struct message *m)
 {
     lladd_lsn after = p->ended;
     int rc;
-    if (b && !b->prepared) { /* only a branch that voted yes may be committed this way */
+    if (b && !b->prepared) { /* only a branch that has voted yes may be committed with COMMIT */
         session_drop(p, s);
         return;
     }
     if (b && !log_commit(p, b, &after, &rc)) {
         b->txn = NULL;
-        participant_fail(p, rc, NULL); /* never for lack of space (REC-3) */
+        participant_fail(p, rc, NULL); /* the error is never lack of space (REC-3) */
         return;
     }
     if (b) {
@@ -297,7 +300,7 @@ static enum done get(struct participant *p, struct branch *b, const struct messa
     return DONE;
 }
 
-/* Adds to the first eight bytes of a value, as a number. */
+/* Adds to the number in the first eight bytes of a value. */
 static int add(struct participant *p, struct branch *b, const struct message *m)
 {
     int64_t sum;
@@ -324,7 +327,7 @@ static int write(struct participant *p, struct branch *b, const struct message *
 
 static enum done change(struct participant *p, struct branch *b, const struct message *m)
 {
-    if (b->code) /* the vote will report it */
+    if (b->code) /* the vote will report the error */
         return DONE;
     if (lock(p, b, m, LLADD_LOCK_X) == WAIT)
         return WAIT;
@@ -365,7 +368,7 @@ static void wait_for_lock(struct participant *p, struct branch *b)
     p->io.wait_for_lock(p->io.ctx, &b->lock);
 }
 
-/* Processes the waiting messages, up to the next one that must wait. */
+/* Processes the queued messages, up to the next message that must wait for a lock. */
 static void drain(struct participant *p, struct branch *b)
 {
     struct waiting *w;
@@ -389,7 +392,7 @@ static void enqueue(struct participant *p, struct branch *b, const unsigned char
 {
     struct session *s = b->session;
     struct waiting *w = s->waiting + len <= p->options.waiting_max ? malloc(sizeof *w + len) : NULL;
-    if (!w) { /* no genuine coordinator sends so much to a waiting branch */
+    if (!w) { /* no correct coordinator sends so many bytes to a waiting branch */
         session_drop(p, s);
         return;
     }
@@ -435,8 +438,8 @@ static struct branch *begin(struct participant *p, struct session *s, const stru
     return b;
 }
 
-/* Answers a message for which no branch can begin: there is no room, or a branch does not begin
- * with PREPARE or COMMIT_ONE. */
+/* Answers a message for which no branch can begin: because there is no room, or because the message
+ * is PREPARE or COMMIT_ONE. */
 static void turn_away(struct participant *p, struct session *s, const struct message *m, int code)
 {
     struct message result = {
@@ -461,7 +464,7 @@ void branch_receive(struct participant *p, struct session *s, const struct messa
         else if (b)
             abandon(p, b);
     } else if (b && (b->prepared || b->orphaned || b->session != s)) {
-        session_drop(p, s); /* it refers to a branch that has ended */
+        session_drop(p, s); /* the message is about a branch that has ended */
     } else if (!b && (m->type == MESSAGE_PREPARE || m->type == MESSAGE_COMMIT_ONE)) {
         turn_away(p, s, m, LLADD_CONFLICT);
     } else if (!b && !(b = begin(p, s, m))) {

@@ -13,7 +13,7 @@
 #define CLUSTER_GID_FORMAT INT64_C(0x48434c4c) /* "LLCH" */
 #define CLUSTER_GID_LENGTH 32u
 
-/* A connection, and from HELLO to its end the session of a coordinator. */
+/* A connection; from HELLO on, the session of a coordinator. */
 struct session {
     TAILQ_ENTRY(session) link;
     uint64_t conn;
@@ -25,7 +25,7 @@ struct session {
     size_t txns, waiting; /* open transactions, and bytes of their queued messages */
 };
 
-/* A queued message; one before it waits for a lock. */
+/* A queued message: an earlier message of the branch waits for a lock. */
 struct waiting {
     STAILQ_ENTRY(waiting) link;
     size_t len;
@@ -38,12 +38,12 @@ struct branch {
     unsigned char uuid[16]; /* of the coordinator; identifies the transaction together with `id` */
     struct txn_id id;
     struct lladd_txn *txn;
-    struct session *session; /* NULL: it has ended; unprepared branches end with it */
+    struct session *session; /* NULL: the session has ended (and the branch is prepared) */
     bool prepared, wrote, counted;
-    bool locking;  /* the shell owns the transaction until `lock` is granted or refused */
+    bool locking;  /* only the shell may use the transaction, until `lock` is granted or refused */
     bool orphaned; /* to be aborted when the lock wait ends */
     uint32_t ops;
-    int code; /* the first failure: the branch can only be rolled back */
+    int code; /* the first error; not 0: the branch can only be rolled back */
     uint64_t asked_ms;
     struct lock_wait lock;
     unsigned char key[WIRE_KEY_MAX];
@@ -71,9 +71,9 @@ struct participant {
     struct participant_io io;
     struct sessions sessions;
     struct branches branches;
-    void *index; /* of the branches (tsearch) */
+    void *index; /* index of the branches (tsearch) */
     struct answers answers;
-    lladd_lsn ended; /* the last logged end of a transaction */
+    lladd_lsn ended; /* LSN of the last logged end of a transaction */
     struct lladd_error error;
     struct participant_counts counts;
     unsigned char *buffer; /* one outgoing frame */
@@ -81,9 +81,9 @@ struct participant {
 };
 
 struct session *session_find(struct participant *, uint64_t conn);
-/* Sends to the coordinator at once. */
+/* Sends to the coordinator immediately. */
 void session_send(struct participant *, struct session *, struct message *);
-/* Sends when the log is durable up to `after`. */
+/* Sends the answer when the log is durable up to `after`. */
 void session_answer(struct participant *, struct session *, const struct message *,
                     lladd_lsn after, bool urgent);
 /* Ends the session and its unprepared transactions. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The coordinators of a server: which are admitted, their sessions, and timers.
+/* The coordinators of a server: admission, sessions, and timers.
  *
  * A coordinator is identified by the uuid of its database. The table "cluster.coordinators" has,
  * for each coordinator ever seen, its highest incarnation and its instance, a random number drawn
@@ -53,7 +53,7 @@ void session_answer(struct participant *p, struct session *s, const struct messa
         return;
     }
     struct answer *a = malloc(sizeof *a);
-    if (!a) { /* a message that is lost here will be asked for */
+    if (!a) { /* the answer is lost, so the session must end */
         session_drop(p, s);
         return;
     }
@@ -120,7 +120,7 @@ static void turn_out(struct participant *p, struct session *s, int code, const c
     session_drop(p, s);
 }
 
-/* Stores a new incarnation. WELCOME waits until that is durable. */
+/* Stores a new incarnation. WELCOME is sent when it is durable. */
 static int note_incarnation(struct participant *p, const struct message *m)
 {
     unsigned char value[16];
@@ -319,8 +319,8 @@ static int open_table(struct lladd_db *db, const char *root, struct lladd_hash *
     return rc ? rc : lladd_hash_open(db, lladd_page_of(value.a), LLADD_HASH_LOGICAL, out, err);
 }
 
-/* Takes over a transaction that was prepared before the restart. Those of other owners are left
- * alone. */
+/* Takes over a transaction that was prepared before the restart. Ignores transactions of other
+ * owners. */
 static int take_over(void *ctx, const struct lladd_in_doubt_info *info)
 {
     struct participant *p = ctx;

@@ -3,12 +3,12 @@
  *
  *   cluster-server --dir DIR [--port N] [--until-eof]
  *
- * Prints "listening N in-doubt M" when it has recovered and can be reached. Ends on SIGTERM and
- * SIGINT, and with --until-eof when its standard input ends, so that it does not outlive its parent
- * process.
+ * Prints "listening N in-doubt M" when it has recovered and accepts connections. Ends on SIGTERM
+ * and SIGINT, and with --until-eof at the end of its standard input, so that it does not outlive
+ * its parent process.
  *
- * This is the shell of participant.c: one thread runs the machine, one waits for the log (shell.c),
- * and threads of libuv's pool wait for locks, one each. */
+ * This is the shell of participant.c: one thread runs the state machine, one thread waits for the
+ * log (shell.c), and each lock request waits in a thread of libuv's pool. */
 #include "participant.h"
 #include "shell.h"
 
@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOCK_THREADS "64" /* at most so many requests wait for locks at a time; others queue */
+#define LOCK_THREADS "64" /* number of requests that wait for locks at a time; further requests
+                           * queue */
 
 struct server {
     struct shell shell;
@@ -27,7 +28,7 @@ struct server {
     struct lladd_db *db;
     uv_signal_t term, interrupt;
     uv_pipe_t parent;
-    char heard[64]; /* input from the parent; always empty */
+    char heard[64]; /* buffer for input from the parent, which is ignored */
     size_t lock_waits;
     bool failed;
 };
@@ -206,7 +207,7 @@ static int serve(struct server *s, unsigned port, bool until_eof, struct lladd_e
         rc = lladd_error_set(err, LLADD_NO_ACCESS, "standard output: %s", strerror(errno));
     if (!rc)
         shell_run(&s->shell, NULL, NULL);
-    while (s->lock_waits) /* a second at most */
+    while (s->lock_waits) /* takes a second at most */
         (void)uv_run(&s->shell.loop, UV_RUN_ONCE);
     if (s->participant && !s->failed)
         participant_close(s->participant);

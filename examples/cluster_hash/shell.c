@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sockets and a clock for a machine; see shell.h.
  *
- * All that the machine sends in one turn of the loop leaves in one write per connection, just
- * before the loop waits again; so answers to messages that came together leave together. libuv
- * finishes a write only if the socket does not take all of it at once. */
+ * The frames that the machine sends in one turn of the loop are written in one write for each
+ * connection, just before the loop waits again; so answers to messages that came together are sent
+ * together. If the socket does not take all bytes of a write, libuv writes the rest later. */
 #include "shell.h"
 
 #include <netinet/in.h>
@@ -13,7 +13,8 @@
 #define TICK_MS 10u
 #define BACKLOG 64
 #define OUT_KEPT 65536u
-#define UNSENT_MAX (UINT32_C(64) << 20) /* a peer that reads too slowly is cut off */
+#define UNSENT_MAX (UINT32_C(64) << 20) /* the connection of a peer that reads too slowly is
+                                         * closed */
 
 struct link {
     TAILQ_ENTRY(link) link;
@@ -23,7 +24,7 @@ struct link {
     uint64_t conn;
     size_t peer;
     bool dialling, broken;
-    bool closed; /* the machine has forgotten it */
+    bool closed; /* the machine does not use the link any more */
     struct frame_reader reader;
     unsigned char *out;
     size_t len, capacity;
@@ -201,7 +202,7 @@ void shell_send(struct shell *s, uint64_t conn, const void *bytes, size_t len)
     if (l->capacity - l->len < len) {
         size_t capacity = 2 * (l->len + len) < 4096 ? 4096 : 2 * (l->len + len);
         unsigned char *grown = realloc(l->out, capacity);
-        if (!grown) { /* a frame is lost; the machine is told in its next turn */
+        if (!grown) { /* a frame is lost; in the next turn the machine gets `closed` */
             l->broken = true;
             return;
         }
@@ -281,8 +282,8 @@ static void on_connection(uv_stream_t *listener, int status)
     s->events->accepted(s->ctx, l->conn);
 }
 
-/* A program that dials a port of its own machine again and again, while no program listens there,
- * may get that port as its own source port, and is then connected to itself. */
+/* A program that repeatedly connects to a local port on which no program listens may get this port
+ * as its source port, and is then connected to itself. */
 static bool is_oneself(struct link *l)
 {
     struct sockaddr_in here = {.sin_port = 0}, there = {.sin_port = 0};

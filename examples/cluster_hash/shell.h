@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The shell of a machine (participant.h, coordinator.h): sockets, a clock, and a thread that waits
- * for the log. One libuv loop, run by one thread at a time; only shell_wake may be called from
- * other threads meanwhile. */
+/* The shell of a state machine (participant.h, coordinator.h): sockets, a clock, and a thread that
+ * waits for the log. It has one libuv loop, which one thread at a time runs; meanwhile other
+ * threads may only call shell_wake. */
 #ifndef CLUSTER_HASH_SHELL_H
 #define CLUSTER_HASH_SHELL_H
 #include "wire.h"
@@ -11,23 +11,27 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-/** The machine's events. Those that cannot happen may be NULL, except `wants`. */
+/** The machine's functions for events. A function may be NULL if its event cannot happen; `wants`
+ *  must be set. */
 struct shell_events {
     void (*accepted)(void *ctx, uint64_t conn);
     void (*connected)(void *ctx, size_t peer, uint64_t conn);
     void (*unreachable)(void *ctx, size_t peer);
     void (*received)(void *ctx, uint64_t conn, const unsigned char *frame, size_t len);
-    void (*closed)(void *ctx, uint64_t conn); /**< by the peer */
-    void (*durable)(void *ctx, int rc, lladd_lsn lsn); /**< what lladd_wait_durable(lsn) returned */
-    lladd_lsn (*wants)(void *ctx); /**< what should become durable; 0: nothing */
-    bool (*alone)(void *ctx);      /**< true: nothing else needs the loop during that wait */
+    void (*closed)(void *ctx, uint64_t conn); /**< the peer or the network has closed the
+                                                   connection */
+    void (*durable)(void *ctx, int rc, lladd_lsn lsn); /**< the result of lladd_wait_durable(lsn) */
+    lladd_lsn (*wants)(void *ctx); /**< returns the LSN that should become durable; 0: none */
+    bool (*alone)(void *ctx);      /**< returns true if nothing else needs the loop while it waits
+                                        for the log */
     void (*tick)(void *ctx);
     void (*woken)(void *ctx); /**< a thread has called shell_wake */
 };
 
-/** Waits for the log, so that the loop does not. (If nothing else needs the loop, it waits itself,
- *  which saves two hand-overs between threads.) While the thread waits, the loop goes on; what is
- *  logged meanwhile becomes durable with the next wait, all at once (group commit). */
+/** A thread that waits for the log, so that the loop need not wait. (If nothing else needs the
+ *  loop, the loop waits for the log, which saves two hand-overs between threads.) While the thread
+ *  waits, the loop goes on; all records that are logged meanwhile become durable in the next wait
+ *  (group commit). */
 struct flusher {
     struct lladd_thread thread;
     struct lladd_mutex mutex;
@@ -57,13 +61,13 @@ int shell_init(struct shell *, struct lladd_db *, const struct shell_events *, v
                struct lladd_error *);
 /** Listens on 127.0.0.1 only; port 0: the kernel chooses. *out is the port. */
 int shell_listen(struct shell *, unsigned port, unsigned *out, struct lladd_error *);
-/** True if the run may end. Asked when nothing is left to be sent. */
+/** Returns true if the run may end. Called when nothing is left to be sent. */
 typedef bool shell_done(void *ctx);
-/** Runs the loop until shell_stop, or until `done` (nullable) says so. Then another thread may run
- * it. */
+/** Runs the loop until shell_stop, or until `done` (nullable) returns true. Afterwards another
+ * thread may run it. */
 void shell_run(struct shell *, shell_done *done, void *ctx);
 void shell_stop(struct shell *);
-/** Closes every connection and frees everything. */
+/** Closes every connection and frees the shell. */
 void shell_free(struct shell *);
 void shell_wake(struct shell *);
 

@@ -8,10 +8,10 @@
  *
  * work: opens the accounts if there are none and moves money between them, in transactions of two
  * accounts each (--across: on two servers; --blind: all by adding, without reading; by default one
- * in eight); prints a line about ten times a second. audit: reads all accounts in one transaction;
- * with --exclusive it writes them back unchanged, so it has locked every copy of every account, and
- * nothing that was in doubt before still is. inspect: opens the databases of servers that are not
- * running and compares their contents. The exit status tells whether the sum is right. */
+ * in eight); prints a line about ten times a second. audit: reads all accounts in one transaction.
+ * With --exclusive it also writes them back unchanged: so it locks every copy of every account, and
+ * must wait for all transactions in doubt. inspect: opens the databases of servers that are not
+ * running and compares their contents. The exit status is 0 if the sum is right. */
 #include "cluster.h"
 #include "teller.h"
 
@@ -114,7 +114,8 @@ static int add(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
     return rc;
 }
 
-/* The caller decides how to go on after a failure. This one pauses; the pause doubles. */
+/* After an error a program decides whether it retries. This program pauses before it retries, each
+ * time twice as long. */
 static void pause_before_retry(unsigned tries, uint64_t *random)
 {
     uint64_t ms = RETRY_MIN_MS << (tries < 7 ? tries : 7);
@@ -225,7 +226,7 @@ static int sum_up(struct bank *b, int64_t *sum)
 
 /* ---- the commands ---------------------------------------------------------------------------- */
 
-/* True if the input has ended. Waits for a tenth of a second. */
+/* Waits for a tenth of a second at most; true if the standard input has ended. */
 static bool left_alone(const struct bank *b)
 {
     char nothing[64];

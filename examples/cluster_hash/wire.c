@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One table of messages, and for each field one function that walks it: writing, measuring and
- * reading are the same walk with another cursor, so they cannot disagree. */
+/* One table of messages, and one function for each field. Writing, measuring and reading call these
+ * functions with different cursors, so all three always agree on the format. */
 #include "wire.h"
 
 #include <lladd/bytes.h>
@@ -44,7 +44,8 @@ struct cursor {
     bool bad;
 };
 
-/* The offset of the next n bytes; false: there is nothing to copy, or the frame is too short. */
+/* Gets the offset of the next n bytes. False: the cursor only measures, or the frame is too
+ * short. */
 static bool take(struct cursor *c, size_t n, size_t *at)
 {
     *at = c->at;
@@ -119,7 +120,8 @@ static void hello(struct cursor *c, struct message *m)
 {
     uint32_t magic = WIRE_MAGIC;
     word32(c, &magic);
-    word32(c, &m->version); /* another version is refused by its number, not as a malformed frame */
+    word32(c, &m->version); /* decoded without a check, so that another version is refused with its
+                             * number and not as a malformed frame */
     bytes16(c, m->uuid);
     word(c, 8, &m->incarnation);
     word(c, 8, &m->instance);
@@ -208,7 +210,7 @@ int message_decode(const unsigned char *frame, size_t len, struct message *out)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-/* Memory grows with the bytes that have arrived, never with the announced length. */
+/* Allocates memory only for bytes that have arrived, not for the announced length. */
 static int keep(struct frame_reader *r, const unsigned char *bytes, size_t len)
 {
     if (r->capacity - r->len < len) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The messages between coordinators and servers, as values and as bytes (README.md, "Protocol").
  *
- * Input is not trusted: message_decode accepts a frame only if every byte of it is accounted for,
- * and reading a stream allocates memory only for bytes that have arrived, not for an announced
+ * Input is not trusted: message_decode accepts a frame only if its fields take exactly its bytes,
+ * and a frame_reader allocates memory only for bytes that have arrived, not for an announced
  * length. No function here does I/O. */
 #ifndef CLUSTER_HASH_WIRE_H
 #define CLUSTER_HASH_WIRE_H
@@ -31,7 +31,7 @@ enum wire_field {
     WIRE_KEY = 512,     /* u16 length, 1 to WIRE_KEY_MAX; bytes */
     WIRE_VALUE = 1024,  /* u32 length, at most WIRE_VALUE_MAX; bytes */
     WIRE_DELTA = 4096,  /* i64 */
-    WIRE_TEXT = 2048    /* u32 length, at most WIRE_TEXT_MAX; a line for humans */
+    WIRE_TEXT = 2048    /* u32 length, at most WIRE_TEXT_MAX; a line of text for the user */
 };
 
 /* X(name, number, fields). Numbers never change. */
@@ -61,14 +61,14 @@ enum message_type { MESSAGES_TO_SERVER(MESSAGE_ENUM) MESSAGES_TO_COORDINATOR(MES
 
 /* A server's answer about a transaction. */
 enum verdict {
-    VERDICT_NO = 0,        /* rolled back here; `code` says why */
-    VERDICT_YES = 1,       /* prepared here, durably */
-    VERDICT_READ_ONLY = 2, /* nothing was written here; the branch has ended */
-    VERDICT_COMMITTED = 3  /* committed here, durably: the answer to COMMIT_ONE */
+    VERDICT_NO = 0,        /* rolled back at this server; `code` is the reason */
+    VERDICT_YES = 1,       /* prepared at this server, durably */
+    VERDICT_READ_ONLY = 2, /* the branch has written nothing at this server, and has ended */
+    VERDICT_COMMITTED = 3  /* committed at this server, durably: an answer to COMMIT_ONE */
 };
 
 struct txn_id {
-    uint64_t incarnation; /* of the coordinator that began it */
+    uint64_t incarnation; /* incarnation of the coordinator that began the transaction */
     uint64_t sequence;    /* from 1, in that incarnation */
 };
 
@@ -92,7 +92,7 @@ struct message {
 const char *message_name(unsigned type);
 bool message_is_for_server(enum message_type);
 
-/* The length of the frame, its length field included. */
+/* The length of the frame, including its length field. */
 size_t message_size(const struct message *);
 /* Writes message_size bytes. */
 void message_encode(const struct message *, unsigned char *out);
@@ -104,11 +104,11 @@ struct frame_reader {
     unsigned char *bytes;
     size_t len, capacity;
 };
-/* `frame` is without its length field. A result other than 0 stops, and frame_reader_feed returns
- * it. */
+/* `frame` is without its length field. If it does not return 0, frame_reader_feed stops and returns
+ * that value. */
 typedef int frame_fn(void *ctx, const unsigned char *frame, size_t len);
 /* Calls fn for every complete frame. LLADD_TOO_LARGE for an invalid length, LLADD_NO_MEMORY; after
- * either, nothing more can be read. */
+ * either error, nothing more can be read. */
 int frame_reader_feed(struct frame_reader *, const unsigned char *bytes, size_t len, frame_fn *fn,
                       void *ctx);
 void frame_reader_free(struct frame_reader *);
@@ -120,7 +120,7 @@ struct channel {
 enum channel_verdict {
     CHANNEL_NEXT = 0,     /* the expected frame */
     CHANNEL_REPEATED = 1, /* received before, or of another session: ignore it */
-    CHANNEL_GAP = 2       /* a frame before it is missing: the session is over */
+    CHANNEL_GAP = 2       /* an earlier frame is missing: the session must end */
 };
 enum channel_verdict channel_receive(struct channel *, const struct message *);
 /* Sets the message's number and session. */
