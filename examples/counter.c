@@ -2,9 +2,9 @@
 /* counter DIR: an operation of your own, a logical increment.
  *
  * Two transactions add to the same counter at the same time; one commits, one aborts. Undo must not
- * restore the old value, because that would lose the other transaction's addition: it subtracts.
- * Subtracting twice would be wrong, and so would adding twice after a crash. The library ensures
- * that each happens exactly once. docs/writing-an-operation.md walks through this file. */
+ * restore the old value, because that would lose the other transaction's addition: undo subtracts.
+ * To subtract twice would be wrong, and so would adding twice after a crash. The library applies
+ * each redo and each undo exactly once. docs/writing-an-operation.md walks through this file. */
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
 #include <lladd/lladd.h>
@@ -35,7 +35,8 @@ static bool add_validate(struct lladd_view page, enum lladd_span_kind kind, stru
 }
 /* [/validate] */
 
-/* [redo] Makes the change: now, and again after a crash. Redo and undo cannot fail. */
+/* [redo] Changes the page: in the forward operation, and again in recovery after a crash. Redo and
+ * undo cannot fail. */
 static void add_redo(struct lladd_page *page, struct lladd_span redo)
 {
     unsigned char *counter = lladd_page_body(page);
@@ -69,7 +70,7 @@ static const struct lladd_op counter_add = {
 };
 /* [/op] */
 
-/* [use] The rest of the program need not care about the log. */
+/* [use] The rest of the program does not deal with the log. */
 static int add(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, int64_t delta)
 {
     unsigned char args[8];
@@ -89,7 +90,7 @@ static int two_at_a_time(struct lladd_db *db, lladd_op_id op, lladd_pageno page,
     if (!rc && (rc = add(good, op, page, 1)) != 0)
         *err = *lladd_txn_error(good);
     if (!rc)
-        rc = lladd_commit(good); /* `bad`'s addition may be on the disk by now, too */
+        rc = lladd_commit(good); /* this sync may also have written the log records of `bad` */
     return rc ? rc : lladd_abort(bad);
 }
 /* [/use] */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* locked_table DIR: a hash table with serialisable transactions.
  *
- * The table keeps its pages consistent; locks isolate transactions. Below the table's lock name
- * there is one for each key, whether the key exists or not: so a transaction that has looked up an
- * absent key keeps others from inserting it. Four threads move money between accounts and open new
- * ones, while another transaction adds it all up again and again; the sum never changes. */
+ * The table keeps its pages consistent; locks isolate transactions. Each key has a lock name, of
+ * which the table's name is an ancestor, whether the key exists or not: so a transaction that has
+ * looked up an absent key keeps others from inserting the key. Four threads move money between
+ * accounts and open new accounts, while a fifth transaction repeatedly adds up all accounts; the
+ * sum never changes. */
 #include <lladd/hash.h>
 #include <lladd/lock.h>
 #include <lladd/records.h>
@@ -25,7 +26,7 @@ enum { ACCOUNTS = 20, THREADS = 4, MOVES = 100, START = 100 };
 struct bank {
     struct lladd_db *db;
     struct lladd_hash *table;
-    uint64_t name; /* the table's lock name: its root page */
+    uint64_t name; /* the table's lock name: the number of its root page */
 };
 
 /* [locked] Lock the key, then use the table. */
@@ -36,8 +37,8 @@ static int lock_key(struct lladd_txn *txn, const struct bank *b, uint64_t key,
                               mode, LLADD_LOCK_WAIT);
 }
 
-/* U, not S: only one transaction at a time reads an account in order to change it. With S, two
- * could, and would then deadlock, both waiting for X. */
+/* U, not S: only one transaction at a time may read an account in order to change it. With S, two
+ * transactions could read it, and would then deadlock when both wait for X. */
 static int read_key(struct lladd_txn *txn, const struct bank *b, uint64_t key, int64_t *value)
 {
     size_t len;
@@ -56,8 +57,8 @@ static int write_key(struct lladd_txn *txn, const struct bank *b, uint64_t key, 
 }
 /* [/locked] */
 
-/* [protect] Names the locks under which a change was made, so that they can be taken again for a
- * transaction that a crash has interrupted. */
+/* [protect] Takes the locks under which a change was made again, for a transaction that a crash has
+ * interrupted. */
 static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
 {
     lladd_pageno root;
@@ -90,7 +91,8 @@ static int move(struct lladd_txn *txn, const struct bank *b, uint64_t from, uint
     return write_key(txn, b, to, had + 1);
 }
 
-/* [retry] A transaction that failed because of other transactions, or of the log, is retried. */
+/* [retry] Retries a transaction after an error with the root RETRY: a conflict with other
+ * transactions, or a full log. */
 static int move_until_done(const struct bank *b, uint64_t from, uint64_t to,
                            struct lladd_error *err)
 {
@@ -108,7 +110,8 @@ static int move_until_done(const struct bank *b, uint64_t from, uint64_t to,
 }
 /* [/retry] */
 
-/* [audit] To read the whole table, lock it: S on the table is S on every key, present or absent. */
+/* [audit] To read the whole table, lock the table: S on the table includes S on every key, existing
+ * or not. */
 static int add_up(const struct bank *b, int64_t *money, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;

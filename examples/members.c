@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* members DIR: a dTable class of your own, a set of numbers.
  *
- * A member of a set is a key without a value. Such rows need neither lengths nor values: this class
- * stores eight bytes per row, finds them by binary search, and rejects everything else; an
- * exception_dtable above it stores that elsewhere. docs/writing-a-dtable.md walks through this
- * file. */
+ * A member of a set is a key with an empty value. Such rows need neither lengths nor values: this
+ * class stores eight bytes per row, finds rows by binary search, and rejects rows with other
+ * values; an exception_dtable above it stores the rejected rows elsewhere. docs/writing-a-dtable.md
+ * walks through this file. */
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
 #include <lladd/pages.h>
@@ -18,7 +18,8 @@
             return rc_; \
     } while (0)
 
-/* [configure] Its capabilities. Called when a configuration with the class is checked. */
+/* [configure] Sets the capabilities of the class. Called when a configuration with the class is
+ * checked. */
 static int members_configure(struct lladd_dtable_config *config, struct lladd_dtable_caps *caps,
                              struct lladd_error *err)
 {
@@ -67,7 +68,7 @@ static int members_finish(struct lladd_dtable_builder *base)
 }
 /* [/builder] */
 
-/* [open] A reader. It checks what comes from the disk before using it. */
+/* [open] The reader. It checks the bytes from the disk before it uses them. */
 struct members {
     struct lladd_dtable base;
     const struct lladd_dtable_source *in;
@@ -142,7 +143,7 @@ static const struct lladd_dtable_class members_class = {
 };
 /* [/class] */
 
-/* [use] Members and, beside them, the few that have a note. */
+/* [use] A table of members; a few of them have a note as their value. */
 static const char config[] = "class(dt) exception_dtable config [\n"
                              "    \"base\" class(dt) members_dtable \"reject_value\" blob empty\n"
                              "    \"alt\" class(dt) linear_dtable ]";

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* on_call DIR: serialisable transactions on a managed table.
  *
- * Two doctors are on call, and each may leave if the other one stays. Both look, and both leave:
- * snapshot isolation allows that, because neither has written what the other one has written (write
- * skew). If each transaction locks what it reads, it cannot happen. */
+ * Two doctors are on call, and each may leave if the other one stays. Two transactions read that
+ * both are on call, and each lets one doctor leave: snapshot isolation allows this, because the two
+ * transactions write different keys (write skew). It cannot happen if each transaction locks the
+ * keys that it reads. */
 #include <lladd/dtable_managed.h>
 
 #include <stdio.h>
@@ -17,7 +18,7 @@
 
 struct ward {
     struct lladd_db *db;
-    struct lladd_managed *doctors; /* those on call */
+    struct lladd_managed *doctors; /* table of the doctors on call */
     bool locks;
 };
 
@@ -52,7 +53,8 @@ static int leaves(struct lladd_txn *txn, const struct ward *w, uint32_t doctor)
 }
 /* [/serialisable] */
 
-/* [whole_table] To read the whole table, lock it: then no doctor comes or goes meanwhile. */
+/* [whole_table] To read the whole table, lock the table: then no other transaction adds or removes
+ * a doctor meanwhile. */
 static int count(struct lladd_txn *txn, const struct ward *w, unsigned *out)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -95,7 +97,8 @@ static int both_come(const struct ward *w, struct lladd_error *err)
     return end(txn, rc, err);
 }
 
-/* Leaves if it may, and commits. A transaction that is refused a lock rolls back. */
+/* If `may`, the doctor leaves, and the transaction commits. A transaction that does not get a lock
+ * rolls back. */
 static int goes(struct lladd_txn *txn, const struct ward *w, uint32_t doctor, bool may,
                 struct lladd_error *err)
 {
@@ -106,7 +109,7 @@ static int goes(struct lladd_txn *txn, const struct ward *w, uint32_t doctor, bo
     return lladd_code_root(rc) == LLADD_ROOT_RETRY ? 0 : rc;
 }
 
-/* At the same time: both look, then both want to leave. */
+/* Runs two transactions concurrently: both read the table, then both remove a doctor. */
 static int both_leave(const struct ward *w, struct lladd_error *err)
 {
     struct lladd_txn *first, *second;

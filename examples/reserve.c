@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* reserve DIR: a top action that is undone as a whole, by a logical undo.
  *
- * Seats of flights: one page has the number of free seats, another the number of sold ones. Both
- * change in one top action, and are undone together. One transaction reserves seats; another one
- * reserves seats of the same flight and commits; then the first is rolled back. */
+ * Seats of flights: one page has the numbers of free seats, another page the numbers of sold seats.
+ * Both change in one top action, and are undone together. One transaction reserves seats; another
+ * transaction reserves seats of the same flight and commits; then the first transaction is rolled
+ * back. */
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
 #include <lladd/records.h>
@@ -18,8 +19,9 @@ enum { UNDO = 8 + 8 + 2 + 2, RECORD = 2 * 10 + 128, SEATS = 10, AT = 0 };
             return try_rc; \
     } while (0)
 
-/* [undo] What undo needs: the pages, the flight, the number of seats. The bytes come from the log,
- * so they are checked before they are used. They name no place that other transactions can move. */
+/* [undo] The undo bytes: the pages, the flight, the number of seats. They come from the log, so
+ * they are checked before they are used. They contain no place to which other transactions could
+ * move other data. */
 static const struct lladd_field reserve_fields[] = {{"free", LLADD_FIELD_PAGE},
                                                     {"sold", LLADD_FIELD_PAGE},
                                                     {"flight", LLADD_FIELD_U16},
@@ -29,7 +31,7 @@ static const struct lladd_field reserve_fields[] = {{"free", LLADD_FIELD_PAGE},
 static bool reserve_validate(struct lladd_view page, enum lladd_span_kind kind,
                              struct lladd_span bytes)
 {
-    (void)page; /* a logical undo has none */
+    (void)page; /* a logical undo has no page */
     return kind == LLADD_SPAN_UNDO && bytes.len == UNDO;
 }
 
@@ -58,9 +60,9 @@ static const struct lladd_op reserve_op = {
 };
 /* [/undo] */
 
-/* [reserve] Until the end of the action each addition has its own undo, on its page. From then on
- * only release_seats undoes them, both or none. If a call fails inside the action, lladd_nta_abort
- * rolls the action back, and the transaction goes on. */
+/* [reserve] Until the end of the action each addition has an undo on its page. From then on only
+ * release_seats undoes the two additions, both together. If a call fails inside the action,
+ * lladd_nta_abort rolls the action back, and the transaction goes on. */
 static int both_pages(struct lladd_txn *txn, lladd_pageno free, lladd_pageno sold, uint16_t flight,
                       uint16_t seats)
 {

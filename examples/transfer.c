@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* transfer DIR: savepoints and a nested top action.
  *
- * Accounts are counters; a transfer takes from one and adds to another. A fee is charged after a
- * savepoint and rolled back if the account cannot pay it. Every transfer also gets a number that is
- * never used twice, even if the transfer is rolled back: a top action draws the number, and its
- * changes stay once it is closed. */
+ * Accounts are counters; a transfer subtracts from one account and adds to another. A fee is
+ * charged after a savepoint, and rolled back if the account cannot pay the fee. Every transfer also
+ * gets a number that is never used twice, even if the transfer is rolled back: a top action draws
+ * the number, and the changes of the closed top action stay. */
 #include <lladd/extension.h>
 #include <lladd/records.h>
 #include <stdio.h>
@@ -18,10 +18,10 @@ enum { ALICE = 0, BOB = 8, BANK = 16, NUMBERS = 24, AUDIT = 32 }; /* offsets on 
             return try_rc; \
     } while (0)
 
-/* [action] Two words change together. The action is closed without an undo: whatever happens to the
- * transfer later, the number is used up. Until then, both changes can be rolled back. (With several
- * threads, the program needs a latch of its own around it: other transactions see an action's
- * changes at once.) */
+/* [action] Two words change together. The action is closed without an undo: even if the transfer is
+ * rolled back later, the number is used up. Before the action is closed, both changes can be rolled
+ * back. (With several threads, the program needs a mutex around the action, because other
+ * transactions see the changes of an action immediately.) */
 static int draw_number(struct lladd_txn *txn, lladd_pageno page, int64_t *number)
 {
     struct lladd_action action;
@@ -76,7 +76,7 @@ static int open_bank(struct lladd_db *db, lladd_pageno *page, struct lladd_error
     return undone ? undone : rc;
 }
 
-/* One transfer; committed if Alice has enough money, otherwise rolled back. */
+/* Makes one transfer: commits if Alice has enough money, otherwise rolls back. */
 static int one(struct lladd_db *db, lladd_pageno page, int64_t amount, struct lladd_error *err)
 {
     struct lladd_txn *txn;
@@ -103,7 +103,7 @@ static int run(struct lladd_db *db, struct lladd_error *err)
     lladd_pageno page;
     TRY(open_bank(db, &page, err));
     TRY(one(db, page, 60, err));
-    TRY(one(db, page, 50, err)); /* more than is left */
+    TRY(one(db, page, 50, err)); /* more than Alice has left */
     TRY(one(db, page, 35, err)); /* no fee: only 2 are left */
     for (int i = 0; i < 4; i++) {
         int64_t value;

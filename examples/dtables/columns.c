@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A trial of a cTable: the same rows stored as packed rows, or column by column. */
+/* A trial of a cTable: the rows are stored either as packed rows, or column by column. */
 #include "trial.h"
 
 #include <stdio.h>
@@ -79,7 +79,7 @@ static int load(struct trying *t, struct lladd_error *err)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* Looks up the last column of rows, with keys from `from` on. */
+/* Looks up the last column of rows with keys from `from` on; *out: microseconds per lookup. */
 static int look_column_up(struct lladd_txn *txn, const struct trying *t, uint64_t from, double *out)
 {
     struct lladd_dtable_value want[COLUMNS_MOST];
@@ -95,7 +95,7 @@ static int look_column_up(struct lladd_txn *txn, const struct trying *t, uint64_
         if (rc && rc != LLADD_NOT_FOUND)
             return rc;
         if (i % 64)
-            continue; /* every 64th value is compared */
+            continue; /* only every 64th value is compared */
         bool there = number < keys && row(t->of, number, want);
         if (there != (rc == 0) || (there && (len != want[column].bytes.len ||
                                             memcmp(buf, want[column].bytes.data, len) != 0)))
@@ -132,7 +132,7 @@ static int measure(struct lladd_txn *txn, const struct trying *t, const char *ab
     struct lladd_managed_stats s = {.struct_size = sizeof s};
     double there, absent, each;
     TRY(look_column_up(txn, t, 0, &there));
-    TRY(look_column_up(txn, t, 0, &there)); /* again: now all is in memory */
+    TRY(look_column_up(txn, t, 0, &there)); /* again: now all blocks are in memory */
     TRY(look_column_up(txn, t, t->of->columns[0]->keys, &absent));
     TRY(read_column(txn, t, &each));
     TRY(lladd_managed_stats_get(lladd_ctable_managed(t->table), &s, NULL, 0,

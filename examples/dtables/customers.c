@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Customers by state (Anvil, section 5.5). Customer numbers are mostly consecutive. Nearly all
- * customers live in a state of the USA, which has two letters, and some in other countries. The
- * configurations are those of the paper, in the order in which it develops them. */
+ * customers live in a state of the USA, which is stored as two letters; some live in other
+ * countries. The configurations and their order are those of the Anvil paper. */
 #include "trial.h"
 
 #include <stdio.h>
@@ -18,8 +18,8 @@ static const char *const countries[] = {"Canada", "Mexico", "Germany", "United K
 enum {
     STATES = sizeof states / sizeof states[0],
     COUNTRIES = sizeof countries / sizeof countries[0],
-    LEFT = 30,  /* one customer in so many has left: the number is not used */
-    ABROAD = 40 /* one in so many lives in another country */
+    LEFT = 30,  /* one customer of 30 has left: the number is not used */
+    ABROAD = 40 /* one customer of 40 lives in another country */
 };
 
 static bool customer(const void *ctx, uint32_t number, struct lladd_span *out)
@@ -27,7 +27,7 @@ static bool customer(const void *ctx, uint32_t number, struct lladd_span *out)
     (void)ctx;
     if (drawn(number, 3) % LEFT == 0)
         return false;
-    /* The smaller of two: states at the beginning are more frequent. */
+    /* The smaller of two random numbers, so that the first states are more frequent. */
     uint64_t a = drawn(number, 4) % STATES, b = drawn(number, 5) % STATES;
     const char *where = states[a < b ? a : b];
     if (drawn(number, 6) % ABROAD == 0)
@@ -36,7 +36,7 @@ static bool customer(const void *ctx, uint32_t number, struct lladd_span *out)
     return true;
 }
 
-/* The configuration between "base" and "base_config". */
+/* Parts of configurations: a child "base" with its configuration. */
 #define BTREE "\"base\" class(dt) btree_dtable \"base_config\" config [ " \
               "\"base\" class(dt) linear_dtable ]"
 #define BLOOM(below) "class(dt) bloom_dtable config [ " below " ]"
@@ -59,7 +59,8 @@ static const struct configuration tried[] = {
     {"automatic", "class(dt) auto_dtable"},
 };
 
-/* The cTable has a second column: the year since when the customer lives there, in two bytes. */
+/* The second column of the cTable: the year, in two bytes, since which the customer has lived
+ * there. */
 static bool since(const void *ctx, uint32_t number, struct lladd_span *out)
 {
     static const unsigned char years[] = {0xd0, 7, 0xd1, 7, 0xd2, 7, 0xd3, 7, 0xd4, 7, 0xd5, 7};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A trial of a managed table: rows are put in transactions and digested (flushed to runs) as in
- * normal use; in the end all are combined into one run. */
+ * normal use; finally all runs are combined into one. */
 #include "trial.h"
 
 #include <stdio.h>

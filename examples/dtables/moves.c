@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When customers moved (Anvil, section 5.5): a log of pairs, time and customer, each column a table
- * of its own. Moves come in waves, so most times are close to the previous one, and the differences
- * are small; between two waves they are large. */
+/* Moves of customers (Anvil, section 5.5): a log of pairs of time and customer, with a table for
+ * each of these two columns. Moves come in waves, so most times differ little from the previous
+ * time; between two waves the differences are large. */
 #include "trial.h"
 
 #include <lladd/bytes.h>
@@ -10,7 +10,7 @@
 
 enum {
     WAVE = 500,          /* moves before a pause */
-    PAUSE = 200000,      /* seconds, on average */
+    PAUSE = 200000,      /* average number of seconds of a pause */
     CUSTOMERS = 4000000, /* customer numbers are below this */
     CELL = 4             /* bytes of a value, little-endian */
 };
@@ -56,8 +56,8 @@ static const struct configuration customer_tried[] = {
     {"customer: automatic", "class(dt) auto_dtable"},
 };
 
-/* The same if rows are deleted: an array without state bytes cannot store tombstones, so an
- * exist_dtable is put around it. */
+/* A configuration for tables with deleted rows: an array without state bytes cannot store
+ * tombstones, so an exist_dtable is the layer above it. */
 #define DELETED(base) \
     "class(dt) exist_dtable config [ \"tombstones\" class(dt) linear_dtable \"base\" " base " ]"
 #define ARRAY_OF_FOUR \
@@ -76,7 +76,7 @@ static const struct configuration customer_managed[] = {
     {"customer: automatic", "class(dt) auto_dtable"},
 };
 
-/* Time and customer as columns, like the paper's cTable. */
+/* Time and customer as columns of a cTable, as in the Anvil paper. */
 static const struct store stores[] = {
     {"row store, linear", "class(dt) linear_dtable", NULL, {NULL}},
     {"row store, automatic", "class(dt) auto_dtable", NULL, {NULL}},

@@ -111,7 +111,7 @@ static int measure(const struct lladd_dtable *t, const struct rows *rows, const 
 {
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     double there, absent;
-    TRY(lladd_dtable_run_check(t, err)); /* this also loads everything into memory */
+    TRY(lladd_dtable_run_check(t, err)); /* this also loads all blocks into memory */
     TRY(look_up(t, rows, err));
     TRY(lladd_dtable_run_info_get(t, &info, err));
     TRY(time_lookups(t, 0, rows->keys, &there, err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tries rows as a dTable in one configuration after another: how much space they take, and how long
- * a lookup takes. */
+/* Stores rows in a dTable with one configuration after another, and measures the size of the table
+ * and the time of a lookup. */
 #ifndef DTABLES_TRIAL_H
 #define DTABLES_TRIAL_H
 #include <lladd/ctable.h>
@@ -12,12 +12,12 @@
             return rc_; \
     } while (0)
 
-/* Generated whenever they are needed, the same each time. */
+/* Rows to store. `value` generates a row whenever it is needed, always with the same result. */
 struct rows {
     uint64_t keys; /* some of the keys below this have rows */
     uint64_t n;    /* number of rows */
     const void *ctx;
-    /* The value of a key, 0 to keys - 1; false: there is no row. */
+    /* The value of a key, 0 to keys - 1; false: the key has no row. */
     bool (*value)(const void *ctx, uint32_t key, struct lladd_span *);
 };
 
@@ -25,7 +25,8 @@ struct configuration {
     const char *about, *text;
 };
 
-/* Each prints a line. LLADD_REJECTED is not a failure here: the line names the rejected row. */
+/* Each of these functions prints a line. If a row is rejected (LLADD_REJECTED), the function
+ * returns 0, and the line names the row. */
 
 /* As a run: built once. */
 int trial(struct lladd_db *, const struct rows *, const struct configuration *,
@@ -34,8 +35,8 @@ int trial(struct lladd_db *, const struct rows *, const struct configuration *,
 int trial_managed(struct lladd_db *, const struct rows *, const struct configuration *,
                   struct lladd_error *);
 
-/* The same keys with several columns, each with rows as above: a row exists if the first column has
- * it. */
+/* A table with several columns. `columns` has the values of each column; a key has a row if the
+ * first column has a value for it. */
 enum { COLUMNS_MOST = 4 };
 struct table {
     const struct rows *columns[COLUMNS_MOST];
@@ -45,7 +46,7 @@ struct table {
 struct store {
     const char *about;
     const char *rows; /* configuration of a row store; NULL: a column store */
-    const char *keys; /* of a column store: the layer that has the keys */
+    const char *keys; /* for a column store: configuration of the layer that stores the keys */
     const char *columns[COLUMNS_MOST];
 };
 /* As a cTable: looks up its last column, then reads all of that column. */
@@ -54,9 +55,9 @@ int trial_ctable(struct lladd_db *, const struct table *, const struct store *,
 
 /* ---- shared functions ------------------------------------------------------------------------ */
 
-/* LLADD_BUG if the table has other values or other keys. */
+/* Compares the table with the rows. LLADD_BUG if the table has other values or other keys. */
 int look_up(const struct lladd_dtable *, const struct rows *, struct lladd_error *);
-/* *out: microseconds per lookup, of keys from `from` on. */
+/* Looks up keys from `from` on. *out: microseconds per lookup. */
 int time_lookups(const struct lladd_dtable *, uint64_t from, uint64_t keys, double *out,
                  struct lladd_error *);
 double seconds(void);

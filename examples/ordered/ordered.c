@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The structure. Latches are taken downwards and rightwards: the index page, a leaf, the new leaf
- * of a split. */
+/* The structure. Latches are taken in this order: the index page, a leaf, the new leaf of a
+ * split. */
 #include "ordered.h"
 
 #include "page.h"
@@ -56,8 +56,8 @@ static int child_of(struct lladd_page *top, uint64_t key, unsigned *at, struct l
     return 0;
 }
 
-/* [find_leaf] The index page is unlatched only after the leaf is latched: in between, a split could
- * move the key to another leaf. */
+/* [find_leaf] The index page is unlatched only after the leaf is latched: otherwise a split could
+ * move the key to another leaf in between. */
 static int find_leaf(struct lladd_db *db, lladd_pageno root, uint64_t key, enum lladd_latch latch,
                      struct lladd_page **leaf, struct lladd_error *err)
 {
@@ -90,7 +90,7 @@ int ordered_get(struct lladd_db *db, lladd_pageno root, uint64_t key, uint64_t *
 /* ---- undo --------------------------------------------------------------------------------- */
 
 /* [undo_changes] Finds the key, on whatever page it is by now, and restores its entry. The page has
- * room: neither a live entry nor a ghost of an open transaction is ever purged. */
+ * room for it, because neither a live entry nor a ghost of an open transaction is ever purged. */
 int ordered_undo(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const unsigned char *b = undo.data;
@@ -114,8 +114,8 @@ int ordered_undo(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 
 /* ---- updates ------------------------------------------------------------------------------- */
 
-/* [change] Logs one record. The log space is reserved before the page is latched, and the rest is
- * returned after it is unlatched, also on errors. */
+/* [change] Logs one record. The log space is reserved before the page is latched; unused space is
+ * returned after the page is unlatched, also after an error. */
 static int change(struct lladd_txn *txn, lladd_pageno root, const unsigned char *entry, bool *full)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -144,8 +144,8 @@ static int change(struct lladd_txn *txn, lladd_pageno root, const unsigned char 
 
 /* ---- ghosts ------------------------------------------------------------------------------- */
 
-/* Finds the first ghost from `from` on, on the leaf to which `key` belongs. LLADD_NOT_FOUND:
- * none. */
+/* Finds the first ghost from `from` on, on the leaf to which `key` belongs. LLADD_NOT_FOUND: the
+ * leaf has none. */
 static int next_ghost(struct lladd_db *db, lladd_pageno root, uint64_t key, uint64_t from,
                       uint64_t *ghost, struct lladd_error *err)
 {
@@ -163,8 +163,8 @@ static int next_ghost(struct lladd_db *db, lladd_pageno root, uint64_t key, uint
     return rc;
 }
 
-/* Latches the leaf and removes the ghost. The log space is already reserved, so nothing but the
- * latch is waited for. */
+/* Latches the leaf and removes the ghost. The log space is already reserved, so the thread waits
+ * only for the latch. */
 static int drop_ghost(struct lladd_txn *txn, lladd_pageno root, uint64_t ghost, lladd_op_id op,
                       struct lladd_action *action, bool *done)
 {
@@ -201,8 +201,9 @@ static int purge(struct lladd_txn *txn, lladd_pageno root, uint64_t ghost, bool 
     return rc ? rc : rest ? rest : end;
 }
 
-/* [purge] A transaction that removes a key holds X on it until its commit is logged or its rollback
- * is complete. So if another transaction gets S, no undo will ever need the ghost. */
+/* [purge] A transaction that removes a key holds X on the key until its commit is logged or its
+ * rollback is complete. So if another transaction gets S on the key, no undo will ever need the
+ * ghost. */
 static int purge_one(struct lladd_txn *txn, lladd_pageno root, uint64_t key, bool *done)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -213,7 +214,8 @@ static int purge_one(struct lladd_txn *txn, lladd_pageno root, uint64_t key, boo
         struct lladd_lock_part path[] = {lladd_lock_id(root.v), lladd_lock_id(ghost)};
         struct lladd_lock_name name = {path, 2};
         enum lladd_lock_mode had = lladd_lock_held(txn, name);
-        rc = had > LLADD_LOCK_S ? LLADD_BUSY /* its own: it may yet be rolled back */
+        rc = had > LLADD_LOCK_S ? LLADD_BUSY /* this transaction's own ghost: its rollback may need
+                                              * it */
                                 : lladd_lock_acquire(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY);
         if (!rc) {
             rc = purge(txn, root, ghost, done);
@@ -253,9 +255,9 @@ static void split_unfix(struct lladd_db *db, struct split *s)
             lladd_page_unfix(db, held[i], LLADD_LATCH_EXCLUSIVE);
 }
 
-/* [move_half] Three records. The key can be found after each of them: first the upper half is
- * copied to the new page, then the index leads there, then the half is removed from the old
- * page. */
+/* [move_half] Three records. After each record every key can be found: the first copies the upper
+ * half of the entries to the new page, the second inserts the new page into the index, the third
+ * removes the upper half from the old page. */
 static int move_half(struct lladd_txn *txn, lladd_op_id op, const struct split *s)
 {
     unsigned char child[ENTRY];
@@ -271,15 +273,15 @@ static int move_half(struct lladd_txn *txn, lladd_op_id op, const struct split *
 }
 /* [/move_half] */
 
-/* [split_held] Everything that can fail is checked before the first record: with the log space
- * reserved and the pages latched, the records cannot fail. The action ends before the latches are
+/* [split_held] All conditions are checked before the first record: with the log space reserved and
+ * the pages latched, the three updates cannot fail. The action ends before the latches are
  * released. */
 static int split_held(struct lladd_txn *txn, lladd_op_id op, const struct split *s,
                       struct lladd_action *action, bool *done)
 {
     const unsigned char *top = lladd_page_body(s->top), *leaf = lladd_page_body(s->leaf);
     if (entries(leaf) < room_of(leaf))
-        return 0; /* another thread was faster */
+        return 0; /* another thread has split the leaf meanwhile */
     if (entries(top) == room_of(top))
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_SPACE, "the index page is full");
     TRY(move_half(txn, op, s));
@@ -316,7 +318,8 @@ static int new_page(struct lladd_txn *txn, uint16_t room, lladd_pageno *out)
 }
 
 /* [split] The page is allocated and formatted inside the action, before the latches, because both
- * may wait. If it is not needed after all, the action is rolled back, and the page with it. */
+ * may wait. If the page is not needed after all, the action is rolled back, which also frees the
+ * page. */
 static int split(struct lladd_txn *txn, lladd_pageno root, uint64_t key)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -371,7 +374,8 @@ int ordered_remove(struct lladd_txn *txn, lladd_pageno root, uint64_t key)
     TRY(lock_key(txn, root, key));
     TRY(ordered_get(lladd_txn_db(txn), root, key, &value, lladd_txn_error_out(txn)));
     entry_make(entry, key, GHOST, 0);
-    return change(txn, root, entry, &full); /* the key is there, so this needs no room */
+    return change(txn, root, entry, &full); /* the leaf has the key, so the entry needs no new
+                                             * room */
 }
 /* [/put] */
 

@@ -8,24 +8,24 @@
 
 /* Registers the operations and the lock manager. Call it before lladd_open. */
 int ordered_register(struct lladd_options *, struct lladd_error *);
-/* The same without the lock manager, which the lladd command has. */
+/* The extension without the lock manager; the lladd command registers the lock manager itself. */
 extern const struct lladd_extension ordered_extension;
-/* Creates an empty structure. `room`: entries per page, at least 2; 0: as many as fit. */
+/* Creates an empty structure. `room`: most entries of a page, at least 2; 0: as many as fit. */
 int ordered_create(struct lladd_txn *, uint16_t room, lladd_pageno *root);
-/* Both lock the key until the transaction ends. LLADD_NO_SPACE: the index page is full.
- * LLADD_NOT_FOUND: there is no such key to remove. */
+/* Put and remove a key. Both lock the key until the transaction ends. LLADD_NO_SPACE: the index
+ * page is full. LLADD_NOT_FOUND: the key to be removed does not exist. */
 int ordered_put(struct lladd_txn *, lladd_pageno root, uint64_t key, uint64_t value);
 int ordered_remove(struct lladd_txn *, lladd_pageno root, uint64_t key);
-/* Reads the current value. To read only committed values, lock the key first. */
+/* Reads the present value. To read only committed values, lock the key first. */
 int ordered_get(struct lladd_db *, lladd_pageno root, uint64_t key, uint64_t *value,
                 struct lladd_error *);
 /* Calls fn in key order, with a page latched: fn must not call the library. */
 typedef int ordered_fn(void *ctx, uint64_t key, uint64_t value);
 int ordered_each(struct lladd_db *, lladd_pageno root, ordered_fn *, void *ctx,
                  struct lladd_error *);
-/* LLADD_CORRUPT_PAGE if keys are not where they belong. */
+/* Checks the structure. LLADD_CORRUPT_PAGE if a key is on a wrong page or in a wrong place. */
 int ordered_check(struct lladd_db *, lladd_pageno root, struct lladd_error *);
-/* The pages of the structure. */
+/* Calls the function for each page of the structure. */
 int ordered_pages(struct lladd_db *, lladd_pageno root, int (*fn)(void *, lladd_pageno), void *arg,
                   struct lladd_error *);
 #endif

@@ -49,7 +49,8 @@ static void exchange(struct lladd_page *page, unsigned at, unsigned drop, unsign
     memmove(place + (size_t)n * ENTRY, place + (size_t)drop * ENTRY, (size_t)after * ENTRY);
     if (n)
         memcpy(place, bytes, (size_t)n * ENTRY);
-    if (n < drop) /* bytes after the entries are 0, so that equal contents are equal pages */
+    if (n < drop) /* bytes after the entries are 0, so that pages with equal entries have equal
+                   * bytes */
         memset(place + (size_t)(n + after) * ENTRY, 0, (size_t)(drop - n) * ENTRY);
     lladd_put16(body, (uint16_t)(at + n + after));
 }
@@ -85,9 +86,9 @@ const struct lladd_op ordered_format = {
 
 /* ---- set: one key; undone on whatever page it is by then ----------------------------------- */
 
-/* [set] The arguments are a root and an entry. Redo needs only the entry, as it applies to this
- * page. Undo needs the root, to find the key again, and the previous entry. A key that was not
- * there before is undone to a ghost: that needs no room, and a ghost means "not there". */
+/* [set] The arguments are a root and an entry. Redo needs only the entry, because it changes this
+ * page. Undo needs the root, to find the key again, and the previous entry. For a new key, undo
+ * replaces the entry by a ghost, which means that the key does not exist; this needs no room. */
 static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                        struct lladd_draft *draft)
 {
@@ -138,7 +139,7 @@ static const struct lladd_field set_undo_fields[] = {{"root", LLADD_FIELD_PAGE},
                                                      {"state", LLADD_FIELD_U8},
                                                      {"value", LLADD_FIELD_U64},
                                                      {NULL, LLADD_FIELD_END}};
-/* [op] Redo on the page, undo by a search: one operation may have both. */
+/* [op] An operation may have redo on one page and a logical undo. */
 const struct lladd_op ordered_set = {
     .struct_size = sizeof(struct lladd_op),
     .name = "example.ordered.set",
@@ -159,8 +160,8 @@ const struct lladd_op ordered_set = {
 
 /* ---- put_back: logged by compensate ------------------------------------------------------- */
 
-/* [put_back] Restores an entry. It is never undone, and it is idempotent: a crash may interrupt the
- * compensation, which then runs again. */
+/* [put_back] Restores an entry. This operation is never undone, and it is idempotent: if a crash
+ * interrupts the compensation, the compensation runs again. */
 static bool put_back_validate(struct lladd_view page, enum lladd_span_kind kind,
                               struct lladd_span bytes)
 {
@@ -185,9 +186,10 @@ const struct lladd_op ordered_put_back = {
 
 /* ---- splice: replaces entries, undone on the page ------------------------------------------- */
 
-/* [splice] The record has the position, the entries to remove, and the entries to insert. Its undo
- * is a splice, too. It names a position, not a key, so the page must not change before it is
- * undone: it is used only in top actions that end before the page's latch is released. */
+/* [splice] The record has the position, the entries to remove, and the entries to insert. The undo
+ * is a splice, too. A splice has a position, not a key, so no other change of the page may come
+ * between a splice and its undo: splices are used only in top actions that end before the page's
+ * latch is released. */
 static unsigned char *splice_put(unsigned char *to, unsigned at, unsigned drop, unsigned n,
                                  const unsigned char *bytes)
 {

@@ -45,12 +45,12 @@ static inline unsigned fit(uint32_t page_size)
     return (lladd_body_size(page_size) - HEAD) / ENTRY;
 }
 
-/* The first entry with a key not below `key`; *there: it has that key. */
+/* The index of the first entry with a key not below `key`; *there: the entry has this key. */
 unsigned entry_find(const unsigned char *body, uint64_t key, bool *there);
-/* True if its entries may be read. */
+/* True if the page's header is valid, so that its entries may be read. */
 bool page_sane(struct lladd_view);
 
-/* What the caller of a splice passes. `bytes` may be on another latched page. */
+/* The arguments of a splice. `bytes` may be on another latched page. */
 struct splice {
     uint16_t at, drop, n;
     const unsigned char *bytes;

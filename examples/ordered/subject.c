@@ -16,7 +16,7 @@
 
 enum { KEYS = 64, ROOM = 4 };
 
-/* A note for the model: the key and its value; 0 means not there. */
+/* A note for the model: a key and its value; 0: the key does not exist. */
 struct note {
     uint64_t key, value;
 };
@@ -67,8 +67,8 @@ static int put(struct lladd_sim *sim, struct lladd_txn *txn, lladd_pageno root, 
 }
 
 /* [run] Splits by other transactions move the slow transaction's keys before it is rolled back. A
- * key that it has removed stays a ghost until then; one removed by a committed transaction is
- * purged. */
+ * key that it has removed stays a ghost until its rollback; the ghost of a key that a committed
+ * transaction has removed is purged. */
 static int with_open(struct lladd_sim *sim, struct lladd_db *db, lladd_pageno root,
                      struct lladd_txn *slow, struct lladd_txn *late, struct lladd_error *err)
 {
@@ -100,7 +100,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 }
 /* [/run] */
 
-/* [threads] Two threads on one leaf: whichever is first, the other one's split moves its keys. */
+/* [threads] Two threads on one leaf: the split by the second thread moves keys of the first, in any
+ * order of the threads. */
 static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                       struct lladd_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ledger: the parent's own record of the outcome of every transaction, kept outside the
+/* The ledger: the parent process's record of the outcome of every transaction, outside the
  * database. */
 #ifndef PACKAGES_LEDGER_H
 #define PACKAGES_LEDGER_H
@@ -7,16 +7,17 @@
 #include <stdint.h>
 
 enum ledger_state {
-    LEDGER_OPEN = 0,      /**< unknown: not begun, or in flight when the loader died */
-    LEDGER_COMMITTED = 1, /**< acknowledged, or found after a crash: must be there from now on */
-    LEDGER_ABORTED = 2    /**< rolled back on purpose: must not be there */
+    LEDGER_OPEN = 0,      /**< unknown: not begun, or open when the loader died */
+    LEDGER_COMMITTED = 1, /**< acknowledged, or found after a crash: must be in the database from
+                               now on */
+    LEDGER_ABORTED = 2    /**< rolled back on purpose: must not be in the database */
 };
 
 struct ledger {
     uint64_t n; /**< transactions 0 to n - 1 */
     uint64_t seed;
     unsigned char *state;
-    uint64_t committed, aborted; /**< how many are in these states */
+    uint64_t committed, aborted; /**< number of transactions in these states */
 };
 
 /** One in ABORT_EVERY transactions does all its work and is then aborted on purpose. */
@@ -25,9 +26,10 @@ struct ledger {
 /** A message of the loader to its parent, through the pipe: one transaction has ended. */
 struct ack {
     uint64_t sequence;
-    uint64_t txn;    /**< its id: LSN of its first record */
-    uint64_t commit; /**< LSN of its commit, which is durable; 0: it was aborted */
-    uint64_t ready;  /**< not 0: no transaction; the database is open, loading begins */
+    uint64_t txn;    /**< the transaction's id: LSN of its first record */
+    uint64_t commit; /**< LSN of its commit, which is durable; 0: the transaction was aborted */
+    uint64_t ready;  /**< not 0: this message is not about a transaction: the database is open, and
+                          loading begins */
 };
 
 /** splitmix64: a pseudo-random function. */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The loader: threads that keep many transactions in flight.
+/* The loader: threads that keep many transactions open.
  *
  * Each thread has LANES transactions open at a time and works on one of them at random, so that
  * transactions overlap in every way: begin, put the stanza into the table, count it, then commit
  * or, one in ABORT_EVERY, abort. The caller is responsible for isolation, as the library's
- * documentation says. Here, two transactions never write the same key, and their additions to the
- * tally commute. Their changes share pages, and the table splits buckets under them; the library
- * takes care of that.
+ * documentation says. In this program, two transactions never write one key, and their additions to
+ * the tally commute. Their changes may be on shared pages, and splits of the table's buckets move
+ * them; the library handles this.
  *
  * A commit does not wait. lladd_commit_async returns the LSN up to which the log must be durable.
  * When WINDOW commits are pending, the thread waits for the older half of them: one
- * lladd_wait_durable, for the newest of these, because commits become durable in log order. Only
- * then are they acknowledged to the parent. */
+ * lladd_wait_durable for the newest of these is enough, because commits become durable in log
+ * order. Only then the thread acknowledges these commits to the parent. */
 #include "loader.h"
 
 #include "store.h"
@@ -42,8 +42,8 @@ struct lane {
 struct shared {
     const struct loader_job *job;
     struct store store;
-    uint64_t next;   /**< atomic: the next sequence number; open ones below it are taken */
-    uint64_t failed; /**< atomic: a thread has failed; all stop */
+    uint64_t next;   /**< atomic: the next sequence number to load; lower numbers have been taken */
+    uint64_t failed; /**< atomic: a thread has got an error; all threads stop */
 };
 
 struct worker {
@@ -51,10 +51,10 @@ struct worker {
     struct lladd_thread thread;
     uint64_t random;
     struct lane lanes[LANES];
-    bool dry; /**< no more transactions to begin */
+    bool dry; /**< no more transactions have to be begun */
     struct ack window[WINDOW];
     size_t n;
-    struct ack last; /**< the acknowledged one with the highest commit LSN */
+    struct ack last; /**< the acknowledged transaction with the highest commit LSN */
 };
 
 static bool failed(struct shared *s, const struct lladd_error *err, const char *what)
@@ -101,7 +101,7 @@ static bool acknowledge(struct worker *w, size_t n)
     return true;
 }
 
-/* The next sequence number to load; false if there is none. */
+/* Takes the next sequence number to load; false if no number is left. */
 static bool take(struct shared *s, uint64_t *sequence)
 {
     const struct ledger *l = s->job->ledger;
@@ -111,7 +111,7 @@ static bool take(struct shared *s, uint64_t *sequence)
     return *sequence < s->job->limit;
 }
 
-/* Aborts or commits; either way the handle is freed. */
+/* Aborts or commits; in both cases the handle is freed. */
 static int end(struct worker *w, struct lane *lane)
 {
     struct ack *ack = &w->window[w->n++];
@@ -166,7 +166,7 @@ static bool idle(const struct worker *w)
     return w->dry;
 }
 
-/* lladd_close aborts the transactions that are left open here. */
+/* Transactions that are still open at the end are aborted by lladd_close. */
 static void *work(void *arg)
 {
     struct worker *w = arg;
@@ -194,7 +194,8 @@ static bool pin_last(struct shared *s, const struct worker *workers)
     return !rc || rc == LLADD_OUT_OF_RANGE || failed(s, &err, "pin");
 }
 
-/* Waits until the parent closes its end of the pipe: until then it may still kill this process. */
+/* Waits until the parent closes its end of the pipe; before that, the parent may still kill this
+ * process. */
 static void await_leave(const struct loader_job *job)
 {
     char byte;

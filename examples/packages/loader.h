@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The process that loads, and is killed. */
+/* The process that loads the database, and is killed. */
 #ifndef PACKAGES_LOADER_H
 #define PACKAGES_LOADER_H
 #include "ledger.h"
@@ -8,17 +8,18 @@
 struct loader_job {
     const char *dir;
     const struct stanzas *stanzas;
-    const struct ledger *ledger; /**< loads what is LEDGER_OPEN; as it was at the fork */
-    uint64_t limit;              /**< and has a sequence number below this */
+    const struct ledger *ledger; /**< the transactions that are LEDGER_OPEN in it are loaded; a copy
+                                      made by fork */
+    uint64_t limit;              /**< only transactions with lower sequence numbers are loaded */
     unsigned threads;
-    uint64_t seed; /**< for the order of its work */
-    int acks;      /**< writes struct ack to this pipe */
-    int leave;     /**< waits for the end of this pipe before it closes the database */
+    uint64_t seed; /**< seed for the order of the work */
+    int acks;      /**< pipe to which the loader writes struct ack */
+    int leave;     /**< the loader waits for the end of this pipe before it closes the database */
 };
 
 /** The name of the pin that keeps the last transaction in the log, for `lladd log`. */
 #define LAST_PIN "packages.last"
 
-/** Loads. Returns the exit status; reports failures on stderr. */
+/** Runs the loader. Returns the exit status; prints errors on stderr. */
 int loader_run(const struct loader_job *);
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* packages: loads a real file into a database while being killed, and checks what is left.
+/* packages: loads a file into a database, kills the loading process several times, and checks the
+ * database.
  *
  *   packages FILE --dir DIR [--transactions N] [--kills N] [--threads N] [--seed S] [--lladd TOOL]
  *
- * Where to read on:
+ * The other files:
  *
  *   tally.c     a page type and an operation of the program's own: what you write yourself
  *   store.c     the library's hash table beside it, in the same transactions
@@ -12,8 +13,9 @@
  *   this file   the parent: it starts the loader, notes what is acknowledged, kills, compares
  *
  * The loader is a separate process. The ledger of acknowledged transactions, and the file, are in
- * this process: so the database is compared with data that do not come from it. Acknowledgements
- * come through a pipe, which the kernel keeps after the writer's death. */
+ * this process, so the database is compared with data that do not come from the database.
+ * Acknowledgements come through a pipe; the kernel keeps its contents after the death of the
+ * loader. */
 #include "ledger.h"
 #include "loader.h"
 #include "show.h"
@@ -46,10 +48,12 @@ struct run {
     uint64_t transactions, kills, threads, seed;
     struct stanzas stanzas;
     struct ledger ledger;
-    uint64_t limit; /**< for the loaders that are killed; the rest is for the last one */
+    uint64_t limit; /**< for the loaders that are killed; the last loader loads the other
+                         transactions */
     struct progress progress;
-    struct ack last;     /**< of the current loader: the transaction with the highest commit LSN */
-    double load_seconds; /**< from the first transaction of a loader to its last, summed up */
+    struct ack last;     /**< the current loader's transaction with the highest commit LSN */
+    double load_seconds; /**< sum of the times from the first to the last transaction of each
+                              loader */
     double recovery_min, recovery_max;
 };
 
@@ -57,7 +61,7 @@ struct run {
 struct child {
     pid_t pid;
     int acks, leave;
-    uint64_t heard; /**< transactions it has acknowledged */
+    uint64_t heard; /**< number of transactions that the loader has acknowledged */
     double began, ended;
     bool ready;
 };
@@ -91,7 +95,7 @@ static bool child_start(struct run *r, uint64_t round, struct child *c)
         return perror("packages: pipe"), false;
     *c = (struct child){.pid = fork(), .acks = acks[0], .leave = leave[1]};
     if (c->pid == 0) {
-        /* If the parent dies, the kernel kills the child too. */
+        /* If the parent dies, the kernel must kill the child. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
             _exit(1);
         close(acks[0]);
@@ -124,7 +128,7 @@ static bool note(struct run *r, struct child *c, const struct ack *ack)
     return true;
 }
 
-/* Waits for the next acknowledgements. 1: some came; 0: the pipe has ended; -1: failure. */
+/* Waits for the next acknowledgements. 1: some have come; 0: the pipe has ended; -1: an error. */
 static int hear(struct run *r, struct child *c)
 {
     struct ack acks[128];
@@ -238,8 +242,8 @@ static bool inspect(struct run *r, uint64_t killed)
     return rc ? library_failed("compare", &err) : verdict.discrepancies == 0;
 }
 
-/* Runs one loader. `target`: kill it when so many transactions have an outcome; UINT64_MAX: let it
- * finish. */
+/* Runs one loader. `target`: the loader is killed when so many transactions have an outcome;
+ * UINT64_MAX: it is not killed. */
 static bool load(struct run *r, uint64_t round, uint64_t target)
 {
     struct child c;
@@ -259,8 +263,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* However long a loader takes to die, some transactions are left for the last loader; its last
- * commit is shown at the end. */
+/* Limits the killed loaders, so that some transactions are left for the last loader, however late a
+ * killed loader dies. The last commit is shown at the end. */
 static uint64_t limit_of(const struct ledger *l)
 {
     uint64_t limit = l->n - l->n / 50;
@@ -390,7 +394,8 @@ static bool parse(const char *text, uint64_t min, uint64_t max, uint64_t *out)
     return *text >= '0' && *text <= '9' && *end == 0 && !errno && v >= min && v <= max;
 }
 
-/* Makes the directory. An existing one must be empty: its contents would not be in the ledger. */
+/* Makes the directory. An existing directory must be empty, because its contents would not be in
+ * the ledger. */
 static bool fresh_directory(const char *dir, char *why, size_t size)
 {
     if (mkdir(dir, 0777) && errno != EEXIST) {
@@ -411,8 +416,8 @@ static bool fresh_directory(const char *dir, char *why, size_t size)
     return empty;
 }
 
-/* The pages, of which a good third stays empty, and the most log that two checkpoints may have
- * between them. */
+/* Needed are the pages, of which more than a third of the space stays empty, and the most log
+ * between two checkpoints. */
 static bool enough_space(const struct run *r, char *why, size_t size)
 {
     struct statvfs fs;

@@ -93,7 +93,8 @@ void recovery_line(void *ctx, const char *line)
         r->undone++;
 }
 
-/* The transcript is for humans and its wording may change; then its lines are shown unchanged. */
+/* The text of the trace may change in later versions of the library; then its lines are shown
+ * unchanged. */
 void recovery_show(const struct recovery *r, const struct lladd_stats *stats)
 {
     uint64_t records, commits, losers;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the user sees. */
+/* Output for the user. */
 #ifndef PACKAGES_SHOW_H
 #define PACKAGES_SHOW_H
 #include "verify.h"
@@ -28,15 +28,15 @@ void progress_show(struct progress *, uint64_t done);
 /** Removes the bar. */
 void progress_end(struct progress *);
 
-/** Recovery's transcript: filled by recovery_line, an lladd_trace_fn. */
+/** The trace of a recovery, filled in by recovery_line, an lladd_trace_fn. */
 struct recovery {
-    char analysis[256]; /**< what it says about the log, in its own words */
+    char analysis[256]; /**< the line about the log, unchanged */
     uint64_t undone;    /**< transactions rolled back, one line each */
 };
 void recovery_line(void *recovery, const char *line);
 void recovery_show(const struct recovery *, const struct lladd_stats *);
 void verdict_show(const struct verdict *);
-/** Prints all that can be read from `fd`, with long lines folded and very long ones cut off; closes
- *  it. False if it cannot be read or is empty. */
+/** Prints the text that can be read from `fd`, with long lines folded and very long lines
+ *  truncated; closes `fd`. False if `fd` cannot be read or is empty. */
 bool show_folded(int fd);
 #endif

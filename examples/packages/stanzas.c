@@ -23,8 +23,8 @@ __attribute__((format(printf, 3, 4))) static bool refuse(char *why, size_t size,
     return false;
 }
 
-/* Reads the whole file. Stops at the first byte that cannot be text, so that a device does not fill
- * the memory. */
+/* Reads the whole file. Stops at the first byte that cannot be text, so that for example /dev/zero
+ * does not fill the memory. */
 static bool slurp(struct stanzas *s, int fd, const char *path, char *why, size_t why_size)
 {
     size_t room = 0;
@@ -93,8 +93,8 @@ static bool split(struct stanzas *s)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* The text after the first line's colon, or the whole line if it has none; cut off if too long for
- * a key. */
+/* Finds the text after the colon of the first line, or the whole line if it has no colon; truncated
+ * if it is too long for a key. */
 static void find_field(struct stanza *z)
 {
     const char *newline = memchr(z->text, '\n', z->len);
@@ -124,7 +124,7 @@ static int by_field(const void *a, const void *b, void *list)
     return order ? order : (i > k) - (i < k);
 }
 
-/* Sorts the stanzas, so that those with the same field are together and can be numbered. */
+/* Sorts the stanzas by field, and numbers the stanzas with equal fields. */
 static bool number(struct stanzas *s)
 {
     s->by_field = calloc(s->count, sizeof *s->by_field);
@@ -159,7 +159,7 @@ size_t stanzas_key(const struct stanzas *s, uint64_t sequence, char key[STANZA_K
     return z->field_len + (size_t)n;
 }
 
-/* The first place in the order of fields that is not before this one. */
+/* The first place in `by_field` with a field that is not before this field. */
 static size_t lower_bound(const struct stanzas *s, const char *field, size_t len)
 {
     size_t low = 0, high = s->count;
@@ -189,7 +189,7 @@ bool stanzas_find(const struct stanzas *s, const char *key, size_t len, uint64_t
     size_t same = s->list[s->by_field[at]].same;
     uint64_t before = strtoull(digits, NULL, 10);
     *sequence = before / same * s->count + s->by_field[at + before % same];
-    /* If it is the key of any transaction, it is this one's. */
+    /* The key can only belong to this transaction; compares the whole key. */
     return stanzas_key(s, *sequence, again) == len && memcmp(again, key, len) == 0;
 }
 

@@ -10,30 +10,31 @@
 #define STANZA_KEY_MAX (STANZA_FIELD_MAX + 24u)
 
 struct stanza {
-    const char *text; /**< points into `bytes` of the file */
+    const char *text; /**< points into stanzas.bytes */
     size_t len;
-    const char *field; /**< value of its first field: "adduser" of "Package: adduser" */
+    const char *field; /**< value of the stanza's first field: "adduser" of "Package: adduser" */
     size_t field_len;
-    size_t nth, same; /**< its number, from 0, among the `same` stanzas with this value */
+    size_t nth, same; /**< number of the stanza, from 0, among the `same` stanzas with this value */
 };
 
 struct stanzas {
     char *bytes;
     size_t size;
     struct stanza *list;
-    size_t *by_field; /**< numbers of stanzas, in the order of their fields, then of the file */
+    size_t *by_field; /**< indexes of stanzas, sorted by field; equal fields in the order of the
+                           file */
     size_t count;
 };
 
-/** Reads the file. On failure false, and a line for the user in `why`. */
+/** Reads the file. After an error returns false, with a line for the user in `why`. */
 bool stanzas_read(struct stanzas *, const char *path, char *why, size_t why_size);
 void stanzas_free(struct stanzas *);
-/** The stanza of a transaction: the file's stanzas, repeated. */
+/** The stanza of a transaction. The stanzas of the file are used repeatedly. */
 struct stanza stanzas_of(const struct stanzas *, uint64_t sequence);
-/** Its unique key: the first field, a blank, and the number of earlier stanzas with the same field.
- *  Returns its length. */
+/** The unique key of a transaction's stanza: the first field, a blank, and the number of earlier
+ *  stanzas with an equal field. Returns the length of the key. */
 size_t stanzas_key(const struct stanzas *, uint64_t sequence, char key[STANZA_KEY_MAX]);
-/** Finds the transaction with this key; false: there is none. */
+/** Finds the transaction with this key; false: no transaction has the key. */
 bool stanzas_find(const struct stanzas *, const char *key, size_t len, uint64_t *sequence);
 /** Text bytes of transactions 0 to n - 1. */
 double stanzas_bytes(const struct stanzas *, uint64_t n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One root leads to the hash table, one to the page with the tally. One transaction creates both,
+/* One named root has the hash table, another the page with the tally. One transaction creates both,
  * so that neither ever exists alone. */
 #include "store.h"
 
@@ -74,7 +74,7 @@ int store_open(struct store *s, const char *dir, lladd_trace_fn *trace, void *ct
         return rc;
     rc = find(s, err);
     if (rc)
-        lladd_db_kill(s->db); /* leave it as it is: the next open recovers it */
+        lladd_db_kill(s->db); /* the next open recovers the database */
     return rc;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The database of the demonstration: stanzas in a hash table, and a tally of them by letter. */
+/* The database of the demonstration: stanzas in a hash table, and a tally of the stanzas by
+ * letter. */
 #ifndef PACKAGES_STORE_H
 #define PACKAGES_STORE_H
 #include "stanzas.h"
@@ -14,15 +15,15 @@ struct store {
     lladd_op_id count;
 };
 
-/** Opens the database in `dir`: creates it if there is none, and recovers it if it was not closed.
- *  `transcript` (nullable) gets recovery's transcript, line by line. */
+/** Opens the database in `dir`: creates it if it does not exist, and recovers it if it was not
+ *  closed. `trace` (nullable) gets each line of recovery's trace. */
 int store_open(struct store *, const char *dir, lladd_trace_fn *trace, void *ctx,
                struct lladd_error *);
 int store_close(struct store *);
-/** As if the process had died. */
+/** Releases the database as if the process had died. */
 void store_kill(struct store *);
-/** Puts a stanza into the table, in the transaction. Does not count it: store_count does. Errors:
- *  lladd_txn_error. */
+/** Puts a stanza into the table, in the transaction. Does not count the stanza: store_count does.
+ *  Errors are in lladd_txn_error. */
 int store_put(struct store *, struct lladd_txn *, const struct stanzas *, uint64_t sequence);
 /** Adds the stanza to the tally. */
 int store_count(struct store *, struct lladd_txn *, const struct stanzas *, uint64_t sequence);

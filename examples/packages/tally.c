@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* packages.tally and packages.count: a custom page type and a custom operation.
  *
- * One page has, for each letter, the number of stanzas and of their bytes. Every transaction adds
- * to it, many at the same time: the page has uncommitted additions of each of them.
+ * One page has, for each letter, the number of stanzas and of their bytes. Many open transactions
+ * add to the page at a time, so it contains uncommitted additions of many transactions.
  *
  *   32     27 cells of 16 bytes: i64 stanzas, i64 bytes
  *
- * The library calls `prepare` with the page latched: it may refuse; otherwise it builds the bytes
- * of the log record. After that nothing can fail. The library logs the record and runs `redo` on
- * it: normal operation *is* redo (OP-1), so recovery runs the same code as normal operation. Redo
- * and undo see one page and the logged bytes; they never see an LSN. The library ensures that each
- * happens exactly once, before a crash and after it (OP-2).
+ * The library calls `prepare` with the page latched. `prepare` may return an error; otherwise it
+ * builds the bytes of the log record. After that nothing can fail. The library logs the record and
+ * runs `redo` with its bytes: normal operation *is* redo (OP-1), so recovery runs the code of
+ * normal operation. Redo and undo get one page and the logged bytes, never an LSN. The library
+ * applies each redo and each undo exactly once, before a crash and after it (OP-2).
  *
  * Redo and undo bytes have the same format, "add this to this cell"; undo subtracts:
  *
@@ -57,8 +57,8 @@ static int count_prepare(void *ctx, struct lladd_view page, struct lladd_span ar
     return 0;
 }
 
-/* Stored bytes may be anything, even with a good checksum: if this returns true, redo and undo stay
- * inside the page (OP-7). */
+/* Stored bytes may have any value, even with a valid checksum: if this function returns true, redo
+ * and undo stay inside the page (OP-7). */
 static bool count_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)page;
@@ -66,7 +66,7 @@ static bool count_validate(struct lladd_view page, enum lladd_span_kind kind, st
     return s.len == COUNT_BYTES && lladd_get32(s.data) < TALLY_CELLS;
 }
 
-/* Modulo 2^64: an addition can always be subtracted again. */
+/* Adds modulo 2^64, so that undo can always subtract the amounts again. */
 static void add(struct lladd_page *page, const unsigned char *bytes, uint64_t sign)
 {
     unsigned char *cell = cell_at(page->bytes, lladd_get32(bytes));
@@ -127,7 +127,7 @@ static bool format_validate(struct lladd_view page, enum lladd_span_kind kind, s
 
 static void format_redo(struct lladd_page *page, struct lladd_span redo)
 {
-    (void)page; /* `formats`: the page is zeros already */
+    (void)page; /* because of `formats`, the body of the page is already zeros */
     (void)redo;
 }
 

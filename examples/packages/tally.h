@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* packages.tally: a custom page type, and the operation that counts on it. */
+/* packages.tally: a custom page type, and packages.count, the operation that adds to such a
+ * page. */
 #ifndef PACKAGES_TALLY_H
 #define PACKAGES_TALLY_H
 #include <lladd/lladd.h>
@@ -24,7 +25,7 @@ struct tally_count {
 int tally_register(struct lladd_options *, struct lladd_error *);
 /** The id of "packages.count" on this handle. */
 int tally_lookup(struct lladd_db *, lladd_op_id *count, struct lladd_error *);
-/** The cell for a text that begins like this. */
+/** The number of the cell for a text, by its first letter. */
 uint32_t tally_cell(const char *text, size_t len);
 /** Reads the whole page. */
 int tally_read(struct lladd_db *, lladd_pageno, struct tally out[TALLY_CELLS],

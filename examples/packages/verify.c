@@ -7,9 +7,9 @@
  *   lookups     every transaction's key leads to its stanza, or to nothing.
  *   the tally   has, for each letter, the number of stanzas and bytes that the walk has found.
  *
- * The ledger says for each transaction whether its stanza must be there. Only a transaction that
- * was in flight when the loader died may be either there or not, and then completely.
- * lladd_hash_check checks that every key is in the bucket where it belongs. */
+ * The ledger says for each transaction whether its stanza must be there. Only the stanza of a
+ * transaction that was open when the loader died may be present or absent; if it is present, it
+ * must be complete. lladd_hash_check checks that every key is in the bucket where it belongs. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -23,7 +23,7 @@ struct comparison {
     struct ledger *ledger;
     struct verdict *verdict;
     struct lladd_error *err;
-    unsigned char *there; /* by transaction: how often the walk has met it, 2 at most */
+    unsigned char *there; /* by transaction: how often the walk has found its stanza, at most 2 */
     struct tally tally[TALLY_CELLS];
 };
 
@@ -75,7 +75,7 @@ static int walk(struct comparison *c)
 
 /* ---- lookups --------------------------------------------------------------------------------- */
 
-/* Compares what the ledger says about a transaction with what the database has. */
+/* Compares the outcome of a transaction in the ledger with the database. */
 static void judge(struct ledger *ledger, uint64_t sequence, bool there, struct verdict *v)
 {
     unsigned long long name = sequence;
@@ -105,7 +105,7 @@ static void judge(struct ledger *ledger, uint64_t sequence, bool there, struct v
     }
 }
 
-/* Called under the page's latch: nothing is copied. */
+/* Called under the page's latch, so the value need not be copied. */
 static int see(void *ctx, struct lladd_span value)
 {
     *(size_t *)ctx = value.len;

@@ -9,16 +9,19 @@
 #define VERDICT_SHOWN 5u
 
 struct verdict {
-    uint64_t whole;                 /**< acknowledged commits that are there, every byte */
-    uint64_t nothing;               /**< aborted on purpose, and completely absent */
-    uint64_t found;                 /**< not acknowledged before the crash, but there, every byte */
-    uint64_t elements;              /**< of the table */
-    uint64_t discrepancies;         /**< everything else */
-    char shown[VERDICT_SHOWN][160]; /**< the first of them, in words */
+    uint64_t whole;                 /**< acknowledged commits with complete stanzas in the
+                                         database */
+    uint64_t nothing;               /**< transactions that were aborted on purpose, with no stanza
+                                         in the database */
+    uint64_t found;                 /**< transactions that were not acknowledged before the crash,
+                                         with complete stanzas */
+    uint64_t elements;              /**< number of elements of the table */
+    uint64_t discrepancies;         /**< number of all other cases */
+    char shown[VERDICT_SHOWN][160]; /**< descriptions of the first discrepancies */
 };
 
-/** Reads the whole database. Transactions that were found become LEDGER_COMMITTED: what one
- *  recovery has brought back, every later one must. 0, or an error of the library. */
+/** Reads the whole database. Transactions that were found become LEDGER_COMMITTED: they must be
+ *  found after every later recovery, too. Returns 0 or an error of the library. */
 int verify(struct store *, const struct stanzas *, struct ledger *, struct verdict *,
            struct lladd_error *);
 #endif

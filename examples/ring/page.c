@@ -37,7 +37,8 @@ const struct lladd_page_type ring_items_page = {
 };
 /* [/items_page] */
 
-/* ---- formats: the record has the new page's constant numbers -------------------------------- */
+/* ---- formats: the record has the constant numbers of the new page
+ * -------------------------------- */
 
 static bool head_format_validate(struct lladd_view page, enum lladd_span_kind kind,
                                  struct lladd_span bytes)
@@ -72,7 +73,7 @@ const struct lladd_op ring_head_format = {
     .redo = head_format_redo,
 };
 
-/* [items_format] The record has what all slots of the page have in common. */
+/* [items_format] The record has the numbers that are common to all slots of the page. */
 static bool items_format_validate(struct lladd_view page, enum lladd_span_kind kind,
                                   struct lladd_span bytes)
 {
@@ -104,8 +105,9 @@ const struct lladd_op ring_items_format = {
 
 /* ---- set: one slot ------------------------------------------------------------------------- */
 
-/* [set] The arguments are the redo bytes: slot, state, item. The undo bytes are the same slot as it
- * was. The transaction has a lock on the item, so no other one changes the slot before its end. */
+/* [set] The arguments are the redo bytes: slot, state, item. The undo bytes are the previous
+ * contents of the slot. The transaction has a lock on the item, so no other transaction changes the
+ * slot before the transaction ends. */
 static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                        struct lladd_draft *draft)
 {
@@ -160,8 +162,8 @@ const struct lladd_op ring_set = {
 
 /* ---- move: the numbers of the head page ------------------------------------------------------ */
 
-/* [move] Redo adds and undo subtracts: other transactions move the numbers, too. There is no
- * `prepare`, so the arguments are the redo bytes and the undo bytes. */
+/* [move] Redo adds and undo subtracts, because other transactions change the numbers, too. Without
+ * a `prepare`, the arguments are the redo bytes and the undo bytes. */
 static bool move_validate(struct lladd_view page, enum lladd_span_kind kind,
                           struct lladd_span bytes)
 {
@@ -210,15 +212,15 @@ const struct lladd_op ring_move = {
 static bool put_validate(struct lladd_view page, enum lladd_span_kind kind,
                          struct lladd_span bytes)
 {
-    (void)page; /* a logical undo has none */
+    (void)page; /* a logical undo has no page */
     return kind == LLADD_SPAN_UNDO && bytes.len == UNDO;
 }
 
 static const struct lladd_field put_fields[] = {{"ring", LLADD_FIELD_PAGE},
                                                 {"number", LLADD_FIELD_U64},
                                                 {NULL, LLADD_FIELD_END}};
-/* [put_op] The undo of a put is not the inverse of its records: other transactions may have put
- * items after it, so the next number stays and the slot becomes a gap. */
+/* [put_op] The undo of a put is not the inverse of its two records: other transactions may have put
+ * items since, so the next number does not decrease, and the slot becomes a gap. */
 const struct lladd_op ring_put_op = {
     .struct_size = sizeof(struct lladd_op),
     .name = "example.ring.put",
@@ -228,7 +230,7 @@ const struct lladd_op ring_put_op = {
     .undo_kind = LLADD_UNDO_LOGICAL,
     .validate = put_validate,
     .compensate = ring_put_back,
-    .undo_log_max = SET_LOG + MOVE_LOG, /* one record of each */
+    .undo_log_max = SET_LOG + MOVE_LOG, /* one record of each operation */
     .undo_pages_max = 2,                /* the head page and a page of slots */
 };
 /* [/put_op] */

@@ -16,7 +16,7 @@
 enum { NEXT = 0, FIRST = 8, COUNT = 16, SIZE = 24, SLOTS = 26, PAGES = 28, LIST = 32, SLOT0 = 4 };
 enum { UNUSED = 0, FILLED = 1, TAKEN = 2 };
 enum { MOVE = 24, SET_HEAD = 3, UNDO = 16 };
-/* What one record of each operation takes at most in the log, with its redo and undo bytes. */
+/* Most log bytes of one record of each operation, with redo and undo bytes. */
 enum { SET_LOG = 2 * (SET_HEAD + RING_ITEM_MAX) + 128, MOVE_LOG = 2 * MOVE + 128 };
 
 static inline size_t slot_at(const unsigned char *body, unsigned slot)
@@ -27,7 +27,7 @@ static inline uint64_t capacity(const unsigned char *head)
 {
     return (uint64_t)lladd_get16(head + SLOTS) * lladd_get16(head + PAGES);
 }
-/* How far a record moves the numbers of the head page. */
+/* Writes the bytes of a move: the amounts to add to the numbers of the head page. */
 static inline unsigned char *move_make(unsigned char *to, int64_t next, int64_t first,
                                        int64_t count)
 {
@@ -37,7 +37,7 @@ static inline unsigned char *move_make(unsigned char *to, int64_t next, int64_t 
     return to;
 }
 
-/* True if its list of pages and its slots may be read. */
+/* True if the head page's numbers are valid, so that its list of pages may be read. */
 bool head_sane(struct lladd_view);
 bool items_sane(struct lladd_view);
 

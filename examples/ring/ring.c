@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The structure. Order of waiting: the lock for putting, the lock of an item, log space, the head
- * page, a page of slots. */
+/* The structure. A thread waits in this order: for the lock for putting, the lock of an item, log
+ * space, the head page, a page of slots. */
 #include "ring.h"
 
 #include "page.h"
@@ -78,7 +78,7 @@ static int items_fix(struct lladd_db *db, struct place *p, uint64_t number,
     return corrupt(err, page, "is no page of this ring");
 }
 
-/* On errors the pages are left for place_unfix, as after success. */
+/* Even after an error, the caller calls place_unfix, which unfixes the pages. */
 static int place_fix(struct lladd_db *db, lladd_pageno ring, uint64_t number, struct place *p,
                      struct lladd_error *err)
 {
@@ -124,15 +124,15 @@ static int numbers(struct lladd_db *db, lladd_pageno ring, struct numbers *n,
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* What happens to an item. */
+/* A change of an item. */
 struct change {
-    unsigned from, to; /* states; `from` is expected, unless the item is new */
-    bool fresh;        /* it gets the next number */
-    const void *item;  /* bytes to write; NULL: they stay */
-    void *out;         /* nullable: gets the bytes that were there */
+    unsigned from, to; /* states; the item must be in the state `from`, unless it is new */
+    bool fresh;        /* the item is new: it gets the next number */
+    const void *item;  /* bytes to write; NULL: the bytes stay */
+    void *out;         /* nullable: gets the previous bytes */
 };
 
-/* Logs both records of a change. LLADD_BUSY: the item is not in the state that was expected. */
+/* Logs both records of a change. LLADD_BUSY: the item is not in the state `from`. */
 static int change_held(struct lladd_txn *txn, const struct place *p, lladd_op_id set,
                        lladd_op_id move, const struct change *c)
 {
@@ -172,7 +172,7 @@ static int change(struct lladd_txn *txn, lladd_pageno ring, uint64_t number,
 }
 /* [/change] */
 
-/* [put_back] Ordinary calls: the slot becomes a gap, and there is one item less. */
+/* [put_back] Ordinary calls: the slot becomes a gap, and the number of items decreases by one. */
 int ring_put_back(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const unsigned char *b = undo.data;
@@ -195,9 +195,9 @@ static int lock_item(struct lladd_txn *txn, lladd_pageno ring, uint64_t number,
                       mode, wait);
 }
 
-/* [release] The oldest number is given up if its slot is empty for good: no open transaction has
- * taken the item, for that one would hold X. The record is redo-only: whatever happens to this
- * transaction, the slot stays free. LLADD_NO_SPACE: the slot is in use. */
+/* [release] Frees the slot of the oldest number if no open transaction can fill it again: a
+ * transaction that has taken the item would hold X. The record is redo-only: even if this
+ * transaction is rolled back, the slot stays free. LLADD_NO_SPACE: the slot is in use. */
 static int release(struct lladd_txn *txn, lladd_pageno ring, uint64_t first)
 {
     struct lladd_lock_part path[] = {lladd_lock_id(ring.v), lladd_lock_id(ITEM_LOCK),
@@ -215,14 +215,14 @@ static int release(struct lladd_txn *txn, lladd_pageno ring, uint64_t first)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_SPACE, "the ring is full");
     if (!rc) {
         rc = lladd_log_redo_only(txn, move, ring, move_make(by, 0, 1, 0), sizeof by);
-        (void)lladd_lock_release(txn, name); /* refused if serialisable: then it stays */
+        (void)lladd_lock_release(txn, name); /* a serialisable transaction keeps the lock */
     }
     return rc;
 }
 /* [/release] */
 
-/* [put] Between the action's begin and end a crash undoes its records on their pages; later
- * ring_put_back undoes it. */
+/* [put] If a crash comes before the end of the action, recovery undoes the action's records on
+ * their pages; after its end, ring_put_back undoes the action. */
 static int put_new(struct lladd_txn *txn, lladd_pageno ring, const void *item, uint64_t number)
 {
     const struct change new_item = {.to = FILLED, .fresh = true, .item = item};
@@ -256,8 +256,8 @@ static int put_alone(struct lladd_txn *txn, lladd_pageno ring, const void *item,
     return put_new(txn, ring, item, n.next);
 }
 
-/* One transaction at a time looks for the next number and uses it: U, not X, because U can be given
- * up before the transaction ends. */
+/* One transaction at a time reads the next number and uses it. The lock is U, not X, because U can
+ * be released before the transaction ends. */
 int ring_put(struct lladd_txn *txn, lladd_pageno ring, const void *item, uint64_t *number)
 {
     struct lladd_lock_part path[] = {lladd_lock_id(ring.v), lladd_lock_id(PUT_LOCK)};
@@ -272,8 +272,8 @@ int ring_put(struct lladd_txn *txn, lladd_pageno ring, const void *item, uint64_
 
 /* ---- take ------------------------------------------------------------------------------------ */
 
-/* [take] An item with a lock of another transaction is passed over. The state is looked at again
- * with the lock and the latches: another transaction may have taken the item and committed. */
+/* [take] Skips an item that another transaction has locked. Checks the state again under the lock
+ * and the latches, because another transaction may have taken the item and committed. */
 int ring_take(struct lladd_txn *txn, lladd_pageno ring, void *item, uint64_t *number)
 {
     struct lladd_db *db = lladd_txn_db(txn);

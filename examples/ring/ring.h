@@ -4,38 +4,43 @@
 /* A bounded queue of items of one size, on a head page and pages of slots. Several transactions may
  * put and take concurrently:
  *
- * - An item has a number. A put gives the next number; an item that is rolled back leaves a gap.
+ * - An item has a number. A put uses the next number; a put that is rolled back leaves a gap.
  * - A take takes the item with the lowest number that no open transaction has put or taken. A take
- *   that is rolled back returns the item to its place, so a later take may take a lower number.
+ *   that is rolled back returns the item to its place, so a later take may get a lower number than
+ *   an earlier take.
  * - A transaction may take what it has put.
  * - A slot is used again only when the transaction that emptied it has committed.
- * - A take never waits. A put waits for a put that is under way. It waits for the end of a
- *   transaction only if that one is serialisable, or if its last put has failed.
+ * - A take never waits. A put waits for the end of another put. It waits for the end of another
+ *   transaction only if that transaction is serialisable, or if its last put has returned an error.
  *
- * A transaction holds X on {head page, number} for each item that it has put or taken. */
+ * For each item that it has put or taken, a transaction holds X on a lock name of the ring and the
+ * item's number. */
 #include <lladd/lladd.h>
 
 #define RING_ITEM_MAX 256u
 
 /* Registers the operations and the lock manager. Call it before lladd_open. */
 int ring_register(struct lladd_options *, struct lladd_error *);
-/* Creates an empty ring. `size`: bytes of an item, 1 to RING_ITEM_MAX. `slots`: per page; 0: as
- * many as fit. `pages`: of slots, at least 1. */
+/* Creates an empty ring. `size`: bytes of an item, 1 to RING_ITEM_MAX. `slots`: number of slots per
+ * page; 0: as many as fit. `pages`: number of pages of slots, at least 1. */
 int ring_create(struct lladd_txn *, uint16_t size, uint16_t slots, uint16_t pages,
                 lladd_pageno *ring);
-/* Copies the item from `item`. LLADD_NO_SPACE: the ring is full; the taker of its oldest item must
- * commit first. */
+/* Copies the item from `item`. LLADD_NO_SPACE: the ring is full; the oldest item must be taken, and
+ * that transaction must commit, first. */
 int ring_put(struct lladd_txn *, lladd_pageno ring, const void *item, uint64_t *number);
-/* Copies the item to `item`. LLADD_NOT_FOUND: there is no item that may be taken. */
+/* Copies the item to `item`. LLADD_NOT_FOUND: the ring has no item that this transaction may
+ * take. */
 int ring_take(struct lladd_txn *, lladd_pageno ring, void *item, uint64_t *number);
-/* The number of items, those of open transactions included. */
+/* The number of items, including changes of open transactions. */
 int ring_count(struct lladd_db *, lladd_pageno ring, uint64_t *count, struct lladd_error *);
-/* Calls fn for every item by number, with pages latched: fn must not call the library. */
+/* Calls fn for every item, in the order of the numbers, with pages latched: fn must not call the
+ * library. */
 typedef int ring_fn(void *ctx, uint64_t number, struct lladd_span item);
 int ring_each(struct lladd_db *, lladd_pageno ring, ring_fn *, void *ctx, struct lladd_error *);
-/* LLADD_CORRUPT_PAGE if the count is not the number of items. No transaction may be open. */
+/* Checks the ring. LLADD_CORRUPT_PAGE if the count on the head page is not the number of items. No
+ * transaction may be open. */
 int ring_check(struct lladd_db *, lladd_pageno ring, struct lladd_error *);
-/* The pages of the ring. */
+/* Calls the function for each page of the ring. */
 int ring_pages(struct lladd_db *, lladd_pageno ring, int (*fn)(void *, lladd_pageno), void *arg,
                struct lladd_error *);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ring in the simulator, with four slots on two pages, so that a few items go round. */
+/* The ring in the simulator, with four slots on two pages, so that a few items fill it. */
 #include "ring.h"
 
 #include <lladd/pages.h>
@@ -16,7 +16,7 @@
 
 enum { NUMBERS = 64 };
 
-/* A note for the model: an item's number and its value; 0: it was taken. */
+/* A note for the model: an item's number and its value; 0: the item was taken. */
 struct note {
     uint64_t number, value;
 };
@@ -38,7 +38,7 @@ static int find(struct lladd_db *db, lladd_pageno *ring, struct lladd_error *err
     return 0;
 }
 
-/* Items 0 and 1 are there when the workload begins. */
+/* Puts the items 0 and 1, so that the ring has them when the workload begins. */
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_txn *txn;
@@ -74,15 +74,15 @@ static int take(struct lladd_sim *sim, struct lladd_txn *txn, lladd_pageno ring)
     return lladd_sim_note(sim, txn, &note, sizeof note);
 }
 
-/* The ring is full, since an open transaction has taken its oldest item. */
+/* The ring is full, because an open transaction has taken its oldest item. */
 static int put_too_many(struct lladd_sim *sim, struct lladd_txn *txn, lladd_pageno ring)
 {
     int rc = put(sim, txn, ring, 9);
     return rc == LLADD_NO_SPACE ? 0 : rc;
 }
 
-/* [run] Both ends are used by several transactions, with items of each other in between. `slow` is
- * rolled back, and its item becomes a gap; `late` is open when the process ends. */
+/* [run] Several transactions put and take items, with items of other transactions in between.
+ * `slow` is rolled back, and its item becomes a gap; `late` is open when the process ends. */
 static int with_open(struct lladd_sim *sim, struct lladd_db *db, lladd_pageno ring,
                      struct lladd_txn *slow, struct lladd_txn *late, struct lladd_error *err)
 {
@@ -92,13 +92,13 @@ static int with_open(struct lladd_sim *sim, struct lladd_db *db, lladd_pageno ri
     TRY(take(sim, quick, ring)); /* item 0 */
     TRY(put(sim, quick, ring, 2));
     TRY(take(sim, slow, ring));  /* item 1 */
-    TRY(take(sim, quick, ring)); /* item 3, its own: item 2 is not committed */
+    TRY(take(sim, quick, ring)); /* item 3, which `quick` has put: item 2 is not committed */
     TRY(put_too_many(sim, quick, ring));
     TRY(lladd_sim_commit(sim, quick));
     TRY(put(sim, late, ring, 3)); /* item 4, in the slot of item 0 */
     TRY(put_too_many(sim, late, ring));
     TRY(lladd_sim_abort(sim, slow));
-    TRY(take(sim, late, ring)); /* item 1, which is there again */
+    TRY(take(sim, late, ring)); /* item 1, which the rollback has put back */
     return take(sim, late, ring);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* simulate broken|right: runs an operation through the recovery simulator.
  *
- * The operation adds to a counter. The broken one has a wrong undo: it restores the old value, and
- * so loses what other transactions have added since. docs/simulator.md walks through this file and
- * the simulator's output. */
+ * The operation adds to a counter. The broken operation has a wrong undo, which restores the old
+ * value, and so loses the amounts that other transactions have added since. docs/simulator.md walks
+ * through this file and the simulator's output. */
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
 #include <lladd/pages.h>
@@ -116,7 +116,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 }
 /* [/setup] */
 
-/* [run] Adds, and tells the model. */
+/* [run] Adds, and notes the addition for the model. */
 static int add(struct lladd_sim *sim, struct lladd_txn *txn, const struct lladd_op *op,
                int64_t delta)
 {
@@ -133,7 +133,7 @@ static int add(struct lladd_sim *sim, struct lladd_txn *txn, const struct lladd_
     return rc ? rc : lladd_sim_note(sim, txn, &delta, sizeof delta);
 }
 
-/* One transaction is open while another one commits; then it is rolled back. */
+/* One transaction stays open while another transaction commits; then the first is rolled back. */
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_txn *open, *quick;
@@ -150,7 +150,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 }
 /* [/run] */
 
-/* [model] The expected contents: the sum of what was committed. */
+/* [model] The expected contents: the sum of the committed amounts. */
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *to, struct lladd_error *err)
 {
     (void)ctx;
@@ -191,8 +191,8 @@ static int to_stdout(void *ctx, const void *bytes, size_t len)
     return fwrite(bytes, 1, len, stdout) == len ? 0 : LLADD_NO_SPACE;
 }
 
-/* [main] First the operation's contract, then every crash, and every crash in the recovery from
- * it. */
+/* [main] First checks the operation's contract; then explores every crash, and every crash in the
+ * recoveries. */
 static int simulate(const struct lladd_sim_subject *subject, int *found, struct lladd_error *err)
 {
     struct lladd_sink out = {NULL, to_stdout, 0};
@@ -225,7 +225,7 @@ static int simulate(const struct lladd_sim_subject *subject, int *found, struct 
 int main(int argc, char **argv)
 {
     const char *which = argc > 1 ? argv[1] : "broken";
-    /* [subject] A subject is a table of the functions above. */
+    /* [subject] The subject: a struct with the functions above. */
     const struct lladd_sim_subject subject = {
         .struct_size = sizeof subject,
         .name = "example.add",
