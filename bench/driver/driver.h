@@ -3,10 +3,11 @@
 #define LL_BENCH_DRIVER_H
 /* The benchmark driver: cases of workloads, each run with each engine in a process of its own.
  *
- * main.c reads the command line. plan.c goes through the cells (a cell is a case with an engine, a
- * size and a number of threads) and forks a process for each. rows.c writes the results. The
- * workloads are in bulk.c, commit.c, latency.c, ordered.c, read.c and recovery.c: functions that
- * run in the child, open the engine, measure, and send rows. count.c counts system calls. */
+ * main.c reads the command line. plan.c goes through the cells and forks a process for each. A cell
+ * is a case with an engine, a number of operations and a number of threads. rows.c writes the
+ * results. The workloads are in bulk.c, commit.c, latency.c, ordered.c, read.c and recovery.c.
+ * Their functions run in the child: they open the engine, measure, and send rows. count.c counts
+ * system calls. */
 #include "engines/engine.h"
 
 #include <stdio.h>
@@ -28,13 +29,14 @@ struct plan {
     int n_engines;
     const struct bench_missing *skipped[NAMES_MAX];
     int n_skipped;
-    struct list n, threads;           /* empty: the case's own */
-    uint64_t records, cache, seconds; /* 0: likewise */
-    uint32_t key_size, value_size;
+    struct list n, threads;           /* empty: the defaults of the case */
+    uint64_t records, cache, seconds; /* 0: the default of the case */
+    uint32_t key_size, value_size;    /* 0: the default of the case */
     int runs;
     unsigned limit_seconds;
     const char *dir;
     FILE *json; /* NULL: none */
+    const char *json_name;
     bool quiet; /* no table: the JSON goes to standard output */
 };
 
@@ -49,17 +51,17 @@ struct cell {
     uint64_t seconds;
     uint32_t key_size, value_size, threads;
     int run;
-    char dir[512]; /* of the database */
+    char dir[512]; /* the directory of the database */
     int rows;      /* file descriptor to which rows are written */
 };
 
 /* Totals, not rates; rows.c divides. NAN: unknown or not applicable. */
 struct row {
-    char name[24]; /* of the case, if a cell has several */
+    char name[24]; /* distinguishes the rows of a cell; empty: the name of the case */
     uint64_t ops, retries;
     double elapsed_s, cpu_us, p50_us, p99_us, p999_us;
     double log_bytes, written_bytes, device_bytes, syncs, pages_read, pages_written;
-    double close_s; /* from `elapsed_s` until all is on the disk */
+    double close_s; /* the time that the close took after `elapsed_s` */
     double peak_mib;
     /* Operations per slice of time, and when a checkpoint ran; for charts. */
     double slice_s, mark_from_s, mark_to_s;
@@ -72,7 +74,7 @@ struct bench_case {
     /* Why this engine cannot run the case; NULL if it can. */
     const char *(*refuses)(const struct bench_engine *, const struct cell *);
     int (*run)(const struct cell *); /* in the child; not 0: failed, with a message on stderr */
-    /* Run by other processes before `run`, with the same conventions. NULL: not needed. */
+    /* These two run in children of their own before `run`; 0 or failed, as `run`. NULL: none. */
     int (*load)(const struct cell *);    /* makes the database, once for all similar cells */
     int (*prepare)(const struct cell *); /* before each run; may end by SIGKILL */
     enum bench_level level;
@@ -125,7 +127,8 @@ struct meter {
 void meter_start(struct meter *, const struct cell *, struct bench_db *);
 void meter_stop(const struct meter *, const struct cell *, struct bench_db *, struct row *);
 
-/* The key of record i: mixed, so that inserts come in random order, unless the case forbids it. */
+/* The key of record i. Keys are mixed, so that inserts come in random order, unless the case is
+ * `in_order`. */
 uint64_t cell_key(const struct cell *, uint64_t i);
 struct bench_setup cell_setup(const struct cell *, uint64_t expected);
 int cell_open(const struct cell *, uint64_t expected, struct bench_db **);
@@ -142,14 +145,14 @@ int cell_end(const struct cell *, struct bench_db *, struct bench_txn *, int rc)
 /* One update, in a transaction, of a key that no other thread uses; repeated until it succeeds. */
 int cell_update(const struct cell *, struct bench_db *, struct bench_thread *, uint64_t i,
                 uint32_t version, uint64_t *retries);
-int load_records(const struct cell *); /* loads cell->records records, and takes a checkpoint */
+int load_records(const struct cell *); /* loads cell->records records, and closes the database */
 
 /* Threads that begin at the same time. */
 struct worker {
     const struct cell *cell;
     struct bench_db *db;
     struct bench_thread *thread;
-    void *shared; /* the workload's */
+    void *shared; /* data of the workload, shared by its workers */
     uint32_t index;
     uint64_t ops, retries, seed;
     struct hist hist;
@@ -158,8 +161,8 @@ struct worker {
 typedef int worker_fn(struct worker *);
 /* Runs fn in the cell's threads, and meters it; adds ops, retries and latencies to the row. */
 int workers_run(const struct cell *, struct bench_db *, worker_fn *, void *shared, struct row *);
-/* A whole cell of lookups: opens the records, lets `warm` read them, runs, closes, sends the
- * row. */
+/* Runs a whole cell of lookups: opens the database, calls `warm` to read the records, runs fn,
+ * closes the database, and sends the row. */
 int workers_run_warm(const struct cell *, int (*warm)(const struct cell *, struct bench_db *),
                      worker_fn *);
 

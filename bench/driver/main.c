@@ -18,6 +18,19 @@ static int wrong(const char *what, const char *text)
     return 2;
 }
 
+static int invalid(const char *option, const char *value)
+{
+    fprintf(stderr, "lladd-bench: invalid value for %s: \"%s\" (see lladd-bench --help)\n", option,
+            value);
+    return 2;
+}
+
+static int cannot_write(const char *path)
+{
+    fprintf(stderr, "lladd-bench: cannot write to \"%s\": %s\n", path, strerror(errno));
+    return 2;
+}
+
 static void help(void)
 {
     puts("usage: lladd-bench [option]... WORKLOAD...\n"
@@ -26,23 +39,30 @@ static void help(void)
          "Runs workloads with this library's structures and with the databases that were found\n"
          "by cmake, each measurement in a process of its own.\n"
          "\n"
-         "  WORKLOAD            W1 to W9, or one case: W2.fill\n"
+         "  WORKLOAD            a workload (see --list), or one case of it: W2.fill\n"
          "  --list              workloads, engines with version and settings, what is missing\n"
          "  --engine NAME,...   engines, or families: lladd, bdb, ... (all)\n"
-         "  --threads N,...     numbers of threads, if the workload allows several (its own)\n"
-         "  --n N,...           operations (the workload's; a timed workload's: until its end)\n"
-         "  --records N         records loaded before, if the workload has some (its own)\n"
+         "  --threads N,...     numbers of threads, in workloads that allow several (the\n"
+         "                      workload's)\n"
+         "  --n N,...           number of operations (the workload's; a timed workload: as many\n"
+         "                      as fit)\n"
+         "  --records N         records loaded before the measurement, in workloads that load\n"
+         "                      any (the workload's)\n"
          "  --key SIZE          4 or 8 bytes (the workload's)\n"
          "  --value SIZE        4 to 2048 bytes (the workload's)\n"
-         "  --cache MIB         of each engine (the workload's)\n"
-         "  --seconds N         duration of a timed workload (its own)\n"
+         "  --cache MIB         size of each engine's cache (the workload's)\n"
+         "  --seconds N         duration of a timed workload (the workload's)\n"
          "  --runs N            repetitions of each measurement, engines taking turns (1)\n"
          "  --limit N           seconds after which a measurement fails (600)\n"
          "  --dir DIR           where the databases are made, and removed ($TMPDIR or /tmp)\n"
-         "  --json FILE         appends a line of JSON per row; -: prints these, not the table\n"
+         "  --json FILE         appends a line of JSON per row; FILE '-': prints these lines\n"
+         "                      instead of the table\n"
          "  --help\n"
          "\n"
-         "Exit status: 0; 1 if a measurement failed; 2 for an invalid command line.");
+         "Defaults are in parentheses.\n"
+         "\n"
+         "Exit status: 0 on success; 1 if a measurement failed; 2 if the command line is invalid\n"
+         "or FILE cannot be written.");
 }
 
 static const char *level_list(unsigned levels)
@@ -85,7 +105,7 @@ static void add_engine(struct plan *p, const struct bench_engine *e)
     p->engines[p->n_engines++] = e;
 }
 
-/* True if `asked`, or its family, is among the names, which are separated by blanks. */
+/* True if `asked` is one of the names, which are separated by blanks, or the family of one. */
 static bool among(const char *names, const char *asked)
 {
     char copy[256];
@@ -167,9 +187,9 @@ static int take_list(struct list *l, char *text, const char *what, uint64_t most
     l->n = 0;
     for (char *one; (one = strsep(&rest, ",")) != NULL;) {
         if (l->n == (int)(sizeof l->v / sizeof *l->v))
-            return wrong("too many numbers", what);
+            return wrong("too many values", what);
         if (!number(one, 1, most, &l->v[l->n++]))
-            return wrong(what, one);
+            return invalid(what, one);
     }
     return 0;
 }
@@ -178,7 +198,8 @@ static int take_json(struct plan *p, const char *path)
 {
     p->quiet = strcmp(path, "-") == 0;
     p->json = p->quiet ? stdout : fopen(path, "a");
-    return p->json ? 0 : wrong("cannot be written", path);
+    p->json_name = p->quiet ? "standard output" : path;
+    return p->json ? 0 : cannot_write(path);
 }
 
 static int take_number(struct plan *p, int option, const char *text)
@@ -187,32 +208,32 @@ static int take_number(struct plan *p, int option, const char *text)
     const uint64_t million = 1000000;
     switch (option) {
     case 'R':
-        return number(text, 1, 4096 * million, &p->records) ? 0 : wrong("--records", text);
+        return number(text, 1, 4096 * million, &p->records) ? 0 : invalid("--records", text);
     case 'k':
         if (!number(text, 4, 8, &v) || (v != 4 && v != 8))
-            return wrong("--key", text);
+            return invalid("--key", text);
         p->key_size = (uint32_t)v;
         return 0;
     case 'v':
         if (!number(text, 4, VALUE_MAX, &v))
-            return wrong("--value", text);
+            return invalid("--value", text);
         p->value_size = (uint32_t)v;
         return 0;
     case 'c':
         if (!number(text, 1, million, &v))
-            return wrong("--cache", text);
+            return invalid("--cache", text);
         p->cache = v << 20;
         return 0;
     case 's':
-        return number(text, 1, 86400, &p->seconds) ? 0 : wrong("--seconds", text);
+        return number(text, 1, 86400, &p->seconds) ? 0 : invalid("--seconds", text);
     case 'l':
         if (!number(text, 1, 86400, &v))
-            return wrong("--limit", text);
+            return invalid("--limit", text);
         p->limit_seconds = (unsigned)v;
         return 0;
     default:
         if (!number(text, 1, 64, &v))
-            return wrong("--runs", text);
+            return invalid("--runs", text);
         p->runs = (int)v;
         return 0;
     }
@@ -224,7 +245,7 @@ static int take_dir(struct plan *p, const char *dir)
     if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
         return wrong("no such directory", dir);
     if (strlen(dir) >= 200)
-        return wrong("too long", dir);
+        return wrong("the path of the directory is too long", dir);
     p->dir = dir;
     return 0;
 }
@@ -278,12 +299,14 @@ int main(int argc, char **argv)
         rc = take_workload(&p, argv[optind]);
     if (rc)
         return rc;
-    if (p.n_cases == 0)
-        return wrong("no workload", "");
+    if (p.n_cases == 0) {
+        fputs("lladd-bench: no workload given (see lladd-bench --help)\n", stderr);
+        return 2;
+    }
     if (p.n_engines == 0 && p.n_skipped == 0)
         take_all_engines(&p);
     rc = plan_run(&p);
     if (p.json && fclose(p.json) != 0)
-        return wrong("cannot be written", "--json");
+        return cannot_write(p.json_name);
     return rc ? 1 : 0;
 }

@@ -105,17 +105,18 @@ class Usage(Driver):
     def test_what_makes_no_sense_is_refused(self):
         self.refused(["W33"], "no such workload", "W33")
         self.refused(["W1.fill"], "no such workload", "W1.fill")
-        self.refused([], "no workload")
+        self.refused([], "no workload given")
         self.refused(["W1", "--engine", "lladd-hsah"], "no such engine", "lladd-hsah")
         self.refused(["W1", "--engine", ""], "no such engine")
         for threads in ("0", "1,,2", "x", "1,-2", "1001", ""):
             self.refused(["W1", "--threads", threads], "--threads")
         self.refused(["W1", "--n", "10x"], "--n", "10x")
-        self.refused(["W1", "--key", "5"], "--key")
+        self.refused(["W1", "--key", "5"], 'invalid value for --key: "5"')
         self.refused(["W1", "--value", "4097"], "--value")
         self.refused(["W1", "--runs", "0"], "--runs")
         self.refused(["W1", "--dir", "/no/such/place"], "no such directory")
-        self.refused(["W1", "--json", "/no/such/place/x"], "cannot be written")
+        self.refused(["W1", "--json", "/no/such/place/x"],
+                     'cannot write to "/no/such/place/x": No such file')
         self.refused(["W1", "--frobnicate"], "frobnicate")
 
     def test_a_family_is_all_of_its_engines(self):
