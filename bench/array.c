@@ -89,7 +89,7 @@ static void print(const char *what, uint32_t size, const struct bench_figure *f,
     bench_print(BENCH, text, "1/s", f, target, NULL);
 }
 
-/* A new array for each run: allocating and formatting its pages is included. */
+/* Each run fills a new array, so that it includes allocating and formatting the pages. */
 static void bench_fill(uint32_t size)
 {
     struct bench_figure rate = {.n = 0};

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Blobs: stored, replaced and read, logged and past the log. JSON lines; see docs/benchmarks.md.
+/* Blobs: storing, replacing and reading; values are logged or written past the log. JSON lines; see
+ * docs/benchmarks.md.
  *
  *   bench-blob [case]...   cases: store replace read; none: all
  *
- * `store` and `replace` work on files, with a commit per value. Both ways alternate, so that both
- * see the same device; the size at which they are equal is where writes should begin to go past the
- * log. `read` is cached: the structure itself is measured. */
+ * `store` and `replace` work on files, with a commit per value. Logged writes and writes past the
+ * log alternate, so that both meet the same load of the device. From the size at which both take
+ * equally long, writes should go past the log. `read` reads cached blobs: the structure itself is
+ * measured. */
 #include "common.h"
 
 #include <lladd/blob.h>

@@ -5,9 +5,10 @@
  *
  *   bench-bloom [ROWS]   default: four million
  *
- * The paper's keys are 2i. A linear_dtable stores such keys as their distance, and finds without
- * reading a key that one is absent. So there are irregular keys too: 4i, plus 2 for half of them.
- * Values are the number i. "Cold": the first lookups after opening, with nothing in any cache. */
+ * The paper's keys are 2i. A linear_dtable stores only the distance of such keys, and finds without
+ * reading any key that a key is absent. So irregular keys are measured too: 4i, plus 2 for half of
+ * the keys. The value of row i is i. "Cold": the first lookups after opening, with nothing in any
+ * cache. */
 #include "common_dtable.h"
 
 #include <stdio.h>
@@ -95,7 +96,7 @@ static double look_up(struct bed *b, const struct load *l, int kind, uint32_t n,
     return took;
 }
 
-/* [kind][cold], with the filter or without. */
+/* The figures of one table, with a filter or without: f[kind][cold]. */
 struct figures {
     struct bench_figure f[KINDS][2];
 };

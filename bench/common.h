@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_BENCH_COMMON_H
 #define LL_BENCH_COMMON_H
-/* Shared by all benches: clocks, five runs and their median, JSON lines. A bench is not a test: it
+/* Shared by all benches: clocks, figures with their median, JSON lines. A bench is not a test: it
  * asserts nothing about time, but it stops when a call fails. */
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,8 @@ uint64_t bench_random(uint64_t *state);
 /* Instructions of this thread so far; 0 if the machine does not count them. */
 uint64_t bench_instructions(void);
 
-/* One figure: BENCH_RUNS samples, one JSON line with median, smallest and largest. */
+/* One figure: up to 64 samples, usually BENCH_RUNS. It is printed as one JSON line with the median,
+ * the smallest and the largest. */
 struct bench_figure {
     double sample[64];
     int n;
@@ -27,7 +28,8 @@ void bench_print(const char *bench, const char *what, const char *unit, const st
                  const char *target, const char *limit);
 /* Ends the program with a message if rc is not 0. */
 void bench_must(int rc, const char *what);
-/* Makes an empty directory below $TMPDIR or /tmp; bench_remove_dir removes it. */
+/* Makes an empty directory below $TMPDIR or /tmp; bench_remove_dir removes a directory with all its
+ * contents. */
 void bench_make_dir(char path[256]);
 void bench_remove_dir(const char *path);
 /* Writes all files of the directory to disk, and drops them from the operating system's cache. */

@@ -8,14 +8,15 @@
 
 /* A database in memory with managed tables; its commits do not wait. */
 void bench_dtable_open(struct lladd_device **, struct lladd_db **);
-/* Whether a value was found. Reads its first byte, if it has one, as a user of the value would. */
+/* Returns whether a value was found. Reads the first byte of the value, as its user would. */
 bool bench_dtable_seen(const struct lladd_dtable_value *);
-/* Walks through `rows` rows, forward or (_back) backward from the last: millions of rows a
- * second. */
+/* Reads all rows with a cursor, forward or (_back) backward, and fails unless there are `rows`.
+ * Returns millions of rows per second. */
 double bench_dtable_scan(const struct lladd_dtable *, uint64_t rows);
 double bench_dtable_scan_back(const struct lladd_dtable *, uint64_t rows);
-/* The cost of reading a table of `rows` rows. A run that does not count fills the cache. `lookup`:
- * nanoseconds per lookup, as the caller has measured. */
+/* The cost of reading a table. bench_dtable_read scans the table both ways; it adds the figures if
+ * `counts`, otherwise it only fills the cache. `lookup`: nanoseconds per lookup, as the caller has
+ * measured. */
 struct bench_reads {
     struct bench_figure lookup, forward, backward;
 };

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ORDERS 1500000.0 /* at scale 1, by the specification; likewise parts and suppliers */
+/* Orders, parts and suppliers at scale 1, by the specification. */
+#define ORDERS 1500000.0
 #define PARTS 200000.0
 #define SUPPLIERS 10000.0
 #define LINES 7            /* most lines of an order */
 #define POOL (16u << 20)   /* bytes of text from which comments are cut */
-#define COMMENT_LEAST 10u  /* bytes: 0.4 and 1.6 times 27 */
-#define COMMENT_MOST 43u
+#define COMMENT_LEAST 10u  /* bytes: 0.4 times 27 */
+#define COMMENT_MOST 43u   /* bytes: 1.6 times 27 */
 /* Days since 1970: the first order (1992-01-01), the last one (151 days before 1998-12-31), and the
  * specification's "current date" (1995-06-17). */
 #define FIRST_ORDER 8035u
@@ -39,7 +40,7 @@ static uint32_t among(struct lineitem *l, uint64_t from, uint64_t to)
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-/* Words of one kind, grouped by weight; ends with weight 0. */
+/* Words of one kind. Words with the same weight share an entry; the last entry has weight 0. */
 struct words {
     unsigned weight;
     const char *list; /* separated by commas */
@@ -94,7 +95,7 @@ static const struct words auxiliaries[] = {
         "could have to,should have to,must have to,need to,try to"},
     {0, NULL}};
 static const struct words terminators[] = {{50, "."}, {1, ";,:,?,!,--"}, {0, NULL}};
-/* A capital letter is a word of a kind, or a phrase; small letters stand for themselves. */
+/* Forms of the grammar. A letter stands for a word or a phrase, see put_letter. */
 static const struct words noun_phrases[] = {
     {50, "D J N"}, {20, "J N"}, {10, "N,J; J N"}, {0, NULL}};
 static const struct words verb_phrases[] = {
@@ -217,7 +218,7 @@ static struct lineitem_text one_of(struct lineitem *l, const char *list)
 static void fill_numbers(struct lineitem *l, uint32_t *n)
 {
     const uint64_t s = l->suppliers, part = among(l, 1, l->parts);
-    n[L_ORDERKEY] = (uint32_t)(l->order / 8 * 32 + l->order % 8); /* eight of 32 keys are used */
+    n[L_ORDERKEY] = (uint32_t)(l->order / 8 * 32 + l->order % 8); /* 8 of every 32 keys are used */
     n[L_PARTKEY] = (uint32_t)part;
     n[L_SUPPKEY] = (uint32_t)((part + among(l, 0, 3) * (s / 4 + (part - 1) / s)) % s + 1);
     n[L_LINENUMBER] = l->line;

@@ -20,8 +20,8 @@ enum lineitem_column {
     L_DISCOUNT,      /* hundredths */
     L_TAX,           /* hundredths */
     L_SHIPDATE,      /* days since 1970 */
-    L_COMMITDATE,    /* likewise */
-    L_RECEIPTDATE,   /* likewise */
+    L_COMMITDATE,    /* days since 1970 */
+    L_RECEIPTDATE,   /* days since 1970 */
     L_RETURNFLAG,    /* texts from here on */
     L_LINESTATUS,
     L_SHIPINSTRUCT,
@@ -38,7 +38,7 @@ struct lineitem_text {
 
 struct lineitem_row {
     uint32_t number[LINEITEM_NUMBERS];
-    struct lineitem_text text[LINEITEM_COLUMNS - LINEITEM_NUMBERS]; /* of the generator */
+    struct lineitem_text text[LINEITEM_COLUMNS - LINEITEM_NUMBERS]; /* valid with the generator */
 };
 
 struct lineitem;
@@ -47,7 +47,7 @@ struct lineitem;
  * (valid: 0.00001 to 100). */
 struct lineitem *lineitem_new(double scale, uint64_t seed);
 void lineitem_free(struct lineitem *);
-/* False: there are no more rows. */
+/* Makes the next row; false if there are no more. */
 bool lineitem_next(struct lineitem *, struct lineitem_row *);
 /* "l_orderkey" and so on. */
 const char *lineitem_name(enum lineitem_column);

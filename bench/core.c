@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The core's hot paths through the public interface: set, short transactions, redo, open and close,
- * recovery of a small database, a transaction larger than the cache. JSON lines; see
- * docs/benchmarks.md.
+/* The core's hot paths through the public interface: set, short transactions, redo, the time until
+ * the first read after a crash, a large loser, open and close, recovery of a small database, a
+ * transaction larger than the cache. JSON lines; see docs/benchmarks.md.
  *
- *   bench-core [case]...   cases: set begin redo reopen crash large; none: all */
+ *   bench-core [case]...   cases: large set begin redo first loser reopen crash; none: all */
 #include "common.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static lladd_pageno *make_pages(struct lladd_db *db, size_t n)
 
 static void bench_set(void)
 {
-    enum { PAGES = 1000, N = 200000 }; /* a log of 13 MB: segments are reused, not created */
+    enum { PAGES = 1000, N = 200000 }; /* 13 MB of log: segments are reused, not created */
     struct bench_figure ns = {.n = 0}, instructions = {.n = 0}, bytes = {.n = 0};
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_device *dev;
@@ -196,8 +196,8 @@ static void bench_redo_of(size_t n_pages, const char *what)
                    "set");
     }
     bench_must(lladd_commit(txn), "commit");
-    /* Another commit says in the log that the pages are durable up to here; otherwise recovery
-     * would have to write them once more (REC-4). */
+    /* The seal of another commit says that the log was durable up to here; otherwise recovery would
+     * write that log and the pages once more (REC-4). */
     bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
     bench_must(lladd_bytes_set(txn, pages[0], 0, &seed, 8), "set");
     bench_must(lladd_commit(txn), "commit");
@@ -325,7 +325,7 @@ static void bench_first_read(void)
 
 /* ---- a large loser ---- */
 
-/* Locks are on pages, one for each record. */
+/* Locks pages: for each record of a loser, the page that it changes. */
 static int lock_page(struct lladd_txn *txn, uint64_t page)
 {
     return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(page)), LLADD_LOCK_X,
@@ -364,7 +364,7 @@ static void write_loser(struct lladd_device *dev, struct lladd_options *o, lladd
 
 enum { LOSER_PAGES = 10000, LOSER_UPDATES = 1000000, LOSER_WAYS = 3 };
 
-/* Full and instant recovery of the loser, alternating. */
+/* Recovers the loser in three ways, which take turns. */
 static void recover_loser(struct lladd_device *dev, struct lladd_options *without,
                           struct lladd_options *with, lladd_pageno page, const char *cache)
 {
@@ -472,7 +472,7 @@ struct crashed {
         uint64_t size;
     } files[16];
     size_t n;
-    const char *folder; /* being listed, with its slash */
+    const char *folder; /* the folder that is listed now, with its slash */
 };
 
 static int note_file(void *ctx, const char *name)
@@ -506,7 +506,7 @@ static void take_files(struct lladd_device *dev, struct crashed *c)
     }
 }
 
-/* A new device with those files. */
+/* Returns a new device with the files that were taken. */
 static struct lladd_device *put_files(const struct crashed *c)
 {
     struct lladd_device *dev;
@@ -523,8 +523,8 @@ static struct lladd_device *put_files(const struct crashed *c)
     return dev;
 }
 
-/* Eight pages; since the last checkpoint, five commits and a transaction that did not end: 43
- * records and eight page images. */
+/* Makes a crashed database of eight pages. Since the last checkpoint there were five commits and a
+ * transaction that did not end: 43 records and eight page images. */
 static void crash(struct lladd_device *dev, struct lladd_options *o)
 {
     enum { PAGES = 8 };

@@ -4,9 +4,9 @@
  *
  *   bench-dtable [case]...   figure11 figure12 sparse auto texts stamps hot; none: all
  *
- * Figure 11: four million keys from 0 up, values of five bytes, one in 500 of seven (the plain
- * array has none of these). In memory, and cached before the measurement: the structure itself is
- * measured. */
+ * Figure 11: four million keys from 0 up; values have five bytes, but one in 500 has seven (in the
+ * plain array none has). The tables are in memory, and cached before the measurement: the structure
+ * itself is measured. */
 #include "common_dtable.h"
 
 #include <lladd/device.h>
@@ -48,10 +48,10 @@ static void close_db(struct bed *b)
 /* The rows to build and look up. */
 struct load {
     const char *name, *config;
-    bool sevens;      /* some values are longer */
+    bool sevens;      /* one value in 500 has seven bytes */
     bool four;        /* values are the key's low four bytes */
     uint32_t spacing; /* distance of two keys */
-    /* Other values; the room has 64 bytes. */
+    /* Makes the value of row i in `room`, which has 64 bytes. NULL: values of five bytes. */
     struct lladd_dtable_value (*value)(uint32_t i, unsigned char *room);
     uint32_t among; /* number of keys looked up; 0: all */
 };
@@ -89,7 +89,8 @@ static double build(struct bed *b, const struct load *l, struct lladd_dtable **o
     return took;
 }
 
-/* Nanoseconds per lookup. `add`: added to existing keys; not 0: absent keys. */
+/* Returns nanoseconds per lookup. `add` is added to existing keys; if it is not 0, the keys looked
+ * up are absent. */
 static double look_up(const struct lladd_dtable *t, const struct load *l, uint32_t add,
                       uint64_t *seed)
 {
@@ -177,7 +178,7 @@ static void print_reads(const char *name, struct bench_reads *r, bool targets)
     print(name, "scan backward", "million rows/s", &r->backward, scan);
 }
 
-/* Two tables in an overlay: all rows, and one row in front of them. */
+/* Compares a table of all rows with an overlay that has one newer row in front of that table. */
 static void figure12(void)
 {
     struct load l = {"exception over array",

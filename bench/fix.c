@@ -5,10 +5,10 @@
  *     bench-fix [quick]
  *
  * hit: fix, read the page LSN, unfix; pages in random order, all cached. With two threads each has
- * half of the pages. bare, measured beside it, is a lower bound for any buffer manager on this
- * machine: the same two atomic operations and the same read, at frames with known addresses. miss:
- * the file is four times the cache, and in memory, so that the buffer manager and one copy are
- * measured. open: open and close, with nothing in between.
+ * half of the pages. bare, which takes turns with hit, is a lower bound for any buffer manager on
+ * this machine: two atomic operations and a read, at frames with known addresses. miss: the file is
+ * four times as large as the cache, and in memory, so that only the buffer manager and the copying
+ * of pages are measured. open: open and close, and the same with one page read.
  */
 #include "common.h"
 
@@ -77,10 +77,11 @@ struct visitor {
     uint64_t sum;
     unsigned how;
     uint32_t *order;          /* ORDER page numbers */
-    struct ll_frame **frames; /* bare: of all pages */
+    struct ll_frame **frames; /* for bare: the frames of all pages */
 };
 
-/* Page numbers in random order. Reading them sequentially costs next to nothing. */
+/* Returns page numbers in random order. Reading the array is sequential and costs next to
+ * nothing. */
 static uint32_t *make_order(uint64_t first, uint64_t pages)
 {
     uint32_t *order = malloc(ORDER * sizeof *order);
@@ -108,7 +109,7 @@ static void *visit(void *arg)
     return NULL;
 }
 
-/* The frames have no holders, so their words may be counted up and down again. */
+/* The latches of the frames are free, so their words may be counted up and down again. */
 static void *visit_bare(void *arg)
 {
     struct visitor *v = arg;
@@ -125,7 +126,7 @@ static void *visit_bare(void *arg)
     return NULL;
 }
 
-/* Nanoseconds per fix and unfix, per thread. With `frames`: bare. */
+/* Returns nanoseconds per fix and unfix of one thread; with `frames`, of bare. */
 static double time_hits(struct ll_buffer *b, uint64_t pages, unsigned how, unsigned threads,
                         struct ll_frame **frames)
 {
@@ -157,7 +158,7 @@ static void bench_latch(struct ll_buffer *b, enum ll_frames frames, uint64_t pag
     const char *kind = how ? "exclusive" : "shared";
     unsigned long long n = pages;
     (void)time_hits(b, pages, how, 1, NULL);
-    for (int r = 0; r < BENCH_RUNS; r++) { /* alternating: all see the same machine */
+    for (int r = 0; r < BENCH_RUNS; r++) { /* in turns: all meet the same load of the machine */
         double alone = time_hits(b, pages, how, 1, NULL);
         bench_add(&one, alone);
         bench_add(&scaling, 2 * alone / time_hits(b, pages, how, 2, NULL));

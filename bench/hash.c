@@ -83,7 +83,8 @@ static void insert_many(struct bed *b, struct lladd_txn *txn, uint64_t n)
 
 typedef void insert_fn(struct bed *, struct lladd_txn *, uint64_t n);
 
-/* Inserts n keys into a new table; returns the seconds that the insertions took. */
+/* Inserts n keys into a new table, in one transaction; returns the seconds that the insertions
+ * took. `create`: that transaction also creates the table, and the time includes the creation. */
 static double filled_by(insert_fn *fn, struct bed *b, uint32_t width, uint64_t n, unsigned flags,
                         bool create)
 {
@@ -107,7 +108,7 @@ static double filled(struct bed *b, uint32_t width, uint64_t n, unsigned flags, 
     return filled_by(insert, b, width, n, flags, create);
 }
 
-/* Each key depends on the previous answer, so lookups cannot overlap. */
+/* Each key depends on the value found before, so the processor cannot overlap lookups. */
 static double looked_up(struct bed *b, uint64_t n, uint64_t keys, uint64_t seed)
 {
     uint64_t value = 0, t0 = bench_now_ns();
@@ -251,7 +252,7 @@ static uint64_t pages_of(struct bed *b)
     return s.pages;
 }
 
-/* Stored lengths are + 1; 0: the key is absent. */
+/* lengths[key] is the length of the value plus 1; 0: the key is absent. `length` has the 1 too. */
 static void put_some(struct bed *b, uint16_t *lengths, uint64_t key, uint16_t length)
 {
     static const unsigned char bytes[400];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TPC-H's lineitem as CSV on standard output: a number from 1 up, and all columns, or one.
+/* TPC-H's lineitem as CSV on standard output. A line has the row's number, from 1 up, and all
+ * columns or one.
  *
  *   bench-lineitem SCALE [COLUMN [SEED]]
  *   bench-lineitem 0.01 l_shipmode | lladd dtable put --csv shop modes

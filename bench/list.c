@@ -150,7 +150,7 @@ static void bench_walk(void)
     bench_print(BENCH, "the next item of a walk", "ns", &ns, NULL, NULL);
 }
 
-/* Removes the first item and appends one, in a transaction each that does not wait. */
+/* Each transaction removes the first item and appends one; it does not wait for the device. */
 static void bench_queue(void)
 {
     struct lladd_txn_options t = {.struct_size = sizeof t, .durability = LLADD_DURABLE_LATER};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Locks: a pair of lock and unlock, transactions with ten row locks and without, two threads with
- * different names and with the same. JSON lines; see docs/benchmarks.md.
+/* Locks: a pair of lock and unlock, transactions with ten row locks and without locks, two threads
+ * that lock different names or the same name. JSON lines; see docs/benchmarks.md.
  *
  *   bench-lock [case]...   cases: pair rows threads contended; none: all */
 #include "common.h"
@@ -181,7 +181,7 @@ static void *meet(void *arg)
     return NULL;
 }
 
-/* Seconds that two threads take, each with a table of its own or both with the same. */
+/* Returns the seconds that two threads take; `same`: both use one table, otherwise each its own. */
 static double together(struct bed *b, void *(*fn)(void *), bool same)
 {
     struct worker w[2];

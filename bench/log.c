@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The log layer alone: appends, durable commits by 1 to 64 threads beside a bare loop of the same
- * writes, asynchronous commits, opening and closing. JSON lines; see docs/benchmarks.md.
+/* The log layer alone: appends; durable commits by 1 to 64 threads, compared with a bare loop of
+ * equally large writes; asynchronous commits; opening and closing; scans. JSON lines; see
+ * docs/benchmarks.md.
  *
  *   bench-log [case]...   cases: append commit threads async open recover scan; none: all */
 #include "common.h"
@@ -257,8 +258,8 @@ static struct cost commit_slice(struct committer *c, int n, uint64_t *go)
                          (double)(end_cpu - cpu) / 1000 / (double)(done ? done : 1)};
 }
 
-/* Alternates slices of the bare loop and of the log: medians of the rates, of their ratios, and of
- * the difference in CPU time. */
+/* Alternates slices of the bare loop and of the log. Prints the medians of the rates, of their
+ * ratios, and of the difference in CPU time. */
 static void compare_commits(int threads, bool quiet)
 {
     struct bench_figure rate = {.n = 0}, ratio = {.n = 0}, over = {.n = 0}, bare_rate = {.n = 0};

@@ -127,7 +127,7 @@ static void small(void)
     print("transactions that read one row", "million/s", &reads, NULL);
 }
 
-/* Nanoseconds per lookup; `table` NULL: by transaction and table. */
+/* Returns nanoseconds per lookup in `table`; NULL: in the managed table, by the transaction. */
 static double look_up(struct lladd_txn *txn, struct bed *b, const struct lladd_dtable *table,
                       uint64_t *seed)
 {
@@ -173,7 +173,8 @@ static void print_reads(const char *what, struct bench_reads *r, bool targets)
     print(text, "million rows/s", &r->backward, targets ? ">= the run alone - 10 %" : NULL);
 }
 
-/* Compares the table, with newer rows in front of the large run, and that run by itself. */
+/* Compares the managed table, which has a newer row in front of the large run, with that run
+ * alone. */
 static void compare(struct bed *b, const char *what, const struct lladd_dtable *direct)
 {
     struct bench_reads all = BENCH_NO_READS, alone = all;
@@ -193,8 +194,8 @@ static void compare(struct bed *b, const char *what, const struct lladd_dtable *
     print_reads(text, &alone, false);
 }
 
-/* Figure 12 of the paper: all rows in one run, and one row in front of it, in memory and
- * digested. */
+/* Figure 12 of the paper: all rows in one run, and one newer row, first in memory, then in a run of
+ * its own. */
 static void read_rows(void)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};

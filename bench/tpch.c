@@ -5,14 +5,16 @@
  *   bench-tpch [SCALE] [case]...   cases: sizes columns rows figure15 figure16; none: all
  *
  * The paper's table is scale 1, the default: about six million rows, keys from 1 up. The table is
- * in files, which are not in the operating system's cache for cold queries; commits do not wait.
+ * in files; before a cold query they are dropped from the operating system's cache. Commits do not
+ * wait for the device.
  *
- * Figure 14 (columns, rows): some of 16 columns, in the paper's order, of all rows; the first
- * column of every row, the others of one row in ten. "by a cursor": row by row, the other columns
- * of one row in ten only. "in batches": all columns of all rows, 4096 rows at a time.
+ * Figure 14 (columns, rows): a query uses the first n of 16 columns, in the paper's order: the
+ * first column of every row, the others of one row in ten. "by a cursor" reads no more than that,
+ * row by row. "in batches" reads the n columns of all rows, 4096 rows at a time.
  *
- * Figures 15 and 16: rows are put, a thousand per transaction; every 250,000 rows a digest is due,
- * and every four digests a combine, in a thread of their own (15) or in the writing thread (16). */
+ * Figures 15 and 16: rows are put, a thousand per transaction. After every 250,000 rows a digest is
+ * due, and after every four digests a combine. A thread of its own does both (15), or the writing
+ * thread (16). */
 #include "common_dtable.h"
 #include "common_lineitem.h"
 
@@ -28,14 +30,14 @@ enum {
     BATCH = 4096,
     TXN = 1000,
     DIGEST = 500000, /* rows between digests, figure 14 */
-    ROUND = 250000,  /* the same, figures 15 and 16 */
+    ROUND = 250000,  /* rows between digests, figures 15 and 16 */
     SLICE = 10000,   /* rows of one slice; each slice's rate is one point */
     TENTH = 10
 };
 
 static double scale = 1;
 
-/* The share of `rows` for a scale below 1. */
+/* Reduces a number of rows if the scale is below 1. */
 static uint64_t share(uint64_t rows)
 {
     return scale < 1 ? (uint64_t)((double)rows * scale) + 1 : rows;
@@ -45,7 +47,7 @@ struct bed {
     char dir[256];
     struct lladd_db *db;
     struct lladd_ctable *t;
-    uint64_t rows, sum; /* sum: of price and discount, in hundredths of hundredths */
+    uint64_t rows, sum; /* sum: of price times discount, both in hundredths */
 };
 
 static const enum lineitem_column order[LINEITEM_COLUMNS] = {
@@ -59,9 +61,9 @@ static const enum lineitem_column order[LINEITEM_COLUMNS] = {
 
 struct store {
     const char *name;
-    const char *config;  /* of rows; NULL: a column store */
-    const char *column;  /* of each column but the comment */
-    const char *comment; /* of the comment */
+    const char *config;  /* of a row store; NULL: a column store */
+    const char *column;  /* column store: of each column but the comment */
+    const char *comment; /* column store: of the comment */
 };
 static const struct store row_store = {"row store", "class(dt) linear_dtable", NULL, NULL};
 static const struct store column_store = {"column store", NULL, AUTO, AUTO};
@@ -97,7 +99,7 @@ static void open_table(struct bed *b)
     bench_must(lladd_ctable_open(b->db, "lineitem", &b->t, NULL), "open a table");
 }
 
-/* `m` without type and configurations, which this fills in. */
+/* Creates the table with the options `m`, of which it sets the type and the configuration. */
 static void create(struct bed *b, const struct store *s, const struct lladd_managed_options *m)
 {
     struct lladd_ctable_options c = LLADD_CTABLE_OPTIONS_INIT;
@@ -146,7 +148,8 @@ static void digest(struct bed *b)
     bench_must(lladd_managed_digest(lladd_ctable_managed(b->t), NULL), "digest");
 }
 
-/* Digests when they are due, and combines all into one run in the end. Returns seconds. */
+/* Loads the table: digests after every DIGEST rows, and combines all runs into one at the end.
+ * Returns seconds. */
 static double load(struct bed *b, const struct store *s)
 {
     struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
@@ -220,7 +223,7 @@ static uint64_t look_at(const struct lladd_dtable_value *v)
     return v->bytes.len + (v->bytes.len ? p[0] : 0);
 }
 
-/* Returns seconds: the first column of all rows, the others of one in ten. */
+/* Reads the first column of all rows, and the others of one row in ten. Returns seconds. */
 static double by_cursor(struct bed *b, const enum lineitem_column *columns, uint32_t n)
 {
     struct lladd_dtable_pin pins[LINEITEM_COLUMNS + 1] = {LLADD_DTABLE_PIN_INIT};
@@ -285,7 +288,7 @@ static uint64_t look_at_row(const struct lladd_ctable_batch *got, size_t row, ui
     return sum;
 }
 
-/* The same, with all columns of all rows copied. */
+/* Answers the same query, but copies the n columns of all rows. Returns seconds. */
 static double in_batches(struct bed *b, const enum lineitem_column *columns, uint32_t n)
 {
     struct lladd_ctable_batch got = {.n = 0};
@@ -428,8 +431,8 @@ static void sizes(void)
 /* ---- figures 15 and 16 ----------------------------------------------------------------------- */
 
 struct progress {
-    uint64_t begun, slice, longest, slices, cap; /* nanoseconds, except the last two */
-    double *seconds;                             /* of each slice */
+    uint64_t begun, slice, longest, slices, cap; /* nanoseconds; slices, cap: of `seconds` */
+    double *seconds;                             /* duration of each slice */
 };
 
 static void note(struct progress *p, uint64_t t0)
@@ -450,7 +453,7 @@ static void note_slice(struct progress *p)
     p->slice = now;
 }
 
-/* Does all due maintenance, in the foreground. */
+/* Does all maintenance that is due, in the calling thread. */
 static void maintain(struct bed *b)
 {
     bool more = true;

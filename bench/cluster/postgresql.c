@@ -5,10 +5,11 @@
  *   bench-cluster-postgresql --a CONNINFO --b CONNINFO --accounts N --threads N --seconds N
  *                            [--decision]
  *
- * Each transfer takes from an account of one server and adds to one of the other. The two updates
- * are sent to both servers in parallel; so are the two prepares and the two commits. Between
- * prepares and commits, --decision writes what a coordinator must know after a crash: a row,
- * committed durably, and deleted later, not durably. Prints one line of JSON. */
+ * Each transfer takes from an account of one server and adds to an account of the other. The client
+ * sends the two updates in parallel; likewise the two prepares and the two commits. With
+ * --decision, between prepares and commits, it writes what a coordinator must know after a crash: a
+ * row that it commits durably, and later deletes without waiting for the disk. Prints one line of
+ * JSON. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
@@ -53,7 +54,7 @@ static uint64_t draw(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Reads all results. */
+/* Reads all results of the connection; false if one is an error. */
 static bool finish(PGconn *c)
 {
     bool good = true;

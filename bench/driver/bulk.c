@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BATCH 4096u  /* elements per call, for calls that take several */
-#define SAMPLED 64u  /* every 64th is timed: reading the clock costs as much as one */
+#define SAMPLED 64u  /* every 64th operation is timed: reading the clock costs as much as one */
 #define CHECKED 1000u
 
 /* ---- W1: inserts, from creation to clean close ----------------------------------------------- */
@@ -44,7 +44,7 @@ static int insert_share(struct worker *w)
     return rc;
 }
 
-/* Everything from creation to clean close counts. */
+/* Stops the meter after the close, so that the row includes the close. */
 static int close_and_send(const struct cell *c, struct bench_db *db, const struct meter *m,
                           struct row *r)
 {
@@ -191,8 +191,8 @@ static int update_some(struct worker *w)
     return rc;
 }
 
-/* The time is that of the updates; the writes left to the close count among the device's bytes and
- * the syncs. */
+/* The time is that of the updates alone. The bytes written and the syncs include those of the
+ * close. */
 int run_large(const struct cell *c)
 {
     struct row r = row_init(c->c->name), whole = row_init("");

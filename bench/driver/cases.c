@@ -6,7 +6,7 @@
 #define MIB (UINT64_C(1) << 20)
 #define CACHE (1024 * MIB)
 #define SMALL_CACHE (64 * MIB)
-/* Records of W3 to W9. */
+/* The records of W3 to W6, W8 and W9. */
 #define RECORDS .records = MILLION, .key_size = 8, .value_size = 100, .cache = CACHE
 #define ORDERED .key_size = 16, .value_size = 100, .cache = CACHE, ONE_THREAD
 #define ONE_THREAD .threads = {{1}, 1}

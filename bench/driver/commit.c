@@ -98,7 +98,7 @@ static int take_off(struct worker *w, struct flight *f)
     return rc ? rc : c->engine->commit_async(w->db, txn, &f->ticket);
 }
 
-/* Never more than WINDOW commits are in flight; at the end all have completed. */
+/* At most WINDOW commits are in flight. Returns when all are durable. */
 static int commit_async_some(struct worker *w)
 {
     const struct bounds *b = w->shared;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counts the system calls of the engines. The functions below take precedence over those of the C
- * library, for the program and for the shared libraries it loads (the program exports them). So all
- * engines are counted alike, whatever they report about themselves. */
+/* Counts the syncs and writes of the engines. The program exports the functions below, so that they
+ * take precedence over those of the C library, for the program and for the shared libraries that it
+ * loads. So all engines are counted alike, whatever they report about themselves. */
 #include "driver.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define FILES_MAX 4096
-#define SECTOR 512 /* of /sys/dev/block, whatever the device's sectors are */
+#define SECTOR 512 /* bytes; the unit of /sys/dev/block, whatever the device's sectors are */
 #define COUNTED __attribute__((used, visibility("default")))
 
 /* What is known about a descriptor; forgotten when it is closed. */
@@ -143,8 +143,8 @@ void count_read(struct counts *out)
     out->log_bytes = __atomic_load_n(&n_log_bytes, __ATOMIC_RELAXED);
 }
 
-/* Not /proc/self/io: that counts a whole folio of the page cache, up to 2 MiB, for each byte that
- * makes it dirty. */
+/* Does not use /proc/self/io, which counts a whole folio of the page cache, up to 2 MiB, when one
+ * byte makes the folio dirty. */
 double count_device_bytes(const char *dir)
 {
     struct stat st;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* W8: latency of durable commits while checkpoints run. First at full load, which gives the peak
- * and, with a checkpoint in the middle, the curve of the throughput; then at half of the peak,
- * without checkpoints and with one after the other. At half load each commit has a time at which it
- * should begin, and its latency counts from that time: a commit that starts late because the
- * previous one was slow counts the delay too. */
+/* W8: latency of durable commits while checkpoints run. The first phase, at full load and with one
+ * checkpoint, gives the peak rate and the curve of the throughput. Two phases at half of the peak
+ * follow, without checkpoints and with one checkpoint after the other. At half load each commit has
+ * a time at which it should begin, and its latency counts from that time: a commit that starts late
+ * because the previous one was slow counts the delay too. */
 #include "driver.h"
 
 #include "common.h"
@@ -19,7 +19,7 @@
 
 struct load {
     uint64_t begun, length_ns;
-    uint64_t interval_ns; /* of one thread; 0: no pause */
+    uint64_t interval_ns; /* between commits of one thread; 0: no pause */
     uint64_t slice_ns;
     uint32_t slices[ROW_SLICES];
 };
@@ -71,7 +71,7 @@ struct keeper {
     struct bench_db *db;
     uint64_t first_at, end;
     bool once;
-    double from_s, to_s; /* of the first, after `begun` */
+    double from_s, to_s; /* the first checkpoint, in seconds after `begun` */
     uint64_t begun;
     int rc;
     pthread_t thread;

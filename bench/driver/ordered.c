@@ -44,7 +44,8 @@ static int load_all(struct worker *w)
     return rc;
 }
 
-/* The time ends when the last transaction has returned; percentiles are of transactions. */
+/* The time excludes open and close; bytes written and syncs include both. Percentiles are of
+ * transactions. */
 int run_load(const struct cell *c)
 {
     struct row r = row_init(c->c->name), whole = row_init("");
@@ -101,7 +102,7 @@ static uint64_t number_of(const struct cell *c, const unsigned char *value)
     return i;
 }
 
-/* The first record is the one asked for, and keys ascend. */
+/* Fails unless the scan begins with record `first` and its keys ascend. */
 static int check_scan(const struct cell *c, uint64_t first, const unsigned char *values,
                       uint32_t seen)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs the cells. Engines take turns, so that all see the same machine. Each measurement has a
- * process of its own: its memory and processor time are the engine's alone, and if it dies, its row
- * says so and the next cell runs. */
+/* Runs the cells. Engines take turns, so that all meet the same load of the machine. Each
+ * measurement has a process of its own. So the memory and processor time measured are the engine's
+ * alone; and if the process dies, the row of the cell says so and the next cell runs. */
 #include "driver.h"
 
 #include "common.h"
@@ -26,7 +26,7 @@
 struct state {
     const struct plan *plan;
     char root[256]; /* directory of all databases */
-    char base[128]; /* describes the loaded databases that are kept there */
+    char base[128]; /* describes the loaded databases that are kept in `root` */
     uint64_t done, total, begun;
     int failures;
     struct cell refused; /* the last refused cell, and the reason */
@@ -64,7 +64,7 @@ static void bar_show(const struct state *s, const struct cell *c)
 
 struct child {
     pid_t pid;
-    int rows, said; /* read end; a file with its standard error */
+    int rows, said; /* read end of the pipe for rows; a file with the child's standard error */
     struct row row[ROWS_MAX];
     int n_rows;
     char why[200]; /* the reason if it failed; otherwise empty */
@@ -94,7 +94,8 @@ static int start(struct child *k, struct cell *c, int (*fn)(const struct cell *)
     return k->pid < 0 ? -errno : 0;
 }
 
-/* Receives rows until the child closes its end. NULL, or why there are no more. */
+/* Receives rows until the child closes its end of the pipe, and returns NULL; otherwise returns the
+ * reason why no more rows can be received. */
 static const char *receive(struct child *k, unsigned limit_seconds)
 {
     uint64_t end = bench_now_ns() + (uint64_t)limit_seconds * 1000000000u;
@@ -120,7 +121,7 @@ static const char *receive(struct child *k, unsigned limit_seconds)
     }
 }
 
-/* The last line of its standard error. */
+/* Copies the last line of the child's standard error. */
 static void last_words(struct child *k, char *out, size_t size)
 {
     char text[4096];
@@ -134,7 +135,7 @@ static void last_words(struct child *k, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)size - 1, line ? line + 1 : text);
 }
 
-/* Runs fn in a process; `killed`: it may end itself by SIGKILL. */
+/* Runs fn in a child; `killed`: the child may end itself by SIGKILL. */
 static int run_child(const struct state *s, struct child *k, struct cell *c,
                      int (*fn)(const struct cell *), bool killed)
 {

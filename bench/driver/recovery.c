@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* W6: one process runs transactions and is killed; another one opens the database. */
+/* W6: one process runs transactions and kills itself; another one opens the database. */
 #include "driver.h"
 
 #include "common.h"
@@ -61,7 +61,7 @@ static int check_all(const struct cell *c, struct bench_db *db, struct bench_thr
     return rc || !lost ? rc : bench_failed(c->engine->name, "recovery", text);
 }
 
-/* The time ends when the first read is answered. */
+/* Measures from before the open until the first read has returned. */
 int run_recovery(const struct cell *c)
 {
     unsigned char value[4096];
@@ -78,7 +78,7 @@ int run_recovery(const struct cell *c)
         return rc;
     meter_stop(&m, c, db, &r);
     r.ops = c->n;
-    r.log_bytes = NAN; /* replaced by that of the transactions */
+    r.log_bytes = NAN; /* the parent puts the log bytes of the transactions here */
     rc = check_all(c, db, t);
     if (rc)
         return rc;

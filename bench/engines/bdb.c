@@ -37,7 +37,8 @@ static int failed(const char *what, int rc)
 
 static int open_env(struct bench_db *b, const struct bench_setup *s)
 {
-    /* Recovery rewrites the end of the log, so it is not run after a clean close. */
+    /* Recovery rewrites the end of the log even after a clean close, so it is requested only where
+     * there may have been a crash. */
     const u_int32_t flags = DB_CREATE | DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_MPOOL | DB_INIT_TXN |
                             DB_PRIVATE | DB_THREAD | (s->keep_log ? DB_RECOVER : 0);
     static const u_int32_t levels[] = {0, DB_TXN_WRITE_NOSYNC, DB_TXN_NOSYNC};
@@ -158,7 +159,7 @@ static int roll_back(struct bench_db *b, struct bench_txn *txn)
     return failed("abort", ((DB_TXN *)txn)->abort((DB_TXN *)txn));
 }
 
-/* Record numbers begin with 1; a tree compares bytes. */
+/* Record numbers begin with 1. A tree compares bytes, so its keys are big-endian. */
 static DBT key_of(const struct bench_db *b, uint64_t *key)
 {
     DBT k;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_BENCH_ENGINE_H
 #define LL_BENCH_ENGINE_H
-/* One interface for all engines, this library's and its peers', so that a workload is written once.
+/* One interface for the engines of this library and of its peers: a workload is written once.
  *
  * An engine stores fixed-length values under 64-bit integer keys, in transactions. The workload
  * gives keys as numbers; each engine encodes them in its best form, `key_size` bytes long. To add
@@ -24,7 +24,7 @@ enum bench_level {
 };
 
 struct bench_setup {
-    const char *dir; /* empty, or has the database to be opened again */
+    const char *dir; /* a directory that is empty or has the database to be opened again */
     uint64_t cache_bytes;
     uint64_t expected; /* elements: a hint that an engine may use */
     uint64_t txn_ops;  /* operations of each transaction: another hint */
@@ -32,20 +32,20 @@ struct bench_setup {
     uint32_t value_size;
     uint32_t threads; /* threads that will use it */
     enum bench_level level;
-    bool keep_log; /* no checkpoints by itself: after a crash, recovery does all */
+    bool keep_log; /* the engine takes no checkpoints, so recovery repeats all transactions */
 };
 
 struct bench_db;     /* defined by each engine */
-struct bench_thread; /* likewise: what a thread needs, e.g. a session */
-struct bench_txn;    /* likewise */
+struct bench_thread; /* defined by each engine: what a thread needs, e.g. a session */
+struct bench_txn;    /* defined by each engine */
 
 struct bench_engine {
     const char *name;
     const char *(*version)(void);
     const char *settings;  /* one line */
-    const char *log_files; /* a part of its log files' names, several separated by blanks; NULL:
-                              none, or `io` reports the log's bytes */
-    unsigned levels;       /* BENCH_AT(...) of its levels */
+    const char *log_files; /* parts of the names of its log files, separated by blanks; NULL: it has
+                              no log files, or `io` reports the log's bytes */
+    unsigned levels;       /* BENCH_AT(...) of the levels it supports, combined with | */
     bool numbered;         /* keys can only be 0, 1, 2 ..., and are inserted in that order */
     bool one_changer;      /* only one transaction at a time may change it; others are refused */
 
@@ -72,18 +72,18 @@ struct bench_engine {
     /* Looks up n keys at once; found[i] says whether key i was present. */
     int (*lookup_many)(struct bench_db *, const uint64_t *keys, size_t n, void *values,
                        unsigned char *found);
-    /* Reads the values of the record and of those with the following keys, n in all if there are so
-     * many, one after the other; *seen is their number. NULL: keys are not ordered. */
+    /* Copies the values of the record with `key` and of the records that follow it in the order of
+     * keys, at most n in all; *seen is their number. NULL: keys are not ordered. */
     int (*scan)(struct bench_db *, struct bench_thread *, uint64_t key, uint32_t n, void *values,
                 uint32_t *seen);
-    /* W2: `records`: keys 0, 1, 2 ... are as good as record numbers. `fill` inserts `count` absent
-     * keys from `first` on; NULL: `insert` is called for each. */
+    /* `records`: the engine takes part in W2, because keys 0, 1, 2 ... can serve as record numbers.
+     * `fill` inserts `count` absent keys from `first` on; NULL: `insert` is called for each. */
     bool records;
     int (*fill)(struct bench_db *, struct bench_txn *, uint64_t first, uint64_t count,
                 const void *values);
     /* Bounds recovery: writes changed pages, and truncates the log. */
     int (*checkpoint)(struct bench_db *);
-    /* Log bytes written, and pages read and written, since it was opened. */
+    /* Log bytes written, and pages read and written, since the database was opened. */
     void (*io)(struct bench_db *, uint64_t *log_bytes, uint64_t *pages_read,
                uint64_t *pages_written);
 };
@@ -108,7 +108,7 @@ int bench_failed(const char *engine, const char *what, const char *why);
 #define BENCH_KEY_MAX 16u
 /* The key for engines that compare bytes: big-endian, `size` bytes, at most 8. */
 void bench_key(unsigned char out[8], uint64_t key, uint32_t size);
-/* The key for engines that scan: `size` decimal digits. */
+/* The key for engines that scan: up to 8 bytes as bench_key, more bytes as decimal digits. */
 void bench_digits(unsigned char out[BENCH_KEY_MAX], uint64_t key, uint32_t size);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* The engines of packages that may be missing: X(symbol); and their names, for messages. */
+/* The engines of each package: X(symbol). Packages other than this library may be missing. */
 #define LLADD(X) \
     X(lladd_hash) X(lladd_hash_physical) X(lladd_array) X(lladd_array_bulk) X(lladd_records) \
     X(lladd_records_atomic) X(lladd_dtable)

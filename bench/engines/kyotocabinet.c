@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Kyoto Cabinet: the file hash and the file tree. One transaction at a time; its changes are
- * visible to others at once. A hard transaction synchronises for every record it changes, so bulk
- * loads use soft ones with a synchronisation at the end. */
+/* Kyoto Cabinet: the file hash and the file tree. There is one transaction at a time, and other
+ * threads see its changes before it commits. A hard transaction syncs for every record it changes,
+ * so bulk loads use soft transactions, and sync at the end. */
 #include "engine.h"
 
 #include <kclangc.h>

@@ -60,7 +60,7 @@ static int open_it(const struct bench_setup *s, struct bench_db **out)
     return failed("open", message);
 }
 
-/* A synchronous write also makes the log before it durable. */
+/* Writes synchronously, which also makes all earlier writes durable. */
 static int close_it(struct bench_db *b)
 {
     char *message = NULL;

@@ -21,7 +21,8 @@ struct bench_db {
     struct bench_setup setup;
 };
 
-/* For engines that read in transactions: a new transaction after BENCH_READS reads. */
+/* For engines that read in transactions. bench_lladd_reading begins a new transaction after
+ * BENCH_READS reads. */
 struct bench_thread {
     struct bench_txn *txn;
     unsigned reads;
@@ -31,7 +32,7 @@ void bench_lladd_leave(struct bench_db *, struct bench_thread *);
 int bench_lladd_reading(struct bench_db *, struct bench_thread *);
 
 int bench_lladd_failed(const char *what, int rc, const struct lladd_error *err);
-/* Opens with these options: zeroed ones, with which the engine may have registered extensions. */
+/* Opens with these options, in which the engine may have set fields and registered extensions. */
 int bench_lladd_open_with(const struct bench_setup *, struct lladd_options *,
                           struct bench_db **out);
 int bench_lladd_open(const struct bench_setup *, struct bench_db **out);

@@ -29,7 +29,7 @@ static int create(struct bench_db *b, const struct bench_setup *s)
     return rc ? rc : bench_lladd_commit(b, txn);
 }
 
-/* A sixteenth of the cache is for pages, which hold only what is not in runs. */
+/* A sixteenth of the cache is for pages, because the rows in runs have a cache of their own. */
 static int open_it(const struct bench_setup *s, struct bench_db **out)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;

@@ -74,7 +74,7 @@ int bench_lladd_join(struct bench_db *b, struct bench_thread **out)
 void bench_lladd_leave(struct bench_db *b, struct bench_thread *t)
 {
     if (t->txn)
-        (void)bench_lladd_commit(b, t->txn); /* it has written nothing */
+        (void)bench_lladd_commit(b, t->txn); /* a transaction that has only read */
     free(t);
 }
 

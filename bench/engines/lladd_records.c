@@ -49,7 +49,7 @@ static int find_extent(struct bench_db *b, uint64_t i, uint64_t pages)
     return bench_lladd_failed("root", rc, &err);
 }
 
-/* Asks a page how many records it holds, once there is a page. */
+/* Reads from the first page how many records a page holds. */
 static int count_slots(struct bench_db *b)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -70,7 +70,7 @@ static int open_with(const struct bench_setup *s, uint32_t flags, struct bench_d
     if (rc)
         return rc;
     struct bench_db *b = *out;
-    /* a lower bound: each record needs two more bits, and there is the header */
+    /* A lower bound of the records per page: a record needs its value and two bits. */
     uint64_t least = (lladd_page_size(b->db) - 160) * 4 / (s->value_size * 4 + 1);
     uint64_t pages = s->expected / least + 1;
     b->per_extent = pages < lladd_extent_max(b->db) ? pages : lladd_extent_max(b->db);
@@ -132,6 +132,6 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
 const struct bench_engine bench_engine_lladd_records = {
     RECORDS, .name = "lladd-records", .open = open_records};
 
-/* Shows the cost of page images. These are not default options, so it is in no comparison. */
+/* Shows the cost of page images. Its options are not the default, so it is in no comparison. */
 const struct bench_engine bench_engine_lladd_records_atomic = {
     RECORDS, .name = "lladd-records-atomic", .open = open_atomic};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* LMDB: native integer keys; one writer at a time; each reader has a snapshot, renewed now and
- * then. It has no log: a commit writes the pages it has copied. */
+/* LMDB: native integer keys; one writer at a time; each reader has a snapshot, which it renews
+ * after BENCH_READS lookups. LMDB has no log: a commit writes the pages that it has copied. */
 #include "engine.h"
 
 #include <lmdb.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TDB: one writer at a time, and readers take turns with it (several threads cannot use its
- * handle). It has no log of changes: a commit writes a recovery area and the changed blocks. */
+/* TDB: only one thread at a time can use a handle, so writers and readers take turns. It has no log
+ * of changes: a commit writes a recovery area and the changed blocks. */
 #include "engine.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static int open_it(const struct bench_setup *s, struct bench_db **out)
         return BENCH_FAILED;
     *out = b;
     b->setup = *s;
-    /* Small transactions copy the heads of the hash chains. */
+    /* A transaction copies the heads of all hash chains. So small transactions get fewer heads. */
     uint64_t heads = s->expected < HEADS_MAX ? s->expected : HEADS_MAX;
     heads = s->txn_ops < BENCH_BULK ? heads / 10 : heads;
     snprintf(path, sizeof path, "%s/bench.tdb", s->dir);
