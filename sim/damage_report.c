@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, report: the results of silent damage, as text and as JSON.
+ * damage, report: the results of tests of silent damage, as text and as JSON.
  */
 #include "sim/sim_private.h"
 
@@ -39,12 +39,13 @@ void lladd_sim_damage_free(struct lladd_sim_damage_report *r)
 /* The sink keeps its first failure, so one check at the end is enough. */
 int lladd_sim_damage_text(const struct lladd_sim_damage_report *r, struct lladd_sink *s)
 {
-    (void)lladd_sink_printf(s, "subject %s, damaged: %s\n", r->subject,
+    (void)lladd_sink_printf(s, "subject %s, damage mode: %s\n", r->subject,
                             r->n_failures ? "FAILED"
                             : r->complete ? "passed"
                                           : "passed so far");
-    (void)lladd_sink_printf(s, "  %llu damages of %llu in %.2f s\n", (unsigned long long)r->done,
-                            (unsigned long long)r->possible, (double)r->nanoseconds / 1e9);
+    (void)lladd_sink_printf(s, "  %llu of %llu cases of damage tried in %.2f s\n",
+                            (unsigned long long)r->done, (unsigned long long)r->possible,
+                            (double)r->nanoseconds / 1e9);
     (void)lladd_sink_printf(s, "  %-12s", "");
     for (unsigned e = 0; e < LLADD_SIM_DAMAGE_ENDS; e++)
         (void)lladd_sink_printf(s, " %12s",
@@ -61,7 +62,7 @@ int lladd_sim_damage_text(const struct lladd_sim_damage_report *r, struct lladd_
                             (unsigned long long)r->by_inspection);
     for (unsigned i = 0; i < LLADD_SIM_REASONS; i++)
         if (r->reasons[i])
-            (void)lladd_sink_printf(s, "  need not be noticed: %llu, %s\n",
+            (void)lladd_sink_printf(s, "  not required to be noticed: %llu, %s\n",
                                     (unsigned long long)r->reasons[i],
                                     lladd_sim_reason_text((enum lladd_sim_reason)i));
     ll_sim_text_failures(r->n_failures, r->failures, s);

@@ -152,7 +152,7 @@ START_TEST(the_report_in_words)
 {
     struct lladd_sim_damage_report *r = damage("small", 300, 0);
     ck_assert_int_eq(lladd_sim_damage_text(r, text_fresh(&text)), 0);
-    ck_assert_ptr_nonnull(strstr(text.bytes, "subject small, damaged: passed so far"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "subject small, damage mode: passed so far"));
     for (unsigned k = 0; k < LLADD_SIM_DAMAGE_KINDS; k++)
         ck_assert_ptr_nonnull(
             strstr(text.bytes, lladd_sim_damage_name((enum lladd_sim_damage_kind)k)));
