@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Slotted pages: records of any length can be stored, changed, freed and read, on every page size;
- * their contents are compared with an array of records; compaction is a function of the page; and
- * wrong calls are refused.
+ * Slotted pages: records of any length can be stored, changed, freed and read, on every page size.
+ * A test compares the records with an array that holds what they should be. Compaction depends only
+ * on the contents of the page. Wrong calls are refused.
  */
 #include "op_fixture.h"
 
@@ -164,7 +164,7 @@ START_TEST(a_page_can_be_filled_to_the_last_byte)
     commit(txn);
     fixture_crash(&b);
     expect(r, bytes, max, 0);
-    /* Long records in place, shrinking, growing, and back. */
+    /* Changes a long record in place, makes it shorter and longer, and aborts. */
     txn = fixture_begin(&b);
     unsigned char *bytes2 = malloc(max);
     ck_assert_ptr_nonnull(bytes2);
@@ -213,7 +213,7 @@ START_TEST(holes_are_gathered_when_they_are_needed)
             expect(r[i], bytes, sizeof bytes, 0);
     }
     commit(txn);
-    /* The same by growing: the record's own bytes are part of the room. */
+    /* A record grows into holes: its own old bytes are part of the room for the new ones. */
     txn = fixture_begin(&b);
     ok(txn, lladd_slotted_free(txn, r[0]));
     ok(txn, lladd_slotted_free(txn, r[4]));
@@ -237,8 +237,9 @@ START_TEST(holes_are_gathered_when_they_are_needed)
 }
 END_TEST
 
-/* The places of records depend only on the page's bytes: two copies of one history are equal,
- * though one of them never had the bytes that are in the other's gap. */
+/* Where records are placed does not depend on the bytes in the gap: two pages that get the same
+ * operations stay equal outside the gap, although the gap of one is overwritten before each
+ * step. */
 START_TEST(history_repeated_gives_the_same_bytes)
 {
     struct scratch s, t;
@@ -398,7 +399,6 @@ START_TEST(random_histories_of_one_transaction_at_a_time)
         uint64_t end = seeded_next(&seed) % 8;
         if (end < 3) {
             abort_txn(txn);
-            m.now[0].there = false; /* filled in by the assignment below */
             saved.full = m.full;
             saved.done = m.done;
             m = saved;
@@ -436,7 +436,8 @@ START_TEST(records_of_a_held_page)
     expect(r, "first again", 11, 2);
     expect_none(other);
     commit(txn);
-    /* A slot without an owner is purged under the same latch. */
+    /* A ghost that no transaction reserves any more is purged under the latch that the caller
+     * holds. */
     txn = fixture_begin(&b);
     ok(txn, lladd_slotted_credit(txn, 2));
     ok_db(&b, lladd_page_fix(b.db, page, LLADD_LATCH_EXCLUSIVE, &held, &b.err));

@@ -2,15 +2,17 @@
 #ifndef TESTS_XA_FIXTURE_H
 #define TESTS_XA_FIXTURE_H
 /*
- * The fixture of the tests of xa/: a database in memory that is opened through the switch, with
- * some counters on one page, and that can crash.
+ * The fixture of the tests of xa/: a database on a memory device, with counters on one page. Tests
+ * open the database through the switch, and can simulate crashes.
  *
  *     struct fixture b;
- *     fixture_init(&b);                     a database, with the page; nothing is open
- *     fixture_open(&b);                     opens RMID; everything goes through the switch
- *     fixture_crash(&b, how);               closes; changes that are not durable are lost
- *     fixture_free(&b);                     closes what the calling thread has opened; asserts
- *                                           that nothing leaked
+ *     fixture_init(&b);                     makes the database and its page; leaves it closed
+ *     fixture_open(&b);                     opens RMID through the switch; branches are controlled
+ *                                           through it too
+ *     fixture_crash(&b, how);               makes the files what a crash `how` would leave now, and
+ *                                           closes the database
+ *     fixture_free(&b);                     closes RMID in the calling thread; asserts that nothing
+ *                                           leaked
  */
 #include "support/fault_alloc.h"
 #include "support/fault_device.h"
@@ -46,7 +48,7 @@ struct fixture {
 #define xa_forget(xid, rmid, flags) lladd_xa_switch.xa_forget_entry(xid, rmid, flags)
 #define xa_complete(h, r, rmid, flags) lladd_xa_switch.xa_complete_entry(h, r, rmid, flags)
 
-/* Asserts the code, and shows the library's error. */
+/* Asserts that the call returns `want`; a failure shows the library's error. */
 #define gives(want, call) \
     do { \
         struct lladd_error gives_err = LLADD_ERROR_INIT; \
@@ -62,8 +64,8 @@ void fixture_free(struct fixture *);
 void fixture_open(struct fixture *);
 void fixture_open_as(struct fixture *, int rmid, const char *info);
 void fixture_close(struct fixture *);
-/* Closes, and leaves the state that a crash at this moment would leave. */
-void fixture_crash(struct fixture *, const struct fault_crash *);
+/* Makes the files what a crash `how` would leave now, and closes the database. */
+void fixture_crash(struct fixture *, const struct fault_crash *how);
 extern const struct fault_crash fixture_power, fixture_kill;
 
 XID fixture_xid(const char *text);
@@ -73,7 +75,8 @@ void fixture_add(struct fixture *, unsigned cell, int64_t delta);
 void fixture_add_in(struct fixture *, struct lladd_txn *, unsigned cell, int64_t delta);
 /* The value of a counter. */
 int64_t fixture_get(struct fixture *, unsigned cell);
-/* A branch that has added to a counter: active, idle, prepared. */
+/* Makes a branch that has added to a counter. work: leaves it ended (idle); prepared: also prepares
+ * it. */
 void fixture_work(struct fixture *, XID *, unsigned cell, int64_t delta);
 void fixture_prepared(struct fixture *, XID *, unsigned cell, int64_t delta);
 
