@@ -8,7 +8,7 @@
  * action, value. A change flips a bit, sets a byte, writes zeros, cuts a file off, copies a page or
  * sector to another place, or writes a small number.
  *
- * Where a checksum is wrong, the library refuses the bytes. Where the fuzzer has corrected it, the
+ * The library refuses bytes with a wrong checksum. Where the fuzzer has corrected the checksum, the
  * code after the check must cope with hostile contents: validate callbacks, the catalogue,
  * checkpoint data, allocation bitmaps, log records.
  *
@@ -423,7 +423,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lladd_device *dev = limited_device(files, b->n);
     bool content = inspect(dev);
     must_be_unchanged(dev, files, b->n);
-    /* Verify need not find forged contents, nor that the log of the crashed process was cut off. */
+    /* Verify is not required to find forged contents, nor to find that the log of the crashed
+     * process was cut off. */
     bool honest = !(flags & (FIX_CONTROL | FIX_PAGES | FIX_RECORDS)) && !(flags & CRASHED);
     open_database(dev, b, content && honest, flags & CRASHED);
     limited_device_close(dev);

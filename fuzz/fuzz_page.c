@@ -47,7 +47,7 @@ static void load(struct lladd_device *dev, uint64_t page, unsigned char *bytes)
     MUST(ll_io_close(dev, file) == 0);
 }
 
-/* Whether the library must accept the page, computed with other code than the library's. */
+/* Must the library accept the page? Computed without the library's code. */
 static bool is_sound(uint64_t n, const unsigned char *bytes)
 {
     unsigned char identity[12];

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """make_corpus.py <make_db> [folder]: writes the fuzzers' initial inputs.
 
-<make_db> is build/debug/tests/tools/tools-make_db; the databases it makes are the same every time,
-and so is what is written here: fuzz/corpus/<fuzzer>/<what it is>. Each fuzzer's first comment says
-what its input means. A good input passes the first check and fails a later one."""
+<make_db> is build/debug/tests/tools/tools-make_db, which makes equal databases every time. So the
+inputs are also equal every time. An input is fuzz/corpus/<fuzzer>/<what it is>. Each fuzzer's first
+comment says what its input means. A good input passes the first check and fails a later one."""
 import os
 import random
 import shutil

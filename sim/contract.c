@@ -220,7 +220,7 @@ static void check_pure(const struct trial *t)
 {
     struct trial again = *t;
     unsigned char moved[256];
-    if (t->redo.len < sizeof moved) { /* so that the bytes have another address, too */
+    if (t->redo.len < sizeof moved) { /* moves the bytes to another address */
         memcpy(moved + 1, t->redo.data ? t->redo.data : moved, t->redo.len);
         again.redo = lladd_span_of(moved + 1, t->redo.len);
     }

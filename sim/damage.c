@@ -4,8 +4,8 @@
  * library notices.
  *
  * The files are those that the workload leaves: after a close, after a kill at the end of the
- * workload or before, and after a loss of power at the same points. One damage is done to them.
- * Then
+ * workload or at an earlier point, and after a loss of power at the same points. One damage is done
+ * to the files. Then
  *
  *   inspection reads the files                        which findings are new?
  *   the database is opened, read, judged              is it refused? are the contents right?
@@ -17,9 +17,10 @@
  *   wrong, and no other byte shows that it is wrong   ─► undetectable, with the reason
  *   anything else                                     ─► WRONG
  *
- * A finding of inspection excuses wrong contents only if the damaged bytes are valid: old, or all
- * zeros. A reader of such a page cannot detect the damage. Two kinds of damage must be repaired, so
- * a refusal is WRONG: a page with a base image in the log, and one bad copy of the control block.
+ * A finding of inspection excuses wrong contents only if the damaged bytes are valid: an old
+ * version, or all zeros. A reader of such a page cannot detect the damage. Two kinds of damage must
+ * be repaired: damage to a page with a base image in the log, and to one copy of the control block.
+ * If the library refuses these files, the result is WRONG.
  */
 #include "sim/damage_private.h"
 
@@ -130,7 +131,7 @@ static bool is_stale(const struct ll_sim_damaging *d, const struct ll_sim_meanin
 struct outcome {
     struct ll_sim_meaning meaning;
     struct ll_sim_verdict verdict;
-    uint64_t damage, repair, end; /* are there new findings? and the end of the log */
+    uint64_t damage, repair, end; /* numbers of new findings; the end of the log */
     char finding[300];
     bool lingers; /* inspection still reports damage after the database was closed */
     bool healed;  /* no file contains the damaged bytes any more */

@@ -32,8 +32,9 @@ struct attempt {
     struct ll_sim_vector row;
 };
 
-/* Does the same oracle report a violation at `at` or, with ABOUT, at any point? If so, *kept is
- * true and `a` gets the place. With THERE, `a` also gets the row of choices if its replay fails. */
+/* Does the same oracle report a violation at `at` or, with ABOUT, at any point from there on? If
+ * so, *kept is true and `a` gets the place. With THERE, `a` also gets the row of choices, if its
+ * replay shows the violation too. */
 static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_scope scope,
                   bool *kept, struct lladd_error *err)
 {

@@ -61,8 +61,8 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
     return d;
 }
 
-/* Notes the LSN of a decision's record, by which decisions are ordered. With several threads, the
- * order of the calls may be another. */
+/* Notes the LSN of a decision's record. Decisions are sorted by this LSN, because the calls of
+ * several threads may return in another order. */
 void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, bool prepare)
 {
     struct ll_sim_record *r = &sim->record;
@@ -749,8 +749,8 @@ static int run_watched(struct lladd_sim *sim, uint64_t hash, struct lladd_error 
         return lladd_error_set(err, LLADD_BUG,
                                "the workload is not deterministic: run twice, it did different "
                                "things");
-    /* If a bug is planted, a failure after a crash says more, so the exploration goes on if only O7
-     * objects. */
+    /* With a planted bug, a failure after a crash says more than a violation of O7, so the
+     * exploration goes on after O7. */
     if (sim->violation.oracle == LLADD_SIM_O_REBUILD && sim->bounds.planted)
         return 0;
     if (sim->violation.oracle)

@@ -153,9 +153,10 @@ enum ll_sim_call_kind {
     LL_SIM_SYNC,
     LL_SIM_SYNC_FAILED, /* pending bytes may have arrived; no later sync makes them durable */
     LL_SIM_SYNC_DIR,
-    LL_SIM_SYNC_LOST,     /* a failure or lie: pending bytes never arrive, but stay in the cache */
-    LL_SIM_SYNC_REVERTED, /* a failure: pending bytes never arrive, and the cache has the old bytes
-                           * again */
+    LL_SIM_SYNC_LOST,     /* a sync that fails or lies: pending bytes never arrive, but stay in the
+                           * cache */
+    LL_SIM_SYNC_REVERTED, /* a sync that fails: pending bytes never arrive, and the cache has the
+                           * old bytes again */
     /* These are not in traces; only before_call gets them: */
     LL_SIM_OPEN,
     LL_SIM_READ,
@@ -411,12 +412,12 @@ struct ll_sim_txn {
     struct ll_sim_note *first, *last;
     struct ll_sim_mark *marks;
     uint32_t n_marks, marks_capacity;
-    uint8_t promise; /* of its commit: 2 survives power loss, 1 a kill, 0 neither */
+    uint8_t promise; /* its commit survives: 2 power loss, 1 a kill, 0 neither */
     bool prepared;
     struct lladd_gid gid;
     uint32_t number;  /* from 1, for output */
-    int failed;       /* result of its last call */
-    const char *call; /* name of that call */
+    int failed;       /* result of the transaction's last call */
+    const char *call; /* name of the transaction's last call */
 };
 
 enum ll_sim_decision_kind { LL_SIM_COMMIT, LL_SIM_PREPARE, LL_SIM_ROLLBACK, LL_SIM_FORGET };
@@ -620,7 +621,8 @@ enum ll_sim_sync_effect {
 
 /* The effects of a write that returns success but goes wrong. */
 #define LL_SIM_WRITE_LOST INT64_MAX         /* nothing is written */
-#define LL_SIM_WRITE_ASTRAY (INT64_MAX - 1) /* written one page before; if page 0, after its end */
+/* Written one page before its place; a write to page 0 goes to the bytes that follow it. */
+#define LL_SIM_WRITE_ASTRAY (INT64_MAX - 1)
 
 struct ll_sim_faults;   /* errors.c */
 struct ll_sim_crossing; /* interleave.c */
@@ -660,8 +662,8 @@ struct lladd_sim {
     uint64_t work;    /* state of the workload's random stream */
     uint32_t repeats; /* number of calls of `run`; 0: one */
     uint64_t in_vain; /* number of crash points, and of runs, with nothing new */
-    /* The crash of this number in a row, and later ones, are tried for only one recovery of each
-     * sort; 0: for each recovery. */
+    /* The number of a crash in a row: this crash and later crashes are tried for only one recovery
+     * of each sort. 0: crashes are tried for each recovery. */
     uint32_t sampled_from;
     struct ll_sim_set sorts;
     uint64_t runs, refused;
@@ -676,7 +678,7 @@ struct lladd_sim {
     void (*after_read)(void *ctx, struct ll_sim_run *, uint32_t inode, uint64_t off,
                        unsigned char *bytes, size_t len);
     void *read_ctx;
-    bool raw_write; /* the lost or misdirected write was of bytes without a page LSN */
+    bool raw_write; /* the lost or misdirected write wrote or hit bytes without a page LSN */
 
     struct ll_sim_buffer dump, text;
     unsigned char *scratch_model;
@@ -807,8 +809,9 @@ int ll_sim_errors_replay(struct lladd_sim *, const struct ll_sim_vector *, struc
 /* This many crash points without anything new count as one crash state for the bounds. */
 enum { LL_SIM_IN_VAIN = 1000 };
 
-/* Is the log also cut inside records in crashes of this level? Not with several threads: recovery
- * ignores a cut record, whichever thread wrote it. */
+/* Is the log also cut inside records in crashes of this level? By default only for crashes of a
+ * workload with one thread. With several threads it is not needed: recovery ignores a cut record,
+ * whichever thread wrote it. */
 static inline bool ll_sim_cuts_records(const struct lladd_sim *sim, uint32_t level)
 {
     return (level == 1 && !sim->crossing) || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_SUBJECTS_H
 #define LL_SIM_SUBJECTS_H
-/* The subjects for the library's own operations. They use only <lladd/sim.h>, as an application's
+/* The subjects for the library's own operations. They use only public headers, as an application's
  * subjects would. */
 #include <lladd/pages.h>
 #include <lladd/records.h>
