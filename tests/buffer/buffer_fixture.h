@@ -6,13 +6,13 @@
  * and a device that can be made to fail, with time and named points controlled by the test, and
  * with a gate instead of a log.
  *
- * Between the buffer manager and its device is a checker. It sees every write to the page file and
- * counts what must never happen: a page with an LSN that the gate does not report as durable
- * (BUF-1), a page that does not verify, a write to a page file of other than whole pages.
- * fixture_close() asserts that it has nothing to report.
+ * Between the buffer manager and its device is a checker. It sees every write to the page file, and
+ * counts writes that must never happen: of a page with an LSN that the gate does not report as
+ * durable (BUF-1), of a page that does not verify, of a part of a page. fixture_close() asserts
+ * that the checker has counted none.
  *
- * A test page holds one number, in every word of its body, and an LSN that the fixture's log
- * "wrote". A torn or half-copied page therefore shows.
+ * A test page holds one number, in every word of its body, so that a torn or half-copied page is
+ * detected. Its LSN comes from the gate.
  */
 #include <check.h>
 
@@ -24,18 +24,18 @@
 enum { FIXTURE_HEAP, FIXTURE_RESERVED, FIXTURE_HEAP_FILES, FIXTURE_RESERVED_FILES, FIXTURE_KINDS };
 enum { FIXTURE_PAGE = 4096, FIXTURE_SALT = 0x5a17 };
 
-/* A log that consists of two numbers. */
+/* The gate takes the place of the log. It has no records, only the LSNs of its ends. */
 struct fixture_gate {
     uint64_t tail; /* the next LSN */
     uint64_t durable;
     uint64_t forces;
-    int fails;              /* what force returns instead of working */
-    void (*during)(void *); /* called in force, with `arg`; nullable */
+    int fails;              /* if not 0, a force fails with this code */
+    void (*during)(void *); /* called in each force, with `arg`; nullable */
     void *arg;
 };
 
 struct fixture_checker {
-    struct lladd_device dev; /* what the buffer manager gets */
+    struct lladd_device dev; /* the device of the buffer manager */
     struct lladd_device *below;
     struct lladd_device_ops ops;
     struct lladd_file *pages; /* the page file, while open */
@@ -43,11 +43,11 @@ struct fixture_checker {
     uint32_t page_size;
     uint32_t salt;
     bool raw;             /* bulk writes without page headers are allowed */
-    uint64_t early;       /* pages written before their log record */
-    uint64_t wrong;       /* writes of other than whole, valid pages */
-    uint64_t page_writes; /* calls */
-    uint64_t lose_every;  /* every n-th of them is acknowledged and not done; 0: none */
-    uint64_t prefetched;  /* pages */
+    uint64_t early;       /* number of pages written before their log record was durable */
+    uint64_t wrong;       /* number of invalid pages, and of writes or prefetches of part pages */
+    uint64_t page_writes; /* number of write calls on the page file */
+    uint64_t lose_every;  /* every n-th of these calls returns 0 and writes nothing; 0: no call */
+    uint64_t prefetched;  /* number of pages prefetched */
 };
 
 struct fixture {
@@ -65,15 +65,15 @@ struct fixture {
     struct ll_poison poison;
 };
 
-/* A new, empty page file, cached within a budget for at least `pages` pages (exactly that many in
- * the heap). The test may change cfg between the two. */
+/* init prepares a configuration for a new page file, with a budget for at least `pages` frames
+ * (exactly as many in the heap). create makes the file. In between, the test may change cfg. */
 void fixture_init(struct fixture *, int kind, unsigned pages);
 void fixture_create(struct fixture *);
-/* Does both. */
+/* Calls fixture_init and fixture_create. */
 void fixture_open(struct fixture *, int kind, unsigned pages);
-/* Closes and opens again; unwritten changes are lost. */
+/* Closes and opens again. Dirty pages are not written, so their changes are lost. */
 void fixture_reopen(struct fixture *);
-/* Closes, and asserts that nothing was leaked and the checker counted no violation. */
+/* Closes. Asserts that no memory and no open file is left, and that the checker counted nothing. */
 void fixture_close(struct fixture *);
 /* The budget for this many pages in the heap. */
 uint64_t fixture_budget(unsigned pages, uint32_t page_size);
@@ -83,27 +83,30 @@ uint64_t fixture_budget(unsigned pages, uint32_t page_size);
 /* Fixes a page, which must succeed. */
 struct ll_frame *fixture_fix(struct fixture *, uint64_t n, unsigned how);
 void fixture_unfix(struct fixture *, struct ll_frame *, unsigned how);
-/* Returns what fixing returns; a page that was fixed is unfixed at once. */
+/* Fixes a page, and unfixes it if that succeeded. Returns the result of the fix. */
 int fixture_try(struct fixture *, uint64_t n, unsigned how);
-/* Changes a page held exclusively, as a logged operation would; returns the record's LSN. */
+/* Changes a page that is fixed exclusively, as a logged operation would. Returns the LSN of the
+ * change. */
 uint64_t fixture_change(struct fixture *, struct ll_frame *, uint64_t value);
-/* The same to a page that is not held; it is created if the file is too short. */
+/* Fixes, changes and unfixes a page. The page is created if the file is too short. */
 uint64_t fixture_put(struct fixture *, uint64_t n, uint64_t value);
-/* Formats: the record is also the page's base. */
+/* As fixture_put, but formats the page: the LSN of the change is also the page's base. */
 uint64_t fixture_format(struct fixture *, uint64_t n, uint64_t value);
-/* The number that a page holds. Asserts that every word holds it. 0: a page of zeros. */
+/* Returns the number that a page holds, 0 for a page of zeros. Asserts that every word of the body
+ * holds it. */
 uint64_t fixture_value(const unsigned char *page, uint32_t page_size);
 uint64_t fixture_get(struct fixture *, uint64_t n);
-/* The same for the page in the file, read around the cache; asserts that it verifies. */
+/* Returns the number that the page in the file holds, without use of the cache. Asserts that the
+ * page verifies. */
 uint64_t fixture_stored(struct fixture *, uint64_t n);
-/* True if every word of the body is the same. For threads, which must not assert. */
+/* Returns true if all words of the body are equal. For threads, which must not assert. */
 bool fixture_is_whole(const unsigned char *page, uint32_t page_size);
 void fixture_stamp(unsigned char *page, uint32_t page_size, uint64_t n, uint64_t lsn,
                    uint64_t value);
 
-void fixture_flush(struct fixture *); /* everything */
+void fixture_flush(struct fixture *); /* writes all dirty pages */
 struct ll_buffer_stats fixture_stats(struct fixture *);
-/* Changes bytes of the page file without the buffer manager's knowledge. */
+/* Write and read bytes of the page file without the buffer manager's knowledge. */
 void fixture_poke(struct fixture *, uint64_t off, const void *bytes, size_t len);
 void fixture_peek(struct fixture *, uint64_t off, void *bytes, size_t len);
 

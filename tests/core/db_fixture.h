@@ -7,8 +7,8 @@
  *
  *     struct fixture r;
  *     fixture_init(&r, FIXTURE_RESERVED);   flags or 0; options may be changed now
- *     fixture_open(&r);                     asserts; creates or recovers
- *     fixture_crash(&r, &fault_power);      a power failure; the handle is gone
+ *     fixture_open(&r);                     creates or recovers the database; asserts success
+ *     fixture_crash(&r, &fault_power);      simulates a power failure; leaves no handle
  *     fixture_open(&r);
  *     fixture_free(&r);                     closes if open; asserts that nothing has leaked
  *
@@ -35,21 +35,21 @@ enum {
 
 struct fixture {
     unsigned kind;
-    char *dir;                 /* FIXTURE_FILES */
-    struct lladd_device *base; /* others: in memory, and */
-    struct fault_device *fd;   /* the device given to the database */
+    char *dir;                 /* the directory with FIXTURE_FILES, else NULL */
+    struct lladd_device *base; /* a device in memory; NULL with FIXTURE_FILES */
+    struct fault_device *fd;   /* the database's device, on `base`; NULL with FIXTURE_FILES */
     struct fault_alloc mem;
     struct test_world world;
     struct lladd_options options;
     struct lladd_db *db; /* NULL: not open */
     struct lladd_error err;
     struct test_ids ids;
-    char *trace; /* of the last open, lines with '\n'; NULL unless asked for */
+    char *trace; /* recovery's trace of the last open, lines with '\n'; NULL: not collected */
     size_t trace_len, trace_cap;
 };
 
-/* About the smallest cache that a database of this kind opens with: reserved address space needs
- * tables. */
+/* About the smallest cache that a database of this kind opens with. With reserved address space the
+ * buffer manager's tables need more. */
 static inline uint64_t fixture_small_cache(unsigned kind)
 {
     return (kind & FIXTURE_RESERVED ? 96u : 64u) << 10;
@@ -59,16 +59,16 @@ extern const struct fault_crash fault_power, fault_kill;
 
 void fixture_init(struct fixture *, unsigned kind);
 void fixture_free(struct fixture *);
-/* 0 or the code of lladd_open; r->err has the details. */
+/* Returns 0 or the code of lladd_open; r->err has the details. */
 int fixture_try_open(struct fixture *);
 void fixture_open(struct fixture *);
 void fixture_close(struct fixture *); /* asserts success */
-/* `how` decides which unsynced changes are lost. With FIXTURE_FILES all writes are kept, as after
- * kill -9. The handle is gone. */
+/* Kills the database without closing it; r->db is then NULL. `how` decides which unsynced changes
+ * are lost. With FIXTURE_FILES all writes are kept, as after kill -9. */
 void fixture_crash(struct fixture *, const struct fault_crash *how);
-/* Closes, opens again. */
+/* Closes and opens again. */
 void fixture_reopen(struct fixture *);
-/* Collects recovery's trace from the next open on. */
+/* From the next open on, collects the trace of each recovery. */
 void fixture_want_trace(struct fixture *);
 
 /* Asserts that rc is 0, and shows the error of the transaction or of the fixture. */
@@ -92,7 +92,8 @@ void fixture_want_trace(struct fixture *);
         ck_assert_msg(done_rc == 0, "%s: %s", #call, \
                       lladd_code_name(done_rc) ? lladd_code_name(done_rc) : "?"); \
     } while (0)
-/* Asserts that a call returns this code, with a message. */
+/* Asserts that the call returns this code, and that the transaction's error has this code and a
+ * source. */
 #define refused(txn, want, call) \
     do { \
         ck_assert_int_eq((call), (want)); \
@@ -105,14 +106,14 @@ void fixture_want_trace(struct fixture *);
 
 struct lladd_txn *fixture_begin(struct fixture *);
 struct lladd_txn *fixture_begin_with(struct fixture *, const struct lladd_txn_options *);
-/* A fresh page of cells, taken from the allocator, committed. */
+/* Allocates pages, formats them as pages of cells, and commits. */
 lladd_pageno fixture_page(struct fixture *);
 void fixture_pages(struct fixture *, lladd_pageno *out, size_t n);
-/* cell = value, committed. */
+/* Sets a cell in a transaction of its own, and commits. */
 void fixture_set(struct fixture *, struct cell, uint64_t value);
 void fixture_expect(struct fixture *, struct cell, uint64_t value);
-/* Truncates the log below its end and lets the files be reused: no page can be rebuilt from it any
- * more. Reopens; changes cell 1 of `scratch`. */
+/* Commits, takes checkpoints and reopens until the log has no record from before the call. So no
+ * page can be rebuilt from the log. Changes cell 1 of `scratch`. */
 void fixture_forget_log(struct fixture *, lladd_pageno scratch);
 struct lladd_stats fixture_stats(struct fixture *);
 /* Contents of a file of the database, read from the device; the caller frees them. NULL: no such
@@ -132,7 +133,7 @@ struct fixture_doubts {
     struct lladd_in_doubt_info info[8];
 };
 struct fixture_doubts fixture_in_doubt(struct fixture *);
-/* Does background work, as the threads would, until nothing is left to do. */
+/* Does the work of the library's threads, until nothing is left to do. */
 void fixture_maintain(struct fixture *);
 
 #endif

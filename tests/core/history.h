@@ -5,22 +5,22 @@
  * The contents that a database must have after a crash: a model of a few pages of cells. The
  * workload changes model and database together.
  *
- * Every attempt to commit makes a new *state* (all cells). `acked` is the newest state that the
- * database has promised to keep. After a crash the cells must be one of the states acked ...
- * newest, plus the effects of the transactions that are then in doubt; their two-phase commit
- * determines which may be in doubt.
+ * Every attempt to commit makes a new *state* (all cells). `acked` is the number of the newest
+ * state that the database has promised to keep. After a crash the cells must be one of the states
+ * from `acked` to the newest, plus the effects of the transactions that are then in doubt. The
+ * `fate` of a prepared transaction says whether it may be in doubt.
  *
  *     struct history h;
  *     history_init(&h, pages, n);          all cells 0 now
  *     struct step *t;
- *     rc = step_begin(&h, db, &t);         every call: 0 or the database's error
+ *     rc = step_begin(&h, db, NULL, &t);   every call returns 0 or the database's error
  *     rc = step_add(t, 3, 10);
  *     rc = step_commit(t);
  *     ...
  *     history_check(&h, db);               after recovery: asserts, and resolves what is in doubt
  *
- * Several transactions may add to one cell at a time; one that puts or pokes has the cell to
- * itself.
+ * Several transactions may add to one cell at a time. Only one transaction at a time may use a cell
+ * that it puts or pokes.
  */
 #include "testops.h"
 
@@ -36,13 +36,13 @@ enum fate {
     F_PREPARED,
     F_MAYBE_COMMITTED,
     F_COMMITTED,
-    F_MAYBE_ABORTED, /* an abort is not durable at once: in doubt again, or gone */
+    F_MAYBE_ABORTED, /* an abort need not be durable: after a crash it is in doubt, or has ended */
 };
 
 struct prepared {
     enum fate fate;
     struct lladd_gid gid;
-    uint64_t *effect;    /* added to the cells */
+    uint64_t *effect;    /* what its commit adds to each cell */
     size_t commit_state; /* the state that its commit made */
 };
 
@@ -61,12 +61,12 @@ struct step {
     struct history *h;
     struct lladd_db *db;
     struct lladd_txn *txn; /* NULL: ended */
-    uint64_t *effect;
-    uint64_t *marked[H_MARKS]; /* at savepoints */
+    uint64_t *effect;          /* what its commit adds to each cell */
+    uint64_t *marked[H_MARKS]; /* `effect` at each savepoint */
     lladd_savepoint_id marks[H_MARKS];
     unsigned n_marks;
     struct lladd_action actions[H_MARKS];
-    uint64_t *before[H_MARKS]; /* effects when they were opened */
+    uint64_t *before[H_MARKS]; /* `effect` when each action was opened */
     unsigned n_actions;
     struct prepared *prepared;
     struct lladd_error err; /* of the call that failed */
@@ -76,14 +76,14 @@ void history_init(struct history *, const lladd_pageno *pages, size_t n_pages);
 void history_free(struct history *);
 /* An independent copy. */
 void history_copy(struct history *to, const struct history *from);
-/* The page that the database knows as number i. */
+/* Returns cell i of the history: its page and its index on the page. */
 struct cell history_cell(const struct history *, size_t i);
 /* The value of a cell in the newest state. */
 uint64_t history_value(const struct history *, size_t i);
-/* All attempts so far are durable (after a wait or a force). */
+/* Records that all commits attempted so far are durable. */
 void history_all_acked(struct history *);
-/* Asserts that the database holds one of the possible states; commits transactions in doubt with
- * even numbers, aborts the others; then goes on from there: the history has one state. */
+/* Asserts that the database holds one of the possible states. Commits transactions in doubt with
+ * even numbers, and aborts the others. The result becomes the only state of the history. */
 void history_check(struct history *, struct lladd_db *);
 /* Asserts that new transactions work: commits one, aborts one. */
 void history_go_on(struct history *, struct lladd_db *);
@@ -94,15 +94,15 @@ int step_add(struct step *, size_t cell, int64_t delta);
 int step_bump(struct step *, size_t cell, int64_t delta);
 int step_put(struct step *, size_t cell, uint64_t value);
 int step_put_wide(struct step *, size_t cell, uint64_t value, size_t filling);
-/* The lighter mechanism of the paper: undo-only, then redo-only. */
+/* Logs an undo-only record, then a redo-only record (the paper's lighter mechanism). */
 int step_poke(struct step *, size_t cell, uint64_t value);
-/* A closed top action. */
+/* Moves an amount in a top action, which is then closed. */
 int step_transfer(struct step *, size_t from, size_t to, int64_t amount);
 int step_mark(struct step *);
 /* Rolls back to mark i, counted from 0. */
 int step_back_to(struct step *, unsigned i);
-/* A top action that stays open: step_action_abort rolls it back, or the end of the transaction. No
- * marks are made while one is open. */
+/* Opens a top action. step_action_abort or the end of the transaction rolls it back. While it is
+ * open, no marks may be made. */
 int step_action_begin(struct step *);
 int step_action_abort(struct step *);
 int step_commit(struct step *);

@@ -3,28 +3,29 @@
 #define TESTS_CORE_TESTOPS_H
 /*
  * A small extension, as an application would have, with one operation of every kind. Most tests of
- * the core use it and nothing of operations/.
+ * the core use these operations, and none of operations/.
  *
  * Page type "test.cells": CELLS integers of 64 bits, CELL_STRIDE bytes apart; the rest of the page
  * is a hole of zeros.
  *
  *   test.format    formats a page, no undo
- *   test.add       cell += delta; undo subtracts: neither is idempotent, and they commute
- *   test.put       cell = value, undo brings the value before back
+ *   test.add       cell += delta; undo subtracts. Redo and undo are not idempotent; additions of
+ *                  several transactions commute
+ *   test.put       cell = value; undo restores the old value
  *   test.poke      cell = value, never undone
  *   test.bump      cell += delta; its undo is logical: two ordinary updates that subtract, one half
  *                  of delta each
- *   test.transfer  no page: logical undo of moving an amount from one cell to another, anywhere
- *   test.restore   no page: logical undo that pokes a value back: idempotent, restartable
- *   test.wide      test.put with filling: long records
+ *   test.transfer  no page: logical undo of moving an amount from one cell to another, on any pages
+ *   test.restore   no page: logical undo that pokes a value back; it is idempotent
+ *   test.wide      test.put with filler bytes, for long records
  */
 #include <lladd/lladd.h>
 #include <lladd/op.h>
 
 enum { CELLS = 64, CELL_STRIDE = 56 };
 
-/* Where a cell begins in the page's body: far apart, so that a page has them in seven of its eight
- * sectors and a torn one shows. */
+/* Where a cell begins in the page's body. Cells lie in seven of the eight sectors of a page, so
+ * that a torn page is detected. */
 static inline size_t cell_offset(unsigned index)
 {
     return (size_t)index * CELL_STRIDE;
@@ -35,18 +36,18 @@ extern const struct lladd_op test_format, test_add, test_put, test_poke, test_bu
 extern const struct lladd_page_type test_cells;
 extern const struct lladd_extension test_extension;
 
-/* The ids of the above in one database. */
+/* The ids of these operations in one database. */
 struct test_ids {
     lladd_op_id format, add, put, poke, bump, transfer, restore, wide;
 };
 /* Asserts that all of them are registered. */
 struct test_ids test_ids_of(struct lladd_db *);
 
-/* Makes compensate of test.transfer fail with this code; 0: not. It is a global of the process:
- * tests that use it restore it. */
+/* If not 0, `compensate` of test.transfer fails with this code. A test that sets this variable must
+ * reset it. */
 extern int test_transfer_fails;
 
-/* Which cell of which page. */
+/* A cell: a page, and an index on the page. */
 struct cell {
     lladd_pageno page;
     unsigned index;
@@ -62,9 +63,9 @@ int cell_add(struct lladd_txn *, struct cell, int64_t delta);
 int cell_put(struct lladd_txn *, struct cell, uint64_t value);
 int cell_poke(struct lladd_txn *, struct cell, uint64_t value);
 int cell_bump(struct lladd_txn *, struct cell, int64_t delta);
-/* Redo and undo have `len` bytes of filling in addition. */
+/* As cell_put, with `len` filler bytes in redo and in undo. */
 int cell_put_wide(struct lladd_txn *, struct cell, uint64_t value, size_t len);
-/* In a nested top action, closed by test.transfer. */
+/* Moves an amount in a nested top action, which test.transfer closes. */
 int cells_transfer(struct lladd_txn *, struct cell from, struct cell to, int64_t amount);
 /* The undo bytes of test.transfer and test.restore. */
 enum { TRANSFER_BYTES = 28, RESTORE_BYTES = 18, WIDE_MAX = 8192 };
@@ -74,7 +75,7 @@ void restore_encode(unsigned char out[RESTORE_BYTES], struct cell, uint64_t valu
 
 /* Reads a cell; 0 or the error of lladd_page_fix. */
 int cell_read(struct lladd_db *, struct cell, uint64_t *out, struct lladd_error *);
-/* Asserts that it can be read, and returns it. */
+/* Returns the value of a cell; asserts that it can be read. */
 uint64_t cell_get(struct lladd_db *, struct cell);
 
 #endif

@@ -2,16 +2,16 @@
 #ifndef LOG_FIXTURE_H
 #define LOG_FIXTURE_H
 /*
- * A log on a device that can be crashed, with time, memory and named points in the test's hands,
- * and a list of what was appended, to compare with.
+ * A log on a device that can crash, with time, memory and named points that the test controls, and
+ * a list of the appended records, with which the log's records are compared.
  *
  *     struct fixture f;
  *     fixture_init(&f);               4 KiB segments, 16 KiB ring; change f.cfg before create
  *     fixture_create(&f);
- *     put(&f, 100);                   a record with contents that depend on its place in the list
+ *     put(&f, 100);                   appends a record with 100 bytes of redo and undo together
  *     force(&f);
  *     crash_and_reopen(&f, FAULT_POWER);
- *     check_records(&f, from, to);    the log holds exactly these of the list, in order
+ *     check_records(&f, from, to);    compares list[from] ... list[to - 1] with the log
  */
 #include "log/log_private.h"
 #include "support/fault_alloc.h"
@@ -23,8 +23,8 @@
 #include <errno.h>
 
 struct appended {
-    struct ll_record rec; /* redo and undo lengths are right, their bytes are generated from
-                           * `seed` */
+    struct ll_record rec; /* with the lengths of redo and undo, but not their bytes, which are
+                           * generated from `seed` */
     uint64_t seed;
 };
 
@@ -35,7 +35,7 @@ struct fixture {
     struct test_world world;
     struct ll_env env;
     struct ll_log_config cfg;
-    struct ll_log_start start; /* what a control file would say */
+    struct ll_log_start start; /* what lladd_open would read from the control block */
     struct ll_log *log;
     struct ll_credit credit;
     struct lladd_error err;
@@ -44,44 +44,47 @@ struct fixture {
     uint64_t durable_count; /* records of the list that are known to be durable */
     struct ll_poison poison;
     unsigned checkpoint_calls;
-    enum { GOES_ON_IN_ANOTHER, GOES_ON_HERE } goes_on; /* what reopen does, if it can */
+    /* Whether reopen continues the log in another segment, or in the same one if it can. */
+    enum { GOES_ON_IN_ANOTHER, GOES_ON_HERE } goes_on;
 };
 
 void fixture_init(struct fixture *);
 void fixture_create(struct fixture *);
 void fixture_free(struct fixture *);
 
-/* Fills in kind, links and spans of `len` bytes altogether, from the seed. */
+/* Makes a record from the seed, without links to other records. Redo and undo have `len` bytes
+ * together, which are in `bytes`. */
 void make_record(struct ll_record *, uint64_t seed, size_t len, unsigned char *bytes);
-/* Appends a record with this many bytes of payload; returns its LSN. */
+/* Makes a record with `len` bytes of redo and undo together, links it to earlier records, appends
+ * it to the log and to the list, and returns its LSN. */
 lladd_lsn put(struct fixture *, size_t len);
-/* The same, but returns an error code instead of failing the test. */
+/* As put, but returns the error code if there is no log credit. */
 int try_put(struct fixture *, size_t len, lladd_lsn *);
-/* Appends any record (spans are copied into the list by seed only if made by make_record). */
+/* Appends any record to the log, but not to the list. */
 lladd_lsn put_record(struct fixture *, struct ll_record *);
-/* Forces the last record. */
+/* Makes the last record of the list durable. */
 void force(struct fixture *);
 
 /* Closes without forcing and opens again as after a crash; `how` says what survives on the device.
  * The scan must find a prefix of the list, and at least what was durable. */
 void crash_and_reopen(struct fixture *, enum fault_crash_mode how);
-/*
- * Closes (uncleanly) and opens again, the device as it is: 0 or the error of open, scan or start.
- */
+/* Closes uncleanly, leaves the device as it is, and opens again. Returns 0 or the error of open,
+ * scan or start. */
 int reopen(struct fixture *);
-/* What open and scan return for the log as it is; they change nothing. */
+/* Closes uncleanly; opens and scans the log, which changes no file. Returns 0 or the error. */
 int look(struct fixture *);
-/* After a clean stop: finish, close, open, start. */
+/* Stops the log cleanly, opens and starts it. */
 void stop_and_reopen(struct fixture *);
-/* Only the first two. */
+/* Stops the log cleanly: finishes and closes it. */
 void stop(struct fixture *);
 
 /* Compares a record from a scan or cursor with list[i]. */
 void check_record(struct fixture *, const struct ll_record *, size_t i);
-/* Reads list[from..to) with a cursor: each by its LSN, and in sequence with next. */
+/* Reads list[from] ... list[to - 1] with a cursor, each record by its LSN, and then in sequence. */
 void check_records(struct fixture *, size_t from, size_t to);
 
-/* The file that holds LSN, opened in the fault device's base, and the byte's offset in it. */
+/* Access to files in the base of the fault device. name_of makes the name of the segment that
+ * begins with this LSN. */
 void flip_byte(struct fixture *, const char *name, uint64_t offset, unsigned char mask);
 void read_file(struct fixture *, const char *name, uint64_t offset, void *buf, size_t len);
 void write_file(struct fixture *, const char *name, uint64_t offset, const void *buf, size_t len);

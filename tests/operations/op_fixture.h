@@ -6,13 +6,14 @@
  * and single pages without a database.
  *
  *     struct fixture b;
- *     fixture_init(&b, 4096);               page size; options may be changed now
+ *     fixture_init(&b, 4096);               with pages of 4096 bytes; options may be changed now
  *     fixture_open(&b);
  *     struct lladd_txn *txn = fixture_begin(&b);
  *     ok(txn, lladd_page_alloc(txn, &page));
  *     commit(txn);
- *     fixture_crash(&b);                    unsynced changes are lost; opens again
- *     fixture_free(&b);                     closes; asserts that no memory is lost
+ *     fixture_crash(&b);                    loses unsynced changes, and opens the database again
+ *     fixture_free(&b);                     checks the pages of an open database, and closes it;
+ *                                           asserts that no memory and no open file is left
  */
 #include "operations/operations_private.h"
 #include "support/fault_alloc.h"
@@ -34,48 +35,50 @@ struct fixture {
 };
 
 void fixture_init(struct fixture *, uint32_t page_size);
-/* For many threads: with the library's own threads, and room for all. */
+/* For tests with many threads: starts the library's own threads, and has a larger cache and log
+ * buffer. */
 void fixture_init_threads(struct fixture *);
 void fixture_free(struct fixture *);
 void fixture_open(struct fixture *);
 int fixture_try_open(struct fixture *);
 void fixture_close(struct fixture *);
-/* A power failure; the database is not open afterwards. */
+/* Simulates a power failure, and leaves the database closed. */
 void fixture_kill(struct fixture *);
-/* Opens again: recovery has run. */
+/* Simulates a power failure, and opens the database again. */
 void fixture_crash(struct fixture *);
 /* May be called by any thread. */
 struct lladd_txn *fixture_begin(struct fixture *);
 struct lladd_gid fixture_gid(const char *text);
 
-/* A new page, formatted with lladd_page_format, committed. */
+/* Allocates a page, formats it with lladd_page_format, and commits. */
 lladd_pageno fixture_page(struct fixture *, const char *type);
-/* Every page of the database passes its type's check. */
+/* Asserts that each page passes the check of its type, if the type is one of the library's. */
 void fixture_check(struct fixture *);
-/* Writes bytes to a page in the file while the database is open, and the old ones into `bytes`: a
- * second call restores the page. */
+/* Exchanges `bytes` with the bytes of a page in the cache, without logging. A second call restores
+ * the page. */
 void fixture_forge(struct fixture *, lladd_pageno, uint32_t offset, void *bytes, size_t len);
 /* The number of allocated pages. */
 uint64_t fixture_pages_used(struct fixture *);
 /* For operations that are not called: `validate` and `redo`. */
 bool fixture_any(struct lladd_view, enum lladd_span_kind, struct lladd_span);
 void fixture_nothing(struct lladd_page *, struct lladd_span);
-/* Commits if rc is 0, and aborts if that or the commit fails, unless the handle is poisoned.
- * Returns the first error, or that of the abort. */
+/* Ends a transaction: commits if rc is 0. If rc is an error or the commit fails, aborts, unless the
+ * handle is poisoned. Returns the error of the abort if it fails, else the first error. */
 int fixture_end(struct lladd_txn *, int rc);
 /* A workload in steps. */
 struct fixture_steps {
     int n;
     void (*setup)(void);
     int (*step)(int i);
-    void (*unchanged)(int i);  /* asserts that step i, which failed, has changed nothing */
-    void (*crashed)(int i);    /* the device failed in step i for good: crashes, looks, closes */
-    void (*done)(uint64_t run); /* after all steps: looks, closes */
+    void (*unchanged)(int i);   /* asserts that step i, which has failed, has changed nothing */
+    void (*crashed)(int i);     /* the device has failed in step i: crashes, checks, closes */
+    void (*done)(uint64_t run); /* after all steps: checks, closes */
 };
-/* Each allocation, or with `reads` each read, fails once. A step that returns the error is
- * repeated. Returns how many did. */
+/* Runs the workload once for each allocation, or with `reads` for each read. In each run that one
+ * call fails. A step that returns the error is repeated. Returns how many steps have failed. */
 unsigned fixture_each_fails_once(struct fixture *, const struct fixture_steps *, bool reads);
-/* The device fails for good from each write on. Returns how often a step failed. */
+/* Runs the workload once for each call that writes. In each run the device fails from that call on.
+ * Returns how many runs had a step that failed. */
 unsigned fixture_each_write_fails(struct fixture *, const struct fixture_steps *);
 /* For lladd_..._pages: adds one to the uint64_t that is ctx. */
 int fixture_count_page(void *ctx, lladd_pageno);
@@ -92,7 +95,8 @@ int fixture_count_page(void *ctx, lladd_pageno);
         ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, lladd_code_name(ok_rc), \
                       (fixture)->err.message); \
     } while (0)
-/* Asserts that rc is this code, with a message. */
+/* Asserts that the call returns this code, and that the transaction's error has this code and a
+ * message. */
 #define refuses(txn, want, call) \
     do { \
         ck_assert_int_eq((call), (want)); \
@@ -112,13 +116,13 @@ struct scratch {
     unsigned char *bytes; /* malloc'ed to the byte, so that sanitizers see every access outside */
 };
 
-/* A page that `format` has formatted with these redo bytes. */
+/* Makes a page in memory, and formats it by the redo of `format` with these bytes. */
 void scratch_init(struct scratch *, uint32_t size, uint64_t number, const struct lladd_op *format,
                   struct lladd_span redo);
 void scratch_copy(struct scratch *to, const struct scratch *from);
 void scratch_free(struct scratch *);
 struct lladd_view scratch_view(const struct scratch *);
-/* A copy in memory of exactly this size. */
+/* Returns a copy in a block of exactly this size; the caller frees it. */
 unsigned char *exact(const void *bytes, size_t len);
 
 #endif

@@ -32,19 +32,18 @@ struct forged_log {
     size_t parts_len;
 };
 
-/* Clean databases only. Asserts. */
+/* The database must have been closed. Asserts success. */
 void forged_open(struct forged_log *, struct fixture *);
 lladd_lsn forged_tail(const struct forged_log *); /* LSN of the next record */
-/* `starts`: the first record of a transaction; its txn becomes its LSN. */
+/* `starts`: this is the first record of a transaction, and its LSN becomes the transaction's id. */
 lladd_lsn forged_append(struct forged_log *, struct ll_record *, bool starts);
-/* Appends the data record at the beginning of a checkpoint: the catalogue. Recovery will begin
- * here. */
+/* Appends a checkpoint record with the catalogue. Recovery begins at this record. */
 lladd_lsn forged_checkpoint(struct forged_log *);
-/* Makes it durable; the control block says "in use". */
+/* Makes the records durable, and marks the database in the control block as in use. */
 void forged_close(struct forged_log *);
 /* The catalogue number of an operation, class or page type; asserts that it has one. */
 uint32_t forged_number(const struct forged_log *, const char *name);
-/* The page's LSN in the page file. */
+/* Returns the page LSN of the page in the page file. */
 lladd_lsn forged_page_lsn(const struct forged_log *, lladd_pageno);
 
 #endif

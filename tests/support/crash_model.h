@@ -4,9 +4,10 @@
 /*
  * The bookkeeping of fault_device: what a device holds durably, and what was only written.
  *
- * The model has two tables of names (as the program sees them, and as they are durable), one record
- * per file (its durable bytes, its present size), and the list of pending operations in the order
- * in which they were issued. The present contents are in the base device only.
+ * The model has two tables of names: the names that the program sees, and the durable names. It has
+ * one record per file, with the file's durable bytes and its present size, and the list of pending
+ * operations in the order in which they were issued. The present contents are in the base device
+ * only.
  */
 #include "support/fault_device.h"
 
@@ -15,10 +16,10 @@ struct model_file;
 
 struct crash_model *model_new(void);
 void model_free(struct crash_model *);
-/* Copies everything that the device holds, as durable. */
+/* Copies everything that the device holds. In the model all of it is durable. */
 void model_load(struct crash_model *, struct lladd_device *);
 
-/* In the program's view. */
+/* These look at the names that the program sees. */
 struct model_file *model_find(const struct crash_model *, const char *name);
 bool model_is_dir(const struct crash_model *, const char *name); /* "" is a directory */
 bool model_has_parent(const struct crash_model *, const char *name);
@@ -26,11 +27,11 @@ uint64_t model_file_size(const struct model_file *);
 uint64_t model_bytes(const struct crash_model *); /* of all files with a name or a handle */
 uint64_t model_pending(const struct crash_model *);
 
-/* Keeps the record of an open file. */
+/* Keeps the record of an open file, until it is released. */
 void model_hold(struct model_file *);
 void model_release(struct crash_model *, struct model_file *);
 
-/* Record an operation that was done on the base, or was in progress. Each becomes pending. */
+/* Each records an operation that was done on the base or was in progress. It becomes pending. */
 struct model_file *model_create(struct crash_model *, const char *name);
 void model_mkdir(struct crash_model *, const char *name);
 void model_rename(struct crash_model *, const char *from, const char *to);
@@ -39,10 +40,11 @@ void model_write(struct crash_model *, struct model_file *, const struct lladd_i
                  uint64_t off);
 void model_truncate(struct crash_model *, struct model_file *, uint64_t size);
 
-/* Makes the pending operations on the file, or in the directory, durable... */
+/* Makes the pending operations on the file, or in the directory, durable. */
 void model_sync(struct crash_model *, struct model_file *);
 void model_sync_dir(struct crash_model *, const char *name);
-/* ...or marks them as never to become durable: clean without having been written. */
+/* A sync of the file has failed: its pending operations never become durable, although the kernel
+ * takes them for written. */
 void model_sync_failed(struct crash_model *, const struct model_file *);
 
 /* Fills an empty device with what a crash leaves. With `after`, makes a model of that device, in

@@ -2,17 +2,17 @@
 #ifndef SUPPORT_FAULT_DEVICE_H
 #define SUPPORT_FAULT_DEVICE_H
 /*
- * A device around another one (the base) that counts calls, makes chosen ones fail, fills up, and
- * knows what a crash would leave. Depends on <lladd/device.h> only, so it can be linked with any
- * layer.
+ * A device that passes calls on to another device, the base. It counts the calls, makes chosen
+ * calls fail, can be full, and knows what a crash would leave. It depends on <lladd/device.h> only,
+ * so it can be linked with any layer.
  *
  *     struct lladd_device *memory;
  *     lladd_device_memory(&memory);
  *     struct fault_device *fd = fault_device_new(memory);
  *     options.device = fault_device_dev(fd);
  *
- * Failing. Calls are numbered from 1. Plan a failure, run, and check whether it happened; once a
- * run has passed without it, every n was tried:
+ * Failing. Calls are numbered from 1. Plan a failure, run, and check whether it happened. If a run
+ * had no failure, every n was tried:
  *
  *     for (uint64_t n = 1;; n++) {
  *         ... new base, new fault device ...
@@ -22,9 +22,9 @@
  *             break;
  *     }
  *
- * A failed call has no effect on the base. A failed sync also leaves the writes it should have made
- * durable in the state in which a kernel leaves them (crash-model.md, B2 i): readable, marked
- * clean, and never written by a later sync, which returns 0 all the same.
+ * A failed call has no effect on the base. A sync that fails leaves the writes of the file as a
+ * kernel leaves them: they can be read, but no later sync makes them durable, although it
+ * returns 0.
  *
  * Crashing. For every file the device knows what is durable, and the list of pending operations:
  * writes and truncations, and in directories creations, renames, unlinks and mkdirs. sync makes a
@@ -37,27 +37,28 @@
  *     FAULT_PREFIX    the first `seed` of them
  *     FAULT_SUBSET    each with probability 1/2, drawn from `seed`; with `torn`, each 512-byte
  *                     sector of a write that survives is also drawn
- *     FAULT_SHARE     the same with another probability: the seed determines how much survives,
- *                     from next to nothing to nearly everything
+ *     FAULT_SHARE     as FAULT_SUBSET, but the seed also determines the probability, from nearly 0
+ *                     to nearly 1
  *
- * fault_device_crash() puts that state into another, empty device, at any moment, also from the
- * hook, and changes nothing here. fault_device_power_cycle() puts it into the base: files opened
- * before are dead (calls fail with EIO, close works), planned failures are forgotten, the numbering
- * goes on.
+ * fault_device_crash() puts the state that a crash leaves into another, empty device. It may be
+ * called at any moment, also from the hook, and does not change this device.
+ * fault_device_power_cycle() puts the state into the base. Files opened before are then dead (calls
+ * fail with EIO, close works), planned failures are forgotten, and the numbering of calls goes on.
  *
  *     fault_device_crash_at(fd, n);      the n-th call is in progress when the power fails
  *     ... run the workload until it gives up; close the database ...
  *     fault_device_power_cycle(fd, &(struct fault_crash){FAULT_POWER});
  *     ... reopen, compare ...
  *
- * After FAULT_KILL what was pending is still pending, and a power failure may still lose it
- * (REC-4); after the others everything that is left is durable.
+ * After FAULT_KILL, pending operations are still pending, and a power failure may still lose them
+ * (REC-4). After the other crashes everything that is left is durable.
  *
- * Not modelled: a rename between two directories becomes durable with either of them, as one; a
- * write that is torn below 512 bytes; damage to what was durable (flip bytes in the base for that).
+ * The model is simpler than a disk. A rename between two directories becomes durable as a whole,
+ * with the sync of either directory. No sector of 512 bytes is torn. Durable bytes are not damaged;
+ * a test can change them in the base.
  *
- * Threads: every call may be made from any thread; calls on the base are made one at a time. If
- * memory runs out here, the test ends.
+ * Threads: every call may be made from any thread; calls on the base are made one at a time. If the
+ * model gets no memory, the test ends.
  */
 #include <lladd/device.h>
 
@@ -79,16 +80,16 @@ enum {
     FAULT_HOLDER = 1 << 14,
     FAULT_KINDS = 15,
 
-    /* All but close: a failing close closes the file all the same. */
+    /* All kinds but close, because a close that fails closes the file too. */
     FAULT_ANY = ((1 << FAULT_KINDS) - 1) & ~(1 << 1),
-    /* What changes or persists something. */
+    /* Calls that change something or make it durable. */
     FAULT_WRITES = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11
 };
 
 struct fault_device;
 
 struct fault_device *fault_device_new(struct lladd_device *base);
-/* Closes what is still open in the base. The base belongs to the caller. */
+/* Closes files that are still open in the base. The base belongs to the caller. */
 void fault_device_free(struct fault_device *);
 struct lladd_device *fault_device_dev(struct fault_device *);
 
@@ -102,8 +103,8 @@ uint64_t fault_device_open_files(struct fault_device *);
 
 /* ---- failing ---- */
 
-/* The n-th call from now of one of `kinds` fails with -err, and with `forever` every later one,
- * too. There is one plan at a time; n = 0 plans none. */
+/* The n-th call from now of one of `kinds` fails with -err, and with `forever` every later call of
+ * these kinds too. A new plan replaces the old one; n = 0 cancels it. */
 void fault_device_fail(struct fault_device *, uint64_t n, unsigned kinds, int err, bool forever);
 /* Restricts the plan to calls on files with this prefix in their names; NULL or "" for all. */
 void fault_device_only(struct fault_device *, const char *prefix);
@@ -112,12 +113,13 @@ uint64_t fault_device_fired(struct fault_device *);
 /* Calls fail with -ENOSPC if they would make the sizes of all files together exceed this;
  * UINT64_MAX: no limit. */
 void fault_device_capacity(struct fault_device *, uint64_t bytes);
-/* Without: like a file system that allocates only what is written. (By default the device can; that
- * counts as FAULT_TRUNCATE.) */
+/* Sets whether the device can allocate space that is not written, which counts as FAULT_TRUNCATE.
+ * By default it can. */
 void fault_device_can_allocate(struct fault_device *, bool can);
-uint64_t fault_device_bytes(struct fault_device *); /* the present sum */
+uint64_t fault_device_bytes(struct fault_device *); /* the present sizes of all files together */
 
-/* Called before each call (number and kind as above, name of the file), with no latch held. */
+/* Called before each call, with the call's number, its kind and the name of the file. The thread
+ * holds no latch of the device. */
 typedef void fault_hook(void *ctx, uint64_t number, unsigned kind, const char *name);
 void fault_device_hook(struct fault_device *, fault_hook *, void *ctx);
 
@@ -132,7 +134,7 @@ struct fault_crash {
 };
 
 /* The n-th call from now of any kind but close, list, size, holder and pread fails with EIO, and so
- * does every call (including reads) after it. If that call would have changed something, the change
+ * does every later call, including reads. If the n-th call would have changed something, the change
  * is pending: a crash may keep it. n = 0 cancels the plan. */
 void fault_device_crash_at(struct fault_device *, uint64_t n);
 bool fault_device_crashed(struct fault_device *);

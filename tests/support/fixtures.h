@@ -24,8 +24,8 @@ bool dies_saying(void (*fn)(void *), void *arg, const char *message);
 uint64_t seeded_next(uint64_t *state);
 void seeded_fill(uint64_t seed, void *buf, size_t len);
 
-/* Is the address space large enough to reserve it for every page of a file? Not on 32-bit
- * processors: there, tests of reserved address space use frames in the heap. */
+/* Is the address space large enough to reserve an address for every page of a file? On 32-bit
+ * processors it is not; tests of reserved address space then use frames in the heap. */
 enum { LL_TEST_CAN_RESERVE = sizeof(void *) >= 8 };
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_SUPPORT_HOLDER_H
 #define TESTS_SUPPORT_HOLDER_H
-/* A thread that holds a page, so that the library does not refuse what the test's own thread does
- * meanwhile. */
+/* A thread that holds a page for a test. If the test's own thread held the page, the library would
+ * refuse some calls of that thread. */
 #include <lladd/extension.h>
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
@@ -16,9 +16,9 @@ struct holder {
     int rc;                 /* result of lladd_page_fix */
 };
 
-/* Returns once the page is held: 0, or the error. */
+/* Returns 0 when the thread holds the page, or the error. */
 int holder_begin(struct holder *, struct lladd_db *, lladd_pageno, enum lladd_latch);
-/* Returns once it is released. */
+/* Returns when the thread has released the page. */
 void holder_end(struct holder *);
 
 #endif

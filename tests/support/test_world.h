@@ -13,9 +13,9 @@
  *
  *     test_world_stop_at(&w, "log.group.before_sync");            threads stop at the point
  *     ... start the thread ...
- *     test_world_await(&w, "log.group.before_sync", 1);           until a thread stands there
+ *     test_world_await(&w, "log.group.before_sync", 1);           until one thread has stopped
  *     ... look at the state ...
- *     test_world_release(&w, "log.group.before_sync");            go on, and stop no other thread
+ *     test_world_release(&w, "log.group.before_sync");            threads go on; none stops here
  *
  * A point is identified by its full name. Threads: any.
  */
@@ -36,7 +36,7 @@ struct test_world {
 };
 
 void test_world_init(struct test_world *, uint64_t seed);
-void test_world_free(struct test_world *); /* no thread may stand at a point */
+void test_world_free(struct test_world *); /* no thread may be stopped at a point */
 void test_world_advance(struct test_world *, uint64_t ns);
 
 /* The n-th passage from now (1 is the next; 0: none) fails with -err, once. */
@@ -44,7 +44,7 @@ void test_world_fail_at(struct test_world *, const char *point, uint64_t n, int 
 uint64_t test_world_passed(struct test_world *, const char *point);
 
 void test_world_stop_at(struct test_world *, const char *point);
-/* Waits until `threads` threads stand there; returns false after ten seconds. */
+/* Waits until `threads` threads have stopped at the point; returns false after ten seconds. */
 bool test_world_await(struct test_world *, const char *point, unsigned threads);
 void test_world_release(struct test_world *, const char *point);
 
