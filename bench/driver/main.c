@@ -62,7 +62,7 @@ static void help(void)
          "Defaults are in parentheses.\n"
          "\n"
          "Exit status: 0 on success; 1 if a measurement failed; 2 if the command line is invalid\n"
-         "or FILE cannot be written.");
+         "or FILE cannot be opened.");
 }
 
 static const char *level_list(unsigned levels)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages and extents: allocation is part of the transaction, freed pages are reused when that is
- * safe and not before, no page has two owners, and wrong calls are refused and change nothing.
+ * Pages and extents: allocation is part of the transaction. Freed pages are reused when no rollback
+ * can need them any more, and not earlier. No page has two owners. Wrong calls are refused and
+ * change nothing.
  */
 #include "op_fixture.h"
 
@@ -103,7 +104,7 @@ START_TEST(rollback_to_a_savepoint_frees_what_came_after)
     ck_assert_int_eq(use_of(second), LLADD_USE_NONE);
     commit(txn);
     ck_assert_int_eq(use_of(first), LLADD_USE_PAGED);
-    /* After its free was rolled back, the page is not given out, however many are wanted. */
+    /* The free was rolled back, so no allocation gets the page. */
     txn = fixture_begin(&b);
     for (int i = 0; i < 200; i++)
         ck_assert_uint_ne(alloc(txn).v, first.v);
@@ -121,7 +122,7 @@ START_TEST(freed_pages_come_back_after_the_commit_and_not_before)
     txn = fixture_begin(&b);
     ok(txn, lladd_page_free(txn, page));
     ck_assert_int_eq(use_of(page), LLADD_USE_FREED);
-    for (int i = 0; i < 100; i++) { /* neither others nor this transaction get it now */
+    for (int i = 0; i < 100; i++) { /* until the commit, no transaction gets the page */
         other = fixture_begin(&b);
         ck_assert_uint_ne(alloc(other).v, page.v);
         commit(other);
@@ -176,11 +177,11 @@ static void commit_relaxed(struct lladd_txn *txn, int kind)
     ok(txn, kind ? lladd_commit_async(txn, &lsn) : lladd_commit(txn));
 }
 
-/* One extent is allocated at a time: 2 MiB. */
+/* Each transaction frees an extent of 2 MiB and allocates another. The file must stay small. */
 START_TEST(relaxed_commits_give_extents_back)
 {
     lladd_pageno live = {0};
-    if (_i >= 2) { /* with the log's thread */
+    if (_i >= 2) { /* with the library's threads */
         fixture_free(&b);
         fixture_init_threads(&b);
         fixture_open(&b);
@@ -213,7 +214,7 @@ START_TEST(relaxed_commits_give_single_pages_back)
 }
 END_TEST
 
-/* Logged, and not logged. */
+/* The contents of the blobs are logged (_i 0: UINT64_MAX), or not. */
 START_TEST(relaxed_commits_give_blobs_back)
 {
     static unsigned char bytes[300000];
@@ -234,7 +235,8 @@ START_TEST(relaxed_commits_give_blobs_back)
 }
 END_TEST
 
-/* Room for two extents, and little more: each new one needs a sync. */
+/* The device has room for little more than two extents, so each allocation needs a sync that makes
+ * an earlier commit durable. */
 START_TEST(no_space_is_said_when_nothing_is_pending)
 {
     lladd_pageno live = {0};
@@ -267,8 +269,8 @@ static void count_syncs(void *ctx, uint64_t number, unsigned kind, const char *n
         (void)lladd_atomic_add32(&syncs, 1);
 }
 
-/* Freed space is worth a sync when there is much of it: a sync for every extent would defeat the
- * purpose of relaxed durability. */
+/* The library syncs to reuse freed space only when much space has been freed. A sync for every
+ * extent would defeat the purpose of relaxed durability. */
 START_TEST(little_that_is_pending_costs_no_sync)
 {
     enum { SHORT_EXTENT = 8, TIMES = 2000 };
@@ -315,7 +317,8 @@ START_TEST(an_aborted_free_gives_the_page_back_with_its_contents)
 }
 END_TEST
 
-/* A durable commit drops from the cache the pages that it freed, and no more. */
+/* After a durable commit, the library drops from the cache the pages that the transaction has
+ * freed. It must not drop a page that is still in use because its free was rolled back. */
 START_TEST(a_free_that_was_rolled_back_drops_no_page)
 {
     lladd_pageno page = fixture_page(&b, "lladd.bytes"), gone = fixture_page(&b, "lladd.bytes");
@@ -339,7 +342,8 @@ START_TEST(a_free_that_was_rolled_back_drops_no_page)
 }
 END_TEST
 
-/* T1 frees and rolls that back; T2 frees the page for good; T1 ends first. */
+/* `txn` frees the page and rolls that back. Then `other` frees it. The end of `txn` must not make
+ * the page available, because `other` may still roll back. */
 START_TEST(a_stale_hold_does_not_give_away_another_ones_page)
 {
     struct lladd_txn *txn = fixture_begin(&b), *other, *third;
@@ -387,7 +391,7 @@ START_TEST(in_doubt_frees_are_still_held_after_a_crash)
         return;
     }
     commit(txn);
-    ok_db(&b, lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err)); /* durable, and known to be */
+    ok_db(&b, lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err)); /* makes the page available */
     uint64_t pages = lladd_page_count(b.db);
     bool again = false;
     txn = fixture_begin(&b);
@@ -398,8 +402,8 @@ START_TEST(in_doubt_frees_are_still_held_after_a_crash)
 }
 END_TEST
 
-/* The pages that a loser freed look free in the map while recovery undoes others; a logical undo
- * that allocates must not get them. */
+/* While recovery undoes another transaction, the pages that a loser has freed are marked free in
+ * the bitmap. A logical undo that allocates must not get these pages. */
 static lladd_pageno taken_in_recovery[64];
 static int n_taken;
 
@@ -496,7 +500,7 @@ START_TEST(the_longest_extent_and_beyond)
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
     lladd_pageno a = extent(txn, max, LLADD_EXTENT_PAGED), c = extent(txn, max, LLADD_EXTENT_RAW);
     ck_assert(a.v + max <= c.v || c.v + max <= a.v);
-    lladd_pageno small = alloc(txn); /* the gaps in front are still there */
+    lladd_pageno small = alloc(txn); /* from the free pages before the extents */
     ck_assert(small.v < a.v || small.v >= a.v + max);
     ck_assert(small.v < c.v || small.v >= c.v + max);
     commit(txn);
@@ -556,12 +560,13 @@ START_TEST(bulk_extents_keep_what_was_written_past_the_log)
     ck_assert_int_eq(use_of(again), LLADD_USE_RAW);
     bool asked = true;
     ok_db(&b, ll_operations__is_allocated(ll_operations_of(b.db), again, &asked, &b.err));
-    ck_assert(!asked); /* its page format is not required */
+    ck_assert(!asked); /* the page need not have a header */
 }
 END_TEST
 
-/* A closed action frees a page; its transaction is rolled back, so others can allocate the page at
- * once. If the log loses the action, the page must have its old contents. */
+/* A closed action frees a page. After the rollback of its transaction, other transactions can
+ * allocate the page immediately. If a crash loses the records of the action, the page must have its
+ * old contents. */
 START_TEST(raw_bytes_are_not_written_before_the_log_gives_the_page_up)
 {
     static unsigned char bytes[4096];
@@ -645,7 +650,8 @@ START_TEST(wrong_frees_are_refused_and_change_nothing)
 }
 END_TEST
 
-/* It would be logged, and recovery would not have its operation. */
+/* A bitmap can be formatted only in its place. Otherwise the call must be refused, before it logs
+ * anything. */
 START_TEST(a_map_is_made_nowhere_but_in_its_place)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -708,7 +714,7 @@ START_TEST(pages_of_many_groups)
 }
 END_TEST
 
-/* A crash between growing the file and formatting the new group's map. */
+/* Simulates a crash between growing the file and formatting the bitmap of the new group. */
 START_TEST(a_group_without_a_map_is_empty)
 {
     uint64_t span = ll_bitmap_span(4096);
@@ -736,8 +742,9 @@ END_TEST
 enum { MODEL_PAGES = 8000, MODEL_TXNS = 5 };
 
 struct model {
-    unsigned char owner[MODEL_PAGES]; /* 0 free, 255 committed, else transaction + 1 that took it */
-    unsigned char freer[MODEL_PAGES]; /* transaction + 1 that frees it */
+    unsigned char owner[MODEL_PAGES]; /* 0: free; 255: allocated; else 1 + the open transaction that
+                                       * has allocated the page */
+    unsigned char freer[MODEL_PAGES]; /* 1 + the open transaction that has freed the page, or 0 */
     struct lladd_txn *txn[MODEL_TXNS];
 };
 
@@ -818,9 +825,9 @@ START_TEST(random_histories)
 }
 END_TEST
 
-/* A page of zeros is a map that was not formatted yet, and its group has no page in use. The first
- * map was created with the database: zeros there are damage, or pages in use would be given away.
- */
+/* A bitmap of zeros was not formatted yet, so its group has no page in use. The first bitmap is
+ * formatted when the database is created, so zeros there are damage. If the library took that
+ * bitmap for empty, it would allocate pages that are in use. */
 START_TEST(a_first_map_of_zeros_is_damage)
 {
     static const unsigned char zeros[4096];
@@ -828,7 +835,7 @@ START_TEST(a_first_map_of_zeros_is_damage)
     struct lladd_file *file;
     enum lladd_page_use use;
     lladd_pageno page;
-    struct fixture fixture; /* not the fixture's database: without threads */
+    struct fixture fixture; /* a database of its own, which this test damages */
     fixture_init(&fixture, 4096);
     fixture.options.flags |= LLADD_OPT_NO_THREADS;
     fixture_open(&fixture);
@@ -845,7 +852,7 @@ START_TEST(a_first_map_of_zeros_is_damage)
     txn = fixture_begin(&fixture);
     refuses(txn, LLADD_CORRUPT_PAGE, lladd_page_alloc(txn, &page));
     ok(txn, lladd_abort(txn));
-    fixture_kill(&fixture); /* the fixture would check its pages */
+    fixture_kill(&fixture); /* or fixture_free would check the pages */
     fixture_free(&fixture);
 }
 END_TEST

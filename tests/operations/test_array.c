@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Arrays: elements at the ends of pages, ranges, zeros where nothing was written, length with
- * rollback and savepoints, pages that are freed, arrays that are created and destroyed by
- * transactions that roll back, wrong calls with their codes and no effect, an allocation failure at
- * every place, and everything at once against an array in memory.
+ * Arrays: elements at the ends of pages; ranges; zeros where nothing was written; the length after
+ * rollbacks, also to savepoints; pages that are freed; arrays that are created or destroyed by a
+ * transaction that rolls back; wrong calls, which change nothing; a failure of each memory
+ * allocation; random calls, compared with an array in memory.
  */
 #include "op_fixture.h"
 
@@ -66,7 +66,7 @@ static void set8(struct lladd_txn *txn, struct lladd_array *a, uint64_t index, u
     ok(txn, lladd_array_set(txn, a, index, &v));
 }
 
-/* It is valid, and owns every allocated page. */
+/* Asserts that the array is valid, and that every allocated page belongs to it. */
 static void check_whole(struct lladd_array *a)
 {
     uint64_t pages = 0;
@@ -113,7 +113,7 @@ START_TEST(unwritten_elements_are_zeros_and_take_no_pages)
 }
 END_TEST
 
-/* Element sizes that fill a page to the byte, and those that leave a remainder. */
+/* Sizes of elements: some fill a page exactly, the others leave some bytes. */
 static const uint32_t sizes[] = {1, 3, 8, 100, 2032, 2033, 4064};
 
 START_TEST(elements_at_the_ends_of_pages)
@@ -203,7 +203,8 @@ START_TEST(ranges_over_pages)
 }
 END_TEST
 
-/* Pages that a transaction has formatted stay after its rollback; its elements do not. */
+/* A rollback undoes the changes of elements. It does not undo the formatting of a page, because
+ * other transactions may have elements there. */
 START_TEST(pages_outlive_the_transaction_that_needed_them)
 {
     lladd_pageno root = create(8, 5000);
@@ -275,7 +276,9 @@ static void fill(struct lladd_array *a, uint64_t n, uint64_t add)
     commit(txn);
 }
 
-/* In the same transaction, which then commits or not; in another one; after a crash. */
+/* Elements that were removed by a shrink are zeros when the array is extended again. _i 0: the same
+ * transaction extends it, and commits; 1: and aborts; 2: another transaction extends it; 3: after a
+ * crash. */
 START_TEST(what_was_cut_off_is_zeros_when_it_comes_again)
 {
     enum { N = 2000, LEFT = 700 };
@@ -321,7 +324,7 @@ START_TEST(pages_are_freed_when_the_shrinking_commit_is_durable)
     ok(txn, lladd_array_shrink(txn, a, N - 508));
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), full);
-    if (_i == 1) { /* no longer listed; none is lost */
+    if (_i == 1) { /* shrinks to 0 after a crash; no page may be lost */
         crash(&a, root);
         txn = fixture_begin(&b);
         ok(txn, lladd_array_shrink(txn, a, 0));
@@ -331,7 +334,7 @@ START_TEST(pages_are_freed_when_the_shrinking_commit_is_durable)
     other = fixture_begin(&b);
     ok(other, lladd_array_shrink(other, a, 0));
     ck_assert_uint_lt(fixture_pages_used(&b), 10);
-    abort_txn(other); /* they are freed all the same */
+    abort_txn(other); /* does not undo the freeing of pages */
     ck_assert_uint_lt(fixture_pages_used(&b), 10);
     check_whole(a);
     ck_assert_uint_eq(get8(a, 507), 508);
@@ -348,8 +351,8 @@ START_TEST(pages_are_freed_when_the_shrinking_commit_is_durable)
 }
 END_TEST
 
-/* A1 shrinks the array; before that is durable, B extends and fills it, and C shrinks it and rolls
- * back: B's elements must be there. */
+/* The first transaction shrinks the array. Before its commit is durable, the second extends the
+ * array and writes. The third shrinks it and rolls back. The elements of the second must stay. */
 START_TEST(a_late_commit_gives_back_nothing_that_is_in_use)
 {
     enum { N = 10000 };
@@ -393,7 +396,7 @@ START_TEST(an_array_is_gone_with_the_transaction_that_made_it)
     ck_assert_uint_eq(get8(a, 4999), 1);
     if (_i == 0) {
         ok(txn, lladd_rollback_to(txn, sp));
-        /* Perhaps at the same page; it is another array. */
+        /* Another array, which may have the same root page. */
         ok(txn, lladd_array_create(txn, 16, 3, &again));
         other = open_array(again);
         ck_assert_uint_eq(lladd_array_element_size(other), 16);
@@ -414,8 +417,8 @@ START_TEST(an_array_is_gone_with_the_transaction_that_made_it)
 }
 END_TEST
 
-/* Filled, shrunk and filled again by the transaction that creates it, with a rollback in
- * between. */
+/* The transaction that creates the array also fills, shrinks and fills it again, and rolls back to
+ * a savepoint in between. */
 START_TEST(its_maker_may_do_anything_with_it)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -473,8 +476,8 @@ START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
     ok(txn, lladd_array_destroy(txn, root));
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), 0);
-    /* Other transactions get its pages; calls with an old handle are refused, whatever is there
-     * now. */
+    /* Other transactions get the pages of the array. Calls with an old handle are refused, whatever
+     * the root page contains now. */
     for (int i = 0; i < 40; i++) {
         lladd_pageno fresh = create(4, 100);
         other = open_array(fresh);
@@ -500,7 +503,7 @@ START_TEST(a_rollback_to_a_later_savepoint_leaves_it_destroyed)
     ok_db(&b, lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err));
     got.v++;
     for (int i = 0; i < 5000 && got.v != root.v; i++) {
-        unsigned char bytes[4096]; /* that are not pages */
+        unsigned char bytes[4096]; /* for raw pages, which have no header */
         memset(bytes, 0xa5, sizeof bytes);
         txn = fixture_begin(&b);
         ok(txn, lladd_extent_alloc(txn, 1, LLADD_EXTENT_RAW, &got));
@@ -570,8 +573,8 @@ END_TEST
 
 /* ---- what runs out --------------------------------------------------------------------------- */
 
-/* A use of an array from creation to destruction, with every allocation failing in turn: the call
- * returns an error and has changed nothing, and succeeds when repeated. */
+/* Uses an array from creation to destruction; in run n, memory allocation n fails. The call must
+ * return an error and change nothing, and succeed when it is repeated. */
 START_TEST(without_memory_nothing_changes)
 {
     static uint64_t values[2000];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One array, many threads: adjacent elements of one page, written by transactions that commit and
- * roll back, while one thread extends the array, others read it, and the first writer of a page
- * formats it. Runs under TSan.
+ * One array and many threads. Transactions that commit and roll back write adjacent elements of the
+ * same pages; the first writer of a page formats it. Meanwhile one thread extends and shrinks the
+ * array, and others read it. Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -39,7 +39,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* Every n-th element is its own, so that neighbours belong to different threads. */
+/* Of n threads each writes every n-th element, so neighbours belong to different threads. */
 static void *write_own(void *arg)
 {
     struct worker *w = arg;
@@ -70,7 +70,7 @@ static void *write_own(void *arg)
     return NULL;
 }
 
-/* Lengthens and shortens the array beyond these elements, and writes there. */
+/* Extends the array beyond the elements of the other threads, writes there, and shrinks it. */
 static void *extend(void *arg)
 {
     struct worker *w = arg;
@@ -142,7 +142,7 @@ START_TEST(neighbours_do_not_disturb_each_other)
 }
 END_TEST
 
-/* Opened and closed by all threads all the time, it stays one array. */
+/* All threads open and close the array again and again. All handles must show one array. */
 static void *open_and_close(void *arg)
 {
     struct worker *w = arg;

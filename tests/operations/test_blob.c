@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Blobs: every size around every boundary, ranges, appends, unstored zeros, lengths near 2^48;
- * logged or not, the blob is the same. Rollback, savepoints and crashes leave the old contents or
- * the new ones; every page is freed; a call that fails has changed nothing.
+ * Blobs: sizes around every boundary, ranges, appends, zeros that are not stored, lengths near
+ * 2^48. Whether the contents are logged makes no difference to readers. After a rollback, also to a
+ * savepoint, or a crash, a blob has its old contents or its new ones. Every page is freed. A call
+ * that fails has changed nothing.
  */
 #include "op_fixture.h"
 
@@ -23,7 +24,7 @@ static void setup_sized(uint32_t page_size)
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-/* The bytes that the seed generates. */
+/* Returns bytes that are generated from the seed. */
 static unsigned char *made(uint64_t seed, size_t len)
 {
     unsigned char *p = malloc(len ? len : 1);
@@ -41,7 +42,7 @@ static lladd_pageno create(struct lladd_txn *txn, uint64_t seed, size_t len)
     return root;
 }
 
-/* The blob has these bytes, however it is read, and passes its check. */
+/* Asserts that all ways of reading the blob return these bytes, and that it passes its check. */
 static void is(lladd_pageno root, const unsigned char *want, uint64_t len)
 {
     uint64_t got = UINT64_MAX;
@@ -72,7 +73,7 @@ static uint64_t pages_of(lladd_pageno root)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Around every boundary there is, up to the second tree. */
+/* Sizes around every boundary of the layout, up to the second tree. */
 static size_t size_at(uint32_t page_size, int i)
 {
     size_t head = ll_blob_head_room(page_size), room = ll_blob_page_room(page_size);
@@ -237,8 +238,8 @@ START_TEST(large_values_are_not_logged)
 }
 END_TEST
 
-/* One sync for all pages that a transaction has written without logging, before its commit
- * record. */
+/* All pages that a transaction has written without logging are made durable by one sync, before the
+ * commit record. */
 START_TEST(commit_forces_once)
 {
     setup_sized(4096);
@@ -420,7 +421,7 @@ START_TEST(destroyed_ones_are_gone)
     ok(txn, lladd_blob_destroy(txn, root));
     commit(txn);
     ck_assert_int_eq(lladd_blob_length(b.db, root, &n, &b.err), LLADD_DESTROYED);
-    lladd_pageno page = fixture_page(&b, "lladd.bytes"); /* takes the first free one */
+    lladd_pageno page = fixture_page(&b, "lladd.bytes"); /* gets the first free page */
     (void)page;
     int rc = lladd_blob_length(b.db, root, &n, &b.err);
     ck_assert(rc == LLADD_DESTROYED || rc == LLADD_WRONG_TYPE);
@@ -428,7 +429,7 @@ START_TEST(destroyed_ones_are_gone)
 }
 END_TEST
 
-/* A page that has another owner now is noticed. */
+/* A call must notice that a page of the blob now belongs to another structure. */
 START_TEST(a_foreign_page_is_noticed)
 {
     setup_sized(4096);
@@ -624,7 +625,7 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* All calls on one blob; a failed call has changed nothing. */
+/* Makes all calls on one blob. Asserts that a call that fails has changed nothing. */
 static int work(struct lladd_txn *txn, struct model *m, const unsigned char *p)
 {
     static const struct {
@@ -664,8 +665,8 @@ static void prepare_failure(const unsigned char *p)
     memcpy(&committed[0], &now[0], sizeof now[0]);
 }
 
-/* In one transaction, which commits the steps that succeeded. *met: an allocation has failed,
- * though that need not fail a call. */
+/* Runs the steps in one transaction, which commits the steps that succeeded. *met is true if a
+ * memory allocation has failed; a call may succeed all the same. */
 static int failing_run(const unsigned char *p, bool *met)
 {
     struct lladd_txn *txn = NULL;
@@ -739,7 +740,8 @@ START_TEST(without_space)
 }
 END_TEST
 
-/* A thread still reads a freed page: a large write that gets the page can be repeated. */
+/* While a thread reads a freed page, a large write that allocates the page returns LLADD_BUSY. It
+ * succeeds when it is repeated later. */
 START_TEST(a_looked_at_page_makes_it_busy)
 {
     setup_sized(4096);
@@ -758,7 +760,7 @@ START_TEST(a_looked_at_page_makes_it_busy)
     txn = fixture_begin(&b);
     uint64_t used = 0;
     int rc = 0;
-    while (rc == 0 && used < 1000) { /* until it is its turn */
+    while (rc == 0 && used < 1000) { /* until a blob gets the page */
         rc = lladd_blob_create(txn, p, 70000, &again);
         used = rc ? used : fixture_pages_used(&b);
     }

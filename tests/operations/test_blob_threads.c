@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Blobs and threads: writers with their own blobs, logged and not, committing and rolling back, and
- * readers of one blob that a writer replaces, truncates and extends: all that they read of a page
- * is of one moment. Runs under TSan.
+ * Blobs and threads. Writers have blobs of their own, logged or not, and commit or roll back. Other
+ * threads read one blob while a writer replaces, truncates and extends it. All bytes that a reader
+ * gets from one page must belong to one version of the page. Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -64,7 +64,7 @@ static void filled_with(lladd_pageno root, size_t len, unsigned char letter)
     free(p);
 }
 
-/* Each call may report that a thread still reads a page: then it is repeated. */
+/* A call may be refused because a thread still reads a page. Then it is repeated. */
 #define again(txn, call) \
     do { \
         int again_rc; \
@@ -128,7 +128,8 @@ START_TEST(everybody_has_a_blob)
 }
 END_TEST
 
-/* One thread changes the shared blob; where it is not truncated, all its bytes are one letter. */
+/* One thread changes the shared blob. All its bytes are one letter, except zeros after a
+ * truncation. */
 static void change_shared(struct worker *w)
 {
     static unsigned char bytes[150000];
@@ -150,7 +151,7 @@ static void change_shared(struct worker *w)
     lladd_atomic_store32(&writing, 0);
 }
 
-/* A read of a page gets one letter, and zeros after it, never a mixture. */
+/* The bytes read from one page must be one letter, followed by zeros or by nothing. */
 static void *read_shared(void *arg)
 {
     struct worker *w = arg;

@@ -134,7 +134,8 @@ START_TEST(what_is_made_can_be_used_at_once)
 }
 END_TEST
 
-/* Also by a transaction that has committed by then, or creates another one in its place. */
+/* A structure is destroyed when its creation is rolled back, with the whole transaction or to a
+ * savepoint, after which the transaction commits. */
 START_TEST(what_is_rolled_back_is_destroyed)
 {
     enum kind kind = (enum kind)_i;
@@ -171,7 +172,7 @@ START_TEST(what_is_rolled_back_is_destroyed)
 }
 END_TEST
 
-/* Other transactions have made the root page part of something else. */
+/* After the rollback, another transaction uses the former root page for something else. */
 START_TEST(a_handle_of_what_was_rolled_back_is_not_misled)
 {
     enum kind kind = (enum kind)_i;
@@ -194,7 +195,8 @@ START_TEST(a_handle_of_what_was_rolled_back_is_not_misled)
 }
 END_TEST
 
-/* The n-th allocation fails: there is both or neither. */
+/* The n-th memory allocation fails: the call must return both a structure and a handle, or
+ * neither. */
 START_TEST(without_memory_there_is_neither)
 {
     enum kind kind = (enum kind)_i;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules for all built-in operations: they are complete, have the ids the wrappers rely on, print
- * their records, and whatever bytes a log or a page may hold, validate either refuses them (OP-7)
- * or redo and undo stay on the page, leave its header alone, and keep the page type's invariant.
+ * Rules for all built-in operations. They are complete, have the ids that the wrappers rely on, and
+ * print their records. For any bytes in a record or a page, either `validate` refuses them (OP-7),
+ * or redo and undo access only the page, do not change its header, and keep the invariant of the
+ * page type.
  */
 #include "op_fixture.h"
 
@@ -21,7 +22,7 @@ static const struct lladd_op *ops_of_all[MANY];
 static const struct lladd_page_type *types_of_all[MANY];
 static uint32_t n_ops, n_types;
 
-/* Of all extensions, in the order in which they are registered. */
+/* Collects the operations and page types of all extensions, in the order of registration. */
 static void collect(void)
 {
     for (const struct lladd_extension *const *e = ll_operations_builtin(); *e; e++) {
@@ -45,7 +46,7 @@ static const struct lladd_page_type *const *all_types(void)
     return types_of_all;
 }
 
-/* NULL: it applies to pages of any type, or to none. */
+/* Returns the page type of an operation; NULL if it applies to pages of any type, or to no page. */
 static const struct lladd_page_type *type_of(const struct lladd_op *op)
 {
     const struct lladd_page_type *const *types = all_types();
@@ -81,7 +82,7 @@ START_TEST(every_operation_is_complete)
 }
 END_TEST
 
-/* Registration checks the application's descriptors; ours must pass it, too. */
+/* The library's descriptors must pass the checks that registration makes for an application's. */
 START_TEST(every_operation_could_be_registered_by_a_user)
 {
     struct lladd_options options = LLADD_OPTIONS_INIT;
@@ -141,7 +142,7 @@ static uint64_t make_number(struct random *r, uint32_t page_size)
     }
 }
 
-/* Bytes laid out as the operation declares, or random ones. */
+/* Makes bytes with the fields that the operation declares, or random bytes. */
 static size_t make_bytes(struct random *r, const struct lladd_op *op, enum lladd_span_kind kind,
                          unsigned char *out, uint32_t page_size)
 {
@@ -185,7 +186,8 @@ static size_t make_bytes(struct random *r, const struct lladd_op *op, enum lladd
     return len < op->record_max ? len : op->record_max;
 }
 
-/* A new page of the type: formatted with the first random bytes that are accepted. */
+/* Makes a new page of the type. It is formatted with the first random bytes that `validate`
+ * accepts. */
 static void make_page(struct random *r, struct scratch *s, uint32_t size,
                       const struct lladd_page_type *type)
 {
@@ -228,7 +230,7 @@ static void apply(struct random *r, struct scratch *s, const struct lladd_page_t
     unsigned char *copy = exact(bytes, len);
     struct lladd_span span = lladd_span_of(copy, len);
     memcpy(header, s->bytes, sizeof header);
-    bool anybodys = !type_of(op); /* which may change ours: so on a copy */
+    bool anybodys = !type_of(op); /* applies to any page type, so it runs on a copy of the page */
     struct scratch other = *s;
     if (anybodys)
         scratch_copy(&other, s);
@@ -265,7 +267,7 @@ START_TEST(hostile_records_on_good_pages)
 }
 END_TEST
 
-/* A page with a good checksum and random contents: nothing may access bytes outside it. */
+/* The page has a good checksum and random contents. No callback may access bytes outside it. */
 START_TEST(hostile_records_on_hostile_pages)
 {
     const struct lladd_page_type *const *types = all_types();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures as a parameter. One workload through all built-in operations runs with the first,
- * second, third ... allocation failing, device call failing, and with the device full at every
- * size: each call succeeds, or returns the reason and has changed nothing (API-1), every rollback
- * succeeds (REC-3), exactly the committed changes are there, no page is lost.
+ * Failures as a parameter. One workload that uses all built-in operations runs again and again: in
+ * run n, memory allocation n fails, or device call n, or the device is full at another size. Each
+ * call succeeds, or returns the reason and has changed nothing (API-1). Every rollback succeeds
+ * (REC-3). The database has exactly the committed changes, and no page is lost.
  */
 #include "op_fixture.h"
 
@@ -91,7 +91,7 @@ static int work(struct lladd_txn *txn, int i)
     return rc;
 }
 
-/* All rounds; false when the handle is poisoned. */
+/* Runs all rounds. Returns false if the handle is poisoned. */
 static bool run_all(bool may_poison)
 {
     for (int i = 0; i < ROUNDS; i++) {
@@ -107,7 +107,7 @@ static bool run_all(bool may_poison)
             if (end == 0)
                 committed[i] = true;
             else if (lladd_code_root(end) == LLADD_ROOT_POISONED)
-                unknown[i] = true; /* it may or may not have reached the device */
+                unknown[i] = true; /* the commit record may have reached the device */
             else
                 end = lladd_abort(txn);
             rc = end ? end : rc;
@@ -124,7 +124,7 @@ static bool run_all(bool may_poison)
     return true;
 }
 
-/* Rounds that should have committed and did not. */
+/* Returns the number of rounds that should have committed and did not. */
 static int count_refused(void)
 {
     int n = 0;
@@ -143,7 +143,7 @@ static bool has_root(int i)
     return rc == 0;
 }
 
-/* All that the committed rounds have left, and nothing else. */
+/* Asserts that the database has the changes of the committed rounds, and no others. */
 static void compare(void)
 {
     struct lladd_heap *heap;
@@ -176,7 +176,7 @@ static void compare(void)
     lladd_heap_close(heap);
 }
 
-/* No page is lost: without the heap there are the three of setup. */
+/* Asserts that no page is lost: when the heap is destroyed, the three pages of setup are left. */
 static void count_pages(void)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -255,7 +255,7 @@ START_TEST(the_device_is_full)
     for (uint64_t size = at_start; size <= at_end; size += (at_end - at_start) / 40 + 1) {
         setup();
         fault_device_capacity(b.fd, size);
-        ck_assert(run_all(false)); /* nothing is poisoned, every rollback succeeds */
+        ck_assert(run_all(false)); /* the handle is not poisoned, every rollback succeeds */
         compare();
         refused += count_refused();
         fixture_crash(&b); /* recovers on the full device */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages of fixed-length records: as many as fit, found by slot, changed in part, freed, and reused
- * when no rollback can need them; compared with an array; wrong calls are refused.
+ * Pages of fixed-length records. A page stores as many records as fit. Records are found by slot,
+ * changed in part and freed. A slot is reused when no rollback can need it. The records are
+ * compared with an array. Wrong calls are refused.
  */
 #include "history.h"
 
@@ -60,7 +61,7 @@ START_TEST(any_size_fills_the_page_and_no_more)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         make_page(sizes[i]);
         uint32_t n = slots_of(sizes[i]);
-        /* Two bits a record, in words, and sixteen bytes of header: no other overhead. */
+        /* The overhead is two bits per record, rounded up to words, and a header of 16 bytes. */
         ck_assert_uint_ge((n + 1) * sizes[i] + (n + 1) / 4 + 16 + 16, 4096 - 32 - 16);
         struct lladd_txn *txn = fixture_begin(&b);
         struct lladd_rid rid, more;

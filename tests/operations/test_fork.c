@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A forked process has the handle's memory, and neither its threads nor its files. A thread of the
- * parent may have held any mutex: each call refuses the handle (LLADD_FORKED) before it takes one.
- * The parent holds the mutex here while it forks, so a call that takes it stops (debug builds) or
- * never returns. dTables have their own test (tests/dtable_managed/test_fork.c).
+ * A forked process has the memory of a handle, but not its threads and files. When the parent
+ * forked, a thread may have held any mutex. So in the child each call refuses the handle
+ * (LLADD_FORKED) before it takes a mutex. Here the parent holds the mutex while it forks, so a call
+ * that takes it aborts (debug builds) or never returns. dTables have their own test
+ * (tests/dtable_managed/test_fork.c).
  */
 #include "op_fixture.h"
 #include "operations/array/array.h"
@@ -21,7 +22,7 @@ static struct fixture b;
 static struct lladd_txn *txn;
 static struct lladd_array *array;
 static struct lladd_list *list;
-static int wrong; /* in the child */
+static int wrong; /* in the child: the number of wrong results */
 
 #define FORKED(call) \
     do { \
@@ -54,7 +55,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* Makes the calls in a forked process, while this thread holds the mutex. */
+/* Forks while this thread holds the mutex, and makes the calls in the child. */
 static void fork_with(struct lladd_mutex *held, void (*calls)(void))
 {
     int status = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hash tables, edge cases: wrong arguments with their codes and no effect, creating and destroying
- * tables, equal hashes, rollback after another transaction's splits and merges, rollback on a full
- * device, walks under change, an allocation failure at every place.
+ * Hash tables, edge cases: wrong arguments, creating and destroying tables, equal hashes, rollback
+ * after another transaction's splits and merges, rollback on a full device, walks during changes, a
+ * failure of each memory allocation.
  */
 #include "op_fixture.h"
 #include "operations/hash/table.h"
@@ -84,7 +84,7 @@ static void fixed_page(unsigned char *page, uint32_t size)
     ll_hash__fixed_clear(page, size);
 }
 
-/* Key i, in an order of tags that the seed determines; a third of them on the last slots. */
+/* Makes an entry with key i and a random tag. A third of the tags belong to the last slots. */
 static void packed_entry(unsigned char *p, uint64_t i, uint64_t *seed)
 {
     uint64_t r = seeded_next(seed);
@@ -94,8 +94,8 @@ static void packed_entry(unsigned char *p, uint64_t i, uint64_t *seed)
     lladd_put32(p + 10, (uint32_t)r);
 }
 
-/* Pages of 7 slots and of 36, from a few entries to full: a search finds every entry that was not
- * dropped, also those wrapped around the end. */
+/* Pages of 7 and of 36 slots, with few entries or full. After some entries were dropped, a search
+ * finds every other one, also one that has wrapped around to the first slots. */
 START_TEST(what_a_drop_leaves_is_found)
 {
     enum { SIZE = 14, MOST = 36 };
@@ -146,14 +146,14 @@ START_TEST(siphash_is_siphash)
     ck_assert_uint_eq(ll_siphash_rounds(&key, bytes, 15, 2, 4), UINT64_C(0xa129ca6149be45e5));
     ck_assert_uint_eq(ll_siphash_rounds(&key, bytes, 0, 2, 4), UINT64_C(0x726fdb47dd0e0e31));
     ck_assert_uint_eq(ll_siphash_rounds(&key, bytes, 8, 2, 4), UINT64_C(0x93f5f5799a932462));
-    /* Which SipHash a table uses, for every length. */
+    /* ll_siphash is SipHash-1-3, for every length. */
     for (size_t len = 0; len < sizeof bytes; len++)
         ck_assert_uint_eq(ll_siphash(&key, bytes, len), ll_siphash_rounds(&key, bytes, len, 1, 3));
 }
 END_TEST
 
-/* Keys hashed together have the hashes that they have one by one: each length, each bit, and fewer
- * keys than would fill the last vector. */
+/* Hashing many keys in one call gives the same hashes as one by one: for each length and each bit,
+ * and with a last vector that is not full. */
 START_TEST(many_hashes_are_those_of_each)
 {
     unsigned char bytes[16];
@@ -206,7 +206,7 @@ static lladd_pageno head_page(uint64_t bucket)
     return ll_operations__extents_page(&hash->table->run, bucket);
 }
 
-/* More slots than a page has room for: a call that visits them all returns an error. */
+/* A page claims more slots than it has room for. A call that visits all slots returns an error. */
 START_TEST(a_page_with_too_many_slots_is_noticed)
 {
     struct lladd_hash_stats s = {.struct_size = sizeof s};
@@ -224,7 +224,7 @@ START_TEST(a_page_with_too_many_slots_is_noticed)
 }
 END_TEST
 
-/* Entries with wrong lengths, in a bucket that is to be split: it stays as it is. */
+/* A bucket with entries of wrong lengths is due for a split. The split must leave it unchanged. */
 START_TEST(a_bucket_that_makes_no_sense_is_not_split)
 {
     unsigned char length[2] = {0, 4};
@@ -311,7 +311,7 @@ START_TEST(keys_and_values_of_every_length)
         ok_db(&b, lladd_hash_get(hash, bytes, n, got, sizeof got, &len, &b.err));
         ck_assert_uint_eq(len, 1000 - n);
         ck_assert_mem_eq(got, bytes, len);
-        memset(got, 0xee, 4); /* the most that fits */
+        memset(got, 0xee, 4); /* the part of the value that fits */
         ok_db(&b, lladd_hash_get(hash, bytes, n, got, len > 2 ? 2 : 0, &len, &b.err));
         ck_assert_uint_eq(got[2], 0xee);
     }
@@ -332,7 +332,7 @@ static int copy(void *ctx, struct lladd_span value)
     return 0;
 }
 
-/* Around the longest length that stays in the page, and beyond a page: blobs are made and freed. */
+/* Lengths around the longest that is stored on the page, and more. Blobs are made and freed. */
 START_TEST(long_keys_and_values_are_blobs)
 {
     static const size_t lengths[] = {999, 1000, 1001, 4096, 20000};
@@ -454,7 +454,7 @@ START_TEST(equal_hashes_make_chains)
         commit(txn);
     }
     ck_assert_uint_eq(count(), 0);
-    txn = fixture_begin(&b); /* the ghosts have no owner: the chain is freed by a split or merge */
+    txn = fixture_begin(&b); /* no transaction needs the ghosts: a split or merge frees the chain */
     for (size_t i = 0; i < 10; i++)
         ok(txn, insert(txn, keys[i], i));
     commit(txn);
@@ -483,7 +483,7 @@ START_TEST(undo_finds_keys_that_others_have_moved)
     for (uint64_t i = 1100; i < 9000; i++)
         ok(other, take(other, i));
     commit(other);
-    other = fixture_begin(&b); /* now that their ghosts have no owner, buckets merge */
+    other = fixture_begin(&b); /* buckets merge, since no transaction needs their ghosts now */
     for (uint64_t i = 20000; i < 22000; i++) {
         ok(other, insert(other, i, i));
         ok(other, take(other, i));
@@ -551,7 +551,7 @@ START_TEST(transactions_interleave)
 }
 END_TEST
 
-/* All elements are removed; other transactions get none of the room; the rollback needs none. */
+/* A transaction removes all elements. Others do not get their room, which the rollback needs. */
 START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 {
     make(8, 100);
@@ -583,7 +583,7 @@ START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 }
 END_TEST
 
-/* As much as the rollback writes, and at most twice that: less than the longest change needs. */
+/* The undo reserve is at least as much as the rollback writes, and at most twice as much. */
 START_TEST(what_is_set_aside_is_what_a_rollback_writes)
 {
     static const uint32_t lengths[] = {8, 100, 300, 900};
@@ -592,7 +592,7 @@ START_TEST(what_is_set_aside_is_what_a_rollback_writes)
     unsigned char value[900] = {0};
     struct lladd_stats before = {.struct_size = sizeof before}, full = before, after = before;
     fixture_close(&b);
-    b.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* an image is not part of it */
+    b.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* logs no page images, which are not reserved for */
     fixture_open(&b);
     make(_i % 2 ? 8 : 0, _i % 2 ? len : 0);
     struct lladd_txn *txn = fixture_begin(&b);
@@ -705,8 +705,8 @@ START_TEST(many_at_a_time)
 }
 END_TEST
 
-/* As if they were put one by one: splits in between, the same key twice, one that is refused; those
- * before it stay. */
+/* One call inserts many elements, with splits in between. One key comes twice, and one element is
+ * refused; the elements before it stay. */
 static void insert_many_into(uint32_t key_size, unsigned flags)
 {
     enum { N = 3000 };
@@ -724,7 +724,7 @@ static void insert_many_into(uint32_t key_size, unsigned flags)
     ck_assert_uint_eq(done, 0);
     ok(txn, lladd_hash_insert_many(txn, hash, e, 1000, &done));
     ck_assert_uint_eq(done, 1000);
-    e[1500] = e[1490]; /* both are in progress at the same time */
+    e[1500] = e[1490]; /* so close that the call works on both at the same time */
     ck_assert_int_eq(lladd_hash_insert_many(txn, hash, e + 1000, N - 1000, &done), LLADD_EXISTS);
     ck_assert_uint_eq(done, 500);
     e[1505].value_len = key_size ? 7 : 8;
@@ -828,7 +828,7 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* The n-th allocation fails: the call has changed nothing, or has succeeded. */
+/* The n-th memory allocation fails: the call succeeds, or fails and has changed nothing. */
 START_TEST(memory_runs_out_anywhere)
 {
     uint64_t failures = 0;
