@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Log credit and threads: many threads fill a new hash table with a log buffer that has room for
- * the credits of only a few of them. Each insertion may split the table or rebuild a chain, for
- * which a thread takes the latch of the table's shape and log credit; a thread that kept credit
- * while it waited for the latch would wait for a thread that waits for credit. The test ends if
- * none does. TSan runs it.
+ * Log credit and threads: many threads fill a new hash table. The log buffer has room for the log
+ * credit of only a few of them. An insertion may split the table or rebuild a chain. For this a
+ * thread takes the latch of the table's shape, and log credit. If a thread kept credit while it
+ * waits for the latch, the holder of the latch could wait for that credit, and the test would not
+ * end. Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -30,7 +30,7 @@ struct worker {
     unsigned id;
 };
 
-/* Check leaves a test by longjmp, which a thread cannot do. */
+/* Check's assertions leave a test by longjmp, which only the test's own thread may do. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
@@ -61,7 +61,7 @@ START_TEST(threads_fill_a_table_with_a_small_log_buffer)
     uint64_t count;
     keys = cases[_i].keys;
 #ifdef LL_TEST_INSTRUMENTED
-    keys /= 10; /* they would deadlock at the first split */
+    keys /= 10; /* enough, since a deadlock would occur at the first split */
 #endif
     fixture_init(&b, cases[_i].page_size);
     b.options.flags = 0;

@@ -32,8 +32,8 @@ static void teardown(void)
 
 enum kind { FIXED, ANY, PHYSICAL, KINDS };
 
-/* Of any length: one value in 50 is a blob, and there are chains; physical undo: buckets are never
- * merged. */
+/* The length of the value of a key. In a table of the kind ANY lengths differ: one value in 50 is a
+ * blob, and buckets have chains. Other tables have values of 8 bytes. */
 static size_t len_of(enum kind kind, uint64_t key)
 {
     return kind != ANY ? 8 : key % 50 == 3 ? 9000 + key : key % 7 ? key % 300 : 900;
@@ -87,7 +87,7 @@ static int must_be_used(void *ctx, lladd_pageno page)
     return fixture_count_page(ctx, page);
 }
 
-/* It can be destroyed, and every other call is refused; its statistics can be read. */
+/* Asserts that the partly destroyed table lists all pages that are in use, and cannot be opened. */
 static void only_destroyed(void)
 {
     struct lladd_hash *h;
@@ -121,7 +121,7 @@ START_TEST(each_step_gives_back_so_many_pages)
     while (left) {
         uint64_t had = used();
         left = step(pages);
-        ck_assert_uint_lt(used(), had);              /* it goes on */
+        ck_assert_uint_lt(used(), had);              /* the step has freed a page */
         ck_assert_uint_le(had - used(), pages + 30); /* a bucket may have some blobs */
         ck_assert(left == 0 || left <= last);
         last = left;
@@ -173,7 +173,7 @@ START_TEST(a_step_that_is_rolled_back_has_freed_nothing)
     lladd_savepoint_id sp;
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
-    ok(txn, lladd_hash_destroy_some(txn, root, 10, &left)); /* two in one transaction */
+    ok(txn, lladd_hash_destroy_some(txn, root, 10, &left)); /* a second step of the transaction */
     ck_assert_uint_lt(used(), all - 10);
     abort_txn(txn);
     ck_assert_uint_eq(used(), all);
@@ -235,7 +235,7 @@ START_TEST(a_long_value_goes_in_steps_too)
     unsigned char *value = calloc(LONG, 1);
     ck_assert_ptr_nonnull(value);
     struct lladd_txn *txn = fixture_begin(&b);
-    if (_i) /* many small extents, and not one large one */
+    if (_i) /* makes the blob of many small extents, not of one large one */
         lladd_blob_bulk_from(b.db, UINT64_MAX);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
@@ -243,7 +243,7 @@ START_TEST(a_long_value_goes_in_steps_too)
     txn = fixture_begin(&b);
     for (unsigned i = 0; i < 3; i++)
         ok(txn, lladd_hash_insert(txn, h, &i, sizeof i, value, LONG));
-    ok(txn, lladd_hash_insert(txn, h, value, 2000, value, 100)); /* and a long key */
+    ok(txn, lladd_hash_insert(txn, h, value, 2000, value, 100)); /* a long key */
     commit(txn);
     lladd_hash_close(h);
     const uint64_t all = used();
@@ -265,14 +265,14 @@ START_TEST(a_long_value_goes_in_steps_too)
             only_destroyed();
     }
     ck_assert_uint_ge(steps, all / (2 * PAGES));
-    ck_assert_uint_lt(most, 65536); /* with images of the pages that it changes */
+    ck_assert_uint_lt(most, 65536); /* includes images of the pages that a step changes */
     all_gone();
     free(value);
 }
 END_TEST
 
-/* The pages that can be freed only together with the bucket's head page are more than a step may
- * free. That is no reason to free the long values at once. */
+/* The last step of a bucket frees more pages than asked for, because some can be freed only
+ * together with the bucket's first page. The long values must still be freed in steps. */
 START_TEST(a_step_smaller_than_its_bucket)
 {
     enum { LONG = 400000 };
@@ -332,7 +332,7 @@ START_TEST(wrong_calls_change_nothing)
 }
 END_TEST
 
-/* Rollback needs the table: until then no other transaction destroys it. */
+/* While a transaction may roll back changes of the table, no other transaction can destroy it. */
 START_TEST(a_table_that_another_transaction_may_roll_back)
 {
     struct lladd_gid gid = fixture_gid("changes");
@@ -351,7 +351,7 @@ START_TEST(a_table_that_another_transaction_may_roll_back)
     txn = fixture_begin(&b);
     refuses(txn, LLADD_BUSY, lladd_hash_destroy(txn, root));
     refuses(txn, LLADD_BUSY, lladd_hash_destroy_some(txn, root, 5, &left));
-    key = 2; /* and it has not been claimed */
+    key = 2; /* the refused calls have not claimed the table */
     ok(txn, lladd_hash_delete(txn, h, &key, 8));
     abort_txn(txn);
     if (doubt)
@@ -367,7 +367,7 @@ START_TEST(a_table_that_another_transaction_may_roll_back)
 }
 END_TEST
 
-/* Creates a table, and rolls that back, `times` times; the page is reused. */
+/* Creates a table and rolls back to a savepoint, `times` times. */
 static void create_in_vain(struct lladd_txn *txn, unsigned times)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -379,8 +379,8 @@ static void create_in_vain(struct lladd_txn *txn, unsigned times)
     }
 }
 
-/* Transactions in doubt that have created tables; some of these are gone, and some have the page of
- * one that is gone. _i: rolled back before. */
+/* Transactions in doubt have created tables. Some creations were rolled back, and later tables may
+ * have their pages. _i: the number of creations that were rolled back before. */
 START_TEST(created_in_doubt)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -411,7 +411,7 @@ START_TEST(created_in_doubt)
 }
 END_TEST
 
-/* The change is undone after the destruction is undone, and finds the table again. */
+/* The rollback first undoes the destruction, so the undo of the change finds the table. */
 START_TEST(a_transaction_destroys_what_it_has_changed)
 {
     struct lladd_hash *h = make(_i % 2 ? ANY : FIXED);
@@ -465,7 +465,7 @@ START_TEST(a_transaction_that_has_changed_many_tables)
 }
 END_TEST
 
-/* The transaction that has created it destroys it, and rolls back to a savepoint. */
+/* The transaction that has created the table destroys it, and rolls back to a savepoint. */
 START_TEST(a_table_that_the_transaction_has_made)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -493,7 +493,7 @@ START_TEST(a_table_that_the_transaction_has_made)
 }
 END_TEST
 
-/* Takes the page again, for bytes that are not a page. */
+/* Allocates the page again, as a raw page without a header. */
 static void reuse(lladd_pageno page)
 {
     for (int i = 0; i < 5000; i++) {
@@ -510,8 +510,8 @@ static void reuse(lladd_pageno page)
     ck_abort_msg("the page does not come back");
 }
 
-/* The rollback to a later savepoint does not undo it: an old handle never reads the former root
- * page. */
+/* A rollback to a savepoint after the destruction does not undo the destruction. A handle from
+ * before must not read the former root page. */
 START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
 {
     const bool in_steps = _i;
@@ -537,8 +537,8 @@ START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
 }
 END_TEST
 
-/* What was claimed after a savepoint is free again when the transaction rolls back to it; what was
- * claimed before that is not. */
+/* A step of destruction claims the table for its transaction. A rollback to a savepoint ends the
+ * claim if it was made after the savepoint. */
 START_TEST(a_rollback_to_a_savepoint_gives_the_table_back)
 {
     struct lladd_hash *h = make(FIXED);
@@ -564,7 +564,7 @@ END_TEST
 
 /* ---- transactions in doubt ------------------------------------------------------------------- */
 
-/* Contents that a prepare record cannot have: it is truncated, or names more tables than it has. */
+/* Invalid contents of a prepare record: it is truncated, or claims more tables than it names. */
 START_TEST(a_prepare_record_that_makes_no_sense)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
@@ -590,7 +590,8 @@ START_TEST(a_prepare_record_that_makes_no_sense)
 }
 END_TEST
 
-/* From a version that did not record the tables that a transaction has changed. */
+/* A prepare record of an earlier version, which named only the tables that the transaction was
+ * destroying. */
 START_TEST(an_older_prepare_record)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
@@ -609,7 +610,8 @@ START_TEST(an_older_prepare_record)
 }
 END_TEST
 
-/* Such a transaction may have changed any table: none is destroyed before it has ended. */
+/* With such a record, the transaction may have changed any table. So no table can be destroyed
+ * until the transaction has ended. */
 START_TEST(an_older_prepare_record_and_a_table_that_it_does_not_name)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
@@ -632,7 +634,7 @@ START_TEST(an_older_prepare_record_and_a_table_that_it_does_not_name)
 }
 END_TEST
 
-/* The handle goes while such a transaction is in doubt, as it mostly does. */
+/* The handle is killed while such a transaction is in doubt. */
 START_TEST(an_older_prepare_record_when_the_handle_goes)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
@@ -646,7 +648,7 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* The n-th allocation fails: the step has changed nothing, and the next one goes on. */
+/* The n-th memory allocation fails: the step has changed nothing, and the next step succeeds. */
 START_TEST(a_step_that_fails_has_changed_nothing)
 {
     lladd_hash_close(make(ANY));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hash tables that split, merge and rebuild chains while every n-th allocation, read, or device
- * call fails: each call succeeds, or returns the reason and has changed nothing (API-1); every
- * rollback succeeds (REC-3); the table is valid after each failure and after a crash; exactly the
- * committed changes are there; no page is lost.
+ * Hash tables that split, merge and rebuild chains while every n-th memory allocation, read, or
+ * device call fails. Each call succeeds, or returns the reason and has changed nothing (API-1).
+ * Every rollback succeeds (REC-3). The table is valid after each failure and after a crash, and has
+ * exactly the committed changes. No page is lost.
  */
 #include "op_fixture.h"
 
@@ -22,13 +22,13 @@ static struct lladd_hash_options options;
 static unsigned flags;
 
 struct model {
-    uint32_t version[KEYS]; /* 0: not there */
+    uint32_t version[KEYS]; /* 0: the key is absent */
 };
 static struct model committed, now, before_commit;
-static bool unknown; /* committed, or before_commit */
+static bool unknown; /* a commit has failed: the table has `committed` or `before_commit` */
 static uint32_t next_version;
 
-/* The calls that fail, and how often. */
+/* Which calls fail, and how often. */
 enum what { NOTHING, MEMORY, READS, DEVICE };
 static struct {
     enum what what;
@@ -116,7 +116,7 @@ static bool fired(void)
                                    : false;
 }
 
-/* A failed call leaves the table unchanged, that is as the model has it: `now`. */
+/* Asserts that a failed call has changed nothing: the table is as in the model `now`. */
 static void look(uint32_t k)
 {
     faults(false);
@@ -126,7 +126,8 @@ static void look(uint32_t k)
     faults(true);
 }
 
-/* rc is the result of a call. If it has failed, it has changed nothing. */
+/* Asserts that the result of a call is one of those expected. Returns false if the handle is
+ * poisoned. */
 static bool fine(struct lladd_txn *txn, int rc)
 {
     if (rc == 0)
@@ -147,7 +148,8 @@ static bool fine(struct lladd_txn *txn, int rc)
 
 /* ---- the workload ---------------------------------------------------------------------------- */
 
-/* The keys from `from` on get new values, or are removed. False: the handle is poisoned. */
+/* Puts new values of the keys from `from` to `to` - 1, or removes the keys. Returns false if the
+ * handle is poisoned. */
 static bool change_all(struct lladd_txn *txn, uint32_t from, uint32_t to, bool put)
 {
     unsigned char key[LONGEST], value[LONGEST];
@@ -190,7 +192,7 @@ static bool end(struct lladd_txn *txn, bool keep)
         unknown = false;
     }
     int rc = lladd_abort(txn);
-    if (rc != 0) { /* memory is not needed, but pages on the device may be */
+    if (rc != 0) { /* an abort needs no memory, but it may have to read pages and log */
         ck_assert(fault.what == READS || fault.what == DEVICE);
         return false;
     }
@@ -201,8 +203,9 @@ static bool end(struct lladd_txn *txn, bool keep)
     return true;
 }
 
-/* The transactions: the table grows, shrinks in several steps (removed elements take room until the
- * transaction has ended), and grows again, with a change in addition that is undone at once. */
+/* The transactions. The table grows, shrinks in several transactions (removed elements take room
+ * until their transaction has ended), and grows again. Each transaction also changes the keys from
+ * `again_from` on, and rolls that back to a savepoint. */
 static const struct {
     uint32_t from, to, again_from, again_to;
     bool put, keep;
@@ -230,7 +233,7 @@ static bool round_of(size_t i)
     struct model saved = now;
     if (useful && lladd_savepoint(txn, &sp) == 0) {
         useful = change_all(txn, rounds[i].again_from, rounds[i].again_to, !rounds[i].put);
-        if (useful && fault.what != MEMORY) /* it needs none */
+        if (useful && fault.what != MEMORY) /* the rollback needs no memory */
             faults(false);
         if (useful)
             ok(txn, lladd_rollback_to(txn, sp));
@@ -239,7 +242,7 @@ static bool round_of(size_t i)
     }
     if (!useful) {
         faults(false);
-        (void)lladd_abort(txn); /* of a poisoned handle */
+        (void)lladd_abort(txn); /* fails, because the handle is poisoned */
         return false;
     }
     return end(txn, rounds[i].keep);
@@ -261,7 +264,7 @@ static void destroyed_and_back(void)
     compare(&now);
 }
 
-/* The same tables every time. */
+/* Random numbers are constant, so that every run makes the same tables. */
 static int no_chance(void *ctx, void *buf, size_t len)
 {
     (void)ctx;
@@ -270,7 +273,7 @@ static int no_chance(void *ctx, void *buf, size_t len)
 }
 static const struct lladd_environment world = {.random = no_chance};
 
-/* The whole workload once; returns how many of these calls it made. */
+/* Runs the whole workload, and returns the statistics of the table. */
 static struct lladd_hash_stats run(void)
 {
     struct lladd_hash_stats s = {.struct_size = sizeof s};
@@ -302,7 +305,7 @@ static struct lladd_hash_stats run(void)
     fixture_crash(&b);
     open_hash();
     unsigned char key[LONGEST], got[LONGEST];
-    if (unknown) /* the last commit may or may not have reached the device: the table shows it */
+    if (unknown) /* finds out whether the record of the last commit has reached the device */
         for (uint32_t k = 0; k < KEYS; k++) {
             int rc = lladd_hash_get(hash, key, key_bytes(k, key), got, sizeof got, NULL, &b.err);
             if ((rc == 0) != (committed.version[k] != 0) ||
@@ -354,7 +357,7 @@ static void every_nth(int kind, enum what what)
         fault.looks = 0;
         (void)run();
     }
-    if (what != DEVICE) /* which poisons the handle as soon as the log cannot be written */
+    if (what != DEVICE) /* a failed write of the log poisons the handle */
         ck_assert_uint_gt(fault.failures, 100);
 }
 
@@ -378,8 +381,8 @@ END_TEST
 
 /* ---- without memory -------------------------------------------------------------------------- */
 
-/* Makes a table with the even keys, `committed`, and returns a transaction that has inserted the
- * odd ones, and has removed or replaced the others. */
+/* Makes a table and commits the even keys, which are in `committed`. Returns an open transaction
+ * that has inserted the odd keys, and has removed or replaced the even keys. */
 static struct lladd_txn *half_changed(void)
 {
     memset(&committed, 0, sizeof committed);
@@ -416,9 +419,9 @@ static void abort_without_memory(struct lladd_txn *txn)
     ck_assert_msg(rc == 0, "%s", b.err.message);
 }
 
-/* The abort of a transaction that an earlier process prepared, before this one has used the table
- * (REC-3). _i: bit 0, any key; bit 1, the earlier process was killed; bit 2, recovery is instant;
- * bit 3, the transaction has destroyed the table, too. */
+/* Aborts a transaction that was prepared by an earlier process, before the table is opened (REC-3).
+ * _i: bit 0, keys and values of any length; bit 1, the earlier process was killed; bit 2, recovery
+ * is instant; bit 3, the transaction has also destroyed the table. */
 START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
 {
     struct lladd_gid gid = fixture_gid("doubt");
@@ -446,7 +449,8 @@ START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
 }
 END_TEST
 
-/* An allocation of the open fails: either the open does, or the abort still needs no memory. */
+/* A memory allocation of lladd_open fails. Then either the open fails, or the abort still needs no
+ * memory. */
 START_TEST(an_open_with_what_is_in_doubt_allocates_or_fails)
 {
     struct lladd_gid gid = fixture_gid("doubt");
@@ -484,7 +488,8 @@ START_TEST(an_open_with_what_is_in_doubt_allocates_or_fails)
 }
 END_TEST
 
-/* Only the rollback reports the damage. */
+/* The root page of the table is damaged. Open succeeds; opening the table and the rollback report
+ * the damage. */
 START_TEST(an_open_with_what_is_in_doubt_survives_damage)
 {
     struct lladd_gid gid = fixture_gid("doubt");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hash tables against a plain array: random insertions, replacements and removals by transactions
- * that commit, roll back, roll back to savepoints, crash; over splits, merges and chains, of both
- * layouts, with both kinds of undo.
+ * Hash tables compared with an array: transactions make random insertions, replacements and
+ * removals, and commit, roll back, roll back to savepoints, or are open at a crash. The tables
+ * split, merge and have chains, with both layouts and both kinds of undo.
  */
 #include "op_fixture.h"
 
@@ -19,7 +19,7 @@ static struct lladd_hash_options options;
 static unsigned flags;
 
 struct model {
-    uint32_t version[KEYS]; /* 0: not there */
+    uint32_t version[KEYS]; /* 0: the key is absent */
 };
 static struct model committed, now;
 static uint32_t next_version;
@@ -135,7 +135,7 @@ static void step(struct lladd_txn *txn, uint64_t *seed)
     }
 }
 
-/* Many changes of one kind: the table grows, or shrinks. */
+/* Makes many changes of one kind, so that the table grows (`up`) or shrinks. */
 static void wave(struct lladd_txn *txn, bool up, uint64_t *seed)
 {
     unsigned char key[LONGEST], value[LONGEST];
@@ -178,7 +178,7 @@ static void round_of(uint64_t *seed, int i)
         now = committed;
         break;
     case 1:
-        ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* it is durable, and will be rolled back */
+        ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* makes the loser's changes durable */
         lladd_hash_close(hash);
         fixture_crash(&b);
         open_hash();
@@ -209,7 +209,7 @@ static void model(uint32_t page_size, uint32_t key_size, uint32_t value_size, un
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &options, &root));
     open_hash();
-    if (in_one) { /* changes of a table by the transaction that creates it */
+    if (in_one) { /* the transaction that creates the table also changes it */
         struct model saved;
         lladd_savepoint_id sp;
         wave(txn, true, &seed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hash tables: the old value that a put returns, and the records of versions that had other
- * operations for puts. */
+/* Hash tables: the old value that a put returns, and log records of earlier versions, which had
+ * other operations for puts. */
 #include "op_fixture.h"
 #include "operations/hash/table.h"
 
@@ -47,7 +47,8 @@ static bool replaces(struct lladd_txn *txn, uint64_t key, const void *value, siz
     return replaced;
 }
 
-/* With values of one length, of any, and with physical undo; the long ones are blobs. */
+/* The table has values of one length, values of any length, or physical undo. Long values are
+ * blobs. */
 START_TEST(put_tells_whether_there_was_a_value)
 {
     static unsigned char big[5000];
@@ -59,7 +60,7 @@ START_TEST(put_tells_whether_there_was_a_value)
         ck_assert(!replaces(txn, key, big, _i == 1 && key % 50 ? 8 : len));
     for (uint64_t key = 0; key < 500; key += 7)
         ck_assert(replaces(txn, key, big, len));
-    take(txn, 7); /* what it had removed itself is not there */
+    take(txn, 7); /* a key that the transaction has removed itself counts as absent */
     ck_assert(!replaces(txn, 7, big, len));
     ck_assert(replaces(txn, 7, big, len));
     uint64_t key = 7;
@@ -69,7 +70,7 @@ START_TEST(put_tells_whether_there_was_a_value)
     take(txn, 9);
     commit(txn);
     txn = fixture_begin(&b);
-    ck_assert(!replaces(txn, 9, big, len)); /* nor is one that a committed transaction has
+    ck_assert(!replaces(txn, 9, big, len)); /* so does a key that a committed transaction has
                                              * removed */
     abort_txn(txn);
     txn = fixture_begin(&b);
@@ -83,9 +84,9 @@ END_TEST
 
 /* ---- records of earlier versions ------------------------------------------------------------- */
 
-/* Logs and makes a change as those versions did: the record puts the new value, its undo bytes have
- * the key, and the old value if there was one. (An undo-only record and a redo-only one are undone
- * like one record of both.) */
+/* Logs and makes a change as those versions did. The record puts the new value. Its undo bytes have
+ * the key, and the old value if there was one. (Here the undo bytes are in an undo-only record, and
+ * the redo bytes in a redo-only one, which has the same effect.) */
 static void old_put(struct lladd_txn *txn, const char *name, uint64_t key, uint64_t value,
                     const uint64_t *old)
 {
@@ -117,7 +118,7 @@ static void old_put(struct lladd_txn *txn, const char *name, uint64_t key, uint6
     ok(txn, lladd_log_redo_only(txn, op, number, redo, sizeof redo));
 }
 
-/* 0: not there. */
+/* Returns the value of a key; 0: the key is absent. */
 static uint64_t value_of(uint64_t key)
 {
     uint64_t value = 0;
@@ -149,7 +150,7 @@ START_TEST(records_of_earlier_versions)
         commit(txn);
     else if (_i == IS_IN_DOUBT)
         ok(txn, lladd_prepare(txn, &gid));
-    struct lladd_txn *later = fixture_begin(&b); /* all of it is durable */
+    struct lladd_txn *later = fixture_begin(&b); /* its commit makes all earlier records durable */
     uint64_t key = 4;
     ok(later, lladd_hash_put(later, hash, &key, 8, &was, 8));
     commit(later);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Readers without locks of elements with keys and values in blobs: whatever a writer does between
- * two steps of a reader, the reader gets one whole value, and a walk meets every element that stays
- * exactly once.
+ * Elements with keys and values in blobs, read without locks. Whatever a writer does between two
+ * steps of a reader, the reader must get one whole value, and a walk must meet every element that
+ * stays exactly once.
  *
- * In `stops` the reader is stopped before each page of a value that it reads from the device, one
- * after the other, and a writer does its work meanwhile. (Pages that the writer needs are cached,
- * for it would wait for the reader that loads one.) In `threads` no thread is stopped. Runs under
- * TSan.
+ * In the case `stops`, the reader reads the pages of a value from the device. It is stopped before
+ * one of these reads, in each run before another, and meanwhile a writer works. (Pages that the
+ * writer needs are cached, since it would wait for a page that the reader is loading.) In the case
+ * `threads` no thread is stopped. Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -29,7 +29,7 @@ static void sure(bool condition, const char *what)
     abort();
 }
 
-/* Key 2 is a long one. */
+/* Makes key i; key 2 is long, so that it is in a blob. */
 static size_t key_of(unsigned i, unsigned char out[KEY_MAX])
 {
     size_t len = i == 2 ? KEY_MAX : 8;
@@ -61,15 +61,15 @@ static int take(struct lladd_txn *txn, unsigned i)
 
 enum action { REPLACE, LENGTHEN, SHORTEN, TAKE_AND_PUT, ROLL_BACK, LEAVE_OPEN, ACTIONS };
 
-/* Of the value that the writer changes, some pages are below an index page: the reader looks at the
- * root page once more on the way to these. */
+/* The value that the writer changes is so long that some of its pages are found by an index page.
+ * To find these, the reader reads the root page again. */
 enum { LONG = 140000, OTHER = 20000 };
 
 static const size_t after[ACTIONS] = {
     [REPLACE] = LONG,      [LENGTHEN] = LONG + 10000, [SHORTEN] = 10,
     [TAKE_AND_PUT] = LONG, [ROLL_BACK] = 5000,        [LEAVE_OPEN] = 5000};
 
-static struct lladd_txn *open_one; /* of LEAVE_OPEN */
+static struct lladd_txn *open_one; /* the transaction that LEAVE_OPEN leaves open */
 
 static void act(enum action action, unsigned i)
 {
@@ -249,7 +249,8 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* All is as before, and only the table's pages and the root pages of blobs are cached. */
+/* Restores the contents, and leaves only the table's pages and the root pages of blobs in the
+ * cache. */
 static void begin_anew(void)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -283,18 +284,18 @@ START_TEST(stopped_before_each_page)
         if (open_one)
             abort_txn(open_one);
     } while (stop.acted);
-    ck_assert_uint_gt(stops, 30); /* a value has this many pages below its root page */
+    ck_assert_uint_gt(stops, 30); /* the value has more pages than this */
 }
 END_TEST
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-enum { WRITES = 400, READING = 3, TAKEN = 1 /* and put back: it is absent for a moment */ };
+enum { WRITES = 400, READING = 3, TAKEN = 1 /* this key is removed and put again */ };
 
 static uint32_t writing;
-static size_t lengths; /* 0: all values are equally long, so that a reference can recur */
+static size_t lengths; /* 0: all values have one length, so that equal references can recur */
 
-/* All bytes of a value are one letter; where lengths vary, the length tells which. */
+/* Is this a whole value? All its bytes are one letter, and its length fits the letter. */
 static bool is_any_value(const unsigned char *p, size_t len)
 {
     return one_letter(p, len, p[0]) && len == 6000 + (lengths ? (size_t)p[0] * lengths : 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The space of a hash table: while the amount of data stays the same, the table takes about the
- * same number of pages, at most twice those of a table into which the same elements are put once,
- * however often they are put, removed and made longer and shorter. Nor does the file grow.
+ * The space of a hash table. Elements are put, removed and changed in length again and again, while
+ * the amount of data stays the same. The table must then have about the same number of pages, at
+ * most twice as many as a table into which the same elements are put once. The file must not grow.
  */
 #include "op_fixture.h"
 
@@ -26,13 +26,15 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* What is stored, and how. */
+/* A table and its contents. */
 struct load {
-    uint32_t key_size, shortest, longest; /* of values; keys of 8 bytes. key_size 0: any lengths */
-    unsigned per_txn, overwritten;        /* one change in this many is a put over an existing
-                                           * element */
-    unsigned ghosts;                      /* at most this many for 100 elements */
-    uint32_t length[KEYS];                /* + 1 of the value; 0: not there */
+    /* key_size: of the table; 0: any lengths (keys have 8 bytes). Then the lengths of values. */
+    uint32_t key_size, shortest, longest;
+    /* per_txn: changes per transaction. overwritten: of this many changes of existing elements, one
+     * is a put, the others are removals; 0: all are removals. */
+    unsigned per_txn, overwritten;
+    unsigned ghosts;       /* at most this many per 100 elements */
+    uint32_t length[KEYS]; /* 1 + the length of the value; 0: the key is absent */
     uint64_t random;
 };
 
@@ -52,7 +54,7 @@ static struct lladd_hash *new_table(const struct load *l, struct lladd_txn *txn,
     options.key_size = l->key_size;
     options.value_size = l->key_size ? l->longest : 0;
     ok(txn, lladd_hash_create(txn, &options, root));
-    commit(txn); /* only now its changes are undone, one by one */
+    commit(txn); /* until then, a rollback would free the table as a whole */
     ok_db(&b, lladd_hash_open(b.db, *root, 0, &h, &b.err));
     return h;
 }
@@ -95,7 +97,7 @@ static struct lladd_hash_stats stats_of(struct lladd_hash *h)
     return s;
 }
 
-/* Pages of a table with the same elements, put once. */
+/* Returns the number of pages of a table into which the same elements are put once. */
 static uint64_t fresh_pages(const struct load *l)
 {
     lladd_pageno root;
@@ -114,7 +116,7 @@ static uint64_t fresh_pages(const struct load *l)
     return pages;
 }
 
-/* The database has no pages but those of the table. */
+/* Returns the number of pages in use. All of them should belong to the table. */
 static uint64_t pages_in_use(void)
 {
     uint64_t n = 0;
@@ -139,10 +141,10 @@ static void churn(struct load *l)
     for (unsigned round = 0; round < ROUNDS; round++) {
         change_many(l, h, 2 * KEYS);
         struct lladd_hash_stats s = stats_of(h);
-        ck_assert_uint_eq(pages_in_use(), s.pages); /* a page that the table has lost is in use */
-        /* Ghosts stay where the room is not needed. */
+        ck_assert_uint_eq(pages_in_use(), s.pages); /* otherwise the table has lost a page */
+        /* Ghosts stay on a page until their room is needed. */
         ck_assert_uint_le(100 * s.ghosts, l->ghosts * s.elements);
-        if (round > ROUNDS / 2) { /* from here on the file has no table but this one */
+        if (round > ROUNDS / 2) { /* from now on no second table is made to compare with */
             ck_assert_uint_le(s.pages, used + used / 5);
             ck_assert_uint_le(lladd_page_count(b.db), file + file / 5);
             continue;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hash tables and threads: 2, 8 and 64 of them insert, look up, replace and remove keys of their
- * own, committing and rolling back, while the table splits and merges under them; other threads
- * look up and walk meanwhile and find every element that stays, walks exactly once. Runs under
- * TSan.
+ * Hash tables and threads. 2, 8 and 64 threads insert, look up, replace and remove keys of their
+ * own, and commit or roll back. Meanwhile the table splits and merges. Other threads look up keys
+ * and walk: a lookup must find every element that stays, and a walk must meet it exactly once. Runs
+ * under TSan.
  */
 #include "op_fixture.h"
 #include "operations/hash/table.h"
@@ -22,7 +22,7 @@ static uint32_t working;
 struct worker {
     struct lladd_thread thread;
     uint64_t seed, id, rounds;
-    uint64_t live; /* keys it has left there */
+    uint64_t live; /* number of keys that the worker has left in the table */
 };
 static struct worker workers[MOST + 2];
 
@@ -39,7 +39,7 @@ static void setup(void)
     b.options.log_ring_bytes = 4u << 20;
     fixture_open(&b);
     o.key_size = 8;
-    o.value_size = 64; /* some fifty elements a page: many splits */
+    o.value_size = 64; /* some fifty elements per page, so there are many splits */
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
@@ -52,8 +52,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* So many threads do not use Check's assertions, which record each one: these only report
- * failures. */
+/* An assertion for threads. Check's assertions would record every one that holds. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
@@ -203,11 +202,11 @@ END_TEST
 
 /* ---- an outdated number of buckets ------------------------------------------------- */
 
-/* A reader of the number of buckets is stopped where it reads a page. */
+/* Stops a thread that reads the number of buckets, before it reads a page. */
 static struct {
     struct lladd_mutex mutex;
     struct lladd_cond changed;
-    uint64_t thread; /* 0: it is not to be stopped, or not any more */
+    uint64_t thread; /* the thread to be stopped; 0: none */
     bool there, go_on;
 } hold_up;
 
@@ -239,7 +238,7 @@ static void *read_held_up(void *arg)
     return NULL;
 }
 
-/* Keys of one of four buckets, until there are n buckets. */
+/* Puts keys that belong to one of four buckets, until the table has n buckets. */
 static void split_to(struct lladd_txn *txn, uint64_t n, uint64_t bucket, uint64_t *key)
 {
     for (; lladd_atomic_load64(&hash->table->buckets) != n; ++*key)
@@ -247,7 +246,7 @@ static void split_to(struct lladd_txn *txn, uint64_t n, uint64_t bucket, uint64_
             put_in(txn, *key, false);
 }
 
-/* A table of four buckets with physical undo; *key: the keys below it are there. */
+/* Makes a table of four buckets with physical undo. It contains all keys below *key. */
 static void make_four(uint64_t *key)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -265,7 +264,7 @@ static void make_four(uint64_t *key)
     commit(txn);
 }
 
-/* While a reader reads the number of buckets. */
+/* Aborts the transaction while another thread reads the number of buckets. */
 static void abort_meanwhile(struct lladd_txn *txn)
 {
     uint64_t absent = UINT64_MAX;
@@ -290,9 +289,9 @@ static void abort_meanwhile(struct lladd_txn *txn)
     lladd_mutex_destroy(&hold_up.mutex);
 }
 
-/* Two splits are undone physically while a reader reads the number of buckets: the root page
- * before, buckets after that. If that number stayed, keys would go to a bucket that does not exist,
- * or the next split would be of the wrong one. */
+/* Two splits are undone physically while a thread reads the number of buckets. It has read the root
+ * page before the undo, and reads the buckets after it. If the old number were kept, keys would go
+ * to a bucket that does not exist, or the next split would split the wrong bucket. */
 START_TEST(a_number_of_buckets_that_is_out_of_date_is_read_again)
 {
     lladd_savepoint_id now;
@@ -303,14 +302,14 @@ START_TEST(a_number_of_buckets_that_is_out_of_date_is_read_again)
     split_to(txn, 5, 0, &next);
     split_to(txn, 6, 1, &next);
     ok(txn, lladd_savepoint(txn, &now));
-    ok(txn, lladd_rollback_to(txn, now)); /* so the cached state of the table may be gone */
+    ok(txn, lladd_rollback_to(txn, now)); /* makes the cached number of buckets invalid */
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ck_assert_int_eq(
         lladd_pages_discard(b.db, ll_operations__extents_page(&hash->table->run, 2), 1), 0);
     abort_meanwhile(txn);
     txn = fixture_begin(&b);
     for (key = next; (ll_siphash(&hash->table->seed, &key, 8) & 7) != 4;)
-        key++; /* for the fifth bucket, if there were one */
+        key++; /* finds a key that would belong to the fifth bucket, if it existed */
     put_in(txn, key, false);
     next = key + 1;
     if (_i)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Heaps: records keep their ids however often they move, are met exactly once in a walk, and have
- * the contents of the last commit; pages that were added stay when a transaction rolls back, and
- * are freed when the heap was never committed; released room is reused; wrong calls are refused.
+ * Heaps. Records keep their ids however often they move, a walk meets each exactly once, and they
+ * have the contents of the last commit. The rollback of a transaction leaves the pages that it has
+ * added to a heap, but frees all pages of a heap that it has created. Room of deleted records is
+ * reused. Wrong calls are refused.
  */
 #include "history.h"
 
@@ -71,7 +72,7 @@ static void expect_none(struct lladd_rid rid)
     ck_assert_int_eq(lladd_heap_get(heap, rid, NULL, 0, NULL, &b.err), LLADD_OUT_OF_RANGE);
 }
 
-/* Records of a walk. */
+/* Returns the number of records that a walk meets. */
 static unsigned walk_count(void)
 {
     struct lladd_heap_cursor c;
@@ -85,12 +86,12 @@ static unsigned walk_count(void)
         n++;
     }
     ck_assert_int_eq(rc, LLADD_END);
-    ck_assert_int_eq(lladd_heap_cursor_next(&c, &rid, &r, &b.err), LLADD_END); /* and stays there */
+    ck_assert_int_eq(lladd_heap_cursor_next(&c, &rid, &r, &b.err), LLADD_END); /* again */
     lladd_heap_cursor_close(&c);
     return n;
 }
 
-/* Tag at a record's home. */
+/* Returns the tag of a record's slot on its home page; 1: the record has moved. */
 static unsigned home_tag(struct lladd_rid rid)
 {
     unsigned tag = 99;
@@ -145,7 +146,7 @@ START_TEST(records_of_every_size_on_every_page_size)
     uint32_t len = max;
     for (uint32_t i = 0; i < n; i++, len = len * 3 / 4)
         expect(r[i], (char)('a' + i % 26), len);
-    /* All records become as long as possible: all but one of each page have to move. */
+    /* All records become as long as possible. On each page all but one have to move. */
     txn = fixture_begin(&b);
     for (uint32_t i = 0; i < n; i++)
         set(txn, r[i], 'M', max);
@@ -180,13 +181,13 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     crash();
     expect(r, 'R', 3000);
     txn = fixture_begin(&b);
-    set(txn, r, 'S', 3500); /* in place, on the other page */
+    set(txn, r, 'S', 3500); /* stays on the page to which it has moved */
     expect(r, 'S', 3500);
     set(txn, r, 's', 5);
     expect(r, 's', 5);
     ck_assert_uint_eq(home_tag(r), 1);
     commit(txn);
-    /* When there is no room on the other page and some at home, it moves home. */
+    /* Without room on that page, and with room on the home page, the record moves home. */
     txn = fixture_begin(&b);
     struct lladd_rid beside = {{0}, 0, 0};
     unsigned char stub[8];
@@ -203,7 +204,8 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     abort_txn(txn);
     expect(r, 's', 5);
     ck_assert_uint_eq(home_tag(r), 1);
-    /* Else to a third page; and deleting it frees both. */
+    /* Without room on either page, the record moves to a third page. Deleting it frees its slots on
+     * both pages. */
     txn = fixture_begin(&b);
     set(txn, r, 't', 3900);
     ck_assert_uint_eq(home_tag(r), 1);
@@ -219,7 +221,7 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
 }
 END_TEST
 
-/* At home (_i 0) and moved to another page (1). */
+/* _i 0: the record is on its home page; 1: it has moved to another page. */
 START_TEST(a_part_is_written_and_read)
 {
     unsigned char want[3000], got[3000];
@@ -304,7 +306,7 @@ START_TEST(a_stub_that_leads_nowhere_is_damage)
 }
 END_TEST
 
-/* The inventory's only page names itself as the next: no call follows that for ever. */
+/* The inventory's only page has a link to itself. No call may follow it for ever. */
 START_TEST(an_inventory_that_does_not_end_is_noticed)
 {
     unsigned char next[8];
@@ -381,7 +383,7 @@ START_TEST(a_heap_that_was_never_committed_leaves_nothing)
         lladd_heap_close(heap);
     }
     ck_assert_uint_eq(fixture_pages_used(&b), pages);
-    /* The same pages may become another heap; no state of the first is left. */
+    /* Another heap may get the same pages. The state of the first heap must not affect it. */
     txn = fixture_begin(&b);
     ok(txn, lladd_heap_create_open(txn, &root, &heap));
     insert(txn, 'y', 1000);
@@ -395,8 +397,8 @@ START_TEST(a_heap_that_was_never_committed_leaves_nothing)
 }
 END_TEST
 
-/* Pages that the creator of a heap has rolled back must not be used, though the heap's state in
- * memory lists them. */
+/* The transaction that has created a heap rolls back to a savepoint, and so frees pages of the
+ * heap. The heap's state in memory lists these pages, but they must not be used. */
 START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -409,14 +411,14 @@ START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
         for (int i = 0; i < 60; i++)
             insert(txn, 'x', 1000);
         ok(txn, lladd_rollback_to(txn, sp));
-        lladd_pageno taken; /* another transaction gets the pages */
+        lladd_pageno taken; /* another transaction allocates the freed pages */
         struct lladd_txn *other = fixture_begin(&b);
         for (int i = 0; i < 5; i++) {
             ok(other, lladd_page_alloc(other, &taken));
             ok(other, lladd_bytes_format(other, taken));
         }
         commit(other);
-        for (int i = 0; i < 10 && round < 2; i++) /* the last time it commits at once */
+        for (int i = 0; i < 10 && round < 2; i++) /* the last round inserts nothing more */
             insert(txn, 'k', 1000);
     }
     commit(txn);
@@ -450,7 +452,7 @@ START_TEST(more_pages_than_an_inventory_page_lists)
     ck_assert_uint_eq(walk_count(), n);
     for (uint64_t i = 0; i < 19; i++)
         expect(some[i], (char)('a' + i * (n / 19) % 26), 3000);
-    /* After opening, room is found without allocating more pages. */
+    /* After a restart, insertions find the free room, and allocate no pages. */
     uint64_t pages = fixture_pages_used(&b);
     txn = fixture_begin(&b);
     for (uint64_t i = 0; i < n / 2; i++)
@@ -530,7 +532,7 @@ START_TEST(wrong_calls_are_refused)
     lladd_heap_close(other);
     commit(txn);
     txn = fixture_begin(&b);
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, o)); /* of another heap */
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, o)); /* another heap's record */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_set(txn, heap, o, "x", 1));
     expect_none(o);
     refuses(txn, LLADD_WRONG_TYPE, lladd_heap_delete(txn, heap, none));
@@ -566,8 +568,8 @@ START_TEST(handles_of_one_heap_share_it)
 }
 END_TEST
 
-/* The root page becomes another heap's, whether the first was destroyed (_i 0) or its creation
- * rolled back. */
+/* The root page of a heap becomes the root page of another heap. The first heap was destroyed (_i
+ * 0), or its creation was rolled back. */
 START_TEST(a_handle_does_not_work_on_a_later_heap)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -639,7 +641,7 @@ START_TEST(a_walk_sees_every_lasting_record_once)
     lladd_heap_cursor_open(heap, &c);
     txn = fixture_begin(&b);
     while ((rc = lladd_heap_cursor_next(&c, &rid, &rec, &b.err)) == 0) {
-        for (int i = 0; i < N; i += 2) { /* even ones stay, however often they move */
+        for (int i = 0; i < N; i += 2) { /* even records are never deleted, but may move */
             if (r[i].page.v == rid.page.v && r[i].slot == rid.slot) {
                 ck_assert(!seen[i]);
                 ck_assert(rec.bytes[0] == 'a' + i % 26 || rec.bytes[0] == 'G');
@@ -694,7 +696,7 @@ static void model_write(struct history *h, int t, uint64_t r)
     struct version v = {true, (char)('a' + (int)(r & 15)),
                         (uint32_t)(r >> 8) % (r >> 5 & 3 ? 200 : 4000)};
     if (!history_may_write(h, t, i) || (!h->now[i].there && h->base[i].there))
-        return; /* another's, or its id may return */
+        return; /* in use by another transaction, or a rollback may restore it with its old id */
     if (!h->now[i].there) {
         m->rid[i] = insert(h->txn[t], v.fill, v.len);
     } else if ((r >> 50 & 15) < 4) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Holds: a resource that an owner has given up is held until that owner releases it, whichever
- * others hold it too; a prepare record's holds can be read back; and a lack of memory loses none.
+ * Reservations, here called holds. A resource that an owner has given up is reserved until that
+ * owner releases it, also if other owners have reserved it. The reservations in a prepare record
+ * can be read back. A lack of memory loses no reservation.
  */
 #include "op_fixture.h"
 
@@ -56,7 +57,7 @@ START_TEST(held_until_let_go)
 }
 END_TEST
 
-/* An outdated hold of one owner does not end, and is not ended by, that of another. */
+/* The end of one owner's hold does not end the hold of another owner on the same resource. */
 START_TEST(two_owners_of_one_thing)
 {
     struct ll_reservation_txn a = {.holds = &holds}, c = {.holds = &holds};
@@ -87,7 +88,7 @@ START_TEST(ranges_may_cross_chunks)
 }
 END_TEST
 
-/* Against a table of owners and holds. */
+/* Random calls, compared with a table of owners and holds. */
 START_TEST(many_owners_and_pages)
 {
     enum { OWNERS = 6, PAGES = 40, SLOTS = 600 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A limit of the log is either refused at open, with the size that is needed, or large enough for
- * each operation that is registered, as often as it is run: no transaction that does nothing else
- * gets LLADD_LOG_FULL for ever. For every page size and segments of many sizes.
+ * Open either refuses a limit of the log, and names the size that is needed, or the limit is large
+ * enough for each registered operation, however often it runs: a transaction that runs one
+ * operation does not get LLADD_LOG_FULL for ever. Tested for every page size and many sizes of
+ * segments.
  */
 #include "op_fixture.h"
 
@@ -32,7 +33,7 @@ static struct lladd_stats stats(void)
     return s;
 }
 
-/* The size that a refusal names. */
+/* Asserts that open refuses the limit, and returns the size that the message names. */
 static uint64_t refused(void)
 {
     unsigned long long need = 0;
@@ -44,7 +45,7 @@ static uint64_t refused(void)
     return need;
 }
 
-/* The most that each built-in operation may reserve at once, with its undo. */
+/* Takes log credit for each built-in operation: as many records as it may use at a time. */
 static void ask_for_each(void)
 {
     const struct lladd_extension *const *list = ll_operations_builtin();
@@ -62,8 +63,9 @@ static void ask_for_each(void)
     ck_assert_uint_gt(n, 40);
 }
 
-/* The largest possible records, until the log has wrapped around: each in a transaction of its own,
- * every third of which is rolled back. In between, records that move the log's end a little. */
+/* Writes the largest possible records until the log has grown by three times the limit. Each is in
+ * a transaction of its own, and every third of these transactions is rolled back. Small records in
+ * between move the end of the log. */
 static void write_large(uint32_t size, uint64_t limit)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -86,7 +88,7 @@ static void write_large(uint32_t size, uint64_t limit)
             commit(txn);
         txn = fixture_begin(&b);
         memcpy(bytes, &i, sizeof i);
-        ok(txn, lladd_hash_put(txn, h, bytes, 300, bytes, 900)); /* splits, by and by */
+        ok(txn, lladd_hash_put(txn, h, bytes, 300, bytes, 900)); /* sometimes splits the table */
         commit(txn);
         for (unsigned k = 0; k < i % 5; k++) {
             txn = fixture_begin(&b);
@@ -120,14 +122,14 @@ START_TEST(a_limit_is_refused_at_open_or_enough_for_each_operation)
     fixture_open(&b);
     write_large(size, need);
     fixture_crash(&b);
-    write_large(size, need); /* with other segments, and recovery's checkpoint */
+    write_large(size, need); /* again, after a recovery with its checkpoint */
     ck_assert_uint_le(stats().log_disk_bytes, need);
     fixture_close(&b);
     fixture_free(&b);
 }
 END_TEST
 
-/* More than is needed is never refused. */
+/* A limit above the size that is needed is never refused. */
 START_TEST(a_larger_limit_is_never_refused)
 {
     init(4096, 4096, 64u << 20, 4096);
@@ -152,7 +154,7 @@ static int no_undo(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
     return 0;
 }
 
-/* What its compensation may log counts, too. */
+/* The log that the compensation of this operation may need counts too. */
 static const struct lladd_op large = {.struct_size = sizeof large,
                                       .name = "test.large",
                                       .version = 1,
@@ -192,7 +194,7 @@ START_TEST(an_operation_registered_later_asks_for_its_limit)
 }
 END_TEST
 
-/* A refused open has created no file. */
+/* An open that is refused creates no file. */
 START_TEST(a_refusal_leaves_an_empty_directory_empty)
 {
     init(4096, 4096, 4096, 16384);

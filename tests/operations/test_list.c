@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lists: order, stable ids, removal and rollback next to other transactions' items, splicing, walks
- * during changes. Whatever happens, the chain is whole in both directions and every stored item is
- * in it; every page is freed; a call that fails has changed nothing.
+ * during changes. After every step the chain is whole in both directions and contains every stored
+ * item. Every page is freed. A call that fails has changed nothing.
  */
 #include "op_fixture.h"
 
@@ -59,7 +59,8 @@ static struct lladd_item append(struct lladd_txn *txn, const char *text)
     return got;
 }
 
-/* The items in sequence, each of one letter, and the result of the check. */
+/* Asserts that the items of the list, each of one letter, are `want` in order, and that the list
+ * passes its check. */
 static void in_order(struct lladd_list *l, const char *want)
 {
     char got[200];
@@ -91,7 +92,7 @@ static uint64_t pages_of(struct lladd_list *l)
     return n;
 }
 
-/* Items that are stored, marked ones included. */
+/* Returns the number of stored items. Removed items count until they are swept. */
 static uint64_t stored(void)
 {
     struct lladd_page *page;
@@ -120,7 +121,7 @@ static bool is_z(void *ctx, struct lladd_span item)
     return memcmp(item.data, "z", 1) == 0;
 }
 
-/* The last item names the second one as the next: no call follows that for ever. */
+/* The last item's link leads to the second item. No call may follow the ring for ever. */
 START_TEST(a_ring_is_noticed)
 {
     uint64_t n;
@@ -136,7 +137,7 @@ START_TEST(a_ring_is_noticed)
     ck_assert_int_eq(lladd_list_count(list, &n, &b.err), LLADD_CORRUPT_PAGE);
     ck_assert_int_eq(lladd_list_find(list, NONE, is_z, NULL, &found, &b.err), LLADD_CORRUPT_PAGE);
     ck_assert_int_eq(lladd_list_check(list, &b.err), LLADD_CORRUPT_PAGE);
-    if (_i == 0) { /* with only removed items */
+    if (_i == 0) { /* a ring of removed items */
         ok(txn, lladd_list_delete(txn, list, second));
         link = (struct ll_list_link){second, second, ITEM_NEXT};
         ok(txn, lladd_update(txn, ll_operations__list_id(ll_lists_of(b.db), LL_LIST_LINK),
@@ -152,7 +153,7 @@ START_TEST(a_ring_is_noticed)
 }
 END_TEST
 
-/* An item's page with a header that belongs to no heap. */
+/* The page of an item does not belong to a heap. */
 START_TEST(a_page_without_a_heap_is_an_error_with_a_message)
 {
     lladd_pageno heap;
@@ -290,7 +291,7 @@ START_TEST(neighbours_do_not_disturb_each_other)
     if (_i & 4)
         crash();
     is(want[_i & 3]);
-    struct lladd_txn *txn = fixture_begin(&b); /* sweeps */
+    struct lladd_txn *txn = fixture_begin(&b); /* its insertions sweep removed items */
     append(txn, "k");
     put(txn, x, "l");
     commit(txn);
@@ -298,7 +299,7 @@ START_TEST(neighbours_do_not_disturb_each_other)
 }
 END_TEST
 
-/* Losers of a crash are undone next to committed items between theirs. */
+/* Recovery removes the items of a loser. Committed items between them stay. */
 START_TEST(crash_between)
 {
     struct lladd_txn *loser = fixture_begin(&b), *winner = fixture_begin(&b);
@@ -317,7 +318,7 @@ START_TEST(crash_between)
     put(winner, x, "m");
     commit(winner);
     is("xmbd");
-    ck_assert_uint_le(stored(), 5); /* a was swept */
+    ck_assert_uint_le(stored(), 5); /* the insertion has swept item a */
 }
 END_TEST
 
@@ -346,7 +347,7 @@ START_TEST(savepoints)
 }
 END_TEST
 
-/* In doubt: the items that it has removed are held. */
+/* A transaction in doubt has removed an item. Other transactions must not sweep that item. */
 START_TEST(prepared)
 {
     struct lladd_gid gid = fixture_gid("list");
@@ -373,7 +374,7 @@ END_TEST
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-/* A queue of a thousand items needs no more pages however long it is used. */
+/* A queue of a thousand items does not grow with use. */
 START_TEST(a_queue_stays_small)
 {
     char item[50] = "queue";
@@ -408,7 +409,7 @@ START_TEST(everything_goes)
     txn = fixture_begin(&b);
     while (lladd_list_next(list, NONE, &at, NULL, 0, NULL, &b.err) == 0)
         ok(txn, lladd_list_delete(txn, list, at));
-    ck_assert_uint_eq(stored(), 300); /* it may need them again */
+    ck_assert_uint_eq(stored(), 300); /* a rollback may need the removed items */
     if (_i)
         abort_txn(txn);
     else
@@ -546,7 +547,7 @@ START_TEST(spliced_too_often)
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_list_create(txn, &page));
     ok_db(&b, lladd_list_open(b.db, page, &other, &b.err));
-    ok(txn, lladd_list_splice(txn, list, other)); /* empty: nothing */
+    ok(txn, lladd_list_splice(txn, list, other)); /* of an empty list changes nothing */
     for (int i = 0; i < 499; i++) {
         ok(txn, lladd_list_append(txn, other, "x", 1, &at));
         ok(txn, lladd_list_splice(txn, list, other));
@@ -613,7 +614,7 @@ enum { ITEMS = 400 };
 struct model {
     size_t n;
     struct lladd_item item[ITEMS];
-    uint32_t word[ITEMS]; /* its first bytes */
+    uint32_t word[ITEMS]; /* the first bytes of each item */
 };
 static struct model now, committed, saved;
 
@@ -767,7 +768,7 @@ static void prepare_failure(void)
     committed = now;
 }
 
-static bool failed; /* an allocation, in the last failing_run */
+static bool failed; /* a memory allocation has failed in the last failing_run */
 
 static int failing_run(void)
 {

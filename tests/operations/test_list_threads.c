@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lists and threads: every thread inserts, removes, writes and rolls back in one list, next to the
- * items of the others, while all walk. No items are lost, and each comes exactly once in every walk
- * of its owner, in the order of its owner's insertions. Runs under TSan.
+ * Lists and threads. In one list, every thread inserts, removes and writes items next to those of
+ * the other threads, rolls back, and walks. No item is lost. Every walk of a thread meets each of
+ * the thread's own items exactly once, in the order in which the thread has placed them. Runs under
+ * TSan.
  */
 #include "op_fixture.h"
 
@@ -41,7 +42,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* Inserts after one of its own: between this one and the next there may be items of others. */
+/* Inserts after one of the thread's own items. Items of other threads may follow that item. */
 static void change(struct worker *w, struct lladd_txn *txn)
 {
     unsigned char bytes[200];
@@ -64,8 +65,8 @@ static void change(struct worker *w, struct lladd_txn *txn)
     }
 }
 
-/* Own items come once, in their order. The current item of another thread may be removed; then the
- * walk starts again after the last own item. */
+/* Asserts that the thread's own items come once and in order. If another thread has removed the
+ * item at which the walk is, the walk starts again after the last own item. */
 static void walk(struct worker *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager, one thread: which modes are compatible, and their combinations; names and their
- * ancestors; savepoints; the locks of a prepared transaction, over a restart; every n-th allocation
- * fails.
+ * The lock manager, with one thread: compatible modes and combinations of modes; names and their
+ * ancestors; savepoints; the locks of a prepared transaction, also after a restart; failures of
+ * every n-th memory allocation.
  */
 #include "op_fixture.h"
 
@@ -44,7 +44,7 @@ static void take(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_
     ok(txn, try_lock(txn, name, mode));
 }
 
-/* Could another transaction get it in this mode right now? */
+/* Could another transaction lock the name in this mode without waiting? */
 static bool is_free(struct lladd_lock_name name, enum lladd_lock_mode mode)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -54,7 +54,8 @@ static bool is_free(struct lladd_lock_name name, enum lladd_lock_mode mode)
     return rc == 0;
 }
 
-/* The strongest of X, S, IX, IS that is refused shows which mode is held. */
+/* Asserts in which mode the name is locked. row[held] has a character for each mode that another
+ * transaction may ask for: '.' is granted, '-' is refused. */
 static void kept(struct lladd_lock_name name, enum lladd_lock_mode held)
 {
     static const char *const row[MODES] = {
@@ -81,7 +82,7 @@ static void nothing_is_locked(void)
     ck_assert_uint_eq(s.waiting, 0);
 }
 
-/* Makes it a transaction that has logged a record. */
+/* Makes the transaction log a record. */
 static void write_something(struct lladd_txn *txn)
 {
     lladd_pageno page;
@@ -123,7 +124,8 @@ START_TEST(every_upgrade)
 }
 END_TEST
 
-/* The combination is the weakest mode that conflicts with all that both conflict with. */
+/* A transaction that asks for a second mode gets the weakest mode that covers both. This mode must
+ * be compatible with the locks of other transactions. */
 START_TEST(an_upgrade_is_refused_by_what_others_hold)
 {
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
@@ -219,8 +221,9 @@ START_TEST(tables_and_rows_conflict)
 }
 END_TEST
 
-/* Whether the lock is free, or held already, or waits are not allowed: a later call may find it
- * taken. */
+/* A lock call is refused while the thread holds a page, even if the lock is free or held already,
+ * or if the call must not wait. Otherwise the mistake would show only when another transaction has
+ * the lock. */
 START_TEST(a_lock_is_refused_while_a_page_is_held)
 {
     lladd_pageno page = fixture_page(&b, "lladd.bytes");
@@ -277,14 +280,14 @@ START_TEST(names_are_all_their_bytes)
     for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
         ck_assert(!is_free(ID(lladd_lock_bytes(bytes, lens[i])), IS));
         ck_assert_int_eq(lladd_lock_held(txn, ID(lladd_lock_bytes(bytes, lens[i]))), X);
-        if (lens[i]) { /* the last byte counts */
+        if (lens[i]) { /* names that differ in the last byte are different */
             bytes[lens[i] - 1] = 1;
             ck_assert(is_free(ID(lladd_lock_bytes(bytes, lens[i])), X));
             bytes[lens[i] - 1] = 0;
         }
     }
     ck_assert(is_free(ID(lladd_lock_bytes(bytes, 2)), X));
-    ck_assert(is_free(TABLE(0), X)); /* a number is not bytes */
+    ck_assert(is_free(TABLE(0), X)); /* a number and bytes are different names */
     ck_assert(is_free(ID(lladd_lock_id(0), lladd_lock_bytes(NULL, 0)), X));
     commit(txn);
     nothing_is_locked();
@@ -312,7 +315,7 @@ START_TEST(bad_names_and_modes)
 }
 END_TEST
 
-/* All names have the same hash, and are told apart nevertheless. */
+/* All names have the same hash, but are different. */
 START_TEST(equal_hashes)
 {
     struct lladd_lock_options o = LLADD_LOCK_OPTIONS_INIT;
@@ -348,7 +351,7 @@ START_TEST(many_locks)
     write_something(txn);
     commit(txn);
     nothing_is_locked();
-    ck_assert_uint_lt(stats().memory, 2u << 20); /* little is kept for the next one */
+    ck_assert_uint_lt(stats().memory, 2u << 20); /* most memory is released after the end */
 }
 END_TEST
 
@@ -358,7 +361,7 @@ START_TEST(reading_locks_can_go_early)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     take(txn, ROW(1, 5), S);
-    refuses(txn, LLADD_BAD_STATE, lladd_lock_release(txn, TABLE(1))); /* a part is locked */
+    refuses(txn, LLADD_BAD_STATE, lladd_lock_release(txn, TABLE(1))); /* a row is still locked */
     ok(txn, lladd_lock_release(txn, ROW(1, 5)));
     ck_assert(is_free(ROW(1, 5), X));
     ok(txn, lladd_lock_release(txn, TABLE(1)));
@@ -386,13 +389,13 @@ START_TEST(rollback_gives_up_what_is_newer)
     take(txn, ROW(1, 1), S);
     take(txn, ROW(1, 2), X);
     ok(txn, lladd_savepoint(txn, &one));
-    take(txn, ROW(1, 1), U); /* stronger */
+    take(txn, ROW(1, 1), U); /* makes the lock stronger */
     take(txn, ROW(1, 3), X);
     ok(txn, lladd_savepoint(txn, &two));
     take(txn, ROW(1, 1), X);
-    take(txn, ROW(1, 3), S); /* has it */
+    take(txn, ROW(1, 3), S); /* is locked already */
     take(txn, ROW(2, 1), S);
-    for (int i = 0; i < 2; i++) { /* the savepoint stays */
+    for (int i = 0; i < 2; i++) { /* a savepoint can be used twice */
         ok(txn, lladd_rollback_to(txn, two));
         kept(ROW(1, 1), U);
         kept(ROW(1, 3), X);
@@ -434,7 +437,8 @@ START_TEST(serialisable_rollback_keeps_what_was_read)
 }
 END_TEST
 
-/* A released lock is in no list of upgrades. */
+/* Releasing a lock also removes it from the list of upgrades, which a rollback to a savepoint
+ * undoes. */
 START_TEST(unlocked_after_an_upgrade)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -508,7 +512,7 @@ END_TEST
 
 /* ---- prepared -------------------------------------------------------------------------------- */
 
-/* One of each kind, prepared. */
+/* Prepares a transaction that holds one lock of each kind. */
 static struct lladd_txn *prepare_one(const char *gid, uint64_t table, bool serialisable)
 {
     struct lladd_gid id = fixture_gid(gid);
@@ -704,7 +708,8 @@ END_TEST
 
 /* ---- without memory -------------------------------------------------------------------------- */
 
-/* Every call succeeds, or has changed nothing and can be repeated. */
+/* In each call the memory allocation with this number fails. The call succeeds, or changes nothing
+ * and can be repeated. */
 static void without_memory(uint64_t every)
 {
     static const char longer[] = "a name that needs room of its own, more than there is";
@@ -745,8 +750,8 @@ START_TEST(every_nth_allocation_fails)
 }
 END_TEST
 
-/* Opening with locks in doubt, while the n-th allocation fails: it returns the error, and can be
- * repeated. Each open needs a little more than the one before it: there is more log. */
+/* The n-th memory allocation of an open with locks in doubt fails. The open returns the error, and
+ * can be repeated. */
 START_TEST(no_memory_for_locks_in_doubt)
 {
     prepare_one("a", 10, true);

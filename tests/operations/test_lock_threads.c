@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager and threads: 8 and 64 of them move money between the accounts of a hash table,
- * open accounts and close them, roll back, go back to savepoints, and are victims of deadlocks;
- * other threads add up the whole table meanwhile and always get the same sum. Runs under TSan.
+ * The lock manager and threads. 8 and 64 threads move money between the accounts of a hash table,
+ * open and close accounts, roll back, also to savepoints, and are victims of deadlocks. Meanwhile
+ * other threads add up the whole table, and must always get the same sum. Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -24,7 +24,7 @@ struct worker {
 };
 static struct worker workers[MOST];
 
-/* So many threads do not use Check's assertions, which record each one. */
+/* An assertion for threads. Check's assertions would record every one that holds. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
@@ -73,7 +73,7 @@ static int get(struct lladd_txn *txn, uint64_t key, enum lladd_lock_mode mode, u
         return rc;
     rc = lladd_hash_get(hash, &key, 8, money, 8, &len, lladd_txn_error_out(txn));
     if (rc == LLADD_NOT_FOUND)
-        *money = 0; /* closed: and no other transaction can open it before this one ends */
+        *money = 0; /* closed; the lock keeps other transactions from opening it */
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
@@ -86,7 +86,8 @@ static int put(struct lladd_txn *txn, uint64_t key, uint64_t money)
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-/* S first and then X: there will be deadlocks. */
+/* Moves money between two accounts. Locks each first with S and then with X, so that deadlocks
+ * occur. */
 static int move(struct lladd_txn *txn, uint64_t from, uint64_t to, uint64_t seed)
 {
     uint64_t have, had;
@@ -129,7 +130,7 @@ static void work_once(struct worker *w)
     sure(lladd_abort(txn) == 0, "abort");
 }
 
-/* S on the table is S on every account, and on absent ones. */
+/* Adds up all accounts. An S lock on the table covers every account, also absent ones. */
 static void look_once(struct worker *w)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -163,7 +164,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* How many deadlocks there were. */
+/* Runs the threads, and returns the number of deadlocks. */
 static uint64_t together(unsigned threads, uint64_t rounds)
 {
     struct lladd_lock_stats s = {.struct_size = sizeof s};
@@ -190,7 +191,8 @@ static uint64_t together(unsigned threads, uint64_t rounds)
     return deadlocks;
 }
 
-/* Where threads hardly ever run at the same time there may be no deadlock; but not in every run. */
+/* Repeats the run until a deadlock has occurred. On a machine where threads hardly ever run at the
+ * same time, a single run may have none. */
 static void until_deadlock(unsigned threads, uint64_t rounds)
 {
     uint64_t deadlocks = 0;

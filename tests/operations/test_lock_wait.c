@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager, several threads that wait: the order in which they are granted, the time limit,
- * which cycles are found, the choice of the victim and its error; which transaction blocks which,
- * now and afterwards. No thread sleeps: a test goes on when the statistics report a waiter.
+ * The lock manager with several threads that wait: the order in which locks are granted; the time
+ * limit; which cycles are found; the choice of the victim, and its error; the reports about which
+ * transaction blocks which. No thread sleeps: a test goes on when the statistics report a waiter.
  */
 #include "op_fixture.h"
 
@@ -72,7 +72,8 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-/* Returns when the transaction that `waiting` names waits; 0: it will not have to. */
+/* Starts a thread that requests the lock. Returns when `waiting` transactions wait; 0: does not
+ * wait for that. */
 static void start(struct waiter *w, struct lladd_txn *txn, struct lladd_lock_name name,
                   enum lladd_lock_mode mode, uint64_t timeout, uint64_t waiting)
 {
@@ -98,7 +99,7 @@ static bool waits(struct waiter *w)
     return !lladd_atomic_load32(&w->done);
 }
 
-/* Returns when the wait has ended, with its result. */
+/* Waits until the request has ended, and returns its result. */
 static int ended(struct waiter *w)
 {
     lladd_thread_join(&w->thread);
@@ -129,13 +130,14 @@ START_TEST(readers_do_not_overtake_a_writer)
 }
 END_TEST
 
-/* Requests with compatible modes are granted together, and in order with the others. */
+/* Adjacent requests with compatible modes are granted together; otherwise requests are granted in
+ * order. */
 START_TEST(a_request_that_delays_no_waiter_need_not_wait)
 {
     struct waiter ix;
     struct lladd_txn *one = holder(NAME(1), S);
     start_new(&ix, NAME(1), IX, 1);
-    struct lladd_txn *is = holder(NAME(1), IS); /* goes with S and with IX */
+    struct lladd_txn *is = holder(NAME(1), IS); /* compatible with S and with IX */
     commit(one);
     got_it(&ix);
     commit(is);
@@ -180,7 +182,7 @@ START_TEST(an_upgrade_comes_before_new_requests)
 }
 END_TEST
 
-/* A new S request would delay the upgrade from U to X that waits, so it waits, too. */
+/* An upgrade from U to X waits. A new S request would delay it, so the request waits too. */
 START_TEST(no_readers_keep_an_upgrade_waiting)
 {
     struct waiter upgrade, reader;
@@ -241,7 +243,7 @@ START_TEST(a_wait_ends_after_its_time)
 }
 END_TEST
 
-/* Returns when this many wait, or a wait has timed out, and tells which it is. */
+/* Waits until this many transactions wait (true), or until a wait has timed out (false). */
 static bool waits_in_time(uint64_t waiting, uint64_t timeouts)
 {
     struct lladd_lock_stats s = stats();
@@ -250,8 +252,9 @@ static bool waits_in_time(uint64_t waiting, uint64_t timeouts)
     return s.waiting == waiting;
 }
 
-/* A request that waits after one that times out is granted at once. If the writer times out before
- * the reader waits, both try again, with twice the time. */
+/* A reader waits for a writer that waits. When the writer times out, the reader must get the lock
+ * immediately. If the writer times out before the reader waits, the test tries again with twice the
+ * time. */
 START_TEST(giving_up_makes_room)
 {
     struct waiter writer, reader;
@@ -326,7 +329,7 @@ static void cycle(unsigned n, unsigned victim)
     struct cycle_seen seen = {0, NULL};
     char begin[120];
     ck_assert(w && txn);
-    for (unsigned i = 0; i < n; i++) { /* so that the victim comes last */
+    for (unsigned i = 0; i < n; i++) { /* the victim begins last, so it is the youngest */
         unsigned k = (victim + 1 + i) % n;
         txn[k] = holder(NAME(k), X);
     }
@@ -345,7 +348,7 @@ static void cycle(unsigned n, unsigned victim)
     ck_assert_uint_eq(times(seen.text, " waits for X on "), n);
     ck_assert_uint_eq(stats().waiting, n - 1);
     abort_txn(txn[victim]);
-    for (unsigned i = 1; i < n; i++) { /* the one that waited for it can go on, and so on */
+    for (unsigned i = 1; i < n; i++) { /* one after the other gets its lock, and ends */
         unsigned k = (victim + n - i) % n;
         got_it(&w[k]);
         commit(txn[k]);
@@ -371,7 +374,8 @@ START_TEST(cycles_of_fifty)
 }
 END_TEST
 
-/* Both read and want to write. The younger one is the victim, whichever comes second. */
+/* Two transactions have S locks and want X locks. The younger one is the victim, whether it asks
+ * first or second. */
 START_TEST(two_upgrades)
 {
     struct waiter w[2];
@@ -394,15 +398,15 @@ START_TEST(two_upgrades)
 }
 END_TEST
 
-/* A cycle through queued requests: three waits for two, which came before it; two waits for one,
- * and one for three. */
+/* A cycle through queued requests: `three` waits for `two`, which has queued first; `two` waits for
+ * `one`, and `one` waits for `three`. */
 START_TEST(a_cycle_through_the_line)
 {
     struct waiter two, three, one;
     struct lladd_txn *a = holder(NAME(1), S), *c = holder(NAME(2), X);
     start_new(&two, NAME(1), X, 1);
-    start(&three, c, NAME(1), S, LLADD_LOCK_FOREVER, 2); /* S is compatible with S, but two was
-                                                          * first */
+    start(&three, c, NAME(1), S, LLADD_LOCK_FOREVER, 2); /* compatible with S, but queued after
+                                                          * two */
     start(&one, a, NAME(2), S, LLADD_LOCK_FOREVER, 0);
     ck_assert_int_eq(ended(&two), LLADD_DEADLOCK); /* the youngest */
     got_it(&three);
@@ -413,7 +417,7 @@ START_TEST(a_cycle_through_the_line)
 }
 END_TEST
 
-/* The victim rolls back to its savepoint, which is enough, and goes on. */
+/* The victim rolls back to a savepoint, which ends the deadlock, and goes on. */
 START_TEST(a_victim_can_go_back_to_a_savepoint)
 {
     struct waiter w;
@@ -432,14 +436,14 @@ START_TEST(a_victim_can_go_back_to_a_savepoint)
 }
 END_TEST
 
-/* Without memory for the description the victim is chosen all the same. */
+/* Without memory for the description of the deadlock, a victim is chosen too. */
 START_TEST(a_deadlock_without_memory)
 {
     struct waiter w;
     struct lladd_txn *one = holder(NAME(1), X), *two = holder(NAME(2), X);
     start(&w, one, NAME(2), X, LLADD_LOCK_FOREVER, 1);
     take(two, NAME(3), S);
-    ok(two, lladd_lock_release(two, NAME(3))); /* its hold is kept for the next lock */
+    ok(two, lladd_lock_release(two, NAME(3))); /* keeps memory for the next lock */
     fault_alloc_fail(&b.mem, 1, true);
     int rc = lladd_lock_acquire(two, NAME(1), X, LLADD_LOCK_FOREVER);
     fault_alloc_fail(&b.mem, 0, false);
@@ -477,12 +481,12 @@ START_TEST(blockers_are_told_while_one_waits)
     struct lladd_txn *one = holder(NAME(1), S), *two = holder(NAME(1), IS);
     start_new(&writer, NAME(1), X, 1);
     start_new(&reader, NAME(1), S, 2);
-    ok_db(&b, lladd_lock_blockers(b.db, 3, see, &s, &b.err)); /* the writer, for both */
+    ok_db(&b, lladd_lock_blockers(b.db, 3, see, &s, &b.err)); /* the writer blocks two others */
     ck_assert_uint_eq(s.n, 2);
     ck_assert_uint_eq(s.numbers, 1 + 2);
     ck_assert_uint_eq(s.waiting, 0);
     s = (struct seen){.n = 0};
-    ok_db(&b, lladd_lock_blockers(b.db, 4, see, &s, &b.err)); /* the reader, for the writer */
+    ok_db(&b, lladd_lock_blockers(b.db, 4, see, &s, &b.err)); /* the reader blocks the writer */
     ck_assert_uint_eq(s.n, 1);
     ck_assert_uint_eq(s.last.number, 3);
     ck_assert_int_eq(s.last.wanted, X);
@@ -598,8 +602,8 @@ static void undo_has_run(unsigned runs)
     ck_assert_int_eq(undone.held, LLADD_LOCK_NONE);
 }
 
-/* Rollback waits for no lock, takes none, and releases none that the transaction still needs; in
- * recovery there is no other transaction to wait for. */
+/* A rollback takes no lock, so it waits for none, and releases no lock that the transaction still
+ * needs. */
 START_TEST(undo_takes_no_locks_and_gives_none_up)
 {
     lladd_op_id op;
@@ -623,7 +627,7 @@ START_TEST(undo_takes_no_locks_and_gives_none_up)
     txn = fixture_begin(&b);
     ok(txn, lladd_log_undo_only(txn, op, "x", 1));
     ok(other, lladd_log_undo_only(other, op, "x", 1));
-    commit(other); /* which makes both records durable */
+    commit(other); /* makes the records of both transactions durable */
     fixture_crash(&b);
     undo_has_run(3);
     ck_assert_uint_eq(stats().holds, 0);

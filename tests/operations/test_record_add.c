@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Increments of fields of records: on slotted pages, on pages of fixed-length records, in heaps,
- * where the record is at home and where it has moved to another page. */
+/* Increments of fields of records: on slotted pages, on pages of fixed-length records, and in
+ * heaps, on the record's home page and on another page to which the record has moved. */
 #include "op_fixture.h"
 
 #include <lladd/heap.h>
@@ -66,7 +66,7 @@ static int64_t sum(void)
     return sum_at(FIELD);
 }
 
-/* Its page is full, so it has to move when it gets longer. */
+/* Makes a heap record that has moved: its page was full when it became longer. */
 static void make_moved(struct lladd_txn *txn, const unsigned char *bytes)
 {
     static const unsigned char large[300];
@@ -75,7 +75,7 @@ static void make_moved(struct lladd_txn *txn, const unsigned char *bytes)
     do
         ok(txn, lladd_heap_insert(txn, heap, large, sizeof large, &other));
     while (other.page.v == rid.page.v);
-    for (unsigned i = 0; i < 20; i++) /* and small ones, where 300 bytes found no room */
+    for (unsigned i = 0; i < 20; i++) /* small records fill the rest of the page */
         ok(txn, lladd_heap_insert(txn, heap, bytes, 16, &other));
     ok(txn, lladd_heap_set(txn, heap, rid, large, sizeof large));
     ok(txn, lladd_heap_set(txn, heap, rid, bytes, LEN));
@@ -125,7 +125,8 @@ static void teardown(void)
 
 /* ---- concurrent transactions --------------------------------------------------------------- */
 
-/* Three add to one field; bit i of `how`: the i-th of them commits; bit 3: in which order. */
+/* Three transactions add to one field. Bit i of `how`: transaction i commits. Bit 3: the order in
+ * which they end. */
 START_TEST(each_takes_back_its_own)
 {
     kind = (enum kind)(_i % KINDS);
@@ -153,8 +154,8 @@ START_TEST(each_takes_back_its_own)
 }
 END_TEST
 
-/* One transaction that is open when the power fails, and one that has ended; both redo and undo
- * apply. */
+/* When the power fails, one transaction is open and another has ended. Recovery redoes the
+ * additions of both, and undoes the first. */
 START_TEST(a_crash_takes_back_the_loser_only)
 {
     kind = (enum kind)(_i % KINDS);
@@ -194,14 +195,14 @@ START_TEST(rollback_to_a_savepoint_undoes_later_additions)
 }
 END_TEST
 
-/* Other transactions write bytes beside it, and add to a field beside it. */
+/* Other transactions write the bytes next to the field, and add to a field next to it. */
 START_TEST(other_bytes_are_others)
 {
     unsigned char bytes[LEN];
     kind = (enum kind)(_i % KINDS);
     make();
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
-    ok(one, add(one, -1)); /* all bits of it change */
+    ok(one, add(one, -1)); /* changes all bits of the field */
     ok(two, write_part(two, 0, "before it...", FIELD));
     ok(two, write_part(two, OTHER + 8, "beyond it", 9));
     ok(one, add_at(one, OTHER, 7));
@@ -221,7 +222,7 @@ START_TEST(other_bytes_are_others)
 }
 END_TEST
 
-/* The record is elsewhere on its page when the addition is undone. */
+/* Before the addition is undone, the record has moved on its page. */
 START_TEST(a_record_that_was_moved_about)
 {
     static const unsigned char bytes[900];
@@ -243,7 +244,7 @@ START_TEST(a_record_that_was_moved_about)
     unsigned n = 1;
     while (n < 8 && lladd_slotted_alloc(moves, page, bytes, 600, 0, &others[n]) == 0)
         n++;
-    ck_assert_uint_gt(n, 3); /* more than the gap has room for: the page was compacted */
+    ck_assert_uint_gt(n, 3); /* the gap had less room, so the page was compacted */
     commit(moves);
     ck_assert_int_eq(sum(), 77);
     abort_txn(adds);
@@ -259,7 +260,7 @@ START_TEST(wrong_additions_change_nothing)
     make();
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, add_at(txn, 0, 1));
-    ok(txn, add_at(txn, LEN - 8, 1)); /* the last one that fits; not a multiple of 8 */
+    ok(txn, add_at(txn, LEN - 8, 1)); /* the last offset that fits, which is not a multiple of 8 */
     static const uint32_t beyond[] = {LEN - 7, LEN, LEN + 1, 60000, 65536 + FIELD, UINT32_MAX};
     for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++)
         refuses(txn, LLADD_OUT_OF_RANGE, add_at(txn, beyond[i], 1));
@@ -277,7 +278,7 @@ START_TEST(wrong_additions_change_nothing)
 }
 END_TEST
 
-/* Additions by others in between make a sum overflow; its bits are right in the end. */
+/* Additions by other transactions make the sum overflow in between. The result must be right. */
 START_TEST(sums_are_modulo_2_to_the_64)
 {
     kind = (enum kind)(_i % KINDS);
@@ -311,7 +312,7 @@ START_TEST(a_record_that_was_freed)
 }
 END_TEST
 
-/* For recovery that takes locks again: the log names the record. */
+/* Recovery may take locks again, so the log record must name the slot of the record. */
 START_TEST(the_log_tells_the_slot)
 {
     unsigned char redo[12] = {0}, undo[12] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions: extents that can be looked up, and enumerated. */
+/* Regions: extents that can be looked up and listed. */
 #include "op_fixture.h"
 
 #include <lladd/hash.h>
@@ -76,7 +76,7 @@ START_TEST(a_region_says_its_size_as_long_as_it_lives)
 {
     static const unsigned kinds[] = {LLADD_EXTENT_PAGED, LLADD_EXTENT_BULK, LLADD_EXTENT_RAW};
     lladd_pageno first[3];
-    ck_assert_uint_eq(all().n, 0); /* and a lookup creates nothing */
+    ck_assert_uint_eq(all().n, 0); /* the lookup has created nothing */
     is_none(lladd_page_of(5));
     const uint64_t none = fixture_pages_used(&b);
     for (unsigned i = 0; i < 3; i++)
@@ -142,7 +142,7 @@ START_TEST(what_is_rolled_back_was_no_region)
 }
 END_TEST
 
-/* The number of a region's first page is not reused before the region is destroyed for good. */
+/* The pages of a destroyed region are not reused while the destruction may be rolled back. */
 START_TEST(transactions_side_by_side)
 {
     lladd_pageno old = make(5, LLADD_EXTENT_PAGED, 1), mine, yours;
@@ -161,7 +161,7 @@ START_TEST(transactions_side_by_side)
 }
 END_TEST
 
-/* The catalogue stays, though the transaction that created it rolls back. */
+/* The transaction that has created the catalogue rolls back. The catalogue stays. */
 START_TEST(the_first_region_is_rolled_back)
 {
     lladd_pageno mine, yours;
@@ -221,7 +221,7 @@ START_TEST(wrong_calls_change_nothing)
 }
 END_TEST
 
-/* The n-th allocation fails: also in the creation of the catalogue. */
+/* The n-th memory allocation fails, also during the creation of the catalogue. */
 START_TEST(memory_runs_out_anywhere)
 {
     uint64_t made = 0, failures = 0;
@@ -244,7 +244,7 @@ START_TEST(memory_runs_out_anywhere)
 }
 END_TEST
 
-/* A root of that name that is something else, and invalid rows. */
+/* The root with the catalogue's name leads to something else, or the catalogue has invalid rows. */
 START_TEST(a_catalogue_that_is_none)
 {
     struct lladd_root_value was;
@@ -276,7 +276,7 @@ START_TEST(a_catalogue_that_is_none)
     unsigned char key[8], row[24] = {0};
     ok_db(&b, lladd_hash_open(b.db, lladd_page_of(was.a), 0, &h, &b.err));
     lladd_put64(key, first.v);
-    lladd_put64(row, UINT64_MAX); /* pages */
+    lladd_put64(row, UINT64_MAX); /* number of pages */
     ok(txn, lladd_hash_put(txn, h, key, 8, row, 24));
     commit(txn);
     lladd_hash_close(h);
@@ -307,7 +307,7 @@ static void *makes_some(void *arg)
     return NULL;
 }
 
-/* All of them need the catalogue, which does not exist. */
+/* All threads need the catalogue, which does not exist yet. */
 START_TEST(threads_make_the_first_regions)
 {
     struct lladd_thread thread[THREADS];

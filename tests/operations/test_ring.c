@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A log buffer is either refused at open, with the size that is needed, or large enough for all
- * that the library's own structures do: no call of theirs gets LLADD_TOO_LARGE later. For every
- * page size and every power of two; and also for operations that are registered later.
+ * Open either refuses the size of the log buffer, and names the size that is needed, or the buffer
+ * is large enough for the library's structures: none of their calls returns LLADD_TOO_LARGE later.
+ * Tested for every page size and every power of two, and for operations that are registered later.
  */
 #include "op_fixture.h"
 
@@ -36,7 +36,7 @@ static void init(uint32_t page_size, uint64_t ring)
     register_all();
 }
 
-/* The size that a refusal names. */
+/* Asserts that open refuses the size, and returns the size that the message names. */
 static uint64_t refused(void)
 {
     unsigned long long need = 0;
@@ -57,7 +57,7 @@ static lladd_pageno page_of(struct lladd_txn *txn)
     return page;
 }
 
-/* Every byte of a page changes, and changes again after a checkpoint. */
+/* Changes every byte of a page, and again after a checkpoint. */
 static void pages(struct lladd_txn *txn, uint32_t size)
 {
     uint32_t body = size - LLADD_PAGE_HEADER, most = lladd_slotted_max(size);
@@ -136,7 +136,8 @@ static void heap_array_list_blob(struct lladd_txn *txn, uint32_t size)
     ok(txn, lladd_blob_truncate(txn, other, 3));
 }
 
-/* Splits, chains, merges; elements of every length, and the longest of each kind of page. */
+/* Makes a hash table split, chain and merge, with elements of every length, also the longest that
+ * are stored on a page. */
 static void hash(struct lladd_txn *txn, unsigned flags, uint32_t key, uint32_t value, unsigned n)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -192,7 +193,7 @@ static void journal_and_rows(void)
 static void everything(uint32_t size)
 {
     unsigned n = 60 * (size / 4096 < 8 ? size / 4096 : 8);
-    for (unsigned i = 0; i < 2; i++) { /* committed, and rolled back */
+    for (unsigned i = 0; i < 2; i++) { /* once commits, once rolls back */
         struct lladd_txn *txn = fixture_begin(&b);
         pages(txn, size);
         heap_array_list_blob(txn, size);
@@ -268,7 +269,8 @@ static const struct lladd_op endless = {.struct_size = sizeof endless,
                                         .validate = fixture_any,
                                         .redo = fixture_nothing};
 
-/* Registered when the database exists, and was opened with less; also after a crash. */
+/* The operation is registered when the database exists, and was opened with a smaller buffer; also
+ * after a crash. */
 START_TEST(an_operation_registered_later_asks_for_its_ring)
 {
     lladd_op_id id;
@@ -310,7 +312,7 @@ START_TEST(what_no_ring_can_hold_is_a_wrong_registration)
 }
 END_TEST
 
-/* A refused open has created no file. */
+/* An open that is refused creates no file. */
 START_TEST(a_refusal_leaves_an_empty_directory_empty)
 {
     init(4096, 4096);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Named roots: a name has the value it was last given by a commit, any number of names fit,
- * concurrent transactions with different names do not disturb each other, and bad names are
+ * Named roots: a name has the value of the last commit that has set it. There can be any number of
+ * names. Concurrent transactions with different names do not affect each other. Invalid names are
  * refused.
  */
 #include "op_fixture.h"
@@ -76,7 +76,8 @@ START_TEST(set_get_remove)
 }
 END_TEST
 
-/* One removes, another adds: if an entry changed owners, the abort would destroy the added one. */
+/* One transaction removes a name, and another adds a name. The new name must not get the entry of
+ * the removed name, or the abort of the removal would destroy it. */
 START_TEST(an_abort_leaves_other_names_alone)
 {
     struct lladd_txn *txn = fixture_begin(&b), *other;
@@ -130,7 +131,7 @@ START_TEST(more_names_than_a_page_holds)
             ok(other, lladd_root_set(other, name, value(i, 0)));
     }
     commit(txn);
-    abort_txn(other); /* the pages it added to the chain stay: others use them */
+    abort_txn(other); /* its pages stay in the chain, since other transactions may use them */
     fixture_crash(&b);
     for (unsigned i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "name %u", i);
@@ -141,7 +142,7 @@ START_TEST(more_names_than_a_page_holds)
     memset(&seen, 0, sizeof seen);
     ok_db(&b, lladd_root_each(b.db, see, &seen, &b.err));
     ck_assert_int_eq(seen.n, 300);
-    /* The rolled-back places are reused: no further page. */
+    /* Entries of names that were rolled back are reused, so no page is added. */
     uint64_t used = 0;
     for (int round = 0; round < 2; round++) {
         enum lladd_page_use use;
@@ -185,15 +186,15 @@ static void set_names(const char *prefix, unsigned from, unsigned to, bool commi
         abort_txn(txn);
 }
 
-/* Setting, finding and missing a name reads a few pages, however many names there are; and so does
- * adding one, on average. */
+/* Setting or looking up a name, present or absent, reads few pages, however many names there are.
+ * On average, so does adding a name. */
 START_TEST(names_are_found_without_a_search)
 {
     enum { NAMES = 3000, SOME = 100 };
     char name[32];
     set_names("name", 0, NAMES, true);
     fixture_crash(&b);
-    expect("name 5", 5, 7); /* the first call reads all */
+    expect("name 5", 5, 7); /* the first call reads all pages of the catalogue */
     uint64_t before = pages_fixed();
     for (unsigned i = 0; i < SOME; i++) {
         snprintf(name, sizeof name, "name %u", i * (NAMES / SOME));
@@ -205,7 +206,7 @@ START_TEST(names_are_found_without_a_search)
     before = pages_fixed();
     set_names("name", NAMES - SOME, NAMES, true);
     ck_assert_uint_le(pages_fixed() - before, 4 * SOME);
-    set_names("first of more", 0, 100, true); /* looks for room from the first page on */
+    set_names("first of more", 0, 100, true); /* searches for room from the first page on */
     before = pages_fixed();
     set_names("more", 0, NAMES, true);
     ck_assert_uint_le(pages_fixed() - before, 16 * NAMES);
@@ -217,7 +218,7 @@ START_TEST(names_are_found_without_a_search)
 }
 END_TEST
 
-/* If the first use of a name is rolled back, its place is free for others, however often. */
+/* If the first setting of a name is rolled back, other names can use its entry, again and again. */
 START_TEST(rolled_back_names_take_no_room)
 {
     set_names("stays", 0, 500, true);
@@ -243,7 +244,7 @@ START_TEST(rolled_back_names_take_no_room)
 }
 END_TEST
 
-/* Without memory for the index names are looked for along the chain. */
+/* Without memory for the index of names, the library searches the chain of pages. */
 START_TEST(names_are_found_without_memory)
 {
     set_names("name", 0, 200, true);
@@ -307,7 +308,7 @@ START_TEST(names_have_1_to_63_bytes)
 }
 END_TEST
 
-/* The callback of a class that a checkpoint asks, as it asks the journal. */
+/* A class that looks up a name in its checkpoint callback, as the journal does. */
 static unsigned asked;
 
 static int ask_at_checkpoint(void *ctx, struct lladd_db *db)
@@ -334,7 +335,8 @@ static const struct lladd_object_class asks = {
     .checkpoint = ask_at_checkpoint,
 };
 
-/* A thread that adds a name may wait for a checkpoint, so a checkpoint does not wait for it. */
+/* A thread that adds a name may wait for a checkpoint. So a checkpoint must not wait for a thread
+ * that adds a name. */
 START_TEST(a_checkpoint_may_be_the_first_to_ask_for_a_name)
 {
     asked = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs of pages (extents in sequence): the arithmetic; growing and freeing inside another
- * transaction, which stay if that rolls back; a run that is created by a transaction that rolls
- * back; the chain of pages after the root page; lack of memory and space; and damage.
+ * Runs of pages, which consist of several extents: the arithmetic; growing and freeing, which a
+ * rollback of the calling transaction does not undo; a run that a transaction creates before it
+ * rolls back; the chain of pages after the root page; lack of memory and space; damage.
  */
 #include "op_fixture.h"
 
@@ -21,7 +21,7 @@ static void open_run(void)
     ok_db(&b, ll_operations__extents_open(&run, b.db, root, AT, &b.err));
 }
 
-/* A root page (of a type that is not ours) and an empty run. */
+/* Makes a root page (of any page type) and an empty run. */
 static void make(struct lladd_txn *txn)
 {
     ok(txn, lladd_page_alloc(txn, &root));
@@ -45,7 +45,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* Changes that are not durable are lost. */
+/* Simulates a power failure, and opens the run again. */
 static void crash(void)
 {
     ll_operations__extents_close(&run);
@@ -70,7 +70,7 @@ static int add_up(void *ctx, lladd_pageno first, uint64_t n)
     return 0;
 }
 
-/* Every allocated page is the root page or in the run. */
+/* Asserts that every allocated page is the root page or belongs to the run. */
 static void check_whole(void)
 {
     struct sum s = {0, 0};
@@ -118,7 +118,7 @@ START_TEST(an_empty_run_has_no_pages)
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, ll_operations__extents_grow(txn, &run, 0));
     ok(txn, ll_operations__extents_shrink(txn, &run, 0));
-    ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* nothing was logged */
+    ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* the calls have logged nothing */
     commit(txn);
 }
 END_TEST
@@ -158,7 +158,7 @@ START_TEST(growth_survives_the_rollback_of_its_transaction)
     abort_txn(txn);
     ck_assert_uint_eq(ll_operations__extents_size(&run), size);
     check_whole();
-    grow(9); /* makes all of that durable: there is nothing to do */
+    grow(9); /* allocates nothing, since the run has nine pages */
     txn = fixture_begin(&b);
     ok(txn, lladd_bytes_set(txn, root, 0, "x", 1));
     commit(txn);
@@ -183,7 +183,7 @@ START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
     ok(txn, ll_operations__extents_grow(txn, &run, 50));
     ck_assert_uint_gt(fixture_pages_used(&b), used + 50);
     if (_i == 1)
-        ll_operations__extents_close(&run); /* before it ends: it is not told then */
+        ll_operations__extents_close(&run); /* so nothing is reported to it at the end */
     if (_i == 2) {
         ll_operations__extents_close(&run);
         struct lladd_txn *other = fixture_begin(&b); /* makes the loser's records durable */
@@ -232,7 +232,7 @@ START_TEST(what_the_maker_takes_back_is_taken_back_in_memory_too)
     ck_assert_uint_eq(ll_operations__extents_size(&run), 4);
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), 2 + 4);
-    /* From now on it is like any other run. */
+    /* After the commit the run is like any other run. */
     txn = fixture_begin(&b);
     ck_assert(!ll_extents_made_by(&run, txn));
     ok(txn, ll_operations__extents_grow(txn, &run, 6));
@@ -265,7 +265,7 @@ START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_end
     }
     abort_txn(other);
     if (_i)
-        abort_txn(txn); /* the action was closed */
+        abort_txn(txn); /* does not undo the closed action */
     else
         commit(txn);
     check_whole();
@@ -317,8 +317,8 @@ static struct {
     lladd_op_id put, link, format;
 } ops;
 
-/* Extents of their full length would take gigabytes: the list names the same pages again and again,
- * as a damaged one might, and is only read. */
+/* Writes a list of extents of full length, which would take gigabytes. So all entries name the same
+ * pages, as in a damaged list. The test only reads the list. */
 static void list_by_hand(uint64_t first, uint64_t n, uint64_t chain_pages)
 {
     struct put {
@@ -365,8 +365,7 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
         ck_assert_uint_eq(
             ll_operations__extents_page(&run, ll_operations__extents_pages(k) + k % 7).v,
             first + k % 3 + k % 7);
-    /* Growing appends the next extent after the last one, in the second page; freeing a large one
-     * removes it again. */
+    /* Growing appends the next extent to the list, on the second page. Freeing removes it. */
     grow(ll_operations__extents_pages(N) + 1);
     ck_assert_uint_eq(run.n_extents, N + 1);
     uint64_t page = ll_operations__extents_page(&run, ll_operations__extents_pages(N)).v;
@@ -379,7 +378,7 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
     ck_assert_uint_eq(run.n_extents, N);
     uint64_t used = fixture_pages_used(&b);
     ck_assert_uint_eq(used, 2 + 2);
-    /* Damage is found. */
+    /* Opening finds the damage. */
     ll_operations__extents_close(&run);
     list_by_hand(first, N, 1);
     ck_assert_int_eq(ll_operations__extents_open(&run, b.db, root, AT, &b.err), LLADD_CORRUPT_PAGE);
@@ -388,7 +387,8 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
 }
 END_TEST
 
-/* The chain's first page is made when it is first needed, and the next one when that is full. */
+/* The first page of the chain is made when the root page is full, and the next page when the first
+ * is full. */
 START_TEST(the_chain_gets_longer_when_it_has_to)
 {
     uint64_t n = _i ? LL_RUN_DIRECT + 506 : LL_RUN_DIRECT;
@@ -402,7 +402,7 @@ START_TEST(the_chain_gets_longer_when_it_has_to)
     ok(txn, ll_operations__extents_grow(txn, &run, ll_operations__extents_pages(n) + 1));
     abort_txn(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), used + 1 + length);
-    crash(); /* not durable: as if it had not happened */
+    crash(); /* the growth was not durable, so it is lost */
     ck_assert_uint_eq(fixture_pages_used(&b), used);
     ck_assert_uint_eq(run.n_extents, n);
     grow(ll_operations__extents_pages(n) + 1);
@@ -437,7 +437,8 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Each allocation in turn fails: nothing has changed, and the next attempt succeeds. */
+/* The n-th memory allocation fails, for each n: the call changes nothing, and succeeds when it is
+ * repeated. */
 START_TEST(without_memory_nothing_changes)
 {
     for (uint64_t n = 1;; n++) {

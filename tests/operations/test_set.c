@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Plain bytes and counters: bytes that were set are there; the log gets the changed bytes and no
- * more; undo restores exactly those (the ancestor's Tset read its before-image outside the latch
- * and logged both images whole); counters of concurrent transactions commute; and no offset leads
- * outside the page.
+ * Plain bytes and counters. Bytes that were set can be read. Only the bytes that change are logged,
+ * and undo restores exactly these. (The ancestor's Tset read its before-image outside the latch,
+ * and logged both images whole.) Additions of concurrent transactions to a counter commute. No
+ * offset leads outside the page.
  */
 #include "op_fixture.h"
 
@@ -47,7 +47,7 @@ static const unsigned char *undo_of(const struct draft *d)
     return d->bytes + d->d.redo_len;
 }
 
-/* Sets bytes of a scratch page; returns the lengths that were logged, after undo was tested. */
+/* Sets bytes of a page, tests redo and undo, and returns the lengths of the record in *out. */
 static void draft_set(struct scratch *s, const struct lladd_op *op, uint32_t offset,
                       const void *bytes, uint32_t len, struct draft *out)
 {
@@ -110,7 +110,8 @@ START_TEST(equal_bytes_at_both_ends_are_left_out)
 }
 END_TEST
 
-/* Every place where the first and the last change can be, against a loop over bytes. */
+/* The first and the last changed byte are at every place. A loop over all bytes computes what is
+ * expected. */
 START_TEST(the_difference_is_found_at_every_place)
 {
     unsigned char a[40], c[40];
@@ -138,7 +139,7 @@ START_TEST(set_range_logs_every_run_by_itself)
     struct scratch s;
     scratch_bytes(&s, 4096);
     bytes[10] = 1;
-    bytes[17] = 1; /* close to it: one range */
+    bytes[17] = 1; /* so near that both changes become one range */
     bytes[2000] = 2;
     bytes[3999] = 3;
     draft_set(&s, &ll_operations__set_range, 20, bytes, sizeof bytes, &d);
@@ -195,7 +196,7 @@ START_TEST(set_commit_abort_crash)
     ok(other, lladd_bytes_set(other, page, 100, "other", 5));
     ck_assert_int_eq(lladd_commit_async(other, &lsn), 0);
     ok_db(&b, lladd_wait_durable(b.db, lsn, &b.err));
-    fixture_crash(&b); /* txn was in progress */
+    fixture_crash(&b); /* txn is open, so recovery rolls it back */
     expect(0, "first", 5);
     expect(100, "other", 5);
 }
@@ -257,7 +258,7 @@ static int64_t counter(uint32_t offset)
     return v;
 }
 
-/* All orders in which two transactions can add, and end. */
+/* Two transactions add and end in all orders. */
 START_TEST(increments_commute)
 {
     for (int order = 0; order < 16; order++) {
@@ -298,7 +299,7 @@ START_TEST(overflow_is_refused_and_undo_is_not)
     other = fixture_begin(&b);
     ok(other, lladd_counter_add(other, page, 0, 15));
     commit(other);
-    abort_txn(txn); /* beyond the maximum and back: the bits are still right */
+    abort_txn(txn); /* the sum overflowed, and the undo gives the right result all the same */
     txn = fixture_begin(&b);
     ok(txn, lladd_counter_add(txn, page, 0, 1)); /* from INT64_MIN + 14 */
     commit(txn);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Several transactions on one slotted page: a slot and space that a rollback may need are not given
- * to others, so the rollback succeeds and restores its records whatever the others did to the page
- * meanwhile, also when they filled it to the last byte; and others get them as soon as no rollback
- * can need them (REC-3). (The ancestor reused slots and space as soon as they were free, and undo
- * found them taken.)
+ * Several transactions on one slotted page. Slots and space that a rollback may need are reserved.
+ * So the rollback succeeds and restores its records, whatever other transactions have done to the
+ * page, even if they have filled it to the last byte. Other transactions get the slots and the
+ * space as soon as no rollback can need them (REC-3). (The ancestor reused slots and space as soon
+ * as they were free, and undo found them taken.)
  */
 #include "history.h"
 
@@ -35,7 +35,7 @@ static struct lladd_rid store(struct lladd_txn *txn, char fill, size_t len)
     return rid;
 }
 
-/* Small records until none fits; returns how many. */
+/* Stores records of this length until none fits, and returns how many. */
 static unsigned fill_page(struct lladd_txn *txn, size_t len)
 {
     unsigned char bytes[4096];
@@ -78,8 +78,8 @@ static unsigned count_records(void)
     return n;
 }
 
-/* The end of the first transaction: 0 abort, 1 crash, 2 rollback to a savepoint, 3 in doubt, crash,
- * abort. In all of them its changes are undone. */
+/* How the changes of the first transaction are undone: 0 abort, 1 crash, 2 rollback to a savepoint,
+ * 3 in doubt at a crash, then abort. */
 enum { ENDS = 4 };
 
 static void undo_changes(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
@@ -101,7 +101,7 @@ static void undo_changes(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
         fixture_crash(&b);
         ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
         struct lladd_txn *other = fixture_begin(&b);
-        fill_page(other, 8); /* the space of a transaction in doubt is still held */
+        fill_page(other, 8); /* does not get the space of the transaction in doubt */
         commit(other);
         abort_txn(txn);
         break;
@@ -139,7 +139,7 @@ START_TEST(a_shrunk_record_comes_back_to_a_full_page)
     ok(txn, lladd_slotted_set(txn, r, "x", 1, 0));
     other = fixture_begin(&b);
     fill_page(other, 50);
-    ok(txn, lladd_slotted_resize(txn, r, 700)); /* its own bytes are available to itself */
+    ok(txn, lladd_slotted_resize(txn, r, 700)); /* the transaction can use its own reservation */
     ok(txn, lladd_slotted_resize(txn, r, 3));
     fill_page(other, 1);
     commit(other);
@@ -165,7 +165,7 @@ START_TEST(a_grown_record_shrinks_on_a_full_page)
     undo_changes(txn, sp, _i);
     expect(r, 'r', 100);
     other = fixture_begin(&b);
-    ck_assert_uint_ge(fill_page(other, 100), 1400 / 110); /* its space is available to all again */
+    ck_assert_uint_ge(fill_page(other, 100), 1400 / 110); /* the space is no longer reserved */
     commit(other);
     ck_assert_uint_gt(before, 0);
 }
@@ -203,15 +203,16 @@ START_TEST(a_slot_is_not_reused_before_its_transaction_has_ended)
     ok(txn, lladd_slotted_free(txn, r));
     other = fixture_begin(&b);
     ck_assert_uint_ne(store(other, 'o', 10).slot, r.slot);
-    ck_assert_uint_ne(store(txn, 't', 10).slot, r.slot); /* not even for itself */
+    ck_assert_uint_ne(store(txn, 't', 10).slot, r.slot); /* the slot is not reused before the end */
     commit(txn);
-    fill_page(other, 10); /* purges, and then takes it */
+    fill_page(other, 10); /* purges the ghost, and uses its space */
     commit(other);
     expect(r, 'f', 10);
 }
 END_TEST
 
-/* Later records may use the space: if they survive, so does the commit. */
+/* The space is free when the commit record is in the log, even before the record is durable. If a
+ * crash keeps later records that use the space, it keeps the commit record too. */
 START_TEST(space_is_free_when_the_commit_has_its_place_in_the_log)
 {
     struct lladd_txn *txn = fixture_begin(&b), *other;
@@ -245,7 +246,8 @@ START_TEST(after_a_crash_nothing_of_the_dead_is_reserved)
 }
 END_TEST
 
-/* Purging depends on the page, not on its history: moved bytes are not logged. */
+/* A purge moves records. The result depends only on the contents of the page, so the moved bytes
+ * are not logged. */
 START_TEST(compaction_is_not_logged)
 {
     struct lladd_rid r[7];
@@ -273,7 +275,7 @@ END_TEST
 
 /* ---- recovery -------------------------------------------------------------------------------- */
 
-/* A logical undo that needs room on the very page that has another loser's ghost. */
+/* A logical undo needs room on the page that has another loser's ghost. */
 static lladd_pageno hungry_page;
 static int hungry_rc;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An application's threads may have stacks of PTHREAD_STACK_MIN, which is 16 KiB: all calls that
- * store, change, compress, roll back and recover work on such a stack.
+ * An application's threads may have stacks of only PTHREAD_STACK_MIN bytes (16 KiB). All calls that
+ * store, change, compress, roll back and recover must work on such a stack.
  */
 #include "op_fixture.h"
 
@@ -39,7 +39,7 @@ static void setup(int size)
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
     big = malloc(BIG);
     ck_assert_ptr_nonnull(big);
-    /* Half of it can be compressed, and half of it cannot. */
+    /* Half of the bytes can be compressed, the other half cannot. */
     for (uint32_t i = 0; i < BIG; i++)
         big[i] = i / 64 % 2 ? 'x' : (unsigned char)(i * 2654435761u >> 13);
 }
@@ -50,7 +50,8 @@ static void teardown(void)
     free(big);
 }
 
-/* The results of a thread with a short stack. Check's assertions would need more stack. */
+/* The work and the result of a thread with a short stack. It does not use Check's assertions, which
+ * would need more stack. */
 struct task {
     int (*run)(struct task *);
     const char *failed; /* the call */
@@ -253,7 +254,7 @@ static int all(struct task *t)
         }
         STEP(round == 2 ? lladd_abort(txn) : lladd_commit(txn));
         STEP(lladd_managed_digest(table, &b.err));
-        STEP(lladd_checkpoint(b.db, &b.err)); /* the next change gets an image */
+        STEP(lladd_checkpoint(b.db, &b.err)); /* so that the next change logs an image */
     }
     STEP(replay(t));
     STEP(lladd_managed_combine(table, 0, &b.err));
@@ -280,7 +281,7 @@ static int open_again(struct task *t)
     return 0;
 }
 
-/* Committed changes that no checkpoint covers, and a loser. */
+/* Leaves committed changes after the last checkpoint, and a loser. */
 static int to_be_recovered(struct task *t)
 {
     struct lladd_txn *txn, *loser;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads: allocators, inserters, counters, slotted pages and walks at the same time, committing
- * and rolling back. No page or slot has two owners, nothing is lost, and inserters do not queue at
- * one page. Runs under TSan.
+ * Threads that allocate pages, insert into a heap, add to a counter, use slotted pages and walk, at
+ * the same time, and commit or roll back. No page or slot has two owners, no change is lost, and
+ * threads that insert do not all wait for one page. Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -102,7 +102,7 @@ static void *allocate(void *arg)
         }
         if (round % 3 == 0) {
             for (int i = 0; i < count; i++)
-                give(got[i], n[i]); /* before another thread can get it */
+                give(got[i], n[i]); /* before the end, when another thread can get the page */
             abort_txn(txn);
             continue;
         }
@@ -133,13 +133,13 @@ START_TEST(allocators_do_not_collide)
         ok_db(&b, lladd_page_use_get(b.db, lladd_page_of(p), &use, &b.err));
         used += use == LLADD_USE_PAGED;
     }
-    ck_assert_uint_eq(used, 2);                       /* those of setup */
-    ck_assert_uint_lt(lladd_page_count(b.db), PAGES); /* freed ones were reused */
+    ck_assert_uint_eq(used, 2);                       /* the pages of setup */
+    ck_assert_uint_lt(lladd_page_count(b.db), PAGES); /* freed pages were reused */
 }
 END_TEST
 
-/* Each thread has an extent and replaces it with another, with relaxed durability, on a device with
- * room for two of each: this much can always be allocated, after a sync. */
+/* Each thread has an extent, and replaces it with another, with relaxed durability. The device has
+ * room for two extents per thread, so an allocation always succeeds, if need be after a sync. */
 enum { EXTENT = 100, REPLACED = 60 };
 
 static void *replaces_extents(void *arg)
@@ -161,7 +161,7 @@ static void *replaces_extents(void *arg)
 
 START_TEST(relaxed_commits_on_a_full_device)
 {
-    uint64_t room = 2 * THREADS * EXTENT + 64; /* what heap and map leave in pieces */
+    uint64_t room = 2 * THREADS * EXTENT + 64; /* plus pages that are lost to fragmentation */
     fault_device_capacity(b.fd, fault_device_bytes(b.fd) + room * 4096);
     run(replaces_extents);
     fault_device_capacity(b.fd, UINT64_MAX);
@@ -236,7 +236,7 @@ static void walk(struct worker *w)
         own += r.bytes[0] == 'a' + w->id;
     ck_assert_msg(rc == LLADD_END, "%s", err.message);
     lladd_heap_cursor_close(&c);
-    ck_assert_uint_eq(own, w->n_mine); /* changes by others do not matter */
+    ck_assert_uint_eq(own, w->n_mine); /* the walk has met all own records */
 }
 
 static void *use_heap(void *arg)
@@ -278,7 +278,7 @@ START_TEST(everybody_uses_one_heap)
 }
 END_TEST
 
-/* While one insert waits on a page, another one goes to another page. */
+/* While one insert waits for a page that is held, another insert uses another page. */
 static uint32_t finished;
 
 static void *insert_one(void *arg)
@@ -304,7 +304,7 @@ START_TEST(inserters_use_different_pages)
     ok_db(&b, lladd_page_fix(b.db, r.page, LLADD_LATCH_SHARED, &held, &b.err));
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(lladd_thread_start(&workers[i].thread, insert_one, &workers[i]), 0);
-    while (lladd_atomic_load32(&finished) == 0) /* one of them, while the page is taken */
+    while (lladd_atomic_load32(&finished) == 0) /* until one insert ends while the page is held */
         lladd_word_wait(&finished, 0, UINT32_MAX, 0);
     lladd_page_unfix(b.db, held, LLADD_LATCH_SHARED);
     for (int i = 0; i < 2; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A page of zeros that is in use is damage: every structure reports it for every page that it
- * has. */
+/* A page in use that is all zeros is damage. Every structure must report it, for each of its
+ * pages. */
 #include "op_fixture.h"
 
 #include <lladd/array.h>
@@ -21,8 +21,8 @@ struct structure {
     struct lladd_rid rid[ELEMENTS];
 };
 
-/* One kind of structure. `read` reads all of it and `change` changes all of it: 0, or the error of
- * the first call that fails. */
+/* A kind of structure. `read` reads all of it, and `change` changes all of it. Both return 0, or
+ * the error of the first call that fails. */
 struct kind {
     const char *name;
     void (*make)(struct structure *, struct lladd_txn *);
@@ -167,7 +167,7 @@ static int read_list(struct structure *s)
     if (rc)
         return rc;
     rc = lladd_list_check(l, &s->fixture.err);
-    int counted = lladd_list_count(l, &n, &s->fixture.err); /* sees the pages that have items */
+    int counted = lladd_list_count(l, &n, &s->fixture.err); /* reads the pages that have items */
     ck_assert(counted == 0 || counted == rc);
     lladd_list_close(l);
     return rc;
@@ -497,7 +497,7 @@ static void end(struct structure *s)
     fixture_free(&s->fixture);
 }
 
-/* The database is closed; a page of its file becomes zeros. */
+/* Closes the database, and fills a page of its file with zeros. */
 static void zero(struct structure *s, uint64_t page)
 {
     static const unsigned char zeros[4096];
@@ -510,7 +510,7 @@ static void zero(struct structure *s, uint64_t page)
     ck_assert_int_eq(dev->ops->close(dev, file), 0);
 }
 
-/* Is it in use, and was it formatted? */
+/* Is the page in use, and was it formatted? */
 static bool counts(struct structure *s, uint64_t page)
 {
     enum lladd_page_use use;
@@ -568,7 +568,7 @@ START_TEST(zeros_in_use_are_damage)
 }
 END_TEST
 
-/* A free page belongs to no structure: zeros are valid there. */
+/* A free page belongs to no structure, so zeros are valid there. */
 START_TEST(zeros_that_are_free_are_misuse)
 {
     struct structure s;
