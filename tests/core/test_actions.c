@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Nested top actions and the paper's lighter mechanism (OP-4, OP-5, OP-6): physical undo until an
- * action closes, its logical undo afterwards, whatever other transactions have changed in between;
- * undo-only followed by redo-only records; and all of it with a crash in between.
+ * Nested top actions and the paper's lighter mechanism (OP-4, OP-5, OP-6). An open action is undone
+ * physically. A closed action is undone by its logical undo, whatever other transactions have
+ * changed in between. The lighter mechanism is an undo-only record followed by redo-only records.
+ * Crashes come in between.
  */
 #include "db_fixture.h"
 
@@ -35,8 +36,8 @@ static struct cell on(unsigned p, unsigned i)
 
 /* ---- closing ----------------------------------------------------------------------------- */
 
-/* The amount is returned although the cells have changed in between: physical undo would be
- * wrong. */
+/* Another transaction changes the cells after the action has closed. So the undo must add the
+ * amount back; restoring the old values would be wrong. */
 START_TEST(a_closed_action_is_taken_back_logically_after_others_have_worked_there)
 {
     begin_case(_i);
@@ -88,7 +89,8 @@ START_TEST(an_action_without_undo_stays_when_its_transaction_aborts)
 }
 END_TEST
 
-/* Once the outer logical undo is there, only it is run. */
+/* When the outer action has closed with a logical undo, the logical undos of its inner actions are
+ * not run. */
 START_TEST(a_closed_action_inside_a_closed_one_is_covered_by_the_outer_undo)
 {
     begin_case(_i);
@@ -161,7 +163,8 @@ START_TEST(empty_actions_cost_nothing)
     ok(txn, lladd_nta_abort(txn, &a));
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
     done(lladd_commit(txn));
-    /* But an empty one with an undo writes it: another form of the undo-only mechanism. */
+    /* If an empty action closes with a logical undo, the undo is logged, and is run by an abort.
+     * This is another form of the undo-only mechanism. */
     txn = fixture_begin(&r);
     unsigned char undo[TRANSFER_BYTES];
     transfer_encode(undo, at(0), at(1), 3);
@@ -260,7 +263,8 @@ START_TEST(an_undo_only_record_takes_back_redo_only_ones)
 }
 END_TEST
 
-/* Every prefix of it: the compensation runs although its effects may never have been applied. */
+/* The undo-only record is followed by none or some of the changes that it undoes. The compensation
+ * must work in each case. */
 START_TEST(an_undo_only_record_works_after_any_prefix_of_what_follows_it)
 {
     for (unsigned prefix = 0; prefix < 3; prefix++) {
@@ -270,7 +274,7 @@ START_TEST(an_undo_only_record_works_after_any_prefix_of_what_follows_it)
         undo_only(txn, at(0), 5);
         for (unsigned i = 0; i < prefix; i++)
             ok(txn, cell_poke(txn, at(0), 6 + i));
-        fixture_set(&r, at(1), 1); /* forces the log */
+        fixture_set(&r, at(1), 1); /* its commit makes all earlier records durable */
         fixture_crash(&r, &fault_power);
         fixture_open(&r);
         fixture_expect(&r, at(0), 5);
@@ -317,8 +321,7 @@ START_TEST(a_logical_undo_commutes_with_what_others_did)
 }
 END_TEST
 
-/* A long chain of compensations, each with a top action of its own, and a transaction that goes on.
- */
+/* Many compensations run, each in a top action of its own. Then the transaction goes on. */
 START_TEST(compensations_leave_the_transaction_as_it_was_at_the_savepoint)
 {
     begin_case(_i);
@@ -337,7 +340,7 @@ START_TEST(compensations_leave_the_transaction_as_it_was_at_the_savepoint)
         fixture_expect(&r, at(4), 0);
         fixture_expect(&r, on(1, 0), 0);
     }
-    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0)); /* still the innermost */
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0)); /* is the innermost open action */
     done(lladd_commit(txn));
     ck_assert_uint_lt(fixture_stats(&r).undo_reserved, 64u << 10); /* no actions are left open */
     fixture_expect(&r, at(0), 1);
@@ -345,7 +348,7 @@ START_TEST(compensations_leave_the_transaction_as_it_was_at_the_savepoint)
 }
 END_TEST
 
-/* A compensation is part of a transaction's rollback: it must not end the transaction. */
+/* A compensation is a part of a transaction's rollback, so it must not end the transaction. */
 static int ending_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     int *codes = ctx;

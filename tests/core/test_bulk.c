@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages that extensions write themselves: redo barriers and bulk writing,
- * page-type callbacks.
+ * Pages that extensions write themselves: redo barriers, bulk writing, page-type callbacks.
  */
 #include "db_fixture.h"
 
@@ -23,7 +22,7 @@ static struct cell at(unsigned i)
 
 /* ---- bulk writing ------------------------------------------------------------------------ */
 
-enum { BULK = 40, BULK_N = 4 }; /* pages 40 to 43; no allocator uses them here */
+enum { BULK = 40, BULK_N = 4 }; /* pages 40 to 43, which the allocator does not use here */
 
 static unsigned char *bulk_bytes(unsigned value)
 {
@@ -78,12 +77,12 @@ START_TEST(redo_of_an_earlier_life_never_touches_bulk_written_pages)
     expect_bulk(1000);
     for (unsigned round = 0; round < 4; round++) {
         if (round == 2)
-            ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* carries the redo barrier */
+            ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* copies the redo barrier */
         fixture_crash(&r, &fault_power);
         fixture_open(&r);
         expect_bulk(1000);
     }
-    /* A second bulk write over the first, and part of a third over the second. */
+    /* A second bulk write replaces the first. A third replaces a part of the second. */
     done(lladd_commit(bulk_write(2000)));
     struct lladd_txn *txn = fixture_begin(&r);
     unsigned char *bytes = bulk_bytes(3000);
@@ -123,7 +122,8 @@ START_TEST(bulk_written_pages_can_be_updated_like_others)
 }
 END_TEST
 
-/* A checkpoint drops redo barriers that redo will not need; a writer that goes on gets another. */
+/* A checkpoint drops redo barriers that redo no longer needs. A bulk write that goes on after the
+ * checkpoint gets a new barrier. */
 START_TEST(bulk_writing_goes_on_after_checkpoints)
 {
     unsigned char *bytes = bulk_bytes(1000);
@@ -145,8 +145,8 @@ START_TEST(bulk_writing_goes_on_after_checkpoints)
 }
 END_TEST
 
-/* The extent may hold anything then; it only must not disturb other pages. */
-/* A checkpoint ends while the pages are being stamped (at the second), and drops their barrier. */
+/* While a bulk write stamps its pages with LSNs, at the second page, a checkpoint ends and drops
+ * the redo barrier of the pages. */
 static unsigned stamped;
 static int checkpoint_at_the_second_page(void *ctx, const char *point)
 {
@@ -171,7 +171,7 @@ START_TEST(no_bulk_written_page_goes_back_in_time)
     ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
     ok(txn, lladd_bulk_sync(txn));
     done(lladd_commit(txn));
-    ck_assert_uint_gt(stamped, BULK_N); /* it has begun again */
+    ck_assert_uint_gt(stamped, BULK_N); /* the bulk write has stamped the pages again */
     for (unsigned p = 0; p < BULK_N; p++)
         ck_assert_uint_ne(lladd_get64(bytes + p * 4096 + 8), 0);
     expect_bulk(1000);
@@ -189,11 +189,11 @@ START_TEST(a_crash_before_the_publishing_commit_is_harmless)
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
     fixture_expect(&r, at(0), 1);
-    done(lladd_commit(bulk_write(5000))); /* used again */
+    done(lladd_commit(bulk_write(5000))); /* writes the same pages again */
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
     expect_bulk(5000);
-    /* Ordinary pages do not hinder it, either. */
+    /* The pages can also be used for logged updates again. */
     earlier_life();
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
@@ -271,8 +271,9 @@ static void expect_unreadable(lladd_pageno number)
     ck_assert_uint_eq(fixture_stats(&r).repairs, 0);
 }
 
-/* BUF-2. The redo barrier is dropped after a checkpoint, but the log still has all of the earlier
- * use, with its base. A bit flips, or the page holds bytes that are not a page. */
+/* BUF-2. A checkpoint has dropped the redo barrier, but the log still has all records of the
+ * earlier use of the pages, with a base. Then a bit of one page flips, and another page has no
+ * valid header. Repair must not use the old records. */
 START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
 {
     static const uint32_t how[] = {0, LLADD_RECOVER_INSTANT};
@@ -295,7 +296,7 @@ START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
         expect_unreadable(lladd_page_of(BULK));
         expect_unreadable(lladd_page_of(BULK + 3));
         fixture_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 1001);
-        /* The next record brings a base with it: an image. */
+        /* The next record about a page comes with a page image, which is the page's new base. */
         fixture_set(&r, cell_of(lladd_page_of(BULK + 1), 7), 5);
         fixture_close(&r);
         rot(lladd_page_of(BULK + 1));
@@ -354,7 +355,7 @@ START_TEST(page_types_hear_of_loading_flushing_and_eviction)
     ok_db(&r, lladd_register_page_type(&r.options, &watched, &r.err));
     for (unsigned i = 0; test_extension.ops[i]; i++)
         ok_db(&r, lladd_register_op(&r.options, test_extension.ops[i], &r.err));
-    r.options.cache_bytes = fixture_small_cache((unsigned)_i); /* less than the pages */
+    r.options.cache_bytes = fixture_small_cache((unsigned)_i); /* too small for all pages */
     fixture_open(&r);
     fixture_pages(&r, pages, PAGES);
     for (unsigned round = 0; round < 3; round++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An object class that reads the log itself: recovery repeats none of its records, but the records
- * that it needs stay in the log, with the class's name and description as the reason; and when a
- * checkpoint asks for them and the class gives some up, that checkpoint truncates them.
+ * An object class that reads the log itself. Recovery does not repeat its records. The records that
+ * the class needs stay in the log, and the library names the class as the reason. A checkpoint may
+ * ask the class to give up records. If the class does so, the checkpoint truncates them.
  */
 #include "db_fixture.h"
 
@@ -20,10 +20,10 @@ static struct cell at(unsigned i)
 }
 
 struct diary {
-    lladd_lsn need; /* the log from here on */
+    lladd_lsn need; /* the class needs the log from this LSN on */
     const char *why;
     unsigned asked;
-    bool digests; /* when asked, at once */
+    bool digests; /* gives up its records as soon as it is asked */
 };
 static struct diary diary;
 
@@ -46,8 +46,8 @@ static int diary_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn, lla
     return LLADD_BUG;
 }
 
-/* In the thread that takes the checkpoint: a transaction, after which the class needs its records
- * no more. */
+/* Called in the thread that takes the checkpoint. Runs a transaction, after which the class does
+ * not need its records any more. */
 static void diary_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct diary *d = ctx;
@@ -127,14 +127,14 @@ START_TEST(a_class_without_redo_holds_the_log_and_reads_it_itself)
     ck_assert_str_eq(who.name, "test.diary Monday");
     ck_assert_uint_eq(who.lsn.v, monday.v);
     fixture_crash(&r, &fault_power);
-    fixture_open(&r); /* repeats none of its records, and loses none */
+    fixture_open(&r); /* repeats no record of the class, and keeps them all */
     expect_diary(monday, "it rains");
-    /* The checkpoint that asks also truncates the records that are given up at once. */
+    /* The class gives up its records when it is asked, so the same checkpoint truncates them. */
     diary.digests = true;
     fill_log();
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_gt(fixture_stats(&r).log_oldest, monday.v);
-    /* Without a description, or with one that is too long, as much of the name as fits. */
+    /* If the description is empty, the name alone is reported; a long description is cut off. */
     diary = (struct diary){.why = ""};
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.name, "test.diary");
@@ -146,7 +146,7 @@ START_TEST(a_class_without_redo_holds_the_log_and_reads_it_itself)
 }
 END_TEST
 
-/* Records that are never undone need no reservation for undo, however many there are. */
+/* Records that are never undone reserve no log space for undo. */
 START_TEST(what_has_no_undo_reserves_none)
 {
     diary = (struct diary){.need = {UINT64_MAX}};
@@ -164,7 +164,7 @@ START_TEST(what_has_no_undo_reserves_none)
         lladd_object_applied(txn, &token);
     }
     ck_assert_uint_le(fixture_stats(&r).undo_reserved, before);
-    /* A crash, and the rollback of all of it. */
+    /* After a crash, recovery rolls the transaction back. */
     ok_db(&r, lladd_wait_durable(r.db, lladd_txn_id(txn), &r.err));
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
@@ -173,7 +173,8 @@ START_TEST(what_has_no_undo_reserves_none)
 }
 END_TEST
 
-/* Where the log ends there need be no segment yet: also there the reader gets the end. */
+/* A reader may begin at the end of the log or after it, where no segment exists yet. It gets
+ * LLADD_END. */
 START_TEST(a_reader_may_begin_where_the_log_ends)
 {
     diary = (struct diary){.need = {UINT64_MAX}};
@@ -194,7 +195,7 @@ START_TEST(a_reader_may_begin_where_the_log_ends)
         }
         ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(fixture_stats(&r).log_tail), NULL, &c, &r.err));
         fixture_set(&r, at(3), i);
-        ok_db(&r, lladd_log_next(c, &e, &r.err)); /* there is a record now */
+        ok_db(&r, lladd_log_next(c, &e, &r.err)); /* the log has a new record now */
         lladd_log_close(c);
         fill_log();
         fixture_reopen(&r);
@@ -215,7 +216,7 @@ START_TEST(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo)
     c = diary_class;
     c.struct_size = offsetof(struct lladd_object_class, pins) - 1;
     ck_assert_int_eq(lladd_register_class(&r.options, &c, &r.err), LLADD_BAD_REGISTRATION);
-    c.struct_size = offsetof(struct lladd_object_class, pins); /* an older one */
+    c.struct_size = offsetof(struct lladd_object_class, pins); /* as from an older header */
     ok_db(&r, lladd_register_class(&r.options, &c, &r.err));
     diary = (struct diary){.why = "not to be asked for"};
     fixture_open(&r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A failure while a database is created: the next open completes the creation, and whatever that
- * acknowledges stays, also if the power fails then. */
+/* A call fails while a database is created. The next open completes the creation. Whatever it and
+ * later calls acknowledge stays, even after a power failure. */
 #include "db_fixture.h"
 
 #include <errno.h>
@@ -8,7 +8,8 @@
 
 static struct fixture r;
 
-/* The n-th call of these kinds fails during creation. False: there are fewer. */
+/* The n-th call of these kinds fails during creation. Returns false if the creation makes fewer
+ * such calls. */
 static bool made_in_spite_of(uint64_t n, unsigned kinds, bool power_fails_first)
 {
     fixture_init(&r, 0);
@@ -19,7 +20,7 @@ static bool made_in_spite_of(uint64_t n, unsigned kinds, bool power_fails_first)
     if (!failed)
         fixture_close(&r);
     fixture_open(&r);
-    if (power_fails_first) { /* before anything was written: it is a database nevertheless */
+    if (power_fails_first) { /* before any transaction; the database must exist afterwards */
         fixture_crash(&r, &fault_power);
         r.options.flags |= LLADD_OPT_MUST_EXIST;
         fixture_open(&r);
@@ -33,8 +34,8 @@ static bool made_in_spite_of(uint64_t n, unsigned kinds, bool power_fails_first)
     return fired;
 }
 
-/* A sync fails during creation, and the power at the k-th call of the next open. False: that has
- * fewer. */
+/* The n-th sync fails during creation, and the power fails at the k-th call of the next open.
+ * Returns false if the open makes fewer calls. */
 static bool made_after(uint64_t n, uint64_t k, bool *fired)
 {
     fixture_init(&r, 0);
@@ -60,8 +61,8 @@ static bool made_after(uint64_t n, uint64_t k, bool *fired)
     return crashed;
 }
 
-/* What a failed sync was to make durable can be read, but is on no device; and a second sync of it
- * reports success (LOG-4). */
+/* Bytes of a failed sync can be read, but are not on the device, and a second sync reports success
+ * without writing them (LOG-4). */
 START_TEST(a_sync_that_failed_is_not_trusted_by_the_next_open)
 {
     uint64_t n, k = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Prepared transactions: what they may contain, which transactions may not be prepared, failures in
- * phase two, checkpoints and crashes between all steps, ids that are used again, and the cost in
- * forces.
+ * phase two, checkpoints and crashes between all steps, ids that are used again, and the number of
+ * log syncs.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -29,7 +29,8 @@ static struct cell at(unsigned i)
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-/* Savepoints with and without rollback, top actions closed and aborted, nested. */
+/* Makes a transaction with savepoints, some of them rolled back to, and with nested top actions,
+ * closed and aborted. */
 static struct lladd_txn *intricate(void)
 {
     struct lladd_action outer;
@@ -129,7 +130,8 @@ END_TEST
 
 /* ---- phase two ------------------------------------------------------------------------------- */
 
-/* For lack of memory it fails, stays prepared, and can be tried again. */
+/* If the commit fails for lack of memory, the transaction stays prepared, and the commit can be
+ * tried again. */
 START_TEST(phase_two_can_be_tried_again)
 {
     bool fired = true;
@@ -155,8 +157,8 @@ START_TEST(phase_two_can_be_tried_again)
 }
 END_TEST
 
-/* The memory for a rollback was set aside when the database was opened (REC-3): not even a
- * transaction that was in doubt before open poisons the handle for lack of memory. */
+/* Open reserves the memory for the rollback of a transaction in doubt (REC-3). So a lack of memory
+ * does not make the rollback fail and does not poison the handle. */
 START_TEST(what_was_in_doubt_is_rolled_back_without_memory)
 {
     for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
@@ -168,7 +170,7 @@ START_TEST(what_was_in_doubt_is_rolled_back_without_memory)
             ok_db(&r, lladd_checkpoint(r.db, &r.err));
         fixture_crash(&r, &fault_power);
         fixture_open(&r);
-        expect_intricate(true); /* so the cache has the page */
+        expect_intricate(true); /* also reads the page into the cache */
         txn = fixture_claim(&r, "a");
         fault_alloc_fail(&r.mem, 1, true);
         int rc = lladd_abort(txn);
@@ -211,7 +213,8 @@ END_TEST
 
 /* ---- checkpoints and crashes between all steps ----------------------------------------------- */
 
-/* One more step of a prepared transaction; its number says where checkpoints and crashes come. */
+/* The number of steps so far. A checkpoint comes after step `checkpoint_at`, a crash after step
+ * `crash_at`. */
 static unsigned step, checkpoint_at, crash_at;
 
 static bool crashed_here(void)
@@ -226,7 +229,8 @@ static bool crashed_here(void)
     return true;
 }
 
-/* Runs all steps; returns the expected outcome: 0 absent, 1 in doubt, 2 decided. */
+/* Runs the steps of a transaction until the crash. Returns the state in which the transaction must
+ * be: 0 absent, 1 in doubt, 2 decided, 3 decided without a crash. */
 static int live(bool commit)
 {
     struct lladd_gid gid = gid_of("a");
@@ -242,11 +246,11 @@ static int live(bool commit)
     ok(txn, lladd_prepare(txn, &gid));
     if (crashed_here())
         return 1;
-    fixture_set(&r, at(9), 4); /* another one, forced */
+    fixture_set(&r, at(9), 4); /* another transaction, which commits durably */
     if (crashed_here())
         return 1;
     done(commit ? lladd_commit(txn) : lladd_abort(txn));
-    fixture_set(&r, at(9), 5); /* an abort is not forced: makes its end durable */
+    fixture_set(&r, at(9), 5); /* makes the end durable, because an abort does not sync */
     return crashed_here() ? 2 : 3;
 }
 
@@ -269,7 +273,7 @@ START_TEST(checkpoints_and_crashes_may_come_between_all_steps)
             fixture_expect(&r, at(2), want * 3);
             fixture_crash(&r, &fault_kill);
             fixture_open(&r);
-            ck_assert_uint_eq(fixture_in_doubt(&r).n, 0); /* it does not come back */
+            ck_assert_uint_eq(fixture_in_doubt(&r).n, 0); /* a crash does not bring it back */
             fixture_expect(&r, at(0), want);
             fixture_expect(&r, at(1), (uint64_t)0 - want * 3);
             fixture_free(&r);
@@ -279,7 +283,8 @@ END_TEST
 
 /* ---- a checkpoint in the middle of rolling back ---------------------------------------------- */
 
-/* Its undo takes a checkpoint; later records do not survive. */
+/* An operation with an undo that takes a checkpoint. Then the device fails, so that later records
+ * are lost. */
 static unsigned checkpoints;
 
 static int checkpoint_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
@@ -287,7 +292,7 @@ static int checkpoint_compensate(void *ctx, struct lladd_txn *txn, struct lladd_
     (void)ctx;
     (void)undo;
     if (checkpoints++)
-        return 0; /* after the restart */
+        return 0; /* runs again after the restart, without a checkpoint */
     int rc = lladd_checkpoint(r.db, lladd_txn_error_out(txn));
     fault_device_crash_at(r.fd, 1);
     return rc;
@@ -304,9 +309,9 @@ static const struct lladd_op checkpointing = {
     .undo_pages_max = 1,
 };
 
-/* The checkpoint sees a transaction that is prepared and partly undone, or not yet undone. It may
- * be in doubt again only if nothing was undone, and is never committed. (PostgreSQL 15.20 fixes
- * this bug.) */
+/* The checkpoint comes when the transaction is prepared, and is partly undone or not undone yet.
+ * After the crash the transaction may be in doubt again only if nothing was undone. It must never
+ * be committed. (PostgreSQL 15.20 fixes this bug.) */
 START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
 {
     bool first_undone = _i & 1;
@@ -326,7 +331,7 @@ START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
     if (first_undone)
         ok(txn, lladd_log_undo_only(txn, op, "x", 1));
     ok(txn, lladd_prepare(txn, &gid));
-    (void)lladd_abort(txn); /* the device fails during it */
+    (void)lladd_abort(txn); /* meanwhile the device fails */
     ck_assert_uint_eq(checkpoints, 1);
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
@@ -339,14 +344,14 @@ START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
         ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
         fixture_reopen(&r);
     }
-    ck_assert_uint_eq(checkpoints, 2); /* undone once more, once */
+    ck_assert_uint_eq(checkpoints, 2); /* the undo has run exactly once more */
     fixture_free(&r);
 }
 END_TEST
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-/* An id of an earlier run belongs to another transaction now. */
+/* After a restart, a transaction may get the id of a transaction before the restart. */
 START_TEST(an_id_can_be_used_again_after_a_restart)
 {
     begin_case(_i);
@@ -376,7 +381,7 @@ END_TEST
 
 /* ---- cost ------------------------------------------------------------------------------------ */
 
-/* A force for the prepare, a force for the commit; an abort needs none. */
+/* A prepare syncs the log once, a commit once, an abort not at all. */
 START_TEST(prepare_and_commit_cost_two_forces_and_no_more)
 {
     begin_case(_i & ~FIXTURE_THREADS);

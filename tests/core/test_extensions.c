@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the library offers to extensions besides operations, each shown by a small
- * extension: object classes, snapshots, pins, the public log cursor and notes, and the lifetime of
- * an extension's state. Bulk writing and page types: test_bulk.c.
+ * What the library offers to extensions besides operations: object classes, snapshots, pins, the
+ * public log cursor, notes, and the lifetime of an extension's state. Each is tested by a small
+ * extension. test_bulk.c tests bulk writing and page types.
  */
 #include "db_fixture.h"
 
@@ -24,18 +24,19 @@ static struct cell at(unsigned i)
 /* ---- an object class: a ledger in memory ------------------------------------------------- */
 
 /*
- * Eight counters in memory. Each addition is one object record. To bound recovery, one page holds
- * the counters with every record below an LSN applied, written as one record.
+ * Eight counters in memory. Each addition is one object record. To bound recovery, the ledger is
+ * saved to a page by one record, with an LSN: the saved counters include every addition below this
+ * LSN.
  */
 enum { ACCOUNTS = 8 };
 
 struct ledger {
     int64_t account[ACCOUNTS];
     lladd_pageno page; /* 0: not saved yet */
-    lladd_lsn saved;   /* every record below it is in the page */
+    lladd_lsn saved;   /* the page includes every addition below this LSN */
     unsigned redone, undone, checkpoints, asked;
     lladd_lsn asked_for;
-    bool restarted; /* memory is empty: begin with the page's contents */
+    bool restarted; /* the counters must be loaded from the page */
 };
 static struct ledger ledger;
 
@@ -72,7 +73,7 @@ static int ledger_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn,
                        lladd_lsn compensation, uint64_t object, struct lladd_span undo)
 {
     struct ledger *l = ctx;
-    ck_assert(!txn || lladd_txn_db(txn) == db); /* a database is usable without one */
+    ck_assert(!txn || lladd_txn_db(txn) == db); /* NULL while recovery redoes CLRs */
     ck_assert_uint_eq(lladd_page_size(db), lladd_page_size(r.db ? r.db : db));
     ck_assert_uint_ne(compensation.v, 0);
     l->account[object] -= (int64_t)lladd_get64(undo.data);
@@ -107,7 +108,7 @@ static const struct lladd_object_class ledger_class = {
     .advance = ledger_advance,
 };
 
-/* Saves the ledger: one record, so the whole ledger is there or the old one. */
+/* Saves the ledger by one record. So the page has the whole new ledger, or the whole old one. */
 enum { SAVE_BYTES = 8 + 8 * ACCOUNTS };
 
 static int save_prepare(void *ctx, struct lladd_view view, struct lladd_span args,
@@ -177,13 +178,14 @@ static void post(struct lladd_txn *txn, unsigned account, int64_t amount)
     lladd_put64(bytes, (uint64_t)amount);
     struct lladd_span s = lladd_span_of(bytes, 8);
     ok(txn, lladd_log_object(txn, &ledger_class, account, s, s, &token, &lsn));
-    ck_assert_uint_le(lladd_object_applied_lsn(r.db).v, lsn.v); /* it is not in memory yet */
+    ck_assert_uint_le(lladd_object_applied_lsn(r.db).v, lsn.v); /* not applied in memory yet */
     ledger.account[account] += amount;
     lladd_object_applied(txn, &token);
     ck_assert_uint_gt(lladd_object_applied_lsn(r.db).v, lsn.v);
 }
 
-/* The process is gone, and its memory with it; the location of the page stays. */
+/* Simulates a restart of the process: closes or crashes the database, clears the ledger in memory
+ * except the page number, and opens the database again. */
 static void ledger_restart(const struct fault_crash *how)
 {
     lladd_pageno where = ledger.page;
@@ -220,7 +222,7 @@ START_TEST(objects_are_redone_and_undone_like_pages)
     ck_assert_int_eq(ledger.account[1], 0);
     ck_assert_int_eq(ledger.account[2], 0);
     ck_assert_int_eq(ledger.account[3], 1);
-    ck_assert_uint_eq(ledger.redone, 6); /* history, all of it */
+    ck_assert_uint_eq(ledger.redone, 6); /* all additions, also those that are undone then */
     ledger_restart(NULL);                /* a clean stop does not make memory durable */
     ck_assert_int_eq(ledger.account[0], 5);
     ck_assert_int_eq(ledger.account[3], 1);
@@ -248,7 +250,7 @@ START_TEST(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved)
     ck_assert_str_eq(who.kind, "class");
     ck_assert_str_eq(who.name, "test.ledger");
     ck_assert_uint_gt(ledger.checkpoints, 0);
-    ck_assert_uint_gt(ledger.asked, 0); /* it was told that a caller waits */
+    ck_assert_uint_gt(ledger.asked, 0); /* the library has asked the class to save */
     ck_assert_uint_gt(ledger.asked_for.v, 0);
     ledger_save();
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
@@ -258,13 +260,13 @@ START_TEST(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved)
     done(lladd_commit(txn));
     ledger_restart(&fault_power);
     ck_assert_int_eq(ledger.account[0], 11);
-    ck_assert_uint_eq(ledger.redone, 1); /* the older one is in the page */
+    ck_assert_uint_eq(ledger.redone, 1); /* the page includes the older addition */
     fixture_free(&r);
 }
 END_TEST
 
-/* No other code can know which records a missing class still needs: its log must not be truncated
- * meanwhile. */
+/* Only a class knows which of its records it still needs. So while a class is missing, the log must
+ * not be truncated, and open must be refused. */
 START_TEST(a_missing_class_is_named_though_its_records_are_older_than_the_checkpoint)
 {
     ledger_begin(_i);
@@ -317,7 +319,7 @@ START_TEST(wrong_object_records_are_refused)
         txn, LLADD_TOO_LARGE,
         lladd_log_object(txn, &ledger_class, 0, lladd_span_of(big, 32u << 10), none, &token, NULL));
     free(big);
-    /* Without undo it stays when the transaction aborts. */
+    /* A change without undo stays when the transaction aborts. */
     ok(txn, lladd_log_object(txn, &no_undo, 3, s, none, &token, NULL));
     ledger.account[3] = 1;
     lladd_object_applied(txn, &token);
@@ -327,7 +329,7 @@ START_TEST(wrong_object_records_are_refused)
 }
 END_TEST
 
-/* A class that rejects its record: recovery stops and names class and LSN. */
+/* A class rejects its record in redo. Recovery stops, and names the class and the LSN. */
 START_TEST(a_class_that_cannot_redo_stops_recovery_with_its_name)
 {
     struct lladd_token token;
@@ -360,11 +362,11 @@ START_TEST(snapshots_are_commit_lsns_and_the_oldest_is_known)
     struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 1));
     ok_db(&r, lladd_snapshot_acquire(r.db, &c, &r.err));
-    ck_assert_uint_eq(c.v, a.v); /* an open transaction is not in it */
+    ck_assert_uint_eq(c.v, a.v); /* a snapshot does not include an open transaction */
     ck_assert_int_eq(lladd_snapshot_release(r.db, c), 0);
     done(lladd_commit_async(txn, &commit));
     ok_db(&r, lladd_snapshot_acquire(r.db, &c, &r.err));
-    ck_assert_uint_eq(c.v, commit.v); /* a commit that has returned is */
+    ck_assert_uint_eq(c.v, commit.v); /* it includes a commit that has returned */
     ck_assert_uint_eq(lladd_snapshot_oldest(r.db).v, a.v);
     ck_assert_int_eq(lladd_snapshot_release(r.db, a), 0);
     ck_assert_uint_eq(lladd_snapshot_oldest(r.db).v, a.v); /* b is equal and still held */
@@ -373,8 +375,8 @@ START_TEST(snapshots_are_commit_lsns_and_the_oldest_is_known)
     ck_assert_int_eq(lladd_snapshot_release(r.db, a), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_snapshot_release(r.db, c), 0);
     fixture_set(&r, at(0), 2);
-    ck_assert_uint_gt(lladd_snapshot_oldest(r.db).v, c.v); /* none is held: the newest commit */
-    for (unsigned i = 0; i < 40; i++) {                    /* any number */
+    ck_assert_uint_gt(lladd_snapshot_oldest(r.db).v, c.v); /* none is held, so the newest commit */
+    for (unsigned i = 0; i < 40; i++) {                    /* any number can be held */
         fixture_set(&r, at(0), i);
         ok_db(&r, lladd_snapshot_acquire(r.db, &b, &r.err));
     }
@@ -403,7 +405,7 @@ START_TEST(a_pin_holds_the_log_over_restarts_until_it_is_cleared)
     lladd_lsn here = lladd_lsn_of(fixture_stats(&r).log_tail);
     ok_db(&r, lladd_pin_set(r.db, "archive", here, &r.err));
     ok_db(&r, lladd_pin_set(r.db, "standby", here, &r.err));
-    fixture_crash(&r, &fault_power); /* it was durable when it returned */
+    fixture_crash(&r, &fault_power); /* the pin was durable when the call returned */
     fixture_open(&r);
     much_log();
     ck_assert_uint_le(fixture_stats(&r).log_oldest, here.v);
@@ -413,11 +415,11 @@ START_TEST(a_pin_holds_the_log_over_restarts_until_it_is_cleared)
     ck_assert_uint_eq(who.lsn.v, here.v);
     ck_assert(strcmp(who.name, "archive") == 0 || strcmp(who.name, "standby") == 0);
     ck_assert_uint_gt(who.age_bytes, 40000);
-    /* Setting it again moves it. */
+    /* Setting a pin again moves it. */
     lladd_lsn later = lladd_lsn_of(fixture_stats(&r).log_tail);
     ok_db(&r, lladd_pin_set(r.db, "archive", later, &r.err));
     much_log();
-    ck_assert_uint_le(fixture_stats(&r).log_oldest, here.v); /* the other one still holds the log */
+    ck_assert_uint_le(fixture_stats(&r).log_oldest, here.v); /* the other pin still keeps the log */
     ok_db(&r, lladd_pin_clear(r.db, "standby", &r.err));
     much_log();
     ck_assert_uint_gt(fixture_stats(&r).log_oldest, here.v);
@@ -449,8 +451,8 @@ static int first_at(lladd_lsn lsn)
     return rc;
 }
 
-/* A reader that begins at a pinned place gets the record there, or the error that it is damaged or
- * gone, not the next readable one; the same for inspection. */
+/* A reader begins at a pinned LSN. If the record there is damaged or missing, the reader gets an
+ * error, and not the next readable record. Inspection reports the damage too. */
 START_TEST(damage_to_pinned_log_is_told)
 {
     static const int told[] = {LLADD_CORRUPT_LOG, LLADD_CORRUPT_LOG, LLADD_MISSING_FILE};
@@ -513,8 +515,9 @@ START_TEST(wrong_pins_are_refused)
 }
 END_TEST
 
-/* API-1: a pin that could not be logged is not set, and one that was set stays where it was. The
- * space to clear it was reserved with it, so that a full disk does not keep the log. */
+/* API-1: a pin that could not be logged is not set, and a pin that was set before stays where it
+ * was. The log space for clearing a pin is reserved when the pin is set, so it can be cleared on a
+ * full disk. */
 START_TEST(a_pin_that_cannot_be_logged_has_changed_nothing)
 {
     struct lladd_pinner pinner;
@@ -578,9 +581,9 @@ START_TEST(the_log_can_be_read_with_names_and_fields)
     ok_db(&r, lladd_log_next(cursor, &e, &r.err));
     ck_assert_uint_eq(e.prev.v, first.v);
     ck_assert_uint_eq(e.page_prev.v, first.v);
-    ok_db(&r, lladd_log_read(cursor, first, &e, &r.err)); /* back to a known place */
+    ok_db(&r, lladd_log_read(cursor, first, &e, &r.err)); /* goes back to a known LSN */
     ck_assert_uint_eq(e.lsn.v, first.v);
-    ok_db(&r, lladd_log_next(cursor, &e, &r.err)); /* and on from there */
+    ok_db(&r, lladd_log_next(cursor, &e, &r.err)); /* continues after that record */
     ck_assert_uint_eq(e.prev.v, first.v);
     ck_assert_int_eq(lladd_log_read(cursor, lladd_lsn_of(first.v + 1), &e, &r.err),
                      LLADD_OUT_OF_RANGE);
@@ -591,7 +594,7 @@ START_TEST(the_log_can_be_read_with_names_and_fields)
 }
 END_TEST
 
-/* Only durable records are shown, and a reader that came to the end goes on when there are more. */
+/* A reader sees only durable records. After LLADD_END it goes on when more records are durable. */
 START_TEST(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end)
 {
     struct lladd_log_cursor *cursor;
@@ -620,7 +623,7 @@ START_TEST(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end)
     }
     lladd_log_close(cursor);
     fixture_reopen(&r);
-    unsigned n = 0; /* the tag is known to the next session too */
+    unsigned n = 0; /* after a restart, the tag can be used for reading too */
     ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(0), "test.journal", &cursor, &r.err));
     while (lladd_log_next(cursor, &e, &r.err) == 0)
         n++;
@@ -636,8 +639,8 @@ START_TEST(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end)
 }
 END_TEST
 
-/* A tag is stored for ever: one that a later open could not read would make the database
- * useless. */
+/* A tag is stored for ever. If a later open could not read a tag, the database would be useless. So
+ * invalid tags are refused. */
 START_TEST(tags_are_names_like_others)
 {
     static const char *const bad[] = {"", "two words", "Upper", "tab\t", "n\xc3\xa4h"};
@@ -664,8 +667,8 @@ END_TEST
 struct life {
     char said[32];
     unsigned n;
-    int fails_at; /* a letter */
-    bool crashed; /* the device fails every call */
+    int fails_at; /* the callback with this letter fails; 0: none */
+    bool crashed; /* every call of the device fails */
     lladd_pageno page;
 };
 static struct life life;
@@ -701,7 +704,7 @@ static int life_recovered(void *ctx, struct lladd_db *db, void *state, struct ll
 {
     uint64_t value = 0;
     ck_assert_ptr_eq(ctx, state);
-    int rc = cell_read(db, cell_of(life.page, 0), &value, err); /* all calls can be used by now */
+    int rc = cell_read(db, cell_of(life.page, 0), &value, err); /* all calls may be used here */
     ck_assert_uint_eq(value, 77);
     int told = live('r');
     return told ? lladd_error_set(err, told, "recovered was told to fail") : rc;
@@ -719,7 +722,7 @@ static void life_stop(void *ctx, struct lladd_db *db, void *state)
     uint64_t value = 0;
     struct lladd_error err = LLADD_ERROR_INIT;
     ck_assert_ptr_eq(ctx, state);
-    if (!life.fails_at && !life.crashed) /* the handle can be used */
+    if (!life.fails_at && !life.crashed) /* then the handle can be used */
         ck_assert_int_eq(cell_read(db, cell_of(life.page, 0), &value, &err), 0);
     (void)live('s');
 }

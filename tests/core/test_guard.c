@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Guarded transactions: one thread uses a transaction, until another takes it over. Calls with the
- * first thread's handle are then refused, whatever has become of the transaction. (With lock waits
- * and actions, through XA: xa/test_takeover.c.)
+ * Guarded transactions: one thread uses a transaction until another thread takes it over. Calls
+ * with the first thread's handle are then refused, whatever the other thread does with the
+ * transaction. xa/test_takeover.c tests takeovers during lock waits and actions.
  */
 #include "db_fixture.h"
 
@@ -110,7 +110,7 @@ START_TEST(what_is_given_back_needs_no_drop)
     ck_assert_int_eq(counted(), 1);
     struct lladd_txn *next;
     ok_db(&r, lladd_begin(r.db, NULL, &next, &r.err));
-    ck_assert_ptr_eq(next, t); /* used again, and not guarded */
+    ck_assert_ptr_eq(next, t); /* the handle is reused, and is not guarded */
     in_a_thread(takes_and_commits, next);
     fixture_free(&r);
 }
@@ -158,8 +158,9 @@ static void *takes_what_is_poisoned(void *arg)
     return NULL;
 }
 
-/* No top action ends on a poisoned handle. The thread that has one open cannot end it (0), or makes
- * no further call (1); neither stops a taker. */
+/* On a poisoned handle no top action can end. A thread has an action open, and tries to end it (_i
+ * 0) or makes no more calls (1). In neither case may a thread that takes the transaction wait for
+ * the action. */
 START_TEST(no_taker_waits_for_an_action_on_a_poisoned_handle)
 {
     opened();

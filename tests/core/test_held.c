@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls of a thread that holds a page: a call that may wait is refused, in every build, and several
- * pages change together without any wait. And waits of a thread with log credit in hand, which stop
- * debug builds.
+ * Calls of a thread that holds a page. A call that may wait is refused, in debug and release
+ * builds. Calls that change several held pages together do not wait. Waits of a thread that holds
+ * log credit stop debug builds.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -31,7 +31,7 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* Every call that may wait returns the error at once, whether or not it would have to wait; and
+/* Every call that may wait returns the error immediately, even if it would not have to wait, and
  * changes nothing. */
 START_TEST(what_may_wait_is_refused_while_a_page_is_held)
 {
@@ -46,7 +46,7 @@ START_TEST(what_may_wait_is_refused_while_a_page_is_held)
     struct cell far = cell_of(second, 1);
     needs[0].op = r.ids.put;
     struct lladd_txn *txn = fixture_begin(&r);
-    ok(txn, cell_put(txn, at(0), 7)); /* there is credit left */
+    ok(txn, cell_put(txn, at(0), 7)); /* leaves some log credit with the transaction */
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, at(1), 8));
@@ -83,7 +83,8 @@ START_TEST(what_may_wait_is_refused_while_a_page_is_held)
 }
 END_TEST
 
-/* The proper order: all log space, the latches, all records, the end of the action. */
+/* The proper order: first credit for all records, then the latches, all records, and the end of the
+ * action. */
 START_TEST(pages_change_together_with_the_end_of_an_action)
 {
     struct {
@@ -116,9 +117,9 @@ START_TEST(pages_change_together_with_the_end_of_an_action)
 }
 END_TEST
 
-/* The log is full again and again, and checkpoints wait for the pages that the thread holds: an
- * update beside one is refused and takes no space; the proper order takes it before there is a
- * page. */
+/* The log is full again and again, and checkpoints wait for the pages that the thread holds. An
+ * update that takes its own credit is refused while the thread holds a page, and takes no space. In
+ * the proper order, the thread takes the credit before it holds a page. */
 START_TEST(pages_change_together_at_the_log_limit)
 {
     enum { ROUNDS = 1500, LIMIT = 32 * 16384 };

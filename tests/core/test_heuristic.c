@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Heuristic outcomes: an administrator's decision is durable, and remembered through crashes, clean
- * stops, checkpoints and the truncation of the log, until it is forgotten; until then its
- * coordinator gets it, and the id stays in use.
+ * Heuristic outcomes: an administrator's decision is durable. The database remembers it through
+ * crashes, clean stops, checkpoints and truncations of the log, until it is told to forget it.
+ * Until then the coordinator gets the outcome, and the global id stays in use.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -75,7 +75,7 @@ static void check_both(const struct lladd_heuristic_info *before)
     fixture_expect(&r, at(1), 0);
 }
 
-/* Enough log that the segments with the decisions are gone. */
+/* Writes log until the segments with the decisions are truncated. */
 static void push_log(void)
 {
     lladd_lsn from = lladd_lsn_of(fixture_stats(&r).log_tail);
@@ -157,8 +157,8 @@ START_TEST(only_what_is_prepared_is_decided_upon)
 }
 END_TEST
 
-/* Crashes before the call returned: decided and remembered, or in doubt as before; no other
- * state. */
+/* After a crash during the call, the transaction must be decided and remembered, or in doubt as
+ * before. If the call has returned (`acknowledged`), it must be decided. */
 static void expect_one_of_two(bool commit, bool acknowledged)
 {
     struct list l = remembered();
@@ -188,7 +188,7 @@ START_TEST(a_crash_at_any_step_leaves_all_or_nothing)
         fault_device_crash_at(r.fd, n);
         int rc = lladd_heuristic_end(txn, outcome);
         if (rc == 0)
-            (void)lladd_checkpoint(r.db, NULL); /* it may crash */
+            (void)lladd_checkpoint(r.db, NULL); /* the crash may come here */
         crashed = fault_device_crashed(r.fd);
         fixture_crash(&r, &how);
         fixture_open(&r);
@@ -198,7 +198,7 @@ START_TEST(a_crash_at_any_step_leaves_all_or_nothing)
 }
 END_TEST
 
-/* The same for a forget. */
+/* After a crash during a forget, the outcome is remembered or forgotten. */
 START_TEST(a_crash_while_forgetting_leaves_it_remembered_or_forgotten)
 {
     bool crashed = true;
@@ -221,7 +221,7 @@ START_TEST(a_crash_while_forgetting_leaves_it_remembered_or_forgotten)
 }
 END_TEST
 
-/* A lack of memory has no effect except that the call fails. */
+/* If the call fails for lack of memory, the transaction stays in doubt. */
 START_TEST(without_memory_it_stays_in_doubt)
 {
     for (uint64_t n = 1;; n++) {
@@ -245,7 +245,7 @@ START_TEST(without_memory_it_stays_in_doubt)
 }
 END_TEST
 
-/* A library version that would lose the outcomes cannot open the database. */
+/* A library version that would lose the outcomes must not be able to open the database. */
 START_TEST(the_database_says_that_it_has_them)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many open transactions: the total cost does not grow with each of them (TXN-1), and statistics
- * count all without visiting them. On every device, frame provider and thread mode.
+ * Many open transactions (TXN-1): aborts do not need more memory for each of them, and statistics
+ * count them all. Tested on every device, frame provider and thread mode.
  */
 #include "db_fixture.h"
 
@@ -25,8 +25,8 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* The next abort reuses the cursor of the last: it is made once, however many transactions are
- * open. */
+/* An abort makes a cursor of the log, which later aborts reuse. So many aborts need no more memory
+ * than one. */
 START_TEST(aborts_take_turns_with_one_cursor)
 {
     enum { MANY = 100 };
@@ -35,7 +35,7 @@ START_TEST(aborts_take_turns_with_one_cursor)
     for (unsigned i = 0; i < MANY; i++) {
         txn[i] = fixture_begin(&r);
         ok(txn[i], cell_add(txn[i], at(i % CELLS), 1));
-        lladd_savepoint_id before; /* by now a transaction's own memory is allocated */
+        lladd_savepoint_id before; /* makes the transaction allocate its own memory */
         ok(txn[i], lladd_savepoint(txn[i], &before));
         ok(txn[i], lladd_savepoint_release(txn[i], before));
     }
@@ -71,7 +71,7 @@ START_TEST(statistics_know_what_is_open_and_in_doubt)
         ck_assert_uint_eq(fixture_stats(&r).active, OPEN - i - 1);
     }
     for (unsigned i = PREPARED; i < OPEN; i++) {
-        if (i < PREPARED + GUARDED) /* has ended, and may be named until it is dropped */
+        if (i < PREPARED + GUARDED) /* after its end, such a handle is valid until it is dropped */
             ck_assert_int_eq(lladd_txn_take(txn[i], false, 0), 0);
         done(lladd_abort(txn[i]));
         ck_assert_uint_eq(fixture_stats(&r).active, OPEN - i - 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening and closing, and what makes them fail: options out of range, contradictory registrations,
- * operations that the log needs and that are not registered (named, before a page is touched),
- * directories that are not databases, a second opener, a forked child, a handle used after it was
+ * Opening and closing, and what makes them fail: options out of range; contradictory registrations;
+ * operations that the log needs and that are not registered, which open names before it changes a
+ * page; directories that are not databases; a second opener; a forked child; a handle that was
  * closed.
  */
 #include "db_fixture.h"
@@ -44,8 +44,8 @@ START_TEST(a_new_database_is_empty_and_stays_the_same_one)
 }
 END_TEST
 
-/* Recovery meets much that would be an error elsewhere: the torn end of a log, files that do not
- * exist yet. Handled errors do not reach the caller. */
+/* Recovery handles many errors: the torn end of a log, files that do not exist yet. These errors
+ * must not reach the caller of an open that succeeds. */
 START_TEST(an_open_that_succeeds_leaves_the_error_alone)
 {
     struct lladd_error before = LLADD_ERROR_INIT, err;
@@ -96,7 +96,7 @@ START_TEST(a_missing_directory_is_made_or_refused)
     r.options.flags &= ~(uint32_t)LLADD_OPT_MUST_EXIST;
     ok_db(&r, lladd_open(sub, &r.options, &db, &r.err));
     done(lladd_close(db));
-    ck_assert_int_ne(lladd_open(deep, &r.options, &db, &r.err), 0); /* one level, like mkdir */
+    ck_assert_int_ne(lladd_open(deep, &r.options, &db, &r.err), 0); /* makes only one directory */
     ck_assert_str_ne(r.err.message, "");
     free(sub);
     free(deep);
@@ -116,9 +116,9 @@ START_TEST(page_sizes_from_4_to_64_KiB_work)
         struct cell c = cell_of(fixture_page(&r), 5);
         fixture_set(&r, c, size);
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        fixture_set(&r, c, size + 1); /* with a page image */
+        fixture_set(&r, c, size + 1); /* logs a page image */
         fixture_crash(&r, &fault_power);
-        r.options.page_size = 0; /* as it was created */
+        r.options.page_size = 0; /* the size with which the database was created */
         fixture_open(&r);
         fixture_expect(&r, c, size + 1);
         fixture_close(&r);
@@ -170,7 +170,7 @@ START_TEST(options_out_of_range_are_refused)
     bad[3].o.page_size = 131072;
     bad[4].o.log_segment_min = 2048;
     bad[5].o.log_segment_min = 5000;
-    bad[6].o.log_segment_max = 4096; /* less than min */
+    bad[6].o.log_segment_max = 4096; /* less than log_segment_min */
     bad[7].o.log_segment_max = UINT64_C(1) << 40;
     bad[8].o.log_ring_bytes = 4096;
     bad[9].o.log_ring_bytes = 100000;
@@ -193,7 +193,7 @@ START_TEST(options_out_of_range_are_refused)
 }
 END_TEST
 
-/* An allocator without one of its functions is refused instead of being called. */
+/* An allocator that lacks one of its functions is refused. */
 START_TEST(an_allocator_that_is_not_whole_is_refused)
 {
     fixture_init(&r, 0);
@@ -262,9 +262,7 @@ START_TEST(a_database_without_its_control_file_is_refused_and_not_made_anew)
 }
 END_TEST
 
-/* The files of an interrupted creation are removed if the marker of one is there; without it,
- * never.
- */
+/* Open removes the files of an interrupted creation only if the marker file `creating` exists. */
 START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
 {
     fixture_init(&r, (unsigned)_i);
@@ -272,11 +270,11 @@ START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
     fixture_set(&r, cell_of(fixture_page(&r), 0), 1);
     fixture_close(&r);
     unsigned char zero[8192] = {0};
-    fixture_file_write(&r, "control", zero, sizeof zero, 0); /* was not written yet */
+    fixture_file_write(&r, "control", zero, sizeof zero, 0); /* as if it was not written yet */
     ck_assert_int_ne(fixture_try_open(&r), 0);
     fixture_file_write(&r, "creating", "", 0, 0);
     fixture_open(&r);
-    ck_assert_uint_eq(fixture_stats(&r).committed, 1); /* the one that created it */
+    ck_assert_uint_eq(fixture_stats(&r).committed, 1); /* the transaction of the creation */
     fixture_set(&r, cell_of(fixture_page(&r), 0), 2);
     fixture_reopen(&r);
     size_t len;
@@ -337,7 +335,7 @@ START_TEST(contradictory_operations_are_refused)
     WRONG("not LOGICAL", op.compensate = never);
     WRONG("needs compensate", op.undo = NULL, op.undo_kind = LLADD_UNDO_LOGICAL);
     WRONG("needs compensate", op.undo = NULL, op.undo_kind = LLADD_UNDO_LOGICAL,
-          op.compensate = never); /* and says how much log */
+          op.compensate = never); /* but undo_log_max is missing */
     WRONG("redo is missing", op.undo = NULL, op.undo_kind = LLADD_UNDO_NONE, op.redo = NULL);
     WRONG("validate", op.validate = NULL);
     WRONG("formats", op.formats = true);
@@ -370,14 +368,13 @@ START_TEST(wrong_page_types_classes_participants_and_extensions_are_refused)
     ck_assert_int_eq(lladd_register_extension(&o, NULL, &err), LLADD_BAD_REGISTRATION);
     bad.version = 0;
     ck_assert_int_eq(lladd_register_extension(&o, &ext, &err), LLADD_BAD_REGISTRATION);
-    /* All or nothing: test.add is not registered either, so another descriptor may have its name.
-     */
+    /* The refused call has registered nothing: another descriptor may have the name test.add. */
     struct lladd_op other = test_add;
     ck_assert_int_eq(lladd_register_op(&o, &other, &err), 0);
     ck_assert_int_eq(lladd_register_op(NULL, &other, &err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_register_op(&o, NULL, &err), LLADD_BAD_REGISTRATION);
     lladd_options_release(&o);
-    lladd_options_release(&o); /* harmless */
+    lladd_options_release(&o); /* a second call is harmless */
     lladd_options_release(NULL);
 }
 END_TEST
@@ -386,7 +383,7 @@ START_TEST(one_name_has_one_descriptor_and_versions_live_side_by_side)
 {
     fixture_init(&r, (unsigned)_i);
     struct lladd_op copy = test_put, newer = test_put;
-    ok_db(&r, lladd_register_op(&r.options, &test_put, &r.err)); /* again: fine */
+    ok_db(&r, lladd_register_op(&r.options, &test_put, &r.err)); /* the same descriptor again */
     ck_assert_int_eq(lladd_register_op(&r.options, &copy, &r.err), LLADD_BAD_REGISTRATION);
     ck_contains(r.err.message, "test.put");
     newer.version = 2;
@@ -431,7 +428,7 @@ END_TEST
 
 /* ---- operations that the log needs ------------------------------------------------------- */
 
-/* All bytes of the page file, to see that it was not changed. */
+/* All bytes of the page file, to check that it was not changed. */
 struct before {
     unsigned char *bytes;
     size_t len;
@@ -454,7 +451,7 @@ static void expect_untouched(struct before b)
     free(b.bytes);
 }
 
-/* Options with no operation but test.add, and its page type. */
+/* Leaves only test.add and its page type registered. */
 static void forget_most(void)
 {
     lladd_options_release(&r.options);
@@ -489,7 +486,7 @@ START_TEST(a_missing_operation_is_named_before_any_page_is_touched)
     fixture_crash(&r, &fault_kill);
     forget_most();
     expect_missing("test.put");
-    expect_missing("test.put"); /* and again: refusing has changed nothing */
+    expect_missing("test.put"); /* the refused open has changed nothing */
     remember_all();
     fixture_open(&r);
     fixture_expect(&r, c, 5);
@@ -497,7 +494,7 @@ START_TEST(a_missing_operation_is_named_before_any_page_is_touched)
 }
 END_TEST
 
-/* The record that undo needs is older than all that analysis and redo read. */
+/* The record that undo needs is older than all records that analysis and redo read. */
 START_TEST(a_missing_operation_of_a_loser_s_older_records_is_named_too)
 {
     fixture_init(&r, (unsigned)_i);
@@ -531,7 +528,7 @@ START_TEST(a_missing_operation_of_a_prepared_transaction_is_named_too)
     struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, c, 5));
     ok(txn, lladd_prepare(txn, &gid));
-    fixture_close(&r); /* cleanly: still in doubt */
+    fixture_close(&r); /* after this clean close the transaction is still in doubt */
     forget_most();
     struct before b = remember();
     ck_assert_int_eq(fixture_try_open(&r), LLADD_NO_OPERATION);
@@ -657,8 +654,8 @@ END_TEST
 
 /* ---- after closing ----------------------------------------------------------------------- */
 
-/* Handles are checked after they were released, so they must still be memory: an allocator that
- * releases nothing before the end of the test. */
+/* An allocator that releases no memory before the end of the test. The test calls functions with
+ * closed handles, and their check reads the memory of the handle. */
 struct kept {
     struct kept *next;
     size_t size;
@@ -764,7 +761,7 @@ static void see_phase(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned 
     struct phases *p = ctx;
     (void)at;
     ck_assert_uint_le(percent, 100);
-    ck_assert_uint_ge((unsigned)phase, p->last); /* one after the other */
+    ck_assert_uint_ge((unsigned)phase, p->last); /* phases come in order */
     p->last = (unsigned)phase;
     p->seen[phase]++;
 }
@@ -815,7 +812,7 @@ START_TEST(extensions_get_memory_and_time_from_the_handle)
 }
 END_TEST
 
-/* A thousand databases in one process: nothing is global. */
+/* Many databases in one process do not affect each other. */
 START_TEST(many_databases_live_in_one_process)
 {
     enum { MANY = 200 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Operations and the core: the defaults for callbacks that an operation omits, the promises that
- * debug builds check before logging, page images of every kind, stored bytes that validate does not
- * accept any more, and how records are printed.
+ * Operations and the core: defaults for callbacks that an operation omits; promises that debug
+ * builds check before they log; page images of every kind; stored bytes that `validate` no longer
+ * accepts; the printing of records.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -55,7 +55,7 @@ START_TEST(update_page_is_refused_on_a_page_held_shared)
     ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "LLADD_LATCH_EXCLUSIVE"));
     lladd_page_unfix(r.db, held, LLADD_LATCH_SHARED);
     fixture_expect(&r, at(3), 0);
-    /* Nothing was damaged: on a page that is held as required it works. */
+    /* The refused call has changed nothing. With the latch that it requires, it succeeds. */
     ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
     ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
@@ -67,7 +67,7 @@ END_TEST
 
 /* ---- without prepare ------------------------------------------------------------------------- */
 
-/* "test.xor": the arguments are the redo bytes and the undo bytes too. */
+/* "test.xor" has no `prepare`: its arguments become the redo bytes and the undo bytes. */
 static bool xor_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)v;
@@ -113,8 +113,8 @@ START_TEST(an_operation_may_do_without_prepare)
 }
 END_TEST
 
-/* "test.mark": formats a page and marks it with its only byte, which must not be odd. Recovery
- * gives validate a page of zeros with the new type, so the forward call does, too. */
+/* "test.mark" formats a page, and writes its argument to it, an even byte. Both recovery and the
+ * forward call give `validate` a page of zeros with the new type. */
 static bool mark_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     return kind == LLADD_SPAN_REDO && s.len == 1 && *(const unsigned char *)s.data % 2 == 0 &&
@@ -183,7 +183,7 @@ END_TEST
 
 /* ---- page images ----------------------------------------------------------------------------- */
 
-/* A page type with random contents: their images cannot be packed. Its hole is invalid. */
+/* A page type with random contents, so that page images cannot be packed. Its `hole` is invalid. */
 static void odd_hole(struct lladd_view v, uint32_t *begin, uint32_t *end)
 {
     (void)v;
@@ -198,7 +198,7 @@ static bool noise_validate(struct lladd_view v, enum lladd_span_kind kind, struc
     return s.len == 8;
 }
 
-/* This seed makes no random contents. */
+/* With this seed the contents are not random, so that page images can be packed. */
 enum { SILENCE = 0 };
 
 static void fill_body(uint64_t seed, void *body, size_t len)
@@ -295,7 +295,7 @@ START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
     ck_assert_uint_gt(fixture_stats(&r).log_tail - tail, 4000);
     expect_noise(where, 2);
     fixture_crash(&r, &fault_power);
-    if (!r.dir) { /* torn as well */
+    if (!r.dir) { /* also damages the page, as a torn write would */
         size_t len;
         unsigned char *bytes = fixture_file(&r, "pages", &len);
         memset(bytes + where.v * 4096 + 1000, 0, 500);
@@ -308,7 +308,7 @@ START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
 }
 END_TEST
 
-/* One transaction for each page: they are imaged one after the other. */
+/* Changes each page in a transaction of its own, so that images are logged one after the other. */
 static void fill_pages(const char *op, uint64_t first, unsigned n, uint64_t seed)
 {
     unsigned char bytes[8];
@@ -320,7 +320,8 @@ static void fill_pages(const char *op, uint64_t first, unsigned n, uint64_t seed
     }
 }
 
-/* After many images that did not pack only some are tried; the first that does ends that. */
+/* After many images that could not be packed, the library tries to pack only some images, until one
+ * can be packed. */
 START_TEST(pages_that_cannot_be_packed_are_tried_now_and_then)
 {
     enum { NOISY = 40, SILENT = 48, TRIED = 16 };
@@ -356,19 +357,19 @@ static unsigned calls;
 static void impure_redo(struct lladd_page *p, struct lladd_span s)
 {
     xor_apply(p, s);
-    lladd_page_body(p)[8] = (unsigned char)++calls; /* not from the page, not from the bytes */
+    lladd_page_body(p)[8] = (unsigned char)++calls; /* depends on neither the page nor the bytes */
 }
 
 static void careless_redo(struct lladd_page *p, struct lladd_span s)
 {
     xor_apply(p, s);
-    p->bytes[8]++; /* the header belongs to the core */
+    p->bytes[8]++; /* changes the page header, which only the core may change */
 }
 
 static void hole_redo(struct lladd_page *p, struct lladd_span s)
 {
     xor_apply(p, s);
-    /* depends on omitted bytes */
+    /* Depends on bytes of the hole, which images omit. */
     lladd_page_body(p)[0] = lladd_page_body(p)[CELL_STRIDE * CELLS + 5];
 }
 
@@ -413,7 +414,7 @@ static void broken_promise(struct lladd_op op, const char *what)
     ck_contains(lladd_txn_error(txn)->message, what);
     ck_contains(lladd_txn_error(txn)->message, "test.xor");
     fixture_expect(&r, at(3), 0);
-    ck_assert_uint_le(fixture_stats(&r).log_tail, tail + 128); /* its name, and no more */
+    ck_assert_uint_le(fixture_stats(&r).log_tail, tail + 128); /* logs at most the name */
     ok(txn, cell_put(txn, at(3), 1));
     done(lladd_commit(txn));
     fixture_expect(&r, at(3), 1);
@@ -449,7 +450,7 @@ START_TEST(broken_promises_are_found_before_anything_is_logged)
 }
 END_TEST
 
-/* Bytes that may differ are masked: a redo that writes arbitrary values there keeps its promise. */
+/* A redo may write arbitrary values to bytes that its operation masks. */
 static void stamping_redo(struct lladd_page *p, struct lladd_span s)
 {
     xor_apply(p, s);
@@ -484,7 +485,8 @@ static bool picky_now(struct lladd_view v, enum lladd_span_kind kind, struct lla
     return xor_validate(v, kind, s) && lladd_get64((const unsigned char *)s.data + 2) != 0xbad;
 }
 
-/* The application has changed what it accepts but not the version: a data error, not a crash. */
+/* The application has changed what `validate` accepts, but not the version. Open must return a data
+ * error, and not crash. */
 START_TEST(bytes_that_validate_no_longer_accepts_are_a_data_error)
 {
     struct lladd_op picky = xor_op;
@@ -518,7 +520,7 @@ END_TEST
 
 /* ---- the layout of its bytes ----------------------------------------------------------------- */
 
-/* Everything unchanged, except for this operation. */
+/* Registers the operations of the tests again, with this operation in place of test.put. */
 static void register_again(const struct lladd_op *put)
 {
     static const struct lladd_op *const others[] = {
@@ -541,8 +543,9 @@ static void expect_other_layout(const struct lladd_op *put, const char *says)
     }
 }
 
-/* Other types, other names, one field more or less: the log has the bytes of the old layout. After
- * a crash, and after a close, when only the checkpoint names the operation. */
+/* An operation is registered with other types or names of fields, or with one field more or less,
+ * but the log has records of the old layout. Open is refused, after a crash and also after a close,
+ * when only the checkpoint names the operation. */
 START_TEST(other_fields_under_the_same_version_are_refused_at_open)
 {
     static const struct lladd_field types[] = {
@@ -583,7 +586,8 @@ START_TEST(other_fields_under_the_same_version_are_refused_at_open)
 END_TEST
 
 #ifdef LLADD_DEBUG
-/* Undo bytes that no `prepare` has built are compared with the fields before they are logged. */
+/* If no `prepare` has made the undo bytes, the library compares them with the fields before it logs
+ * them. */
 START_TEST(undo_fields_that_do_not_describe_the_undo_are_a_bug)
 {
     static const struct lladd_field fields[] = {
@@ -611,7 +615,7 @@ START_TEST(undo_fields_that_do_not_describe_the_undo_are_a_bug)
 END_TEST
 #endif
 
-/* Without fields no layout is recorded: fields may be added later. */
+/* For an operation without fields, no layout is recorded, so fields may be added later. */
 START_TEST(fields_may_be_described_later)
 {
     struct lladd_op silent = test_put;
@@ -684,7 +688,7 @@ START_TEST(fields_of_every_type_are_printed)
     ck_assert_str_eq(printed(rest, "\x00\xff\x10", 3, true), "x=00ff10");
     ck_assert_str_eq(printed(rest, "", 0, true), "x=");
     for (size_t len = 0; len < 44; len++)
-        (void)printed(all, b, len, false); /* never more than there is */
+        (void)printed(all, b, len, false); /* must not read beyond the bytes */
     lladd_put16(b + 39, 1000);
     (void)printed(all, b, 49, false);
     (void)printed(odd, b, 4, false);
@@ -707,14 +711,14 @@ START_TEST(a_sink_that_has_failed_swallows_the_rest)
     t = (struct text){.max = sizeof t.bytes - 1};
     sink = (struct lladd_sink){.ctx = &t, .write = add_text};
     ck_assert_int_eq(lladd_sink_printf(&sink, "%s", longer), 0);
-    ck_assert_uint_ge(t.len, 500); /* cut off, no overflow */
+    ck_assert_uint_ge(t.len, 500); /* the text is long, or cut off without an overflow */
     ck_assert_uint_lt(t.len, sizeof longer - 1);
     struct lladd_error err = LLADD_ERROR_INIT;
     ck_assert_int_eq(lladd_error_set(&err, LLADD_BUSY, "%s and %d", "text", 5), LLADD_BUSY);
     ck_assert_str_eq(err.message, "text and 5");
     ck_assert_int_eq(err.code, LLADD_BUSY);
     ck_assert_int_eq(lladd_error_set(NULL, LLADD_BUSY, "no listener"), LLADD_BUSY);
-    /* The macro records the place where it is used; the function knows none. */
+    /* The macro records the file and line where it is used; the function does not. */
     int line = __LINE__ + 1;
     lladd_error_set(&err, LLADD_BUSY, "here");
     ck_assert_int_eq(err.line, line);
@@ -726,7 +730,7 @@ START_TEST(a_sink_that_has_failed_swallows_the_rest)
 }
 END_TEST
 
-/* The error of an operation's prepare names the place in the operation. */
+/* An error that an operation's `prepare` sets has the file and line in the operation. */
 START_TEST(birthplace)
 {
     begin_with(NULL, 0);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two-phase commit (paper, section 4.2; REC-1): a prepared transaction can be committed or aborted
- * whatever happens, is in doubt again after every crash under exactly its id, and can be claimed
- * once. And participants: which callbacks they get, in which order, and that their blobs are
- * returned whole.
+ * Two-phase commit (paper, section 4.2; REC-1). A prepared transaction can be committed or aborted,
+ * whatever happens. After every crash it is in doubt with the same global id, and can be claimed
+ * once. Participants get the right callbacks in the right order, and their blobs back.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -37,14 +36,14 @@ START_TEST(a_prepared_transaction_can_be_committed_or_aborted_at_once)
     struct lladd_txn *a = fixture_prepared(&r, "a", at(0), 1),
                      *b = fixture_prepared(&r, "b", at(1), 2);
     ck_assert_uint_eq(fixture_in_doubt(&r).n, 2);
-    ck_assert(fixture_in_doubt(&r).info[0].claimed); /* their handles are in use */
+    ck_assert(fixture_in_doubt(&r).info[0].claimed); /* because its handle is in use */
     done(lladd_commit(a));
     done(lladd_abort(b));
     ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
     fixture_expect(&r, at(0), 1);
-    /* An abort is not forced: b may be in doubt again, and then has its value. */
+    /* An abort does not sync. So after the crash b may be in doubt again, with its change. */
     ck_assert_uint_eq(cell_get(r.db, at(1)), fixture_in_doubt(&r).n ? 2 : 0);
     fixture_free(&r);
 }
@@ -68,7 +67,7 @@ START_TEST(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable)
     }
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
-    ck_assert_uint_eq(fixture_in_doubt(&r).n, 2); /* the forced one, and those before it */
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 2); /* the first two; the third was not durable */
     done(lladd_commit(fixture_claim(&r, "a")));
     for (unsigned i = 0; i < 3; i += 2)
         fixture_expect(&r, at(i), i == 0);
@@ -99,7 +98,7 @@ START_TEST(after_prepare_only_commit_and_abort_are_legal)
 }
 END_TEST
 
-/* Crashes, checkpoints, clean stops, in any order. */
+/* Crashes, checkpoints and clean stops come in any order. */
 START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
 {
     struct lladd_gid gid = {.format = -77, .gtrid_length = 64, .bqual_length = 64};
@@ -135,7 +134,7 @@ START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
         ck_assert(!l.info[0].claimed);
         fixture_expect(&r, at(0), 1);
         fixture_expect(&r, at(2), 5);
-        fixture_set(&r, at(9), round); /* others go on */
+        fixture_set(&r, at(9), round); /* other transactions go on */
     }
     ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
     ck_assert(fixture_in_doubt(&r).info[0].claimed);
@@ -183,13 +182,13 @@ START_TEST(a_global_id_is_used_once_at_a_time)
     struct lladd_txn *first = fixture_prepared(&r, "a", at(0), 1), *second = fixture_begin(&r);
     ok(second, cell_put(second, at(1), 1));
     refused(second, LLADD_EXISTS, lladd_prepare(second, &gid));
-    ok(second, cell_put(second, at(2), 1)); /* it was not changed */
+    ok(second, cell_put(second, at(2), 1)); /* the refused prepare has not changed it */
     done(lladd_commit(first));
-    ok(second, lladd_prepare(second, &gid)); /* free again */
+    ok(second, lladd_prepare(second, &gid)); /* the global id is free again */
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
     struct lladd_txn *third = fixture_begin(&r);
-    refused(third, LLADD_EXISTS, lladd_prepare(third, &gid)); /* also found by recovery */
+    refused(third, LLADD_EXISTS, lladd_prepare(third, &gid)); /* recovery knows the id in use */
     done(lladd_abort(third));
     done(lladd_commit(fixture_claim(&r, "a")));
     fixture_expect(&r, at(1), 1);
@@ -221,7 +220,7 @@ START_TEST(wrong_global_ids_are_refused)
 }
 END_TEST
 
-/* A transaction that has written nothing can be prepared, too: its coordinator does not know. */
+/* A transaction that has written nothing can be prepared: its coordinator cannot know this. */
 START_TEST(an_empty_transaction_can_be_prepared)
 {
     struct lladd_gid gid = gid_of("empty");
@@ -269,7 +268,7 @@ static void holds_the_log(int kind, bool restart)
     fixture_free(&r);
 }
 
-/* It holds the log, also over restarts, and statistics show it. Its end releases the log. */
+/* Until its end a prepared transaction keeps the log, also after restarts, and is named for it. */
 START_TEST(what_is_prepared_holds_the_log_and_is_named)
 {
     holds_the_log(_i, false);
@@ -299,8 +298,8 @@ END_TEST
 
 /* ---- participants ------------------------------------------------------------------------ */
 
-/* The callbacks, as one letter each: P prepare, I in doubt, L logged, D durable, A aborted, R
- * rolled back, T undone. */
+/* The calls of callbacks, one letter each: P prepare, I in doubt, L logged, D durable, A aborted, R
+ * rolled back, T undone. Some tests add letters for other participants. */
 static char said[64];
 static unsigned n_said;
 static uint64_t last_logged, last_durable;
@@ -332,7 +331,7 @@ static int on_prepare(void *ctx, void *state, struct lladd_txn *txn, struct llad
     say('P');
     if (prepare_fails)
         return lladd_error_set(lladd_txn_error_out(txn), prepare_fails, "not yet");
-    for (size_t i = 0; i < blob_len; i += 7) /* in small portions */
+    for (size_t i = 0; i < blob_len; i += 7) /* writes the blob in small pieces */
         lladd_sink_write(sink, blob + i, blob_len - i < 7 ? blob_len - i : 7);
     return 0;
 }
@@ -351,7 +350,7 @@ static void on_logged(void *ctx, void *state, lladd_lsn commit)
 {
     (void)ctx;
     ck_assert_ptr_eq(state, &blob);
-    ck_assert_uint_gt(commit.v, last_logged); /* in commit order */
+    ck_assert_uint_gt(commit.v, last_logged); /* calls come in commit order */
     last_logged = commit.v;
     say('L');
 }
@@ -441,14 +440,14 @@ START_TEST(participants_hear_of_commit_abort_and_partial_rollback_in_order)
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_rollback_to(txn, sp));
     done(lladd_commit_async(txn, &lsn));
-    ck_assert_str_eq(said, "RTL"); /* not durable yet, as far as is known */
+    ck_assert_str_eq(said, "RTL"); /* the commit is not known to be durable yet */
     ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "RTLD");
     fixture_free(&r);
 }
 END_TEST
 
-/* It is durable when all that it may have seen is. */
+/* A commit that has written nothing is durable when all commits that it may have seen are. */
 START_TEST(a_commit_of_nothing_is_durable_in_its_turn)
 {
     lladd_lsn lsn;
@@ -460,7 +459,7 @@ START_TEST(a_commit_of_nothing_is_durable_in_its_turn)
     ck_assert_str_eq(said, "L");
     ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "LDD");
-    txn = fixture_begin(&r); /* all is durable */
+    txn = fixture_begin(&r); /* all earlier commits are durable */
     ok(txn, lladd_txn_join(txn, &watcher, &blob));
     done(lladd_commit_async(txn, &lsn));
     ck_assert_str_eq(said, "LDDD");
@@ -489,8 +488,8 @@ static const struct lladd_participant forcing = {
     .committing = on_committing,
 };
 
-/* A participant's own data must become durable before the commit record: it is made so in time,
- * once; or there is no commit, and the transaction goes on. */
+/* A participant's own data may have to be durable before the commit record. It is asked before the
+ * commit or prepare. If it fails, the transaction is not committed, and can go on. */
 START_TEST(participants_are_asked_before_the_commit_is_logged)
 {
     struct lladd_gid gid = gid_of("forcing");
@@ -518,14 +517,14 @@ START_TEST(participants_are_asked_before_the_commit_is_logged)
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, lladd_prepare(txn, &gid));
     ck_assert_str_eq(said, "C");
-    committing_fails = LLADD_NO_SPACE; /* it has promised: it is not asked again */
+    committing_fails = LLADD_NO_SPACE; /* the commit of a prepared transaction does not ask it */
     done(lladd_commit(txn));
     ck_assert_str_eq(said, "CLD");
     fixture_free(&r);
 }
 END_TEST
 
-/* A participant that keeps an LSN with each note knows which to drop, however they were undone. */
+/* `undone` tells a participant after which LSN all records are undone, so it can drop its state. */
 START_TEST(participants_hear_what_is_taken_back)
 {
     struct lladd_action action, inner;
@@ -537,7 +536,7 @@ START_TEST(participants_hear_what_is_taken_back)
     ok(txn, cell_put(txn, at(0), 1));
     ok(txn, lladd_nta_abort(txn, &action));
     ck_assert_str_eq(said, "T");
-    ck_assert_uint_eq(undone_since.v, 0); /* the transaction had no more */
+    ck_assert_uint_eq(undone_since.v, 0); /* the transaction has no earlier record */
     ok(txn, cell_put(txn, at(0), 2));
     lladd_lsn kept;
     ok(txn, lladd_log_note(txn, "test.mark", lladd_span_of("here", 4), &kept));
@@ -546,7 +545,7 @@ START_TEST(participants_hear_what_is_taken_back)
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, lladd_nta_abort(txn, &inner));
     ck_assert_uint_eq(undone_since.v, kept.v);
-    ok(txn, lladd_nta_abort(txn, &action)); /* nothing is left in it */
+    ok(txn, lladd_nta_abort(txn, &action)); /* the action has nothing left to undo */
     ck_assert_uint_eq(undone_since.v, kept.v);
     forget_said();
     ok(txn, lladd_savepoint(txn, &sp));
@@ -554,16 +553,16 @@ START_TEST(participants_hear_what_is_taken_back)
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, at(1), 5));
     ok(txn, lladd_rollback_to(txn, sp));
-    ck_assert_str_eq(said, "RT"); /* once, for the open action as well */
+    ck_assert_str_eq(said, "RT"); /* one call includes the open action */
     ck_assert_uint_eq(undone_since.v, kept.v);
     ok(txn, lladd_savepoint_release(txn, sp));
-    ck_assert_str_eq(said, "RT"); /* nothing was undone */
+    ck_assert_str_eq(said, "RT"); /* a release undoes nothing, so there is no call */
     done(lladd_commit(txn));
     fixture_free(&r);
 }
 END_TEST
 
-/* A descriptor that was compiled before `undone` existed ends where that begins. */
+/* The descriptor of a participant compiled with an older header ends before the member `undone`. */
 START_TEST(participants_of_an_older_version_are_not_asked)
 {
     struct lladd_participant older = second_watcher;
@@ -637,7 +636,7 @@ START_TEST(participants_can_hear_of_a_commit_before_it_is_durable)
     fixture_open(&r);
     forget_said();
     done(lladd_commit_async(both_joined(), &lsn));
-    ck_assert_str_eq(said, "Lc"); /* the log was not asked yet */
+    ck_assert_str_eq(said, "Lc"); /* called before the library has asked the log for a sync */
     ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "LcD");
     forget_said();
@@ -655,12 +654,12 @@ START_TEST(participants_can_hear_of_a_commit_before_it_is_durable)
     txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &early, &blob));
     done(lladd_commit(txn));
-    ck_assert_str_eq(said, "c"); /* it wrote nothing */
+    ck_assert_str_eq(said, "c"); /* also for a transaction that has written nothing */
     forget_said();
     txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 2));
     ok(txn, lladd_txn_join(txn, &early, &blob));
-    done(lladd_commit(txn)); /* and no participant wants to hear of durability */
+    done(lladd_commit(txn)); /* no participant has a `durable` callback */
     ck_assert_str_eq(said, "c");
     fixture_free(&r);
 }
@@ -733,7 +732,7 @@ START_TEST(commits_in_flight_become_durable_in_order_and_each_once)
     ck_assert_uint_eq(last_durable, lsn.v);
     forget_said();
     done(lladd_commit_async(joined(), &lsn));
-    fixture_close(&r); /* makes the rest durable */
+    fixture_close(&r); /* makes all commits durable */
     ck_assert_str_eq(said, "LD");
     fixture_free(&r);
 }
@@ -753,7 +752,7 @@ START_TEST(joining_twice_or_unregistered_is_refused)
 }
 END_TEST
 
-/* A blob longer than a record, and an empty one. */
+/* Blobs from empty to longer than a record. */
 START_TEST(blobs_come_back_whole)
 {
     static const size_t lengths[] = {0, 1, 2047, 2048, 2049, 4096, 10000};
@@ -779,7 +778,7 @@ START_TEST(blobs_come_back_whole)
         ck_assert_ptr_eq(lladd_txn_joined(txn, &watcher), &blob);
         if (i % 2) {
             done(lladd_commit(txn));
-            ck_assert_str_eq(said, "LD"); /* a claimed one, too, is durable when the call returns */
+            ck_assert_str_eq(said, "LD"); /* the commit is durable when the call returns */
         } else {
             done(lladd_abort(txn));
             ck_assert_str_eq(said, "A");
@@ -800,7 +799,7 @@ START_TEST(a_participant_may_refuse_to_prepare)
     refused(txn, LLADD_BUSY, lladd_prepare(txn, &gid));
     ck_contains(lladd_txn_error(txn)->message, "not yet");
     ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
-    ok(txn, cell_put(txn, at(1), 2)); /* it is as it was */
+    ok(txn, cell_put(txn, at(1), 2)); /* the refused call has not changed the transaction */
     prepare_fails = 0;
     ok(txn, lladd_prepare(txn, &gid));
     fixture_crash(&r, &fault_power);
@@ -821,7 +820,7 @@ START_TEST(a_missing_participant_is_named_before_anything_is_touched)
     struct lladd_txn *txn = joined();
     ok(txn, lladd_prepare(txn, &gid));
     if (_i & FIXTURE_THREADS)
-        ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* the blob is older than the checkpoint */
+        ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* so that the blob is older than a checkpoint */
     fixture_crash(&r, &fault_power);
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
@@ -841,7 +840,8 @@ START_TEST(a_missing_participant_is_named_before_anything_is_touched)
 }
 END_TEST
 
-/* Neither callback would be true: nothing is rolled back, and the commit's fate is unknown. */
+/* On a poisoned handle, neither `aborted` nor `durable` would be true: nothing is rolled back, and
+ * the commit may or may not be durable. So neither is called. */
 START_TEST(participants_hear_neither_end_on_a_poisoned_handle)
 {
     begin_watched(_i & FIXTURE_RESERVED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The structures that extensions register for tools: which root belongs to which, and which are
- * refused. tools/test_extensions.py has what lladd verify does with them. */
+/* The structures that extensions register for tools: which structure claims which root, and which
+ * registrations are refused. tools/test_extensions.py tests how lladd verify uses them. */
 #include "db_fixture.h"
 
 #include <lladd/inspect.h>
@@ -57,11 +57,11 @@ START_TEST(a_structure_is_found_by_its_root)
     ok(txn, lladd_page_alloc(txn, &plain));
     ok(txn, lladd_commit(txn));
     ck_assert_str_eq(found("one", bytes.v), "test.by_name");
-    ck_assert_str_eq(found("one", UINT64_MAX), "test.by_name"); /* whatever its value */
-    ck_assert_str_eq(found("two", bytes.v), "test.by_both");    /* the first that wants it */
+    ck_assert_str_eq(found("one", UINT64_MAX), "test.by_name"); /* whatever the root's value is */
+    ck_assert_str_eq(found("two", bytes.v), "test.by_both");    /* the first that claims it */
     ck_assert_str_eq(found("two", plain.v), "none");
     ck_assert_str_eq(found("three", bytes.v), "test.by_type");
-    ck_assert_str_eq(found("three", plain.v + 1), "none"); /* not allocated */
+    ck_assert_str_eq(found("three", plain.v + 1), "none"); /* the page is not allocated */
     ck_assert_str_eq(found("three", UINT64_MAX), "none");
     const struct lladd_structure *s;
     ck_assert_int_eq(lladd_structure_find(r.db, NULL, (struct lladd_root_value){0, 0}, &s, &r.err),
@@ -90,8 +90,8 @@ START_TEST(wrong_structures_are_refused)
     s.check = NULL;
     ck_assert_int_eq(register_with(&s, NULL, size), LLADD_BAD_REGISTRATION);
     ck_contains(r.err.message, "structure \"test.by_name\": check is missing");
-    /* Extensions that were compiled before structures existed have none, and no bytes are read in
-     * their place. */
+    /* An extension that was compiled with an older header ends before the member `structures`,
+     * which must not be read. */
     ck_assert_int_eq(register_with(&s, NULL, offsetof(struct lladd_extension, structures)), 0);
     ck_assert_int_eq(register_with(&s, NULL, offsetof(struct lladd_extension, structures) - 1),
                      LLADD_BAD_REGISTRATION);

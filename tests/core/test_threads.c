@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads on one database: updates of the same and of different pages, commits of all sorts,
+ * Many threads use one database: updates of the same and of different pages, commits of all sorts,
  * aborts, savepoints, evictions, checkpoints, a log at its limit, readers of pages and of the log.
- * Exactly the committed changes are there, also after a crash. Also run under TSan.
+ * The database has exactly the committed changes, also after a crash. Runs under TSan too.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -21,13 +21,13 @@ static struct fixture r;
 static lladd_pageno pages[PAGES];
 static uint32_t stop; /* atomic */
 
-/* What a thread has to do, and what it has done. */
+/* The task of a thread, and its results. */
 struct worker {
     struct lladd_thread thread;
     unsigned index;
     unsigned rounds;
     uint64_t seed;
-    int64_t sums[PAGES]; /* committed, by page */
+    int64_t sums[PAGES]; /* the sum of committed additions to each page */
     uint64_t commits, aborts, full;
     lladd_lsn last;
 };
@@ -59,7 +59,7 @@ static void begin_case(unsigned kind)
     lladd_atomic_store32(&stop, 0);
 }
 
-/* ck_assert from several threads at once is not safe with every Check; this is. */
+/* An assertion for threads: not every version of Check allows ck_assert in several threads. */
 #define must(call) \
     do { \
         int must_rc = (call); \
@@ -78,7 +78,8 @@ static struct lladd_txn *begin(void)
 
 /* ---- committing and aborting ------------------------------------------------------------- */
 
-/* One transaction: additions to random pages, some of them rolled back. false: it has aborted. */
+/* Runs one transaction, which adds to random pages and rolls some additions back. Returns false if
+ * it has aborted. */
 static bool one_transaction(struct worker *w)
 {
     struct lladd_txn *txn = begin();
@@ -166,7 +167,7 @@ START_TEST(what_threads_commit_is_there_and_survives)
 }
 END_TEST
 
-/* A crash in the middle: at any moment the device can compute what a power failure leaves. */
+/* While threads work, the device makes a copy of what a power failure would leave. */
 struct catcher {
     struct lladd_device *caught;
     uint64_t at;
@@ -204,7 +205,7 @@ START_TEST(a_crash_among_threads_leaves_whole_transactions)
             r.fd = fault_device_new(r.base);
             r.options.device = fault_device_dev(r.fd);
             fixture_open(&r);
-            /* Transfers keep the sum; cell 0 has between none and all of the other additions. */
+            /* Transfers keep the sum. Of the other additions, cell 0 has none, some or all. */
             int64_t least = 0, most = 0, sum = 0;
             for (unsigned p = 0; p < PAGES; p++) {
                 sum += (int64_t)cell_get(r.db, cell_of(pages[p], 0));
@@ -224,9 +225,8 @@ END_TEST
 
 /* ---- readers and checkpoints beside them ------------------------------------------------- */
 
-/* Within one page a transaction's pair of cells changes under one latch... by two records; so a
- * reader may see one of them, but never a torn number. Cells 20 and 21 are only ever set to
- * multiples of K. */
+/* A reader must never see a torn number. Cell 20 is set only to multiples of K, so every number
+ * that is read must be one. */
 enum { K = 0x01010101 };
 
 static void *read_pages(void *arg)
@@ -280,12 +280,12 @@ static void *follow_log(void *arg)
         int rc = lladd_log_next(cursor, &e, NULL);
         if (rc == LLADD_END) {
             lladd_yield();
-        } else if (rc == LLADD_OUT_OF_RANGE) { /* it was truncated meanwhile: not pinned */
+        } else if (rc == LLADD_OUT_OF_RANGE) { /* the record was truncated: it is not pinned */
             lladd_log_close(cursor);
             must(lladd_log_open(r.db, lladd_lsn_of(0), "test.put", &cursor, NULL));
         } else {
             must(rc);
-            size_t len = e.redo.len ? e.redo.len : e.undo.len; /* a CLR has undo bytes only */
+            size_t len = e.redo.len ? e.redo.len : e.undo.len; /* a CLR has only undo bytes */
             must(strcmp(e.op, "test.put") == 0 && len == 10 ? 0 : LLADD_CORRUPT_LOG);
             w->commits++;
         }
@@ -309,11 +309,11 @@ static void *look_around(void *arg)
         must(lladd_snapshot_release(r.db, snapshot));
         must(lladd_object_applied_lsn(r.db).v <= s.log_tail + (1u << 30) ? 0 : LLADD_BUG);
         int rc = lladd_pin_set(r.db, "looker", lladd_durable_lsn(r.db), NULL);
-        if (rc != LLADD_OUT_OF_RANGE) { /* a checkpoint was faster */
+        if (rc != LLADD_OUT_OF_RANGE) { /* otherwise a checkpoint has truncated the log before */
             must(rc);
             must(lladd_pin_clear(r.db, "looker", NULL));
         }
-        /* New names while checkpoints scan the catalogue. */
+        /* Adds names to the catalogue while checkpoints scan it. */
         if (w->commits < 300) {
             snprintf(tag, sizeof tag, "tag.%llu", (unsigned long long)w->commits);
             struct lladd_txn *txn = begin();
@@ -352,7 +352,7 @@ END_TEST
 
 /* ---- commit order ------------------------------------------------------------------------ */
 
-/* Each callback is called by one thread at a time, so no atomics are needed. */
+/* Only one thread at a time calls each callback, so these variables need not be atomic. */
 static uint64_t last_logged, n_logged, badly_logged;
 static uint64_t last_durable, n_durable, badly_durable;
 
@@ -392,7 +392,7 @@ static void *commit_watched(void *arg)
         must(cell_add(txn, cell_of(pages[w->index], 0), 1));
         must(lladd_commit_async(txn, &w->last));
         must(lladd_snapshot_acquire(r.db, &snapshot, NULL));
-        must(snapshot.v >= w->last.v ? 0 : LLADD_BUG); /* a commit that has returned is visible */
+        must(snapshot.v >= w->last.v ? 0 : LLADD_BUG); /* includes each commit that has returned */
         must(lladd_snapshot_release(r.db, snapshot));
         if (i % 16 == 0)
             must(lladd_wait_durable(r.db, w->last, NULL));
@@ -430,7 +430,7 @@ static void *fill_log(void *arg)
         int rc = 0;
         for (unsigned k = 0; !rc && k < 3; k++)
             rc = cell_put_wide(txn, cell_of(pages[w->index], k), w->commits, 1500);
-        if (rc) { /* an open transaction holds the log: try the transaction again */
+        if (rc) { /* an open transaction keeps the log, so this transaction is tried again */
             must(rc == LLADD_LOG_FULL ? 0 : rc);
             w->full++;
             must(lladd_abort(txn));
@@ -477,7 +477,7 @@ START_TEST(at_the_log_s_limit_an_option_gives_an_error_instead)
     ck_assert_int_eq(rc, LLADD_LOG_FULL);
     ck_assert_str_ne(lladd_txn_error(txn)->message, "");
     ck_assert_int_eq(lladd_code_root(rc), LLADD_ROOT_RETRY);
-    done(lladd_abort(txn)); /* has room */
+    done(lladd_abort(txn)); /* the log has room for the rollback */
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     fixture_set(&r, cell_of(pages[0], 0), 7);
     fixture_reopen(&r);
@@ -486,8 +486,8 @@ START_TEST(at_the_log_s_limit_an_option_gives_an_error_instead)
 }
 END_TEST
 
-/* A transaction that itself holds the log cannot be helped by a checkpoint: an error, not a hang.
- */
+/* If the transaction that needs log space keeps the log itself, no checkpoint can help. It must get
+ * an error, and not wait for ever. */
 START_TEST(a_transaction_longer_than_the_log_s_limit_gets_an_error)
 {
     fixture_init(&r, (unsigned)_i);
@@ -540,7 +540,7 @@ START_TEST(one_global_id_belongs_to_one_thread_at_a_time)
 }
 END_TEST
 
-/* A transaction may move between threads, used by one at a time. */
+/* Several threads may use a transaction, one at a time. */
 static void *go_on_with(void *arg)
 {
     must(cell_add(arg, cell_of(pages[0], 0), 10));
@@ -562,7 +562,7 @@ START_TEST(a_transaction_may_move_between_threads)
 }
 END_TEST
 
-/* The device fails under many threads: each gets the error, none hangs. */
+/* The device fails while many threads work. Each gets the error, and none waits for ever. */
 static void *work_until_poisoned(void *arg)
 {
     struct worker *w = arg;
@@ -576,7 +576,7 @@ static void *work_until_poisoned(void *arg)
         }
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
             return NULL;
-        /* A log segment that cannot be prepared is no poison yet. */
+        /* If a log segment cannot be made in advance, the handle is not poisoned yet. */
         must(rc == 0 || lladd_code_root(rc) == LLADD_ROOT_RESOURCE ? 0 : rc);
         w->commits += rc == 0;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Transactions as the application sees them: committed changes stay, aborted ones are gone,
- * savepoints undo a part, read-only transactions wait for the commits they have seen (TXN-1), and
- * each durability mode loses what it may lose and no more. On every device, frame provider and
- * thread mode.
+ * Transactions as the application sees them. Committed changes stay, and aborted changes are
+ * undone. A rollback to a savepoint undoes a part. Read-only transactions wait for the commits that
+ * they may have seen (TXN-1). A crash loses no more than each durability mode allows. Tested on
+ * every device, frame provider and thread mode.
  */
 #include "db_fixture.h"
 
@@ -92,7 +92,7 @@ START_TEST(an_unfinished_transaction_is_undone_by_the_next_open)
     struct lladd_txn *loser = fixture_begin(&r);
     ok(loser, cell_put(loser, at(0), 1));
     ok(loser, cell_bump(loser, at(1), 4));
-    fixture_set(&r, at(2), 5); /* forces the loser's records, too */
+    fixture_set(&r, at(2), 5); /* makes the loser's records durable too */
     fixture_crash(&r, &fault_kill);
     fixture_open(&r);
     fixture_expect(&r, at(0), 7);
@@ -142,7 +142,7 @@ START_TEST(transactions_that_touch_one_page_end_independently)
 }
 END_TEST
 
-/* Thousands at once: there is no table of fixed size. */
+/* Thousands of transactions are open at the same time. */
 START_TEST(any_number_of_transactions_can_be_open)
 {
     enum { MANY = 3000 };
@@ -212,12 +212,12 @@ static void log_an_undo(struct lladd_txn *txn, unsigned i)
 
 static void change_nothing(struct lladd_txn *txn, unsigned i)
 {
-    (void)i; /* there is no such page */
+    (void)i; /* the page does not exist, so the call fails */
     ck_assert_int_lt(cell_put(txn, cell_of(lladd_page_of(1u << 30), 0), 1), 0);
 }
 
-/* However they got it: the log's buffer is small, and a thread that needs some of it would wait for
- * ever. */
+/* Open transactions must give back their log credit, in whatever way they got it. Otherwise a
+ * thread that needs room in the small log buffer would wait for ever. */
 START_TEST(open_transactions_do_not_keep_log_space)
 {
     static void (*const ways[])(struct lladd_txn *, unsigned) = {
@@ -239,7 +239,7 @@ START_TEST(open_transactions_do_not_keep_log_space)
 }
 END_TEST
 
-/* Ten times the cache: STEAL. The second page of each pair proves its transaction's outcome. */
+/* A transaction changes ten times as many pages as the cache holds (STEAL). */
 START_TEST(a_transaction_may_be_larger_than_the_cache)
 {
     enum { PAGES = 640 }; /* of 4 KiB; the cache has 256 KiB */
@@ -258,7 +258,7 @@ START_TEST(a_transaction_may_be_larger_than_the_cache)
     else
         done(lladd_commit(txn));
     ck_assert_uint_gt(fixture_stats(&r).evictions, PAGES / 2);
-    /* Several threads that write need a batch of copies each. */
+    /* Each thread that writes back needs memory for a batch of copies. */
     ck_assert_uint_le(fixture_stats(&r).cache_bytes, (_i & FIXTURE_THREADS ? 384u : 256u) << 10);
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
@@ -304,7 +304,7 @@ START_TEST(a_savepoint_takes_back_what_came_after_it_as_often_as_one_likes)
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, cell_add(txn, at(1), 3));
     ok(txn, lladd_rollback_to(txn, sp));
-    ok(txn, lladd_rollback_to(txn, sp)); /* nothing is left to be undone */
+    ok(txn, lladd_rollback_to(txn, sp)); /* undoes nothing more */
     fixture_expect(&r, at(0), 1);
     fixture_expect(&r, at(1), 0);
     ok(txn, cell_put(txn, at(2), 4));
@@ -351,7 +351,7 @@ START_TEST(an_abort_after_a_partial_rollback_takes_back_the_rest_only)
     ok(txn, lladd_rollback_to(txn, sp));
     ok(txn, cell_add(txn, at(0), 100));
     done(lladd_abort(txn));
-    fixture_expect(&r, at(0), 0); /* adding is not idempotent: each undo ran exactly once */
+    fixture_expect(&r, at(0), 0); /* each undo has run exactly once */
     end_case();
 }
 END_TEST
@@ -414,7 +414,7 @@ START_TEST(a_released_savepoint_and_later_ones_are_gone)
         ok(txn, cell_put(txn, at(0), i + 1));
     }
     ok(txn, lladd_savepoint_release(txn, sp[2]));
-    fixture_expect(&r, at(0), 4); /* nothing is undone */
+    fixture_expect(&r, at(0), 4); /* the release undoes nothing */
     for (unsigned i = 2; i < 4; i++) {
         refused(txn, LLADD_DEAD_SAVEPOINT, lladd_savepoint_release(txn, sp[i]));
         refused(txn, LLADD_DEAD_SAVEPOINT, lladd_rollback_to(txn, sp[i]));
@@ -422,7 +422,7 @@ START_TEST(a_released_savepoint_and_later_ones_are_gone)
     refused(txn, LLADD_DEAD_SAVEPOINT, lladd_savepoint_release(txn, 0));
     ok(txn, lladd_rollback_to(txn, sp[1]));
     fixture_expect(&r, at(0), 1);
-    /* Inside a top action, a savepoint made before it can be released, too. */
+    /* A savepoint from before a top action can be released inside the action. */
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, lladd_savepoint(txn, &inside));
     ok(txn, cell_put(txn, at(1), 7));
@@ -438,7 +438,7 @@ START_TEST(a_released_savepoint_and_later_ones_are_gone)
 }
 END_TEST
 
-/* A loop that makes and releases savepoints can run for ever. */
+/* Making and releasing savepoints in a loop needs no more memory with each round. */
 START_TEST(savepoints_that_are_released_take_no_memory)
 {
     lladd_savepoint_id sp = 0, last;
@@ -453,7 +453,7 @@ START_TEST(savepoints_that_are_released_take_no_memory)
         ck_assert_uint_gt(sp, last);
         ok(txn, lladd_savepoint_release(txn, sp));
     }
-    if (!(r.kind & FIXTURE_THREADS)) /* no other thread allocates */
+    if (!(r.kind & FIXTURE_THREADS)) /* with threads, other threads may allocate */
         ck_assert_uint_eq(fault_alloc_calls(&r.mem), allocations);
     done(lladd_commit(txn));
     end_case();
@@ -477,7 +477,7 @@ START_TEST(rolling_back_past_an_open_action_takes_the_action_back)
     fixture_expect(&r, at(0), 1);
     fixture_expect(&r, at(1), 0);
     refused(txn, LLADD_BAD_STATE, lladd_nta_end(txn, &outer, LLADD_NO_OP, NULL, 0));
-    done(lladd_commit(txn)); /* no action is open any more */
+    done(lladd_commit(txn)); /* succeeds, because no action is open any more */
     fixture_expect(&r, at(0), 1);
     end_case();
 }
@@ -546,14 +546,14 @@ START_TEST(an_asynchronous_commit_is_durable_when_waited_for)
         done(lladd_commit_async(txn, &lsn[i]));
         ck_assert(i == 0 || lsn[i].v > lsn[i - 1].v);
     }
-    fixture_expect(&r, at(N - 1), N); /* visible at once */
+    fixture_expect(&r, at(N - 1), N); /* other transactions see it before it is durable */
     ok_db(&r, lladd_wait_durable(r.db, lsn[N / 2], &r.err));
     ck_assert_uint_gt(lladd_durable_lsn(r.db).v, lsn[N / 2].v);
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
     for (unsigned i = 0; i <= N / 2; i++)
         fixture_expect(&r, at(i), i + 1);
-    for (unsigned i = N / 2 + 1, gone = 0; i < N; i++) { /* at most a suffix is lost */
+    for (unsigned i = N / 2 + 1, gone = 0; i < N; i++) { /* only a suffix may be lost */
         uint64_t v = cell_get(r.db, at(i));
         ck_assert(v == 0 || (v == i + 1 && !gone));
         gone = gone || v == 0;
@@ -574,7 +574,7 @@ START_TEST(waiting_beyond_the_log_is_refused_and_for_nothing_returns_at_once)
 }
 END_TEST
 
-/* What each mode may lose: docs/durability.md. */
+/* docs/durability.md says what each mode may lose. */
 START_TEST(durability_modes_keep_what_they_promise)
 {
     static const enum lladd_durability modes[] = {LLADD_DURABLE, LLADD_DURABLE_OS,
@@ -593,7 +593,7 @@ START_TEST(durability_modes_keep_what_they_promise)
             bool promised = m == 0 || (m == 1 && !power);
             ck_assert(v == 5 || (v == 0 && !promised));
             if (m == 2 && !(_i & FIXTURE_FILES))
-                ck_assert_uint_eq(v, 0); /* not written: the test can tell the modes apart */
+                ck_assert_uint_eq(v, 0); /* was not written; so this mode differs from the others */
             end_case();
         }
     }
@@ -619,7 +619,8 @@ START_TEST(the_database_s_default_durability_is_the_transaction_s)
 }
 END_TEST
 
-/* One write and one sync for a lone durable commit; none for a transaction that wrote nothing. */
+/* A durable commit of a single thread makes one write and one sync. A transaction that has written
+ * nothing makes none. */
 START_TEST(a_durable_commit_costs_one_write_and_one_sync)
 {
     begin_case(_i & FIXTURE_RESERVED);
@@ -658,7 +659,7 @@ START_TEST(update_page_works_on_a_held_page_with_credit_and_is_refused_without)
     ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     args.value = 78;
     ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
-    args.index = CELLS; /* prepare refuses; the page is as it was */
+    args.index = CELLS; /* `prepare` refuses this index; the page must not change */
     refused(txn, LLADD_BAD_ARGUMENT, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
     fixture_expect(&r, at(3), 78);
@@ -684,7 +685,7 @@ START_TEST(redo_only_updates_are_never_undone)
     fixture_expect(&r, at(0), 1);
     fixture_expect(&r, at(3), 77);
     fixture_expect(&r, at(1), 0);
-    fixture_set(&r, at(5), 1); /* aborts are not forced: this makes the one before durable */
+    fixture_set(&r, at(5), 1); /* makes the abort durable, since an abort does not sync */
     fixture_crash(&r, &fault_kill);
     fixture_open(&r);
     fixture_expect(&r, at(0), 1);
@@ -719,7 +720,7 @@ START_TEST(wrong_updates_are_refused_and_change_nothing)
     refused(txn, LLADD_BAD_ARGUMENT, lladd_log_credit(txn, 5000, 1));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_nta_begin(txn, NULL));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_savepoint(txn, NULL));
-    ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* nothing has been logged */
+    ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* the refused calls have logged nothing */
     done(lladd_commit(txn));
     for (unsigned i = 0; i < CELLS; i++)
         fixture_expect(&r, at(i), 0);
@@ -833,7 +834,7 @@ START_TEST(statistics_count_and_have_names)
 }
 END_TEST
 
-/* A caller that was compiled against an older header passes a smaller struct. */
+/* A caller that was compiled with an older header passes a smaller struct. */
 START_TEST(statistics_fill_as_much_as_the_caller_knows)
 {
     struct lladd_stats s;
