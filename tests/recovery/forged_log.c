@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Remembers the names in checkpoint data and catalogue records. */
+/* Stores the names in records of checkpoint data. */
 static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 {
     struct forged_log *f = ctx;

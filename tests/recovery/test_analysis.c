@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How analysis combines a checkpoint's row about a transaction with the records of that transaction
- * that it has read: the row was taken at some moment between BEGIN and the record that contains it,
- * so it may include all of these records, a part, or none. The space reserved for the rollback must
- * be the same as before the crash: more might not be there (REC-3).
+ * A checkpoint has a row about each transaction. The row was made at some moment between the
+ * checkpoint's BEGIN record and the record that contains the row. So it may include all, some or
+ * none of the records of the transaction that analysis reads from BEGIN on. The log space that
+ * recovery reserves for the rollback must be the same as before the crash, because more space might
+ * not exist (REC-3).
  */
 #include "forged_log.h"
 
@@ -12,11 +13,11 @@
 #include <lladd/bytes.h>
 #include <string.h>
 
-enum { BEFORE = 20000 }; /* bytes of log that the transaction had reserved before */
+enum { BEFORE = 20000 }; /* bytes of log that the transaction has reserved before BEGIN */
 
 static struct fixture r;
 static struct forged_log f;
-static struct ll_record last; /* of the transaction */
+static struct ll_record last; /* the last record of the transaction */
 
 /* ---- helpers ----------------------------------------------------------------------------- */
 
@@ -25,7 +26,7 @@ static void begin_case(void)
     fixture_init(&r, 0);
     fixture_open(&r);
     lladd_pageno page = fixture_page(&r);
-    struct lladd_txn *txn = fixture_begin(&r); /* so that the operation has a number */
+    struct lladd_txn *txn = fixture_begin(&r); /* gives the operation a number in the catalogue */
     ok(txn, cells_transfer(txn, cell_of(page, 2), cell_of(page, 3), 5));
     done(lladd_commit(txn));
     fixture_close(&r);
@@ -40,7 +41,7 @@ static void checkpoint_record(uint8_t kind)
     (void)forged_append(&f, &rec, false);
 }
 
-/* One more record of the transaction. */
+/* Appends one more record of the transaction. */
 static void its(struct ll_record rec)
 {
     rec.page = LLADD_NO_PAGE;
@@ -50,7 +51,7 @@ static void its(struct ll_record rec)
     last = rec;
 }
 
-/* Its compensation may log 512 bytes (testops.c). */
+/* Appends an undo-only record. The compensation may log 512 bytes (testops.c). */
 static uint64_t its_undo_only(void)
 {
     its((struct ll_record){.kind = LL_REC_UNDO_ONLY,
@@ -66,7 +67,7 @@ static void its_action_end(uint64_t needed)
     its((struct ll_record){.kind = LL_REC_ACTION_END, .redo = lladd_span_of(b, sizeof b)});
 }
 
-/* In doubt, so that its reservation stays. */
+/* Prepares the transaction: it will be in doubt, so its reservation stays. */
 static void its_prepare(void)
 {
     unsigned char b[LL_PREPARE_MAX];
@@ -95,7 +96,7 @@ static void expect_set_aside(uint64_t bytes)
     forged_close(&f);
     fixture_open(&r);
     ck_assert_uint_eq(fixture_stats(&r).in_doubt, 1);
-    uint64_t before = fixture_stats(&r).undo_reserved; /* with the reservation for a checkpoint */
+    uint64_t before = fixture_stats(&r).undo_reserved; /* includes what a checkpoint needs */
     struct lladd_gid gid = gid_of("t");
     struct lladd_txn *txn;
     ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
@@ -168,7 +169,7 @@ START_TEST(a_row_that_knows_nothing_of_what_was_met)
 }
 END_TEST
 
-/* Of the records read, the row includes those up to the one it names; none counts twice. */
+/* The row includes the records up to the LSN that it names. No record counts twice. */
 START_TEST(a_row_that_knows_a_part_of_what_was_met)
 {
     begin_case();
@@ -182,7 +183,7 @@ START_TEST(a_row_that_knows_a_part_of_what_was_met)
 }
 END_TEST
 
-/* Records of a compensation add nothing once it has ended. */
+/* After the end of a compensation, its records need no reservation. */
 START_TEST(the_end_of_a_compensation_states_what_is_set_aside)
 {
     begin_case();
@@ -202,8 +203,9 @@ START_TEST(the_end_of_a_compensation_states_what_is_set_aside)
 }
 END_TEST
 
-/* Transfers, and as many that are rolled back again; the compensation of each changes two cells,
- * and each change has undo bytes. Returns the space that recovery reserves for the rest. */
+/* Makes `transfers` transfers, and `rolled_back` more that it rolls back. The compensation of a
+ * transfer changes two cells, and each change has undo bytes. Returns the log space that recovery
+ * reserves for the rollback of the transaction. */
 static uint64_t set_aside_for(unsigned transfers, unsigned rolled_back)
 {
     fixture_init(&r, 0);
@@ -257,7 +259,8 @@ static void count_inner_ends(void)
     lladd_log_close(log);
 }
 
-/* Undo bytes: the page. Rolls back work of its own, with a compensation, and fails after that. */
+/* Undo bytes: the page. The compensation makes changes, rolls them back, which runs another
+ * compensation, and then fails. */
 static int rolling_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
@@ -284,8 +287,8 @@ static const struct lladd_op rolling = {
     .undo_pages_max = 1,
 };
 
-/* The end of the inner one does not say that what is set aside for the outer one is needed no
- * more: a crash between the two ends has the outer one run again. */
+/* The end of the inner compensation must not release the space that is reserved for the outer one.
+ * After a crash between both ends, the outer compensation runs again. */
 START_TEST(the_end_of_an_inner_compensation_keeps_what_the_outer_one_needs)
 {
     fixture_init(&r, 0);

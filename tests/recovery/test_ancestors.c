@@ -61,7 +61,8 @@ START_TEST(ancestor_1_forcing_makes_soft_commits_durable)
 }
 END_TEST
 
-/* Recycled segments are full of records with good checksums, at every alignment to the new ones. */
+/* A recycled segment is full of old records with good checksums. The new records end at every
+ * alignment to the old ones. */
 START_TEST(ancestor_2_a_crash_after_a_log_chunk_was_recycled_can_be_recovered)
 {
     for (unsigned alignment = 0; alignment < 24; alignment++) {
@@ -103,7 +104,7 @@ START_TEST(ancestor_4_closing_does_not_hang)
 }
 END_TEST
 
-/* Lengths that are whole pages lost their last one, when written and when read. */
+/* The ancestor lost the last page when it wrote or read a length of whole pages. */
 START_TEST(ancestor_3_and_5_bulk_writes_of_whole_pages_lose_none)
 {
     enum { MOST = 9 };
@@ -138,13 +139,13 @@ START_TEST(ancestor_6_flipped_bytes_in_the_page_file_do_not_survive_in_silence)
     fixture_file_write(&r, "pages", bytes, len, 0);
     free(bytes);
     fixture_open(&r);
-    fixture_expect(&r, at(0), 5); /* the log still has the records that this needs */
+    fixture_expect(&r, at(0), 5); /* the page is rebuilt from the log */
     ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
     fixture_free(&r);
 }
 END_TEST
 
-/* 53 MB of log were replayed at each open. */
+/* The ancestor replayed 53 MB of log at each open. */
 START_TEST(ancestor_7_after_a_clean_stop_nothing_is_replayed_whatever_the_log_holds)
 {
     uint64_t reads[2], segments = 0;
@@ -162,7 +163,7 @@ START_TEST(ancestor_7_after_a_clean_stop_nothing_is_replayed_whatever_the_log_ho
         segments = fixture_stats(&r).log_segments;
         fixture_free(&r);
     }
-    ck_assert_uint_le(reads[1], reads[0] + 2 * segments); /* their headers */
+    ck_assert_uint_le(reads[1], reads[0] + 2 * segments); /* the headers of the segments */
 }
 END_TEST
 
@@ -171,7 +172,7 @@ START_TEST(ancestor_8_a_bounded_log_is_truncated_instead_of_aborting)
     fixture_init(&r, (unsigned)_i);
     r.options.log_limit_bytes = 256u << 10;
     r.options.log_segment_max = 16u << 10;
-    r.options.checkpoint_bytes = 1u << 30; /* only a need makes a checkpoint */
+    r.options.checkpoint_bytes = 1u << 30; /* a checkpoint is taken only for lack of log space */
     fixture_open(&r);
     page = fixture_page(&r);
     uint64_t first = fixture_stats(&r).log_tail;
@@ -199,7 +200,7 @@ START_TEST(ancestor_10_using_a_transaction_that_has_ended_is_an_error)
 }
 END_TEST
 
-/* The working set fits the cache, all of it is dirty, and no other thread is there to write. */
+/* All pages that the thread uses fit into the cache, all are dirty, and no other thread writes. */
 START_TEST(ancestor_11_one_thread_does_not_hang_when_all_pages_are_dirty)
 {
     enum { PAGES = 200 };
@@ -223,7 +224,7 @@ START_TEST(ancestor_2_2_a_commit_with_a_failed_log_write_is_not_acknowledged)
 {
     for (unsigned kind = 0; kind < 2; kind++) {
         fixture_init(&r, _i ? FIXTURE_RESERVED : 0);
-        r.options.log_segment_min = 64u << 10; /* none has to be made when the write fails */
+        r.options.log_segment_min = 64u << 10; /* no new segment is needed when the write fails */
         fixture_open(&r);
         page = fixture_page(&r);
         fixture_set(&r, at(0), 1);
@@ -236,7 +237,7 @@ START_TEST(ancestor_2_2_a_commit_with_a_failed_log_write_is_not_acknowledged)
         ck_assert_int_eq(lladd_db_error(r.db, &r.err), LLADD_WRITE_FAILED);
         ck_contains(r.err.message, "log/");
         ck_assert_int_eq(r.err.sys_errno, EIO);
-        /* fsync is never retried: no later sync or commit succeeds. */
+        /* The library never repeats the fsync, so no later sync or commit succeeds. */
         fault_device_reset_calls(r.fd);
         ck_assert_int_eq(lladd_commit(waiting), LLADD_WRITE_FAILED);
         struct lladd_db *db = r.db;
@@ -266,14 +267,14 @@ START_TEST(ancestor_2_2_a_failed_sync_of_the_page_file_is_final)
     r.db = NULL;
     ck_assert_int_eq(lladd_close(db), LLADD_WRITE_FAILED);
     fault_device_only(r.fd, NULL);
-    fault_device_power_cycle(r.fd, &fault_power); /* the pages that were marked clean are lost */
+    fault_device_power_cycle(r.fd, &fault_power); /* loses the pages of the failed sync */
     fixture_open(&r);
     fixture_expect(&r, at(0), 1);
     fixture_free(&r);
 }
 END_TEST
 
-/* open(2) flags are not permission bits. */
+/* The ancestor passed flags of open(2) as permission bits. */
 START_TEST(ancestor_2_2_files_and_directories_have_sensible_permissions)
 {
     mode_t mask = umask(0);
@@ -286,7 +287,7 @@ END_TEST
 
 /* ---- 2.2: limits ------------------------------------------------------------------------- */
 
-/* 255 operations and as many page types were the maximum, with eight bits on disk. */
+/* The ancestor stored operations and page types in eight bits, so it had at most 255 of each. */
 START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
 {
     enum { MANY = 1000 };
@@ -332,7 +333,7 @@ START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
 }
 END_TEST
 
-/* The page type on disk was an index into a table, unchecked. */
+/* The ancestor used the page type on disk as an index into a table, without a check. */
 START_TEST(ancestor_2_2_a_page_of_an_unknown_type_is_refused)
 {
     size_t len;
@@ -345,7 +346,7 @@ START_TEST(ancestor_2_2_a_page_of_an_unknown_type_is_refused)
     unsigned char *bytes = fixture_file(&r, "pages", &len), *p = bytes + page.v * 4096;
     ll_page_set_type(p, 54321);
     uint32_t salt = ll_crc32c(0, uuid, sizeof uuid);
-    lladd_put32(p, ll_page_crc(salt, page, p, 4096)); /* as if it had been written so */
+    lladd_put32(p, ll_page_crc(salt, page, p, 4096)); /* gives the page a good checksum */
     fixture_file_write(&r, "pages", bytes, len, 0);
     free(bytes);
     fixture_open(&r);
@@ -360,7 +361,7 @@ START_TEST(ancestor_2_2_a_page_of_an_unknown_type_is_refused)
 }
 END_TEST
 
-/* A fresh store wrote 128 MB of zeros. */
+/* The ancestor wrote 128 MB of zeros into a new store. */
 START_TEST(ancestor_2_2_a_new_database_is_small)
 {
     fixture_init(&r, 0);
@@ -388,14 +389,14 @@ START_TEST(ancestor_2_2_recovery_is_bounded_by_checkpoints)
     fixture_set(&r, at(0), 1);
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
-    /* Two intervals at most, at some 100 bytes a transaction. */
+    /* The records of at most two checkpoint intervals, at some 100 bytes per transaction. */
     ck_assert_uint_lt(fixture_stats(&r).recovered_records, 2500);
     ck_assert_uint_gt(fixture_stats(&r).recovered_records, 0);
     fixture_free(&r);
 }
 END_TEST
 
-/* Every page of every region was read to rebuild the free space. */
+/* The ancestor read every page of every region at open, to rebuild its list of free space. */
 START_TEST(ancestor_2_2_opening_reads_as_little_of_a_large_database_as_of_a_small_one)
 {
     uint64_t reads[2], segments = 0;
@@ -415,7 +416,7 @@ START_TEST(ancestor_2_2_opening_reads_as_little_of_a_large_database_as_of_a_smal
 }
 END_TEST
 
-/* Every abort forced the log and read it back from the file. */
+/* In the ancestor every abort synced the log, and read it back from the file. */
 START_TEST(ancestor_2_2_an_abort_neither_forces_nor_reads_the_log)
 {
     begin_case(_i ? FIXTURE_RESERVED : 0);
@@ -439,14 +440,14 @@ START_TEST(ancestor_2_2_a_small_update_takes_few_log_bytes)
     ok(txn, cell_add(txn, at(0), 1));
     uint64_t before = fixture_stats(&r).log_tail;
     for (unsigned i = 0; i < 100; i++)
-        ok(txn, cell_add(txn, at(0), 1)); /* ten bytes of redo, ten of undo */
+        ok(txn, cell_add(txn, at(0), 1)); /* ten bytes of redo, and ten bytes of undo */
     ck_assert_uint_le(fixture_stats(&r).log_tail - before, 100 * 64);
     done(lladd_commit(txn));
     fixture_free(&r);
 }
 END_TEST
 
-/* The "crash" of its tests flushed the log first. */
+/* The ancestor's tests simulated a crash by a function that flushed the log first. */
 START_TEST(ancestor_2_2_dying_writes_nothing)
 {
     begin_case(_i);
@@ -455,7 +456,7 @@ START_TEST(ancestor_2_2_dying_writes_nothing)
     lladd_db_kill(r.db);
     r.db = NULL;
     if (r.fd) {
-        if (!(_i & FIXTURE_THREADS)) /* else a background thread may have written */
+        if (!(_i & FIXTURE_THREADS)) /* with threads, a background thread may have written */
             ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_WRITES), calls);
         fault_device_power_cycle(r.fd, &fault_power);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checkpoints, and what recovery makes of them: fuzzy ones with everything a checkpoint has to
- * carry (transactions, names, redo barriers, pins), ones that fail halfway, ones that run into
- * the log's limit, redo by several threads, pages that were never allocated, commits that pile up
- * without being durable.
+ * Checkpoints, and recovery from them: fuzzy checkpoints with everything that a checkpoint copies
+ * (transactions, names, redo barriers, pins); checkpoints that fail halfway; checkpoints at the
+ * log's limit; redo by several threads; pages that were never allocated; many commits that are not
+ * durable yet.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -34,7 +34,7 @@ static void begin_case(unsigned kind)
     page = fixture_page(&r);
 }
 
-/* So much log that lladd_maintain takes a fuzzy checkpoint. */
+/* Writes log until lladd_maintain takes a fuzzy checkpoint. */
 static void fuzzy_checkpoint(void)
 {
     uint64_t before = fixture_stats(&r).checkpoints;
@@ -49,7 +49,7 @@ static void fuzzy_checkpoint(void)
 
 /* ---- what a checkpoint carries --------------------------------------------------------------- */
 
-/* Two fuzzy ones between everything and the crash: redo begins after all of it. */
+/* Two fuzzy checkpoints come before the crash, so redo begins after all these records. */
 START_TEST(a_fuzzy_checkpoint_carries_transactions_barriers_pins_and_names)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -74,7 +74,7 @@ START_TEST(a_fuzzy_checkpoint_carries_transactions_barriers_pins_and_names)
     ok(half, lladd_rollback_to(half, sp));
     ok_db(&r, lladd_pin_set(r.db, "carried", lladd_lsn_of(fixture_stats(&r).log_tail), &r.err));
     fuzzy_checkpoint();
-    /* An earlier life of page 50; redo will still meet its records. */
+    /* An earlier use of page 50. Redo reads its records. */
     struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cells_format(txn, lladd_page_of(50)));
     ok(txn, cell_put(txn, cell_of(lladd_page_of(50), 0), 666));
@@ -106,7 +106,7 @@ START_TEST(a_fuzzy_checkpoint_carries_transactions_barriers_pins_and_names)
 }
 END_TEST
 
-/* More transactions than one record of checkpoint data takes. */
+/* There are more transactions than one record of checkpoint data can hold. */
 START_TEST(a_checkpoint_carries_any_number_of_transactions)
 {
     enum { MANY = 2000 };
@@ -126,8 +126,9 @@ START_TEST(a_checkpoint_carries_any_number_of_transactions)
 }
 END_TEST
 
-/* A freed page is let go of unwritten, and the first of its records that redo meets can be one that
- * follows another of before redo's start. The page is not needed; or it has begun anew since. */
+/* The library drops a freed page without writing it. So the first record about the page that redo
+ * reads may follow a record before redo's start, and the page in the file is too old for it. This
+ * is no damage: the page is free, or was formatted again later. */
 START_TEST(a_page_that_was_freed_unwritten_is_no_damage)
 {
     unsigned fuzzy_before = (unsigned)_i & 3, fuzzy_after = (unsigned)_i >> 2 & 3;
@@ -169,7 +170,7 @@ struct late {
     void *(*then)(void *);
     struct lladd_txn *txn;
     int rc;
-    bool flushed; /* the pages, before which the control file says something, too */
+    bool flushed; /* the checkpoint has synced the page file; earlier control writes don't count */
 };
 
 static void *commit_late(void *ctx)
@@ -179,7 +180,8 @@ static void *commit_late(void *ctx)
     return NULL;
 }
 
-/* The checkpoint's records are durable; its control block is about to be written. */
+/* Runs `then` in another thread when the checkpoint is about to write its control block. Its
+ * records are durable then. */
 static void at_control_write(void *ctx, uint64_t number, unsigned kind, const char *name)
 {
     struct late *late = ctx;
@@ -193,8 +195,8 @@ static void at_control_write(void *ctx, uint64_t number, unsigned kind, const ch
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
-/* A transaction from before much log commits, not waiting for durability, while a checkpoint writes
- * the control file. */
+/* A transaction begins, and much log follows. While a checkpoint writes the control file, the
+ * transaction commits, and does not wait for durability. */
 static void commit_during_a_checkpoint(unsigned kind)
 {
     struct late late = {.rc = LLADD_BUSY, .then = commit_late};
@@ -212,13 +214,13 @@ static void commit_during_a_checkpoint(unsigned kind)
     ck_assert_int_eq(late.rc, 0);
 }
 
-/* Its commit record is not durable when the log is truncated: after a crash it is a loser that has
- * to be rolled back, and what that takes must still be there. (Found by docs/model,
+/* The commit record is not durable when the log is truncated. So after a crash the transaction is a
+ * loser, and the log must still have the records for its rollback. (Found by docs/model,
  * truncate-late.) */
 START_TEST(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early)
 {
     commit_during_a_checkpoint(_i ? FIXTURE_RESERVED : 0);
-    fixture_maintain(&r); /* what is truncated is given back */
+    fixture_maintain(&r); /* removes or reuses truncated segments */
     fixture_crash(&r, &fault_kill);
     fixture_open(&r);
     fixture_expect(&r, at(1), 0);
@@ -226,13 +228,14 @@ START_TEST(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early)
 }
 END_TEST
 
-/* The checkpoint that is under way then says that it is open, and nothing is logged after it. The
- * next one must not take it for ended on the strength of a commit record that is not durable. */
+/* In the first checkpoint the transaction is open, and nothing is logged after the commit. The
+ * second checkpoint must not truncate the log of the transaction before the commit record is
+ * durable. */
 START_TEST(a_commit_during_a_checkpoint_keeps_its_log_at_the_next_one)
 {
     commit_during_a_checkpoint(_i ? FIXTURE_RESERVED : 0);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    fixture_maintain(&r); /* what is truncated is given back */
+    fixture_maintain(&r); /* removes or reuses truncated segments */
     fixture_crash(&r, &fault_kill);
     fixture_open(&r);
     fixture_expect(&r, at(1), 7);
@@ -240,7 +243,8 @@ START_TEST(a_commit_during_a_checkpoint_keeps_its_log_at_the_next_one)
 }
 END_TEST
 
-/* Redo would otherwise meet what the page held before it was written in bulk. */
+/* A checkpoint that fails must not drop a redo barrier. Otherwise redo would repeat records from
+ * before the bulk write of the page. */
 START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_barrier)
 {
     const lladd_pageno bulk = lladd_page_of(50);
@@ -268,8 +272,9 @@ START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_barrier)
 }
 END_TEST
 
-/* A clean close says that there is nothing to redo, also where the last checkpoint has left a page
- * to be written later, and nothing was logged since. */
+/* After a clean close there is nothing to redo. So close must make a page durable that the last
+ * checkpoint has left dirty, and that was written back since, even if nothing was logged after the
+ * checkpoint. */
 START_TEST(a_page_written_since_the_last_checkpoint_is_durable_at_close)
 {
     enum { OTHERS = 64 };
@@ -284,7 +289,7 @@ START_TEST(a_page_written_since_the_last_checkpoint_is_durable_at_close)
     fixture_set(&r, at(3), 77);
     fuzzy_checkpoint();
     uint64_t tail = fixture_stats(&r).log_tail;
-    for (unsigned i = 0; i < OTHERS; i++) /* the cache does not hold them all */
+    for (unsigned i = 0; i < OTHERS; i++) /* evicts the dirty page from the small cache */
         fixture_expect(&r, cell_of(others[i], 0), 0);
     ck_assert_uint_eq(fixture_stats(&r).log_tail, tail);
     fixture_close(&r);
@@ -302,8 +307,8 @@ static void *take_checkpoint(void *arg)
     return NULL;
 }
 
-/* They are gone from the table when the checkpoint writes it down, and have not been rolled back:
- * so it must not count. */
+/* Two rollbacks fail during a checkpoint, and poison the handle. The transactions are no longer in
+ * the transaction table when the checkpoint copies it. So the checkpoint must not take effect. */
 START_TEST(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser)
 {
     pthread_t thread;
@@ -332,8 +337,8 @@ START_TEST(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser)
 }
 END_TEST
 
-/* Between the names and BEGIN, recovery does not read the log for transactions: those that
- * committed there have ended. A snapshot sees it all the same. */
+/* Recovery does not look for transactions between a checkpoint's names and its BEGIN record,
+ * because those that committed there have ended. A snapshot must see these commits all the same. */
 START_TEST(a_snapshot_sees_what_was_committed_while_a_checkpoint_began)
 {
     pthread_t thread;
@@ -367,8 +372,8 @@ static void *read_late(void *ctx)
     return NULL;
 }
 
-/* A damaged page is found, and rebuilt, when the checkpoint has flushed already: before what it was
- * rebuilt of goes, it is written. */
+/* A damaged page is found and rebuilt after the checkpoint has flushed the pages. It must be
+ * written before the log is truncated from which it was rebuilt. */
 START_TEST(a_page_rebuilt_during_a_checkpoint_is_written_before_its_base_goes)
 {
     struct late late = {.rc = LLADD_BUSY, .then = read_late};
@@ -446,7 +451,8 @@ START_TEST(a_control_block_that_cannot_be_written_poisons)
 }
 END_TEST
 
-/* The first change after a clean open says "in use" first; if that fails, nothing was logged. */
+/* Before the first change after a clean open, the control block is marked as in use. If that write
+ * fails, nothing is logged. */
 START_TEST(a_mark_that_cannot_be_written_poisons_before_anything_is_logged)
 {
     begin_case((unsigned)_i);
@@ -473,7 +479,7 @@ static struct {
     int fails;
     bool writes, waits, holds;
     unsigned asked;
-    int wrote; /* what its update gave */
+    int wrote; /* the result of the class's update */
 } owner;
 
 static int class_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t object,
@@ -487,7 +493,7 @@ static int class_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t ob
     return 0;
 }
 
-/* What waits for the checkpoint that the class is asked for. */
+/* Calls that would wait for a checkpoint are refused in the class's checkpoint callback. */
 static void expect_refused(struct lladd_db *db)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -570,8 +576,8 @@ START_TEST(a_class_that_is_asked_may_not_wait_for_that_checkpoint)
 }
 END_TEST
 
-/* Nothing frees the log, and the class commits in each checkpoint a transaction that would free
- * some. That gives no new hope: a writer at the limit is refused after a few checkpoints. */
+/* In each checkpoint the class commits a transaction that is marked as freeing log, but no log
+ * becomes free. A writer at the limit must be refused after a few checkpoints. */
 START_TEST(a_class_that_commits_in_its_checkpoint_gives_no_hope)
 {
     begin_with_class((unsigned)_i);
@@ -579,7 +585,7 @@ START_TEST(a_class_that_commits_in_its_checkpoint_gives_no_hope)
     struct lladd_token token;
     lladd_lsn lsn;
     const struct lladd_span none = {NULL, 0};
-    struct lladd_txn *first = fixture_begin(&r); /* the class is used now */
+    struct lladd_txn *first = fixture_begin(&r); /* uses the class for the first time */
     ok(first, lladd_log_object(first, &writer_class, 1, none, none, &token, &lsn));
     lladd_object_applied(first, &token);
     done(lladd_commit(first));
@@ -596,8 +602,8 @@ START_TEST(a_class_that_commits_in_its_checkpoint_gives_no_hope)
 }
 END_TEST
 
-/* The checkpoint that is to make room asks a class that wants room itself: an error for the
- * class, and not a thread that waits for itself. */
+/* A checkpoint that must make room calls a class that needs log space itself. The class must get an
+ * error; otherwise the thread would wait for itself. */
 START_TEST(a_class_that_writes_at_the_log_s_limit_does_not_hang)
 {
     begin_with_class((unsigned)_i);
@@ -620,7 +626,7 @@ END_TEST
 
 /* ---- redo ------------------------------------------------------------------------------------ */
 
-/* More than four MiB of log: several threads share the pages. */
+/* With more than 4 MiB of log, several threads share the redo of the pages. */
 START_TEST(redo_by_several_threads_repeats_the_same_history)
 {
     enum { PAGES = 60, ROUNDS = 20 };
@@ -656,16 +662,16 @@ START_TEST(redo_by_several_threads_repeats_the_same_history)
 }
 END_TEST
 
-/* BUF-5. A torn page that no record gives a base to matters only if it is in use. */
+/* BUF-5. A torn page without a base in the log is an error only if the page is in use. */
 START_TEST(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use)
 {
     for (unsigned freed = 0; freed < 2; freed++) {
         fixture_init(&r, _i ? FIXTURE_RESERVED : 0);
-        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the device promised not to, so no images */
+        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* so that no page images are logged */
         fixture_open(&r);
         lladd_pageno pages[2];
         fixture_pages(&r, pages, 2);
-        fixture_forget_log(&r, pages[1]); /* or that would rebuild it */
+        fixture_forget_log(&r, pages[1]); /* so that the page cannot be rebuilt from the log */
         fixture_set(&r, cell_of(pages[0], 0), 5);
         if (freed) {
             struct lladd_txn *txn = fixture_begin(&r);
@@ -695,13 +701,13 @@ END_TEST
 
 /* ---- commits that pile up -------------------------------------------------------------------- */
 
-/* REC-3: what a lost commit's rollback needs stays set aside until it is durable; not without
- * bounds. */
+/* REC-3: until a commit is durable, log space stays reserved for its rollback. The sum of these
+ * reservations must have a bound. */
 START_TEST(asynchronous_commits_reserve_no_log_without_bounds)
 {
     struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
     later.durability = LLADD_DURABLE_LATER;
-    fixture_init(&r, (unsigned)_i); /* with threads, the log's own does it before the limit */
+    fixture_init(&r, (unsigned)_i); /* with threads, the log's thread syncs before the limit */
     r.options.log_limit_bytes = 256u << 20;
     r.options.log_ring_bytes = 256u << 10;
     r.options.log_segment_max = 1u << 20;
@@ -719,7 +725,7 @@ START_TEST(asynchronous_commits_reserve_no_log_without_bounds)
         uint64_t now = fixture_stats(&r).undo_reserved;
         most = now > most ? now : most;
     }
-    ck_assert_uint_gt(most, 100u << 10); /* something did pile up */
+    ck_assert_uint_gt(most, 100u << 10); /* many commits were not durable at the same time */
     ck_assert_uint_lt(most, 6u << 20);
     fixture_reopen(&r);
     fixture_expect(&r, at(0), 999);
@@ -729,7 +735,7 @@ END_TEST
 
 /* ---- how often ------------------------------------------------------------------------------- */
 
-/* So much log in dirty pages. */
+/* Changes these pages until this many bytes are logged. */
 static void log_so_much(uint64_t bytes, const lladd_pageno *pages, unsigned n)
 {
     uint64_t end = fixture_stats(&r).log_tail + bytes;
@@ -741,9 +747,9 @@ static void log_so_much(uint64_t bytes, const lladd_pageno *pages, unsigned n)
     }
 }
 
-/* A checkpoint writes each dirty page, and logs it as an image later; so if there are many, it
- * comes after four times their bytes, unless an option says when. In a small cache most of them are
- * clean again, but imaged. */
+/* A checkpoint writes each dirty page, and the next change of the page logs an image. So if many
+ * pages are dirty, the next checkpoint comes after four times their bytes of log, unless an option
+ * sets the interval. With a small cache most of these pages are clean again. */
 START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
 {
     enum { PAGES = 64 * 80, FEW = 64 }; /* 20 MiB of 4 KiB pages */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Closing a handle with `durable` callbacks that write: lladd_close, too, calls them, for commits
- * that became durable only then.
+ * Closing a handle with `durable` callbacks that write. lladd_close calls them for commits that it
+ * has made durable.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -13,8 +13,8 @@ enum { PAGES = 60 };
 
 static struct fixture r;
 static lladd_pageno pages[PAGES];
-static bool class_is_full; /* a checkpoint in it would have no space */
-static bool leaves_open;   /* the callback does not end its transaction */
+static bool class_is_full; /* the class's checkpoint callback fails for lack of space */
+static bool leaves_open;   /* the `durable` callback does not end its transaction */
 static unsigned calls;
 
 static int class_checkpoint(void *ctx, struct lladd_db *db)
@@ -48,7 +48,7 @@ static struct lladd_txn *begin_relaxed(struct lladd_db *db)
     return txn;
 }
 
-/* Called for the first commit, it writes more than the cache holds. */
+/* The `durable` callback. For the first commit it writes more pages than the cache holds. */
 static void write_more(void *ctx, void *state, struct lladd_db *db, lladd_lsn lsn)
 {
     (void)ctx;
@@ -98,7 +98,8 @@ static void expect(uint64_t more)
         fixture_expect(&r, cell_of(pages[i], 0), more);
 }
 
-/* The same if the last checkpoint is left to the next open, for lack of space. */
+/* What the callback commits is kept. _i 1: close takes no checkpoint, for lack of space, so the
+ * next open recovers. */
 START_TEST(what_a_callback_commits_lasts)
 {
     leaves_open = false;
@@ -110,7 +111,8 @@ START_TEST(what_a_callback_commits_lasts)
 }
 END_TEST
 
-/* Like every open transaction; whatever the next open does, and with crashes of it. */
+/* The next open rolls back the transaction that the callback has left open, also if it crashes at
+ * any call. */
 START_TEST(what_a_callback_leaves_open_is_taken_back)
 {
     bool crashed = true;
@@ -132,7 +134,7 @@ START_TEST(what_a_callback_leaves_open_is_taken_back)
 }
 END_TEST
 
-/* After a clean close there is nothing to redo, and nothing to undo. */
+/* After a clean close, the next open finds no losers. */
 START_TEST(a_clean_close_leaves_nothing_to_take_back)
 {
     leaves_open = true;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Power failures (REC-1): at every device call of a workload that uses all mechanisms, and again at
- * every device call of the recovery from that, and again. Each time the database must have one of
- * the possible states (history.h), and accept new transactions.
+ * Power failures (REC-1): at every device call of a workload that uses all mechanisms, then at
+ * every device call of the recovery, then of the recovery from that crash. After each recovery the
+ * database must have one of the possible states (history.h), and accept new transactions.
  *
- * One run of the workload gives all its crash states: before each device call the device computes
- * what a crash would leave now, and the result is kept, with a copy of the model at that moment.
- * Equal states are examined once. Recovery from a state gives the next generation.
+ * One run of the workload gives all its crash states. Before each device call, the device computes
+ * what a crash would leave. This state is stored with a copy of the model at that moment. Equal
+ * states are examined once. The recoveries from these states give the next generation of states.
  */
 #include "support/fixtures.h"
 #include "workload.h"
@@ -21,32 +21,33 @@ struct crash {
     struct crash *next;
     struct lladd_device *dev;
     struct history h;
-    unsigned depth; /* crashes so far */
+    unsigned depth; /* number of crashes so far */
     char where[96];
 };
 
 /* How many crash states of which kind one generation takes from each device call. */
 struct plan {
-    unsigned depth;   /* generations */
-    unsigned subsets; /* random ones for each call, every second one with torn sectors */
-    unsigned first_one_in, one_in; /* of the first, of later generations: one call in this many */
+    unsigned depth;   /* number of generations */
+    unsigned subsets; /* random states per call; in every second of them, writes are torn */
+    /* One call in this many is used: in the first generation, in later ones. */
+    unsigned first_one_in, one_in;
     bool kill;                     /* also the state in which all writes survive */
     bool full;                     /* the disk is full when the database is opened again */
-    /* The workload; workload_run if NULL. */
+    /* The workload; NULL: workload_run. */
     int (*play)(struct fixture *, struct history *, struct lladd_error *);
 };
 
 struct explorer {
     struct plan plan;
-    struct fixture r; /* its fault device is replaced for each state */
+    struct fixture r; /* gets a new fault device for each state */
     struct crash *todo;
     uint64_t *seen;
     size_t n_seen, cap_seen;
-    struct history *h; /* of the current run */
+    struct history *h; /* the history of the current run */
     unsigned depth;
     const char *where;
     uint64_t seed;
-    bool synced; /* by the call before */
+    bool synced; /* the previous call was a sync */
     unsigned states, recovered, same;
 };
 
@@ -63,7 +64,7 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
 struct hashing {
     struct lladd_device *dev;
     const char *dir;
-    uint64_t sum; /* of the files' hashes, so their order does not matter */
+    uint64_t sum; /* of the files' hashes, so that the order of files does not matter */
 };
 
 static int hash_name(void *ctx, const char *name)
@@ -108,7 +109,7 @@ static uint64_t hash_of(struct lladd_device *dev, const struct history *h)
     return hash;
 }
 
-/* Was the state seen before? Remembers it. */
+/* Returns whether the state was seen before, and adds it to the set. */
 static bool seen(struct explorer *e, uint64_t hash)
 {
     if (2 * e->n_seen >= e->cap_seen) {
@@ -209,7 +210,7 @@ static void recover(struct explorer *e, struct crash *c)
     history_check(&c->h, e->r.db);
     fault_device_capacity(e->r.fd, UINT64_MAX);
     history_go_on(&c->h, e->r.db);
-    if (e->recovered++ % 4 == 0) { /* the next open finds nothing to do */
+    if (e->recovered++ % 4 == 0) { /* after a clean close, the next open has nothing to recover */
         fixture_reopen(&e->r);
         ck_assert_uint_eq(fixture_stats(&e->r).recovered_undone_txns, 0);
         ck_assert_uint_eq(fixture_stats(&e->r).recovered_redone, 0);
@@ -221,7 +222,7 @@ static void recover(struct explorer *e, struct crash *c)
     free(c);
 }
 
-/* The workload has used all mechanisms that it is meant to use. */
+/* Asserts that the workload has used all mechanisms that it is meant to use. */
 static void expect_everything_covered(struct explorer *e, uint32_t open_flags)
 {
     struct lladd_stats s = fixture_stats(&e->r);
@@ -274,8 +275,8 @@ static bool nightly(void)
     return getenv("LLADD_NIGHTLY") != NULL;
 }
 
-/* The workload, with a power failure at its n-th call; false: it has no such call. The handle is
- * gone, the device crashed as `how` says. */
+/* Runs the workload until a power failure at its n-th call. Leaves the device after the crash
+ * `how`, and no handle. Returns false if the workload has fewer calls. */
 static bool workload_until(struct explorer *e, struct history *h, uint64_t n, unsigned flags,
                            const struct fault_crash *how)
 {
@@ -294,8 +295,8 @@ static bool workload_until(struct explorer *e, struct history *h, uint64_t n, un
 
 /* ---- cases ------------------------------------------------------------------------------- */
 
-/* Instrumented builds examine one crash state in this many of the larger cases: they check the code
- * of recovery, which is much the same for all states, not its results. */
+/* In the larger cases, instrumented builds examine only one crash state in this many. Their purpose
+ * is to check the code of recovery, which is much the same for all states. */
 #ifdef LL_TEST_INSTRUMENTED
 #define ONE_IN 4
 #else
@@ -332,8 +333,9 @@ START_TEST(power_fails_a_third_time)
 }
 END_TEST
 
-/* REC-4. The process dies, and its writes can be read; then the power fails, at every call of the
- * recovery that has read them, and after that recovery has made them durable. */
+/* REC-4. The process dies, and its unsynced writes can be read. Then the power fails: at every call
+ * of the recovery, which has read these writes, and after the recovery, which has made them
+ * durable. */
 START_TEST(power_fails_after_the_process_was_killed)
 {
     unsigned runs = 0;
@@ -349,7 +351,7 @@ START_TEST(power_fails_after_the_process_was_killed)
         fault_device_hook(e.r.fd, before_call, &e);
         fixture_open(&e.r);
         fault_device_hook(e.r.fd, NULL, NULL);
-        history_check(&h, e.r.db); /* the state that it has shown must stay */
+        history_check(&h, e.r.db); /* the state that this recovery has shown must stay */
         fixture_crash(&e.r, &fault_power);
         fixture_open(&e.r);
         history_check(&h, e.r.db);
@@ -372,7 +374,7 @@ START_TEST(power_fails_after_the_process_was_killed)
 }
 END_TEST
 
-/* Pages that cannot tear need no images; redo starts at the oldest recLSN then. */
+/* If pages cannot be torn, they need no images, and redo starts at the oldest recLSN. */
 START_TEST(power_fails_over_pages_that_cannot_tear)
 {
     struct explorer e;
@@ -382,20 +384,20 @@ START_TEST(power_fails_over_pages_that_cannot_tear)
 }
 END_TEST
 
-/* A rollback on a full disk, of pages with bases that a checkpoint has truncated: there is no room
- * for their images, so the double-write area has to protect them (REC-3). */
+/* A rollback on a full disk changes pages, and a checkpoint has truncated the log with their bases.
+ * There is no room for images, so the double-write area must protect the pages (REC-3). */
 static int play_full_disk(struct fixture *r, struct history *h, struct lladd_error *err)
 {
     struct step *t, *glutton, *kept;
     char noise[600] = {0};
     int rc = step_begin(h, r->db, NULL, &t);
-    for (unsigned i = 0; !rc && i < 20; i++) /* the pages' bases are truncated first, t does not
-                                              * keep them */
+    for (unsigned i = 0; !rc && i < 20; i++) /* makes the log so long that the bases of the pages
+                                              * can be truncated, and t does not keep them */
         rc = lladd_log_note(t->txn, "noise", lladd_span_of(noise, sizeof noise), NULL);
     ck_assert_int_eq(rc, 0);
     ck_assert_int_eq(step_commit(t), 0);
     rc = step_begin(h, r->db, NULL, &t);
-    for (size_t i = 0; !rc && i < h->n_cells; i += 2) /* in two sectors of each page */
+    for (size_t i = 0; !rc && i < h->n_cells; i += 2) /* changes two sectors of each page */
         rc = step_add(t, i, 1000);
     ck_assert_int_eq(rc, 0);
     ck_assert_int_eq(step_begin(h, r->db, NULL, &kept), 0);
@@ -405,7 +407,7 @@ static int play_full_disk(struct fixture *r, struct history *h, struct lladd_err
     fault_device_capacity(r->fd, fault_device_bytes(r->fd));
     ck_assert_int_eq(step_begin(h, r->db, NULL, &glutton), 0);
     ck_assert_int_eq(step_add(glutton, 1, 1), 0);
-    /* Notes need no reservation: they take all space. */
+    /* Notes reserve nothing for undo, so they can use up all log space. */
     for (size_t len = sizeof noise; len > 0; len /= 4) {
         do {
             rc = lladd_log_note(glutton->txn, "noise", lladd_span_of(noise, len), NULL);
@@ -431,7 +433,7 @@ START_TEST(power_fails_while_a_full_disk_allows_no_page_images)
 }
 END_TEST
 
-/* A database is there, or it is created anew: whatever a crash left of its creation. */
+/* After any crash during the creation, open finds the database or creates it again. */
 START_TEST(power_fails_while_the_database_is_made)
 {
     static const struct fault_crash modes[] = {
@@ -454,7 +456,7 @@ START_TEST(power_fails_while_the_database_is_made)
                 lladd_db_kill(r.db);
             r.db = NULL;
             fault_device_power_cycle(r.fd, &modes[m]);
-            if (n % 3 == 0) { /* and once more */
+            if (n % 3 == 0) { /* the next open crashes too */
                 fault_device_crash_at(r.fd, n / 3);
                 if (fixture_try_open(&r) == 0) {
                     lladd_db_kill(r.db);

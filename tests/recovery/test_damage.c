@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Damage: a bit flipped anywhere in any file, a file cut off or gone. Opening, reading or verifying
- * names the file, or the library has repaired it; there is never wrong data, and never a crash. The
- * exceptions are documented: free pages, log space that was never written, and, after an unclean
- * stop, the log beyond the newest watermark that it states (LOG-3), where damage cannot be told
- * from a write that the crash interrupted: there the newest commit may be lost, whole.
+ * Damage: a bit is flipped anywhere in any file, or a file is cut off or missing. Opening, reading
+ * or verifying names the file, or the library repairs it. The library never returns wrong data, and
+ * never crashes. The exceptions are documented: free pages; log space that was never written; and,
+ * after an unclean stop, the log beyond the newest watermark in it (LOG-3). There, damage looks
+ * like a write that the crash has interrupted, so the newest commit may be lost as a whole.
  */
 #include "support/fixtures.h"
 #include "workload.h"
@@ -29,9 +29,9 @@ static struct {
     struct history h;
     bool clean;
     uint64_t log_end, redo; /* LSNs */
-    char end_file[64];      /* where that is */
+    char end_file[64];      /* the file with the log's end */
     uint64_t end_offset;
-    bool used[256]; /* pages in use */
+    bool used[256]; /* per page: is it in use? */
 } saved;
 
 static struct fixture r;
@@ -134,7 +134,7 @@ static void throw_away(void)
 
 /* ---- damaging it ------------------------------------------------------------------------- */
 
-/* A new device with the stored files; file number i with other contents (NULL: missing). */
+/* Makes a device with the stored files. File number i gets other contents (NULL: is missing). */
 static void mount(unsigned i, const unsigned char *bytes, size_t len)
 {
     struct lladd_device *dev;
@@ -161,11 +161,11 @@ static void mount(unsigned i, const unsigned char *bytes, size_t len)
 
 struct verdict {
     bool named;    /* an error named the file */
-    bool complete; /* every acknowledged commit was there */
+    bool complete; /* the database has every acknowledged commit */
     char said[400];
 };
 
-/* The part of a file's name that messages use: without the directory. */
+/* Returns the file's name without the directory, as in messages. */
 static const char *short_name(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -180,7 +180,8 @@ struct verifying {
 static int see_finding(void *ctx, const struct lladd_finding *f)
 {
     struct verifying *s = ctx;
-    /* A record that goes on into the next segment counts as one of the segment where it begins. */
+    /* The finding about a record may name the segment in which the record begins, while the damage
+     * is in the next one. */
     bool log = f->file && strncmp(f->file, "log/", 4) == 0 && strncmp(s->name, "log/", 4) == 0;
     if (f->kind != LLADD_FINDING_NOTE && f->file && (log || strstr(f->file, short_name(s->name))))
         s->v->named = true;
@@ -216,7 +217,7 @@ static void check_error(int rc, const struct lladd_error *err, const char *name,
                (strncmp(name, "log/", 4) == 0 && strstr(err->message, "log/"));
 }
 
-/* The contents must be one of the last states of the history. */
+/* Asserts that the contents are those of one of the last states of the history. */
 static void read_everything(const char *name, const char *what, struct verdict *v)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -262,13 +263,13 @@ static bool is_log(const struct file *f)
     return strncmp(f->name, "log/", 4) == 0;
 }
 
-/* The double-write area counts only where a page is torn as well; its own damage must do no harm.
- * The same for log space that was never written, or was written by segments that are free again. */
+/* Is this byte of the log unused: log space that was never written, or belongs to a segment that is
+ * free again? */
 static bool unused_log(const struct file *f, size_t at)
 {
     if (strcmp(short_name(f->name), short_name(saved.end_file)) == 0)
         return at >= saved.end_offset + 8;
-    /* A segment ahead of the end, prepared for later. */
+    /* A segment that was made in advance, after the end of the log. */
     return strcmp(short_name(f->name), short_name(saved.end_file)) > 0;
 }
 
@@ -279,7 +280,7 @@ static bool need_not_be_found(const struct file *f, size_t at)
     return (is_log(f) && unused_log(f, at)) || strcmp(f->name, "dwb") == 0;
 }
 
-/* After an unclean stop: no watermark states that this was durable. */
+/* After an unclean stop: is this byte in the newest group, which no watermark states as durable? */
 static bool newest_group(const struct file *f, size_t at)
 {
     enum { GROUP = 400 }; /* bytes: an update, a commit, a seal, and the page's image */
@@ -288,7 +289,7 @@ static bool newest_group(const struct file *f, size_t at)
            at + GROUP >= saved.end_offset;
 }
 
-/* Recovery does not need it: only the repair of a page could have used it. */
+/* Is this segment older than what recovery reads, so that only the repair of a page needs it? */
 static bool old_log(unsigned i)
 {
     const char *next = NULL; /* the segment after this one */
@@ -308,7 +309,7 @@ static size_t next_offset(size_t at, size_t len)
     if (getenv("LLADD_NIGHTLY"))
         return at + 1;
     if (at % 4096 < 96)
-        return at + 5; /* headers */
+        return at + 5; /* in headers, tries every fifth byte */
     return at + (len > 40000 ? 911 : 97);
 }
 
@@ -393,7 +394,7 @@ START_TEST(a_missing_file_is_named)
 }
 END_TEST
 
-/* After a clean stop older files are not read before the first write. */
+/* After a clean stop, some damage is found only at the first write. */
 static void found_by_writing(const char *what)
 {
     struct lladd_txn *txn;
@@ -407,7 +408,7 @@ static void found_by_writing(const char *what)
     r.db = NULL;
 }
 
-/* A file of another database in the place of ours: valid there, not here. */
+/* A file is replaced by the file of another database, where it is valid. */
 START_TEST(a_foreign_file_is_named)
 {
     struct file mine[FILES_MAX];
@@ -434,7 +435,7 @@ START_TEST(a_foreign_file_is_named)
             found_by_writing(what);
             unused = true;
         }
-        /* With a foreign control file the others are the foreign ones. */
+        /* With a foreign control file, all other files are foreign. */
         ck_assert_msg(v.named || unused || strcmp(saved.files[k].name, "control") == 0,
                       "%s: not noticed; %s", what, v.said);
         ck_assert_msg(v.said[0] || v.named || unused, "%s: it was opened", what);
@@ -456,8 +457,8 @@ static unsigned file_index(const char *name)
     return 0;
 }
 
-/* BUF-2: rebuilt from its image or format record and its chain, in parallel with other
- * transactions. */
+/* BUF-2: a damaged page is rebuilt from its image or format record and the records after it, while
+ * other transactions run. */
 START_TEST(a_damaged_page_is_rebuilt_online)
 {
     make(true);
@@ -479,7 +480,7 @@ START_TEST(a_damaged_page_is_rebuilt_online)
         fixture_set(&r, cell_of(saved.h.pages[p], 9), 4711);
         fixture_close(&r);
         fixture_open(&r);
-        ck_assert_uint_eq(fixture_stats(&r).repairs, 0); /* it has been written again */
+        ck_assert_uint_eq(fixture_stats(&r).repairs, 0); /* the repaired page was written */
         fixture_expect(&r, cell_of(saved.h.pages[p], 9), 4711);
         ck_assert_uint_eq(cell_get(r.db, history_cell(&saved.h, p * H_CELLS)),
                           history_value(&saved.h, p * H_CELLS));
@@ -523,10 +524,10 @@ START_TEST(a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work)
     }
     struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_CORRUPT_PAGE, cell_put(txn, cell_of(saved.h.pages[0], 0), 1));
-    ok(txn, cell_put(txn, cell_of(saved.h.pages[2], 9), 1)); /* the transaction goes on */
+    ok(txn, cell_put(txn, cell_of(saved.h.pages[2], 9), 1)); /* the transaction can go on */
     done(lladd_commit(txn));
     ck_assert_int_eq(lladd_db_error(r.db, &r.err), 0);
-    /* Formatting it anew makes it whole again. */
+    /* Formatting the page again makes it valid. */
     txn = fixture_begin(&r);
     ok(txn, cells_format(txn, saved.h.pages[0]));
     done(lladd_commit(txn));
@@ -535,8 +536,8 @@ START_TEST(a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work)
 }
 END_TEST
 
-/* BUF-5: after an unclean stop every page may be torn; recovery rebuilds those it redoes, and the
- * others are rebuilt when they are read. */
+/* BUF-5: after an unclean stop every page may be torn. Recovery rebuilds the pages that it redoes;
+ * the other pages are rebuilt when they are read. */
 START_TEST(torn_pages_are_rebuilt_in_recovery)
 {
     make(false);
