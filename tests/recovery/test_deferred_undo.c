@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deferred undo: losers that are rolled back after open returns. By then all that they have changed
- * is locked, and the space that they have freed is held for them. Transactions that need it wait,
- * and see the old values; others go on. Changes that no lock protects are undone before open
- * returns.
+ * Deferred undo: losers that are rolled back after open has returned. When open returns, everything
+ * that they have changed is locked, and the space that they have freed is reserved. Transactions
+ * that need a locked name wait, and then see the old values. Other transactions go on. Changes that
+ * no lock protects are undone before open returns.
  *
  * A cell is locked as {page, cell}, up to cell LOCKED; the cells after it have no locks. A key of a
  * hash table is locked as {root, key}, a record as {page, slot}.
@@ -48,7 +48,7 @@ static int protect_logical(struct lladd_txn *txn, const struct lladd_log_entry *
     return rc;
 }
 
-/* ctx: how often it was called. */
+/* Counts its calls in ctx. */
 static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
 {
     lladd_pageno root;
@@ -87,7 +87,7 @@ static void add(struct lladd_txn *txn, struct cell c, int64_t delta)
     ok(txn, cell_add(txn, c, delta));
 }
 
-/* Nothing is undone yet: the page's value, read without its lock. */
+/* Asserts the present value of a cell, which may not be undone yet. Takes no lock. */
 static void expect_now(struct cell c, uint64_t value)
 {
     fixture_expect(&r, c, value);
@@ -115,8 +115,8 @@ static void begin_case(unsigned kind)
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
 }
 
-/* Cell 0 of each page is committed as 10, cell 1 is the loser's: it has added to it ROUNDS times,
- * and transferred twice. */
+/* Commits 10 to cell 0 of each page. A loser makes ROUNDS additions to cells 1 of the pages, a
+ * transfer between two cells, and a bump. */
 static void write_loser(void)
 {
     struct lladd_txn *loser = fixture_begin(&r), *txn = fixture_begin(&r);
@@ -182,7 +182,7 @@ START_TEST(a_protected_loser_is_there_when_open_returns)
 }
 END_TEST
 
-/* Other transactions run and end on the same pages; then only their changes are left. */
+/* Other transactions change the same pages and end. After the undo, only their changes are left. */
 START_TEST(transactions_run_while_undo_is_pending)
 {
     begin_deferred((unsigned)_i);
@@ -222,11 +222,11 @@ static void begin_unprotected(enum why why)
     if (why == NOTE)
         ok(loser, lladd_log_note(loser, "test.note", lladd_span_of("x", 1), NULL));
     add(loser, cell_of(pages[2], 5), LOST);
-    if (why == TAKEN) { /* two that have changed one cell: one of them cannot have it locked */
+    if (why == TAKEN) { /* two losers have changed one cell, and only one can have it locked */
         struct lladd_txn *another = fixture_begin(&r);
         ok(another, cell_add(another, cell_of(pages[2], 5), LOST));
     }
-    /* Makes all of that durable. */
+    /* Makes all earlier records durable. */
     fixture_set(&r, cell_of(pages[6], 0), 6);
 }
 
@@ -258,7 +258,7 @@ START_TEST(unprotected_changes_are_undone_before)
 }
 END_TEST
 
-/* REC-5. Changes of an unfinished action are undone before, for no lock protects them. */
+/* REC-5. No lock protects the changes of an open action, so they are undone before open returns. */
 START_TEST(what_is_half_done_is_undone_before)
 {
     begin_case((unsigned)_i);
@@ -281,7 +281,7 @@ START_TEST(what_is_half_done_is_undone_before)
 }
 END_TEST
 
-/* Changes that a savepoint has undone have no lock any more. */
+/* Names are not locked for changes that were undone by a rollback to a savepoint. */
 START_TEST(what_was_taken_back_already_is_not_locked)
 {
     begin_case((unsigned)_i);
@@ -306,8 +306,7 @@ END_TEST
 
 /* ---- crashes ---- */
 
-/* REC-1. Crash after crash during deferred undo, and then a full recovery or another instant
- * one. */
+/* REC-1. Several crashes come during deferred undo. Then recovery is full, or instant again. */
 START_TEST(crashes_while_undo_is_pending)
 {
     enum { CRASHES = 5 };
@@ -339,7 +338,7 @@ START_TEST(crashes_while_undo_is_pending)
 }
 END_TEST
 
-/* It keeps the log it needs, and no more; close waits for it (REC-2). */
+/* Pending undo keeps only the log that it needs. Close waits for the end of undo (REC-2). */
 START_TEST(checkpoints_list_it_and_close_waits)
 {
     struct lladd_pinner who;
@@ -362,8 +361,8 @@ START_TEST(checkpoints_list_it_and_close_waits)
 }
 END_TEST
 
-/* A transaction in doubt has its locks, too; a decision and the rollback do not disturb each
- * other. */
+/* A transaction in doubt has its locks too. The decision about it and the rollback of the losers do
+ * not affect each other. */
 START_TEST(one_is_in_doubt_beside)
 {
     begin_case((unsigned)_i);
@@ -427,7 +426,7 @@ static struct lladd_rid record_of(uint32_t slot)
     return (struct lladd_rid){records, slot, RECORD};
 }
 
-/* A table with KEYS keys and a page full of records. */
+/* Makes a table with KEYS keys, and a page full of records. */
 static void make_structures(void)
 {
     char bytes[RECORD], key[16];
@@ -453,7 +452,7 @@ static void make_structures(void)
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
 }
 
-/* Removes and changes; takes no pages. */
+/* Removes and changes elements and records, and allocates no pages. */
 static void give_up(void)
 {
     struct lladd_hash *h = open_table();
@@ -476,7 +475,7 @@ static void give_up(void)
     lladd_hash_close(h);
 }
 
-/* Puts many keys into the table, which grows, and allocates room for a record. */
+/* Puts many keys into the table, which grows, and stores a record. */
 static unsigned take_room(const char *prefix, unsigned n, bool there_is_room)
 {
     char bytes[RECORD] = {0}, key[32];
@@ -538,7 +537,7 @@ START_TEST(what_a_loser_has_given_up_stays_there_for_it)
 }
 END_TEST
 
-/* Once it is rolled back, space that others free can be used again. */
+/* When all losers are rolled back, space that transactions free can be used again. */
 START_TEST(room_is_used_again_when_losers_are_gone)
 {
     begin_case((unsigned)_i & ~(unsigned)FIXTURE_FILES);
@@ -558,7 +557,7 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* REC-3. A compensation that fails poisons the handle; opening again repeats it. */
+/* REC-3. A compensation that fails poisons the handle. The next open runs it again. */
 START_TEST(a_compensation_fails_after_open)
 {
     begin_deferred((unsigned)_i);
@@ -579,7 +578,8 @@ START_TEST(a_compensation_fails_after_open)
 }
 END_TEST
 
-/* Without memory for one of the structures, losers are undone before; or open returns the error. */
+/* If there is no memory for one of the structures, losers are undone before open returns, or open
+ * returns the error. */
 START_TEST(an_allocation_fails)
 {
     unsigned before = 0, after = 0;
@@ -609,12 +609,12 @@ START_TEST(an_allocation_fails)
 }
 END_TEST
 
-/* And none at all while it goes on: its memory was allocated before (REC-3). */
+/* Deferred undo allocates its memory before open returns, so it needs none later (REC-3). */
 START_TEST(there_is_no_memory_after_open)
 {
     begin_deferred(0);
     bool more = true;
-    for (unsigned i = 0; i < PAGES; i++) /* so the cache has the page */
+    for (unsigned i = 0; i < PAGES; i++) /* reads the pages into the cache */
         expect_now(cell_of(pages[i], 0), 10);
     fault_alloc_fail(&r.mem, 1, true);
     for (unsigned i = 0; lladd_losers_left(r.db) && i < 1000; i++)
@@ -630,7 +630,7 @@ END_TEST
 
 enum { THREADS = 3 };
 
-/* Readers wait until the old values are restored; and one thread works on free keys. */
+/* Reads values, which waits until the old values are restored. One thread works on free keys. */
 static void *wait_and_read(void *arg)
 {
     unsigned who = *(unsigned *)arg;
@@ -678,7 +678,7 @@ START_TEST(threads_wait_for_losers_in_the_background)
 }
 END_TEST
 
-/* The process dies, or closes, before the background has done much. */
+/* The process dies or closes the database before the background thread has undone much. */
 START_TEST(the_handle_ends_while_undo_is_pending)
 {
     begin_case(FIXTURE_THREADS | (_i & 1 ? FIXTURE_RESERVED : 0));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures of everything that can fail: the n-th device call, the n-th allocation, for every n,
- * once or from then on, while a database is created, opened, used and closed; and the disk is full
- * from any moment on.
+ * Failures of everything that can fail. While a database is created, opened, used and closed, the
+ * n-th device call or memory allocation fails, for every n, alone or with all later ones. Or the
+ * disk is full from some moment on.
  *
- * Required: an error with a code of the right root and a message; after a resource error a handle
- * that works, after any other a poisoned one that returns the error to every caller (LOG-4); no
- * leaks; and, on a healthy device again, a database in one of the possible states (history.h).
+ * Required: an error with a code of the right root and a message. After a resource error the handle
+ * works; after any other error it is poisoned, and every call returns the error (LOG-4). Nothing
+ * leaks. When the device works again, the database is in one of the possible states (history.h).
  * Abort, close and recovery succeed on a full disk (REC-3).
  */
 #include "support/fixtures.h"
@@ -25,7 +25,7 @@ static bool nightly(void)
     return getenv("LLADD_NIGHTLY") != NULL;
 }
 
-/* Every n at night, one in this many by day; the first ones always. */
+/* Returns the next n: every n in nightly tests, else one in this many, after the first ten. */
 static uint64_t next_n(uint64_t n, unsigned one_in)
 {
     return n < 10 || nightly() ? n + 1 : n + one_in;
@@ -52,7 +52,8 @@ static void check_code(int rc, const struct lladd_error *err, const char *what)
     }
 }
 
-/* After a call has failed: is the handle usable or poisoned, as the code says? */
+/* Called after a call has failed. Returns whether the handle is poisoned. Asserts that it is if the
+ * code says so, and that a poisoned handle returns its error to other calls. */
 static bool poisoned(int rc, const char *what)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -70,7 +71,7 @@ static bool poisoned(int rc, const char *what)
     return true;
 }
 
-/* The device is healthy again; the database must be in order. */
+/* The device works again. Asserts that recovery gives one of the possible states. */
 static void recover(const char *what, const struct fault_crash *how)
 {
     h.where = what;
@@ -83,7 +84,8 @@ static void recover(const char *what, const struct fault_crash *how)
 
 /* ---- the n-th device call ---------------------------------------------------------------- */
 
-/* The workload and the closing with one planned failure; false: it did not come to that call. */
+/* Runs the workload and closes, with one planned failure. Returns false if that call was not
+ * reached. */
 static bool run_with_failing_call(uint64_t n, unsigned kinds, int err, bool forever)
 {
     char what[100];
@@ -142,7 +144,7 @@ START_TEST(any_call_fails)
 }
 END_TEST
 
-/* Opening: of a database that was closed, and of one that has to be recovered. */
+/* Opens a database that was closed, or that must be recovered, with one planned failure. */
 static bool open_with_failing_call(uint64_t n, int err, bool forever, bool crashed)
 {
     char what[100];
@@ -220,7 +222,8 @@ END_TEST
 
 /* ---- the n-th allocation ----------------------------------------------------------------- */
 
-/* Every open transaction is aborted: that never fails for lack of memory (REC-3). */
+/* Runs the workload, with failures of memory allocation. Then aborts every open transaction, which
+ * never fails for lack of memory (REC-3). */
 static bool run_with_failing_allocation(uint64_t n, bool forever)
 {
     char what[100];
@@ -319,7 +322,7 @@ START_TEST(an_allocation_fails_while_the_database_is_made)
 }
 END_TEST
 
-/* Registering: all or nothing. */
+/* A registration that fails for lack of memory registers nothing. */
 START_TEST(an_allocation_fails_while_operations_are_registered)
 {
     bool fired = true;
@@ -343,7 +346,8 @@ END_TEST
 
 /* ---- a full disk ------------------------------------------------------------------------- */
 
-/* From some moment on no file can grow. false: the workload completed. */
+/* Runs the workload on a disk that is full when this much has been written. Returns false if the
+ * workload has succeeded. */
 static bool run_on_full_disk(uint64_t room, bool crash)
 {
     char what[100];
@@ -359,7 +363,7 @@ static bool run_on_full_disk(uint64_t room, bool crash)
     if (crash)
         fixture_crash(&r, &fault_power);
     else
-        fixture_close(&r); /* aborts open transactions */
+        fixture_close(&r); /* also aborts open transactions */
     /* The disk is still full. */
     h.where = what;
     fixture_open(&r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A full disk, and crash after crash inside recovery (REC-3). There is no more than the files that
- * exist. The next recovery uses again what the one before has logged in vain, and log that the last
- * checkpoint does not need: however many die, the next one opens.
+ * A full disk, and repeated crashes in recovery (REC-3). No file can grow. Each recovery reuses the
+ * log space of the recovery that has crashed before, and log that the last checkpoint does not
+ * need. So after any number of crashes, the next recovery succeeds.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -28,7 +28,7 @@ static struct fixture r;
 static lladd_pageno pages[PAGES];
 static struct fault_crash how;
 
-/* Commits, and a loser of `loses` updates; the end of the process, on a disk that is full. */
+/* Makes commits and a loser of `loses` updates. Then the process dies, and the disk is full. */
 static void load_with(bool instant, unsigned loses, uint64_t segment_max)
 {
     how.seed = 1;
@@ -54,8 +54,8 @@ static void load(bool instant, unsigned loses)
     load_with(instant, loses, 16u << 10);
 }
 
-/* Opens and takes a checkpoint, and dies at the n-th call of that. False: it has no such call, or,
- * if that may be, the disk has no space for it. */
+/* Opens and takes a checkpoint, and crashes at the n-th call of this. Returns false if there are
+ * fewer calls, or if the disk has no space, which only `may_refuse` allows. */
 static bool recovery_dies(uint64_t n, bool may_refuse)
 {
     fault_device_crash_at(r.fd, n);
@@ -83,8 +83,8 @@ static void expect_commits(void)
     }
 }
 
-/* _i: bit 0, recovery is instant; bit 1, each recovery dies a call later than the one before; the
- * rest, what a crash leaves. */
+/* _i: bit 0, recovery is instant; bit 1, each recovery crashes one call later than the previous
+ * one; the other bits, what a crash leaves. */
 START_TEST(however_many_recoveries_die)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
@@ -112,7 +112,7 @@ END_TEST
 
 static bool early;
 
-/* It would read on its page how much of the log it needs. */
+/* A real class would read on its page how much of the log it needs. */
 static lladd_lsn class_durable_lsn(void *ctx, struct lladd_db *db)
 {
     (void)ctx;
@@ -140,7 +140,7 @@ static void log_object(void)
     done(lladd_commit(txn));
 }
 
-/* All the segments that users may have. */
+/* Writes until users are refused. */
 static void use_up_log(void)
 {
     int rc = 0;
@@ -152,8 +152,8 @@ static void use_up_log(void)
     ck_assert_int_eq(rc, LLADD_NO_SPACE);
 }
 
-/* It is asked what it needs when its page is as it was left, not before; also by a recovery that
- * looks for space. */
+/* The library asks a class which log it needs only when the class's page is redone, also in a
+ * recovery that needs log space. */
 START_TEST(a_class_is_not_asked_before_its_pages_are_redone)
 {
     bool crashed = true;
@@ -186,8 +186,8 @@ START_TEST(a_class_is_not_asked_before_its_pages_are_redone)
 }
 END_TEST
 
-/* What is in doubt keeps the log from being truncated, and each recovery comes as far as its
- * checkpoint. */
+/* A transaction in doubt keeps the log from being truncated. Each recovery gets as far as its
+ * checkpoint, and then crashes. */
 START_TEST(however_many_recoveries_end)
 {
     struct lladd_gid gid = gid_of("doubt");
@@ -213,8 +213,8 @@ START_TEST(however_many_recoveries_end)
 }
 END_TEST
 
-/* A loser has changed more pages than the cache holds, so that parts of its undo are durable when
- * recoveries die: the next goes on where that ended. */
+/* A loser has changed more pages than the cache holds. So parts of its undo are durable when a
+ * recovery crashes, and the next recovery goes on after them. */
 START_TEST(an_undo_that_is_cut_short_goes_on)
 {
     enum { LOSES = 1200 };
@@ -237,8 +237,8 @@ START_TEST(an_undo_that_is_cut_short_goes_on)
 }
 END_TEST
 
-/* Recoveries die wherever it may be: also where a segment was begun, and there is no space to set
- * aside beside it what rollbacks can need. */
+/* Recoveries crash anywhere, also when a new segment was begun, and no space is left for what
+ * rollbacks may need. */
 START_TEST(recoveries_that_die_anywhere)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
@@ -259,8 +259,8 @@ START_TEST(recoveries_that_die_anywhere)
 }
 END_TEST
 
-/* A clean close names an empty segment as the log's end. If the next recovery cannot make its own,
- * it does not go back before that, where the following ones would miss what was named. */
+/* A clean close has named the beginning of an empty segment as the log's end. If the next recovery
+ * cannot make a segment of its own, it must not set the log's end to an earlier LSN. */
 START_TEST(the_end_that_a_close_named_stays)
 {
     load(_i & 1, 0);
@@ -290,7 +290,7 @@ START_TEST(the_end_that_a_close_named_stays)
 }
 END_TEST
 
-/* One that would free no log is refused when there is only the space that is set aside. */
+/* Takes a checkpoint. It may be refused if it frees no log, and only reserved space is left. */
 static int checkpoint_or_no_space(void)
 {
     int rc = lladd_checkpoint(r.db, &r.err);
@@ -298,7 +298,7 @@ static int checkpoint_or_no_space(void)
     return rc;
 }
 
-/* A checkpoint says all of them again: space for that is set aside as they are set. */
+/* A checkpoint logs all pins again. The space for this is reserved when the pins are set. */
 START_TEST(pins_leave_space_for_a_checkpoint)
 {
     enum { PINS = 400 };
@@ -326,7 +326,7 @@ START_TEST(pins_leave_space_for_a_checkpoint)
 }
 END_TEST
 
-/* A pin can be cleared on a full disk: space for that was set aside, too. */
+/* A pin can be cleared on a full disk, because the space for this was reserved when it was set. */
 START_TEST(pins_go_on_a_full_disk)
 {
     enum { PINS = 400 };
@@ -375,10 +375,10 @@ static void clear_pins(unsigned n)
     }
 }
 
-/* Users have used up the log; the process is killed, and the disk is full. The segment is too short
- * for a checkpoint, and the next one is the last. The new open has set nothing aside; but what was
- * set aside before is there for a checkpoint, the clearing of pins and a clean close, whichever is
- * first. _i: bit 0, recovery is instant; bit 1, it is killed, too; the rest, what is first. */
+/* Users have used up the log, the disk is full, and the process is killed. The next open cannot
+ * reserve space. But the space that was reserved before the kill must be enough for a checkpoint,
+ * for the clearing of pins, and for a clean close, whichever comes first. _i: bit 0, recovery is
+ * instant; bit 1, the first recovery is killed too; the other bits, what comes first. */
 START_TEST(what_was_set_aside_is_there_after_a_kill)
 {
     for (unsigned pins = 4; pins < 100; pins += 5) {
@@ -412,10 +412,11 @@ START_TEST(what_was_set_aside_is_there_after_a_kill)
 }
 END_TEST
 
-/* A checkpoint that frees no log is refused rather than take the space of one that does, or of the
- * clearing of pins. So pins can always be cleared, however many checkpoints, closes and kills come
- * between, and when the last one is cleared, log is freed. _i: bit 0, recovery is instant; the
- * rest, what comes between: nothing, a clean close, a kill. */
+/* A checkpoint that frees no log is refused if it would use space that is reserved for a checkpoint
+ * that frees log, or for the clearing of pins. So pins can always be cleared, whatever number of
+ * checkpoints, closes and kills comes in between. When the last pin is cleared, log becomes free.
+ * _i: bit 0, recovery is instant; the other bits, what comes in between: nothing, a clean close, a
+ * kill. */
 START_TEST(checkpoints_that_free_nothing_leave_space)
 {
     enum { PINS = 400, EACH = 4 };
@@ -448,8 +449,8 @@ START_TEST(checkpoints_that_free_nothing_leave_space)
 }
 END_TEST
 
-/* After checkpoints that freed nothing there is the space of one: enough for a transaction that
- * frees log to begin. */
+/* After checkpoints that have freed no log, enough space is left for a transaction that frees
+ * log. */
 START_TEST(what_frees_log_may_begin)
 {
     enum { PINS = 60 };
@@ -476,10 +477,10 @@ START_TEST(what_frees_log_may_begin)
 }
 END_TEST
 
-/* A checkpoint that is due does not write back all pages, and repeats the redo barriers since the
- * one before. On a full disk they need more space than is set aside: then it writes back all, and
- * repeats none. _i: bit 0, maintenance takes such a checkpoint before the application takes its
- * own; bit 1, the device never tears pages. */
+/* A checkpoint that maintenance takes does not write back all pages, and logs the redo barriers
+ * since the previous checkpoint again. If the barriers need more space than is reserved on a full
+ * disk, the checkpoint writes back all pages, and logs no barriers. _i: bit 0, maintenance takes
+ * such a checkpoint before the application takes its own; bit 1, the device never tears pages. */
 START_TEST(redo_barriers_leave_space_for_a_checkpoint)
 {
     enum { BARRIERS = 3331, ROUNDS = 60 };
@@ -530,7 +531,8 @@ static const struct lladd_object_class holder_class = {
     .durable_lsn = holder_durable_lsn,
 };
 
-/* The same when a class holds the log: each open hopes anew that a checkpoint lets it advance. */
+/* A class keeps the log. After each open, the library tries a checkpoint, which might let the class
+ * give up log. These attempts must not use up the reserved space. */
 START_TEST(hope_does_not_use_up_the_space)
 {
     enum { PINS = 40, ROUNDS = 30 };
@@ -563,7 +565,7 @@ START_TEST(hope_does_not_use_up_the_space)
         fixture_open(&r);
         refused += checkpoint_or_no_space() != 0;
     }
-    ck_assert(refused > 0 || _i & 2); /* after a kill there may be nothing to say */
+    ck_assert(refused > 0 || _i & 2); /* after a kill a checkpoint may need no space */
     clear_pins(PINS);
     holds = false;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
@@ -573,7 +575,7 @@ START_TEST(hope_does_not_use_up_the_space)
 }
 END_TEST
 
-/* Maintenance goes on when its checkpoint is refused. */
+/* Maintenance does its other work when its checkpoint is refused, and ends. */
 START_TEST(maintenance_goes_on_without_its_checkpoint)
 {
     load(true, 0);
@@ -615,7 +617,8 @@ static int log_parts(struct lladd_txn *txn, lladd_pageno where, uint64_t value)
     return rc;
 }
 
-/* Undo bytes: the page. Half of what it logs comes before the other rollbacks begin. */
+/* Undo bytes: the page. Logs half of its records, then starts the next rollback, which does the
+ * same. */
 static int half_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
@@ -641,8 +644,9 @@ static const struct lladd_op half = {
     .undo_pages_max = 1,
 };
 
-/* Each has logged a part of a compensation. The part is undone and the compensation done again, for
- * which less is set aside than that can take: the open goes on, for it seldom takes so much. */
+/* A kill comes when each of many rollbacks has logged a part of a compensation. Recovery undoes the
+ * parts and runs the compensations again. The reserved space is less than this may need, but open
+ * goes on, since so much is seldom needed. */
 START_TEST(one_kill_interrupts_many_rollbacks)
 {
     how.seed = 1;

@@ -2,8 +2,8 @@
 /*
  * Hostile bytes with good checksums (OP-7, ERR-1): records with invalid contents, broken chains,
  * contradictory catalogues, a control block of a newer version, operations that refuse their own
- * older records. Each is a data error that names the LSN, the page or the file; nothing crashes,
- * and opening again returns the same error.
+ * older records. Open must return a data error that names the LSN, the page or the file, must not
+ * crash, and must return the same error when it is repeated.
  */
 #include "forged_log.h"
 #include "support/fixtures.h"
@@ -66,7 +66,8 @@ static void begin_case(void)
     page_lsn = forged_page_lsn(&f, page);
 }
 
-/* Opens twice: the same error, which names `what` ("LSN %" stands for the LSN). */
+/* Opens twice, and asserts that both return this error, with a message that contains `what` ("LSN
+ * %" stands for the LSN). */
 static void expect_refusal(int code, lladd_lsn lsn, const char *what)
 {
     char text[64];
@@ -83,7 +84,7 @@ static void expect_refusal(int code, lladd_lsn lsn, const char *what)
     fixture_free(&r);
 }
 
-/* One record, and the expected error. */
+/* Appends one record, and asserts that open returns this error. */
 static void expect_record(struct ll_record rec, int code, const char *what)
 {
     expect_refusal(code, forged_append(&f, &rec, true), what);
@@ -157,14 +158,14 @@ START_TEST(redo_bytes_that_validate_refuses)
         (struct ll_record){
             .kind = LL_REC_UPDATE, .op = transfer, .page = page.v, .page_prev = page_lsn},
         LLADD_BAD_RECORD, "test.transfer");
-    begin_case(); /* ... or without undo */
+    begin_case(); /* an operation without undo */
     expect_record(
         (struct ll_record){.kind = LL_REC_CLR, .op = format, .page = page.v, .page_prev = page_lsn},
         LLADD_BAD_RECORD, "test.cells.format");
 }
 END_TEST
 
-/* BUF-6: the page has not the LSN that the record expects. */
+/* BUF-6: the page does not have the LSN that the record expects. */
 START_TEST(a_page_that_has_lost_a_write)
 {
     char text[32];
@@ -179,7 +180,7 @@ START_TEST(a_page_that_has_lost_a_write)
 }
 END_TEST
 
-/* BUF-2. The chain has a hole after the base, in a part of the log that redo does not need. */
+/* BUF-2. A record is missing in the page's chain after the base, in log that redo does not need. */
 START_TEST(a_page_with_a_hole_in_its_chain_is_not_repaired)
 {
     struct lladd_page *held;
@@ -234,13 +235,13 @@ START_TEST(page_images_that_make_no_sense)
                                      .redo = lladd_span_of(b, sizeof b)},
                   LLADD_BAD_RECORD, "page image");
     lladd_put32(b + 4, 100);
-    lladd_put32(b + 8, 4000); /* and ends beyond the page */
+    lladd_put32(b + 8, 4000); /* the hole ends beyond the page */
     begin_case();
     expect_record((struct ll_record){.kind = LL_REC_IMAGE,
                                      .page = page.v,
                                      .redo = lladd_span_of(b, sizeof b)},
                   LLADD_BAD_RECORD, "page image");
-    lladd_put32(b + 8, 3000); /* too few bytes, as they are and packed */
+    lladd_put32(b + 8, 3000); /* the image has too few bytes, unpacked and packed */
     for (uint8_t flags = 0; flags <= LL_REC_COMPRESSED; flags += LL_REC_COMPRESSED) {
         begin_case();
         expect_record((struct ll_record){.kind = LL_REC_IMAGE,
@@ -262,7 +263,7 @@ START_TEST(catalogue_records_that_make_no_sense)
     begin_case();
     expect_record((struct ll_record){.kind = LL_REC_CATALOGUE, .redo = lladd_span_of(b, sizeof b)},
                   LLADD_BAD_RECORD, "catalogue");
-    /* A valid one, but its number is taken. */
+    /* A valid name, but its number is in use. */
     lladd_put32(b + 4, 1);
     b[8] = LL_NAME_OP;
     b[9] = 4;
@@ -364,12 +365,12 @@ START_TEST(barriers_pins_and_prepares_that_make_no_sense)
 }
 END_TEST
 
-/* It claims that blobs precede it, but none do. */
+/* The record claims that records with its blobs come before it, but there are none. */
 START_TEST(a_prepare_record_without_its_blobs)
 {
     unsigned char b[30] = {0};
     lladd_put64(b, 1);
-    lladd_put32(b + 8, 1); /* one byte of gtrid */
+    lladd_put32(b + 8, 1); /* the length of gtrid */
     lladd_put32(b + 24, 3);
     b[29] = 'g';
     begin_case();
@@ -404,13 +405,13 @@ START_TEST(undo_bytes_that_validate_refuses)
                              .page = LLADD_NO_PAGE,
                              .undo = bytes_of("what?")};
     expect_record(rec, LLADD_UNDO_FAILED, "test.transfer");
-    begin_case(); /* an operation that has no logical undo at all */
+    begin_case(); /* an operation without logical undo */
     rec.op = put;
     expect_record(rec, LLADD_UNDO_FAILED, "test.put");
 }
 END_TEST
 
-/* prev and undo_next must lead back, to records of the same transaction. */
+/* prev and undo_next must lead to earlier records of the same transaction. */
 START_TEST(chains_that_lead_nowhere)
 {
     static const int64_t offsets[] = {8, 1000000, -8, -16, 0};
@@ -460,7 +461,7 @@ static lladd_lsn any_lsn(lladd_lsn about)
     }
 }
 
-/* Valid pieces in the wrong places, and random bytes. */
+/* Makes bytes of valid pieces in wrong places, or random bytes. */
 static struct lladd_span any_bytes(unsigned char *buf, size_t max)
 {
     size_t len = any(4) ? any(60) : any(max);
@@ -491,7 +492,7 @@ static void append_anything(lladd_lsn *txn, lladd_lsn *last)
                                     : any(5) ? any(20)
                                              : LLADD_NO_PAGE};
     if (rec.kind == LL_REC_SEAL)
-        return; /* the log's own; tests/log forges them */
+        return; /* the log's own records, which tests/log forges */
     rec.prev = any(2) ? *last : any_lsn(tail);
     rec.txn = any(3) ? *txn : any_lsn(tail);
     rec.page_prev = any_lsn(tail);
@@ -607,8 +608,8 @@ START_TEST(control_blocks_from_the_future_or_from_nowhere)
 }
 END_TEST
 
-/* Some features only a writer must know: such a database can be inspected, but open refuses it
- * before it has changed a byte. Other features need not be known at all. */
+/* Some feature flags must be known only to write: a library that does not know one can inspect the
+ * database, but open refuses it and changes nothing. Other flags need not be known at all. */
 START_TEST(features_that_some_may_ignore)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};
@@ -635,7 +636,7 @@ START_TEST(features_that_some_may_ignore)
 }
 END_TEST
 
-/* Either copy is enough; the newer one counts. */
+/* One good copy of the control block is enough. If both are good, the newer copy is used. */
 START_TEST(one_good_copy_of_the_control_block_is_enough)
 {
     unsigned char rot[LL_CONTROL_BYTES];
@@ -647,7 +648,7 @@ START_TEST(one_good_copy_of_the_control_block_is_enough)
         fixture_open(&r);
         fixture_expect(&r, cell_of(page, 0), 5);
         fixture_free(&r);
-        /* The other one is from an earlier write. */
+        /* The other copy is from an earlier write. */
         begin_case();
         forged_close(&f);
         struct ll_control c = f.control;
@@ -662,7 +663,7 @@ START_TEST(one_good_copy_of_the_control_block_is_enough)
     begin_case();
     forged_close(&f);
     memset(rot, 0x5a, sizeof rot);
-    lladd_put32(rot + 4, 0x42444c4c); /* ours by its magic */
+    lladd_put32(rot + 4, 0x42444c4c); /* the magic number of a control block */
     fixture_file_write(&r, "control", rot, sizeof rot, 0);
     fixture_file_write(&r, "control", rot, sizeof rot, LL_CONTROL_COPY);
     ck_assert_int_ne(fixture_try_open(&r), 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Instant recovery: the database is open while redo of its pages is pending. A thread that fetches
- * a page gets its contents as of the log's end, whatever else happens: undo before, new
- * transactions, background steps, pages that are freed and used again, failing reads, lack of
- * memory, another crash. No log is truncated before the last page is redone.
+ * Instant recovery: the database is open while its pages have pending redo. A thread that fetches a
+ * page gets its contents as of the log's end. This must hold with undo before open returns, new
+ * transactions, background steps, pages that are freed and used again, reads that fail, lack of
+ * memory, and another crash. No log is truncated before the last page is redone.
  */
 #include "db_fixture.h"
 
@@ -30,7 +30,7 @@ static void add_everywhere(struct lladd_txn *txn, unsigned index, uint64_t delta
         ok(txn, cell_add(txn, cell_of(pages[i], index), (int64_t)(delta + i)));
 }
 
-/* Log between one round and the next: more than a cursor caches. */
+/* Writes more log than a cursor caches. */
 static void write_filler(void)
 {
     struct lladd_txn *txn = fixture_begin(&r);
@@ -39,7 +39,8 @@ static void write_filler(void)
     done(lladd_commit(txn));
 }
 
-/* When this is recovered, cell 0 of each page has ROUNDS * (10 + its index), cell 1 nothing. */
+/* After recovery, cell 0 of each page must be ROUNDS * (10 + the page's index), and cell 1 must be
+ * 0. */
 static void write_history(bool far_apart)
 {
     fixture_pages(&r, pages, PAGES);
@@ -79,7 +80,7 @@ static void begin_case(unsigned kind)
     begin_history(kind, false);
 }
 
-/* A history, a crash, and the database opened by instant recovery. */
+/* Writes a history, crashes, and opens the database by instant recovery. */
 static void begin_pending(unsigned kind)
 {
     begin_case(kind & ~(unsigned)FIXTURE_FILES);
@@ -100,7 +101,7 @@ START_TEST(a_page_is_redone_when_it_is_fetched)
 {
     begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
     uint64_t left = pages_pending();
-    ck_assert_uint_ge(left, PAGES - 2); /* undo has fetched the loser's */
+    ck_assert_uint_ge(left, PAGES - 2); /* undo has fetched the loser's pages */
     ck_assert_uint_lt(left, PAGES + 4);
     for (unsigned i = 2; i < PAGES; i++) {
         fixture_expect(&r, cell_of(pages[i], 0), (uint64_t)ROUNDS * (10 + i));
@@ -139,7 +140,7 @@ START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
     ck_assert_uint_eq(pages_pending(), 0);
     ck_assert_uint_gt(fixture_stats(&r).checkpoint_lsn, from);
     expect_history();
-    fixture_crash(&r, &fault_power); /* no redo is pending */
+    fixture_crash(&r, &fault_power); /* the next open has no redo to do */
     fixture_open(&r);
     ck_assert_uint_eq(pages_pending(), 0);
     expect_history();
@@ -147,7 +148,7 @@ START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
 }
 END_TEST
 
-/* The same if other threads fetched the last of them. */
+/* The checkpoint after recovery is also taken if user threads have fetched the last page. */
 START_TEST(a_checkpoint_is_owed_when_users_have_redone_all)
 {
     begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
@@ -169,8 +170,7 @@ START_TEST(a_checkpoint_is_owed_when_users_have_redone_all)
 }
 END_TEST
 
-/* The log that redo needs is kept until it is done: a checkpoint that is requested comes
- * afterwards. */
+/* The log is kept until redo is complete. A checkpoint that is requested earlier waits for it. */
 START_TEST(a_checkpoint_and_close_wait_for_redo)
 {
     begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
@@ -207,8 +207,8 @@ static void work_meanwhile(unsigned round)
     done(lladd_abort(other));
 }
 
-/* Crash after crash, each during the recovery from the one before, with transactions in between;
- * the last recovery is a full one or another instant one. */
+/* Each crash comes during the recovery from the previous crash, with transactions in between. The
+ * last recovery is full, or instant again. */
 START_TEST(crashes_while_redo_is_pending)
 {
     enum { CRASHES = 4 };
@@ -235,7 +235,7 @@ START_TEST(crashes_while_redo_is_pending)
 }
 END_TEST
 
-/* A cache that holds few of the pages: redone pages are written back, and read again. */
+/* The cache holds only few of the pages, so redone pages are written back and read again. */
 START_TEST(pages_come_and_go_in_a_small_cache)
 {
     unsigned kind = (unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES);
@@ -255,7 +255,7 @@ START_TEST(pages_come_and_go_in_a_small_cache)
 }
 END_TEST
 
-/* The pages of a transaction in doubt stay pending, too, until it is decided. */
+/* A transaction in doubt is decided while its pages still have pending redo. */
 START_TEST(a_transaction_in_doubt_is_decided_while_redo_is_pending)
 {
     for (unsigned commits = 0; commits < 2; commits++) {
@@ -275,8 +275,8 @@ END_TEST
 
 /* ---- pages that are used again ---- */
 
-/* BUF-6. Redo of a page's former use does not overwrite its new one: freed, allocated again and
- * formatted. */
+/* BUF-6. A page with pending redo is freed, allocated again and formatted. Redo of its former use
+ * must not overwrite it. */
 START_TEST(a_page_with_pending_redo_is_freed_and_used_again)
 {
     begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
@@ -305,7 +305,8 @@ START_TEST(a_page_with_pending_redo_is_freed_and_used_again)
 }
 END_TEST
 
-/* The same for pages that are bulk-written. */
+/* A page with pending redo becomes a raw page and is written in bulk. Redo must not overwrite
+ * it. */
 START_TEST(a_page_with_pending_redo_becomes_one_of_a_raw_extent)
 {
     begin_case((unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES));
@@ -332,7 +333,7 @@ START_TEST(a_page_with_pending_redo_becomes_one_of_a_raw_extent)
         ok_db(&r, lladd_bulk_read(r.db, first, RAW, true, found, &r.err));
         ck_assert_mem_eq(bytes, found, sizeof bytes);
         if (round == 0)
-            fixture_maintain(&r); /* does not overwrite them */
+            fixture_maintain(&r); /* must not overwrite the pages */
         else
             fixture_crash(&r, &fault_power), fixture_open(&r);
     }
@@ -340,7 +341,7 @@ START_TEST(a_page_with_pending_redo_becomes_one_of_a_raw_extent)
 }
 END_TEST
 
-/* Bulk reads, too, return the contents as of the log's end. */
+/* Bulk reads must return the contents as of the log's end too. */
 START_TEST(pages_with_pending_redo_are_read_in_bulk)
 {
     begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
@@ -355,8 +356,8 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* If its read fails, the thread that fetches the page gets the error; redo stays pending, and the
- * next fetch succeeds. */
+/* If a read fails while a thread fetches a page, the thread gets the error. The page's redo stays
+ * pending, and the next fetch succeeds. */
 START_TEST(a_read_fails_while_a_page_is_redone)
 {
     unsigned refused = 0;
@@ -385,8 +386,8 @@ START_TEST(a_read_fails_while_a_page_is_redone)
 }
 END_TEST
 
-/* The same in background steps: they stop with the error, and go on the next time. A read ahead of
- * a page that is then not needed may fail unnoticed. */
+/* If a read fails in a background step, the step returns the error, and the next step goes on. A
+ * failed read of log that was read ahead may stay unnoticed. */
 START_TEST(a_read_fails_in_a_step)
 {
     unsigned refused = 0;
@@ -419,7 +420,7 @@ START_TEST(a_read_fails_in_a_step)
 }
 END_TEST
 
-/* Without memory for the index, recovery is a full one. */
+/* Without memory for the redo index, recovery is full. */
 START_TEST(an_allocation_fails)
 {
     unsigned instantly = 0, fully = 0;
@@ -430,7 +431,7 @@ START_TEST(an_allocation_fails)
         int rc = fixture_try_open(&r);
         bool fired = fault_alloc_fired(&r.mem) != 0;
         fault_alloc_fail(&r.mem, 0, false);
-        if (rc) { /* nothing was undone, or opening again completes it (REC-3) */
+        if (rc) { /* opening again completes what was begun (REC-3) */
             ck_assert(rc == LLADD_NO_MEMORY || rc == LLADD_UNDO_FAILED);
             fixture_open(&r);
         } else {
@@ -459,21 +460,21 @@ START_TEST(a_torn_page_is_rebuilt_when_it_is_fetched)
 }
 END_TEST
 
-/* A page without any base is an error for threads that fetch it, and for checkpoints; for no other
- * call. If it is free it is not missed. */
+/* A damaged page without a base is an error for threads that fetch it, and for checkpoints, but for
+ * no other call. If the page is free, no call fails. */
 START_TEST(a_page_without_a_base_matters_only_if_it_is_in_use)
 {
     for (unsigned freed = 0; freed < 2; freed++) {
         fixture_init(&r, (unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES));
         r.options.recovery = LLADD_RECOVER_INSTANT;
-        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the device promised not to, so no images */
+        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* so that no page images are logged */
         fixture_open(&r);
         fixture_pages(&r, pages, 2);
         for (unsigned i = 1; i <= 300; i++) { /* the log with the format record is truncated */
             struct lladd_txn *txn = fixture_begin(&r);
             ok(txn, cell_put_wide(txn, cell_of(pages[1], 2), i, WIDE_MAX / 2));
             done(lladd_commit(txn));
-            if (i % 100 == 0) /* and its file is used again, or removed */
+            if (i % 100 == 0) /* the truncated segment is reused or removed */
                 ok_db(&r, lladd_checkpoint(r.db, &r.err));
         }
         fixture_maintain(&r);
@@ -531,8 +532,8 @@ static void *read_and_change(void *arg)
     return NULL;
 }
 
-/* Several threads fetch and change pages while the background redoes them; the background is
- * delayed so that it does not come first, or not. */
+/* Several threads fetch and change pages while the background thread redoes them. In some cases the
+ * background thread is delayed, so that the other threads come first. */
 START_TEST(threads_fetch_pages_while_they_are_redone)
 {
     pthread_t thread[READERS];
@@ -543,7 +544,7 @@ START_TEST(threads_fetch_pages_while_they_are_redone)
     if (held)
         test_world_stop_at(&r.world, "recovery.step");
     fixture_open(&r);
-    if (held) /* before the readers: the pages that they have fetched leave it nothing to do */
+    if (held) /* the background thread must have begun before the readers leave it nothing to do */
         ck_assert(test_world_await(&r.world, "recovery.step", 1));
     for (unsigned i = 0; i < READERS; i++) {
         who[i] = i;
@@ -565,7 +566,8 @@ START_TEST(threads_fetch_pages_while_they_are_redone)
 }
 END_TEST
 
-/* The background takes the checkpoint after which a crash does not need this recovery again. */
+/* After the last page is redone, the background thread takes a checkpoint, so that a later crash
+ * does not need this redo again. */
 START_TEST(the_background_comes_to_an_end)
 {
     begin_case(FIXTURE_THREADS | (_i ? FIXTURE_RESERVED : 0));
@@ -580,7 +582,7 @@ START_TEST(the_background_comes_to_an_end)
 }
 END_TEST
 
-/* All calls of a handle are possible while the checkpoint of its recovery is taken. */
+/* Any call may be made while the checkpoint at the end of recovery is taken. */
 START_TEST(a_handle_is_asked_while_recovery_is_checkpointed)
 {
     enum { TIMES = 20 };
