@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Instant recovery of much: a loser of many updates, many committed ones, and memory for few of
- * them. It reads the log about as often as full recovery, reports its progress in every phase, and
- * takes no more memory than its budget; a crash anywhere in it loses nothing.
+ * Instant recovery with much work: a loser with many updates, many committed updates, or memory for
+ * only a few of them. It reads the log about as often as full recovery, reports its progress in
+ * every phase, and uses no more memory than its budget. A crash at any point of it loses nothing.
  */
 #include "db_fixture.h"
 
@@ -17,14 +17,14 @@ static unsigned n_pages, n_updates;
 
 /* ---- helpers ---- */
 
-/* Adjacent records in the log are of different pages. */
+/* Update i is of this cell. Adjacent records in the log are about different pages. */
 static struct cell nth(unsigned i)
 {
     return cell_of(pages[i * 89u % n_pages], i % 3);
 }
 
-/* A transaction of many updates after a checkpoint, which a crash interrupts or not, and a small
- * one that is committed. */
+/* After a checkpoint, runs a transaction with many updates, which commits or is a loser, and
+ * commits a small transaction. */
 static void begin_long(unsigned kind, unsigned of_pages, unsigned updates, bool commits)
 {
     fixture_init(&r, kind);
@@ -45,7 +45,7 @@ static void begin_long(unsigned kind, unsigned of_pages, unsigned updates, bool 
     fixture_set(&r, cell_of(pages[0], 5), 99);
 }
 
-/* Each cell is the sum of its additions, or 0 if these were undone. */
+/* Asserts that each cell is the sum of its additions, or 0 if they were undone. */
 static void expect_long(bool committed)
 {
     static uint64_t sum[MOST][3];
@@ -62,7 +62,7 @@ struct cost {
     uint64_t log_reads, misses, early, pending;
 };
 
-/* The cost of recovery until the last page is redone. */
+/* Recovers, and returns the cost until the last page is redone. */
 static struct cost recover(enum lladd_recovery how)
 {
     r.options.recovery = how;
@@ -95,7 +95,8 @@ static struct cost recover_anew(enum lladd_recovery how, unsigned kind, bool com
 
 /* ---- cost ---- */
 
-/* An undo that fetches pages one by one reads their records one by one, unless there are many. */
+/* Undo fetches pages one by one. If it needs many records, the library redoes the pages before by a
+ * pass over the log, and does not read the records one by one. */
 START_TEST(a_long_undo_reads_the_log_a_few_times)
 {
     struct cost full = recover_anew(LLADD_RECOVER_FULL, _i ? FIXTURE_RESERVED : 0, false, 0);
@@ -108,7 +109,7 @@ START_TEST(a_long_undo_reads_the_log_a_few_times)
 }
 END_TEST
 
-/* Few records are found one by one: the other pages stay for later. */
+/* If undo needs few records, they are read one by one, and the other pages stay pending. */
 START_TEST(a_short_undo_leaves_pages_for_later)
 {
     begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 12000, true);
@@ -126,7 +127,7 @@ START_TEST(a_short_undo_leaves_pages_for_later)
 }
 END_TEST
 
-/* Only the pages that a long undo needs are redone before. */
+/* Before a long undo, only the pages that it needs are redone. */
 START_TEST(a_long_undo_of_few_pages_leaves_the_others)
 {
     begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 6000, true);
@@ -146,8 +147,8 @@ START_TEST(a_long_undo_of_few_pages_leaves_the_others)
 }
 END_TEST
 
-/* The index has no room for all pages: some are redone before open returns, and others stay for
- * later. */
+/* The redo index has no room for all pages. Some pages are redone before open returns, and others
+ * stay pending. */
 START_TEST(memory_is_bounded_and_pages_without_room_are_redone_before)
 {
     enum { BYTES = 128 << 10 };
@@ -160,8 +161,8 @@ START_TEST(memory_is_bounded_and_pages_without_room_are_redone_before)
 }
 END_TEST
 
-/* Each round of reading ahead goes through the log from redo's start on, and the less memory there
- * is, the fewer records fit in a round. The pages that have no room in the index take none. */
+/* Each round of reading ahead reads the log from redo's start on. With less memory, fewer records
+ * fit into a round, so more rounds are needed. */
 START_TEST(little_memory_reads_the_log_again)
 {
     unsigned kind = _i ? FIXTURE_RESERVED : 0;
@@ -178,8 +179,8 @@ START_TEST(little_memory_reads_the_log_again)
 }
 END_TEST
 
-/* The part that grows with the log before open returns: analysis reads it from the checkpoint
- * on. */
+/* Before open returns, analysis reads the log from the checkpoint on. Only this part of the cost
+ * grows with the log. */
 START_TEST(opening_reads_the_log_from_the_checkpoint_on)
 {
     uint64_t reads[3];
@@ -201,7 +202,7 @@ START_TEST(opening_reads_the_log_from_the_checkpoint_on)
 }
 END_TEST
 
-/* No room for any: then all pages are redone before. */
+/* The redo index has no room for any page, so all pages are redone before open returns. */
 START_TEST(without_room_all_pages_are_redone_before)
 {
     struct cost c = recover_anew(LLADD_RECOVER_INSTANT, _i ? FIXTURE_RESERVED : 0, true, 64);
@@ -269,7 +270,8 @@ END_TEST
 
 /* ---- crashes ---- */
 
-/* At every call that changes something: once without room for most pages, once with a long undo. */
+/* Crashes at calls that change something: once without room for most pages, once with a long
+ * undo. */
 START_TEST(crashes_in_a_long_instant_recovery)
 {
     enum { UPDATES = 2000, BYTES = 8 << 10 };
@@ -298,7 +300,7 @@ START_TEST(crashes_in_a_long_instant_recovery)
         fixture_free(&r);
         if (!crashed)
             break;
-        n += n / 8; /* closer together where recovery begins */
+        n += n / 8; /* tries more calls near the beginning of recovery */
     }
     ck_assert_uint_gt(tried, 10);
     ck_assert_uint_gt(early, 0);

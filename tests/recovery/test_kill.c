@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * kill -9 with real files: a child works, acknowledges each commit through a pipe, and is killed
- * after a number of acknowledgements (no sleeps; how far the child has got beyond them depends on
- * the machine). Then the database is opened here: every acknowledged transaction is there, whole,
- * perhaps with those in progress; nothing of open or aborted ones. The same directory is used
- * again, so that recoveries follow recoveries.
+ * kill -9 with real files. A child works, acknowledges each commit through a pipe, and is killed
+ * after a number of acknowledgements. (How far the child has got by then depends on the machine.)
+ * Then the parent opens the database. All changes of every acknowledged transaction must be there.
+ * Of a commit in progress, all changes are there or none, of open and aborted transactions none.
+ * The next child uses the same directory, so that recoveries follow recoveries.
  *
  * This test covers the death of a process; test_crash covers power failures.
  */
@@ -26,22 +26,22 @@
 enum { WORKERS = 3, PAGES = 12, ASYNC_WINDOW = 8 };
 
 /*
- * Worker w adds in its n-th transaction: 1 to cell w of page 0, n to cell w of page 1 + n % (PAGES
- * - 1), and moves n from cell 8 + w to cell 16 + w of page 0 in a top action. So the count in page
- * 0 determines all the rest.
+ * In its n-th transaction, worker w adds 1 to cell w of page 0, adds n to cell w of page 1 + n %
+ * (PAGES - 1), and moves n from cell 8 + w to cell 16 + w of page 0 in a top action. So the count
+ * on page 0 determines all other cells.
  */
 struct ack {
     uint32_t worker;
-    uint32_t n; /* transactions of this worker that are durable */
+    uint32_t n; /* number of durable transactions of this worker */
 };
 
 struct work {
     struct lladd_db *db;
     unsigned index;
-    unsigned mode; /* 0: commit waits; 1: a window of commits in flight */
+    unsigned mode; /* 0: commits wait for durability; 1: several commits are in flight */
     int fd;
     lladd_pageno pages[PAGES];
-    uint32_t n; /* done before */
+    uint32_t n; /* number of transactions so far */
 };
 
 /* ---- both sides -------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ static struct lladd_options options_for(unsigned mode)
     return o;
 }
 
-/* The pages are found again by a root. */
+/* Finds the pages by a root. */
 static int find_pages(struct lladd_db *db, lladd_pageno *pages, struct lladd_error *err)
 {
     struct lladd_root_value root;
@@ -84,7 +84,7 @@ static int find_pages(struct lladd_db *db, lladd_pageno *pages, struct lladd_err
 static void acknowledge(const struct work *w, uint32_t n)
 {
     struct ack a = {w->index, n};
-    if (write(w->fd, &a, sizeof a) != (ssize_t)sizeof a) /* atomic: shorter than PIPE_BUF */
+    if (write(w->fd, &a, sizeof a) != (ssize_t)sizeof a) /* atomic, as shorter than PIPE_BUF */
         _exit(4);
 }
 
@@ -108,7 +108,7 @@ static void *child_worker(void *arg)
         struct lladd_txn *txn;
         CHILD(lladd_begin(w->db, NULL, &txn, NULL));
         change(w, txn, n);
-        if (n % 5 == 0) { /* the same again, and then not */
+        if (n % 5 == 0) { /* makes changes in another transaction, and aborts it */
             struct lladd_txn *not_this;
             CHILD(lladd_begin(w->db, NULL, &not_this, NULL));
             CHILD(cell_add(not_this, cell_of(w->pages[3], 50 + w->index), 1000));
@@ -130,7 +130,7 @@ static void *child_worker(void *arg)
     return NULL;
 }
 
-/* argv: child, directory, mode, file descriptor */
+/* The arguments: "child", directory, mode, file descriptor of the pipe. */
 static int child(char **argv)
 {
     unsigned mode = (unsigned)atoi(argv[3]);
@@ -151,7 +151,7 @@ static int child(char **argv)
         CHILD(cell_read(db, cell_of(w[i].pages[0], i), &n, NULL));
         w[i].n = (uint32_t)n;
     }
-    /* Open all the time, with something in every page. */
+    /* A transaction that stays open until the kill, with a change of every page. */
     CHILD(lladd_begin(db, NULL, &loser, NULL));
     for (unsigned i = 0; i < PAGES; i++)
         CHILD(cell_add(loser, cell_of(w[0].pages[i], 60), 1));
@@ -216,7 +216,7 @@ static void run_and_kill(const char *dir, unsigned mode, uint64_t count, uint32_
     close(fds[0]);
 }
 
-/* The database after the kill: the n transactions of worker w are there, whole. */
+/* Asserts that the database has exactly the first n transactions of worker w; returns n. */
 static uint32_t check_worker(struct lladd_db *db, const lladd_pageno *pages, unsigned w,
                              unsigned mode, uint32_t acked)
 {
@@ -239,7 +239,8 @@ static uint32_t check_worker(struct lladd_db *db, const lladd_pageno *pages, uns
     return (uint32_t)n;
 }
 
-/* The state that is seen here has to stay, so it counts as acknowledged. */
+/* Opens the database and checks all workers. Later opens must show at least this state, so it
+ * counts as acknowledged. */
 static void check_all(const char *dir, unsigned mode, uint32_t *acked)
 {
     struct lladd_options o = options_for(mode);
@@ -256,7 +257,7 @@ static void check_all(const char *dir, unsigned mode, uint32_t *acked)
         acked[w] = check_worker(db, pages, w, mode, acked[w]);
     for (unsigned i = 0; i < PAGES; i++)
         ck_assert_uint_eq(cell_get(db, cell_of(pages[i], 60)), 0);
-    lladd_db_kill(db); /* the next child recovers again, from an earlier state */
+    lladd_db_kill(db); /* so that the next child recovers again */
     lladd_options_release(&o);
 }
 

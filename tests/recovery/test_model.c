@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random histories against the model: several transactions at a time on a few pages, savepoints,
- * top actions, logical undo, prepares, checkpoints, and now and then a crash or a restart. After
- * every few steps the cells are compared; after every crash the history is (history.h).
+ * Random histories, compared with the model: several transactions at a time on a few pages,
+ * savepoints, top actions, logical undo, prepares, checkpoints, and sometimes a crash or a restart.
+ * After every few steps the cells are compared; after every crash, the history (history.h).
  *
- * Every history has a number, which is its seed and is shown when it fails:
+ * Every history has a number. It is the seed, and is shown if the history fails:
  *     LLADD_SEED=4711 CK_FORK=no .../test_model          runs that one
  *     LLADD_NIGHTLY=1 .../test_model                     runs many
  */
@@ -22,8 +22,7 @@ struct model {
     struct history h;
     struct step *open[OPEN_MAX_TXNS];
     size_t n_open;
-    const struct step *owner[M_CELLS]; /* the transaction that puts to it; cells that are added to
-                                        * have none */
+    const struct step *owner[M_CELLS]; /* the transaction that puts or pokes the cell; NULL: none */
     lladd_lsn newest_async;
     uint64_t seed;
     unsigned gids;
@@ -35,14 +34,14 @@ static uint64_t pick(struct model *m, uint64_t n)
     return seeded_next(&m->seed) % n;
 }
 
-/* A cell that is added to: the first two of each page. */
+/* Draws a cell for additions: one of the first two of a page. */
 static size_t shared_cell(struct model *m)
 {
     return pick(m, M_PAGES) * H_CELLS + pick(m, 2);
 }
 
-/* A cell that only one transaction uses: the third for puts, the fourth for pokes. SIZE_MAX:
- * taken. */
+/* Draws a cell that only one transaction at a time uses: the third of a page for puts, the fourth
+ * for pokes. Returns SIZE_MAX if another transaction uses it. */
 static size_t own_cell(struct model *m, const struct step *t, unsigned which)
 {
     size_t cell = pick(m, M_PAGES) * H_CELLS + 2 + which;
@@ -115,7 +114,7 @@ static void change(struct model *m, struct step *t)
         return;
     default:
         cell = own_cell(m, t, 1);
-        /* Inside an action the restoring is not physical, so it is left out there. */
+        /* No poke inside an action, because its undo is not physical. */
         if (cell != SIZE_MAX && t->n_actions == 0)
             must(m, t, step_poke(t, cell, pick(m, 1u << 30)), "poke");
     }

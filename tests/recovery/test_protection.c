@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sources from which a torn, damaged or missing page can be rebuilt (BUF-2, BUF-5) besides the
- * image of its last change: the double-write area, chosen as the page is written; the first image
- * of a bulk-written page; and log that is older than redo's start. And pages that prove that the
- * log has lost its end.
+ * A torn, damaged or missing page can be rebuilt (BUF-2, BUF-5) not only from the page image of its
+ * last change. Other sources are the double-write area, which is used when the page is written; the
+ * first image of a bulk-written page; and log that is older than redo's start. Other tests have
+ * pages that prove that the log has lost its end.
  */
 #include "db_fixture.h"
 
@@ -23,7 +23,7 @@ static void begin_case(int i)
     fixture_init(&r, i & RESERVED ? FIXTURE_RESERVED : 0);
     r.options.flags |= i & NO_IMAGES ? LLADD_OPT_ATOMIC_PAGES : 0;
     r.options.recovery = i & INSTANT ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
-    r.options.recovery_bytes = i & NO_INDEX ? 64 : 0; /* a pass over the log redoes the pages */
+    r.options.recovery_bytes = i & NO_INDEX ? 64 : 0; /* too little for a redo index */
 }
 
 /* ---- torn pages that no image in reach protects -------------------------------------------- */
@@ -36,7 +36,7 @@ enum { SEEDS = 4 };
 enum { VICTIMS = 4, FILLERS = 40, NOISE = 3000, SPOTS = 6 };
 static lladd_pageno victim[VICTIMS], filler[FILLERS], counter;
 
-/* Incompressible bytes. */
+/* Makes bytes that cannot be compressed. */
 static void make_noise(unsigned char noise[NOISE])
 {
     uint64_t x = 88172645463325252u;
@@ -62,7 +62,7 @@ static void make_pages(void)
     fixture_pages(&r, filler, FILLERS);
 }
 
-/* In every sector but the first of each victim. */
+/* Changes every sector but the first of each victim. */
 static void change_victims(struct lladd_txn *txn)
 {
     for (unsigned v = 0; v < VICTIMS; v++)
@@ -100,8 +100,8 @@ static void fill_log(void)
     ck_assert_int_eq(rc, LLADD_LOG_FULL);
 }
 
-/* A rollback at the log's limit changes pages with bases older than redo's start, without an image,
- * and they are not written. */
+/* A rollback at the log's limit changes pages with bases that are older than redo's start. It logs
+ * no images, and the pages are not written before the crash. */
 static void roll_back_without_images(int i)
 {
     begin_case(i);
@@ -124,8 +124,8 @@ static void roll_back_without_images(int i)
     wait_for_all();
 }
 
-/* Recovers, with pages written back, until the n-th call; the power fails there and tears the write
- * in progress. True if the n-th call was reached. */
+/* Recovers and writes pages back until the n-th call. There the power fails, and tears the write in
+ * progress. Returns true if the n-th call was reached. */
 static bool recovery_is_cut_off(uint64_t n, uint64_t seed)
 {
     fault_device_crash_at(r.fd, n);
@@ -142,8 +142,8 @@ static bool recovery_is_cut_off(uint64_t n, uint64_t seed)
     return crashed;
 }
 
-/* Redo changes them again, and their next write may be torn: the frame's state from before the
- * crash is lost. */
+/* Redo changes these pages again, and their next write may be torn. So this write needs the
+ * double-write area too. That the pages have no image was known only in memory before the crash. */
 START_TEST(a_rollback_without_images_is_protected_after_the_next_crash)
 {
     bool crashed = true;
@@ -163,8 +163,8 @@ START_TEST(a_rollback_without_images_is_protected_after_the_next_crash)
 }
 END_TEST
 
-/* Changes without images, made on a device that did not tear pages, are redone on one that does;
- * and back. */
+/* Changes were made without images, on a device that never tears pages. They are redone on a device
+ * that tears pages; and the other way round. */
 START_TEST(images_and_no_images_take_turns)
 {
     bool crashed = true;
@@ -182,7 +182,7 @@ START_TEST(images_and_no_images_take_turns)
             fixture_crash(&r, &fault_kill);
             r.options.flags &= ~(uint32_t)LLADD_OPT_ATOMIC_PAGES;
             crashed |= recovery_is_cut_off(n, seed * 1000003 + n);
-            if (seed % 2) { /* a device that does not, once more */
+            if (seed % 2) { /* again a device that never tears pages */
                 r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
                 fixture_open(&r);
                 expect_victims(true);
@@ -202,8 +202,8 @@ END_TEST
 
 /* ---- bulk-written pages -------------------------------------------------------------------- */
 
-/* A logged change of one is durable, and its bulk-written contents are not: they were not
- * synced. */
+/* A bulk-written page is not synced, so its contents are not durable, but a later logged change of
+ * it is. */
 START_TEST(a_bulk_page_that_changes_before_its_sync)
 {
     enum { BULK = 40 };
@@ -220,7 +220,7 @@ START_TEST(a_bulk_page_that_changes_before_its_sync)
         ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), 1, "test.cells", bytes));
         free(bytes);
         ok(txn, cell_put(txn, cell_of(lladd_page_of(BULK), 3), 9));
-        fixture_set(&r, cell_of(page, 0), 1); /* takes all of the log with it */
+        fixture_set(&r, cell_of(page, 0), 1); /* makes all earlier log durable */
         fixture_crash(&r, &fault_power);
         fixture_open(&r);
         fixture_expect(&r, cell_of(page, 0), 1);
@@ -240,7 +240,7 @@ static void damage(lladd_pageno page)
     fixture_file_write(&r, "pages", bytes, sizeof bytes, page.v * 4096 + 1024);
 }
 
-/* So much log that lladd_maintain takes a checkpoint, which writes back older pages. */
+/* Writes log until lladd_maintain takes a checkpoint, which writes back pages with old changes. */
 static void fuzzy_checkpoint(lladd_pageno scratch)
 {
     uint64_t before = fixture_stats(&r).checkpoints;
@@ -256,9 +256,8 @@ static void fuzzy_checkpoint(lladd_pageno scratch)
 static int older_log_cases[] = {
     0, RESERVED, INSTANT, INSTANT | RESERVED, INSTANT | NO_INDEX, INSTANT | NO_INDEX | RESERVED};
 
-/* Redo begins above the base of a page that is found damaged. Where the log goes back further, full
- * recovery rebuilds it as instant recovery does, however small the cache is; where it does not,
- * both refuse the page. */
+/* A damaged page has a base before redo's start. If the log still has the base, full and instant
+ * recovery rebuild the page, with a cache of any size. If not, both refuse the page. */
 START_TEST(a_rotten_page_is_rebuilt_from_older_log)
 {
     enum { MANY = 30, PUTS = 4 };
@@ -279,11 +278,11 @@ START_TEST(a_rotten_page_is_rebuilt_from_older_log)
         if (!kept)
             fixture_forget_log(&r, scratch);
         fuzzy_checkpoint(scratch);
-        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the last change must not bring a base */
+        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* so that the last change logs no image */
         fixture_reopen(&r);
         struct lladd_txn *loser = fixture_begin(&r);
         for (unsigned i = 0; i < MANY; i++) {
-            for (unsigned k = 0; k < PUTS; k++) /* undo asks for a pass over the log */
+            for (unsigned k = 0; k < PUTS; k++) /* so many that undo needs a pass over the log */
                 ok(loser, cell_put(loser, cell_of(page[i], 3), 666 + k));
             fixture_set(&r, cell_of(page[i], 2), i + 2);
         }
@@ -311,8 +310,8 @@ START_TEST(a_rotten_page_is_rebuilt_from_older_log)
 }
 END_TEST
 
-/* A page between two uses, or with a hole in its log, has no base: the partly rebuilt page is
- * dropped. */
+/* A damaged page is between two uses, or a record of its chain is missing. It has no base, so the
+ * partly rebuilt page must be dropped. */
 START_TEST(what_an_older_life_left_is_no_base)
 {
     lladd_pageno scratch, page;
@@ -333,7 +332,7 @@ START_TEST(what_an_older_life_left_is_no_base)
     ok(txn, lladd_bulk_sync(txn));
     done(lladd_commit(txn));
     free(bytes);
-    fixture_set(&r, cell_of(page, 1), 5); /* with an image */
+    fixture_set(&r, cell_of(page, 1), 5); /* logs an image */
     fuzzy_checkpoint(scratch);
     fuzzy_checkpoint(scratch);
     r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
@@ -369,8 +368,8 @@ static bool is_written(lladd_pageno page, lladd_lsn lsn)
     return is;
 }
 
-/* A page gets an image; then a durable, acknowledged commit changes it; then it is evicted; then
- * the process dies. */
+/* A page gets an image. Then a durable commit changes the page, the page is evicted, and the
+ * process dies. */
 static struct paid pay(int i)
 {
     struct paid p;
@@ -383,7 +382,7 @@ static struct paid pay(int i)
     fixture_pages(&r, other, OTHERS);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     struct lladd_txn *txn = fixture_begin(&r);
-    ok(txn, cell_put(txn, cell_of(p.page, 2), 1)); /* logs an image, if there are any */
+    ok(txn, cell_put(txn, cell_of(p.page, 2), 1)); /* logs an image, unless images are off */
     for (unsigned k = 0; k < OTHERS; k++)
         ok(txn, cell_put(txn, cell_of(other[k], 3), 1));
     done(lladd_commit(txn));
@@ -401,7 +400,7 @@ static struct paid pay(int i)
     return p;
 }
 
-/* A bit flips in the record there; and is restored. */
+/* Damages a byte of the record at this LSN. A second call restores it. */
 static void rot(lladd_lsn lsn)
 {
     size_t len;
@@ -416,8 +415,9 @@ static void rot(lladd_lsn lsn)
     free(bytes);
 }
 
-/* The record of the page, or that of the commit, is the first one that is lost: either way the
- * acknowledged commit is. Redo of the page would begin with an image, and would not notice. */
+/* The record of the page's change is damaged, or the commit record. The log seems to end there, and
+ * the acknowledged commit is lost. Redo of the page begins with an image, so it would not notice
+ * the loss. Open must find it. */
 START_TEST(a_page_that_is_newer_than_the_log_is_found_at_open)
 {
     for (unsigned which = 0; which < 2; which++) {
@@ -438,8 +438,8 @@ START_TEST(a_page_that_is_newer_than_the_log_is_found_at_open)
 }
 END_TEST
 
-/* After a power failure no seal may state how far the log went. Then the page proves it, as soon as
- * it is read. */
+/* After a power failure, there may be no seal that states how far the log was durable. Then the
+ * page proves the loss when it is read. */
 START_TEST(a_page_that_is_newer_than_the_log_is_found_when_it_is_read)
 {
     static const unsigned char nothing[WITNESS_BYTES];
@@ -459,7 +459,8 @@ START_TEST(a_page_that_is_newer_than_the_log_is_found_when_it_is_read)
 }
 END_TEST
 
-/* A torn tail proves nothing, and no page is newer: it is cut off as always. */
+/* The log has a torn end, and no page is newer than it. So nothing is lost, and the end is cut off
+ * as usual. */
 START_TEST(a_log_that_ends_above_all_pages_has_lost_nothing)
 {
     struct paid p = pay(_i);
@@ -481,8 +482,8 @@ START_TEST(a_log_that_ends_above_all_pages_has_lost_nothing)
 }
 END_TEST
 
-/* A database of an older version, with a shorter control file: it grows; a full disk is no reason
- * to refuse. */
+/* A database of an older version has a shorter control file. Open makes it longer. If the disk is
+ * full, open may be refused with a resource error; the next open succeeds. */
 START_TEST(a_control_file_without_room_for_it)
 {
     for (unsigned full = 0; full < 2; full++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Redo by one thread and by several: the same history, in a cache that holds only a few of the
- * pages as well as in one that holds them all, and where no thread can be created; and the same
- * error, the one at the lowest LSN, whichever thread meets which first.
+ * Redo by one thread and by several threads gives the same contents, with a cache for few pages,
+ * with a cache for all pages, and when no thread can be created. If redo fails at several records,
+ * the error at the lowest LSN is reported, whichever thread finds its error first.
  */
 #include "db_fixture.h"
 
@@ -13,7 +13,7 @@
 
 enum { PAGES = 200, ROUNDS = 8 };
 
-/* Redo by one thread shows the thread sanitizer nothing. */
+/* The thread sanitizer need not test redo by one thread. */
 #ifdef __SANITIZE_THREAD__
 enum { THREAD_COUNTS = 1 };
 #else
@@ -35,8 +35,8 @@ static void begin_case(unsigned kind)
     fixture_pages(&r, pages, PAGES);
 }
 
-/* More log than the four MiB from which on several threads divide the pages; adjacent records are
- * of one page, of two, and of many. */
+/* Writes more than 4 MiB of log, so that several threads divide the pages. Adjacent records are
+ * about one page, two pages, or many pages. */
 static void write_history(void)
 {
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -65,8 +65,8 @@ static void expect_history(void)
 
 /* ---- cases ---- */
 
-/* Each worker holds the pages of several records at once; in a small cache, only as many as leave
- * room for the others. */
+/* Each worker holds the pages of several records at a time. In a small cache it holds fewer pages,
+ * so that the other workers have room. */
 START_TEST(redo_in_a_cache_of_any_size_repeats_the_same_history)
 {
     static const uint32_t threads[] = {8, 1};
@@ -87,21 +87,21 @@ START_TEST(redo_in_a_cache_of_any_size_repeats_the_same_history)
 }
 END_TEST
 
-/* BUF-6. Two pages lost their last writes: the error does not depend on which thread finds which
- * first. */
+/* BUF-6. Two pages have lost their last writes. The reported error does not depend on which thread
+ * finds its page first. */
 START_TEST(the_error_at_the_lowest_lsn_is_reported)
 {
     static const uint32_t threads[] = {1, 4};
     struct lladd_error first = LLADD_ERROR_INIT;
     size_t len;
     begin_case(FIXTURE_THREADS | (_i ? FIXTURE_RESERVED : 0));
-    r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* no images, which would repair them */
+    r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* logs no images, which would repair the pages */
     fixture_reopen(&r);
     unsigned char *old = fixture_file(&r, "pages", &len);
     ck_assert_ptr_nonnull(old);
     for (unsigned i = 0; i < PAGES; i++)
         fixture_set(&r, cell_of(pages[i], 2), i);
-    fixture_forget_log(&r, pages[0]); /* or that would rebuild them */
+    fixture_forget_log(&r, pages[0]); /* so that the pages cannot be rebuilt from the log */
     write_history();
     fixture_crash(&r, &fault_power);
     for (unsigned i = 150; i < PAGES; i += 7)
@@ -122,8 +122,8 @@ START_TEST(the_error_at_the_lowest_lsn_is_reported)
 END_TEST
 
 #ifdef __GLIBC__
-/* No thread can be created, for its stack would be larger than the address space: the opening
- * thread does all the shares. */
+/* No thread can be created, because its stack would not fit into the address space. So the thread
+ * that opens the database does the work of all. */
 START_TEST(without_a_thread_one_does_the_work_of_all)
 {
     pthread_attr_t attr, before;
@@ -136,7 +136,7 @@ START_TEST(without_a_thread_one_does_the_work_of_all)
     ck_assert_int_eq(pthread_attr_init(&attr), 0);
     ck_assert_int_eq(pthread_attr_setstacksize(&attr, SIZE_MAX / 16 * 15 & ~(size_t)0xffff), 0);
     ck_assert_int_eq(pthread_setattr_default_np(&attr), 0);
-    /* Redo is done by then; the background threads cannot be started. */
+    /* Redo succeeds. Then open fails, because the background threads cannot be started. */
     ck_assert_int_eq(fixture_try_open(&r), LLADD_NO_THREAD);
     ck_contains(r.trace, "redo: from");
     ck_contains(r.trace, " 0 pages without a base");

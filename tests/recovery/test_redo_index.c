@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The index of instant recovery: for each page the records that change it, in LSN order, whatever
- * the order of insertion; an index that cannot be right is given up, never wrong.
+ * The redo index of instant recovery has, for each page, the records that change it, in LSN order,
+ * in whatever order they were inserted. If a record cannot be inserted, the index is given up; it
+ * is never wrong.
  */
 #include "recovery/log_prefetch.h"
 #include "recovery/redo_index.h"
@@ -42,7 +43,7 @@ static void add(uint64_t lsn, uint64_t page, bool older)
     add_kind(LL_REC_UPDATE, 0, lsn, page, older);
 }
 
-/* The page's records are those from `first` on, every STEPs-th. */
+/* Asserts that the page has n records: at LSN `first`, and then one every apart * STEP bytes. */
 static void expect(uint64_t page, uint64_t first, uint64_t apart, unsigned n)
 {
     struct ll_redo_index_walk w;
@@ -70,7 +71,7 @@ START_TEST(records_of_a_page_are_in_order)
 }
 END_TEST
 
-/* Inserted in two halves, the newer one first; some pages are in one of them only. */
+/* Records are inserted in two parts, the newer part first. Some pages are only in one part. */
 START_TEST(an_older_part_goes_before)
 {
     begin_case();
@@ -120,7 +121,8 @@ START_TEST(bases_are_known)
 }
 END_TEST
 
-/* LSNs further apart than an entry can express, and a failure of each of its allocations. */
+/* The index is given up if two LSNs are further apart than an entry can express, and if a memory
+ * allocation fails. */
 START_TEST(it_is_lost_rather_than_wrong)
 {
     begin_case();
@@ -148,8 +150,8 @@ START_TEST(it_is_lost_rather_than_wrong)
 }
 END_TEST
 
-/* Whatever the pages are, and in whichever of the two parts, it takes no more memory than its
- * budget, by the allocator's count; and what it has of a page is complete. */
+/* With any pages in either part, the index takes no more memory than its budget, as counted by the
+ * allocator. If it has a page, it has all records of the page. */
 START_TEST(it_takes_no_more_than_it_was_given)
 {
     enum { RECORDS = 20000 };
@@ -187,7 +189,7 @@ START_TEST(it_takes_no_more_than_it_was_given)
 }
 END_TEST
 
-/* A pass is for marked pages; the others are left. */
+/* A pass over the log redoes only marked pages. */
 START_TEST(pages_are_marked_for_a_pass)
 {
     begin_case();
@@ -219,7 +221,8 @@ static int get_record(void *ctx, lladd_lsn lsn, struct ll_record *rec)
     return lsn.v == *lost ? LLADD_CORRUPT_LOG : 0;
 }
 
-/* Bytes read ahead are found, and no others, however unevenly they are spread over the log. */
+/* Records that were read ahead are found, and no others, however unevenly they are spread over the
+ * log. */
 START_TEST(records_read_ahead_are_found)
 {
     enum { MANY = 300, OF_PAGES = 7 };
@@ -271,8 +274,8 @@ START_TEST(records_read_ahead_are_found)
 }
 END_TEST
 
-/* No more memory than the budget, by the allocator's count; records without room are not there, and
- * the next time fewer are read ahead. */
+/* Reading ahead takes no more memory than its budget, as counted by the allocator. Records without
+ * room are left out, and the next time fewer records are read ahead. */
 START_TEST(reading_ahead_takes_no_more_than_it_was_given)
 {
     enum { MANY = 20000 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Recoveries that make log segments and die before any record in them counts: killed, or without
- * power, at each device call; the next one at each of its own; and the third opens. The
- * transactions in doubt and the losers need more log for undo than one segment has. Or a clean
- * close lies between the two. log/test_reuse examines the files of the log alone; this test opens
- * the whole database.
+ * Recoveries that make log segments, and crash before any record in these segments is durable. The
+ * first recovery crashes at each of its device calls, the second at each of its own, and the third
+ * succeeds. The transactions in doubt and the losers need more log for undo than one segment has.
+ * In another case there is a clean close in between. log/test_reuse tests the files of the log
+ * alone; this test opens the whole database.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -21,7 +21,8 @@ struct state {
     struct fault_crash how;
 };
 
-/* A loser, one in doubt, and a commit that makes both durable; and the end of the process. */
+/* Makes a loser, a transaction in doubt, and a commit that makes the records of both durable. Then
+ * the process dies. */
 static void load(struct state *s, bool in_doubt)
 {
     struct lladd_txn *loser, *doubt, *txn;
@@ -48,7 +49,7 @@ static void load(struct state *s, bool in_doubt)
     fixture_crash(&s->r, &fault_kill);
 }
 
-/* Opens, with a power failure at the n-th call; false: it has no such call. */
+/* Opens the database, and crashes at the n-th call. Returns false if open makes fewer calls. */
 static bool recover(struct state *s, uint64_t n)
 {
     fault_device_crash_at(s->r.fd, n);
@@ -82,7 +83,7 @@ static void check(struct state *s, bool in_doubt)
     fixture_free(&s->r);
 }
 
-/* _i: bit 0, a transaction is in doubt; the rest, what a crash leaves. */
+/* _i: bit 0, a transaction is in doubt; the other bits, what a crash leaves. */
 START_TEST(two_crashes_in_recovery)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
@@ -104,8 +105,8 @@ START_TEST(two_crashes_in_recovery)
 }
 END_TEST
 
-/* A database with a log that was closed at the beginning of an empty segment: a recovery made it
- * for its cut, and then logged nothing. There is no other segment above that cut. */
+/* Makes a database that was closed when its log ended at the beginning of an empty segment: a
+ * recovery has made this segment, and has logged nothing. There is no later segment. */
 static void end_in_an_empty_segment(struct state *s)
 {
     fixture_init(&s->r, 0);
@@ -121,8 +122,8 @@ static void end_in_an_empty_segment(struct state *s)
     fault_device_capacity(s->r.fd, UINT64_MAX);
 }
 
-/* The next run marks the database as in use, and logs nothing that survives; the recovery after it
- * makes its segment of that file. _i: what its crash leaves. */
+/* The next session marks the database as in use, and logs nothing that survives. The recovery after
+ * it reuses that file for its own segment. _i: what the crash leaves. */
 START_TEST(the_end_that_a_close_named_is_used_again)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
