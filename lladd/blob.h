@@ -21,7 +21,8 @@
  * stay even if the transaction is rolled back, so call lladd_bulk_sync before the end of an action
  * with a large write.
  *
- * Threads: any number. Two transactions must not write to the same blob.
+ * Threads: any number. A transaction must not write to a blob that another active transaction has
+ * changed.
  */
 #include <lladd/lladd.h>
 #include <lladd/pages.h>

@@ -94,7 +94,7 @@ LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
  *  lladd_ctable_managed. */
 LLADD_API int lladd_ctable_alter(struct lladd_ctable *, unsigned which,
                                  const struct lladd_ctable_options *, struct lladd_error *);
-/** Drops the table, in the transaction. lladd_managed_destroy does the same. LLADD_NOT_FOUND for a
+/** Drops the table, in the transaction, as lladd_managed_destroy does. LLADD_NOT_FOUND for a
  *  managed table that is not a cTable. */
 LLADD_API int lladd_ctable_destroy(struct lladd_txn *, const char *name);
 /** Opens a table, as lladd_managed_open: a second call for an open table returns the same handle,

@@ -284,7 +284,7 @@ struct lladd_dst {
     void (*change)(void *ctx, const struct lladd_dst_change *);
     /** Nullable. Called when the only thread is about to wait for ever; `what` names the wait. Not
      *  called in a schedule, which detects deadlocks. When the callback returns, a wait without a
-     *  time limit fails with LLADD_BUSY, as if waiting were not allowed; a wait with a time limit
+     *  time limit ends with LLADD_BUSY, as if waiting were not allowed; a wait with a time limit
      *  ends immediately, as if the limit had expired. */
     void (*stuck)(void *ctx, const char *what);
     uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */

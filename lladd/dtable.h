@@ -276,10 +276,11 @@ LLADD_API int lladd_dtable_config_new(struct lladd_db *, const char *class_name,
  *  type. */
 LLADD_API int lladd_dtable_config_set_bool(struct lladd_dtable_config *, const char *name, bool,
                                            struct lladd_error *);
-/** Sets a parameter that is an integer; errors as above. */
+/** Sets a parameter that is an integer; errors as for lladd_dtable_config_set_bool. */
 LLADD_API int lladd_dtable_config_set_int(struct lladd_dtable_config *, const char *name, int64_t,
                                           struct lladd_error *);
-/** Sets a parameter that is a string or bytes, which are copied; errors as above. */
+/** Sets a parameter that is a string or bytes, which are copied; errors as for
+ *  lladd_dtable_config_set_bool. */
 LLADD_API int lladd_dtable_config_set_bytes(struct lladd_dtable_config *, const char *name,
                                             struct lladd_span, struct lladd_error *);
 /** Appends a word to a parameter that is a list of words. */

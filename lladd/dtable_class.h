@@ -197,7 +197,8 @@ static inline void lladd_dtable_key_range_widen(struct lladd_dtable_key_range *f
     if (UINT64_MAX - prefix < lladd_atomic_load64(&f->over))
         lladd_atomic_store64(&f->over, UINT64_MAX - prefix);
 }
-/** A hash of a key: equal for keys that compare equal, and the same on all machines. */
+/** A hash of a key. Keys that compare equal have equal hashes, and the hash does not depend on the
+ *  machine. */
 LLADD_API uint64_t lladd_dtable_hash(const struct lladd_dtable_order *,
                                      const struct lladd_dtable_key *);
 

@@ -15,8 +15,8 @@
  *
  * Threads: any number may use a handle; concurrent transactions insert on different pages. The
  * application locks records: a transaction must not change a record that another active transaction
- * has changed (LLADD paper, section 2.1). Different records never interfere, not even on the same
- * page. After a transaction has created a heap, no other transaction may use the heap until the
+ * has changed (LLADD paper, section 2.1). Changes of different records never interfere, not even on
+ * one page. After a transaction has created a heap, no other transaction may use the heap until the
  * first has ended.
  * @ingroup operations
  */

@@ -125,8 +125,8 @@ struct lladd_sim_subject {
      *  simulator crashes it like the recovery. Must leave the contents unchanged. Nullable: then a
      *  page is allocated, written and freed. */
     int (*meanwhile)(void *ctx, struct lladd_db *, struct lladd_error *);
-    /** Bytes of disk space left after `setup`. When they are used up, a call that makes a file
-     *  longer fails with ENOSPC, also in recoveries. 0: no limit. */
+    /** Bytes of disk space left after `setup`. When they are used up, a device call that makes a
+     *  file longer returns -ENOSPC, also in recoveries. 0: no limit. */
     uint64_t disk_room;
 };
 
@@ -208,7 +208,8 @@ struct lladd_sim_bounds {
     uint32_t points;  /**< number of crashes with errors during the recovery. Default 4 */
     uint32_t samples; /**< number of random crash states after each error, besides the simple
                            states. Default 1; UINT32_MAX: none */
-    uint32_t every;   /**< only one call of this many fails. Default 1 */
+    uint32_t every;   /**< a fault is tried only at every n-th call that it can hit, n being this
+                           number. Default 1 */
     /* For lladd_sim_interleave: */
     uint32_t preemptions; /**< most preemptions of threads that could go on. Default 2; UINT32_MAX:
                                no preemptions */
