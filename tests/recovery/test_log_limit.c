@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log at its limit (REC-3): something holds all of it, users are refused, the process is
- * killed, and again in the recovery from that, at any call to the device, and again; or power fails
- * there. With the options it had, the database opens each time, rolls back, takes checkpoints,
- * digests and closes; and when what held the log is gone, it has room again.
+ * The log at its limit (REC-3). Something keeps the whole log, users are refused, and the process
+ * is killed. Recoveries crash again and again, at any device call, by a kill or a power failure.
+ * With unchanged options, the database must open each time, roll back, take checkpoints, digest and
+ * close. When nothing keeps the log any more, the log must have room again.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -17,15 +17,15 @@
 
 enum { LIMIT = 256 << 10, SEGMENT = 4 << 10, PAGES = 40, ENTRY = 1500 };
 
-/* What holds the log. */
+/* What keeps the log from being truncated. */
 enum holder { NOBODY, PIN, PREPARED, LONG, JOURNAL, MANAGED, HOLDERS };
 
 static struct bench {
     struct fixture r;
     enum holder holder;
     lladd_pageno page[PAGES];
-    uint64_t value[PAGES]; /* of cell 0, committed */
-    uint64_t rows;         /* committed, of the managed table */
+    uint64_t value[PAGES]; /* the committed value of cell 0 of each page */
+    uint64_t rows;         /* number of committed rows in the managed table */
     struct lladd_txn *open; /* LONG: holds the log */
     uint64_t tag;
     struct lladd_managed *table;
@@ -43,11 +43,11 @@ static struct cell other(unsigned i)
     return cell_of(b.page[i % PAGES], 1 + i / PAGES % (CELLS - 1));
 }
 
-/* What a participant does when its commit is durable: as much as the log bears. */
+/* The `durable` callback of a participant that writes until it is refused, and its results. */
 static struct {
     unsigned calls, changes;
     int refused;
-    bool forbidden; /* the test's thread holds what the callback wants */
+    bool forbidden; /* the test's thread holds a mutex that the callback takes */
 } after;
 
 static void write_on(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
@@ -67,7 +67,7 @@ static void write_on(void *ctx, void *state, struct lladd_db *db, lladd_lsn comm
     done(lladd_abort(txn));
 }
 
-/* Has a mutex of the extension's own in its callback, as for a structure that it changes there. */
+/* A participant that takes a mutex of its own in its callback, as if to change a structure. */
 static struct lladd_mutex latch;
 
 static void latch_in_callback(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
@@ -99,10 +99,10 @@ static const struct lladd_participant writes_on = {
 enum { TOLD_MOST = 40 };
 
 static struct {
-    unsigned calls, most; /* of the callback; it joins its transactions up to `most` */
+    unsigned calls, most; /* number of calls of the callback; it commits until call `most` */
 } told;
 
-/* Commits one more, which is told, too. */
+/* Commits another transaction, for which the callback is called again, until call `most`. */
 static void write_again(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -126,7 +126,7 @@ static struct lladd_participant writes_again = {
     .durable = write_again,
 };
 
-/* Wants what is made once, under a mutex: the catalogue of the journal, or of managed tables. */
+/* Needs the catalogue of the journal or of managed tables, which is made once, under a mutex. */
 static void make_in_callback(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -195,7 +195,7 @@ static void close_table(void)
     b.table = NULL;
 }
 
-/* 0, or what a user was told. */
+/* Puts a row. Returns 0, or the code of the refusal. */
 static int put_row(struct lladd_txn *txn, uint64_t i)
 {
     char text[200];
@@ -228,7 +228,7 @@ static void hold(void)
     case MANAGED:
         txn = fixture_begin(&b.r);
         o.type = LLADD_DTABLE_U64;
-        o.memory_bytes = 64 << 20; /* nothing is due before the log is full */
+        o.memory_bytes = 64 << 20; /* so that no digest is due before the log is full */
         ok(txn, lladd_managed_create(txn, "t", &o));
         done(lladd_commit(txn));
         open_table();
@@ -238,7 +238,7 @@ static void hold(void)
     }
 }
 
-/* One more of what the users do; it is counted if it was committed. */
+/* Runs one transaction of a user, and counts it if it has committed. */
 static int work(unsigned i)
 {
     static char entry[ENTRY];
@@ -260,7 +260,8 @@ static int work(unsigned i)
     return 0;
 }
 
-/* Users write until they are refused; transactions that are not committed go on until they are. */
+/* Users commit transactions, and three other transactions stay open and write, until a call is
+ * refused. */
 static void fill(unsigned seed)
 {
     enum { OPEN = 3 };
@@ -277,7 +278,7 @@ static void fill(unsigned seed)
         full = rc != 0;
         ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes, LIMIT);
     }
-    ck_assert(full); /* the open ones hold the log, whatever else does */
+    ck_assert(full); /* the open transactions keep the log, whatever else does */
 }
 
 static uint64_t draw(uint64_t *stream, uint64_t below)
@@ -286,8 +287,8 @@ static uint64_t draw(uint64_t *stream, uint64_t below)
     return (*stream >> 33) % below;
 }
 
-/* The process dies, or power fails and leaves any part of what was pending; in the n-th call of
- * recovery that changes something, whichever that is. */
+/* Draws a crash: the process dies, or the power fails and any part of the pending writes is lost.
+ * Plans it for a random call of the recovery. */
 static struct fault_crash plan_crash(uint64_t *stream, uint64_t most)
 {
     struct fault_crash how = fault_kill;
@@ -298,18 +299,18 @@ static struct fault_crash plan_crash(uint64_t *stream, uint64_t most)
     return how;
 }
 
-/* Calls that a crash may be in. */
+/* Returns the number of calls so far at which a crash may come. */
 static uint64_t calls(void)
 {
     return fault_device_calls(b.r.fd, FAULT_WRITES | FAULT_OPEN | FAULT_LOCK);
 }
 
-/* Dies again and again, early and late in recovery: each time the log goes on in another segment,
- * and what was begun in the last one is lost. Then recovers. */
+/* Recoveries crash again and again, early and late. Each goes on in another log segment, and what
+ * the previous one has begun in its segment is lost. The last recovery succeeds. */
 static void recover(unsigned seed)
 {
     enum { CRASHES = 40 };
-    uint64_t stream = seed + 1, most = 1000; /* calls, until it is known how many there are */
+    uint64_t stream = seed + 1, most = 1000; /* `most`: number of calls, at first a guess */
     unsigned within = 0;
     for (unsigned i = 0; i < CRASHES; i++) {
         struct fault_crash how = plan_crash(&stream, most);
@@ -341,7 +342,7 @@ static void expect(void)
     }
 }
 
-/* Whatever held the log holds it no more. */
+/* Ends whatever keeps the log. */
 static void let_go(void)
 {
     struct lladd_txn *txn;
@@ -387,7 +388,7 @@ static void at_the_limit(enum holder holder, uint32_t flags, unsigned seed)
     begin(holder, flags);
     hold();
     fill(seed);
-    if (b.table) { /* the open transactions have nothing of it */
+    if (b.table) { /* the open transactions have not used the table */
         ck_assert_int_eq(seed % 3 == 0 ? lladd_managed_digest(b.table, &b.r.err) : 0, 0);
         b.table = NULL;
     }
@@ -395,7 +396,7 @@ static void at_the_limit(enum holder holder, uint32_t flags, unsigned seed)
     for (unsigned round = 0; round < 3; round++) {
         recover(seed + round);
         expect();
-        /* Each crash may have cost a small segment, and what was in it. */
+        /* Each crash may have cost a small segment. */
         ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes,
                           LIMIT + (b.crashes + round) * SEGMENT);
         if (round == 1) {
@@ -460,7 +461,8 @@ static void try_in_threads(void)
         lladd_thread_join(&writers[i]);
 }
 
-/* _i: with writers in several threads, and the checkpointer's. */
+/* The attempts of refused users, and of the thread that takes checkpoints, log nothing. _i: with
+ * writers in several threads, and that thread. */
 START_TEST(what_cannot_free_log_is_not_tried_again)
 {
     begin_as(_i ? FIXTURE_THREADS : 0, LONG, 0, LIMIT);
@@ -506,8 +508,9 @@ START_TEST(undo_that_fills_the_log_is_named)
 }
 END_TEST
 
-/* A `durable` callback is refused as any user is, though a commit stands in the queue after it:
- * the thread that runs the callbacks cannot wait for itself to run the next one. */
+/* At the limit a `durable` callback is refused as users are, although another commit is queued
+ * and its callback might free log. The thread that runs the callbacks cannot wait for itself to run
+ * the next one. */
 START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
 {
     struct lladd_txn *first, *second, *holds;
@@ -536,8 +539,8 @@ START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
 }
 END_TEST
 
-/* The log is full of changes of committed transactions, which a checkpoint lets go; or something
- * holds it, and only undo space can be got back. */
+/* The log is full of changes of committed transactions, and a checkpoint can truncate it. Or
+ * something keeps the log, and only space reserved for undo can become free. */
 START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
 {
     struct lladd_txn *first, *txn = NULL;
@@ -573,8 +576,9 @@ START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
 }
 END_TEST
 
-/* The first checkpoint at the limit asks the owners of tags for what holds the log, the next ones
- * clean the journal: they wait for log to be durable, and commit. Nothing else does. */
+/* Writes at the limit until there were so many checkpoints. The first checkpoint asks the owners of
+ * tags to discard entries that keep the log. The next ones clean the journal, for which they wait
+ * for durability, and commit. */
 static void press(struct lladd_txn **txn, unsigned checkpoints)
 {
     uint64_t before = fixture_stats(&b.r).checkpoints;
@@ -589,7 +593,7 @@ static void press(struct lladd_txn **txn, unsigned checkpoints)
     ck_assert_uint_ge(fixture_stats(&b.r).checkpoints, before + checkpoints);
 }
 
-/* A commit that nothing has waited for, and entries that hold the log. */
+/* Leaves a commit that is not durable yet, and journal entries that keep the log. */
 static void pend_and_hold(const struct lladd_participant *participant)
 {
     begin(JOURNAL, 0);
@@ -622,7 +626,8 @@ START_TEST(a_class_that_commits_at_the_limit_runs_no_callback)
 }
 END_TEST
 
-/* What a class writes at a checkpoint may go over the limit; a callback is no part of it. */
+/* What a class writes at a checkpoint may exceed the limit of the log. What a callback writes may
+ * not, even if the class has made the callback's commit durable. */
 START_TEST(a_callback_of_a_commit_that_a_class_found_durable_is_refused_at_the_limit)
 {
     struct lladd_txn *txn = NULL;
@@ -638,8 +643,9 @@ START_TEST(a_callback_of_a_commit_that_a_class_found_durable_is_refused_at_the_l
 }
 END_TEST
 
-/* A system transaction commits under a mutex of the library's own, while so much undo is set aside
- * for commits that another thread has made durable that any other commit lets go of it at once. */
+/* A system transaction commits while the library holds a mutex. At this time much space is reserved
+ * for commits that another thread has made durable, and any other commit would release it, and run
+ * their callbacks, immediately. */
 START_TEST(a_system_commit_runs_no_callback)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -668,8 +674,8 @@ START_TEST(a_system_commit_runs_no_callback)
 }
 END_TEST
 
-/* While a checkpoint is about to end the log grows on, beyond half of its limit: that is a reason
- * for another one, which nothing else asks for. */
+/* While a checkpoint is about to end, the log grows beyond half of its limit. So another checkpoint
+ * must follow, although no caller requests it. */
 START_TEST(a_log_that_is_pressed_during_a_checkpoint_gets_another)
 {
     static const char end[] = "checkpoint.before_control";
@@ -708,8 +714,9 @@ static void *write_to_the_limit(void *unused)
     return NULL;
 }
 
-/* A writer finds the log at its limit. Before it looks whether a checkpoint would free log, another
- * thread's checkpoint has freed all that can be: the writer goes on and is not refused. */
+/* A writer finds the log at its limit. Before it checks whether a checkpoint would free log,
+ * another thread's checkpoint frees all that can be freed. The writer must go on, and not be
+ * refused. */
 START_TEST(a_checkpoint_of_another_thread_is_enough_for_a_writer_at_the_limit)
 {
     static const char full[] = "log_limit.before_checkpoint";
@@ -732,9 +739,9 @@ START_TEST(a_checkpoint_of_another_thread_is_enough_for_a_writer_at_the_limit)
 }
 END_TEST
 
-/* Nothing was logged since the last checkpoint, and the log's beginning lies in the segment before
- * its end: another checkpoint gives nothing up. What does not fit is refused, and not tried again
- * for ever. _i: the checkpoint was before a crash. */
+/* Nothing was logged since the last checkpoint, and the log begins in the segment before its last
+ * one. So another checkpoint would free no log. A transaction that does not fit must be refused,
+ * and checkpoints must not be tried for ever. _i: the checkpoint was before a crash. */
 START_TEST(a_checkpoint_that_would_say_the_same_gives_up_nothing)
 {
     unsigned n = 0;
@@ -756,8 +763,8 @@ START_TEST(a_checkpoint_that_would_say_the_same_gives_up_nothing)
 }
 END_TEST
 
-/* What a callback commits while the database is closed is there when it is opened again, however
- * many of them follow each other. _i: bit 0, the power fails then; the rest: so many do. */
+/* Commits that a callback makes while the database is closed are kept, however many follow each
+ * other. _i: bit 0, the power fails after the close; the other bits, the number of commits. */
 START_TEST(what_a_callback_commits_at_close_is_kept)
 {
     static const unsigned most[] = {2, 5, TOLD_MOST};

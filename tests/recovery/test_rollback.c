@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rollback under difficult conditions (REC-3): no memory, no disk space, long chains, compensations
- * that use operations that are new to the database or that are larger than the change they undo;
- * and a compensation that cannot be carried out.
+ * Rollback under difficult conditions (REC-3): no memory, no disk space, long chains, a
+ * compensation that fails, and compensations that use operations new to the database or that log
+ * more than the change that they undo.
  */
 #include "db_fixture.h"
 
@@ -19,9 +19,9 @@ static lladd_pageno page;
 
 /* ---- an operation with a compensation that needs more than it did itself ----------------- */
 
-/* "test.late" is test.put under a name that nothing but a compensation uses. */
+/* "test.late" is test.put under another name, which only a compensation uses. */
 static struct lladd_op late;
-static size_t filling; /* of the records compensate writes */
+static size_t filling; /* filler bytes in the records that `compensate` writes */
 
 /* Undo bytes: page, u16 cell, u64 value. */
 static int late_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
@@ -53,7 +53,7 @@ static int late_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span u
         rc = lladd_nta_abort(txn, &inner);
     if (!rc)
         rc = lladd_rollback_to(txn, sp);
-    args.value = lladd_get64(p + 10); /* read as late as possible */
+    args.value = lladd_get64(p + 10); /* after the other calls, to show undo bytes they changed */
     if (!rc)
         rc = lladd_update(txn, id, where, &args, sizeof args);
     return rc ? rc : lladd_nta_end(txn, &outer, LLADD_NO_OP, NULL, 0);
@@ -77,10 +77,10 @@ static const struct lladd_op needy = {
     .undo_pages_max = 1,
 };
 
-/* The same, with a declaration that does not count what compensate writes. */
+/* As test.late, but its undo_log_max is too small for what `compensate` writes. */
 static struct lladd_op stingy;
 
-/* Undone only while `mute` is false; it sets no error. */
+/* While `mute` is true, its `compensate` fails and sets no error. */
 static bool mute;
 static struct lladd_op silent;
 
@@ -115,7 +115,7 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* cell = value, in a closed action with the difficult undo. */
+/* Sets a cell in an action that closes with the logical undo of `op`. */
 static void put_undone_by(const char *op, struct lladd_txn *txn, struct cell c, uint64_t value)
 {
     lladd_op_id id = LLADD_NO_OP;
@@ -138,7 +138,7 @@ static void needy_put(struct lladd_txn *txn, struct cell c, uint64_t value)
 START_TEST(a_compensation_may_use_what_is_larger_than_what_it_takes_back)
 {
     begin_case(_i);
-    filling = 900; /* the records of the compensation are longer than any before */
+    filling = 900; /* makes the records of the compensation longer than all earlier records */
     fixture_set(&r, at(0), 5);
     struct lladd_txn *txn = fixture_begin(&r);
     needy_put(txn, at(0), 6);
@@ -157,7 +157,7 @@ START_TEST(an_abort_needs_no_memory)
     begin_case(_i);
     fixture_pages(&r, pages, PAGES);
     struct lladd_txn *txn = fixture_begin(&r);
-    /* More log than the ring holds: the rollback reads files. */
+    /* More log than the ring holds, so the rollback reads files. */
     for (unsigned i = 0; i < PAGES * ROUNDS; i++)
         ok(txn, cell_put_wide(txn, cell_of(pages[i % PAGES], i / PAGES), i + 1, 300));
     ok(txn, cell_bump(txn, at(3), 9));
@@ -167,7 +167,7 @@ START_TEST(an_abort_needs_no_memory)
     int rc = lladd_abort(txn);
     (void)lladd_db_error(r.db, &r.err);
     ck_assert_msg(rc == 0, "%s", r.err.message);
-    ck_assert_uint_gt(fault_alloc_fired(&r.mem), 0); /* it did ask, and went on without */
+    ck_assert_uint_gt(fault_alloc_fired(&r.mem), 0); /* an allocation failed without any effect */
     fault_alloc_fail(&r.mem, 0, false);
     for (unsigned i = 0; i < PAGES * ROUNDS; i++)
         fixture_expect(&r, cell_of(pages[i % PAGES], i / PAGES), 0);
@@ -180,9 +180,9 @@ START_TEST(an_abort_needs_no_memory)
 }
 END_TEST
 
-/* The same for a transaction that an earlier process prepared, if this one has logged nothing and
- * has read no page. _i: bit 0, the earlier process was killed; bit 1, recovery is instant; bit 2,
- * the transaction has changed more pages than the cache holds. */
+/* Aborts a transaction that an earlier process has prepared. This process has logged nothing and
+ * read no page. _i: bit 0, the earlier process was killed; bit 1, recovery is instant; bit 2, the
+ * transaction has changed more pages than the cache holds. */
 START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
 {
     enum { PAGES = 60 };
@@ -219,8 +219,8 @@ START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
 }
 END_TEST
 
-/* The first write-back of many pages happens during the abort: a checkpoint has written the page of
- * the oldest change alone, and the cache is full of newer ones. */
+/* The first write-back of many pages happens during the abort. Before, a checkpoint has written
+ * only the page of the oldest change, and the cache is full of pages with newer changes. */
 START_TEST(an_abort_that_writes_pages_back_needs_no_memory)
 {
     enum { PAGES = 400 };
@@ -273,9 +273,9 @@ START_TEST(a_partial_rollback_needs_no_memory)
 }
 END_TEST
 
-/* No record was logged, so no space was reserved either; and none is needed. Found by the
- * simulator: the first update of an action lacked memory, and taking the action back poisoned the
- * handle. */
+/* No record was logged, so no space was reserved, and the abort of the action needs none. (Found by
+ * the simulator: the first update of an action failed for lack of memory, and the abort of the
+ * action poisoned the handle.) */
 START_TEST(taking_nothing_back_needs_no_memory)
 {
     begin_case(_i);
@@ -297,9 +297,9 @@ START_TEST(taking_nothing_back_needs_no_memory)
 }
 END_TEST
 
-/* The disk becomes full while transactions are open; then all are rolled back. The compensation
- * uses an operation that has no number in the log yet. `reopened`: the log space a checkpoint needs
- * must be there although this session has taken none. */
+/* The disk becomes full while transactions are open. Then all are rolled back. The compensation
+ * uses an operation that has no number in the log yet. `reopened`: the log space for a checkpoint
+ * must be reserved although this session has not taken a checkpoint. */
 static void abort_on_full_disk(unsigned kind, bool reopened, bool closing)
 {
     enum { TXNS = 40 };
@@ -329,7 +329,7 @@ static void abort_on_full_disk(unsigned kind, bool reopened, bool closing)
         while (n)
             done(lladd_abort(txn[--n]));
     fixture_close(&r);
-    fixture_open(&r); /* on the disk as it is */
+    fixture_open(&r); /* while the disk is still full */
     for (unsigned i = 0; i < TXNS; i++)
         fixture_expect(&r, at(i), 0);
     fixture_close(&r);
@@ -372,8 +372,8 @@ START_TEST(a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk
 }
 END_TEST
 
-/* Too little was reserved because too little was declared: the error names the operation and its
- * field, and once there is room the rollback is carried out. */
+/* The operation declares less log than its undo needs, so too little was reserved. The error names
+ * the operation and the field. When the disk has room again, the rollback succeeds. */
 START_TEST(an_undo_log_max_that_was_too_small_is_named_when_space_runs_out)
 {
     enum { CELLS_USED = 8, ROUNDS = 100 };
@@ -407,8 +407,8 @@ START_TEST(an_undo_log_max_that_was_too_small_is_named_when_space_runs_out)
 }
 END_TEST
 
-/* A compensate that fails without setting an error: the message is that of its code, and not of an
- * earlier refused call of the transaction. Without the fault it is rolled back. */
+/* `compensate` fails without setting an error. Then the message is that of the code, and not that
+ * of an earlier refused call of the transaction. When it no longer fails, the rollback succeeds. */
 START_TEST(a_compensate_that_says_nothing)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -432,7 +432,7 @@ START_TEST(a_compensate_that_says_nothing)
 }
 END_TEST
 
-/* The guarantee of prepare: commit or abort, whatever happens. */
+/* A prepared transaction can be committed or aborted on a full disk. */
 START_TEST(what_is_prepared_can_be_ended_on_a_full_disk)
 {
     begin_case(_i & 2 ? FIXTURE_RESERVED : 0);
@@ -468,7 +468,7 @@ START_TEST(what_is_prepared_can_be_ended_on_a_full_disk)
 }
 END_TEST
 
-/* A transaction that has met the full disk can still commit its earlier changes. */
+/* A transaction that was refused because the disk is full can still commit its earlier changes. */
 START_TEST(a_commit_succeeds_on_a_full_disk)
 {
     begin_case(_i ? FIXTURE_RESERVED : 0);
@@ -501,7 +501,7 @@ START_TEST(a_compensation_that_fails_poisons_and_opening_again_repeats_it)
     ok(other, cell_put(other, at(2), 1));
     lladd_lsn id = lladd_txn_id(txn);
     test_transfer_fails = LLADD_NOT_FOUND;
-    ck_assert_int_eq(lladd_abort(txn), LLADD_UNDO_FAILED); /* the handle is gone */
+    ck_assert_int_eq(lladd_abort(txn), LLADD_UNDO_FAILED); /* also ends the transaction's handle */
     ck_assert_int_eq(lladd_db_error(r.db, &err), LLADD_UNDO_FAILED);
     char text[40];
     snprintf(text, sizeof text, "transaction %llu", (unsigned long long)id.v);
@@ -518,11 +518,11 @@ START_TEST(a_compensation_that_fails_poisons_and_opening_again_repeats_it)
     struct lladd_db *db = r.db;
     r.db = NULL;
     ck_assert_int_eq(lladd_close(db), LLADD_UNDO_FAILED);
-    /* At open: the error names transaction and LSN, and trying again is safe. */
+    /* Open fails too: the error names the transaction and the LSN. Trying again is safe. */
     bool needs_undo = true;
     for (int i = 0; i < 3 && needs_undo; i++) {
         int rc = fixture_try_open(&r);
-        if (rc == 0) { /* the transfer was not made durable: there is nothing to undo */
+        if (rc == 0) { /* the transfer was not durable, so it needs no undo */
             needs_undo = false;
             continue;
         }
@@ -549,7 +549,7 @@ START_TEST(a_compensation_that_fails_at_open_names_its_transaction)
     ok(txn, cell_put(txn, at(3), 3));
     char text[40];
     snprintf(text, sizeof text, "transaction %llu", (unsigned long long)lladd_txn_id(txn).v);
-    fixture_set(&r, at(2), 1); /* forces the log */
+    fixture_set(&r, at(2), 1); /* makes all earlier records durable */
     fixture_crash(&r, &fault_kill);
     test_transfer_fails = LLADD_BUSY;
     for (int i = 0; i < 3; i++) {
@@ -569,7 +569,7 @@ END_TEST
 /* ---- a long rollback --------------------------------------------------------------------- */
 
 #define LONG_PAGES 4
-#define LONG_UPDATES 1500 /* several times what the ring holds */
+#define LONG_UPDATES 1500 /* several times as many as the ring holds */
 
 static void long_bytes(unsigned i, unsigned char *out)
 {
@@ -587,7 +587,7 @@ static void long_pages(lladd_pageno *pages)
     done(lladd_commit(txn));
 }
 
-/* All cells that it changed are zero again. */
+/* Asserts that all bytes that the transaction has changed are zero again. */
 static void long_check(const lladd_pageno *pages)
 {
     static unsigned char zeros[4000], now[4000];
@@ -597,8 +597,8 @@ static void long_check(const lladd_pageno *pages)
     }
 }
 
-/* Rollback reads later records to prefetch their pages: a hint, and if such a read fails there is
- * no prefetch. A failed read of the record to be undone next is an error as always. */
+/* A rollback reads records in advance, to prefetch their pages. If such a read fails, there is only
+ * no prefetch. If the read of the record to be undone next fails, the rollback fails. */
 START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
 {
     unsigned char bytes[100];
@@ -636,8 +636,8 @@ START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
 }
 END_TEST
 
-/* An operation's declaration of where it writes is only believed within the page: u16 arbitrary,
- * u64 which is added bit by bit to the first number of the page. */
+/* An operation that may declare that it writes outside the page. Its bytes: u16, any number (where
+ * it writes); u64, which is XORed with the first number of the page. */
 static bool wild_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)v, (void)kind;
@@ -685,8 +685,8 @@ START_TEST(a_place_beyond_the_page_is_only_a_hint_that_is_wrong)
 }
 END_TEST
 
-/* Recovery undoes all losers in one thread. Credit that a loser keeps after a step is missing for
- * the steps of the others, and no thread would ever return it. */
+/* Recovery undoes all losers in one thread. If a loser kept log credit after a step, the steps of
+ * the other losers could lack it for ever. */
 START_TEST(more_losers_than_the_log_buffer_has_credits)
 {
     enum { LOSERS = 400 };
@@ -700,9 +700,9 @@ START_TEST(more_losers_than_the_log_buffer_has_credits)
         losers[i] = fixture_begin(&r);
         ok(losers[i], cell_put(losers[i], cell_of(pages[i], 1), i + 1));
     }
-    for (unsigned i = 0; i < LOSERS; i++) /* so each has a step left when all have made one */
+    for (unsigned i = 0; i < LOSERS; i++) /* a second record of each loser */
         ok(losers[i], cell_put(losers[i], cell_of(pages[i], 2), i + 1));
-    fixture_set(&r, cell_of(pages[0], 0), 5); /* durable, and so are the earlier records */
+    fixture_set(&r, cell_of(pages[0], 0), 5); /* makes all earlier records durable */
     fixture_crash(&r, &fault_kill);
     fixture_open(&r);
     fixture_expect(&r, cell_of(pages[0], 0), 5);
@@ -750,9 +750,10 @@ static const struct lladd_object_class long_class = {
     .undo = count_undo,
 };
 
-/* A quarter of the buffer is the longest record, and that is what an object's compensation takes,
- * also when the next open asks for a smaller buffer. _i: bit 0, the transaction is in doubt; bit 1,
- * the compensation would be credited in that buffer, and have no space where it wraps around. */
+/* The longest record is a quarter of the log buffer, and the compensation of an object may be that
+ * long. The next open asks for a smaller buffer. _i: bit 0, the transaction is in doubt; bit 1,
+ * the smaller buffer could give the credit, but the record has no room where the buffer wraps
+ * around. */
 START_TEST(a_long_undo_and_a_smaller_ring)
 {
     enum { LONG = 500 << 10 };
@@ -785,7 +786,7 @@ START_TEST(a_long_undo_and_a_smaller_ring)
 }
 END_TEST
 
-/* The longest name: two lists of 255 fields of 63 bytes. */
+/* The longest catalogue record of a name: two lists of 255 fields with names of 63 bytes. */
 enum { FIELDS = 255, FIELD_NAME = 63 };
 static char field_names[FIELDS][FIELD_NAME + 1];
 static struct lladd_field many_fields[FIELDS + 1];
@@ -818,9 +819,9 @@ static void open_with(const struct lladd_options *o)
     ok_db(&r, lladd_open(NULL, o, &r.db, &r.err));
 }
 
-/* Each checkpoint repeats all names of the log, also one that is no longer registered and that is
- * longer than the longest record of the buffer that this open asks for. The rounds put its record
- * at many places of the buffer, the end included. */
+/* Each checkpoint logs all names again. One name is no longer registered, and its record is longer
+ * than the longest record of the buffer that this open asks for. The rounds put this record at many
+ * places of the buffer, also at its end. */
 START_TEST(a_name_no_longer_registered_and_a_smaller_ring)
 {
     enum { ROUNDS = 60 };

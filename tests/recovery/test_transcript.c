@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The trace of recovery's decisions: which transactions are losers, which records are redone, and
- * the order of undo (REC-5: deepest level first, each newest first).
+ * the order of undo (REC-5: deepest level first, and within a level newest first).
  *
- * LSNs depend on the length of every record before them. So the trace is compared with names
- * instead: a transaction is T1, T2, ... and a record r1, r2, ... in the order in which the test has
- * registered them with txn_is() and here(); an unknown number is shown as "?".
+ * An LSN depends on the length of every earlier record. So numbers in the trace are replaced by
+ * names before it is compared: txn_is(1) and here(1) give the names T1 and r1. Other numbers are
+ * shown as "?".
  */
 #include "db_fixture.h"
 
@@ -32,19 +32,19 @@ static void call(uint64_t lsn, char kind, unsigned number)
     snprintf(names[n_names++].name, sizeof names[0].name, "%c%u", kind, number);
 }
 
-/* The first record of the transaction is r<number> as well. */
+/* Gives the transaction the name T<number>. */
 static void txn_is(const struct lladd_txn *txn, unsigned number)
 {
     call(lladd_txn_id(txn).v, 'T', number);
 }
 
-/* The next record logged will be r<number>. */
+/* Gives the record that is logged next the name r<number>. */
 static void here(unsigned number)
 {
     call(fixture_stats(&r).log_tail, 'r', number);
 }
 
-/* A text with every number that follows "LSN " or "transaction " replaced by its name. */
+/* Returns the text with every number after "LSN " or "transaction " replaced by its name. */
 static char *renamed(const char *text)
 {
     char *out = calloc(1, strlen(text) + 1);
@@ -70,7 +70,8 @@ static char *renamed(const char *text)
     return out;
 }
 
-/* The lines that begin with one of `prefixes` ("undo|in doubt"), renamed. */
+/* Returns the lines of the trace that begin with one of `prefixes` ("undo|in doubt"), with
+ * names. */
 static char *lines_of(const char *prefixes)
 {
     char *all = renamed(r.trace), *out = calloc(1, strlen(all) + 1);
@@ -106,7 +107,8 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* "test.stop": a compensation that makes all earlier records durable and then fails, once. */
+/* "test.stop": its compensation makes all earlier records durable, and then fails, but only
+ * once. */
 static bool stops;
 
 static int stop_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
@@ -146,7 +148,7 @@ static lladd_op_id stop_id(void)
     return id;
 }
 
-/* Rolls back as far as the stop; then the power fails, and the database is opened. */
+/* Aborts; the rollback stops at test.stop. Then the power fails, and the database is opened. */
 static void abort_halfway(struct lladd_txn *txn)
 {
     stops = true;
@@ -156,7 +158,7 @@ static void abort_halfway(struct lladd_txn *txn)
     fixture_open(&r);
 }
 
-/* Every operation is used once: later no name has to be logged, and no image of the page. */
+/* Uses every operation once, so that later no name and no image of the page is logged. */
 static void begin_case(void)
 {
     n_names = 0;
@@ -175,7 +177,7 @@ static void begin_case(void)
     done(lladd_commit(txn));
 }
 
-/* The records are durable, and then the process dies. */
+/* Makes all records durable. Then the process dies. */
 static void crash(void)
 {
     ok_db(&r, lladd_pin_set(r.db, "force", lladd_lsn_of(fixture_stats(&r).log_oldest), &r.err));
@@ -183,7 +185,8 @@ static void crash(void)
     fixture_open(&r);
 }
 
-/* The numbers of a line "analysis: ... 12 records, 3 commits, 1 losers, 0 in doubt". */
+/* Returns the number before `what` in a line like "analysis: ... 12 records, 3 commits,
+ * 1 losers". */
 static unsigned number_before(const char *what)
 {
     const char *p = strstr(r.trace, what);
@@ -227,7 +230,7 @@ START_TEST(winners_are_redone_and_losers_undone_newest_record_first)
     txn_is(b, 2);
     done(lladd_commit(winner));
     crash();
-    ck_assert_uint_eq(number_before(" commits"), 2); /* the winner, and the one of begin_case */
+    ck_assert_uint_eq(number_before(" commits"), 2); /* the winner, and the commit of begin_case */
     ck_assert_uint_eq(number_before(" losers"), 2);
     expect_undo("undo: transaction T1, LSN r3, depth 0, test.add, page 2\n"
                 "undo: transaction T2, LSN r2, depth 0, test.put, page 2\n"
@@ -264,7 +267,8 @@ START_TEST(what_a_rollback_has_taken_back_is_not_taken_back_again)
 }
 END_TEST
 
-/* CLRs continue the rollback: two of four records are undone when the power fails. */
+/* When the power fails, two of four records are undone. By their CLRs, recovery continues with the
+ * other two. */
 START_TEST(a_rollback_that_a_crash_interrupted_goes_on_where_it_was)
 {
     begin_case();
@@ -300,7 +304,7 @@ START_TEST(an_open_action_goes_physically_and_a_closed_one_logically)
     ok(txn, cell_put(txn, at(4), 1));
     txn_is(txn, 1);
     crash();
-    /* "?" is the record that closed the transfer: the test did not see its LSN. */
+    /* "?" is the record that closes the transfer; the test does not know its LSN. */
     expect_undo("undo: transaction T1, LSN r3, depth 1, test.put, page 2\n"
                 "undo: transaction T1, LSN r2, depth 1, test.put, page 2\n"
                 "undo: transaction T1, LSN ?, depth 0, test.transfer\n"
@@ -333,8 +337,9 @@ START_TEST(a_closed_action_inside_an_open_one_goes_by_its_logical_undo)
 }
 END_TEST
 
-/* REC-5. The older transaction's open action comes before the newer one's ordinary record, or a
- * logical undo might walk through a structure that the action has changed only in part. */
+/* REC-5. The open action of the older transaction is undone before the ordinary record of the newer
+ * transaction. Otherwise a logical undo might use a structure that the action has changed only in
+ * part. */
 START_TEST(the_deepest_level_goes_first_across_transactions)
 {
     struct lladd_action a_outer, a_inner, b_outer;
@@ -400,7 +405,8 @@ START_TEST(what_is_in_doubt_is_left_alone)
 }
 END_TEST
 
-/* It was being aborted: the next open completes that, and it cannot be committed any more. */
+/* The abort of a prepared transaction has begun before the crash. The next open completes it, and
+ * the transaction can no longer be committed. */
 START_TEST(an_interrupted_abort_of_a_prepared_transaction_is_finished)
 {
     struct lladd_gid gid = gid_of("x");
