@@ -31,7 +31,7 @@ START_TEST(first_record)
 }
 END_TEST
 
-/* A set of eight bytes with undo takes no more than 64 bytes of log. */
+/* An update that sets eight bytes, with undo bytes, takes no more than 64 bytes of log. */
 START_TEST(small_set)
 {
     unsigned char redo[10] = {1}, undo[10] = {2};
@@ -51,7 +51,7 @@ START_TEST(small_set)
 }
 END_TEST
 
-/* Every length up to some blocks, read from the ring before anything is written. */
+/* Records with payloads of 0 to 1499 bytes are read from the ring before any is written. */
 START_TEST(lengths_in_ring)
 {
     f.cfg.ring_bytes = 1 << 22;
@@ -64,7 +64,8 @@ START_TEST(lengths_in_ring)
 }
 END_TEST
 
-/* The same through a ring of 16 KiB, with segments of 4 to 16 KiB: read from the files. */
+/* Records with payloads of 0 to 1499 bytes are read from the files: the ring has 16 KiB, the
+ * segments have 4 to 16 KiB. */
 START_TEST(lengths_in_files)
 {
     fixture_create(&f);
@@ -107,7 +108,7 @@ START_TEST(around_the_ring)
 }
 END_TEST
 
-/* Written records stay readable without any file while the ring has them. */
+/* Records that were written are read without any file as long as the ring has them. */
 START_TEST(written_stays_in_ring)
 {
     fixture_create(&f);
@@ -168,16 +169,16 @@ START_TEST(high_lsns)
 }
 END_TEST
 
-/* What ll_log_append writes is read back: for every length, around the ring's end, for a
- * transaction's first record and later ones, a page's first and later ones, and for what only the
- * wide form can say. */
+/* What ll_log_append appends is read back: records of every length, records around the ring's end,
+ * the first and later records of a transaction and of a page, and values that only the wide form
+ * can express. */
 START_TEST(updates)
 {
     static const lladd_lsn page_prevs[] = {{0}, {8}, {12}, {56}};
     struct ll_log_cursor *c;
     unsigned char bytes[400];
     fixture_create(&f);
-    put(&f, 200); /* LSNs 8 and 56 are below what follows */
+    put(&f, 200); /* the LSNs in page_prevs are below those of the updates */
     ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)(i * 7 + 1);
@@ -262,7 +263,7 @@ END_TEST
 START_TEST(hostile_payload)
 {
     const uint64_t ring = f.cfg.ring_bytes = 4096;
-    /* LSNs that have 64 as their upper half, which is where a length is. */
+    /* The upper half of these LSNs is 64; at that place a record has its length. */
     f.cfg.first.v = (UINT64_C(64) << 32) + 8;
     fixture_create(&f);
     unsigned char bytes[800];
@@ -271,7 +272,7 @@ START_TEST(hostile_payload)
         struct ll_credit credit = {0};
         struct ll_log_cursor *c;
         struct ll_record got;
-        /* Every word is the LSN that the word has one turn of the ring later. */
+        /* Every word contains the LSN that its place in the ring has one turn later. */
         uint64_t at = ll_log_tail(f.log).v + LL_RECORD_NARROW;
         for (unsigned i = 0; i + 8 <= sizeof bytes; i += 8)
             lladd_put64(bytes + i, at + i - 8 + ring);
@@ -299,7 +300,7 @@ START_TEST(hostile_payload)
         must(&f, ll_log_write(f.log, late.lsn, &f.err));
         ck_assert_uint_eq(ll_log_written(f.log).v, ll_log_tail(f.log).v);
     }
-    ck_assert(last_words); /* also where the LSN is beyond the end of the ring */
+    ck_assert(last_words); /* a record began in the last eight bytes of the ring */
 }
 END_TEST
 
@@ -339,7 +340,7 @@ START_TEST(clean_open_is_quiet)
 }
 END_TEST
 
-/* First boundary at or after any position. */
+/* A seek to any position finds the first record that begins there or later. */
 START_TEST(seeking)
 {
     struct ll_log_cursor *c;
@@ -370,8 +371,8 @@ START_TEST(seeking)
 }
 END_TEST
 
-/* Credit: appends use it, unused credit is returned; refused if the log is not ready or
- * read-only. */
+/* Appends use credit, and unused credit is returned. Credit is refused if the log is not ready or
+ * is read-only. */
 START_TEST(credit)
 {
     struct ll_credit a = {0}, b = {0};
@@ -385,8 +386,8 @@ START_TEST(credit)
     ll_log_publish(f.log, &rec);
     ck_assert_uint_eq(a.bytes, before - rec.size);
     ll_log_credit_trim(f.log, &a);
-    ck_assert_uint_eq(a.bytes, before - rec.size); /* little is given out */
-    /* Much is given out: 8 KiB, half of the ring. */
+    ck_assert_uint_eq(a.bytes, before - rec.size); /* kept: threads have little credit */
+    /* Another thread has 8 KiB, half of the ring: what is trimmed is returned. */
     must(&f, ll_log_credit(f.log, &b, 8192, &f.err));
     ll_log_credit_rests(&b);
     ll_log_credit_trim(f.log, &a);

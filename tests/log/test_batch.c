@@ -23,7 +23,7 @@ static void teardown(void)
 
 /* ---- helpers ---- */
 
-/* Much more than the ring holds, of every size from 0 to more than a block. */
+/* Appends many more records than the ring holds, of payloads from 0 to 3900 bytes. */
 static void append_many(void)
 {
     for (unsigned i = 0; i < 600; i++) {
@@ -43,8 +43,8 @@ static size_t index_of(lladd_lsn lsn)
     return i;
 }
 
-/* Reads from list[from] to the end as the share's reader; counts in seen[] what it got. Returns 0
- * or the error, with its LSN. */
+/* Reads the share from list[from] to the end of the log; counts in seen[] the records it got.
+ * Returns 0 or the error, with its LSN. */
 static int read_share(struct ll_log_share share, size_t from, unsigned most, unsigned char *seen,
                       uint64_t *passed, struct lladd_error *err)
 {
@@ -77,7 +77,7 @@ static int read_share(struct ll_log_share share, size_t from, unsigned most, uns
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* From list[from] to a place after `until`: 0 or the error. */
+/* Reads the share from list[from] to a place after `until`. Returns 0 or the error. */
 static int skim_share(struct ll_log_share share, size_t from, uint64_t until,
                       struct lladd_error *err)
 {
@@ -110,7 +110,7 @@ START_TEST(every_record_reaches_one_reader)
             must(&f, read_share(share, 0, most[_i], seen, &passed, &f.err));
             ck_assert_uint_ge(passed, f.count);
             all = i == 0 ? passed : all;
-            ck_assert_uint_eq(passed, all); /* all have passed over the same records */
+            ck_assert_uint_eq(passed, all); /* every reader has passed over all records */
         }
         for (size_t i = 0; i < f.count; i++)
             ck_assert_msg(seen[i] == 1, "record %zu: %u readers", i, seen[i]);
@@ -141,9 +141,8 @@ START_TEST(a_cut_is_passed_over)
 }
 END_TEST
 
-/*
- * Each byte of a record in turn: the lowest LSN at which one of the readers fails is the record's.
- */
+/* Each byte of a record is damaged in turn: the lowest LSN at which a reader fails is the LSN of
+ * that record. */
 START_TEST(damage_is_found_at_its_own_lsn)
 {
     enum { READERS = 3, BEFORE = 20, AFTER = 20 };

@@ -40,13 +40,14 @@ START_TEST(one_write_one_sync)
     ck_assert_uint_eq(after.groups - before.groups, 20);
     ck_assert_uint_eq(after.syncs - before.syncs, 20);
     ck_assert_uint_eq(after.writes - before.writes, 20);
-    ck_assert_uint_eq(after.records, 40); /* a seal each */
+    ck_assert_uint_eq(after.records, 40); /* with a seal for each group */
     ck_assert_uint_eq(after.bytes, ll_log_tail(f.log).v - 8);
     ck_assert_uint_eq(after.bytes_written, after.bytes);
 }
 END_TEST
 
-/* Across a block the header is in the same write; across a segment there are two files. */
+/* A group that crosses the end of a block is one write, with the next header; one that crosses the
+ * end of a segment is written to two files. */
 START_TEST(write_across_blocks)
 {
     f.cfg.segment_min = 1 << 18;
@@ -109,8 +110,8 @@ static void *force_it(void *arg)
     return NULL;
 }
 
-/* While it is synced, the log is written to: by a thread that needs much space, or ring space. What
- * follows the group is not durable with it; if it cannot be written, the group fails, too. */
+/* While a group is being synced, other threads write later records. These are not durable with the
+ * group. _i: they cannot be written; then the group fails, too. */
 START_TEST(written_while_it_is_synced)
 {
     struct forcer w = {.err = LLADD_ERROR_INIT};
@@ -145,7 +146,7 @@ START_TEST(written_while_it_is_synced)
 }
 END_TEST
 
-/* The writeback that the device was asked to begin. */
+/* The ranges for which the device was asked to begin the writeback. */
 static struct lladd_device_ops asked_ops;
 static unsigned asked;
 static uint64_t asked_from, asked_to;
@@ -158,12 +159,13 @@ static void note_asked(struct lladd_device *dev, struct lladd_file *file, uint64
     if (asked == 0)
         asked_from = off;
     else
-        ck_assert_uint_eq(off, asked_to); /* no range twice, and none left out */
+        ck_assert_uint_eq(off, asked_to); /* no byte twice, and none left out */
     asked_to = off + len;
     asked++;
 }
 
-/* A request costs more than many small writes: one for each megabyte, however it is written. */
+/* A request for writeback costs more than many small writes. So there is one for each megabyte, in
+ * whatever portions it is written. */
 START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
 {
     f.cfg.segment_min = f.cfg.segment_max = 8 << 20;
@@ -175,7 +177,7 @@ START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
     fixture_create(&f);
     while (ll_log_tail(f.log).v < (5 << 19))
         must(&f, ll_log_write(f.log, put(&f, 2000), &f.err));
-    ck_assert_uint_eq(asked, 2); /* of two and a half */
+    ck_assert_uint_eq(asked, 2); /* two and a half megabytes were written */
     ck_assert_uint_lt(asked_from, LL_LOG_BLOCK_HEADER + 16);
     ck_assert_uint_ge(asked_to, 2 << 20);
     ck_assert_uint_lt(asked_to, (2 << 20) + (2 << 17));
@@ -190,7 +192,8 @@ START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
 }
 END_TEST
 
-/* A relaxed commit leaves durability to the log's thread; without one, to a thread that forces. */
+/* A relaxed commit leaves the sync to the log's thread; a log without a thread, to the next force.
+ * _i: the log has a thread. */
 START_TEST(what_is_wanted_before_long_becomes_durable)
 {
     f.env.threads = _i != 0;
@@ -291,7 +294,7 @@ static void check_poisoned(lladd_lsn durable)
     ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 0); /* no write is tried again */
 }
 
-/* Kind 0: the write fails, 1: the sync, 2 to 4: named points around them. */
+/* _i: what fails: 0, the write; 1, the sync; 2 to 4, a named point around them. */
 START_TEST(poison)
 {
     const char *points[] = {"log.group.before_write", "log.group.before_sync",
@@ -327,7 +330,7 @@ START_TEST(poison)
 }
 END_TEST
 
-/* A failed relaxed write, noticed by a thread that needs ring space. */
+/* A write that fails is noticed by a thread that needs ring space. */
 START_TEST(poison_for_space)
 {
     lladd_lsn lsn;

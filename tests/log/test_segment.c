@@ -61,14 +61,14 @@ static int note_size(void *ctx, const struct ll_log_file *file)
     return 0;
 }
 
-/* 4, 8, 16, 16 ... KiB; each begins where the one before ends. */
+/* The segments have 4, 8, 16, 16 ... KiB. */
 START_TEST(sizes_double)
 {
     struct sizes s = {.n = 0};
     fixture_create(&f);
     fill_to(60000);
     must(&f, ll_log_file_each(f.log, note_size, &s, &f.err));
-    const uint32_t want[] = {4096, 8192, 16384, 16384, 16384, 16384}; /* one is not begun */
+    const uint32_t want[] = {4096, 8192, 16384, 16384, 16384, 16384}; /* the last is still unused */
     ck_assert_uint_eq(s.n, 6);
     for (unsigned i = 0; i < s.n; i++)
         ck_assert_uint_eq(s.size[i], want[i]);
@@ -77,8 +77,8 @@ START_TEST(sizes_double)
 }
 END_TEST
 
-/* A file has its whole size, with zeros, before it has its name; whether the device allocates or
- * has to be written to. */
+/* A file has its whole size, filled with zeros, before it gets its name. _i: 0, the device can
+ * allocate space; 1, the zeros have to be written. */
 START_TEST(zeroed_and_synced_first)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -260,8 +260,8 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* Every device call in the making of a segment fails: an error of the resource root, no record
- * lost, and the next attempt works. */
+/* Each device call in the creation of a segment fails in turn: there is an error of the resource
+ * root, no record is lost, and the next attempt succeeds. _i: the error. */
 START_TEST(creation_fails)
 {
     const int errors[] = {ENOSPC, EIO, EMFILE, EROFS};
@@ -273,7 +273,7 @@ START_TEST(creation_fails)
         lladd_lsn lsn;
         int rc = 0;
         fault_device_fail(f.fd, n, FAULT_ANY, errors[_i], false);
-        /* Not forced: the ring does not fill up, so the calls are those of the creation. */
+        /* Without a force and with room in the ring, the only calls are those of the creation. */
         while (rc == 0 && ll_log_tail(f.log).v < 9000)
             rc = try_put(&f, 300, &lsn);
         bool fired = fault_device_fired(f.fd) > 0;
@@ -294,7 +294,7 @@ START_TEST(creation_fails)
 }
 END_TEST
 
-/* The same when a released file is reused. */
+/* Each device call in the reuse of a released file fails in turn. */
 START_TEST(reuse_fails)
 {
     for (uint64_t n = 1;; n++) {
@@ -329,8 +329,8 @@ START_TEST(reuse_fails)
 }
 END_TEST
 
-/* A full disk: no credit is given, but what has credit is written; the last file stays untouched,
- * for the case of a crash; when there is space again the log goes on. */
+/* On a full disk no credit is given, but records that have credit are written. When there is space
+ * again, the log goes on. */
 START_TEST(disk_full)
 {
     lladd_lsn lsn;
@@ -354,8 +354,8 @@ START_TEST(disk_full)
 }
 END_TEST
 
-/* Many commits of small records with the last credit on a full disk: each group has its seal while
- * the pool lasts, and none fails. */
+/* Many commits use the last credit on a full disk. Groups get seals as long as there is space for
+ * these, and no force fails. */
 START_TEST(seals_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -394,7 +394,7 @@ START_TEST(byte_limit)
     ck_assert_uint_gt(ll_log_tail(f.log).v, 50000);
     must_fail(&f, LLADD_LOG_FULL, try_put(&f, 200, &lsn));
     must_fail(&f, LLADD_LOG_FULL, ll_log_undo_reserve(f.log, 10000, &f.err));
-    /* Records with a reservation are not refused, and find the space kept for them. */
+    /* Owed reservations and owed credit are not refused; they may exceed the limit. */
     struct ll_credit owed = {0};
     must(&f, ll_log_undo_reserve_owed(f.log, 5000, &f.err));
     ck_assert_uint_le(stats().segment_bytes, 65536);
@@ -405,7 +405,7 @@ START_TEST(byte_limit)
     ll_log_credit_return(f.log, &owed);
     ll_log_undo_release(f.log, 25000);
     must_fail(&f, LLADD_LOG_FULL, ll_log_undo_reserve(f.log, 50000, &f.err));
-    /* A checkpoint releases some. */
+    /* Truncation, as after a checkpoint, makes room below the limit. */
     force(&f);
     must(&f, ll_log_truncate(f.log, f.list[f.count / 2].rec.lsn, &f.err));
     for (unsigned i = 0; i < 60; i++)
@@ -434,7 +434,7 @@ START_TEST(maintenance)
     fault_device_reset_calls(f.fd);
     fill_to(12000);
     ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_RENAME), 0);
-    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_SYNC_DIR), 1); /* so that their names stay */
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_SYNC_DIR), 1); /* for the new names */
     ck_assert_uint_eq(stats().segments, 4);
     force(&f);
     check_records(&f, 0, f.count);
@@ -491,7 +491,7 @@ START_TEST(segments_ahead_are_checked)
 }
 END_TEST
 
-/* LSNs are finite: at their end there is no space, and no wrap-around. */
+/* At the last LSNs the log has no space left; LSNs do not begin again at 0. */
 START_TEST(last_lsns)
 {
     lladd_lsn lsn;
@@ -507,7 +507,7 @@ START_TEST(last_lsns)
 }
 END_TEST
 
-/* It is no loss if a released file was removed by hand. */
+/* It does no harm if a released file was removed by hand. */
 START_TEST(dead_file_is_gone)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -522,7 +522,7 @@ START_TEST(dead_file_is_gone)
     }
     lladd_lsn lsn;
     for (unsigned i = 0; i < 60; i++)
-        (void)try_put(&f, 300, &lsn); /* each finds out */
+        (void)try_put(&f, 300, &lsn); /* may fail, as a file is gone */
     fill_to(50000);
     force(&f);
     maintain_all();
@@ -530,7 +530,7 @@ START_TEST(dead_file_is_gone)
 }
 END_TEST
 
-/* The same done by the log's thread. */
+/* The log's thread makes segments ahead. */
 START_TEST(worker)
 {
     f.env.threads = true;
@@ -542,14 +542,15 @@ START_TEST(worker)
         must(&f, ll_log_truncate(f.log, f.list[f.count - 5].rec.lsn, &f.err));
     }
     check_records(&f, f.count - 5, f.count);
-    stop(&f); /* waits for it */
+    stop(&f); /* waits for the thread */
     must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
     must(&f, ll_log_start(f.log, &f.err));
     check_records(&f, f.count - 5, f.count);
 }
 END_TEST
 
-/* Creating a log: every call fails once; the files left do not hinder the next attempt. */
+/* Each device call in the creation of a log fails in turn; the files that remain do not hinder the
+ * next attempt. */
 START_TEST(create_fails)
 {
     for (uint64_t n = 1;; n++) {

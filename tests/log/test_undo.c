@@ -86,7 +86,7 @@ START_TEST(accounting)
     ck_assert_uint_eq(undo_reserved(), 1000);
     ll_log_undo_release(f.log, 1000);
     ck_assert_uint_eq(undo_reserved(), 0);
-    /* More than one segment's worth. */
+    /* More than one segment holds. */
     must(&f, ll_log_undo_reserve(f.log, 100000, &f.err));
     ck_assert_uint_eq(undo_reserved(), 100000);
     must_fail(&f, LLADD_TOO_LARGE, ll_log_undo_reserve(f.log, UINT64_MAX / 8, &f.err));
@@ -94,8 +94,9 @@ START_TEST(accounting)
 }
 END_TEST
 
-/* The disk is full, and so is the log but for the reserve: all of it can be logged, also if every
- * record is forced by itself and thus takes a seal. _i: force every _i-th. */
+/* The disk is full, and so is the log except for the reserve. As many compensations as were
+ * reserved can be logged, even if each is forced by itself and thus may take a seal. _i: every
+ * _i-th is forced. */
 START_TEST(rollback_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -117,8 +118,8 @@ START_TEST(rollback_on_a_full_disk)
 }
 END_TEST
 
-/* The same, but the power fails before the rollback: open must succeed on the full disk, and find
- * space for the whole reserve. */
+/* The disk is full, and a crash comes before the rollback. Open must succeed on the full disk, and
+ * find space for the whole reserve. */
 START_TEST(recovery_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -156,7 +157,7 @@ START_TEST(recovery_on_a_full_disk)
 }
 END_TEST
 
-/* Without any reservation: a crash on a full disk still finds a file to go on in. */
+/* Nothing is reserved; still, after a crash on a full disk the log has a file to go on in. */
 START_TEST(crash_on_a_full_disk)
 {
     fixture_create(&f);
@@ -223,8 +224,7 @@ START_TEST(reserve_is_used_up)
 }
 END_TEST
 
-/* The same for a reserve that fills the disk to the last byte, and a force for every record: undo
- * has priority over seals. */
+/* The reserve fills the disk, and each compensation is forced: undo has priority over seals. */
 START_TEST(tight_reserve)
 {
     struct ll_credit credit = {0};
@@ -283,8 +283,8 @@ END_TEST
 /* The reserve that fits into one segment of the smallest size: the slack that users leave. */
 enum { SLACK = 4032 * 8 / 9 };
 
-/* Users reserve what they can, and use the rest; still there is that much, for a compensation that
- * a crash interrupts. _i: segments that the disk has space for. */
+/* Users reserve as much as they can, and fill the rest of the log. SLACK bytes remain, for a
+ * compensation that a crash interrupts. _i: the disk has space for 2 + _i segments. */
 START_TEST(users_leave_some_beside_the_reserve)
 {
     f.cfg.segment_max = 4096;
@@ -297,8 +297,8 @@ START_TEST(users_leave_some_beside_the_reserve)
 }
 END_TEST
 
-/* Nor do users that log something besides a rollback, such as page images, while it uses the last
- * segment. */
+/* SLACK bytes remain, too, if records such as page images are logged between the compensations of a
+ * rollback that uses the last segment. */
 START_TEST(a_rollback_leaves_some_beside_the_reserve)
 {
     struct ll_credit credit = {0};
@@ -344,7 +344,7 @@ START_TEST(a_spare_segment_at_the_limit)
 }
 END_TEST
 
-/* An owed record that enters a segment leaves users no more than before: not the slack. */
+/* Owed credit opens a new segment. This gives users no space: the slack is not for them. */
 START_TEST(owed_credit_leaves_the_slack)
 {
     struct ll_credit credit = {0};
