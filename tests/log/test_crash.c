@@ -110,7 +110,7 @@ static void after_crash(const struct fault_crash *how)
     fault_device_power_cycle(f.fd, how);
 }
 
-/* What must hold at the end. */
+/* Checks what must hold at the end. */
 static void check_all(void)
 {
     size_t n = f.count;
@@ -160,7 +160,8 @@ START_TEST(crash_at_every_call)
 }
 END_TEST
 
-/* A crash at every few calls; then a crash at every call of the recovery, twice in a row. */
+/* The workload is crashed at every 13th call. Then the recovery is crashed at its m-th call, for
+ * every m, and so is the next recovery. */
 START_TEST(crash_in_recovery)
 {
     for (uint64_t n = 20; n < 260; n += 13) {
@@ -197,8 +198,8 @@ START_TEST(crash_in_recovery)
 }
 END_TEST
 
-/* A sync fails and poisons the log; the process ends; the next one accepts what it can read, and
- * then the power fails. */
+/* A sync fails and poisons the log, and the process ends. The next process accepts the records that
+ * it can read; then the power fails. */
 START_TEST(failed_sync_then_power)
 {
     for (uint64_t n = 1;; n++) {

@@ -38,7 +38,7 @@ static void check_names(const char *file)
     ck_assert_uint_ne(f.err.lsn.v, 0);
 }
 
-/* A log of several segments; its last group begins at *last. */
+/* Makes a log of several segments; its last group begins at *last. */
 static void make_log(uint64_t *last)
 {
     fixture_create(&f);
@@ -92,8 +92,8 @@ START_TEST(every_byte_below_the_watermark)
 }
 END_TEST
 
-/* The control file's watermark counts as well, up to the last byte; that is what a clean stop
- * leaves. */
+/* After a clean stop the control file's watermark is the end of the log: damage to any byte of the
+ * last segment below it is found. */
 START_TEST(every_byte_after_a_clean_stop)
 {
     uint64_t last;
@@ -132,7 +132,7 @@ START_TEST(refusing_changes_nothing)
 }
 END_TEST
 
-/* The only seal that proves the damage lies after it, several blocks later. */
+/* The only seal that proves the damage lies several blocks after it. */
 START_TEST(proof_after_much_damage)
 {
     unsigned char rubbish[4096];
@@ -159,7 +159,7 @@ START_TEST(payload_is_no_proof)
     f.start.from = ll_log_tail(f.log);
     f.start.watermark = f.start.from;
     lladd_lsn torn = put(&f, 10);
-    /* A whole seal, at its right place inside the payload of another record. */
+    /* A valid seal, for the place at which it is, but inside the payload of another record. */
     struct ll_record rec = {
         .kind = LL_REC_NOTE, .page = LLADD_NO_PAGE, .redo = lladd_span_of(fake, sizeof fake)};
     memset(fake, 0, sizeof fake);
@@ -323,7 +323,7 @@ START_TEST(other_files)
 }
 END_TEST
 
-/* A cut proves that the log went on to it, even if no seal that proves it is left. */
+/* A cut proves that the log reached it, even if no seal is left that proves this. */
 START_TEST(cut_is_proof)
 {
     fixture_create(&f);
@@ -420,7 +420,7 @@ START_TEST(read_only)
     struct ll_log *log;
     uint64_t last;
     make_log(&last);
-    /* The log is still in use. */
+    /* The log stays open for writing. */
     struct ll_log_config cfg = f.cfg;
     cfg.read_only = cfg.lenient = true;
     struct ll_log_start start = {.from = {8}};
@@ -504,8 +504,8 @@ static void seek_tells(struct ll_log_cursor *c, uint64_t goal, size_t i)
     ck_assert_uint_eq(f.err.lsn.v, f.list[i].rec.lsn.v);
 }
 
-/* A reader that begins at a damaged record gets an error; one that begins after it is not stopped
- * by it. */
+/* A reader that begins at a damaged record gets an error; a reader that begins after it does
+ * not. */
 START_TEST(a_seek_tells_of_damage_at_its_goal)
 {
     struct ll_log_cursor *c;

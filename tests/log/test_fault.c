@@ -85,7 +85,7 @@ static void close_log(void)
     f.credit.bytes = 0;
 }
 
-/* `created`: whether there is a log. */
+/* Sets *created if a log was created. */
 static int workload(bool *created)
 {
     int rc = ll_log_create(&f.cfg, &f.log, &f.err);
@@ -143,7 +143,7 @@ static void check_after(bool created)
 
 /* ---- cases ---- */
 
-/* _i: once, or from then on. */
+/* _i: the allocations fail from the n-th on, and not only the n-th. */
 START_TEST(no_memory)
 {
     for (uint64_t n = 1;; n++) {

@@ -31,7 +31,8 @@ static void append_some(unsigned n)
         put(&f, LENGTH);
 }
 
-/* Durable records, and a group torn by the power failure: its first record is gone. */
+/* Leaves `durable` durable records, and a group torn by a power failure: its first record is
+ * gone. */
 static uint64_t leave_torn_group(unsigned durable, unsigned torn)
 {
     struct ll_log_place place;
@@ -47,7 +48,7 @@ static uint64_t leave_torn_group(unsigned durable, unsigned torn)
     return end;
 }
 
-/* _i: how many records are durable before it. */
+/* _i: how many records are durable before the torn group. */
 START_TEST(a_torn_group_does_not_come_back)
 {
     fixture_create(&f);
@@ -65,7 +66,7 @@ START_TEST(a_torn_group_does_not_come_back)
         ck_assert_uint_eq(f.count, count);
         check_records(&f, 0, f.count);
     }
-    /* The same when the log has grown into the next segments. */
+    /* Nor does it when the log has grown into the next segments. */
     append_some(200);
     force(&f);
     count = f.count;
@@ -76,7 +77,7 @@ START_TEST(a_torn_group_does_not_come_back)
 }
 END_TEST
 
-/* It needs no space, even if the only file left is full to its end. */
+/* To go on at its end the log needs no space, even if its only file is full. */
 START_TEST(no_space_is_needed)
 {
     f.cfg.segment_max = 4096;
@@ -102,8 +103,8 @@ START_TEST(no_space_is_needed)
 }
 END_TEST
 
-/* A clean stop in such a segment: the next run goes on there, and the one after a crash reads the
- * records of both. */
+/* After a clean stop in a segment that holds such an end, the next run goes on there; after a
+ * crash, the records of both runs are read. */
 START_TEST(a_clean_stop_after_it)
 {
     fixture_create(&f);
@@ -124,7 +125,7 @@ START_TEST(a_clean_stop_after_it)
 }
 END_TEST
 
-/* Whether a record seems to begin at the end of the log, in a reused file. */
+/* True if a record seems to begin at `lsn`, the end of the log, in a reused file. */
 static bool lost_record_at(uint64_t lsn)
 {
     struct ll_log_place place;
@@ -183,8 +184,8 @@ START_TEST(no_way_back_before_an_empty_segment)
 }
 END_TEST
 
-/* But a segment that was begun in vain, because the disk had no space for the other things needed,
- * changes nothing: however often. */
+/* But a segment that was begun in vain, because the disk had no space for what else was needed,
+ * changes nothing, however often this happens. */
 START_TEST(back_before_a_segment_begun_in_vain)
 {
     fixture_create(&f);
@@ -235,8 +236,8 @@ START_TEST(only_an_empty_segment_is_left)
 }
 END_TEST
 
-/* The log ends after a clean stop where one segment ends and an empty one begins, which names a
- * cut. */
+/* After a clean stop the log ends where one segment ends and an empty one begins. The empty one
+ * names a cut. */
 START_TEST(a_clean_stop_between_two_segments)
 {
     f.cfg.segment_max = 4096;
@@ -264,7 +265,7 @@ END_TEST
 #define ROWS 600
 #endif
 
-/* One run: opens in any way, up to the n-th call that changes something; logs, forces a part. */
+/* One run, which may crash: opens the log in any way, appends records, and forces some of them. */
 static bool live(uint64_t *seed, bool full)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};

@@ -109,7 +109,7 @@ START_TEST(round_trips)
 }
 END_TEST
 
-/* What needs the wide form. */
+/* Records that need the wide form. */
 START_TEST(wide_only)
 {
     unsigned char *payload = malloc(70000), *bytes = malloc(80000);
@@ -163,7 +163,7 @@ START_TEST(every_bit)
 }
 END_TEST
 
-/* Another database, another incarnation, another LSN. */
+/* A record of another database, of another incarnation or for another LSN is refused. */
 START_TEST(salted)
 {
     unsigned char payload[60] = {4}, bytes[300];
@@ -183,7 +183,7 @@ START_TEST(salted)
 }
 END_TEST
 
-/* Fields that contradict each other under a good checksum. */
+/* Records with a good checksum are refused if their fields contradict each other. */
 START_TEST(hostile)
 {
     unsigned char payload[60] = {5}, good[2][300], bytes[300];

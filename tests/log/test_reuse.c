@@ -32,7 +32,7 @@ static void append_some(unsigned n)
 
 /* ---- crashes in recovery ----------------------------------------------------------------- */
 
-/* What the log has to do with. */
+/* The circumstances of a log. */
 struct circumstances {
     const char *name;
     uint64_t segment_max, limit;
@@ -76,8 +76,8 @@ static void crash(const struct circumstances *c, uint64_t seed)
     fault_device_capacity(f.fd, capacity);
 }
 
-/* Durable records in more than one segment; after them segments that were not written to, some LSNs
- * of which were handed out and lost. */
+/* Makes a log with durable records in more than one segment. After them come segments that were not
+ * written to; some of their LSNs were handed out and lost. */
 static void make(const struct circumstances *c)
 {
     fixture_free(&f);
@@ -108,8 +108,8 @@ static void make(const struct circumstances *c)
     crash(c, 1);
 }
 
-/* Recovery up to the n-th call that changes something; all of it if n is 0. Its reservations make
- * it go on into new segments; nothing is forced. True if it was crashed. */
+/* Runs recovery up to the n-th call that changes something, or all of it if n is 0. Recovery
+ * reserves so much that new segments are made; it forces nothing. True if it was crashed. */
 static bool recover(const struct circumstances *c, uint64_t n, uint64_t seed)
 {
     size_t count = f.count;
@@ -128,7 +128,7 @@ static bool recover(const struct circumstances *c, uint64_t n, uint64_t seed)
         if (aside)
             (void)ll_log_credit_reserved(f.log, &credit, 5000, &f.err);
         ll_log_credit_return(f.log, &credit);
-        if (aside) /* as if all was undone; users do not get it earlier */
+        if (aside) /* as if all was undone; only then users may get the space */
             ll_log_undo_release(f.log, 6000);
         note_tail();
         if (c->truncates)
@@ -153,7 +153,7 @@ static int count_one(void *ctx, const struct ll_record *rec, struct lladd_error 
     return 0;
 }
 
-/* Inspection of what a crash has left: the same records. */
+/* A log opened for inspection after a crash has the records that it had before. */
 static void look_only(const struct circumstances *c)
 {
     struct ll_log *log = NULL;
@@ -194,7 +194,7 @@ static void finish(const struct circumstances *c)
 #define ROWS 100
 #endif
 
-/* _i: which circumstances. */
+/* _i: an index of circumstances[]. */
 START_TEST(each_call_of_recoveries_in_a_row)
 {
     const struct circumstances *c = &circumstances[_i];
@@ -241,8 +241,9 @@ END_TEST
 
 /* ---- what earlier versions have left ----------------------------------------------------- */
 
-/* Ten durable records, and above them segments that a recovery has made and not used: one that says
- * where the log was cut, and `ahead` more. Returns where the first of them begins. */
+/* Makes a log of ten durable records, and above them segments that a recovery has made and not
+ * used: one that says where the log was cut, and `ahead` more. Returns where the first of these
+ * segments begins. */
 static uint64_t leave_stale(unsigned ahead, uint64_t *cut)
 {
     bool more = true;

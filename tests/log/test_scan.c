@@ -54,8 +54,8 @@ static void append_some(unsigned n)
 
 /* ---- tails ---- */
 
-/* From each byte of the last group on, zeros or other bytes: the group before it stays, and of this
- * one a prefix at most. */
+/* From each byte of the last group on there are zeros or other bytes. The groups before it stay; of
+ * the last group at most a prefix stays. */
 START_TEST(torn_at_every_byte)
 {
     struct image image;
@@ -87,13 +87,13 @@ START_TEST(torn_at_every_byte)
         f.start.watermark = lladd_lsn_of(8);
         must(&f, reopen(&f));
         ck_assert_uint_ge(f.count, durable);
-        /* (The last record may end with zeros of its own.) */
+        /* The last record may itself end with zeros. */
         ck_assert(f.count < all || at + LL_LOG_SEAL_SIZE + 16 >= to);
         append_some(2);
         force(&f);
         check_records(&f, 0, f.count);
         f.count -= 2;
-        /* Drop what this iteration made. */
+        /* Remove what this iteration made. */
         uint64_t cut_segment = ll_log_oldest(f.log).v;
         ck_assert_uint_eq(cut_segment, 8);
         ll_log_close(f.log);
@@ -108,7 +108,7 @@ START_TEST(torn_at_every_byte)
 }
 END_TEST
 
-/* The last group with holes: any subset of its sectors. */
+/* The last group lacks any subset of its sectors. */
 START_TEST(torn_with_holes)
 {
     uint64_t random = 11;
@@ -284,8 +284,8 @@ START_TEST(crash_while_cutting)
 }
 END_TEST
 
-/* The same where LSNs were handed out, and lost, in segments made ahead: those are reused for the
- * cut, and their new names say which LSNs were. */
+/* Crashes at every device call of opening, when LSNs in segments made ahead were handed out and
+ * lost. These segments are reused for the cut, and their new names say which LSNs they had. */
 START_TEST(crash_while_reusing)
 {
     for (uint64_t n = 1;; n++) {
@@ -348,7 +348,7 @@ START_TEST(accepted_is_made_durable)
 }
 END_TEST
 
-/* The same over several segments. */
+/* What open accepts in several segments must be on the disk, too, when open returns. */
 START_TEST(accepted_segments_are_made_durable)
 {
     f.cfg.segment_max = 4096;
