@@ -167,7 +167,7 @@ static void checker_init(struct fixture_checker *c, struct lladd_device *below,
 
 /* ---- life ---- */
 
-/* Found by trying budgets, so that no test depends on the size of a frame. */
+/* The budget is found by trying, so that no test depends on the size of a frame. */
 uint64_t fixture_budget(unsigned pages, uint32_t page_size)
 {
     struct ll_env env;

@@ -21,7 +21,7 @@ static void open_rig(struct fixture *r, int kind)
     fixture_create(r);
 }
 
-/* A change that no image protects: redo begins above the base. */
+/* Changes the page such that no image protects it: redo begins above its base. */
 static uint64_t put_unprotected(struct fixture *r, uint64_t n, uint64_t value)
 {
     ll_buffer_protect(r->b, lladd_lsn_of(r->gate.tail));
@@ -59,7 +59,7 @@ struct trace {
     unsigned n;
 };
 
-/* Calls: w and s on the area, W and S on the page file. */
+/* Adds a letter for a write or sync: w or s on the area, W or S on the page file. */
 static void note_call(void *ctx, uint64_t number, unsigned kind, const char *name)
 {
     struct trace *t = ctx;
@@ -89,7 +89,7 @@ START_TEST(copies_go_first)
     fixture_format(&r, 5, 4);
     ll_buffer_dirty_min(r.b, &rec, &base);
     ck_assert_uint_eq(rec.v, first);
-    ck_assert_uint_eq(base.v, first); /* needs no base: the page is never torn on the disk */
+    ck_assert_uint_eq(base.v, first); /* the older bases do not matter: no page gets torn */
     memset(&t, 0, sizeof t);
     fault_device_hook(r.fault, note_call, &t);
     fixture_flush(&r);
@@ -102,7 +102,7 @@ START_TEST(copies_go_first)
 }
 END_TEST
 
-/* More pages than the area holds. */
+/* A flush of more pages than the area holds. */
 START_TEST(many_unprotected_pages)
 {
     struct fixture r;
@@ -132,7 +132,7 @@ START_TEST(works_on_a_full_disk)
 }
 END_TEST
 
-/* Without an area such pages are written in place, like others. */
+/* Without an area, pages that no image protects are written in place like other pages. */
 START_TEST(no_area)
 {
     struct fixture r;
@@ -143,7 +143,7 @@ START_TEST(no_area)
     put_unprotected(&r, 0, 5);
     lladd_lsn rec, base;
     ll_buffer_dirty_min(r.b, &rec, &base);
-    ck_assert_uint_eq(base.v, format); /* it can be torn then */
+    ck_assert_uint_eq(base.v, format); /* its image is needed: the page can get torn */
     fixture_flush(&r);
     ck_assert_uint_eq(fixture_stored(&r, 0), 5);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
@@ -156,9 +156,9 @@ END_TEST
 
 enum { CRASH_PAGES = 4 };
 
-/* Pages 0...3 hold 1 for good; then 2 is written to all of them through the area, the power fails
- * during the n-th call, and the seed decides which sectors survive. True if the n-th call was
- * reached. Every page must be whole afterwards, old or new. */
+/* The durable value of pages 0...3 is 1. Then 2 is written to them through the area; the power
+ * fails during the call with number `call`, and the seed decides which sectors survive. Every page
+ * must be whole afterwards, with 1 or 2. True if that call was reached. */
 static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restored)
 {
     struct fixture r;
@@ -202,11 +202,11 @@ START_TEST(the_power_goes_at_every_call)
             crashed |= crash_once(_i, call, seed * 1000003 + call, &restored);
     }
     ck_assert_uint_gt(call, 8);
-    ck_assert_uint_gt(restored, 20); /* it was needed */
+    ck_assert_uint_gt(restored, 20); /* restoring was needed */
 }
 END_TEST
 
-/* Restoring is itself interrupted, and repeated. */
+/* A power failure interrupts restoring, which is then repeated. */
 START_TEST(the_power_goes_during_restore)
 {
     struct fixture r;
@@ -248,8 +248,7 @@ END_TEST
 
 /* ---- old copies ---- */
 
-/* Puts a valid copy of the page, as a batch interrupted before its end would have left it, in the
- * area. */
+/* Puts a valid copy of the page in the area, as an interrupted batch leaves it. */
 static void leave_copy(struct fixture *r, uint64_t n, uint64_t value, uint32_t salt,
                        uint32_t version, uint32_t count)
 {
@@ -298,8 +297,8 @@ START_TEST(a_page_is_restored)
 }
 END_TEST
 
-/* If the caller does not ask for restoring, it is done before the first write, or the copy might
- * one day replace a page that was torn later. */
+/* If the caller does not ask for restoring, pages are restored, and the area is emptied, before the
+ * first write. Otherwise a copy might replace a page that was torn later. */
 START_TEST(copies_do_not_outlive_the_first_write)
 {
     struct fixture r;
@@ -349,7 +348,7 @@ END_TEST
 
 /* ---- a damaged area ---- */
 
-/* What opening with a damaged area returns, and that nothing is written then. */
+/* Opens with a damaged area: this must return `code` and write nothing. */
 static void check_refused(struct fixture *r, int code)
 {
     uint64_t restored;
@@ -391,7 +390,7 @@ START_TEST(an_area_that_is_wrong)
 }
 END_TEST
 
-/* Each flipped bit: either it does not matter, or the area counts as empty, and is emptied: after a
+/* With any bit of the header flipped, the area counts as empty, and is emptied, because after a
  * clean stop a torn header would be damage. */
 START_TEST(any_bit_of_the_header)
 {
@@ -448,7 +447,7 @@ START_TEST(copies_that_are_not_there)
 }
 END_TEST
 
-/* What tools see of it. */
+/* What tools see of an area. */
 START_TEST(looking_into_an_area)
 {
     struct fixture r;

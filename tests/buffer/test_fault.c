@@ -25,7 +25,7 @@ struct work {
     uint64_t failures;
 };
 
-/* 0, or the code of a failure that ends the work. */
+/* Counts a failure, and checks that the error describes it. Returns rc. */
 static int bad(struct work *w, int rc)
 {
     if (rc == 0)
@@ -48,7 +48,7 @@ static int change(struct work *w, uint64_t n)
         return bad(w, rc);
     ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), w->value[n]);
     w->value[n] = ++w->next;
-    ll_buffer_protect(r->b, lladd_lsn_of(2)); /* from a base that is older than that */
+    ll_buffer_protect(r->b, lladd_lsn_of(2)); /* every third page goes through the area */
     uint64_t lsn = fixture_change(r, f, w->value[n]);
     ll_page_set_base(f->page.bytes, lladd_lsn_of(n % 3 == 0 ? 1 : lsn));
     ll_buffer_unfix(r->b, f, LL_FIX_EXCLUSIVE);
@@ -184,7 +184,8 @@ static void begin(struct work *w, struct fixture *r, int kind)
     r->cfg.dwb_name = "dwb";
 }
 
-/* With all failures over, each page has what it was last known to have, or something newer. */
+/* Without failures, opens the file: each page has the value last known to be durable, or a newer
+ * one. */
 static void look_back(struct work *w)
 {
     struct fixture *r = w->r;
@@ -240,8 +241,8 @@ START_TEST(every_device_call_fails)
 }
 END_TEST
 
-/* A power failure instead. Torn pages are not tested here (images in the log protect from them), so
- * only pages written through the double-write area are checked. */
+/* The power fails at every call. Pages may get torn if images in the log protect them; so only
+ * pages written through the double-write area are checked. */
 START_TEST(the_power_goes_at_every_call)
 {
     bool crashed = true;
@@ -294,7 +295,7 @@ START_TEST(every_allocation_fails)
         ck_assert(!ll_poisoned(&r.poison));
         survived += rc == 0;
         fault_alloc_fail(&r.mem, 0, false);
-        if (rc != 0 && r.b) { /* it can go on as if there had been no failure */
+        if (rc != 0 && r.b) { /* work can go on as without the failure */
             ck_assert_int_eq(flush(&w), 0);
             for (uint64_t p = 0; p < ll_buffer_page_count(r.b) && p < ALL; p++)
                 ck_assert_int_eq(look(&w, p), 0);

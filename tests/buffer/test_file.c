@@ -186,7 +186,7 @@ START_TEST(a_page_in_flight_is_forgotten_too)
 }
 END_TEST
 
-/* All or none, whichever way the range is scanned. */
+/* All pages of a range are dropped, or none if one is held, whichever way the range is scanned. */
 START_TEST(held_pages_cannot_be_dropped)
 {
     struct fixture r;

@@ -33,7 +33,8 @@ START_TEST(a_page_keeps_what_it_is_given)
 }
 END_TEST
 
-/* A hundred times what fits, in a scattered order, twice; then after a reopen. */
+/* A hundred times the pages that fit in the cache are used in a scattered order, twice; then they
+ * are read after a reopen. */
 START_TEST(a_small_cache_shows_all_of_a_large_file)
 {
     enum { ALL = 100 * PAGES };
@@ -78,7 +79,7 @@ START_TEST(every_page_size)
 }
 END_TEST
 
-/* Far apart, so that each has its own part of the address space, frames and page table. */
+/* Pages so far apart that each has its own part of the address space, frames and page table. */
 START_TEST(a_sparse_file)
 {
     enum { STEPS = 12 };
@@ -177,7 +178,7 @@ START_TEST(latches_exclude_and_share)
 }
 END_TEST
 
-/* The word counts fixes in its upper half; when that is full, the count goes on in another
+/* The upper half of the latch word counts fixes. When it is full, the count goes on in another
  * place. */
 START_TEST(the_count_of_hits_does_not_run_over)
 {
@@ -200,8 +201,8 @@ END_TEST
 
 /* ---- running out ---- */
 
-/* An optimistic read is valid if no thread has had the page to change it since, and if it was not
- * evicted in between (whatever its count of fixes). */
+/* An optimistic read is valid if since its beginning no thread has fixed the page to change it, and
+ * the page was not evicted (whatever its count of fixes). */
 START_TEST(optimistic_reads_validate)
 {
     enum { AWAY = 64 * PAGES }; /* more pages than any of the caches holds */
@@ -231,7 +232,7 @@ START_TEST(optimistic_reads_validate)
     ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &h));
     fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
     ck_assert(!ll_buffer_read_valid(&g));
-    /* Evicted and read again, with the same count of fixes as before. */
+    /* The page is evicted and read again, with the same count of fixes as before. */
     fixture_flush(&r);
     for (uint64_t n = 0; n < AWAY; n++)
         fixture_put(&r, 2 + n, n);
@@ -347,7 +348,7 @@ END_TEST
 /* From this budget on address space is reserved, if the file fits. */
 enum { RESERVED_FROM = 256 << 20 };
 
-/* Address space is reserved at open, when the heap can still be chosen instead. */
+/* Address space is reserved at open, while the heap can still be chosen instead. */
 START_TEST(no_address_space)
 {
     struct fixture r;
@@ -376,7 +377,7 @@ START_TEST(no_address_space)
 }
 END_TEST
 
-/* Once it was reserved, fixing any page of the file needs no more (REC-3). */
+/* After address space was reserved, no page of the file needs more to be fixed (REC-3). */
 START_TEST(wanted_address_space_is_for_all_pages)
 {
     struct fixture r;
@@ -416,7 +417,7 @@ START_TEST(small_budgets_choose_the_heap)
 }
 END_TEST
 
-/* A hole is enough: no test reads it. */
+/* Lengthens the page file by a hole, which no test reads. */
 static void lengthen(const struct fixture *r, uint64_t size)
 {
     struct lladd_file *file;
@@ -441,7 +442,8 @@ START_TEST(wanted_address_space_leaves_room_for_pages)
 }
 END_TEST
 
-/* Where many misses are expected: reserved address space makes hits faster, not misses. */
+/* The heap is chosen if many misses are expected: reserved address space makes only hits
+ * faster. */
 START_TEST(a_file_larger_than_the_cache_chooses_the_heap)
 {
     struct fixture r;
@@ -462,7 +464,7 @@ START_TEST(a_file_larger_than_the_cache_chooses_the_heap)
 }
 END_TEST
 
-/* The simulator opens databases by the thousand. */
+/* A database that uses no page must be cheap, as the simulator opens thousands. */
 START_TEST(an_unused_heap_is_one_allocation)
 {
     struct fixture r;
@@ -498,7 +500,7 @@ static void count_evicted(void *ctx, struct ll_frame *f)
     f->private_ = NULL;
 }
 
-/* The log has all contents of the even pages: zeros. The odd ones are read. */
+/* The log has all contents of the even pages, which are zeros. The odd pages are read. */
 static int half_of_them(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
 {
     (void)ctx, (void)err;
@@ -537,7 +539,7 @@ START_TEST(callbacks_come_in_pairs)
     fixture_create(&r);
     for (uint64_t n = 0; n < 12 * PAGES; n++)
         fixture_put(&r, n, n);
-    ck_assert_uint_eq(seen.loaded, 0); /* they were created */
+    ck_assert_uint_eq(seen.loaded, 0); /* the pages were created */
     uint64_t fresh = seen.evicted;
     for (uint64_t n = 0; n < 12 * PAGES; n++)
         (void)fixture_get(&r, n);

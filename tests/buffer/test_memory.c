@@ -41,7 +41,7 @@ static int may_write(void *ctx, lladd_pageno n, lladd_lsn lsn, lladd_lsn *durabl
     return 0;
 }
 
-/* Resident memory and page tables. */
+/* Returns the bytes of resident memory and page tables of the process. */
 static uint64_t memory_now(void)
 {
     char line[256];
@@ -66,7 +66,7 @@ static void look(struct place *p)
     ck_assert_uint_le(s.bytes, BUDGET);
 }
 
-/* A page file of this many pages, all holes. */
+/* Opens a page file of this many pages, all of them holes. */
 static void open_place(struct place *p, int kind, uint64_t pages)
 {
     memset(p, 0, sizeof *p);

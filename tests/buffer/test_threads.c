@@ -165,7 +165,8 @@ START_TEST(changing_a_page_that_is_being_written)
 }
 END_TEST
 
-/* Two flushes: the second needs a page that the first is writing a copy of, and waits for that. */
+/* Of two flushes, the second needs a page of which the first is writing a copy; it waits until the
+ * copy is written. */
 START_TEST(a_page_is_not_written_twice_at_once)
 {
     struct fixture r;
@@ -232,8 +233,9 @@ START_TEST(a_sync_covers_what_was_written_before)
 }
 END_TEST
 
-/* So many pages that those in flight are summed up, before the sync and during it. Each sync covers
- * what was in flight when it began, so the oldest does not stay for as long as others write. */
+/* There are so many pages in flight that they are summed up, before the sync and during it. Each
+ * sync covers the pages in flight at its beginning, so the oldest do not stay in flight as long as
+ * others are written. */
 START_TEST(a_sync_covers_what_was_summed_up_before)
 {
     struct fixture r;
@@ -295,7 +297,8 @@ START_TEST(room_that_is_about_to_be)
 }
 END_TEST
 
-/* The same, and the write fails: the thread that waits for the frame gets the error. */
+/* A flush waits until another has written its copy of a page. If that write fails, both flushes
+ * return the error. */
 START_TEST(room_that_will_never_be)
 {
     struct fixture r;
@@ -340,7 +343,8 @@ START_TEST(flush_waits_for_a_held_page)
 }
 END_TEST
 
-/* A drop that finds a page it may not take releases, dirty, the pages that it has seized. */
+/* A drop that has seized a dirty page may have to release it. So a flush waits for such a page, and
+ * then writes it. */
 START_TEST(flush_waits_for_a_page_that_may_be_dropped)
 {
     struct fixture r;
@@ -422,7 +426,7 @@ START_TEST(flush_writes_what_another_has_given_up)
 }
 END_TEST
 
-/* REC-3. There is memory for the copies of one thread: the other waits for it. */
+/* There is memory for the copies of one thread; another thread waits until that is free (REC-3). */
 START_TEST(writing_waits_for_the_memory_that_another_writes_with)
 {
     struct fixture r;
@@ -442,7 +446,7 @@ START_TEST(writing_waits_for_the_memory_that_another_writes_with)
     fixture_unfix(&r, f, LL_FIX_SHARED);
     fault_alloc_fail(&r.mem, 1, true);
     start(&flusher, &r, call_flush, 0, 0);
-    while (fault_alloc_fired(&r.mem) < 2) /* a batch, a small one */
+    while (fault_alloc_fired(&r.mem) < 2) /* for a batch, and for a small batch */
         lladd_yield();
     lladd_atomic_store32(&t.go, 1);
     ck_assert_int_eq(finish(&writer), LLADD_NO_MEMORY);
@@ -454,7 +458,8 @@ START_TEST(writing_waits_for_the_memory_that_another_writes_with)
 }
 END_TEST
 
-/* The same for the list of pages in flight, which has room for the pages of one thread. */
+/* The list of pages in flight has room for the pages of one thread; another thread waits until
+ * there is room (REC-3). */
 START_TEST(writing_waits_for_the_list_that_another_writes_with)
 {
     struct fixture r;

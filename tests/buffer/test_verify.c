@@ -70,7 +70,7 @@ END_TEST
 
 /* ---- reading ---- */
 
-/* Every mix of old and new sectors, except for the two that are whole. */
+/* Every mix of old and new sectors is a torn page, and is refused. */
 START_TEST(a_page_torn_anywhere)
 {
     struct fixture r;
@@ -126,7 +126,7 @@ START_TEST(another_databases_file)
 }
 END_TEST
 
-/* The file ends in the middle of a page: that page exists, and is damaged, unless it is zeros. */
+/* If the file ends within a page, that page exists, and is damaged unless its bytes are zeros. */
 START_TEST(a_file_cut_short)
 {
     struct fixture r;
@@ -283,8 +283,8 @@ static bool from_1000_on(void *ctx, lladd_lsn lsn)
     return lsn.v >= 1000;
 }
 
-/* A page that is newer than the log was written when the log was longer than now: its contents can
- * be neither redone nor undone. */
+/* A page newer than the log was written when the log was longer than now. Its contents can be
+ * neither redone nor undone. */
 START_TEST(a_page_that_is_newer_than_its_log)
 {
     struct fixture r;

@@ -25,7 +25,7 @@ static void push_out(struct fixture *r, uint64_t n)
             (void)fixture_get(r, i % PAGES);
 }
 
-/* A file of pages that hold 1; *r has a cache for a sixth of them. */
+/* Makes a file of pages of value 1; the cache of *r has frames for a sixth of them. */
 static void open_full(struct fixture *r, int kind)
 {
     fixture_init(r, kind, FRAMES);
@@ -38,9 +38,8 @@ static void open_full(struct fixture *r, int kind)
     fixture_flush(r);
 }
 
-/* Writes the page as `value`, while the disk keeps its old contents. Returns the LSN that it should
- * have.
- */
+/* Writes `value` to the page, but the disk keeps the old contents. Returns the LSN that the page
+ * should have. */
 static uint64_t lose(struct fixture *r, uint64_t n, uint64_t value)
 {
     unsigned char old[FIXTURE_PAGE];
@@ -99,7 +98,7 @@ START_TEST(a_lost_write_that_leaves_zeros)
 }
 END_TEST
 
-/* Redo gets it like any other damaged page. */
+/* Redo gets a page of which a write was lost like any other damaged page. */
 START_TEST(redo_gets_zeros)
 {
     struct fixture r;
@@ -193,8 +192,8 @@ END_TEST
 
 /* ---- the bound ---- */
 
-/* Of many more pages than the history has room for, the newest are remembered; whether the others
- * are old is not known; and no correct page is refused. */
+/* If many more pages are written than the history has room for, the newest are remembered. Whether
+ * the others are old is not known; no correct page is refused. */
 START_TEST(what_is_forgotten)
 {
     enum { MANY = 40 * FRAMES };
@@ -245,7 +244,8 @@ struct worker {
     uint64_t right, refused, wrong;
 };
 
-/* One change of one of its pages: it has to be as it was left, or refused for the right reason. */
+/* Changes one of the worker's pages. The page must be as the worker left it, or refused for the
+ * right reason. */
 static void change(struct worker *w, uint64_t n, uint64_t *value)
 {
     struct ll_frame *f;
