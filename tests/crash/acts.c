@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the n-th transaction of a worker does, and the contents after it. */
+/* Acts: what the n-th transaction of a worker does, and the contents of the database after it. */
 #include "support/fixtures.h"
 #include "world.h"
 

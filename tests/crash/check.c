@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Checks that everything promised is there, and nothing that was not asked for. */
+/* Checks that the database contains everything promised, and nothing that was not asked for. */
 #include "world.h"
 
 #include <lladd/blob.h>

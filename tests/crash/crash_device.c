@@ -48,7 +48,7 @@ static struct crash_file *file_of(struct lladd_file *file)
 
 /* ---- killing the process --------------------------------------------------------------------- */
 
-/* Ends a test that cannot go on. The message is for the test's log. */
+/* Ends a test that cannot go on. The message goes to the output of the test. */
 static void give_up(const char *what)
 {
     (void)fprintf(stderr, "crash device: %s: %s\n", what, strerror(errno));
@@ -184,7 +184,7 @@ uint64_t crash_device_used(const char *dir)
     return sum;
 }
 
-/* Is there room for the file to become `size` bytes long? */
+/* Returns 0 if there is room for the file to become `size` bytes long, else an error. */
 static int check_room(struct crash_device *cd, struct lladd_file *file, uint64_t size)
 {
     uint64_t capacity = atomic_load(&cd->capacity), now = 0;
@@ -197,7 +197,7 @@ static int check_room(struct crash_device *cd, struct lladd_file *file, uint64_t
     return used + (size - now) > capacity ? -ENOSPC : 0;
 }
 
-/* Keeps the mutex, so that a call of another thread is neither made nor half recorded. */
+/* Takes the mutex and keeps it. So no thread makes another call, and no record is incomplete. */
 void crash_device_stop(struct crash_device *cd)
 {
     enter(cd);

@@ -21,7 +21,7 @@ enum life_kind {
     LIFE_WORK,    /* opens, checks, works, and ends in some way */
     LIFE_RECOVER, /* opens, and lets instant recovery finish */
     LIFE_PROBE,   /* opens, checks, works a little, closes, opens and checks again */
-    LIFE_LAST     /* the same, and releases everything that keeps log */
+    LIFE_LAST     /* like LIFE_PROBE, and releases everything that keeps log */
 };
 
 struct life {

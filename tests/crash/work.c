@@ -248,8 +248,7 @@ static void decide(struct session *s, unsigned slot, bool commits)
         must(s->oracle, lladd_in_doubt_claim(s->db, &gid, &txn, &err), "claim", &err);
     s->held[slot] = NULL;
     atomic_store(&o->state, commits ? DOUBT_COMMITTING : DOUBT_ABORTING);
-    if (!commits) { /* after a rollback it may be in doubt again, until something later is durable
-                     */
+    if (!commits) { /* until a later record is durable, a crash can leave it in doubt again */
         must_txn(s, lladd_abort(txn), "abort in doubt", txn);
         return;
     }
