@@ -61,7 +61,7 @@ void rows_copy(struct model *m, const struct model *of)
     }
 }
 
-/* The first row that is not before the key. */
+/* Returns the index of the first row that is not before the key. */
 static size_t not_before(const struct model *m, const struct lladd_dtable_key *key)
 {
     size_t i = 0;
@@ -116,7 +116,7 @@ void shape_key(const struct shape *s, uint64_t *random, uint64_t *number, unsign
     key->bytes = lladd_span_of(room, (size_t)len);
 }
 
-/* In `room` (64 bytes). */
+/* Returns a value with its bytes in `room` (64 bytes). */
 static struct lladd_dtable_value plain_value(uint64_t *random, unsigned char *room)
 {
     static const char *const words[] = {"CA", "NY", "WA", "XX", "_____", "hello hello", "____"};
@@ -303,7 +303,7 @@ static void check_lookups(struct model *m, const struct lladd_dtable *t)
     lladd_dtable_unpin(&pin);
 }
 
-/* The rows that the cursor must show; `at` is -1 before, and n after all of them. */
+/* True if the cursor must show row i. */
 static bool seen(const struct walk *w, long i)
 {
     return w->all || w->m->rows[i].state == LLADD_DTABLE_FOUND;
@@ -378,7 +378,8 @@ static void move(struct walk *w, uint64_t r)
     }
 }
 
-/* Long and short moves, mostly back to the start, after which not every row is checked. */
+/* Moves the cursor by many or few rows, mostly changing the direction; not every row that it passes
+ * is checked. */
 static void go_far(struct walk *w, uint64_t *random, unsigned ways)
 {
     long n = (long)w->m->n;
@@ -437,7 +438,7 @@ void walk_close(struct walk *w)
     w->c = NULL;
 }
 
-/* The first row with a value, from there on. */
+/* Returns the index of the first row with a value, from i on. */
 static size_t next_found(const struct model *m, size_t i)
 {
     while (i < m->n && m->rows[i].state != LLADD_DTABLE_FOUND)
@@ -518,7 +519,7 @@ static void same_columns(struct model *m, const struct model_row *r, enum lladd_
     }
 }
 
-/* Some columns of every row, by its key and by a cursor. */
+/* Checks some columns of every row, by its key and by a cursor. */
 static void check_columns(struct model *m, const struct lladd_dtable *t)
 {
     struct lladd_dtable_value values[ASKED];

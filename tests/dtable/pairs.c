@@ -83,7 +83,7 @@ static uint16_t *pair(const struct pairs *p, const struct composition *c, unsign
     return &p->levels[at * p->templates + compose_template(c, k)];
 }
 
-/* Has it a pair that was neither met nor given up? */
+/* True if the composition has a pair that was neither met nor given up. */
 static bool wanted(const struct pairs *p, const struct composition *c)
 {
     for (unsigned i = 0; i < c->depth; i++)
@@ -131,7 +131,8 @@ static void take(struct pairs *p, struct trials *t, const struct composition *c,
     }
 }
 
-/* With data that most of its layers have not had yet; drawn if all have had all. */
+/* Takes the composition with the data that are new to most of its layers. If no data are new to
+ * any, it is taken with drawn data, but only if `must`. */
 static void take_best(struct pairs *p, struct trials *t, const struct composition *c,
                       unsigned types, uint64_t *random, bool must)
 {
@@ -167,7 +168,7 @@ static void pairs_begin(struct pairs *p, unsigned depth, unsigned patience)
     ck_assert(p->levels && p->types && p->kinds);
 }
 
-/* Pairs that were met, of those looked for. */
+/* Adds up in *t the pairs that were met, and those that were looked for in vain. */
 static void pairs_end(struct pairs *p, struct trials *t)
 {
     size_t n = (size_t)p->depth * p->depth * p->templates * p->templates;

@@ -30,8 +30,9 @@ static uint64_t bytes_of(const struct lladd_dtable *t)
     return info.bytes;
 }
 
-/* Rows 0, 1, ... `make` writes each value into the room and returns its length, UINT32_MAX for a
- * tombstone; `stop`, if set, is the first row that is rejected. */
+/* Builds and opens a run of rows 0, 1, ... n - 1. `make` writes the value of a row into the room
+ * and returns its length, UINT32_MAX for a tombstone. Row `stop` must be rejected (n: none is), and
+ * the run ends before it. */
 static struct lladd_dtable *made(const char *config, uint32_t n, uint32_t stop,
                                  uint32_t (*make)(uint32_t i, unsigned char *room))
 {
@@ -55,7 +56,8 @@ static struct lladd_dtable *made(const char *config, uint32_t n, uint32_t stop,
     return open_run(&b, root);
 }
 
-/* By lookup, and by a cursor in both directions. */
+/* Checks that the table has the rows that `made` made, by lookups, and by a cursor in both
+ * directions. */
 static void has(const struct lladd_dtable *t, uint32_t n,
                 uint32_t (*make)(uint32_t i, unsigned char *room))
 {
@@ -97,7 +99,7 @@ static void refused(const char *config, const char *why)
 
 /* ---- unique strings -------------------------------------------------------------------------- */
 
-/* Ten long ones, again and again; one in 13 is different. */
+/* Ten long values are repeated; one in 13 is a short value of its own. */
 static uint32_t popular(uint32_t i, unsigned char *room)
 {
     if (i % 13 == 5)
@@ -112,7 +114,7 @@ static uint32_t each_its_own(uint32_t i, unsigned char *room)
     return 4;
 }
 
-/* Longer than a block, and one that is longer than the dictionary's memory. */
+/* Values longer than a block; some are longer than the dictionary's memory. */
 static uint32_t longer(uint32_t i, unsigned char *room)
 {
     uint32_t len = i % 3 ? 9000 + i % 2 : 90000;
@@ -132,7 +134,7 @@ START_TEST(strings_are_stored_once)
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct lladd_dtable *t = made(configs[i], N, N, popular);
         has(t, N, popular);
-        /* Ten of 500 bytes, 385 of about 13, numbers and keys. */
+        /* Ten values of about 505 bytes, 385 of about 13, numbers and keys. */
         ck_assert_uint_le(bytes_of(t), 10 * 510 + 385 * 20 + N * 8 + 1000);
         lladd_dtable_close(t);
     }
@@ -151,7 +153,7 @@ START_TEST(strings_are_stored_once)
 }
 END_TEST
 
-/* A forgotten value is stored again, and costs no more than that. */
+/* A value that the dictionary has forgotten is stored again, which is its only cost. */
 START_TEST(forgotten_strings_are_stored_again)
 {
     static const char config[] =
@@ -387,7 +389,7 @@ START_TEST(trap_16_what_is_kept)
 }
 END_TEST
 
-/* At most this many rows, and bytes, and the last ones used. */
+/* The cache keeps the rows used last, at most the configured number of rows and of bytes. */
 START_TEST(what_is_kept_is_bounded)
 {
     enum { N = 400 };
@@ -554,7 +556,8 @@ START_TEST(even_leaves)
 }
 END_TEST
 
-/* So many present keys that the filter is not asked any more; then others. */
+/* After lookups of many present keys the filter is not asked any more; then absent keys are looked
+ * up. */
 START_TEST(a_filter_that_is_not_asked)
 {
     enum { N = 4000 };

@@ -66,7 +66,7 @@ static const struct kind {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* The i-th key; or one between that and the one before it. */
+/* Returns the i-th key, or if `before`, one between it and the previous key. */
 static struct lladd_dtable_key key_of(const struct kind *k, unsigned i, bool before, char text[16])
 {
     switch (k->type) {
@@ -118,7 +118,7 @@ static bool deleted(const struct layer *l, unsigned i)
     return false;
 }
 
-/* The value of a key; *layer: the layer that has it. A tombstone of a range has none. */
+/* The state of a key; *layer: the layer that has its row. A tombstone of a range has no row. */
 static enum lladd_dtable_state state_at(const struct stack *s, unsigned i, unsigned *layer)
 {
     for (*layer = s->first; *layer < LAYERS; ++*layer) {
@@ -238,7 +238,7 @@ static bool shown(const struct stack *s, unsigned i, bool all)
     return layer < LAYERS && (all ? state != LLADD_DTABLE_ABSENT : state == LLADD_DTABLE_FOUND);
 }
 
-/* The next visible row from i on, -1 if there is none. */
+/* Returns the first row from i on, in steps of `by`, that a cursor shows, or -1. */
 static int next_shown(const struct stack *s, int i, int by, bool all)
 {
     while (i >= 0 && i < KEYS && !shown(s, (unsigned)i, all))
@@ -340,7 +340,7 @@ static void check_stack(const struct kind *kind, uint64_t seed)
         check_all(&s, all);
         lladd_dtable_close(all);
     }
-    s.first = 0; /* overlays of overlays are no different */
+    s.first = 0; /* the same rows in an overlay of overlays */
     ok_db(&b, lladd_dtable_overlay(b.db, tables, 2, &inner[0], &b.err));
     ok_db(&b, lladd_dtable_overlay(b.db, tables + 2, 2, &inner[1], &b.err));
     ok_db(&b, lladd_dtable_overlay(b.db, inner, 2, &outer, &b.err));

@@ -70,7 +70,7 @@ static void build_some(struct lladd_txn *txn, struct lladd_dtable_run_builder **
         ok(txn, add_text(*run, i, i % 3 ? "12345" : "a longer one, for the other table"));
 }
 
-/* Long enough for several extents of each stream. */
+/* The run is so long that each stream has several extents. */
 START_TEST(nothing_is_left_of_what_was_given_up)
 {
     uint64_t before = fixture_pages_used(&b);
@@ -421,7 +421,7 @@ static const char *const lives[] = {
     "class(dt) auto_dtable",
 };
 
-/* Builds, opens, scans and queries a run. Failures are returned, and leave nothing. */
+/* Builds, opens, scans and queries a run. Returns failures; a failed run leaves nothing. */
 static int whole_life(const char *text, bool *built)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
@@ -665,8 +665,8 @@ static void says(const struct lladd_dtable *t, struct lladd_dtable_key key, cons
     ck_assert_str_eq(value ? text : "", value ? value : "");
 }
 
-/* A table is asked only if the key is within its range of keys: also if it has few keys, if rows
- * are put into it later, and at the ends of all keys. */
+/* An overlay asks a table only if the key is within the table's range of keys. The right row is
+ * found, too, if a table has few keys, or gets rows later, and at the ends of all keys. */
 START_TEST(tables_that_are_not_asked)
 {
     static const char *const low[] = {"a", "b", "c", NULL}, *const high[] = {"x", "(gone)", NULL};

@@ -88,7 +88,7 @@ static void has_rows(lladd_pageno root, uint32_t rows)
 static const struct {
     uint32_t rows;
     const char *around;
-    unsigned syncs; /* at most */
+    unsigned syncs; /* the maximum */
 } runs[] = {
     /* All of it is staged: one force for the extent, one for its contents, and one for the first
      * change of a database. */

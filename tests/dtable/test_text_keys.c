@@ -29,7 +29,8 @@ static const struct {
     size_t common, most;
 } kinds[] = {{0, 8}, {1, 20}, {8, 9}, {20, 20}};
 
-/* Of four letters, so that many keys are equal for long, or prefixes of others. */
+/* Draws a key. There are only four letters, so many keys begin with the same bytes, or are prefixes
+ * of others. */
 static struct lladd_dtable_key draw(uint64_t *random, unsigned kind, unsigned char *room)
 {
     static const unsigned char letters[] = {0, 1, 'a', 0xff};

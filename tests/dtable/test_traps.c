@@ -15,7 +15,8 @@ static struct fixture b;
 #define EXCEPTION \
     "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config " \
     "[ \"value_size\" int 1 ] \"alt\" class(dt) linear_dtable \"reject_value\" string \"_\" ]"
-/* Classes of every kind: that find places, that have cursors of their own, that pass them on. */
+/* Classes of every kind: classes that find places, classes that have cursors of their own, and
+ * classes that pass on those of their base. */
 static const char *const kinds[] = {
     "class(dt) linear_dtable",
     "class(dt) fixed_dtable config [ \"value_size\" int 1 ]",
@@ -65,7 +66,7 @@ static struct lladd_dtable *tens(const char *config, lladd_pageno *root)
     return open_run(&b, *root);
 }
 
-/* The cursor is at the i-th of them. */
+/* Checks that the cursor is at row i of tens(). */
 static void is_at(struct lladd_dtable_cursor *c, uint32_t i)
 {
     struct lladd_dtable_key key;
@@ -269,7 +270,7 @@ static void many_below_few(const char *config, struct model *m, struct lladd_dta
     }
 }
 
-/* All rows, from one end to the other: the number of steps asked of it. */
+/* Walks over all rows from one end to the other. Returns how many steps this asked of the table. */
 static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
 {
     struct lladd_dtable_cursor *c;
