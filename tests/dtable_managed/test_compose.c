@@ -117,7 +117,8 @@ static void look_at_all(struct scenario *s, unsigned steps)
     commit(txn);
 }
 
-/* Rows in memory, in a run, in several, in one; with readers of earlier snapshots. */
+/* The rows are in memory, in one run, in several, and in one again, with readers of earlier
+ * snapshots. */
 static void live(struct scenario *s)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -139,7 +140,7 @@ static void live(struct scenario *s)
     look_at_all(s, 30);
 }
 
-/* The number of answers that were compared. */
+/* Returns the number of answers that were compared. */
 static uint64_t try_one(const struct trial *trial, uint64_t seed, uint64_t *rows)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

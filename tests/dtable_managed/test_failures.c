@@ -46,7 +46,7 @@ static int tidy(void)
     return rc;
 }
 
-/* To filtered runs, or back. */
+/* Changes the configuration to filtered runs, or back. */
 static int alter(void)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

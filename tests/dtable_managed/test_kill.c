@@ -3,9 +3,9 @@
  * kill -9 with real files (Anvil, section 6.5): a child writes to two managed tables with several
  * threads, while others digest and combine all the time; it acknowledges each commit through a
  * pipe, and is killed after a number of acknowledgements. Then every acknowledged transaction is
- * there, in both tables, whole, and at most one more for each thread, which was in progress; no
- * page of the file is lost. The same directory is used again, so that recoveries follow recoveries.
- * LLADD_NIGHTLY: a thousand times.
+ * there, in both tables, whole, and for each thread at most one more, which was in progress. Every
+ * page of a run is allocated, and belongs to no other run. The same directory is used again, so
+ * that recoveries follow recoveries. LLADD_NIGHTLY: a thousand times.
  */
 #include "support/fixtures.h"
 
@@ -52,7 +52,7 @@ static int put(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uin
     return lladd_managed_put(txn, t, &k, &v);
 }
 
-/* 0: there is no value. */
+/* Sets *n to the value of the key; 0: there is no value. */
 static int get(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uint32_t *n)
 {
     struct lladd_dtable_key k = lladd_dtable_u32(key);
@@ -227,12 +227,12 @@ static int see_page(void *ctx, lladd_pageno page)
 {
     struct pages *p = ctx;
     ck_assert_uint_lt(page.v, p->n);
-    ck_assert_uint_eq(p->seen[page.v], 0); /* no other's */
+    ck_assert_uint_eq(p->seen[page.v], 0); /* the page belongs to no other run */
     p->seen[page.v] = 1;
     return 0;
 }
 
-/* The pages of runs are allocated, and no others. */
+/* Checks that the pages of all runs are allocated, and that no page belongs to two runs. */
 static void check_pages(struct lladd_db *db)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -264,7 +264,7 @@ static void check_all(const char *dir, uint32_t *acked)
     lladd_db_kill(db); /* the next child recovers again, from an earlier state */
 }
 
-/* The test has covered these, too. */
+/* Checks that the test has covered digests and combines. */
 static void check_digested(const char *dir, unsigned rounds)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};

@@ -15,7 +15,7 @@ static struct lladd_managed *t;
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Committed rows are there, also after a crash and after a clean close; an empty value is one. */
+/* Committed rows are there, also after a crash and after a clean close; so is an empty value. */
 START_TEST(rows_stay)
 {
     char buf[8];
@@ -192,7 +192,7 @@ START_TEST(conflicts)
 }
 END_TEST
 
-/* The same when the other one's commit was digested meanwhile, and combined. */
+/* A conflict is found, too, when the other writer's row was digested meanwhile, and combined. */
 START_TEST(conflicts_digested)
 {
     t = managed_begin(&b, NULL);
@@ -288,7 +288,8 @@ START_TEST(trap_15_23_digest_beside_writers)
 }
 END_TEST
 
-/* In doubt over restarts, digests around it: then committed, then aborted. */
+/* Two transactions stay in doubt over restarts and digests; then one is committed, and the other
+ * aborted. */
 START_TEST(in_doubt)
 {
     struct lladd_gid one = fixture_gid("one"), two = fixture_gid("two");
@@ -518,7 +519,7 @@ START_TEST(made_and_dropped)
 }
 END_TEST
 
-/* Created and opened in one call, which commits. */
+/* A table is created and opened in one call, which commits. */
 START_TEST(made_and_opened)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

@@ -22,7 +22,7 @@ static uint32_t descending(uint32_t i)
     return ROWS - 1 - i;
 }
 
-/* Each of them once, as the factor has no divisor in common with ROWS. */
+/* Returns each row once, as the factor has no divisor in common with ROWS. */
 static uint32_t scattered(uint32_t i)
 {
     return (uint32_t)((uint64_t)i * 61803 % ROWS);
@@ -43,7 +43,7 @@ static uint32_t nested(uint32_t i)
 
 static const struct {
     uint32_t (*key)(uint32_t);
-    uint32_t index; /* at most this many bytes a row */
+    uint32_t index; /* the maximum of bytes per row */
 } orders[] = {{ascending, 4}, {descending, 28}, {scattered, 22}, {interleaved, 26}, {nested, 8}};
 enum { ORDERS = sizeof orders / sizeof *orders };
 

@@ -114,7 +114,7 @@ static void look_up(struct buyer *y)
     lladd_dtable_unpin(&pin);
 }
 
-/* The next visible row from i on, -1 if there is none. */
+/* Returns the first visible row from i on, in steps of `by`, or -1. */
 static int seek_seen(const struct buyer *y, unsigned table, int i, int by)
 {
     while (i >= 0 && i < KEYS && !visible(y, table, (unsigned)i))
@@ -225,7 +225,8 @@ static void put(struct buyer *y)
     bool later = changed[table][i] > y->snapshot;
     int rc = lladd_managed_put(y->txn, tables[table], &key, &value);
     if (taken || (later && !mine)) {
-        /* A row that was changed, and changed back, and digested since. */
+        /* `same`: the value is the one that the transaction sees. If the row was changed, changed
+         * back and digested meanwhile, the put may succeed. */
         bool same = !taken && y->sees.value[table][i] == now.value[table][i];
         seen.again += same && rc == 0;
         if (same && rc == 0) {
@@ -241,7 +242,7 @@ static void put(struct buyer *y)
     y->own.wrote[table][i] = (uint8_t)(v + 1);
 }
 
-/* From one key to another, or all of them on that side: every key between is written. */
+/* Deletes a range, which may be open at an end. This counts as a write of every key in it. */
 static void del_range(struct buyer *y)
 {
     unsigned table = draw(TABLES), i = draw(KEYS), j = i + 1 + draw(draw(4) ? 6 : KEYS);
@@ -316,11 +317,11 @@ static void ends(struct buyer *y)
         is_committed(y);
     } else {
         abort_txn(y->txn);
-        if (y->prepared) /* or a crash brings it back, in doubt */
+        if (y->prepared) /* otherwise a crash can leave it in doubt again */
             ok_db(&b, lladd_checkpoint(b.db, &b.err));
         memset(y, 0, sizeof *y);
     }
-    for (unsigned i = 0; i < TABLES; i++) /* they may last longer */
+    for (unsigned i = 0; i < TABLES; i++) /* cursors may outlive the transaction */
         lladd_dtable_cursor_close(rest[i]);
 }
 
@@ -557,7 +558,7 @@ static void step_long(struct long_table *l, bool forward, bool looks)
     l->looked++;
 }
 
-/* It writes at the cursor, or near it, or rolls its writes back. */
+/* The transaction writes at its cursor, or near it, or rolls its writes back. */
 static void write_long(struct long_table *l)
 {
     int i = l->at + (int)draw(21) - 10;

@@ -302,7 +302,7 @@ START_TEST(what_was_digested_since)
 }
 END_TEST
 
-/* The same when the memtable that had it is gone. */
+/* A put conflicts, too, when the memtable that had the range deletion is gone. */
 START_TEST(a_put_after_it_was_digested)
 {
     managed_fill(&b, t, "1=a 5=e");
@@ -485,7 +485,7 @@ static void digested_when_full(const char *rows)
     ck_assert_uint_eq(managed_stats(&b, t).digests, digests + 1);
 }
 
-/* Each goes over all borders before its own. */
+/* A range deletion goes over all borders before its own. */
 START_TEST(counts_what_it_goes_over)
 {
     uint32_t i = 1;
@@ -521,7 +521,7 @@ START_TEST(counts_what_was_refused)
 }
 END_TEST
 
-/* The same for rows that were put, and rolled back. */
+/* The memory of rows that were put and rolled back counts, too. */
 START_TEST(counts_what_was_given_up)
 {
     char value[101];
@@ -589,7 +589,7 @@ static uint64_t blocks_read(void)
     return s.reads;
 }
 
-/* A walk past it, in either direction, seeks to its end. */
+/* A walk that comes to a deleted range, in either direction, seeks to its other end. */
 START_TEST(what_is_deleted_is_not_read)
 {
     enum { ROWS = 20000 };
@@ -661,7 +661,7 @@ START_TEST(hides_what_is_below_the_table)
 }
 END_TEST
 
-/* They are kept while older rows may exist. */
+/* Range deletions are kept as long as older rows may exist. */
 START_TEST(is_dropped_with_the_oldest_run)
 {
     managed_fill(&b, t, "1=a 2=b 3=c");

@@ -51,7 +51,7 @@ static bool has(struct lladd_txn *txn, uint32_t key, const char *text)
 
 /* ---- anomalies ------------------------------------------------------------------------------- */
 
-/* Each sees the other one on call, and leaves. */
+/* Each doctor sees the other one on call, and leaves. */
 START_TEST(write_skew_without_locks)
 {
     t = begin(NULL);
@@ -285,7 +285,8 @@ static bool on_call(struct lladd_txn *txn, uint32_t who)
     return rc == 0;
 }
 
-/* Leaves if another one stays: all rows are read by their keys, absent ones, too. */
+/* The doctor leaves if another one stays on call. All rows are read by their keys, absent ones,
+ * too. */
 static int leave(struct lladd_txn *txn, struct doctor *d, uint32_t who)
 {
     unsigned others = 0;
@@ -312,7 +313,7 @@ static int come(struct lladd_txn *txn, struct doctor *d, uint32_t who)
     return rc;
 }
 
-/* By a cursor: one is always on call, and the second count is equal. */
+/* Counts the doctors on call by a cursor, twice: at least one is, and both counts are equal. */
 static int look(struct lladd_txn *txn, struct doctor *d)
 {
     unsigned counted[2] = {0, 0};

@@ -102,7 +102,7 @@ END_TEST
 #define FILTER "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]"
 #define ONE_BYTE "class(dt) fixed_dtable config [ \"value_size\" int 1 ]"
 
-/* All options, in a line. */
+/* Checks the options of the table; `want` lists all of them in a line. */
 static void are(struct lladd_managed *table, const char *want)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -170,7 +170,7 @@ START_TEST(each_option_is_changed)
 }
 END_TEST
 
-/* A wrong change changes nothing. */
+/* A call that is refused changes nothing. */
 START_TEST(wrong_changes_change_nothing)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -194,7 +194,7 @@ START_TEST(wrong_changes_change_nothing)
 }
 END_TEST
 
-/* Is the class in the configuration of the run, 0 being the newest? */
+/* True if the configuration of the run has the class; run 0 is the newest. */
 static bool run_has(unsigned run, const char *class_name)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};

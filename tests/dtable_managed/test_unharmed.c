@@ -87,8 +87,8 @@ START_TEST(idle_snapshot)
 }
 END_TEST
 
-/* The rows that it kept are released with it, at once, though the table is not used again: also if
- * it has never read it. */
+/* The rows that an old snapshot kept are released when it ends, even if the table is not used again
+ * and the transaction has never read it. */
 START_TEST(idle_snapshot_ends)
 {
     for (int i = 0; i < 2; i++) {
