@@ -83,7 +83,7 @@ static void begin(struct client *c)
     }
 }
 
-/* 0, or the first failure. */
+/* Returns 0 or the first failure. */
 static int readings(const struct client *c)
 {
     for (unsigned i = 0; i < c->n; i++)

@@ -321,8 +321,8 @@ START_TEST(an_acknowledgement_leaves_when_the_log_is_durable)
 }
 END_TEST
 
-/* It has read data that is committed and not yet durable: if that were lost, it would never have
- * been. */
+/* A transaction has read data that is committed but not yet durable. Its outcome waits, because a
+ * crash could still undo what it has read. */
 START_TEST(a_reader_waits_for_what_it_has_read)
 {
     begin_case();
@@ -343,7 +343,8 @@ START_TEST(a_reader_waits_for_what_it_has_read)
 }
 END_TEST
 
-/* Its device fails: it promises nothing any more, and reports the reason to its operator. */
+/* After its device has failed, a server promises nothing any more, and reports the reason to its
+ * operator. */
 START_TEST(a_server_with_a_failed_log_falls_silent)
 {
     begin_case();

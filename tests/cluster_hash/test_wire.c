@@ -37,7 +37,7 @@ static struct message sample(unsigned type)
     return m;
 }
 
-/* Without its length, in memory that ends with it. */
+/* Returns the encoded message without its length field, in memory that ends where it ends. */
 static unsigned char *encoded(const struct message *m, size_t *len)
 {
     unsigned char *all = malloc(message_size(m)), *frame;
@@ -160,7 +160,7 @@ START_TEST(frames_come_out_of_a_stream_however_it_is_cut)
 }
 END_TEST
 
-/* A megabyte that is announced need not have arrived. */
+/* A message that announces a megabyte takes no memory for bytes that have not arrived. */
 START_TEST(memory_grows_with_what_came_not_with_what_was_announced)
 {
     unsigned char head[WIRE_LENGTH];

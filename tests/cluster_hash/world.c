@@ -258,7 +258,7 @@ static void arrive(struct world *w, const struct packet *p)
     }
 }
 
-/* Is it the first packet in its direction of its connection? */
+/* True if the packet is the first in its direction of its connection. */
 static bool is_first(struct world *w, const struct packet *p)
 {
     const struct packet *q;

@@ -193,7 +193,7 @@ START_TEST(compositions)
 }
 END_TEST
 
-/* If one layer cannot store its part, nothing of the row is left in the others. */
+/* If one layer cannot store its part of a row, no part of the row is left in the other layers. */
 START_TEST(trap_27_never_half)
 {
     begin_run(COLUMNS(LINEAR, "\"0\" \"1\"",
@@ -282,7 +282,7 @@ static uint64_t reads(void)
     return s.reads;
 }
 
-/* A column is read without the blocks of the others. */
+/* A column is read without reading blocks of other columns. */
 START_TEST(projection_reads_its_layers)
 {
     enum { ROWS = 2000, LONG = 200 };
@@ -383,7 +383,8 @@ static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32
 
 #define AUTO(form) "class(dt) auto_dtable config [ \"encodings\" words [ \"" form "\" ] ]"
 
-/* Through each class that can copy, and some that cannot; with a row that lacks the value. */
+/* Values are copied by each class that can copy, and read from some that cannot; one row lacks the
+ * value. */
 START_TEST(copies)
 {
     static const char *const configs[] = {

@@ -255,7 +255,7 @@ START_TEST(made_and_dropped)
 }
 END_TEST
 
-/* Made and opened in one call, which commits. */
+/* A cTable is created and opened in one call, which commits. */
 START_TEST(made_and_opened)
 {
     struct lladd_ctable_options o = plain();

@@ -55,7 +55,7 @@ static void there_and_back(const struct lladd_dtable_value *v, size_t n)
     drop(s);
 }
 
-/* The bytes of docs/disk-format.md. */
+/* A row has the bytes that docs/disk-format.md states. */
 START_TEST(bytes_are_these)
 {
     static const unsigned char want[] = {1, 3, 0, 5, 2, 2, 4, 'a', 'b', 'c', 'd'};
@@ -126,7 +126,8 @@ static bool look(const unsigned char *bytes, size_t len)
     return good && sum < UINT32_MAX;
 }
 
-/* Every byte changed, and every length: a sanitizer sees reads outside. */
+/* Rows with any byte changed, and cut to any length, are read; a sanitizer notices reads outside
+ * them. */
 START_TEST(wrong_bytes)
 {
     const struct lladd_dtable_value v[] = {text("ab"), none, text(""), text("cde"), none,

@@ -16,7 +16,7 @@ static void begin(void)
     fixture_open(&b);
 }
 
-/* Now, and after a crash, and after a clean close. */
+/* Expects these entries now, after a crash, and after a clean close. */
 static void expect_for_good(uint64_t tag, const char *words)
 {
     journal_expect(&b, tag, words);
@@ -458,7 +458,7 @@ static int first_name(void *ctx, const char *name)
     return 0;
 }
 
-/* Recovery does not need them, but they have live entries. */
+/* Recovery does not need the oldest files, but they have live entries: their loss is noticed. */
 START_TEST(the_oldest_files_of_the_log_are_missed)
 {
     char entry[20001];
