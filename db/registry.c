@@ -167,7 +167,7 @@ static int check_op(const struct lladd_op *op, struct lladd_error *err)
     else if (op->redo && !op->validate)
         wrong = "redo is given but not validate (OP-7)";
     else if (op->formats && (!op->page_type || op->undo_kind == LLADD_UNDO_PAGE))
-        wrong = "formats needs a page type, and page undo makes no sense with it";
+        wrong = "formats needs a page type, and undo_kind must not be PAGE";
     else if (op->record_max > (1u << 22))
         wrong = "record_max is beyond 4 MiB";
     return wrong ? ll_fail(err, LLADD_BAD_REGISTRATION, "operation \"%s\": %s", op->name, wrong)

@@ -637,7 +637,7 @@ static void describe_outcome(const struct ll_record *rec, struct lladd_sink *sin
     static const char *const what[] = {"forgotten", "committed", "aborted"};
     struct ll_heuristic h;
     if (!ll_heuristic_decode(rec->redo, &h)) {
-        lladd_sink_printf(sink, "a heuristic outcome that makes no sense");
+        lladd_sink_printf(sink, "invalid heuristic outcome");
         return;
     }
     lladd_sink_printf(sink, "%s by decision, ", what[h.outcome]);
@@ -650,7 +650,7 @@ static void describe_prepare(const struct ll_record *rec, struct lladd_sink *sin
     struct ll_prepared p;
     memset(&p, 0, sizeof p);
     if (!ll_prepare_decode(rec->redo, &p)) {
-        lladd_sink_printf(sink, "a prepare record that makes no sense");
+        lladd_sink_printf(sink, "invalid prepare record");
         return;
     }
     print_gid(&p.gid, sink);
@@ -665,7 +665,7 @@ static void describe_name(struct lladd_inspect *v, struct lladd_span payload,
     if (rc == LLADD_NO_MEMORY)
         sink->failed = rc;
     else if (rc)
-        lladd_sink_printf(sink, "a catalogue entry that makes no sense");
+        lladd_sink_printf(sink, "invalid catalogue entry");
     if (rc)
         return;
     lladd_sink_printf(sink, "%s %u = %s@%u", lladd_name_kind_text((enum lladd_name_kind)n.kind),
@@ -711,7 +711,7 @@ static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
         first = false;
     }
     if (left.len || count[0])
-        lladd_sink_printf(sink, "%sparts that make no sense", first ? "" : ", ");
+        lladd_sink_printf(sink, "%sinvalid parts", first ? "" : ", ");
 }
 
 static void describe_span(const struct lladd_op *op, const struct lladd_field *fields,
@@ -771,7 +771,7 @@ static void describe_image(struct lladd_inspect *v, const struct lladd_inspect_r
 {
     const unsigned char *p = r->entry.redo.data;
     if (r->entry.redo.len < 12) {
-        lladd_sink_printf(sink, "a page image that makes no sense");
+        lladd_sink_printf(sink, "invalid page image");
         return;
     }
     const struct ll_name *n = ll_op_catalog_by_number(&v->core, lladd_get16(p));

@@ -319,7 +319,7 @@ static int check_record(struct ll_verify *c, const struct ll_record *rec)
         note_named(c, rec->undo_next.v);
     }
     if (!payload_fits(rec)) {
-        snprintf(text, sizeof text, "the contents of a record of kind %s make no sense",
+        snprintf(text, sizeof text, "invalid contents of a record of kind %s",
                  ll_record_kind_name(rec->kind));
         return ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_BAD_RECORD, rec->lsn.v, text);
     }

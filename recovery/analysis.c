@@ -89,7 +89,7 @@ static int see_prepare(struct lladd_txn *txn, const struct ll_record *rec, struc
     struct ll_prepared p = {.lsn = rec->lsn, .recovered = true};
     if (!ll_prepare_decode(rec->redo, &p))
         return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
-                           "LSN %llu: a prepare record makes no sense",
+                           "LSN %llu: invalid prepare record: expected a gid and an owner",
                            (unsigned long long)rec->lsn.v);
     if (!txn->prepared)
         txn->prepared = ll_alloc_zero(&txn->core->env, sizeof *txn->prepared);
@@ -252,7 +252,8 @@ static int at_lsn(const struct ll_record *rec, int rc, struct lladd_error *err)
         return rc;
     struct lladd_error why = *err;
     return ll_fail_lsn(err, rc, rec->lsn, "LSN %llu: %.200s", (unsigned long long)rec->lsn.v,
-                       why.code == rc ? why.message : "checkpoint data make no sense");
+                       why.code == rc ? why.message
+                                      : "invalid checkpoint data: expected whole parts");
 }
 
 bool ll_checkpoint_next(struct lladd_span *data, unsigned *kind, struct lladd_span *part)
@@ -352,14 +353,15 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     case LL_REC_REDO_BARRIER:
         if (!ll_redo_barrier_decode(rec, &first, &n))
             return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
-                               "LSN %llu: a redo barrier makes no sense",
+                               "LSN %llu: invalid redo barrier: expected 16 bytes",
                                (unsigned long long)rec->lsn.v);
         rc = ll_redo_barrier_add(a->core, first, n, rec->lsn, err);
         rc = at_lsn(rec, rc, err);
         break;
     case LL_REC_PIN:
         if (!ll_pin_decode(rec->redo, &pin))
-            return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a pin makes no sense",
+            return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
+                               "LSN %llu: invalid pin: expected an LSN and a name",
                                (unsigned long long)rec->lsn.v);
         rc = ll_pin_put(a->core, pin.name, pin.lsn, err);
         return rc == LLADD_NOT_FOUND ? 0 : rc;

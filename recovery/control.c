@@ -97,8 +97,9 @@ int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_contro
                        (unsigned long long)(c->incompatible & ~LL_FEATURES_KNOWN));
     if (c->format == 0 || c->page_size < LL_PAGE_SIZE_MIN || c->page_size > LL_PAGE_SIZE_MAX ||
         !ll_power_of_two(c->page_size))
-        return ll_fail(err, LLADD_CORRUPT_CONTROL, "\"control\": page size %u makes no sense",
-                       c->page_size);
+        return ll_fail(err, LLADD_CORRUPT_CONTROL,
+                       "\"control\": invalid page size %u: expected a power of 2, %u to %u",
+                       c->page_size, LL_PAGE_SIZE_MIN, LL_PAGE_SIZE_MAX);
     return 0;
 }
 

@@ -89,7 +89,7 @@ int ll_heuristic_see(struct ll_core *core, struct lladd_span payload, lladd_lsn 
     struct ll_heuristic h;
     if (!ll_heuristic_decode(payload, &h))
         return ll_fail_lsn(err, LLADD_BAD_RECORD, lsn,
-                           "LSN %llu: a heuristic outcome makes no sense",
+                           "LSN %llu: invalid heuristic outcome: expected an outcome and a gid",
                            (unsigned long long)lsn.v);
     if (h.outcome)
         return ll_heuristic_put(core, &h, err);

@@ -466,7 +466,7 @@ int ll_op_catalog_decode(const struct ll_env *env, struct lladd_span s, struct l
     size_t name_len;
     int rc = peek(s, out, &name_len);
     if (rc)
-        return ll_fail(err, rc, "a catalogue record makes no sense");
+        return ll_fail(err, rc, "invalid catalogue record: expected a name and its fields");
     char *name = ll_alloc(env, name_len + 1);
     if (!name)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
@@ -483,8 +483,10 @@ int ll_op_catalog_decode(const struct ll_env *env, struct lladd_span s, struct l
     if (rc) {
         free_learned(env, out);
         memset(out, 0, sizeof *out);
-        return ll_fail(
-            err, rc, rc == LLADD_NO_MEMORY ? "out of memory" : "a catalogue record makes no sense");
+        return ll_fail(err, rc,
+                       rc == LLADD_NO_MEMORY
+                           ? "out of memory"
+                           : "invalid catalogue record: expected a name and its fields");
     }
     out->page_type_number = lladd_get32(at);
     return 0;
@@ -524,7 +526,8 @@ static int check_layout(const struct lladd_op *op, struct lladd_span s, lladd_ls
     if (!rc)
         rc = compare_fields(&at, end, p[11], op->undo_fields, &undo);
     if (rc)
-        return ll_fail_lsn(err, rc, lsn, "LSN %llu: a catalogue record makes no sense",
+        return ll_fail_lsn(err, rc, lsn,
+                           "LSN %llu: invalid catalogue record: expected a name and its fields",
                            (unsigned long long)lsn.v);
     if (!redo && !undo)
         return 0;
@@ -540,7 +543,8 @@ static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struc
     size_t len;
     int rc = peek(s, &head, &len);
     if (rc)
-        return ll_fail_lsn(err, rc, lsn, "LSN %llu: a catalogue record makes no sense",
+        return ll_fail_lsn(err, rc, lsn,
+                           "LSN %llu: invalid catalogue record: expected a name and its fields",
                            (unsigned long long)lsn.v);
     struct ll_name *known = find(core, head.kind, (const char *)s.data + 12, len, head.version);
     struct ll_name *there = ll_op_catalog_by_number(core, head.number);

@@ -252,9 +252,10 @@ static int give_blob(struct lladd_txn *txn, const struct ll_record *rec, struct 
     struct ll_name *n = ll_op_catalog_by_number(txn->core, rec->op);
     if (rec->redo.len < BLOB_HEAD || at > total || len > total - at || !n ||
         n->kind != LL_NAME_PARTICIPANT || (b->bytes && b->total != total))
-        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
-                           "LSN %llu: a prepare blob makes no sense",
-                           (unsigned long long)rec->lsn.v);
+        return ll_fail_lsn(
+            err, LLADD_BAD_RECORD, rec->lsn,
+            "LSN %llu: invalid prepare blob: expected a part of a participant's state",
+            (unsigned long long)rec->lsn.v);
     if (!b->bytes) {
         b->bytes = ll_alloc_zero(&txn->core->env, total + 1);
         b->total = total;

@@ -213,8 +213,8 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
     if (!op->compensate ||
         (op->validate && !op->validate(nothing, LLADD_SPAN_UNDO, redo_bytes.undo)))
         rc = ll_fail_lsn(&txn->err, LLADD_BAD_RECORD, rec->lsn,
-                         "LSN %llu: undo bytes of \"%s\" make no sense",
-                         (unsigned long long)rec->lsn.v, op->name);
+                         "LSN %llu: invalid undo bytes of \"%s\"", (unsigned long long)rec->lsn.v,
+                         op->name);
     txn->undo_copy_used += own ? 0 : len;
     if (!rc)
         ll_observe(LLADD_DST_COMPENSATE_BEGIN, txn, name, rec);

@@ -547,7 +547,8 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     uint32_t begin = rec->redo.len >= IMAGE_HEAD ? lladd_get32(p + 4) : 0;
     uint32_t hole = rec->redo.len >= IMAGE_HEAD ? lladd_get32(p + 8) : 0;
     if (begin < LLADD_PAGE_HEADER || begin > size || hole > size - begin)
-        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a page image makes no sense",
+        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
+                           "LSN %llu: invalid page image: expected a hole within the page",
                            (unsigned long long)rec->lsn.v);
     uint32_t before = begin - LLADD_PAGE_HEADER, len = size - LLADD_PAGE_HEADER - hole;
     memset(page, 0, LLADD_PAGE_HEADER);
@@ -559,7 +560,8 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     else if ((fine = rec->redo.len - IMAGE_HEAD == len))
         memcpy(body, p + IMAGE_HEAD, len);
     if (!fine)
-        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a page image makes no sense",
+        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
+                           "LSN %llu: invalid page image: expected a page without its hole",
                            (unsigned long long)rec->lsn.v);
     memmove(page + begin + hole, body + before, len - before);
     memset(page + begin, 0, hole);

@@ -244,7 +244,8 @@ static int get_values(struct bytes *b, struct ll_sim_vector *v, struct lladd_err
         if (zeros == MANY_ZEROS)
             zeros += get_varint(b);
         if (b->bad || both >> 2 > UINT32_MAX || zeros >= LL_SIM_VECTOR_MAX - v->count)
-            return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token makes no sense");
+            return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                                   "invalid token: expected a list of choices");
         while (zeros-- > 0)
             v->value[v->count++] = 0;
         v->value[v->count++] = (uint32_t)(both >> 2);

@@ -612,7 +612,8 @@ int ll_sim_interleave_replay(struct lladd_sim *sim, const struct ll_sim_vector *
     if (sim->crossing->recording != v->recording)
         return ll_sim_other_recording(err);
     if (v->count == 0)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token makes no sense");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "invalid token: expected at least one choice");
     sim->history = history;
     rc = ll_sim_replay(sim, v, &verdict, &depth);
     sim->history = NULL;

@@ -651,7 +651,7 @@ int lladd_sim_random(const struct lladd_sim_subject *subject, const struct lladd
     return 0;
 }
 
-/* Decodes a token into a row of crashes. Returns false if it makes no sense. */
+/* Decodes a token into a row of crashes. Returns false if it is invalid. */
 static bool is_of_a_row(const struct ll_sim_vector *v, struct ll_sim_random *r)
 {
     const uint32_t *value = v->value;
@@ -684,7 +684,8 @@ int ll_sim_random_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
                               .history = history,
                               .started = ll_sim_now()};
     if (!is_of_a_row(v, &r))
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token makes no sense");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "invalid token: expected a random run or a row of crashes");
     r.bounds.failures = 1;
     name_faults(&r);
     int rc = ll_sim_random_workload(&r, &sim->subject, err);

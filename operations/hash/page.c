@@ -651,7 +651,7 @@ static int undo_change(struct lladd_txn *txn, struct lladd_span s, enum hb_undo_
     return parse_undo(s, what, &root, &u)
                ? ll_hash__undo(txn, root, &u)
                : lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_RECORD,
-                                 "undo bytes of a hash table make no sense");
+                                 "hash table: invalid undo record: expected a key and a value");
 }
 static int put_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {

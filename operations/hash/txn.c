@@ -147,9 +147,10 @@ static int owner_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     struct prepared p;
     (void)ctx;
     if (!read_prepared(blob, &p))
-        return lladd_error_set(err, LLADD_BAD_RECORD,
-                               "hash tables: a prepare record of %zu bytes makes no sense",
-                               blob.len);
+        return lladd_error_set(
+            err, LLADD_BAD_RECORD,
+            "hash tables: invalid prepare record of %zu bytes: expected counts and roots",
+            blob.len);
     int rc = ll_hash__owner(txn, h, &o);
     for (uint64_t i = 0; i < p.own + p.changed && !rc; i++) {
         struct ll_hash_table *t;

@@ -166,7 +166,8 @@ static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_
     w->key_len = key_blob ? lladd_get64(key_ref) : HB_LEN(e->key_len);
     w->value_len = value_blob ? lladd_get64(e->value) : HB_LEN(e->value_len);
     if (w->key_len > UINT32_MAX || w->value_len > LLADD_BLOB_MAX)
-        return ll_hash__corrupt(err, r->table->root, "hash table: a length that makes no sense");
+        return ll_hash__corrupt(err, r->table->root,
+                                "hash table: a key or value is longer than allowed");
     TRY(want_room(r->table, w->walk, w->key_len + w->value_len, err));
     unsigned char *key = w->walk->buffer + w->walk->private_[W_FILLED], *value = key + w->key_len;
     if (key_blob)

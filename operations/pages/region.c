@@ -134,10 +134,11 @@ static int get_row(struct lladd_db *db, lladd_pageno first, const unsigned char 
     if (out->pages && out->kind <= LLADD_EXTENT_RAW && lladd_get32(row + 12) == 0 &&
         first.v < all && out->pages <= all - first.v)
         return 0;
-    return ll_operations__on(err, first,
-                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                                             "the region of page %llu makes no sense",
-                                             (unsigned long long)first.v));
+    return ll_operations__on(
+        err, first,
+        lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                        "invalid region of page %llu: expected pages within the page file",
+                        (unsigned long long)first.v));
 }
 
 static int no_region(lladd_pageno first, struct lladd_error *err)

@@ -190,10 +190,11 @@ static int alloc_prepare(void *ctx, struct lladd_view page, struct lladd_span ar
     (void)ctx;
     struct alloc_args *a = (struct alloc_args *)(uintptr_t)args.data;
     if (!head_fine(page))
-        return ll_operations__on(draft->error, page.number,
-                                 lladd_error_set(draft->error, LLADD_CORRUPT_PAGE,
-                                                 "the header of page %llu makes no sense",
-                                                 (unsigned long long)page.number.v));
+        return ll_operations__on(
+            draft->error, page.number,
+            lladd_error_set(draft->error, LLADD_CORRUPT_PAGE,
+                            "page %llu: invalid header: expected fixed-length records that fit",
+                            (unsigned long long)page.number.v));
     if (!find_slot(a->ops, page, &a->slot))
         return LLADD_PAGE_FULL;
     a->size = get(page.bytes, FIXED_SIZE);

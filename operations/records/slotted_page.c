@@ -311,10 +311,11 @@ static struct ll_slotted_state state_of(struct lladd_view page)
 
 static int damaged(struct lladd_draft *draft, struct lladd_view page)
 {
-    return ll_operations__on(draft->error, page.number,
-                             lladd_error_set(draft->error, LLADD_CORRUPT_PAGE,
-                                             "the slots of page %llu make no sense",
-                                             (unsigned long long)page.number.v));
+    return ll_operations__on(
+        draft->error, page.number,
+        lladd_error_set(draft->error, LLADD_CORRUPT_PAGE,
+                        "page %llu: invalid slots: expected slots and records within the page",
+                        (unsigned long long)page.number.v));
 }
 
 static int alloc_prepare(void *ctx, struct lladd_view page, struct lladd_span args,

@@ -208,9 +208,10 @@ int ll_operations__reserve_restore(struct ll_reservation_txn *owner, struct llad
     struct ll_reservations *h = owner->holds;
     const unsigned char *p = blob.data;
     if (blob.len % NODE_BYTES)
-        return lladd_error_set(err, LLADD_BAD_RECORD,
-                               "%s: a prepare record of %zu bytes makes no sense", h->mutex.name,
-                               blob.len);
+        return lladd_error_set(
+            err, LLADD_BAD_RECORD,
+            "%s: invalid prepare record: expected a multiple of %u bytes, not %zu", h->mutex.name,
+            (unsigned)NODE_BYTES, blob.len);
     int rc = 0;
     lladd_mutex_lock(&h->mutex);
     for (size_t at = 0; at < blob.len && !rc; at += NODE_BYTES) {

@@ -619,13 +619,13 @@ static const struct {
     {"update", 5, 28, 4, {1, 0, 0, 0}, "a record about page"},
     {"update", 5, 18, 2, {0xff, 0x7f}, "which is in no catalogue"},
     {"update", 5, 18, 2, {1, 0}, "names page type \"lladd.root\""},
-    {"redo-barrier", 0, 38, 2, {3, 0}, "of kind redo-barrier make no sense"},
-    {"seal", 0, 38, 2, {3, 0}, "of kind seal make no sense"},
+    {"redo-barrier", 0, 38, 2, {3, 0}, "invalid contents of a record of kind redo-barrier"},
+    {"seal", 0, 38, 2, {3, 0}, "invalid contents of a record of kind seal"},
     {"catalogue", 6, 40, 4, {1, 0, 0, 0}, "is given twice"},
-    {"catalogue", 6, 48, 1, {77}, "makes no sense"},
-    {"checkpoint-data", 1, 40, 1, {99}, "of kind checkpoint-data make no sense"},
-    {"checkpoint-data", 1, 41, 4, {0xff, 0xff, 0xff, 0}, "make no sense"},
-    {"checkpoint-end", 0, 38, 2, {1, 0}, "of kind checkpoint-end make no sense"},
+    {"catalogue", 6, 48, 1, {77}, "invalid catalogue record"},
+    {"checkpoint-data", 1, 40, 1, {99}, "invalid contents of a record of kind checkpoint-data"},
+    {"checkpoint-data", 1, 41, 4, {0xff, 0xff, 0xff, 0}, "invalid contents"},
+    {"checkpoint-end", 0, 38, 2, {1, 0}, "invalid contents of a record of kind checkpoint-end"},
 };
 
 START_TEST(forged)

@@ -265,7 +265,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
         (base->places - 1) / (block_size / cell) + 1 != blocks ||
         (r->has_hole && r->hole.len != r->size) ||
         (r->has_tombstone && r->tombstone.len != r->size))
-        return lladd_dtable_corrupt(base, err, "its footer makes no sense");
+        return lladd_dtable_corrupt(base, err,
+                                    "invalid footer: expected cells that fit the stream");
     r->cells = lladd_dtable_cells_of(cells, cell);
     return 0;
 }

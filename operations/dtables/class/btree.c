@@ -274,7 +274,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     if (r->n_levels > LEVELS_MAX || nodes > r->n || (r->n > 0) != (nodes > 0) ||
         nodes > lladd_dtable_source_blocks(leaves) * r->leaves.per ||
         (nodes + r->leaves.per - 1) / r->leaves.per != lladd_dtable_source_blocks(leaves))
-        return lladd_dtable_corrupt(base, err, "its footer makes no sense");
+        return lladd_dtable_corrupt(base, err,
+                                    "invalid footer: expected the number of leaves of the stream");
     for (uint32_t i = 0; i < r->n_levels; i++) {
         r->at[i] = size;
         r->nodes[i] = nodes;
@@ -283,7 +284,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     }
     if (lladd_get32(f + 12) != r->width || size != lladd_dtable_source_size(levels) ||
         (r->n > 0) != (r->n_levels > 0) || (r->n_levels && r->nodes[r->n_levels - 1] > FAN))
-        return lladd_dtable_corrupt(base, err, "its levels make no sense");
+        return lladd_dtable_corrupt(base, err,
+                                    "invalid footer: expected levels that cover the leaves");
     if (r->n == 0)
         return 0;
     r->low = first_of(r, 0);
@@ -355,7 +357,7 @@ static int hold(const struct reader *r, uint64_t node, struct lladd_dtable_pin *
     if (!known || s->rows == 0 || s->number > 8 || bytes_of(s) > ROOM || s->kind > MARKS_FOLLOW ||
         (s->kind >= MARKS && !r->base.base->kind->at_mark) ||
         l->place + (s->kind == PLACES ? 1 : s->rows) > r->base.base->places)
-        return lladd_dtable_corrupt(&r->base, err, "a leaf makes no sense");
+        return lladd_dtable_corrupt(&r->base, err, "invalid leaf: expected rows that fit the leaf");
     return 0;
 }
 

@@ -338,7 +338,8 @@ int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_spa
     bool here = f[24] != 0;
     if (k->blocks != lladd_dtable_source_blocks(k->in) || k->blocks > size / 16 ||
         (here && size > len - FOOTER))
-        return lladd_dtable_corrupt(owner, err, "its footer makes no sense");
+        return lladd_dtable_corrupt(owner, err,
+                                    "invalid footer: expected the number of blocks of keys");
     if (here) {
         index = f + FOOTER;
     } else {
@@ -397,7 +398,8 @@ static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin
     if ((b->kw == 0 && b->step == 0 && b->n > 1) || b->kw > 8 || b->mw > 8 ||
         (uint64_t)b->n * b->width > len - HEAD ||
         b->n != place_of(k, block + 1) - place_of(k, block))
-        return lladd_dtable_corrupt(k->owner, err, "a block of keys makes no sense");
+        return lladd_dtable_corrupt(
+            k->owner, err, "invalid block of keys: expected key widths and a count that fit");
     b->bytes = b->rows + (size_t)b->n * b->width;
     b->bytes_len = len - HEAD - b->n * b->width;
     return 0;

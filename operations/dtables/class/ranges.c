@@ -124,7 +124,8 @@ static int get_end(const struct lladd_dtable *base, struct lladd_span s,
     const unsigned char *p = s.data;
     size_t n = number_size(order->type);
     if (s.len == 0 || p[0] > 1 || (n && s.len != 1 + n) || (!n && !p[0] && s.len != 1))
-        return lladd_dtable_corrupt(base, err, "the end of a range makes no sense");
+        return lladd_dtable_corrupt(base, err,
+                                    "invalid interval: expected a flag and a key of its end");
     r->has_to = p[0] == 1;
     r->to = (struct lladd_dtable_key){.type = order->type};
     if (!r->has_to)
@@ -134,7 +135,7 @@ static int get_end(const struct lladd_dtable *base, struct lladd_span s,
         r->to.bytes = lladd_span_of(p + 1, s.len - 1);
     if (lladd_dtable_check_key(order, &r->to, NULL) ||
         (r->has_from && lladd_dtable_compare(order, &r->from, &r->to) >= 0))
-        return lladd_dtable_corrupt(base, err, "the end of a range makes no sense");
+        return lladd_dtable_corrupt(base, err, "invalid interval: expected an end after its begin");
     return 0;
 }
 

@@ -249,7 +249,7 @@ static int get_all(struct lladd_db *db, size_t len, struct ll_dtable_descriptor 
         d->block_size != d->block_pages * lladd_body_size(page_size) || d->n_layers == 0 ||
         d->n_layers > LL_DTABLE_LAYERS_MAX || d->n_streams > LL_DTABLE_STREAMS_MAX ||
         d->tombstones > d->rows)
-        return broken(err, "makes no sense");
+        return broken(err, "is invalid: expected fields within their limits");
     d->name = get_text(&g);
     d->comparator = get_text(&g);
     d->config = get_text(&g);
@@ -259,7 +259,7 @@ static int get_all(struct lladd_db *db, size_t len, struct ll_dtable_descriptor 
     if (rc == LLADD_NO_MEMORY)
         return ll_dtable__no_memory(err);
     if (rc || g.short_ || g.at != g.end || strlen(d->name) > 63)
-        return broken(err, "makes no sense");
+        return broken(err, "is invalid: expected layers and streams up to its end");
     return 0;
 }
 

@@ -82,11 +82,11 @@ int ll_dtable__pack_end(struct lladd_dtable_writer *w)
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-static int nonsense(const struct lladd_dtable_source *s, struct lladd_error *err)
+static int bad_map(const struct lladd_dtable_source *s, struct lladd_error *err)
 {
     return ll_dtable__damaged(s, s->stream->n_blocks ? s->stream->n_blocks - 1 : 0,
                               lladd_page_of(LLADD_NO_PAGE), LLADD_CORRUPT_RUN,
-                              "its map makes no sense", err);
+                              "invalid map of packed blocks", err);
 }
 
 /* Reads bytes of the stored stream. Reads whole blocks, to verify their checksums. */
@@ -136,12 +136,12 @@ int ll_dtable__packed_open(struct lladd_dtable_source *s, struct lladd_error *er
     s->size = s->n_blocks = 0;
     if (all == 0)
         return 0;
-    TRY(all < TAIL ? nonsense(s, err) : stored(s, all - TAIL, TAIL, tail, err));
+    TRY(all < TAIL ? bad_map(s, err) : stored(s, all - TAIL, TAIL, tail, err));
     s->size = lladd_get64(tail);
     uint64_t n = s->size / s->block_size + (s->size % s->block_size != 0);
     if (n == 0 || n > (all - TAIL) / (ENTRY + 1) || n > SIZE_MAX / 64) {
         s->size = 0;
-        return nonsense(s, err);
+        return bad_map(s, err);
     }
     s->n_blocks = n;
     unsigned char *entries = lladd_mem_alloc(db, (size_t)n * ENTRY);
@@ -149,7 +149,7 @@ int ll_dtable__packed_open(struct lladd_dtable_source *s, struct lladd_error *er
     int rc = entries && s->map ? stored(s, all - TAIL - n * ENTRY, (size_t)n * ENTRY, entries, err)
                                : ll_dtable__no_memory(err);
     if (!rc && !fill_map(s, entries, all - TAIL - n * ENTRY))
-        rc = nonsense(s, err);
+        rc = bad_map(s, err);
     lladd_mem_free(db, entries);
     return rc;
 }

@@ -89,7 +89,8 @@ static void describe(const struct lladd_ctable_options *o, unsigned char *p)
 static int damaged(const char *name, struct lladd_error *err)
 {
     return lladd_error_set(err, LLADD_BAD_RECORD,
-                           "what is stored of cTable \"%s\" makes no sense", name);
+                           "cTable \"%s\": invalid description: expected the names of its columns",
+                           name);
 }
 
 /* Parses the stored names. One allocation holds the table, the pointers to its column names, the

@@ -211,7 +211,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     r->n_segments = lladd_get64((const unsigned char *)more.data + 8);
     uint64_t size = lladd_dtable_source_size(s);
     if (r->n_segments != size / ENTRY || size % ENTRY || !in_order(r))
-        return lladd_dtable_corrupt(base, err, "its segments make no sense");
+        return lladd_dtable_corrupt(base, err,
+                                    "invalid segments: expected segments in order of their rows");
     return 0;
 }
 
@@ -228,9 +229,10 @@ struct place {
     unsigned form, bits, width, ends;
 };
 
-static int nonsense(const struct place *p)
+static int bad_segment(const struct place *p)
 {
-    return lladd_dtable_corrupt(&p->r->base, p->err, "a segment makes no sense");
+    return lladd_dtable_corrupt(&p->r->base, p->err,
+                                "invalid segment: expected its values within it");
 }
 
 static int read_at(const struct place *p, uint64_t at, size_t len, const unsigned char **out)
@@ -279,7 +281,7 @@ static int enter(struct place *p, uint64_t i)
     bool numbers = p->form == LL_AUTO_NUMBERS || p->form == LL_AUTO_DELTAS;
     return p->n != first_of(r, segment + 1) - first_of(r, segment) || p->bits > LL_AUTO_BITS ||
                    p->ends > 8 || (numbers && (p->width == 0 || p->width > 8))
-               ? nonsense(p)
+               ? bad_segment(p)
                : 0;
 }
 
@@ -292,7 +294,7 @@ static int item(const struct place *p, uint32_t i, struct lladd_dtable_value *ou
 {
     const unsigned char *bytes;
     uint64_t from = (uint64_t)i * p->item_len, len = p->item_len;
-    int rc = i < p->items ? 0 : nonsense(p);
+    int rc = i < p->items ? 0 : bad_segment(p);
     if (!rc && p->ends) {
         unsigned before = i ? p->ends : 0;
         rc = read_at(p, p->list + (uint64_t)i * p->ends - before, before + p->ends, &bytes);
@@ -301,7 +303,7 @@ static int item(const struct place *p, uint32_t i, struct lladd_dtable_value *ou
         from = few(bytes, before);
         uint64_t to = few(bytes + before, p->ends);
         if (from > to || to - from > LLADD_DTABLE_VALUE_MAX || to > UINT32_MAX)
-            return nonsense(p);
+            return bad_segment(p);
         len = to - from;
         from += (uint64_t)p->items * p->ends;
     }
@@ -357,7 +359,7 @@ static int from_numbers(const struct place *p, struct lladd_dtable_value *out)
     TRY(read_at(p, p->list - 2 * (uint64_t)p->items, 2 * (size_t)p->items, &places));
     uint32_t at = count_up_to(places, p->items, p->i, false);
     if (at == p->items || lladd_get16(places + 2 * at) != p->i)
-        return nonsense(p);
+        return bad_segment(p);
     return item(p, at, out);
 }
 
@@ -396,7 +398,7 @@ static int value_at(const struct place *p, struct lladd_dtable_value *out)
     case LL_AUTO_PLAIN:
         return item(p, p->i, out);
     default:
-        return nonsense(p);
+        return bad_segment(p);
     }
 }
 
@@ -500,7 +502,7 @@ static int copy_numbers(const struct place *p, struct interval *s)
     const unsigned char *bytes, *places;
     uint64_t shift = 0;
     struct lladd_dtable_value v;
-    int rc = p->bits ? codes_from(p, p->more, p->i, s->n, &bytes, &shift) : nonsense(p);
+    int rc = p->bits ? codes_from(p, p->more, p->i, s->n, &bytes, &shift) : bad_segment(p);
     uint32_t none = rc ? 0 : unpack(bytes, shift, p->bits, p->base, s);
     if (rc || none == 0)
         return rc;
@@ -519,7 +521,7 @@ static int copy_numbers(const struct place *p, struct interval *s)
         if (!rc)
             lladd_copy(s->out + (size_t)(i - p->i) * s->width, v.bytes.data, s->width);
     }
-    return rc || none == 0 ? rc : nonsense(p);
+    return rc || none == 0 ? rc : bad_segment(p);
 }
 
 /* Adds up the differences, beginning at the last value up to p->i that is stored in full. Inlined,
@@ -579,7 +581,7 @@ static int copy_items(const struct place *p, const struct interval *s)
         while (runs && now < p->items && lladd_get16(bytes + 2 * now) <= p->i + i)
             which = ++now;
         if (which >= p->items)
-            return nonsense(p);
+            return bad_segment(p);
         lladd_copy(s->out + i * width, list + which * width, width);
     }
     return rc;
