@@ -48,7 +48,7 @@
     X("recovery.ns", recovery_ns, core->recovery_ns) \
     X("recovery.analysis_ns", recovery_analysis_ns, core->analysis_ns) \
     X("recovery.redo_ns", recovery_redo_ns, core->redo_ns) \
-    X("recovery.pages_behind", pages_behind, ll_instant_left(core)) \
+    X("recovery.pages_pending", pages_pending, ll_instant_left(core)) \
     X("recovery.losers_left", losers_left, ll_deferred_left(core)) \
     X("recovery.memory", recovery_memory, lladd_atomic_load64(&core->recovery_memory)) \
     X("recovery.memory_most", recovery_memory_most, \

@@ -271,8 +271,8 @@ struct lladd_dtable {
                           number of the base */
     uint64_t ranges; /**< number of deleted intervals, set in the same way; 0: `interval` is not
                           called */
-    struct lladd_dtable_key_range fence; /**< key range of the whole run; for other tables, the
-                                              known part of the key range */
+    /** Key range of the whole run; for other tables, the known part of the key range. */
+    struct lladd_dtable_key_range key_range;
     uint32_t version; /**< version of the class that wrote the layer: the present version or an
                            older one */
     struct lladd_span footer;

@@ -31,7 +31,7 @@ struct lladd_stats {
     uint64_t lost_writes;     /**< number of reads of a page that was older than this handle's last
                                write of the page; the library repaired the page, or the read
                                returned an error */
-    uint64_t pages_behind;    /**< pages that instant recovery has still to redo */
+    uint64_t pages_pending;    /**< pages that instant recovery has still to redo */
     uint64_t log_limit_bytes; /**< lladd_options.log_limit_bytes; UINT64_MAX: no limit */
     uint64_t losers_left;     /**< lladd_losers_left */
     uint64_t recovery_memory; /**< bytes that instant recovery uses besides the cache now */

@@ -325,7 +325,7 @@ int ll_log_force(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
 
 /* Takes the write mutex; if syncs are fast, spins first. False: lsn was written meanwhile, and the
  * mutex is not held. */
-static bool await_pen(struct ll_log *log, uint64_t lsn)
+static bool take_write_mutex(struct ll_log *log, uint64_t lsn)
 {
     bool got = lladd_mutex_trylock(&log->write_mutex);
     for (unsigned i = 0; !got && ll_log__syncs_fast(log) && i < SPINS; i++) {
@@ -347,5 +347,5 @@ int ll_log_write(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     rc = check_lsn(log, lsn.v, err);
     if (rc)
         return rc;
-    return await_pen(log, lsn.v) ? write_locked(log, lsn.v, err) : ll_log__check(log, err);
+    return take_write_mutex(log, lsn.v) ? write_locked(log, lsn.v, err) : ll_log__check(log, err);
 }

@@ -127,7 +127,7 @@ static int make(const struct ll_log_config *cfg, struct ll_log **out, struct lla
     log->salt = ll_record_salt(cfg->uuid, cfg->incarnation);
     set_ring(log, cfg->ring_bytes); /* check_config has checked the size */
     log->seal_pool = at_most(cfg->segment_min / 16, 4096);
-    if (lladd_mutex_init(&log->write_mutex, LLADD_RANK_LOG - 5, "log pen") ||
+    if (lladd_mutex_init(&log->write_mutex, LLADD_RANK_LOG - 5, "log write") ||
         lladd_mutex_init(&log->ring_mutex, LLADD_RANK_LOG, "log ring") ||
         ll_log__segments_init(log)) {
         lladd_mutex_destroy(&log->write_mutex);

@@ -279,7 +279,7 @@ static bool is_there_still(const struct ll_sim_damaging *d, const struct ll_sim_
         uint64_t size = d->now.image->inode[was->inode]->size;
         uint64_t end = r->len < size - r->off ? r->off + r->len : size;
         for (uint64_t at = r->off - r->off % unit; r->off < size && at < end; at += unit)
-            if (!(pages && ll_sim_damage_nobodys(&d->now, at / unit)) &&
+            if (!(pages && ll_sim_damage_unused(&d->now, at / unit)) &&
                 is_as_damaged(d->image->inode[bad->inode], d->now.image->inode[was->inode],
                               image->inode[is->inode], at, at + unit))
                 return true;

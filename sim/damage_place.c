@@ -153,7 +153,7 @@ int ll_sim_damage_learn_after(struct ll_sim_damaging *d, const struct ll_sim_ima
     return rc == LLADD_OUT_OF_RANGE ? 0 : rc; /* the file may have become shorter */
 }
 
-bool ll_sim_damage_nobodys(const struct ll_sim_situation *s, uint64_t page)
+bool ll_sim_damage_unused(const struct ll_sim_situation *s, uint64_t page)
 {
     const struct ll_sim_page_facts *f = page < s->n_pages ? &s->page[page] : NULL;
     return !f || f->zero || f->bad || f->passing || is_free(f->use);
@@ -304,7 +304,7 @@ static void mean_page(const struct ll_sim_damaging *d, struct ll_sim_meaning *m,
     if (m->page != UINT64_MAX && m->page != p)
         m->one_page = false;
     m->page = p;
-    if (ll_sim_damage_nobodys(&d->now, p)) {
+    if (ll_sim_damage_unused(&d->now, p)) {
         unused(m, LLADD_SIM_REASON_FREE);
         return;
     }

@@ -121,7 +121,7 @@ int ll_sim_damage_learn(struct ll_sim_damaging *);
 int ll_sim_damage_learn_after(struct ll_sim_damaging *, const struct ll_sim_image *);
 /* Do the contents of this page mean nothing, because the page is zeros, free, damaged already, or
  * freed by recovery? */
-bool ll_sim_damage_nobodys(const struct ll_sim_situation *, uint64_t page);
+bool ll_sim_damage_unused(const struct ll_sim_situation *, uint64_t page);
 void ll_sim_damage_meaning(struct ll_sim_damaging *, struct ll_sim_meaning *);
 /* Returns the number of records that end after the LSN and contain a decision. */
 uint32_t ll_sim_damage_decisions_from(const struct ll_sim_situation *, uint64_t lsn);

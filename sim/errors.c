@@ -71,7 +71,7 @@ static void look_at_promises(const struct ll_sim_faults *f, const struct outcome
     const struct ll_sim_record *r = &f->sim->record;
     const struct ll_sim_txn *t = unheeded(r);
     char text[200];
-    if (f->again != LL_SIM_NOBODY) {
+    if (f->again != LL_SIM_NONE) {
         (void)snprintf(text, sizeof text, "the sync of %s failed and was asked for again",
                        f->sim->names.at[f->again].text);
         (void)object_error(v, f, text);
@@ -197,7 +197,7 @@ struct row {
     struct ll_sim_claims claims;
     struct ll_sim_run *last; /* the run that crashes next */
     uint32_t settled;        /* after this many calls the last run's result is final;
-                              * LL_SIM_NOBODY: never */
+                              * LL_SIM_NONE: never */
     uint32_t level;          /* the level of the next crash */
 };
 
@@ -211,7 +211,7 @@ static int judge_creation(struct ll_sim_faults *f, struct row *r, struct ll_sim_
     struct lladd_db *db;
     *v = (struct ll_sim_verdict){0};
     int rc = v->code = ll_sim_open(sim, r->last, &db, &err);
-    r->settled = LL_SIM_NOBODY;
+    r->settled = LL_SIM_NONE;
     if (r->last->failed)
         return r->last->failed;
     if (rc) {
@@ -249,7 +249,7 @@ static int next_crash(struct lladd_sim *sim, struct row *r)
                                  &r->runs[level], level);
     ll_sim_claims_at(sim, before, level, calls, r->settled, &r->claims);
     r->last = &r->runs[level];
-    r->settled = LL_SIM_NOBODY;
+    r->settled = LL_SIM_NONE;
     r->level++;
     return rc;
 }
@@ -379,7 +379,7 @@ static int judge(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *
     run->shown = v->k;
     if (v->oracle && excusable(f, r, v)) {
         v->oracle = LLADD_SIM_O_NONE;
-        r->settled = LL_SIM_NOBODY;
+        r->settled = LL_SIM_NONE;
     }
     if (v->oracle)
         ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(v->oracle), v->message);
@@ -523,7 +523,7 @@ static int one_state(struct ll_sim_faults *f, const struct row *from, uint32_t c
     if (!rc)
         rc = follow(f, &r, &v);
     sim->choices.mode = LL_SIM_TAKE;
-    bool lost = f->kind == LLADD_SIM_FAULT_SYNC_LOST && kill && r.settled != LL_SIM_NOBODY;
+    bool lost = f->kind == LLADD_SIM_FAULT_SYNC_LOST && kill && r.settled != LL_SIM_NONE;
     if (!rc && !v.oracle && lost && !(sim->bounds.flags & LLADD_SIM_NO_POWER)) {
         uint32_t here = sim->choices.count;
         rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, r.settled + 1);

@@ -19,7 +19,7 @@ unsigned ll_sim_fault_flags(enum lladd_sim_fault);
 const char *ll_sim_fault_what(enum lladd_sim_fault);
 
 enum { LL_SIM_SYNCS = 8 };
-#define LL_SIM_NOBODY UINT32_MAX
+#define LL_SIM_NONE UINT32_MAX /* no file, or no number of calls */
 
 /* Where the fault happens. */
 enum ll_sim_stage { LL_SIM_WORKLOAD, LL_SIM_RECOVERY, LL_SIM_CREATION, LL_SIM_STAGES };
@@ -43,9 +43,9 @@ struct ll_sim_faults {
     enum ll_sim_phase graved; /* phase in which `grave` was set */
     uint64_t acks;            /* number of promises made before `grave` was set */
 
-    uint32_t late;  /* the next sync of this file reports an earlier failure; LL_SIM_NOBODY: none */
+    uint32_t late;  /* the next sync of this file reports an earlier failure; LL_SIM_NONE: none */
     uint32_t again; /* a failed sync of this file was repeated without a write in between;
-                     * LL_SIM_NOBODY: none */
+                     * LL_SIM_NONE: none */
     uint32_t failed[LL_SIM_SYNCS]; /* files with a failed sync and no write since */
     uint32_t n_failed;
 

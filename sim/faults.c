@@ -227,7 +227,7 @@ static void watch(struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t 
     for (uint32_t i = 0; i < f->n_failed; i++) {
         if (f->failed[i] != name)
             continue;
-        if (call == LL_SIM_SYNC && f->again == LL_SIM_NOBODY)
+        if (call == LL_SIM_SYNC && f->again == LL_SIM_NONE)
             f->again = name;
         if (call == LL_SIM_WRITE || call == LL_SIM_TRUNCATE || call == LL_SIM_RENAME)
             f->failed[i--] = f->failed[--f->n_failed];
@@ -269,7 +269,7 @@ static int64_t before_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_k
         ll_sim_feature_put(f->features, 128u + (unsigned)call * 4 + (unsigned)n->kind);
     watch(f, call, name);
     if (call == LL_SIM_SYNC && f->late == name) {
-        f->late = LL_SIM_NOBODY;
+        f->late = LL_SIM_NONE;
         if (is_grave(f, call, name, off))
             make_grave(f);
         sync_failed(f, name);
@@ -309,7 +309,7 @@ int ll_sim_faults_new(struct lladd_sim *sim)
     if (!f)
         return LLADD_NO_MEMORY;
     f->sim = sim;
-    f->late = f->again = LL_SIM_NOBODY;
+    f->late = f->again = LL_SIM_NONE;
     sim->faults = f;
     sim->heap.grant = grant;
     sim->heap.grant_ctx = f;
@@ -323,13 +323,13 @@ void ll_sim_arm(struct ll_sim_faults *f)
     f->armed = true;
     f->seen = f->fired = f->n_failed = 0;
     f->grave = false;
-    f->late = f->again = LL_SIM_NOBODY;
+    f->late = f->again = LL_SIM_NONE;
     f->phase = LL_SIM_OPENING;
 }
 
 void ll_sim_disarm(struct ll_sim_faults *f)
 {
     f->armed = false;
-    f->late = LL_SIM_NOBODY;
+    f->late = LL_SIM_NONE;
     f->n_failed = 0;
 }

@@ -508,8 +508,8 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
 /* Instant recovery is not complete when open returns. A transaction runs while pages still have
  * pending redo. Then one of three things is done: nothing; the remaining redo, in steps; a
  * checkpoint. The hash of the trace chooses, so that a replay chooses the same. */
-static int go_on_behind(struct lladd_sim *sim, const struct ll_sim_run *run, struct lladd_db *db,
-                        struct lladd_error *err)
+static int work_meanwhile(struct lladd_sim *sim, const struct ll_sim_run *run, struct lladd_db *db,
+                          struct lladd_error *err)
 {
     if (sim->options.recovery != LLADD_RECOVER_INSTANT || run->level == 0)
         return 0;
@@ -529,7 +529,7 @@ int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_db *db;
     int rc = ll_sim_open(sim, run, &db, &err);
-    int later = rc ? 0 : go_on_behind(sim, run, db, &err);
+    int later = rc ? 0 : work_meanwhile(sim, run, db, &err);
     *open_calls = run->n_calls;
     if (later)
         lladd_db_kill(db);

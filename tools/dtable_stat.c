@@ -76,7 +76,7 @@ static int probe(const struct lladd_dtable *filter, const struct lladd_dtable_ke
 
 /* Calls the filter for a row's key with one more byte. In most orders this longer key is between
  * the row and the next row, so it is absent. */
-static int probe_behind(const struct lladd_dtable *filter, const struct lladd_dtable_key *key,
+static int probe_next(const struct lladd_dtable *filter, const struct lladd_dtable_key *key,
                         struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
 {
     unsigned char bytes[LLADD_DTABLE_KEY_MAX];
@@ -104,7 +104,7 @@ static int probe_bytes(const struct lladd_dtable *filter, uint64_t rows,
             continue;
         rc = lladd_dtable_row(c, &key, NULL, err);
         if (!rc)
-            rc = probe_behind(filter, &key, pin, out, err);
+            rc = probe_next(filter, &key, pin, out, err);
         if (rc)
             break;
     }

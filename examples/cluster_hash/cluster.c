@@ -298,7 +298,7 @@ struct service {
     bool served;
 };
 
-static bool nobody_waits(void *ctx)
+static bool no_caller_waits(void *ctx)
 {
     struct service *v = ctx;
     lladd_mutex_lock(&v->cluster->mutex);
@@ -320,7 +320,7 @@ static void *keep(void *arg)
             left_alone = !lladd_cond_wait_for(&c->keep, &c->mutex, KEEPER_MS * 1000000) &&
                          c->runs == runs;
         if (!c->running && !c->stop && (c->asking || left_alone))
-            run(c, nobody_waits, &(struct service){.cluster = c});
+            run(c, no_caller_waits, &(struct service){.cluster = c});
     }
     lladd_mutex_unlock(&c->mutex);
     return NULL;

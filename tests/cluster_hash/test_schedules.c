@@ -55,7 +55,7 @@ static void draw_faults(struct world *w)
         *faults[i] = rates[world_below(w, sizeof rates / sizeof *rates)];
 }
 
-static void crash_somebody(struct world *w, struct clients *b)
+static void crash_a_node(struct world *w, struct clients *b)
 {
     size_t all = w->options.servers + w->options.coordinators, at = world_below(w, all);
     struct node *n =
@@ -86,7 +86,7 @@ static void run(uint64_t seed)
         world_step(&w);
         clients_step(&b);
         if (crashes && world_below(&w, crashes) == 0)
-            crash_somebody(&w, &b);
+            crash_a_node(&w, &b);
     }
     w.lose = w.repeat = w.overtake = w.delay = w.astray = 0;
     for (size_t i = 0; i < w.options.coordinators; i++)

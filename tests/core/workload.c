@@ -195,7 +195,7 @@ static int lighter_mechanism(struct run *w)
     return finish(w, t, step_abort);
 }
 
-static int nobody_waits(struct run *w)
+static int commits_without_waiting(struct run *w)
 {
     lladd_lsn lsn = {0};
     for (unsigned i = 0; i < 4; i++) {
@@ -236,7 +236,7 @@ static int play(struct run *w)
     TRY(finish(w, large, step_abort));
     TRY(checkpoint(w));
     TRY(lighter_mechanism(w));
-    TRY(nobody_waits(w));
+    TRY(commits_without_waiting(w));
     TRY(maintain(w));
     TRY(two_phases(w, "left", NULL));
     TRY(begin(w, &open));

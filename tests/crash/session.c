@@ -167,7 +167,7 @@ void session_open(struct session *s, bool instant, bool atomic)
     atomic_store(&o->open_calls, atomic_load(&o->calls));
     lladd_options_release(&options);
     must(o, lladd_stats_get(s->db, &stats), "stats", NULL);
-    atomic_store(&o->pending, stats.pages_behind + stats.losers_left > 0);
+    atomic_store(&o->pending, stats.pages_pending + stats.losers_left > 0);
     atomic_store(&o->stage, STAGE_PENDING);
 }
 

@@ -21,7 +21,7 @@ static lladd_pageno pages[PAGES];
 
 static uint64_t pages_pending(void)
 {
-    return fixture_stats(&r).pages_behind;
+    return fixture_stats(&r).pages_pending;
 }
 
 static void add_everywhere(struct lladd_txn *txn, unsigned index, uint64_t delta)

@@ -69,11 +69,11 @@ static struct cost recover(enum lladd_recovery how)
     fault_device_only(r.fd, "log/");
     fault_device_reset_calls(r.fd);
     fixture_open(&r);
-    uint64_t pending = fixture_stats(&r).pages_behind;
+    uint64_t pending = fixture_stats(&r).pages_pending;
     fixture_maintain(&r);
     struct cost c = {fault_device_calls(r.fd, FAULT_PREAD), fixture_stats(&r).cache_misses,
                      fixture_stats(&r).recovered_early, pending};
-    ck_assert_uint_eq(fixture_stats(&r).pages_behind, 0);
+    ck_assert_uint_eq(fixture_stats(&r).pages_pending, 0);
     fault_device_only(r.fd, NULL);
     return c;
 }
@@ -120,7 +120,7 @@ START_TEST(a_short_undo_leaves_pages_for_later)
     fixture_crash(&r, &fault_kill);
     fixture_open(&r);
     ck_assert_uint_eq(fixture_stats(&r).recovered_early, 0);
-    ck_assert_uint_ge(fixture_stats(&r).pages_behind, MOST - 3);
+    ck_assert_uint_ge(fixture_stats(&r).pages_pending, MOST - 3);
     fixture_expect(&r, cell_of(pages[3], 6), 0);
     expect_long(true);
     fixture_free(&r);
@@ -139,7 +139,7 @@ START_TEST(a_long_undo_of_few_pages_leaves_the_others)
     fixture_open(&r);
     ck_assert_uint_ge(fixture_stats(&r).recovered_early, 2000);
     ck_assert_uint_lt(fixture_stats(&r).recovered_early, 4000);
-    ck_assert_uint_ge(fixture_stats(&r).pages_behind, MOST - 25);
+    ck_assert_uint_ge(fixture_stats(&r).pages_pending, MOST - 25);
     for (unsigned p = 0; p < 20; p++)
         fixture_expect(&r, cell_of(pages[p], 6), 0);
     expect_long(true);
@@ -191,7 +191,7 @@ START_TEST(opening_reads_the_log_from_the_checkpoint_on)
         fault_device_reset_calls(r.fd);
         fixture_open(&r);
         reads[n] = fault_device_calls(r.fd, FAULT_PREAD);
-        ck_assert_uint_ge(fixture_stats(&r).pages_behind, MOST - 3);
+        ck_assert_uint_ge(fixture_stats(&r).pages_pending, MOST - 3);
         fault_device_only(r.fd, NULL);
         fixture_free(&r);
     }

@@ -18,7 +18,7 @@
 enum { LIMIT = 256 << 10, SEGMENT = 4 << 10, PAGES = 40, ENTRY = 1500 };
 
 /* What keeps the log from being truncated. */
-enum holder { NOBODY, PIN, PREPARED, LONG, JOURNAL, MANAGED, HOLDERS };
+enum holder { NO_HOLDER, PIN, PREPARED, LONG, JOURNAL, MANAGED, HOLDERS };
 
 static struct bench {
     struct fixture r;
@@ -493,7 +493,7 @@ START_TEST(undo_that_fills_the_log_is_named)
     struct lladd_pinner who;
     struct lladd_txn *txn = NULL;
     int rc = 0;
-    begin(NOBODY, 0);
+    begin(NO_HOLDER, 0);
     for (unsigned i = 0; rc == 0 && i < 4000; i++) {
         txn = fixture_begin(&b.r);
         rc = cell_put(txn, other(i), 1);
@@ -515,7 +515,7 @@ START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
 {
     struct lladd_txn *first, *second, *holds;
     lladd_lsn lsn;
-    begin(NOBODY, 0);
+    begin(NO_HOLDER, 0);
     first = fixture_begin(&b.r);
     ok(first, lladd_txn_join(first, &writes_on, &b));
     ok(first, cell_put(first, cell(0), 1));
@@ -544,7 +544,7 @@ END_TEST
 START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
 {
     struct lladd_txn *first, *txn = NULL;
-    begin(_i ? LONG : NOBODY, 0);
+    begin(_i ? LONG : NO_HOLDER, 0);
     hold();
     ck_assert_int_eq(lladd_mutex_init(&latch, LLADD_RANK_EXTENSION, "test"), 0);
     first = fixture_begin(&b.r);
@@ -745,7 +745,7 @@ END_TEST
 START_TEST(a_checkpoint_that_would_say_the_same_gives_up_nothing)
 {
     unsigned n = 0;
-    begin(NOBODY, 0);
+    begin(NO_HOLDER, 0);
     for (unsigned k = 0; k < 30; k++) {
         fixture_set(&b.r, cell(k), 7 + k);
         for (unsigned i = 0; i < 3 + k % 5; i++)
@@ -771,7 +771,7 @@ START_TEST(what_a_callback_commits_at_close_is_kept)
     struct lladd_txn *first;
     memset(&told, 0, sizeof told);
     told.most = most[_i / 2];
-    begin(NOBODY, 0);
+    begin(NO_HOLDER, 0);
     for (unsigned i = 1; i <= told.most; i++)
         fixture_set(&b.r, cell(i), 1);
     first = fixture_begin(&b.r);

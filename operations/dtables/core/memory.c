@@ -98,7 +98,7 @@ static int put(struct table *t, const struct lladd_dtable_key *key,
     }
     if (len)
         memcpy(bytes, value->bytes.data, len);
-    lladd_dtable_key_range_widen(&t->base.fence, lladd_dtable_prefix(&t->base.order, key));
+    lladd_dtable_key_range_widen(&t->base.key_range, lladd_dtable_prefix(&t->base.order, key));
     lladd_mem_free(t->base.db, n->value);
     n->value = bytes;
     n->len = len;
@@ -154,7 +154,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 {
     struct table *t = (struct table *)(uintptr_t)base;
     int rc = 0;
-    if (!lladd_dtable_key_range_has(&base->fence, lladd_dtable_prefix(&base->order, key)))
+    if (!lladd_dtable_key_range_has(&base->key_range, lladd_dtable_prefix(&base->order, key)))
         return 0;
     lladd_mutex_lock(&t->mutex);
     const struct node *n = search(t, key, NULL);
@@ -279,7 +279,7 @@ int lladd_dtable_memory(struct lladd_db *db, enum lladd_dtable_type type, const 
     t->base = (struct lladd_dtable){.kind = &ll_dtable__memory_class,
                                     .db = db,
                                     .order = order,
-                                    .fence = LLADD_DTABLE_KEY_RANGE_EMPTY};
+                                    .key_range = LLADD_DTABLE_KEY_RANGE_EMPTY};
     if (lladd_mutex_init(&t->mutex, LL_DTABLE_RANK_MEMORY, "memory dtable")) {
         lladd_mem_free(db, t);
         return ll_dtable__no_memory(err);

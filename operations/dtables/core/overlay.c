@@ -2,7 +2,7 @@
 /* Overlays (paper, section 5.3): one table made of several, the newest first.
  *
  * A lookup asks the tables in turn until one has a value or a tombstone. It skips a table if the
- * table's key range (`fence`) excludes the key.
+ * table's key range (`key_range`) excludes the key.
  *
  * A cursor merges one cursor of each table, called a side. While the merge moves forward, each side
  * is at the current key or at its first visible row after that key. When the direction changes, all
@@ -34,7 +34,7 @@ static __attribute__((noinline)) int ask_from(const struct table *t, size_t i,
     uint64_t prefix = lladd_dtable_prefix(&t->base.order, key);
     int rc = 0;
     for (; i < t->n && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
-        if (lladd_dtable_key_range_has(&t->tables[i]->fence, prefix))
+        if (lladd_dtable_key_range_has(&t->tables[i]->key_range, prefix))
             rc = lladd_dtable_ask(t->tables[i], key, pin, out, err);
     return rc;
 }
@@ -46,7 +46,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     const struct table *t = (const struct table *)base;
     uint64_t prefix = lladd_dtable_prefix(&base->order, key);
     size_t i = 0;
-    while (i < t->n && !lladd_dtable_key_range_has(&t->tables[i]->fence, prefix))
+    while (i < t->n && !lladd_dtable_key_range_has(&t->tables[i]->key_range, prefix))
         i++;
     if (i + 1 == t->n)
         return lladd_dtable_ask(t->tables[i], key, pin, out, err);
@@ -441,7 +441,7 @@ static int lookup_columns(const struct lladd_dtable *base, const struct lladd_dt
     uint64_t prefix = lladd_dtable_prefix(&base->order, key);
     int rc = 0;
     for (size_t i = 0; i < t->n && !rc && *state == LLADD_DTABLE_ABSENT; i++)
-        if (lladd_dtable_key_range_has(&t->tables[i]->fence, prefix))
+        if (lladd_dtable_key_range_has(&t->tables[i]->key_range, prefix))
             rc = lladd_dtable_lookup_columns(t->tables[i], key, want, state, err);
     return rc;
 }

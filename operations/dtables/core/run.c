@@ -296,7 +296,7 @@ static int open_all(struct ll_dtable_run *run, struct lladd_error *err)
     TRY(make_sources(run, err));
     TRY(open_layer(run->layers, err));
     if (d->rows && run->layers->ranges == 0) {
-        struct lladd_dtable_key_range *f = &run->layers->fence;
+        struct lladd_dtable_key_range *f = &run->layers->key_range;
         *f = (struct lladd_dtable_key_range)LLADD_DTABLE_KEY_RANGE_EMPTY;
         lladd_dtable_key_range_widen(f, lladd_dtable_prefix(&run->order, &d->min));
         lladd_dtable_key_range_widen(f, lladd_dtable_prefix(&run->order, &d->max));

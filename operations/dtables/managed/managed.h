@@ -60,7 +60,7 @@ struct ll_memtable {
     uint64_t writers;                    /* atomic: parts of transactions that have not ended */
     uint64_t newest;                     /* atomic: newest commit */
     uint64_t bytes;                      /* atomic: used bytes of its chunks and filters */
-    struct lladd_dtable_key_range fence; /* of rows, not of ranges */
+    struct lladd_dtable_key_range key_range; /* of rows, not of ranges */
     uint32_t has_ranges;                 /* atomic; in the cache line that every lookup reads */
     struct ll_mem_list rows;
     struct ll_mem_list endpoints;  /* endpoints of deleted ranges: memrange.c */
@@ -84,7 +84,7 @@ struct ll_mem_part {
 static inline bool ll_managed__mem_may_have(const struct ll_memtable *m,
                                             const struct lladd_dtable_key *key)
 {
-    return lladd_dtable_key_range_has(&m->fence, lladd_dtable_prefix(&m->order, key));
+    return lladd_dtable_key_range_has(&m->key_range, lladd_dtable_prefix(&m->order, key));
 }
 int ll_managed__mem_new(struct lladd_db *, const struct lladd_dtable_order *,
                         struct ll_memtable **out);

@@ -83,7 +83,7 @@ int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *or
     m->db = db;
     m->order = *order;
     m->refs = 1;
-    m->fence = (struct lladd_dtable_key_range)LLADD_DTABLE_KEY_RANGE_EMPTY;
+    m->key_range = (struct lladd_dtable_key_range)LLADD_DTABLE_KEY_RANGE_EMPTY;
     uint32_t none = ll_managed__mem_take(m, UNIT, false); /* because offset 0 means "none" */
     (void)none;
     if (m->n_chunks == 0 || ll_managed__list_begin(m, &m->rows)) {
@@ -202,7 +202,7 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
         memcpy(node->key, &key->number, sizeof key->number);
     }
     if (l == &m->rows) { /* before the node can be found */
-        lladd_dtable_key_range_widen(&m->fence, lladd_dtable_prefix(&m->order, key));
+        lladd_dtable_key_range_widen(&m->key_range, lladd_dtable_prefix(&m->order, key));
         ll_managed__filter_add(m, key);
     }
     return offset;

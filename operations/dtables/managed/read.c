@@ -45,7 +45,7 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     uint64_t prefix = lladd_dtable_prefix(&t->order, key);
     int rc = 0;
     for (uint32_t i = 0; i < v->n_runs && !rc && *state == LLADD_DTABLE_ABSENT; i++)
-        if (lladd_dtable_key_range_has(&v->runs[i]->table->fence, prefix))
+        if (lladd_dtable_key_range_has(&v->runs[i]->table->key_range, prefix))
             rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
     return rc;
 }

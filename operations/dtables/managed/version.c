@@ -177,7 +177,8 @@ void ll_managed__run_drop(struct ll_managed_run *r)
 
 static bool run_may_have(const struct ll_managed_run *r, const struct lladd_dtable_key *key)
 {
-    return lladd_dtable_key_range_has(&r->table->fence, lladd_dtable_prefix(&r->table->order, key));
+    return lladd_dtable_key_range_has(&r->table->key_range,
+                                      lladd_dtable_prefix(&r->table->order, key));
 }
 
 /* Asks the memtables, then the runs, from number `i` on in this order. Not inlined, so that the
