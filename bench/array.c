@@ -17,7 +17,7 @@
 
 enum { N = 200000, RANGE = 10000 };
 
-struct bed {
+struct fixture {
     struct lladd_device *dev;
     struct lladd_db *db;
     lladd_pageno root;
@@ -25,17 +25,17 @@ struct bed {
     struct lladd_txn *txn;
 };
 
-static void begin(struct bed *b)
+static void begin(struct fixture *b)
 {
     bench_must(lladd_begin(b->db, NULL, &b->txn, NULL), "begin");
 }
 
-static void commit(struct bed *b)
+static void commit(struct fixture *b)
 {
     bench_must(lladd_commit(b->txn), "commit");
 }
 
-static void open_db(struct bed *b)
+static void open_db(struct fixture *b)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -49,7 +49,7 @@ static void open_db(struct bed *b)
     }
 }
 
-static void make(struct bed *b, uint32_t size)
+static void make(struct fixture *b, uint32_t size)
 {
     begin(b);
     bench_must(lladd_array_create(b->txn, size, N, &b->root), "create");
@@ -59,7 +59,7 @@ static void make(struct bed *b, uint32_t size)
 
 /* The checkpoint lets log segments be reused instead of created, as in a database that has been in
  * use for a while. */
-static void unmake(struct bed *b)
+static void unmake(struct fixture *b)
 {
     lladd_array_close(b->array);
     begin(b);
@@ -68,13 +68,13 @@ static void unmake(struct bed *b)
     bench_must(lladd_checkpoint(b->db, NULL), "checkpoint");
 }
 
-static void close_db(struct bed *b)
+static void close_db(struct fixture *b)
 {
     bench_must(lladd_close(b->db), "close");
     lladd_device_close(b->dev);
 }
 
-static void fill(struct bed *b, uint64_t add)
+static void fill(struct fixture *b, uint64_t add)
 {
     for (uint64_t i = 0; i < N; i++) {
         uint64_t v = i + add;
@@ -93,7 +93,7 @@ static void print(const char *what, uint32_t size, const struct bench_figure *f,
 static void bench_fill(uint32_t size)
 {
     struct bench_figure rate = {.n = 0};
-    struct bed b;
+    struct fixture b;
     open_db(&b);
     for (int run = -1; run < BENCH_RUNS; run++) { /* the first run warms up */
         make(&b, size);
@@ -112,7 +112,7 @@ static void bench_fill(uint32_t size)
 static void bench_overwrite(uint32_t size)
 {
     struct bench_figure rate = {.n = 0};
-    struct bed b;
+    struct fixture b;
     uint64_t seed = 1;
     open_db(&b);
     make(&b, size);
@@ -139,7 +139,7 @@ static void bench_overwrite(uint32_t size)
 static void bench_get(uint32_t size)
 {
     struct bench_figure rate = {.n = 0};
-    struct bed b;
+    struct fixture b;
     uint64_t seed = 1, sum = 0;
     open_db(&b);
     make(&b, size);
@@ -169,7 +169,7 @@ static void bench_range(uint32_t size)
     unsigned char *bytes = malloc((size_t)RANGE * size);
     if (!bytes)
         exit(1);
-    struct bed b;
+    struct fixture b;
     open_db(&b);
     for (int run = -1; run < BENCH_RUNS; run++) { /* the first run warms up */
         make(&b, size);

@@ -22,14 +22,14 @@
 
 enum { LARGEST = 4 << 20, READ = 16 << 20 };
 
-struct bed {
+struct fixture {
     char dir[256];
     struct lladd_device *dev;
     struct lladd_db *db;
     unsigned char *bytes;
 };
 
-static void open_db(struct bed *b, bool files)
+static void open_db(struct fixture *b, bool files)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -55,7 +55,7 @@ static void open_db(struct bed *b, bool files)
     }
 }
 
-static void close_db(struct bed *b)
+static void close_db(struct fixture *b)
 {
     bench_must(lladd_close(b->db), "close");
     if (b->dev)
@@ -65,7 +65,7 @@ static void close_db(struct bed *b)
     free(b->bytes);
 }
 
-static struct lladd_txn *begin(struct bed *b)
+static struct lladd_txn *begin(struct fixture *b)
 {
     struct lladd_txn *txn;
     bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
@@ -73,7 +73,7 @@ static struct lladd_txn *begin(struct bed *b)
 }
 
 /* Microseconds per value, stored or replaced in a transaction of its own. */
-static double one_value(struct bed *b, size_t len, bool replace, uint64_t bulk_from, int n)
+static double one_value(struct fixture *b, size_t len, bool replace, uint64_t bulk_from, int n)
 {
     lladd_pageno root = {0};
     struct lladd_txn *txn = begin(b);
@@ -99,7 +99,7 @@ static void both_ways(bool replace)
     static const size_t sizes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         struct bench_figure logged = {.n = 0}, past = {.n = 0};
-        struct bed b;
+        struct fixture b;
         char text[100];
         int n = sizes[s] > 100000 ? 8 : 20;
         open_db(&b, true);
@@ -129,7 +129,7 @@ static void bench_store(void)
 static void bench_replace(void)
 {
     struct bench_figure log = {.n = 0};
-    struct bed b;
+    struct fixture b;
     both_ways(true);
     open_db(&b, false);
     lladd_pageno root;
@@ -153,7 +153,7 @@ static void bench_read(void)
 {
     enum { N = 200000, PART = 100 };
     struct bench_figure all = {.n = 0}, part = {.n = 0};
-    struct bed b;
+    struct fixture b;
     uint64_t seed = 1;
     unsigned char out[PART];
     open_db(&b, false);

@@ -31,14 +31,14 @@ static uint32_t key_of(const struct load *l, uint32_t i)
     return l->irregular ? 4 * i + 2 * (i * UINT32_C(2654435761) >> 31) : 2 * i;
 }
 
-struct bed {
+struct fixture {
     char dir[256];
     struct lladd_db *db;
     struct lladd_dtable *table;
     lladd_pageno root;
 };
 
-static void open_it(struct bed *b)
+static void open_it(struct fixture *b)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     bench_must(lladd_open(b->dir, &o, &b->db, NULL), "open");
@@ -47,18 +47,18 @@ static void open_it(struct bed *b)
         bench_must(lladd_dtable_run_open(b->db, b->root, &b->table, NULL), "open a run");
 }
 
-static void close_it(struct bed *b)
+static void close_it(struct fixture *b)
 {
     lladd_dtable_close(b->table);
     bench_must(lladd_close(b->db), "close");
 }
 
-static void build(struct bed *b, const struct load *l, const char *config)
+static void build(struct fixture *b, const struct load *l, const char *config)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_dtable_run_builder *run;
     struct lladd_txn *txn;
-    *b = (struct bed){.table = NULL};
+    *b = (struct fixture){.table = NULL};
     bench_make_dir(b->dir);
     open_it(b);
     o.type = LLADD_DTABLE_U32;
@@ -76,7 +76,7 @@ static void build(struct bed *b, const struct load *l, const char *config)
 }
 
 /* Nanoseconds per lookup. */
-static double look_up(struct bed *b, const struct load *l, int kind, uint32_t n, uint64_t *seed)
+static double look_up(struct fixture *b, const struct load *l, int kind, uint32_t n, uint64_t *seed)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     struct lladd_dtable_value v;
@@ -103,7 +103,7 @@ struct figures {
 
 static void measure(const struct load *l, const char *config, struct figures *out)
 {
-    struct bed b;
+    struct fixture b;
     uint64_t seed = 1;
     build(&b, l, config);
     for (int kind = 0; kind < KINDS; kind++)

@@ -28,15 +28,15 @@
 #define SLICE_NS 100000000ull
 #define RUN_NS 1000000000ull
 
-struct rig {
+struct fixture {
     char dir[256];
     struct lladd_db *db;
     lladd_pageno pages[64];
-    int bare;            /* a preallocated file */
+    int bare; /* a preallocated file */
     uint64_t bare_at;
 };
 
-static void rig_open(struct rig *r)
+static void fixture_open(struct fixture *r)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -64,14 +64,14 @@ static void rig_open(struct rig *r)
     r->bare_at = 0;
 }
 
-static void rig_close(struct rig *r)
+static void fixture_close(struct fixture *r)
 {
     bench_must(lladd_close(r->db), "close");
     close(r->bare);
     bench_remove_dir(r->dir);
 }
 
-static struct lladd_txn *one_change(struct rig *r, uint64_t v, uint32_t slot)
+static struct lladd_txn *one_change(struct fixture *r, uint64_t v, uint32_t slot)
 {
     unsigned char value[VALUE];
     struct lladd_txn *txn;
@@ -83,13 +83,13 @@ static struct lladd_txn *one_change(struct rig *r, uint64_t v, uint32_t slot)
     return txn;
 }
 
-static void one_commit(struct rig *r, uint64_t v, uint32_t slot)
+static void one_commit(struct fixture *r, uint64_t v, uint32_t slot)
 {
     bench_must(lladd_commit(one_change(r, v, slot)), "commit");
 }
 
 /* A branch of a distributed transaction: two syncs of the log. */
-static void one_branch(struct rig *r, uint64_t v, uint32_t slot)
+static void one_branch(struct fixture *r, uint64_t v, uint32_t slot)
 {
     struct lladd_gid gid = {.format = 1, .gtrid_length = 12};
     struct lladd_txn *txn = one_change(r, v, slot);
@@ -99,7 +99,7 @@ static void one_branch(struct rig *r, uint64_t v, uint32_t slot)
     bench_must(lladd_commit(txn), "commit");
 }
 
-static void one_bare(struct rig *r, size_t bytes)
+static void one_bare(struct fixture *r, size_t bytes)
 {
     static const unsigned char zeros[4096];
     if (r->bare_at + bytes > 64u << 20)
@@ -113,8 +113,8 @@ static void bench_one(void)
 {
     struct bench_figure cpu = {.n = 0}, rate = {.n = 0}, bare_rate = {.n = 0}, writes = {.n = 0},
                         syncs = {.n = 0}, bytes = {.n = 0};
-    struct rig r;
-    rig_open(&r);
+    struct fixture r;
+    fixture_open(&r);
     for (int i = 0; i < 100; i++)
         one_commit(&r, (uint64_t)i, 0);
     for (int run = 0; run < BENCH_RUNS; run++) {
@@ -153,13 +153,13 @@ static void bench_one(void)
     bench_print(BENCH, "durable, one thread: groups written per commit", "count", &writes, "1",
                 NULL);
     bench_print(BENCH, "durable, one thread: log bytes per commit", "bytes", &bytes, NULL, NULL);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 struct worker {
-    struct rig *rig;
+    struct fixture *fixture;
     struct lladd_thread thread;
-    void (*one)(struct rig *, uint64_t v, uint32_t slot);
+    void (*one)(struct fixture *, uint64_t v, uint32_t slot);
     uint64_t end, n;
     uint32_t index;
 };
@@ -168,21 +168,21 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     while (bench_now_ns() < w->end) {
-        w->one(w->rig, w->n, w->index);
+        w->one(w->fixture, w->n, w->index);
         w->n++;
     }
     return NULL;
 }
 
-static double rate_of(struct rig *r, unsigned threads,
-                      void (*one)(struct rig *, uint64_t, uint32_t))
+static double rate_of(struct fixture *r, unsigned threads,
+                      void (*one)(struct fixture *, uint64_t, uint32_t))
 {
     struct worker *w = calloc(threads, sizeof *w);
     uint64_t t0 = bench_now_ns(), n = 0;
     if (!w)
         exit(1);
     for (unsigned i = 0; i < threads; i++) {
-        w[i].rig = r;
+        w[i].fixture = r;
         w[i].one = one;
         w[i].index = i;
         w[i].end = t0 + RUN_NS;
@@ -196,7 +196,7 @@ static double rate_of(struct rig *r, unsigned threads,
     return (double)n * 1e9 / (double)(bench_now_ns() - t0);
 }
 
-static double bare_rate_of(struct rig *r)
+static double bare_rate_of(struct fixture *r)
 {
     uint64_t t0 = bench_now_ns(), n = 0;
     for (; bench_now_ns() < t0 + RUN_NS / 2; n++)
@@ -209,8 +209,8 @@ static void bench_threads(void)
     static const unsigned counts[] = {1, 2, 8, 32, 64};
     enum { N = sizeof counts / sizeof counts[0] };
     struct bench_figure rate[N] = {{.n = 0}}, ratio[N] = {{.n = 0}};
-    struct rig r;
-    rig_open(&r);
+    struct fixture r;
+    fixture_open(&r);
     for (int run = 0; run < BENCH_RUNS; run++) {
         for (int i = 0; i < N; i++) {
             double bare = bare_rate_of(&r), mine = rate_of(&r, counts[i], one_commit);
@@ -229,7 +229,7 @@ static void bench_threads(void)
         bench_print(BENCH, what, "ratio", &ratio[i], counts[i] == 64 ? ">= 15" : NULL,
                     counts[i] == 64 ? "20 to 25" : NULL);
     }
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 /* Both phases, each with a sync of the log: how much 64 threads gain by sharing syncs. */
@@ -237,8 +237,8 @@ static void bench_branches(void)
 {
     struct bench_figure alone = {.n = 0}, many = {.n = 0}, ratio = {.n = 0}, forces = {.n = 0};
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
-    struct rig r;
-    rig_open(&r);
+    struct fixture r;
+    fixture_open(&r);
     for (int run = 0; run < BENCH_RUNS; run++) {
         double one = rate_of(&r, 1, one_branch);
         bench_must(lladd_stats_get(r.db, &before), "stats");
@@ -255,15 +255,15 @@ static void bench_branches(void)
     bench_print(BENCH, "branches, 64 threads: rate as a multiple of the rate of 1 thread", "ratio",
                 &ratio, ">= 10", NULL);
     bench_print(BENCH, "branches, 64 threads: log syncs per branch", "count", &forces, NULL, NULL);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void bench_async(void)
 {
     enum { N = 1000000, WINDOW = 1000 };
     struct bench_figure rate = {.n = 0};
-    struct rig r;
-    rig_open(&r);
+    struct fixture r;
+    fixture_open(&r);
     for (int run = 0; run < BENCH_RUNS; run++) {
         uint64_t t0 = bench_now_ns();
         lladd_lsn previous = {0}; /* end of the previous half window */
@@ -288,7 +288,7 @@ static void bench_async(void)
     }
     bench_print(BENCH, "durable, one thread, asynchronous commit, at most 1000 in flight", "1/s",
                 &rate, ">= 1500000", "4.6 million");
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 int main(int argc, char **argv)

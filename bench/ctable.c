@@ -20,7 +20,7 @@ enum { ROWS = 1000000, LOOKUPS = 300000, COLUMNS = 8, NUMBERS = 4, TEXT = 12, BA
 
 static const char *const names[COLUMNS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
 
-struct bed {
+struct fixture {
     struct lladd_device *dev;
     struct lladd_db *db;
     struct lladd_ctable *t;
@@ -40,7 +40,7 @@ static const struct lladd_ctable_group groups[] = {
      "\"value_size\" int 4 ] ]"},
 };
 
-static void open_db(struct bed *b, bool columns)
+static void open_db(struct fixture *b, bool columns)
 {
     struct lladd_ctable_options c = LLADD_CTABLE_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -57,7 +57,7 @@ static void open_db(struct bed *b, bool columns)
     bench_must(lladd_ctable_open(b->db, "rows", &b->t, &err), "open a table");
 }
 
-static void close_db(struct bed *b)
+static void close_db(struct fixture *b)
 {
     bench_must(lladd_ctable_close(b->t, NULL), "close a table");
     bench_must(lladd_close(b->db), "close");
@@ -69,7 +69,7 @@ static double since(uint64_t t0)
     return (double)(bench_now_ns() - t0) / 1e9;
 }
 
-static double fill(struct bed *b)
+static double fill(struct fixture *b)
 {
     struct lladd_dtable_value v[COLUMNS];
     unsigned char number[NUMBERS][4];
@@ -91,14 +91,14 @@ static double fill(struct bed *b)
     return since(t0);
 }
 
-static double digest(struct bed *b)
+static double digest(struct fixture *b)
 {
     uint64_t t0 = bench_now_ns();
     bench_must(lladd_managed_digest(lladd_ctable_managed(b->t), NULL), "digest");
     return since(t0);
 }
 
-static double look_up(struct bed *b)
+static double look_up(struct fixture *b)
 {
     struct lladd_txn *txn;
     unsigned char buf[16];
@@ -115,7 +115,7 @@ static double look_up(struct bed *b)
     return since(t0) / LOOKUPS;
 }
 
-static double walk(struct bed *b, uint32_t column)
+static double walk(struct fixture *b, uint32_t column)
 {
     const struct lladd_dtable_value *v;
     struct lladd_ctable_cursor *c;
@@ -133,7 +133,7 @@ static double walk(struct bed *b, uint32_t column)
     return since(t0);
 }
 
-static double in_batches(struct bed *b, uint32_t column)
+static double in_batches(struct fixture *b, uint32_t column)
 {
     struct lladd_ctable_batch got = {.n = 0};
     struct lladd_ctable_cursor *c;
@@ -170,7 +170,7 @@ static void store(bool columns)
     struct bench_figure puts = {.n = 0}, digests = {.n = 0}, lookups = {.n = 0}, walks = {.n = 0},
                         batches[NUMBERS] = {{.n = 0}};
     for (int run = 0; run < BENCH_RUNS; run++) {
-        struct bed b;
+        struct fixture b;
         open_db(&b, columns);
         bench_add(&puts, fill(&b) / ROWS * 1e6);
         bench_add(&digests, digest(&b));

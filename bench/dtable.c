@@ -22,12 +22,12 @@
 
 enum { ROWS = 4000000, LOOKUPS = 1000000 };
 
-struct bed {
+struct fixture {
     struct lladd_device *dev;
     struct lladd_db *db;
 };
 
-static void open_db(struct bed *b)
+static void open_db(struct fixture *b)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -39,7 +39,7 @@ static void open_db(struct bed *b)
     lladd_dtable_cache_limit(b->db, UINT64_C(1) << 30);
 }
 
-static void close_db(struct bed *b)
+static void close_db(struct fixture *b)
 {
     bench_must(lladd_close(b->db), "close");
     lladd_device_close(b->dev);
@@ -62,7 +62,7 @@ static uint32_t is_seven(const struct load *l, uint32_t i)
 }
 
 /* Returns seconds. */
-static double build(struct bed *b, const struct load *l, struct lladd_dtable **out)
+static double build(struct fixture *b, const struct load *l, struct lladd_dtable **out)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_dtable_run_builder *run;
@@ -123,7 +123,7 @@ static void measure(const struct load *l, const char *lookup_target, const char 
                         size = {.n = 0};
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     struct lladd_dtable *t;
-    struct bed b;
+    struct fixture b;
     uint64_t seed = 1;
     open_db(&b);
     bench_add(&built, build(&b, l, &t));
@@ -188,7 +188,7 @@ static void figure12(void)
     struct lladd_dtable *tables[2], *over;
     struct lladd_dtable_key key = lladd_dtable_u32(ROWS / 2);
     struct lladd_dtable_value value = lladd_dtable_value_of("aoife", 5);
-    struct bed b;
+    struct fixture b;
     uint64_t seed = 1;
     open_db(&b);
     (void)build(&b, &l, &tables[1]);

@@ -16,7 +16,7 @@
 #define BENCH "hash"
 #define MILLION 1000000u
 
-struct bed {
+struct fixture {
     struct lladd_device *dev;
     struct lladd_db *db;
     struct lladd_hash *hash;
@@ -24,7 +24,7 @@ struct bed {
     uint32_t width; /* of keys and of values */
 };
 
-static void open_bed(struct bed *b, uint32_t width)
+static void open_fixture(struct fixture *b, uint32_t width)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -36,7 +36,7 @@ static void open_bed(struct bed *b, uint32_t width)
     bench_must(lladd_open(NULL, &o, &b->db, &err), "open");
 }
 
-static void make_table(struct bed *b, struct lladd_txn *txn, unsigned flags)
+static void make_table(struct fixture *b, struct lladd_txn *txn, unsigned flags)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
     o.key_size = o.value_size = b->width;
@@ -44,14 +44,14 @@ static void make_table(struct bed *b, struct lladd_txn *txn, unsigned flags)
     bench_must(lladd_hash_open(b->db, b->root, flags, &b->hash, NULL), "open");
 }
 
-static struct lladd_txn *begin(struct bed *b)
+static struct lladd_txn *begin(struct fixture *b)
 {
     struct lladd_txn *txn;
     bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
     return txn;
 }
 
-static void close_bed(struct bed *b)
+static void close_fixture(struct fixture *b)
 {
     lladd_hash_close(b->hash);
     bench_must(lladd_close(b->db), "close");
@@ -59,7 +59,7 @@ static void close_bed(struct bed *b)
 }
 
 /* Keys 0, 1, 2 ... */
-static void insert(struct bed *b, struct lladd_txn *txn, uint64_t n)
+static void insert(struct fixture *b, struct lladd_txn *txn, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         bench_must(lladd_hash_insert(txn, b->hash, &i, b->width, &i, b->width), "insert");
@@ -67,7 +67,7 @@ static void insert(struct bed *b, struct lladd_txn *txn, uint64_t n)
 
 #define BATCH 256u
 
-static void insert_many(struct bed *b, struct lladd_txn *txn, uint64_t n)
+static void insert_many(struct fixture *b, struct lladd_txn *txn, uint64_t n)
 {
     static struct lladd_hash_element e[BATCH];
     static uint64_t key[BATCH];
@@ -81,14 +81,14 @@ static void insert_many(struct bed *b, struct lladd_txn *txn, uint64_t n)
     }
 }
 
-typedef void insert_fn(struct bed *, struct lladd_txn *, uint64_t n);
+typedef void insert_fn(struct fixture *, struct lladd_txn *, uint64_t n);
 
 /* Inserts n keys into a new table, in one transaction; returns the seconds that the insertions
  * took. `create`: that transaction also creates the table, and the time includes the creation. */
-static double filled_by(insert_fn *fn, struct bed *b, uint32_t width, uint64_t n, unsigned flags,
-                        bool create)
+static double filled_by(insert_fn *fn, struct fixture *b, uint32_t width, uint64_t n,
+                        unsigned flags, bool create)
 {
-    open_bed(b, width);
+    open_fixture(b, width);
     struct lladd_txn *txn = begin(b);
     uint64_t t0 = bench_now_ns();
     make_table(b, txn, flags);
@@ -103,13 +103,13 @@ static double filled_by(insert_fn *fn, struct bed *b, uint32_t width, uint64_t n
     return took;
 }
 
-static double filled(struct bed *b, uint32_t width, uint64_t n, unsigned flags, bool create)
+static double filled(struct fixture *b, uint32_t width, uint64_t n, unsigned flags, bool create)
 {
     return filled_by(insert, b, width, n, flags, create);
 }
 
 /* Each key depends on the value found before, so the processor cannot overlap lookups. */
-static double looked_up(struct bed *b, uint64_t n, uint64_t keys, uint64_t seed)
+static double looked_up(struct fixture *b, uint64_t n, uint64_t keys, uint64_t seed)
 {
     uint64_t value = 0, t0 = bench_now_ns();
     for (uint64_t i = 0; i < n; i++) {
@@ -125,13 +125,13 @@ static void bench_insert(void)
 {
     struct bench_figure inserts = {.n = 0}, many = {.n = 0}, gets = {.n = 0};
     for (int run = 0; run < BENCH_RUNS; run++) {
-        struct bed b;
+        struct fixture b;
         bench_add(&many,
                   MILLION / filled_by(insert_many, &b, 8, MILLION, LLADD_HASH_LOGICAL, false));
-        close_bed(&b);
+        close_fixture(&b);
         bench_add(&inserts, MILLION / filled(&b, 8, MILLION, LLADD_HASH_LOGICAL, false));
         bench_add(&gets, MILLION / looked_up(&b, MILLION, MILLION, (uint64_t)run + 1));
-        close_bed(&b);
+        close_fixture(&b);
     }
     bench_print(BENCH,
                 "insert, 8-byte keys and values, 1 million in one transaction, splits included",
@@ -146,14 +146,14 @@ static void bench_create(unsigned flags, const char *what)
 {
     struct bench_figure inserts = {.n = 0};
     for (int run = 0; run < BENCH_RUNS; run++) {
-        struct bed b;
+        struct fixture b;
         bench_add(&inserts, MILLION / filled(&b, 4, MILLION, flags, flags == LLADD_HASH_LOGICAL));
-        close_bed(&b);
+        close_fixture(&b);
     }
     bench_print(BENCH, what, "1/s", &inserts, NULL, NULL);
 }
 
-static double looked_up_many(struct bed *b, uint64_t n, uint64_t keys, uint64_t seed)
+static double looked_up_many(struct fixture *b, uint64_t n, uint64_t keys, uint64_t seed)
 {
     static struct lladd_hash_query q[BATCH];
     static uint64_t key[BATCH], value[BATCH];
@@ -175,14 +175,14 @@ static void bench_many(void)
 {
     enum { KEYS = 5 * MILLION, N = 2 * MILLION };
     struct bench_figure one = {.n = 0}, many = {.n = 0}, times = {.n = 0};
-    struct bed b;
+    struct fixture b;
     (void)filled(&b, 8, KEYS, LLADD_HASH_LOGICAL, false);
     for (int run = 0; run < BENCH_RUNS; run++) {
         bench_add(&one, N / looked_up(&b, N, KEYS, (uint64_t)run + 1));
         bench_add(&many, N / looked_up_many(&b, N, KEYS, (uint64_t)run + 100));
         bench_add(&times, many.sample[run] / one.sample[run]);
     }
-    close_bed(&b);
+    close_fixture(&b);
     bench_print(BENCH, "get, 8-byte keys and values, 5 million", "1/s", &one, NULL, NULL);
     bench_print(BENCH, "get_many, 256 at a time, 5 million", "1/s", &many, NULL,
                 "16 to 48 million");
@@ -191,23 +191,23 @@ static void bench_many(void)
 
 struct looker {
     struct lladd_thread thread;
-    struct bed *bed;
+    struct fixture *fixture;
     uint64_t n, seed;
 };
 
 static void *look(void *arg)
 {
     struct looker *l = arg;
-    (void)looked_up(l->bed, l->n, MILLION / 2, l->seed);
+    (void)looked_up(l->fixture, l->n, MILLION / 2, l->seed);
     return NULL;
 }
 
-static double by_threads(struct bed *b, unsigned n)
+static double by_threads(struct fixture *b, unsigned n)
 {
     struct looker l[2];
     uint64_t t0 = bench_now_ns();
     for (unsigned i = 0; i < n; i++) {
-        l[i] = (struct looker){.bed = b, .n = 2 * MILLION / n, .seed = i + 1};
+        l[i] = (struct looker){.fixture = b, .n = 2 * MILLION / n, .seed = i + 1};
         bench_must(lladd_thread_start(&l[i].thread, look, &l[i]), "thread");
     }
     for (unsigned i = 0; i < n; i++)
@@ -218,13 +218,13 @@ static double by_threads(struct bed *b, unsigned n)
 static void bench_threads(void)
 {
     struct bench_figure times = {.n = 0};
-    struct bed b;
+    struct fixture b;
     (void)filled(&b, 8, MILLION / 2, LLADD_HASH_LOGICAL, false);
     for (int run = 0; run < BENCH_RUNS; run++) {
         double one = by_threads(&b, 1);
         bench_add(&times, one / by_threads(&b, 2));
     }
-    close_bed(&b);
+    close_fixture(&b);
     bench_print(BENCH, "get by two threads compared with one, 500 thousand keys", "times", &times,
                 ">= 1.7", "2");
 }
@@ -233,11 +233,11 @@ static void bench_log(bool create, const char *what)
 {
     struct bench_figure bytes = {.n = 0};
     struct lladd_stats s = {.struct_size = sizeof s};
-    struct bed b;
+    struct fixture b;
     (void)filled(&b, 4, MILLION, LLADD_HASH_LOGICAL, create);
     bench_must(lladd_stats_get(b.db, &s), "stats");
     bench_add(&bytes, (double)s.log_bytes / MILLION);
-    close_bed(&b);
+    close_fixture(&b);
     bench_print(BENCH, what, "bytes", &bytes, "<= 90", NULL);
 }
 
@@ -245,7 +245,7 @@ static void bench_log(bool create, const char *what)
 
 enum { SPACE_KEYS = 20000 };
 
-static uint64_t pages_of(struct bed *b)
+static uint64_t pages_of(struct fixture *b)
 {
     struct lladd_hash_stats s = {.struct_size = sizeof s};
     bench_must(lladd_hash_stats_get(b->hash, &s, NULL), "stats");
@@ -253,7 +253,7 @@ static uint64_t pages_of(struct bed *b)
 }
 
 /* lengths[key] is the length of the value plus 1; 0: the key is absent. `length` has the 1 too. */
-static void put_some(struct bed *b, uint16_t *lengths, uint64_t key, uint16_t length)
+static void put_some(struct fixture *b, uint16_t *lengths, uint64_t key, uint16_t length)
 {
     static const unsigned char bytes[400];
     struct lladd_txn *txn = begin(b);
@@ -262,7 +262,7 @@ static void put_some(struct bed *b, uint16_t *lengths, uint64_t key, uint16_t le
     lengths[key] = length;
 }
 
-static void churn(struct bed *b, uint16_t *lengths, uint64_t n, uint64_t *seed)
+static void churn(struct fixture *b, uint16_t *lengths, uint64_t n, uint64_t *seed)
 {
     for (uint64_t i = 0; i < n; i++) {
         uint64_t key = bench_random(seed) % SPACE_KEYS;
@@ -277,9 +277,9 @@ static void churn(struct bed *b, uint16_t *lengths, uint64_t n, uint64_t *seed)
     }
 }
 
-static void space_bed(struct bed *b)
+static void space_fixture(struct fixture *b)
 {
-    open_bed(b, 0);
+    open_fixture(b, 0);
     struct lladd_txn *txn = begin(b);
     make_table(b, txn, 0);
     bench_must(lladd_commit(txn), "commit");
@@ -290,20 +290,20 @@ static void bench_space(void)
 {
     struct bench_figure times = {.n = 0};
     uint16_t *lengths = calloc(SPACE_KEYS, sizeof *lengths);
-    struct bed old, fresh;
+    struct fixture old, fresh;
     uint64_t seed = 1;
     bench_must(lengths ? 0 : LLADD_NO_MEMORY, "memory");
-    space_bed(&old);
+    space_fixture(&old);
     for (int run = 0; run < BENCH_RUNS; run++) {
         churn(&old, lengths, 5 * SPACE_KEYS, &seed);
-        space_bed(&fresh);
+        space_fixture(&fresh);
         for (uint64_t key = 0; key < SPACE_KEYS; key++)
             if (lengths[key])
                 put_some(&fresh, lengths, key, lengths[key]);
         bench_add(&times, (double)pages_of(&old) / (double)pages_of(&fresh));
-        close_bed(&fresh);
+        close_fixture(&fresh);
     }
-    close_bed(&old);
+    close_fixture(&old);
     free(lengths);
     bench_print(BENCH, "pages after random changes compared with filled once, values of 20 to 300",
                 "times", &times, "<= 2", NULL);

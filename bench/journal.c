@@ -16,20 +16,20 @@
 #define TXNS 1000000u
 #define ENTRY_BYTES 14u /* a key of 4 bytes, a value of 5, and a table's header for them */
 
-struct bed {
+struct fixture {
     struct lladd_device *dev;
     struct lladd_db *db;
     uint64_t tag;
 };
 
-static struct lladd_txn *begin(struct bed *b)
+static struct lladd_txn *begin(struct fixture *b)
 {
     struct lladd_txn *txn;
     bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
     return txn;
 }
 
-static void open_db(struct bed *b)
+static void open_db(struct fixture *b)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -40,7 +40,7 @@ static void open_db(struct bed *b)
     lladd_options_release(&o);
 }
 
-static void open_bed(struct bed *b)
+static void open_fixture(struct fixture *b)
 {
     bench_must(lladd_device_memory(&b->dev), "device");
     open_db(b);
@@ -49,13 +49,13 @@ static void open_bed(struct bed *b)
     bench_must(lladd_commit(txn), "commit");
 }
 
-static void close_bed(struct bed *b)
+static void close_fixture(struct fixture *b)
 {
     bench_must(lladd_close(b->db), "close");
     lladd_device_close(b->dev);
 }
 
-static void append(struct bed *b, struct lladd_txn *txn, uint64_t i)
+static void append(struct fixture *b, struct lladd_txn *txn, uint64_t i)
 {
     unsigned char bytes[ENTRY_BYTES] = "aoife";
     memcpy(bytes + 6, &i, 8);
@@ -64,7 +64,7 @@ static void append(struct bed *b, struct lladd_txn *txn, uint64_t i)
 }
 
 /* Entries per second. */
-static double append_many(struct bed *b)
+static double append_many(struct fixture *b)
 {
     uint64_t t0 = bench_now_ns();
     struct lladd_txn *txn = begin(b);
@@ -78,15 +78,15 @@ static void bench_append(void)
 {
     struct bench_figure rate = {.n = 0}, size = {.n = 0};
     for (int run = 0; run < BENCH_RUNS; run++) {
-        struct bed b;
+        struct fixture b;
         struct lladd_stats s = {.struct_size = sizeof s};
-        open_bed(&b);
+        open_fixture(&b);
         bench_must(lladd_stats_get(b.db, &s), "stats");
         uint64_t tail = s.log_tail;
         bench_add(&rate, append_many(&b));
         bench_must(lladd_stats_get(b.db, &s), "stats");
         bench_add(&size, (double)(s.log_tail - tail) / ENTRIES);
-        close_bed(&b);
+        close_fixture(&b);
     }
     bench_print(BENCH, "entries of 14 bytes in one transaction", "1/s", &rate, ">= 1500000", NULL);
     bench_print(BENCH, "log for an entry of 14 bytes", "bytes", &size, NULL, NULL);
@@ -96,9 +96,9 @@ static void bench_single(void)
 {
     struct bench_figure rate = {.n = 0};
     for (int run = 0; run < BENCH_RUNS; run++) {
-        struct bed b;
+        struct fixture b;
         lladd_lsn at;
-        open_bed(&b);
+        open_fixture(&b);
         uint64_t t0 = bench_now_ns();
         for (uint64_t i = 0; i < TXNS; i++) {
             struct lladd_txn *txn = begin(&b);
@@ -107,7 +107,7 @@ static void bench_single(void)
         }
         bench_add(&rate, TXNS / ((double)(bench_now_ns() - t0) / 1e9));
         bench_must(lladd_journal_newest(b.db, b.tag, &at, NULL), "newest");
-        close_bed(&b);
+        close_fixture(&b);
     }
     bench_print(BENCH, "transactions of one entry, not waited for", "1/s", &rate, ">= 1000000",
                 NULL);
@@ -124,9 +124,9 @@ static void bench_replay(void)
 {
     struct bench_figure open = {.n = 0}, rate = {.n = 0};
     for (int run = 0; run < BENCH_RUNS; run++) {
-        struct bed b;
+        struct fixture b;
         uint64_t n = 0;
-        open_bed(&b);
+        open_fixture(&b);
         (void)append_many(&b);
         bench_must(lladd_close(b.db), "close");
         uint64_t t0 = bench_now_ns();
@@ -136,7 +136,7 @@ static void bench_replay(void)
         bench_must(lladd_journal_replay(b.db, b.tag, count, &n, NULL), "replay");
         bench_add(&rate, ENTRIES / ((double)(bench_now_ns() - t0) / 1e9));
         bench_must(n == ENTRIES ? 0 : LLADD_BAD_STATE, "all entries are there");
-        close_bed(&b);
+        close_fixture(&b);
     }
     bench_print(BENCH, "live entries found by an open", "1/s", &open, NULL, NULL);
     bench_print(BENCH, "live entries replayed", "1/s", &rate, NULL, NULL);

@@ -19,7 +19,7 @@
 
 enum { N = 50000, ITEM = 100 };
 
-struct bed {
+struct fixture {
     struct lladd_device *dev;
     struct lladd_db *db;
     lladd_pageno root;
@@ -28,14 +28,14 @@ struct bed {
     unsigned char bytes[ITEM];
 };
 
-static struct lladd_txn *begin(struct bed *b)
+static struct lladd_txn *begin(struct fixture *b)
 {
     struct lladd_txn *txn;
     bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
     return txn;
 }
 
-static void open_db(struct bed *b)
+static void open_db(struct fixture *b)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -54,14 +54,14 @@ static void open_db(struct bed *b)
         exit(1);
 }
 
-static void close_db(struct bed *b)
+static void close_db(struct fixture *b)
 {
     bench_must(lladd_close(b->db), "close");
     lladd_device_close(b->dev);
     free(b->item);
 }
 
-static void make(struct bed *b)
+static void make(struct fixture *b)
 {
     struct lladd_txn *txn = begin(b);
     bench_must(lladd_list_create(txn, &b->root), "create");
@@ -70,7 +70,7 @@ static void make(struct bed *b)
 }
 
 /* The checkpoint lets log segments be reused instead of created. */
-static void unmake(struct bed *b)
+static void unmake(struct fixture *b)
 {
     lladd_list_close(b->list);
     struct lladd_txn *txn = begin(b);
@@ -79,7 +79,7 @@ static void unmake(struct bed *b)
     bench_must(lladd_checkpoint(b->db, NULL), "checkpoint");
 }
 
-static void fill(struct bed *b, bool anywhere)
+static void fill(struct fixture *b, bool anywhere)
 {
     struct lladd_txn *txn = begin(b);
     uint64_t seed = 1;
@@ -97,7 +97,7 @@ static void fill(struct bed *b, bool anywhere)
 static void bench_fill(bool anywhere, const char *what)
 {
     struct bench_figure ns = {.n = 0}, log = {.n = 0};
-    struct bed b;
+    struct fixture b;
     char text[100];
     open_db(&b);
     for (int run = -1; run < BENCH_RUNS; run++) { /* the first run warms up */
@@ -133,7 +133,7 @@ static void bench_insert(void)
 static void bench_walk(void)
 {
     struct bench_figure ns = {.n = 0};
-    struct bed b;
+    struct fixture b;
     open_db(&b);
     make(&b);
     fill(&b, false);
@@ -155,7 +155,7 @@ static void bench_queue(void)
 {
     struct lladd_txn_options t = {.struct_size = sizeof t, .durability = LLADD_DURABLE_LATER};
     struct bench_figure ns = {.n = 0};
-    struct bed b;
+    struct fixture b;
     open_db(&b);
     make(&b);
     fill(&b, false);

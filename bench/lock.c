@@ -17,13 +17,13 @@
 #define TXNS 100000u
 #define ROWS 10u
 
-struct bed {
+struct fixture {
     struct lladd_device *dev;
     struct lladd_db *db;
     lladd_pageno page[2];
 };
 
-static void open_bed(struct bed *b)
+static void open_fixture(struct fixture *b)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -42,13 +42,13 @@ static void open_bed(struct bed *b)
     bench_must(lladd_commit(txn), "commit");
 }
 
-static void close_bed(struct bed *b)
+static void close_fixture(struct fixture *b)
 {
     bench_must(lladd_close(b->db), "close");
     lladd_device_close(b->dev);
 }
 
-static struct lladd_txn *begin(struct bed *b)
+static struct lladd_txn *begin(struct fixture *b)
 {
     struct lladd_txn *txn;
     bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
@@ -63,7 +63,7 @@ static void lock_row(struct lladd_txn *txn, uint64_t table, uint64_t row, enum l
 }
 
 /* Locks and unlocks rows of one table, one after the other; the table stays locked with IS. */
-static double pairs(struct bed *b, uint64_t table)
+static double pairs(struct fixture *b, uint64_t table)
 {
     struct lladd_txn *txn = begin(b);
     uint64_t t0 = bench_now_ns();
@@ -77,7 +77,7 @@ static double pairs(struct bed *b, uint64_t table)
     return took / PAIRS;
 }
 
-static double flat_pairs(struct bed *b)
+static double flat_pairs(struct fixture *b)
 {
     struct lladd_txn *txn = begin(b);
     uint64_t t0 = bench_now_ns();
@@ -93,7 +93,7 @@ static double flat_pairs(struct bed *b)
 }
 
 /* Requests a lock that is already held, again and again. */
-static double held(struct bed *b)
+static double held(struct fixture *b)
 {
     struct lladd_txn *txn = begin(b);
     lock_row(txn, 1, 1, LLADD_LOCK_X);
@@ -109,12 +109,12 @@ static void bench_pair(void)
 {
     struct bench_figure flat = {.n = 0}, row = {.n = 0}, again = {.n = 0};
     for (int run = 0; run < BENCH_RUNS; run++) {
-        struct bed b;
-        open_bed(&b);
+        struct fixture b;
+        open_fixture(&b);
         bench_add(&flat, flat_pairs(&b));
         bench_add(&row, pairs(&b, 1));
         bench_add(&again, held(&b));
-        close_bed(&b);
+        close_fixture(&b);
     }
     bench_print(BENCH, "lock and unlock, no other transaction", "ns", &flat, "<= 150", NULL);
     bench_print(BENCH, "lock and unlock a row of a table, no other transaction", "ns", &row,
@@ -123,7 +123,7 @@ static void bench_pair(void)
 }
 
 /* Nanoseconds per transaction that locks `rows` rows and then writes once. */
-static double transactions(struct bed *b, uint32_t rows)
+static double transactions(struct fixture *b, uint32_t rows)
 {
     uint64_t t0 = bench_now_ns();
     for (uint64_t i = 0; i < TXNS; i++) {
@@ -140,13 +140,13 @@ static void bench_rows(void)
 {
     struct bench_figure without = {.n = 0}, more = {.n = 0};
     for (int run = 0; run < BENCH_RUNS; run++) {
-        struct bed b;
-        open_bed(&b);
+        struct fixture b;
+        open_fixture(&b);
         transactions(&b, ROWS); /* warms up: afterwards nothing grows any more */
         double bare = transactions(&b, 0), locked = transactions(&b, ROWS);
         bench_add(&without, bare);
         bench_add(&more, locked - bare);
-        close_bed(&b);
+        close_fixture(&b);
     }
     bench_print(BENCH, "transaction, one small write, no locks", "ns", &without, NULL, NULL);
     bench_print(BENCH, "what 10 row locks add to it", "ns", &more, "<= 2000", NULL);
@@ -156,7 +156,7 @@ static void bench_rows(void)
 
 struct worker {
     struct lladd_thread thread;
-    struct bed *b;
+    struct fixture *b;
     uint64_t table;
     uint32_t slot;
 };
@@ -182,7 +182,7 @@ static void *meet(void *arg)
 }
 
 /* Returns the seconds that two threads take; `same`: both use one table, otherwise each its own. */
-static double together(struct bed *b, void *(*fn)(void *), bool same)
+static double together(struct fixture *b, void *(*fn)(void *), bool same)
 {
     struct worker w[2];
     uint64_t t0 = bench_now_ns();
@@ -199,11 +199,11 @@ static void bench_threads(void)
 {
     struct bench_figure apart = {.n = 0}, rows = {.n = 0};
     for (int run = 0; run < BENCH_RUNS; run++) {
-        struct bed b;
-        open_bed(&b);
+        struct fixture b;
+        open_fixture(&b);
         bench_add(&apart, 2 * PAIRS / together(&b, make_pairs, false));
         bench_add(&rows, 2 * PAIRS / together(&b, make_pairs, true));
-        close_bed(&b);
+        close_fixture(&b);
     }
     bench_print(BENCH, "pairs of two threads, a table each", "1/s", &apart, NULL, NULL);
     bench_print(BENCH, "pairs of two threads, the same rows read", "1/s", &rows, NULL, NULL);
@@ -213,11 +213,11 @@ static void bench_contended(void)
 {
     struct bench_figure apart = {.n = 0}, same = {.n = 0};
     for (int run = 0; run < BENCH_RUNS; run++) {
-        struct bed b;
-        open_bed(&b);
+        struct fixture b;
+        open_fixture(&b);
         bench_add(&apart, 2 * TXNS / together(&b, meet, false));
         bench_add(&same, 2 * TXNS / together(&b, meet, true));
-        close_bed(&b);
+        close_fixture(&b);
     }
     bench_print(BENCH, "transactions of two threads, a row each", "1/s", &apart, NULL, NULL);
     bench_print(BENCH, "transactions of two threads, the same row", "1/s", &same, NULL, NULL);

@@ -14,13 +14,13 @@
 #define BENCH "managed"
 enum { ROWS = 4000000, LOOKUPS = 1000000, SMALL = 500000 };
 
-struct bed {
+struct fixture {
     struct lladd_device *dev;
     struct lladd_db *db;
     struct lladd_managed *t;
 };
 
-static void open_db(struct bed *b)
+static void open_db(struct fixture *b)
 {
     struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -36,14 +36,14 @@ static void open_db(struct bed *b)
     bench_must(lladd_managed_open(b->db, "rows", &b->t, &err), "open a table");
 }
 
-static void close_db(struct bed *b)
+static void close_db(struct fixture *b)
 {
     bench_must(lladd_managed_close(b->t, NULL), "close a table");
     bench_must(lladd_close(b->db), "close");
     lladd_device_close(b->dev);
 }
 
-static void put(struct lladd_txn *txn, struct bed *b, uint32_t key, const char *five)
+static void put(struct lladd_txn *txn, struct fixture *b, uint32_t key, const char *five)
 {
     struct lladd_dtable_key k = lladd_dtable_u32(key);
     struct lladd_dtable_value v = lladd_dtable_value_of(five, 5);
@@ -51,7 +51,7 @@ static void put(struct lladd_txn *txn, struct bed *b, uint32_t key, const char *
 }
 
 /* Returns seconds. */
-static double fill(struct bed *b)
+static double fill(struct fixture *b)
 {
     struct lladd_txn *txn;
     uint64_t t0 = bench_now_ns();
@@ -62,7 +62,7 @@ static double fill(struct bed *b)
     return (double)(bench_now_ns() - t0) / 1e9;
 }
 
-static double digest(struct bed *b)
+static double digest(struct fixture *b)
 {
     uint64_t t0 = bench_now_ns();
     bench_must(lladd_managed_digest(b->t, NULL), "digest");
@@ -80,7 +80,7 @@ static void load(void)
     struct bench_figure rows = {.n = 0}, memory = {.n = 0}, digests = {.n = 0};
     for (int run = 0; run < BENCH_RUNS; run++) {
         struct lladd_managed_stats s = {.struct_size = sizeof s};
-        struct bed b;
+        struct fixture b;
         open_db(&b);
         bench_add(&rows, ROWS / fill(&b) / 1e6);
         bench_must(lladd_managed_stats_get(b.t, &s, NULL, 0, NULL), "stats");
@@ -100,7 +100,7 @@ static void small(void)
     for (int run = 0; run < BENCH_RUNS; run++) {
         char buf[8];
         size_t len;
-        struct bed b;
+        struct fixture b;
         open_db(&b);
         uint64_t t0 = bench_now_ns();
         for (uint32_t i = 0; i < SMALL; i++) {
@@ -128,7 +128,7 @@ static void small(void)
 }
 
 /* Returns nanoseconds per lookup in `table`; NULL: in the managed table, by the transaction. */
-static double look_up(struct lladd_txn *txn, struct bed *b, const struct lladd_dtable *table,
+static double look_up(struct lladd_txn *txn, struct fixture *b, const struct lladd_dtable *table,
                       uint64_t *seed)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
@@ -147,7 +147,7 @@ static double look_up(struct lladd_txn *txn, struct bed *b, const struct lladd_d
     return took;
 }
 
-static void read_memory(struct bed *b)
+static void read_memory(struct fixture *b)
 {
     struct bench_figure memory = {.n = 0};
     struct lladd_txn *txn;
@@ -175,7 +175,7 @@ static void print_reads(const char *what, struct bench_reads *r, bool targets)
 
 /* Compares the managed table, which has a newer row in front of the large run, with that run
  * alone. */
-static void compare(struct bed *b, const char *what, const struct lladd_dtable *direct)
+static void compare(struct fixture *b, const char *what, const struct lladd_dtable *direct)
 {
     struct bench_reads all = BENCH_NO_READS, alone = all;
     const struct lladd_dtable *table;
@@ -202,7 +202,7 @@ static void read_rows(void)
     struct lladd_managed_run info;
     struct lladd_dtable *direct;
     struct lladd_txn *txn;
-    struct bed b;
+    struct fixture b;
     open_db(&b);
     (void)fill(&b);
     read_memory(&b);

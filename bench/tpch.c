@@ -43,7 +43,7 @@ static uint64_t share(uint64_t rows)
     return scale < 1 ? (uint64_t)((double)rows * scale) + 1 : rows;
 }
 
-struct bed {
+struct fixture {
     char dir[256];
     struct lladd_db *db;
     struct lladd_ctable *t;
@@ -51,9 +51,9 @@ struct bed {
 };
 
 static const enum lineitem_column order[LINEITEM_COLUMNS] = {
-    L_PARTKEY,      L_ORDERKEY,   L_SUPPKEY,    L_LINENUMBER, L_QUANTITY,     L_EXTENDEDPRICE,
-    L_RETURNFLAG,   L_LINESTATUS, L_SHIPINSTRUCT, L_SHIPMODE, L_COMMENT,      L_DISCOUNT,
-    L_TAX,          L_SHIPDATE,   L_COMMITDATE, L_RECEIPTDATE};
+    L_PARTKEY,    L_ORDERKEY,   L_SUPPKEY,      L_LINENUMBER, L_QUANTITY, L_EXTENDEDPRICE,
+    L_RETURNFLAG, L_LINESTATUS, L_SHIPINSTRUCT, L_SHIPMODE,   L_COMMENT,  L_DISCOUNT,
+    L_TAX,        L_SHIPDATE,   L_COMMITDATE,   L_RECEIPTDATE};
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -76,7 +76,7 @@ static const struct store stores[] = {
     {"column store, comments compressed", NULL, AUTO,
      "class(dt) compress_dtable config [ \"base\" " AUTO " ]"}};
 
-static void open_db(struct bed *b, uint64_t blocks)
+static void open_db(struct fixture *b, uint64_t blocks)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -88,19 +88,19 @@ static void open_db(struct bed *b, uint64_t blocks)
     lladd_dtable_cache_limit(b->db, blocks);
 }
 
-static void close_db(struct bed *b)
+static void close_db(struct fixture *b)
 {
     bench_must(lladd_ctable_close(b->t, NULL), "close a table");
     bench_must(lladd_close(b->db), "close");
 }
 
-static void open_table(struct bed *b)
+static void open_table(struct fixture *b)
 {
     bench_must(lladd_ctable_open(b->db, "lineitem", &b->t, NULL), "open a table");
 }
 
 /* Creates the table with the options `m`, of which it sets the type and the configuration. */
-static void create(struct bed *b, const struct store *s, const struct lladd_managed_options *m)
+static void create(struct fixture *b, const struct store *s, const struct lladd_managed_options *m)
 {
     struct lladd_ctable_options c = LLADD_CTABLE_OPTIONS_INIT;
     struct lladd_ctable_group groups[LINEITEM_COLUMNS];
@@ -108,8 +108,8 @@ static void create(struct bed *b, const struct store *s, const struct lladd_mana
     struct lladd_txn *txn;
     for (int i = 0; i < LINEITEM_COLUMNS; i++) {
         names[i] = lineitem_name((enum lineitem_column)i);
-        groups[i] = (struct lladd_ctable_group){&names[i], 1,
-                                                i == L_COMMENT ? s->comment : s->column};
+        groups[i] =
+            (struct lladd_ctable_group){&names[i], 1, i == L_COMMENT ? s->comment : s->column};
     }
     c.columns = names;
     c.n_columns = LINEITEM_COLUMNS;
@@ -124,7 +124,7 @@ static void create(struct bed *b, const struct store *s, const struct lladd_mana
     open_table(b);
 }
 
-static void put(struct lladd_txn *txn, struct bed *b, uint32_t number,
+static void put(struct lladd_txn *txn, struct fixture *b, uint32_t number,
                 const struct lineitem_row *row)
 {
     struct lladd_dtable_key key = lladd_dtable_u32(number);
@@ -143,14 +143,14 @@ static void put(struct lladd_txn *txn, struct bed *b, uint32_t number,
 
 /* ---- figure 14: loading ---------------------------------------------------------------------- */
 
-static void digest(struct bed *b)
+static void digest(struct fixture *b)
 {
     bench_must(lladd_managed_digest(lladd_ctable_managed(b->t), NULL), "digest");
 }
 
 /* Loads the table: digests after every DIGEST rows, and combines all runs into one at the end.
  * Returns seconds. */
-static double load(struct bed *b, const struct store *s)
+static double load(struct fixture *b, const struct store *s)
 {
     struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
     struct lineitem *source = lineitem_new(scale, 1);
@@ -181,7 +181,7 @@ static double load(struct bed *b, const struct store *s)
     return (double)(bench_now_ns() - t0) / 1e9;
 }
 
-static void remove_db(struct bed *b)
+static void remove_db(struct fixture *b)
 {
     close_db(b);
     bench_remove_dir(b->dir);
@@ -197,7 +197,7 @@ static void print(const char *store, const char *what, const char *unit, double 
     bench_print(BENCH, name, unit, &one, target, NULL);
 }
 
-static double mebibytes(struct bed *b)
+static double mebibytes(struct fixture *b)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};
     bench_must(lladd_managed_stats_get(lladd_ctable_managed(b->t), &s, NULL, 0, NULL), "stats");
@@ -206,7 +206,7 @@ static double mebibytes(struct bed *b)
 }
 
 /* Prints a store's loading time and size. */
-static void print_made(struct bed *b, const struct store *s, double took)
+static void print_made(struct fixture *b, const struct store *s, double took)
 {
     char target[32];
     (void)snprintf(target, sizeof target, "<= %.4g", 300 * scale);
@@ -224,7 +224,7 @@ static uint64_t look_at(const struct lladd_dtable_value *v)
 }
 
 /* Reads the first column of all rows, and the others of one row in ten. Returns seconds. */
-static double by_cursor(struct bed *b, const enum lineitem_column *columns, uint32_t n)
+static double by_cursor(struct fixture *b, const enum lineitem_column *columns, uint32_t n)
 {
     struct lladd_dtable_pin pins[LINEITEM_COLUMNS + 1] = {LLADD_DTABLE_PIN_INIT};
     struct lladd_dtable_value values[LINEITEM_COLUMNS];
@@ -289,7 +289,7 @@ static uint64_t look_at_row(const struct lladd_ctable_batch *got, size_t row, ui
 }
 
 /* Answers the same query, but copies the n columns of all rows. Returns seconds. */
-static double in_batches(struct bed *b, const enum lineitem_column *columns, uint32_t n)
+static double in_batches(struct fixture *b, const enum lineitem_column *columns, uint32_t n)
 {
     struct lladd_ctable_batch got = {.n = 0};
     uint32_t numbers[LINEITEM_COLUMNS];
@@ -313,7 +313,7 @@ static double in_batches(struct bed *b, const enum lineitem_column *columns, uin
 }
 
 /* Checks that the stored rows are the generated ones. */
-static void check_sum(struct bed *b)
+static void check_sum(struct fixture *b)
 {
     const uint32_t numbers[2] = {L_EXTENDEDPRICE, L_DISCOUNT};
     struct lladd_ctable_batch got = {.n = 0};
@@ -333,7 +333,7 @@ static void check_sum(struct bed *b)
 }
 
 /* Opens the table with nothing of it in any cache. */
-static void reopen_cold(struct bed *b)
+static void reopen_cold(struct fixture *b)
 {
     close_db(b);
     bench_drop_cached(b->dir);
@@ -341,10 +341,10 @@ static void reopen_cold(struct bed *b)
     open_table(b);
 }
 
-typedef double query(struct bed *, const enum lineitem_column *columns, uint32_t n);
+typedef double query(struct fixture *, const enum lineitem_column *columns, uint32_t n);
 
 /* Returns the median of `runs`, in seconds. */
-static double ask(struct bed *b, const char *store, const char *how, query *q, uint32_t n,
+static double ask(struct fixture *b, const char *store, const char *how, query *q, uint32_t n,
                   bool cold, int runs)
 {
     struct bench_figure f = {.n = 0};
@@ -363,7 +363,7 @@ static double ask(struct bed *b, const char *store, const char *how, query *q, u
 }
 
 /* Millions of values per second. */
-static void scan_numbers(struct bed *b)
+static void scan_numbers(struct fixture *b)
 {
     for (int i = 0; i < LINEITEM_NUMBERS; i++) {
         const enum lineitem_column c = (enum lineitem_column)i;
@@ -377,21 +377,23 @@ static void scan_numbers(struct bed *b)
     }
 }
 
-static void ask_columns(struct bed *b)
+static void ask_columns(struct fixture *b)
 {
     for (int cold = 0; cold < 2; cold++) {
         double seconds[LINEITEM_COLUMNS + 1];
         for (uint32_t n = 1; n <= LINEITEM_COLUMNS; n++)
             seconds[n] = ask(b, "column store", "in batches", in_batches, n, cold,
-                             cold ? 1 : n <= 8 ? BENCH_RUNS : 3); /* texts take long */
-        print("column store", cold ? "16 columns against 1, cold" : "16 columns against 1",
-              "times", seconds[LINEITEM_COLUMNS] / seconds[1], ">= 10");
+                             cold     ? 1
+                             : n <= 8 ? BENCH_RUNS
+                                      : 3); /* texts take long */
+        print("column store", cold ? "16 columns against 1, cold" : "16 columns against 1", "times",
+              seconds[LINEITEM_COLUMNS] / seconds[1], ">= 10");
     }
     (void)ask(b, "column store", "by a cursor", by_cursor, 1, false, 3);
     (void)ask(b, "column store", "by a cursor", by_cursor, LINEITEM_COLUMNS, false, 3);
 }
 
-static void ask_rows(struct bed *b)
+static void ask_rows(struct fixture *b)
 {
     for (int cold = 0; cold < 2; cold++) {
         (void)ask(b, "row store", "by a cursor", by_cursor, 1, cold, cold ? 1 : 3);
@@ -401,7 +403,7 @@ static void ask_rows(struct bed *b)
 
 static void columns(void)
 {
-    struct bed b;
+    struct fixture b;
     print_made(&b, &column_store, load(&b, &column_store));
     check_sum(&b);
     scan_numbers(&b);
@@ -411,7 +413,7 @@ static void columns(void)
 
 static void rows(void)
 {
-    struct bed b;
+    struct fixture b;
     print_made(&b, &row_store, load(&b, &row_store));
     check_sum(&b);
     ask_rows(&b);
@@ -421,7 +423,7 @@ static void rows(void)
 static void sizes(void)
 {
     for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
-        struct bed b;
+        struct fixture b;
         print_made(&b, &stores[i], load(&b, &stores[i]));
         check_sum(&b);
         remove_db(&b);
@@ -454,14 +456,14 @@ static void note_slice(struct progress *p)
 }
 
 /* Does all maintenance that is due, in the calling thread. */
-static void maintain(struct bed *b)
+static void maintain(struct fixture *b)
 {
     bool more = true;
     while (more)
         bench_must(lladd_managed_maintain(lladd_ctable_managed(b->t), &more, NULL), "maintain");
 }
 
-static double rows_loaded(struct bed *b, bool background, struct progress *p)
+static double rows_loaded(struct fixture *b, bool background, struct progress *p)
 {
     struct lineitem *source = lineitem_new(scale, 1);
     struct lineitem_row row;
@@ -494,8 +496,7 @@ static void print_series(const char *figure, const struct progress *p)
     printf("{\"bench\":\"" BENCH "\",\"series\":\"%s\",\"points\":[", figure);
     for (uint64_t i = 0; i < p->slices; i++) {
         at += p->seconds[i];
-        printf("%s[%.3f,%.0f]", i ? "," : "", at,
-               (double)share(SLICE) / p->seconds[i]);
+        printf("%s[%.3f,%.0f]", i ? "," : "", at, (double)share(SLICE) / p->seconds[i]);
     }
     printf("]}\n");
 }
@@ -509,7 +510,7 @@ static void load_rows(bool background)
     struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
     struct progress p = {.slices = 0};
     double slowest = 0;
-    struct bed b;
+    struct fixture b;
     m.rows = share(ROUND);
     m.memory_bytes = UINT64_C(1) << 40;
     bench_make_dir(b.dir);
@@ -544,9 +545,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {
-        {"sizes", sizes}, {"columns", columns}, {"rows", rows}, {"figure15", figure15},
-        {"figure16", figure16}};
+    } cases[] = {{"sizes", sizes},
+                 {"columns", columns},
+                 {"rows", rows},
+                 {"figure15", figure15},
+                 {"figure16", figure16}};
     double given = argc > 1 ? strtod(argv[1], NULL) : 0;
     int from = given > 0 ? 2 : 1;
     scale = given > 0 ? given : scale;

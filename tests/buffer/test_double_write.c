@@ -14,7 +14,7 @@
 
 enum { PAGES = 64, DWB_PAGES = 16 };
 
-static void open_rig(struct fixture *r, int kind)
+static void open_fixture(struct fixture *r, int kind)
 {
     fixture_init(r, kind, PAGES);
     r->cfg.dwb_name = "dwb";
@@ -79,7 +79,7 @@ START_TEST(copies_go_first)
     struct fixture r;
     struct trace t;
     lladd_lsn rec, base;
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     ck_assert_int_eq(ll_buffer_extend(r.b, 10, &r.err), 0);
     fixture_format(&r, 3, 1);
     fixture_format(&r, 4, 1);
@@ -106,7 +106,7 @@ END_TEST
 START_TEST(many_unprotected_pages)
 {
     struct fixture r;
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     for (uint64_t n = 0; n < 3 * PAGES; n++)
         put_unprotected(&r, n, n + 1);
     fixture_flush(&r);
@@ -120,7 +120,7 @@ END_TEST
 START_TEST(works_on_a_full_disk)
 {
     struct fixture r;
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     ck_assert_int_eq(ll_buffer_extend(r.b, 8, &r.err), 0);
     fault_device_capacity(r.fault, fault_device_bytes(r.fault));
     for (uint64_t n = 0; n < 8; n++)
@@ -162,7 +162,7 @@ enum { CRASH_PAGES = 4 };
 static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restored)
 {
     struct fixture r;
-    open_rig(&r, kind);
+    open_fixture(&r, kind);
     for (uint64_t n = 0; n < CRASH_PAGES; n++)
         fixture_format(&r, n, 1);
     fixture_flush(&r);
@@ -212,7 +212,7 @@ START_TEST(the_power_goes_during_restore)
     struct fixture r;
     uint64_t seed = 0, call = 1, restored = 0;
     for (bool crashed = true; crashed; call++) {
-        open_rig(&r, _i);
+        open_fixture(&r, _i);
         for (uint64_t n = 0; n < CRASH_PAGES; n++)
             fixture_format(&r, n, 1);
         fixture_flush(&r);
@@ -273,7 +273,7 @@ START_TEST(a_page_is_restored)
 {
     struct fixture r;
     uint64_t restored;
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     fixture_put(&r, 0, 1);
     fixture_put(&r, 1, 1);
     fixture_flush(&r);
@@ -302,7 +302,7 @@ END_TEST
 START_TEST(copies_do_not_outlive_the_first_write)
 {
     struct fixture r;
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     fixture_put(&r, 0, 1);
     fixture_put(&r, 1, 1);
     fixture_flush(&r);
@@ -329,7 +329,7 @@ START_TEST(a_copy_must_be_the_one_meant)
     struct fixture r;
     uint64_t restored;
     unsigned char header[FIXTURE_PAGE];
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     fixture_put(&r, 0, 1);
     fixture_put(&r, 1, 1);
     fixture_flush(&r);
@@ -368,7 +368,7 @@ static void check_refused(struct fixture *r, int code)
 START_TEST(an_area_that_is_wrong)
 {
     struct fixture r;
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     fixture_put(&r, 0, 1);
     fixture_flush(&r);
     leave_copy(&r, 0, 9, FIXTURE_SALT + 1, 1, 1);
@@ -395,7 +395,7 @@ END_TEST
 START_TEST(any_bit_of_the_header)
 {
     struct fixture r;
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     fixture_put(&r, 0, 1);
     fixture_put(&r, 1, 1);
     fixture_flush(&r);
@@ -424,7 +424,7 @@ START_TEST(copies_that_are_not_there)
 {
     struct fixture r;
     uint64_t restored;
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     fixture_put(&r, 0, 1);
     fixture_flush(&r);
     fixture_poke(&r, 512, "torn", 4);
@@ -454,7 +454,7 @@ START_TEST(looking_into_an_area)
     struct lladd_error err;
     unsigned char header[FIXTURE_PAGE];
     uint32_t count;
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     area_io(&r, false, 0, header, FIXTURE_PAGE);
     ck_assert_int_eq(ll_double_write_look(header, FIXTURE_PAGE, FIXTURE_SALT, &count, &err),
                      LLADD_END);
@@ -476,7 +476,7 @@ END_TEST
 START_TEST(create_refuses_what_exists)
 {
     struct fixture r;
-    open_rig(&r, _i);
+    open_fixture(&r, _i);
     struct ll_buffer_config cfg = r.cfg;
     struct ll_buffer *b;
     cfg.create = true;
