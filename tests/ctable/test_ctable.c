@@ -131,7 +131,7 @@ START_TEST(rows_stay)
 END_TEST
 
 /* One journal entry for a row, however many columns are changed; conflicts are between rows. */
-START_TEST(trap_28_updates)
+START_TEST(updates)
 {
     const struct lladd_ctable_change two[] = {{2, text("z")}, {0, text(NULL)}, {2, text("zz")}};
     struct lladd_dtable_key key = lladd_dtable_u32(1), other = lladd_dtable_u32(7);
@@ -372,7 +372,7 @@ int main(void)
     Suite *s = suite_create("cTables");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, rows_stay);
-    tcase_add_test(tc, trap_28_updates);
+    tcase_add_test(tc, updates);
     tcase_add_test(tc, misuse);
     tcase_add_test(tc, made_and_dropped);
     tcase_add_test(tc, made_and_opened);

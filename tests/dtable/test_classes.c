@@ -174,9 +174,9 @@ START_TEST(forgotten_strings_are_stored_again)
 }
 END_TEST
 
-/* Traps 9 and 10: when numbers run out, new values are rejected; a value with a number is not, and
- * neither is the placeholder of a table above. */
-START_TEST(trap_10_numbers_run_out)
+/* When numbers run out, new values are rejected; a value with a number is not, and neither is the
+ * placeholder of a table above. */
+START_TEST(numbers_run_out)
 {
     static const char small[] = "class(dt) ustring_dtable config [ \"base\" class(dt) "
                                 "fixed_dtable \"bytes\" int 1 ]";
@@ -240,9 +240,9 @@ static const char figure9[] =
     "\"bytes\" int 1 \"base\" class(dt) array_dtable ] \"alt\" class(dt) fixed_dtable "
     "\"reject_value\" blob ff000000 ] ]";
 
-/* Trap 25: tombstones add nothing, there is a landmark before the first row, numbers wrap around.
+/* Tombstones add nothing, there is a landmark before the first row, numbers wrap around.
  * With the paper's tables below (figure 9). */
-START_TEST(trap_25_differences)
+START_TEST(differences_wrap_around)
 {
     enum { N = 3000 };
     static const int skips[] = {1, 2, 16, 1000, 1 << 20};
@@ -268,8 +268,8 @@ START_TEST(trap_25_differences)
 }
 END_TEST
 
-/* Trap 9: a placeholder makes any difference. */
-START_TEST(trap_9_placeholders_of_differences)
+/* A placeholder makes any difference. */
+START_TEST(placeholders_of_differences)
 {
     static const char text[] =
         "class(dt) exception_dtable config [ \"base\" class(dt) deltaint_dtable \"base_config\" "
@@ -296,8 +296,8 @@ START_TEST(trap_9_placeholders_of_differences)
 }
 END_TEST
 
-/* Trap 26: cursors and lookups do not disturb each other. */
-START_TEST(trap_26_two_cursors)
+/* Cursors and lookups do not disturb each other. */
+START_TEST(two_cursors)
 {
     enum { N = 500 };
     char text[600];
@@ -358,8 +358,8 @@ static const char cached[] =
     "class(dt) cache_dtable config [ \"cache_size\" int %d \"cache_bytes\" int %d \"base\" "
     "class(dt) counting_dtable \"base_config\" config [ \"base\" class(dt) linear_dtable ] ]";
 
-/* Trap 16: an absent row is not a tombstone, the second time neither; an error is not cached. */
-START_TEST(trap_16_what_is_kept)
+/* An absent row is not a tombstone, the second time neither; an error is not cached. */
+START_TEST(what_is_kept)
 {
     static const char *const values[] = {"one", "(gone)", "", "(none)", "five", NULL};
     char config[300], text[64];
@@ -739,8 +739,8 @@ END_TEST
 
 /* ---- tables side by side --------------------------------------------------------------------- */
 
-/* Trap 7: an array without a byte of state beside its tombstones. */
-START_TEST(trap_7_tombstones_elsewhere)
+/* An array without a byte of state beside its tombstones. */
+START_TEST(tombstones_elsewhere)
 {
     static const char config[] =
         "class(dt) exist_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config [ "
@@ -820,12 +820,12 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, strings_are_stored_once);
     tcase_add_test(tc, forgotten_strings_are_stored_again);
-    tcase_add_test(tc, trap_10_numbers_run_out);
+    tcase_add_test(tc, numbers_run_out);
     tcase_add_test(tc, unique_strings_without_numbers);
-    tcase_add_test(tc, trap_25_differences);
-    tcase_add_test(tc, trap_9_placeholders_of_differences);
-    tcase_add_test(tc, trap_26_two_cursors);
-    tcase_add_test(tc, trap_16_what_is_kept);
+    tcase_add_test(tc, differences_wrap_around);
+    tcase_add_test(tc, placeholders_of_differences);
+    tcase_add_test(tc, two_cursors);
+    tcase_add_test(tc, what_is_kept);
     tcase_add_test(tc, what_is_kept_is_bounded);
     tcase_add_test(tc, even_keys);
     tcase_add_test(tc, even_keys_of_even_values);
@@ -834,7 +834,7 @@ int main(void)
     tcase_add_test(tc, a_filter_that_is_not_asked);
     tcase_add_test(tc, compressed);
     tcase_add_test(tc, whatever_is_shortest);
-    tcase_add_test(tc, trap_7_tombstones_elsewhere);
+    tcase_add_test(tc, tombstones_elsewhere);
     tcase_add_test(tc, ranges);
     suite_add_tcase(s, tc);
     return fixture_run(s);

@@ -29,9 +29,9 @@ static int backwards(void *ctx, struct lladd_span x, struct lladd_span y)
 static const struct lladd_dtable_comparator reverse = {sizeof reverse, "reverse", NULL, backwards,
                                                        NULL};
 
-/* Trap 29: a missing comparator is an error; keys that only compare equal are found through a
- * filter, too. */
-START_TEST(trap_29_comparators)
+/* A missing comparator is an error; keys that only compare equal are found through a filter,
+ * too. */
+START_TEST(missing_comparators)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
@@ -151,7 +151,7 @@ int main(void)
     Suite *s = suite_create("dtable.order");
     TCase *tc = tcase_create("order");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, trap_29_comparators);
+    tcase_add_test(tc, missing_comparators);
     tcase_add_test(tc, a_changed_comparator);
     suite_add_tcase(s, tc);
     return fixture_run(s);

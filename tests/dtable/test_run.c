@@ -159,7 +159,7 @@ START_TEST(keys_that_are_none)
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v)); /* not ascending */
     k = lladd_dtable_double(-0.0);
     ok(txn, lladd_dtable_run_add(run, &k, &v));
-    k = lladd_dtable_double(0.0); /* trap 29: it is present */
+    k = lladd_dtable_double(0.0); /* it compares equal to -0.0 */
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v));
     double nan = 0.0;
     k = lladd_dtable_double(nan / nan);
@@ -241,11 +241,11 @@ START_TEST(long_keys_and_values)
 }
 END_TEST
 
-/* ---- traps ----------------------------------------------------------------------------------- */
+/* ---- special values -------------------------------------------------------------------------- */
 
-/* Trap 3: filters and indexes have the keys of tombstones. Trap 4: a tombstone ends the search.
- * Trap 5: it is no empty value. */
-START_TEST(trap_3_4_5_tombstones_hide)
+/* Filters and indexes have the keys of tombstones. A tombstone ends the search, and is not an empty
+ * value. */
+START_TEST(tombstones_hide)
 {
     static const char *const configs[] = {
         "class(dt) linear_dtable", "class(dt) fixed_dtable config [ \"value_size\" int 0 ]",
@@ -271,9 +271,9 @@ START_TEST(trap_3_4_5_tombstones_hide)
 }
 END_TEST
 
-/* Trap 6: a value that is reserved for something else is rejected. Trap 7: a value that cannot be
- * stored is a rejection, which a layer above can handle. */
-START_TEST(trap_6_7_reserved_values)
+/* A value that is reserved for something else is rejected. A value that cannot be stored is
+ * rejected, and a layer above can handle the rejection. */
+START_TEST(reserved_values)
 {
     static const char array[] = "class(dt) array_dtable config [ \"tag_byte\" bool false "
                                 "\"hole_value\" string \"--\" ]";
@@ -298,7 +298,7 @@ START_TEST(trap_6_7_reserved_values)
                                        : i == 3 ? LLADD_DTABLE_TOMBSTONE
                                                 : LLADD_DTABLE_FOUND;
         ck_assert_int_eq(state_of(&b, t, 100 + i, text), want);
-        if (want == LLADD_DTABLE_FOUND) /* trap 8: "??" is itself */
+        if (want == LLADD_DTABLE_FOUND) /* "??" is a value like any other */
             ck_assert_str_eq(text, values[i]);
     }
     ok_db(&b, lladd_dtable_run_check(t, &b.err));
@@ -306,9 +306,8 @@ START_TEST(trap_6_7_reserved_values)
 }
 END_TEST
 
-/* Trap 9: a placeholder is tried in every layer below, and stored in each layer's own form (trap
- * 10). */
-START_TEST(trap_9_10_placeholders)
+/* A placeholder is tried in every layer below, and stored in each layer's own form. */
+START_TEST(placeholders)
 {
     static const char text[] =
         "class(dt) exception_dtable config [ \"base\" class(dt) smallint_dtable \"base_config\" "
@@ -350,8 +349,8 @@ START_TEST(trap_9_10_placeholders)
 }
 END_TEST
 
-/* Trap 32: an array that consists almost only of holes is refused. */
-START_TEST(trap_32_sparse_arrays)
+/* An array that consists almost only of holes is refused. */
+START_TEST(sparse_arrays)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run =
@@ -366,8 +365,8 @@ START_TEST(trap_32_sparse_arrays)
 }
 END_TEST
 
-/* Trap 30: the size of a filter follows from the number of keys. */
-START_TEST(trap_30_filters)
+/* The size of a filter follows from the number of keys. */
+START_TEST(size_of_a_filter)
 {
     uint64_t bytes[2];
     for (int i = 0; i < 2; i++) {
@@ -744,11 +743,11 @@ int main(void)
     tcase_add_test(tc, keys_that_are_none);
     tcase_add_test(tc, strings_and_bytes_that_are_none);
     tcase_add_test(tc, long_keys_and_values);
-    tcase_add_test(tc, trap_3_4_5_tombstones_hide);
-    tcase_add_test(tc, trap_6_7_reserved_values);
-    tcase_add_test(tc, trap_9_10_placeholders);
-    tcase_add_test(tc, trap_30_filters);
-    tcase_add_test(tc, trap_32_sparse_arrays);
+    tcase_add_test(tc, tombstones_hide);
+    tcase_add_test(tc, reserved_values);
+    tcase_add_test(tc, placeholders);
+    tcase_add_test(tc, size_of_a_filter);
+    tcase_add_test(tc, sparse_arrays);
     tcase_add_loop_test(tc, memory_runs_out, 0, sizeof lives / sizeof lives[0]);
     tcase_add_loop_test(tc, reads_fail, 0, sizeof either / sizeof either[0]);
     tcase_add_loop_test(tc, damage_is_named, 0, sizeof either / sizeof either[0]);

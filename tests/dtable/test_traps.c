@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Traps of the prototype that have no better place: each test has the number of its trap. Others
- * are in test_run, test_classes, tests/dtable_managed and tests/journal.
+ * Mistakes that a dTable class can easily make: cursors at the ends, merged cursors that turn
+ * round, placeholders, redo after a page was reused. Others are in test_run and test_classes.
  */
 #include "model.h"
 #include "texts.h"
@@ -80,7 +80,7 @@ static void is_at(struct lladd_dtable_cursor *c, uint32_t i)
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
-START_TEST(trap_12_absent_keys_lead_to_their_neighbours)
+START_TEST(absent_keys_lead_to_their_neighbours)
 {
     lladd_pageno root;
     struct lladd_dtable_cursor *c;
@@ -103,7 +103,7 @@ START_TEST(trap_12_absent_keys_lead_to_their_neighbours)
 }
 END_TEST
 
-START_TEST(trap_13_before_the_first_row_nothing_is_shown)
+START_TEST(before_the_first_row_nothing_is_shown)
 {
     lladd_pageno root;
     struct lladd_dtable_cursor *c;
@@ -129,7 +129,7 @@ START_TEST(trap_13_before_the_first_row_nothing_is_shown)
 END_TEST
 
 /* Every third row is in another table, and one table is empty: back and forth at each row. */
-START_TEST(trap_14_merged_cursors_turn_round)
+START_TEST(merged_cursors_turn_round)
 {
     struct lladd_dtable *parts[4], *all;
     struct lladd_dtable_cursor *c;
@@ -288,7 +288,7 @@ static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
 
 /* Long moves in both directions that move one table's cursor instead of all of them, changing
  * direction in between, and then to another place. */
-START_TEST(trap_14_one_leads_for_a_while)
+START_TEST(one_leads_for_a_while)
 {
     static const char *const configs[] = {
         "class(dt) linear_dtable",
@@ -317,7 +317,7 @@ END_TEST
 
 /* One table's cursor leads in both directions; after a change of direction, the cursor sees rows
  * put into other tables meanwhile. */
-START_TEST(trap_14_the_leader_changes_direction)
+START_TEST(the_leader_changes_direction)
 {
     enum { ROWS_BELOW = 1000, AT = 500, FAR = 100 };
     struct lladd_dtable *parts[2], *all;
@@ -406,7 +406,7 @@ static void forge_pages(const char *what)
 
 /* A genuine placeholder is itself; an unreadable exception is an error, and not the placeholder
  * stored in its place. */
-START_TEST(trap_8_11_placeholders_are_no_answer_to_damage)
+START_TEST(placeholders_are_no_answer_to_damage)
 {
     lladd_pageno root;
     struct lladd_txn *txn = fixture_begin(&b);
@@ -443,7 +443,7 @@ END_TEST
 /* ---- pages and bytes ------------------------------------------------------------------------- */
 
 /* Pages with changes in the log, above redo's start, are freed and become part of a run. */
-START_TEST(trap_21_redo_leaves_the_new_life_of_a_page_alone)
+START_TEST(redo_leaves_the_new_life_of_a_page_alone)
 {
     enum { PAGES = 40 };
     struct model m;
@@ -485,7 +485,7 @@ START_TEST(trap_21_redo_leaves_the_new_life_of_a_page_alone)
 END_TEST
 
 /* Numbers are little-endian and of the width that docs/disk-format.md states, on every machine. */
-START_TEST(trap_33_bytes_are_those_of_the_format)
+START_TEST(bytes_are_those_of_the_format)
 {
     lladd_pageno root;
     unsigned char bytes[48];
@@ -505,14 +505,14 @@ int main(void)
     Suite *s = suite_create("dtable.traps");
     TCase *tc = tcase_create("traps");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, trap_12_absent_keys_lead_to_their_neighbours, 0, KINDS);
-    tcase_add_loop_test(tc, trap_13_before_the_first_row_nothing_is_shown, 0, KINDS);
-    tcase_add_test(tc, trap_14_merged_cursors_turn_round);
-    tcase_add_loop_test(tc, trap_14_one_leads_for_a_while, 0, 3);
-    tcase_add_test(tc, trap_14_the_leader_changes_direction);
-    tcase_add_test(tc, trap_8_11_placeholders_are_no_answer_to_damage);
-    tcase_add_test(tc, trap_21_redo_leaves_the_new_life_of_a_page_alone);
-    tcase_add_test(tc, trap_33_bytes_are_those_of_the_format);
+    tcase_add_loop_test(tc, absent_keys_lead_to_their_neighbours, 0, KINDS);
+    tcase_add_loop_test(tc, before_the_first_row_nothing_is_shown, 0, KINDS);
+    tcase_add_test(tc, merged_cursors_turn_round);
+    tcase_add_loop_test(tc, one_leads_for_a_while, 0, 3);
+    tcase_add_test(tc, the_leader_changes_direction);
+    tcase_add_test(tc, placeholders_are_no_answer_to_damage);
+    tcase_add_test(tc, redo_leaves_the_new_life_of_a_page_alone);
+    tcase_add_test(tc, bytes_are_those_of_the_format);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -229,7 +229,7 @@ START_TEST(every_read_fails_once)
 END_TEST
 
 /* The power fails at every call. */
-START_TEST(trap_17_22_power_fails)
+START_TEST(power_fails)
 {
     static const struct fault_crash power = {FAULT_POWER, 0, false};
     bool crashed = true;
@@ -261,7 +261,7 @@ START_TEST(trap_17_22_power_fails)
 END_TEST
 
 /* The space runs out in digests and combines; when there is some again, they are made. */
-START_TEST(trap_24_space_runs_out)
+START_TEST(space_runs_out)
 {
     unsigned failures = 0;
     char value[200];
@@ -339,8 +339,8 @@ int main(void)
     tcase_add_test(tc, every_allocation_of_a_new_one_fails_once);
     tcase_add_test(tc, every_write_fails);
     tcase_add_test(tc, every_read_fails_once);
-    tcase_add_test(tc, trap_17_22_power_fails);
-    tcase_add_test(tc, trap_24_space_runs_out);
+    tcase_add_test(tc, power_fails);
+    tcase_add_test(tc, space_runs_out);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -260,7 +260,7 @@ START_TEST(cursor_and_own_writes)
 END_TEST
 
 /* A digest omits rows of open transactions, and later ones: a later digest takes them. */
-START_TEST(trap_15_23_digest_beside_writers)
+START_TEST(digest_beside_writers)
 {
     t = managed_begin(&b, NULL);
     managed_fill(&b, t, "1=a 2=a");
@@ -323,7 +323,7 @@ END_TEST
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* Tombstones stay as long as there is an older run, and go with the oldest; runs are freed. */
-START_TEST(trap_1_2_tombstones)
+START_TEST(tombstones)
 {
     t = managed_begin(&b, NULL);
     managed_fill(&b, t, "1 2=a 3=a");
@@ -386,7 +386,7 @@ START_TEST(obsolete)
 END_TEST
 
 /* A writer is not made to digest, however much is due. */
-START_TEST(trap_31_puts_do_not_digest)
+START_TEST(puts_do_not_digest)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     bool more = false;
@@ -403,7 +403,7 @@ START_TEST(trap_31_puts_do_not_digest)
 END_TEST
 
 /* Close does not commit an open transaction. */
-START_TEST(trap_20_close_aborts)
+START_TEST(close_aborts)
 {
     t = managed_begin(&b, NULL);
     managed_fill(&b, t, "1=a");
@@ -745,7 +745,7 @@ START_TEST(journal_asks)
 END_TEST
 
 /* Time is the clock of the handle: rows in memory are digested after the interval. */
-START_TEST(trap_34_interval)
+START_TEST(a_deleted_interval)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct test_world w;
@@ -821,12 +821,12 @@ int main(void)
     tcase_add_test(tc, conflicts);
     tcase_add_test(tc, conflicts_digested);
     tcase_add_test(tc, cursor_and_own_writes);
-    tcase_add_test(tc, trap_15_23_digest_beside_writers);
+    tcase_add_test(tc, digest_beside_writers);
     tcase_add_test(tc, in_doubt);
-    tcase_add_test(tc, trap_1_2_tombstones);
+    tcase_add_test(tc, tombstones);
     tcase_add_test(tc, obsolete);
-    tcase_add_test(tc, trap_31_puts_do_not_digest);
-    tcase_add_test(tc, trap_20_close_aborts);
+    tcase_add_test(tc, puts_do_not_digest);
+    tcase_add_test(tc, close_aborts);
     tcase_add_test(tc, ruler);
     tcase_add_test(tc, tiered);
     tcase_add_test(tc, made_and_dropped);
@@ -837,7 +837,7 @@ int main(void)
     tcase_add_test(tc, wrong_transactions);
     tcase_add_test(tc, log_goes);
     tcase_add_test(tc, journal_asks);
-    tcase_add_test(tc, trap_34_interval);
+    tcase_add_test(tc, a_deleted_interval);
     tcase_add_test(tc, refused_later);
     suite_add_tcase(s, tc);
     return fixture_run(s);

@@ -372,8 +372,8 @@ END_TEST
 
 /* ---- rolling over ---------------------------------------------------------------------------- */
 
-/* Trap 18: the target of the rollover has never had an entry. Trap 19: its place is the commit. */
-START_TEST(trap_18_and_19_a_rollover_has_the_place_of_its_commit)
+/* The target of the rollover has never had an entry. Its place is the commit. */
+START_TEST(a_rollover_has_the_place_of_its_commit)
 {
     begin();
     uint64_t from = journal_tag(&b, "from"), to = journal_tag(&b, "to");
@@ -807,7 +807,7 @@ int main(void)
     tcase_add_test(tc, what_is_discarded_is_not_replayed_beside_a_doubt);
     tcase_add_loop_test(tc, changes_in_doubt_are_made_when_they_are_committed, 0, 2);
     tcase_add_loop_test(tc, a_tag_that_is_taken_back_is_in_no_doubt, 0, 2);
-    tcase_add_test(tc, trap_18_and_19_a_rollover_has_the_place_of_its_commit);
+    tcase_add_test(tc, a_rollover_has_the_place_of_its_commit);
     tcase_add_test(tc, a_rollover_that_is_taken_back_has_not_happened);
     tcase_add_test(tc, a_refused_change_leaves_the_tag_free);
     tcase_add_test(tc, cleaning_changes_nothing_but_the_place);
