@@ -426,7 +426,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Verify is not required to find forged contents, nor to find that the log of the crashed
      * process was cut off. */
     bool honest = !(flags & (FIX_CONTROL | FIX_PAGES | FIX_RECORDS)) && !(flags & CRASHED);
-    open_database(dev, b, content && honest, flags & CRASHED);
+    open_database(dev, b, changes == 0 || (content && honest), flags & CRASHED);
     limited_device_close(dev);
     for (size_t i = 0; i < b->n; i++)
         free(files[i].bytes);

@@ -95,9 +95,8 @@ static struct pending look_ahead(struct tool *t, struct lladd_inspect *view,
         .tool = t, .view = view, .page = page->number.v, .lsn = page->code ? 0 : page->lsn.v};
     if (lladd_inspect_info_get(view, &info) || info.clean)
         return p;
-    int rc = lladd_inspect_log(view, info.redo, see_pending, &p, &ignored);
-    if (rc && rc != LLADD_END)
-        p.records += 0; /* counts only records that could be read */
+    /* After an error, the count includes only records that could be read. */
+    (void)lladd_inspect_log(view, info.redo, see_pending, &p, &ignored);
     tool_progress_end(t);
     return p;
 }
