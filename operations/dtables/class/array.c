@@ -169,8 +169,8 @@ static int check_holes(const struct builder *b, uint64_t key)
         return 0;
     if (all > FREE_HOLES && all / (b->rows + 1) >= most)
         return lladd_error_set(b->base.error, LLADD_OUT_OF_RANGE,
-                               "array_dtable: keys %llu to %llu would be %llu holes for %llu rows; "
-                               "holes_per_row allows %llu",
+                               "array_dtable: keys %llu to %llu make %llu holes for %llu rows; "
+                               "the limit is fewer than %llu a row (holes_per_row)",
                                (unsigned long long)b->first, (unsigned long long)key,
                                (unsigned long long)all, (unsigned long long)b->rows + 1,
                                (unsigned long long)most);
@@ -384,7 +384,7 @@ static const struct lladd_dtable_param params[] = {
     {"hole_value", LLADD_DTABLE_PARAM_BYTES, false, 0, 0, 0, "stands for a key that is not there"},
     {"tombstone_value", LLADD_DTABLE_PARAM_BYTES, false, 0, 0, 0, "stands for a tombstone"},
     {"holes_per_row", LLADD_DTABLE_PARAM_INT, false, 16, 0, INT64_MAX,
-     "most keys that are not there for each that is"},
+     "limit of missing keys per row; a row that reaches it is refused"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 
