@@ -18,8 +18,8 @@ static int check_rebuilt(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
     if (lsn.v >= written)
         return 0;
     return ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(n),
-                        "\"%s\": page %llu was written with page LSN %llu, and the log rebuilds it "
-                        "only as it was at %llu",
+                        "\"%s\": page %llu was written with page LSN %llu, but the log rebuilds it "
+                        "only up to LSN %llu",
                         b->cfg.name, (unsigned long long)n, (unsigned long long)written,
                         (unsigned long long)lsn.v);
 }

@@ -44,7 +44,7 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
     if (number != n.v &&
         ll_page_crc(salt, lladd_page_of(number), bytes, page_size) == ll_page_checksum(bytes))
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, n,
-                            "\"%s\": in the place of page %llu stands page %llu", file, shown,
+                            "\"%s\": the place of page %llu holds page %llu", file, shown,
                             (unsigned long long)number);
     return ll_fail_page(err, LLADD_CORRUPT_PAGE, n,
                         "\"%s\": page %llu has checksum %08x instead of %08x", file, shown,
@@ -80,7 +80,7 @@ int ll_buffer__verify(struct ll_buffer *b, uint64_t n, const unsigned char *byte
         return rc;
     return ll_fail_page(err, LLADD_LOG_LOST, lladd_page_of(n),
                         "the log has lost its end: page %llu of \"%s\" has page LSN %llu, and "
-                        "there the log was cut off",
+                        "the log was cut off there",
                         (unsigned long long)n, b->cfg.name, (unsigned long long)lsn.v);
 }
 

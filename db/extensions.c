@@ -250,7 +250,7 @@ int lladd_structure_find(struct lladd_db *db, const char *root, struct lladd_roo
 {
     int rc = ll_db_enter(db, err);
     if (rc || !root || !out)
-        return rc ? rc : ll_fail(err, LLADD_BAD_ARGUMENT, "no root, or nowhere to put the answer");
+        return rc ? rc : ll_fail(err, LLADD_BAD_ARGUMENT, "root or result is NULL");
     *out = NULL;
     for (size_t i = 0; !rc && !*out && i < db->n_extensions; i++) {
         const struct lladd_extension *e = db->extensions[i].ext;

@@ -29,9 +29,9 @@ static int enter(struct lladd_txn *txn, enum lladd_outcome outcome)
         return rc;
     }
     if (outcome != LLADD_OUTCOME_COMMIT && outcome != LLADD_OUTCOME_ABORT)
-        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "commit or abort?");
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "invalid outcome: expected commit or abort");
     if (lladd_atomic_load32(&txn->state) != LL_TXN_PREPARED)
-        return ll_fail(&txn->err, LLADD_BAD_STATE, "only what is prepared can be decided upon");
+        return ll_fail(&txn->err, LLADD_BAD_STATE, "expected a prepared transaction");
     return 0;
 }
 

@@ -151,7 +151,7 @@ static int check_op(const struct lladd_op *op, struct lladd_error *err)
         return rc;
     const char *wrong = NULL;
     if (op->undo_kind < LLADD_UNDO_NONE || op->undo_kind > LLADD_UNDO_LOGICAL)
-        wrong = "undo_kind must be written out";
+        wrong = "undo_kind must be set";
     else if (op->undo_kind == LLADD_UNDO_PAGE && (!op->undo || !op->redo))
         wrong = "undo kind PAGE needs undo and redo";
     else if (op->undo_kind == LLADD_UNDO_LOGICAL && (!op->compensate || op->undo_log_max == 0))
@@ -169,7 +169,7 @@ static int check_op(const struct lladd_op *op, struct lladd_error *err)
     else if (op->formats && (!op->page_type || op->undo_kind == LLADD_UNDO_PAGE))
         wrong = "formats needs a page type, and undo_kind must not be PAGE";
     else if (op->record_max > (1u << 22))
-        wrong = "record_max is beyond 4 MiB";
+        wrong = "record_max exceeds 4 MiB";
     return wrong ? ll_fail(err, LLADD_BAD_REGISTRATION, "operation \"%s\": %s", op->name, wrong)
                  : 0;
 }
@@ -208,7 +208,7 @@ int lladd_register_class(struct lladd_options *o, const struct lladd_object_clas
     size_t oldest = offsetof(struct lladd_object_class, pins); /* optional from here on */
     if (c && c->struct_size >= oldest && !c->redo && (!c->durable_lsn || c->undo))
         return ll_fail(err, LLADD_BAD_REGISTRATION,
-                       "class: redo is missing; one that reads the log itself has a durable_lsn "
+                       "class: redo is missing; a class that reads the log itself has durable_lsn "
                        "and no undo");
     return add(o, LL_NAME_CLASS, "class", c, oldest, err);
 }

@@ -29,7 +29,7 @@ int lladd_begin(struct lladd_db *db, const struct lladd_txn_options *o, struct l
     if (rc)
         return rc;
     if (!out || (o && (o->struct_size < sizeof *o || o->durability > LLADD_DURABLE_LATER)))
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "transaction options are wrong");
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "invalid transaction options");
     if (o && o->owner && strlen(o->owner) > 63)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "an owner tag has at most 63 bytes");
     struct lladd_txn *txn;
@@ -258,7 +258,7 @@ static size_t find_savepoint(struct lladd_txn *txn, lladd_savepoint_id id)
     while (i > 0 && txn->savepoints[i - 1].id != id)
         i--;
     if (i == 0)
-        ll_fail(&txn->err, LLADD_DEAD_SAVEPOINT, "savepoint %llu does not exist any more",
+        ll_fail(&txn->err, LLADD_DEAD_SAVEPOINT, "savepoint %llu no longer exists",
                 (unsigned long long)id);
     return i;
 }

@@ -145,7 +145,7 @@ int ll_db_refuse_held(struct lladd_error *err, const char *call)
 int ll_db_refuse_asked(struct lladd_error *err, const char *call)
 {
     return ll_fail(err, LLADD_BAD_STATE,
-                   "%s by a class that is asked at a checkpoint: it would wait for itself", call);
+                   "%s in a class's checkpoint callback: the call would wait for itself", call);
 }
 
 /* The hot path: inlined into each caller. */

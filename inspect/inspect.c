@@ -238,7 +238,7 @@ static void free_files(struct lladd_inspect *v)
 int lladd_inspect_files(struct lladd_inspect *v, lladd_inspect_file_fn *fn, void *ctx,
                         struct lladd_error *err)
 {
-    int rc = v && fn ? 0 : ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or no callback");
+    int rc = v && fn ? 0 : ll_fail(err, LLADD_BAD_ARGUMENT, "view or callback is NULL");
     for (size_t i = 0; !rc && i < v->files.len; i++) {
         const struct ll_inspect_file *f = ll_vec_at(&v->files, i);
         rc = fn(ctx, f->name, f->bytes);

@@ -608,7 +608,7 @@ int lladd_inspect_log(struct lladd_inspect *v, lladd_lsn from, lladd_inspect_rec
                       void *ctx, struct lladd_error *err)
 {
     if (!v || !fn)
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or no callback");
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "view or callback is NULL");
     struct forward f = {v, fn, ctx};
     v->info.recycled_bytes = 0;
     v->info.recycled_to = lladd_lsn_of(0);
@@ -696,7 +696,7 @@ static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
     unsigned kind;
     bool first = true;
     if (left.len == 0) {
-        lladd_sink_printf(sink, "here begins a checkpoint");
+        lladd_sink_printf(sink, "a checkpoint begins");
         return;
     }
     while (ll_checkpoint_next(&left, &kind, &part))

@@ -262,9 +262,10 @@ int lladd_inspect_page_read(struct lladd_inspect *v, lladd_pageno page,
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     if (!v || !out)
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or no place for the answer");
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "view or result is NULL");
     if (!v->page)
-        return ll_fail(err, LLADD_BAD_STATE, "the view could not be taken anew");
+        return ll_fail(err, LLADD_BAD_STATE,
+                       "the view is invalid: an earlier call could not read it again");
     int rc = ll_inspect_read_page(v, page.v, v->page, err);
     int bad = rc ? 0 : ll_inspect_judge_page(v, page, v->page, &why);
     for (int i = 1; !rc && bad && v->info.in_use == 1 && i < LOOKS; i++)

@@ -380,7 +380,7 @@ static int check_contents(struct ll_verify *c, uint64_t page, const struct ll_ve
         return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, at, text);
     }
     if (wrong_root(c, page)) {
-        snprintf(text, sizeof text, "page %llu is not what page %llu of every database is",
+        snprintf(text, sizeof text, "page %llu is not of the page type that page %llu must have",
                  (unsigned long long)page, (unsigned long long)page);
         return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, at, text);
     }
@@ -649,9 +649,11 @@ int lladd_inspect_verify(struct lladd_inspect *v, lladd_finding_fn *fn, void *ct
     struct lladd_verified count = {.struct_size = sizeof count};
     int rc;
     if (!v || !fn || (out && (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)))
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, no callback, or a result without a size");
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "view or callback is NULL, or the result's struct_size is invalid");
     if (!v->page)
-        return ll_fail(err, LLADD_BAD_STATE, "the view could not be taken anew");
+        return ll_fail(err, LLADD_BAD_STATE,
+                       "the view is invalid: an earlier call could not read it again");
     if (v->info.in_use == 1) {
         struct keeper k = {.env = v->core.env};
         ll_vec_init(&k.now, &k.env, sizeof(struct kept));

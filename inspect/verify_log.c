@@ -464,14 +464,15 @@ static int check_needs(struct ll_verify *c, struct ll_log_cursor *cursor)
     int rc = check_pins(c);
     if (!rc && c->hidden)
         rc = ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, c->hidden,
-                                "a later record names the one at this LSN, and there is none");
+                                "a later record names a record at this LSN, but none begins there");
     c->log_whole = c->log_whole && !c->hidden;
     if (!rc)
         rc = need_record(c, cursor, v->core.control.checkpoint.v, "the last checkpoint");
     for (size_t i = 0; !rc && i < v->txns.len; i++) {
         const struct lladd_inspect_txn *t =
             &((struct ll_inspect_txn *)ll_vec_at(&v->txns, i))->seen;
-        rc = need_record(c, cursor, t->id.v, "the first record of a transaction that is not over");
+        rc =
+            need_record(c, cursor, t->id.v, "the first record of a transaction that has not ended");
         if (!rc && t->prepared)
             rc = need_record(c, cursor, t->prepare.v, "a prepare record");
     }

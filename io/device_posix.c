@@ -624,7 +624,8 @@ static int create_dir(const char *dir, mode_t mode, struct lladd_error *err)
         return 0; /* the following open returns an error if it is not a directory */
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "cannot create directory \"%s\": %s", dir,
-                       errno == ENAMETOOLONG ? "the name is too long" : "its parent is not there");
+                       errno == ENAMETOOLONG ? "the name is too long"
+                                             : "its parent does not exist");
     return ll_fail_io(err, -errno, true, "create directory", dir);
 }
 
@@ -642,7 +643,7 @@ int lladd_device_posix_mode(const char *dir, bool create, uint32_t mode, struct 
     mode = mode ? mode : S_IRUSR | S_IWUSR;
     if ((mode & 0600) != 0600 || mode & ~0666u)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
-                       "file_mode 0%o: 0600, and what others may read and write, up to 0666", mode);
+                       "file_mode 0%o: expected bits of 0666, with 0600 set", mode);
     if (create) {
         int rc = create_dir(dir, mode, err);
         if (rc != 0)

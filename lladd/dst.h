@@ -118,14 +118,14 @@ struct lladd_dst_event {
     X(LSN_STAMP, "lsn-stamp", "O11", "an update does not stamp the page with its LSN") \
     X(DIRTY_ENTRY, "dirty-entry", "O11", "a page enters the dirty-page table after its record") \
     X(IMAGE, "image", "O11", "neither an image nor the double-write area protects a page") \
-    X(CLR, "clr", "O2", "a page undo is applied and no compensation record written") \
+    X(CLR, "clr", "O2", "a page undo writes no compensation record") \
     X(CLR_END, "clr-end", "O2", "the record that closes a logical undo does not lead past it") \
-    X(UNDO_NEXT, "undo-next", "O2", "undo goes on at what a compensation record undid") \
+    X(UNDO_NEXT, "undo-next", "O2", "undo continues at a record that is compensated already") \
     X(REDO_CLR, "redo-clr", "O2", "redo leaves out compensation records") \
     X(REDO_TWICE, "redo-twice", "O2", "redo applies records without regard to the page LSN") \
     X(LOSER, "loser", "O2", "recovery does not roll back one of the unfinished transactions") \
     X(END_FIRST, "end-first", "O2", "the end of a rollback is logged before the rollback is") \
-    X(SAVEPOINT, "savepoint", "O2", "rolling back to a savepoint takes nothing back") \
+    X(SAVEPOINT, "savepoint", "O2", "rolling back to a savepoint undoes nothing") \
     X(ACKNOWLEDGE, "acknowledge", "O1", "a commit is acknowledged when written, not synced") \
     X(PREPARE, "prepare", "O9", "a prepare is acknowledged without forcing the log") \
     X(PREPARED, "prepared", "O9", "a checkpoint leaves out prepared transactions") \
@@ -133,29 +133,29 @@ struct lladd_dst_event {
     X(NAMES, "names", "O11", "a checkpoint leaves out the names of operations") \
     X(REDO_BARRIER, "redo-barrier", "O2", "a checkpoint leaves out redo barriers") \
     X(BULK_SYNC, "bulk-sync", "O2", "pages written in bulk are published without a sync") \
-    X(FREE_EARLY, "free-early", "O2", "what is freed can be taken before the commit is durable") \
+    X(FREE_EARLY, "free-early", "O2", "freed pages can be reused before the commit is durable") \
     X(FLUSH, "flush", "O2", "a checkpoint is complete before the pages are written back") \
     X(CONTROL_FIRST, "control-first", "O2", "a checkpoint is named before it is durable") \
     X(CONTROL_SYNC, "control-sync", "O11", "the copies of the control block are not synced") \
-    X(TRUNCATE, "truncate", "O9", "the log is truncated up to the checkpoint, needed or not") \
+    X(TRUNCATE, "truncate", "O9", "the log is truncated up to the checkpoint, even if needed") \
     X(SYNC_DIR, "sync-dir", "O11", "a new segment is used before its name is durable") \
     X(SETTLE, "settle", "O11", "recovery uses segments again by names that are not durable") \
     X(RECYCLE, "recycle", "O11", "a segment that is used again keeps its old header") \
     X(LOG_SYNC, "log-sync", "O1", "the log is not synced") \
-    X(SYNC_AGAIN, "sync-again", "O8", "a failed sync of the log is tried again and believed") \
+    X(SYNC_AGAIN, "sync-again", "O8", "a failed sync of the log is repeated and trusted") \
     X(PAGE_SYNC_ERROR, "page-sync-error", "O8", "a failed sync of the page file is not noticed") \
     X(RECORD_CRC, "record-crc", "O11", "a log record with a wrong checksum is accepted") \
-    X(STALE_RECORD, "stale-record", "O11", "a record of the segment's former life is accepted") \
+    X(STALE_RECORD, "stale-record", "O11", "a record of the segment's previous use is accepted") \
     X(PAGE_CRC, "page-crc", "O2", "a page with a wrong checksum is accepted") \
     X(WATERMARK, "watermark", "O2", "damage below the watermark is cut off like a torn tail") \
     X(REWRITE, "rewrite", "O11", "recovery builds on log that it has not made durable") \
     X(WAKE, "wake", "O17", "a committer that misses a group commit is not woken for the next") \
     X(LSN_REUSE, "lsn-reuse", "O11", "the log goes on over its torn tail, in the same segment") \
-    X(DISOWN, "disown", "O2", "a cut stays where the log goes on as if there were none") \
-    X(GROUP_LATE, "group-late", "O1", "a committer that misses a group commit is told: durable") \
+    X(DISOWN, "disown", "O2", "a cut leaves the log segments above it in place") \
+    X(GROUP_LATE, "group-late", "O1", "a committer that misses a group commit returns success") \
     X(UNDO_LATE, "undo-late", "O11", "a checkpoint omits transactions that commit meanwhile") \
-    X(IN_FLIGHT, "in-flight", "O2", "a checkpoint does not wait for pages that others write") \
-    X(REDO_LEFT, "redo-left", "O2", "a checkpoint does not wait for what instant redo has left") \
+    X(IN_FLIGHT, "in-flight", "O2", "a checkpoint does not wait for page writes of other threads") \
+    X(REDO_LEFT, "redo-left", "O2", "a checkpoint does not wait for pending instant redo") \
     X(SHARE, "share", "O2", "one of the shares of redo is left out") \
     X(CAUGHT_UP, "caught-up", "O2", "a page that was redone when it was fetched is not dirty") \
     X(UNPROTECTED, "unprotected", "O2", "a loser is undone after the open without protection") \
@@ -164,15 +164,15 @@ struct lladd_dst_event {
     X(WITNESS, "witness", "O1", "the end of the log that the last written page proves is ignored") \
     X(BULK_IMAGE, "bulk-image", "O11", "a page written in bulk is changed without an image") \
     X(PROTECTION, "protection", "O11", "recovery forgets which pages no image protects") \
-    X(BLOB_ONCE, "blob-once", "O16", "a value is read without a second look at its reference") \
+    X(BLOB_ONCE, "blob-once", "O16", "a value is read without checking its reference again") \
     X(TAKE_SYNC, "take-sync", "O11", "a segment gets a new header before its old name is gone") \
     X(LOWEST_FIRST, "lowest-first", "O11", "recovery uses the lowest segment above a cut first") \
     X(CREDIT_HELD, "credit-held", "O17", "a thread waits for a table's shape with log credit") \
     X(EARLY, "early", "O2", "pages are redone neither before instant recovery opens nor later") \
-    X(OWED, "owed", "O11", "the log's limit refuses what is owed, as it does users") \
-    X(STEP_STAYS, "step-stays", "O2", "what a step of a destruction says stays without it") \
+    X(OWED, "owed", "O11", "the log's limit refuses records that must be written") \
+    X(STEP_STAYS, "step-stays", "O2", "the progress of a destruction step outlives its rollback") \
     X(LISTED_APART, "listed-apart", "O2", "a region is listed by a transaction of its own") \
-    X(ACCUSE, "accuse", "O20", "inspection takes a page that a crash left unwritten for damage") \
+    X(ACCUSE, "accuse", "O20", "inspection reports a page that a crash left unwritten as damage") \
     X(TRUSTING, "trusting", "O11", "inspection does not try what the next open will do")
 
 /** The bugs' numbers: bits of lladd_dst.planted. */

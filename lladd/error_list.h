@@ -6,9 +6,9 @@
 #ifndef LLADD_ERROR_ROOTS
 #define LLADD_ERROR_ROOTS(X) \
     X(LLADD_ROOT_RETRY, 100, "try the transaction again") \
-    X(LLADD_ROOT_ANSWER, 200, "an ordinary answer, no fault") \
+    X(LLADD_ROOT_ANSWER, 200, "an ordinary answer, not an error") \
     X(LLADD_ROOT_MISUSE, 300, "the call was wrong and has changed nothing") \
-    X(LLADD_ROOT_RESOURCE, 400, "something ran out; nothing changed, the transaction is usable") \
+    X(LLADD_ROOT_RESOURCE, 400, "out of a resource; nothing changed, the transaction is usable") \
     X(LLADD_ROOT_DATA, 500, "stored bytes are wrong or cannot be read") \
     X(LLADD_ROOT_POISONED, 600, "the handle is poisoned: close it and open again")
 
@@ -19,32 +19,32 @@
     X(LLADD_CONFLICT, -104, RETRY, "another transaction changed it first") \
     X(LLADD_TIMEOUT, -105, RETRY, "the time allowed has passed") \
     X(LLADD_TAKEN, -106, RETRY, "another thread has taken the transaction over") \
-    X(LLADD_NOT_FOUND, -201, ANSWER, "there is no such thing") \
-    X(LLADD_EXISTS, -202, ANSWER, "it is there already") \
-    X(LLADD_END, -203, ANSWER, "no more of them") \
+    X(LLADD_NOT_FOUND, -201, ANSWER, "not found") \
+    X(LLADD_EXISTS, -202, ANSWER, "already exists") \
+    X(LLADD_END, -203, ANSWER, "no more items") \
     X(LLADD_PAGE_FULL, -204, ANSWER, "the page has no room for it") \
     X(LLADD_HEUR_COMMITTED, -205, ANSWER, "an administrator has committed the transaction") \
     X(LLADD_HEUR_ABORTED, -206, ANSWER, "an administrator has aborted the transaction") \
     X(LLADD_BAD_ARGUMENT, -301, MISUSE, "an argument is out of range") \
-    X(LLADD_BAD_STATE, -302, MISUSE, "not possible in the state the handle is in") \
+    X(LLADD_BAD_STATE, -302, MISUSE, "not possible in the present state of the handle") \
     X(LLADD_READ_ONLY, -303, MISUSE, "the transaction or database is read-only") \
     X(LLADD_OPEN_ACTION, -304, MISUSE, "a nested top action is still open") \
-    X(LLADD_DEAD_SAVEPOINT, -305, MISUSE, "the savepoint does not exist any more") \
+    X(LLADD_DEAD_SAVEPOINT, -305, MISUSE, "the savepoint no longer exists") \
     X(LLADD_NOT_A_DATABASE, -306, MISUSE, "the directory holds no LLADD database") \
     X(LLADD_LOCKED, -307, MISUSE, "another process has the database open") \
     X(LLADD_FORKED, -308, MISUSE, "the handle belongs to the parent process") \
     X(LLADD_BAD_REGISTRATION, -309, MISUSE, "contradictory or incomplete registration") \
     X(LLADD_NO_OPERATION, -310, MISUSE, "the log needs an operation that is not registered") \
     X(LLADD_OUT_OF_RANGE, -311, MISUSE, "no such page, slot or offset") \
-    X(LLADD_CLOSED, -312, MISUSE, "the handle is closed or is no handle") \
+    X(LLADD_CLOSED, -312, MISUSE, "the handle is closed or invalid") \
     X(LLADD_WRONG_TYPE, -313, MISUSE, "the page or record is of another type") \
     X(LLADD_NEWER_FORMAT, -314, MISUSE, "written by a newer version of the library") \
-    X(LLADD_TOO_LARGE, -315, MISUSE, "longer than a record may be") \
-    X(LLADD_KEY_SIZE, -316, MISUSE, "the table's keys or values have another length") \
+    X(LLADD_TOO_LARGE, -315, MISUSE, "longer than a record can be") \
+    X(LLADD_KEY_SIZE, -316, MISUSE, "the table's keys or values have a different length") \
     X(LLADD_DESTROYED, -317, MISUSE, "the structure has been destroyed") \
     X(LLADD_OTHER_DATABASE, -318, MISUSE, "transaction and structure are of different databases") \
     X(LLADD_REJECTED, -320, MISUSE, "no layer of the dTable can store the value") \
-    X(LLADD_BAD_CONFIG, -321, MISUSE, "the configuration is wrong") \
+    X(LLADD_BAD_CONFIG, -321, MISUSE, "the configuration is invalid") \
     X(LLADD_NO_COMPARATOR, -322, MISUSE, "the keys need a comparator that is not registered") \
     X(LLADD_OTHER_ORDER, -323, MISUSE, "the comparator's order is not that of the stored keys") \
     X(LLADD_NO_MEMORY, -401, RESOURCE, "out of memory") \
@@ -61,7 +61,7 @@
     X(LLADD_FOREIGN_FILE, -506, DATA, "a file belongs to another database") \
     X(LLADD_READ_FAILED, -507, DATA, "the device could not read") \
     X(LLADD_CORRUPT_RUN, -508, DATA, "a run of a dTable is damaged") \
-    X(LLADD_LOG_LOST, -509, DATA, "the log has lost its end: a page was written that is newer") \
+    X(LLADD_LOG_LOST, -509, DATA, "the log has lost its end: a page is newer than the log") \
     X(LLADD_WRITE_FAILED, -601, POISONED, "the device could not write or sync") \
     X(LLADD_UNDO_FAILED, -602, POISONED, "a rollback could not be carried out") \
     X(LLADD_BUG, -603, POISONED, "an invariant of the library does not hold")

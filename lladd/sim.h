@@ -337,41 +337,41 @@ LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
  *  sync returns 0, and another call returns the error. With the faults from READ_NONE on, no call
  *  returns an error. X(name, "text", "what"). */
 #define LLADD_SIM_FAULT_LIST(X) \
-    X(OPEN, "open", "EIO: opening a file that is there") \
-    X(CREATE, "create", "EIO: creating one") \
+    X(OPEN, "open", "EIO: opening an existing file") \
+    X(CREATE, "create", "EIO: creating a file") \
     X(READ, "read", "EIO: reading") \
     X(WRITE, "write", "EIO: writing; nothing was written") \
     X(WRITE_BYTE, "write-byte", "EIO: writing; one byte was written") \
     X(WRITE_SECTOR, "write-sector", "EIO: writing; one sector was written") \
     X(WRITE_BUT_ONE, "write-but-one", "EIO: writing; all but a byte was written") \
     X(WRITE_ALL, "write-all", "EIO: writing; all of it was written") \
-    X(APPEND, "append", "EIO: writing at the end") \
-    X(SYNC, "sync", "EIO: a sync; what it was for arrives in part, and no other helps") \
-    X(SYNC_LOST, "sync-lost", "EIO: a sync; nothing arrives, the cache has it and calls it clean") \
+    X(APPEND, "append", "EIO: writing at the end of a file") \
+    X(SYNC, "sync", "EIO: a sync; writes arrive in part, and no later sync helps") \
+    X(SYNC_LOST, "sync-lost", "EIO: a sync; nothing arrives, the cache calls the bytes clean") \
     X(SYNC_REVERTED, "sync-reverted", "EIO: a sync; nothing arrives, the cache has the old bytes") \
-    X(SYNC_LATE, "sync-lies-late", "a sync loses everything and returns 0, the file's next fails") \
-    X(SYNC_ELSEWHERE, "sync-lies", "a sync loses everything and returns 0; another call is told") \
-    X(TRUNCATE, "truncate", "EIO: setting a size") \
-    X(RENAME, "rename", "EIO: renaming") \
-    X(UNLINK, "unlink", "EIO: removing") \
+    X(SYNC_LATE, "sync-lies-late", "a sync loses all and returns 0; the file's next fails") \
+    X(SYNC_ELSEWHERE, "sync-lies", "a sync loses all and returns 0; another call fails") \
+    X(TRUNCATE, "truncate", "EIO: setting a file's size") \
+    X(RENAME, "rename", "EIO: renaming a file") \
+    X(UNLINK, "unlink", "EIO: removing a file") \
     X(SYNC_DIR, "sync-dir", "EIO: a sync of a directory") \
     X(MKDIR, "mkdir", "EIO: making a directory") \
-    X(LIST, "list", "EIO: listing one") \
+    X(LIST, "list", "EIO: listing a directory") \
     X(LOCK, "lock", "EIO: taking the lock") \
-    X(SIZE, "size", "EIO: asking for a size") \
+    X(SIZE, "size", "EIO: reading a file's size") \
     X(CLOSE, "close", "EIO: closing a file") \
-    X(SPACE, "space", "ENOSPC: whatever would make a file or a directory grow") \
+    X(SPACE, "space", "ENOSPC: a call that makes a file or directory grow") \
     X(FILES, "files", "EMFILE: opening, creating, locking") \
-    X(READ_ONLY, "read-only", "EROFS: whatever changes something") \
+    X(READ_ONLY, "read-only", "EROFS: a call that changes something") \
     X(INTERRUPTED, "interrupted", "EINTR: any call") \
     X(AGAIN, "again", "EAGAIN: any call but the lock's") \
-    X(MEMORY, "memory", "an allocation") \
+    X(MEMORY, "memory", "an allocation of memory fails") \
     X(READ_NONE, "read-none", "a read gives nothing, and the file goes on") \
     X(READ_BYTE, "read-byte", "a read gives one byte, and the file goes on") \
     X(READ_SECTOR, "read-sector", "a read gives one sector, and the file goes on") \
     X(READ_BUT_ONE, "read-but-one", "a read gives all but a byte, and the file goes on") \
-    X(PAGE_LOST, "page-lost", "0 is returned for a write of pages, and it is not done") \
-    X(PAGE_ASTRAY, "page-astray", "0 is returned for a write of pages, and it goes elsewhere")
+    X(PAGE_LOST, "page-lost", "a write of pages returns 0 and is not done") \
+    X(PAGE_ASTRAY, "page-astray", "a write of pages returns 0 and goes elsewhere")
 enum lladd_sim_fault {
 #define LLADD_SIM_FAULT_ENUM(name, text, what) LLADD_SIM_FAULT_##name,
     LLADD_SIM_FAULT_LIST(LLADD_SIM_FAULT_ENUM)
@@ -432,15 +432,15 @@ LLADD_API int lladd_sim_errors_json(const struct lladd_sim_errors_report *, stru
 
 /** Silent damage: errors of a disk that no device call reports. X(name, "text", "what"). */
 #define LLADD_SIM_DAMAGE_LIST(X) \
-    X(FLIP, "flip", "one bit is the other one") \
+    X(FLIP, "flip", "one bit is flipped") \
     X(ZERO, "zero", "a page or sector is zeros") \
     X(GARBAGE, "garbage", "a sector is noise") \
-    X(LOST, "lost", "a write was not done: what was there before is there still") \
-    X(MISDIRECTED, "misdirected", "a write went somewhere else, and not where it should") \
-    X(MISREAD, "misread", "a read, once, gives what stands somewhere else, or a wrong bit") \
+    X(LOST, "lost", "a write was not done: the old bytes are still there") \
+    X(MISDIRECTED, "misdirected", "a write went to another place") \
+    X(MISREAD, "misread", "one read returns bytes of another place, or a wrong bit") \
     X(TRUNCATED, "truncated", "a file is shorter, or missing") \
-    X(FOREIGN, "foreign", "a file or a page is another database's") \
-    X(OLDER, "older", "a file, or all but the pages, or only those, is as it was earlier")
+    X(FOREIGN, "foreign", "a file or a page belongs to another database") \
+    X(OLDER, "older", "an older state of one file, of the pages, or of all but the pages")
 enum lladd_sim_damage_kind {
 #define LLADD_SIM_DAMAGE_ENUM(name, text, what) LLADD_SIM_DAMAGE_##name,
     LLADD_SIM_DAMAGE_LIST(LLADD_SIM_DAMAGE_ENUM)
@@ -467,16 +467,16 @@ LLADD_API const char *lladd_sim_damage_end_name(enum lladd_sim_damage_end);
 /** The reasons why damage need not be reported. X(name, "text"). */
 #define LLADD_SIM_REASON_LIST(X) \
     X(UNUSED_LOG, "log space that holds no record") \
-    X(UNNAMED, "the first records after what was truncated, if nothing that is left names them") \
-    X(TAIL, "beyond the newest stated watermark after an unclean stop: as a torn tail (LOG-3)") \
+    X(UNNAMED, "the first records after the truncated log, if no remaining record names them") \
+    X(TAIL, "above the newest watermark after an unclean stop: like a torn tail (LOG-3)") \
     X(FREE, "a page that is free, or was never used") \
     X(RAW, "a page of a raw extent: its bytes and checksums are its owner's") \
     X(CONTROL_GAP, "between and after the two copies in control") \
     X(DWB, "the double-write area when no page needs it") \
-    X(UNPROVED, "a lost write to a page: no record that is retained tells of it") \
-    X(BULK, "a lost write in bulk: the log has neither the contents nor any change since") \
-    X(ZEROS, "a read that gives zeros: so does a page that was never used (BUF-6)") \
-    X(WHOLE, "an older state that is whole in itself: no page is newer than its log")
+    X(UNPROVED, "a lost write to a page: no retained record is about it") \
+    X(BULK, "a lost bulk write: the log has neither the contents nor a later change") \
+    X(ZEROS, "a read that returns zeros: the page may never have been used (BUF-6)") \
+    X(WHOLE, "a consistent older state: no page is newer than its log")
 enum lladd_sim_reason {
 #define LLADD_SIM_REASON_ENUM(name, text) LLADD_SIM_REASON_##name,
     LLADD_SIM_REASON_LIST(LLADD_SIM_REASON_ENUM)

@@ -22,18 +22,18 @@ extern "C" {
 /** X(name, "name", "what went wrong if the check fails"). */
 #define LLADD_SIM_CHECKS(X) \
     X(ONE_PAGE, "one-page", "a callback touches memory outside its page and its bytes") \
-    X(ACCEPTS, "accepts", "prepare or validate refuses a sample, or the sample's page is no good") \
+    X(ACCEPTS, "accepts", "prepare or validate refuses a sample, or the sample's page is invalid") \
     X(PURE, "pure", "redo or undo depends on more than the page and the bytes") \
     X(HEADER, "header", "redo or undo changes the page header") \
     X(INVARIANT, "invariant", "check does not hold after redo or undo") \
-    X(RESTORES, "restores", "undo does not take redo back") \
-    X(PREFIXES, "prefixes", "undo does not take back a prefix of several records") \
+    X(RESTORES, "restores", "undo does not reverse redo") \
+    X(PREFIXES, "prefixes", "undo does not reverse a prefix of several records") \
     X(INTERLEAVED, "interleaved", "undo is wrong when others have changed the page since") \
-    X(ABSENT, "absent", "undo of what was never done changes something") \
-    X(TWICE, "twice", "undo done twice is not undo done once") \
+    X(ABSENT, "absent", "undo of a change that was not applied changes something") \
+    X(TWICE, "twice", "undo applied twice differs from undo applied once") \
     X(FIELDS, "fields", "the field layout does not describe the bytes exactly") \
-    X(HOSTILE, "hostile", "what validate accepts leads a callback outside its page") \
-    X(ENDS, "ends", "a callback does not come back") \
+    X(HOSTILE, "hostile", "bytes that validate accepts lead a callback outside its page") \
+    X(ENDS, "ends", "a callback does not return") \
     X(SURVIVES, "survives", "a callback crashes")
 
 enum lladd_sim_check {

@@ -308,7 +308,7 @@ static int check_lsn(const struct ll_log *log, uint64_t lsn, struct lladd_error 
     if (LL_LIKELY(lsn < lladd_atomic_load64(&log->tail)))
         return 0;
     return ll_fail_lsn(err, LLADD_BAD_ARGUMENT, lladd_lsn_of(lsn),
-                       "LSN %llu was not handed out yet", (unsigned long long)lsn);
+                       "LSN %llu has not been assigned yet", (unsigned long long)lsn);
 }
 
 int ll_log_force(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)

@@ -452,7 +452,7 @@ static int make_sure(struct ll_log *log, uint64_t *end, struct lladd_error *err)
     if (log->cfg.read_only)
         return ll_fail(err, LLADD_READ_ONLY, "the log is open for reading");
     if (!log->start.clean && log->life != LL_LOG__SCANNED)
-        return ll_fail(err, LLADD_BAD_STATE, "the log was not scanned for its end");
+        return ll_fail(err, LLADD_BAD_STATE, "the end of the log has not been searched");
     *end = log->start.clean ? log->start.end.v : log->scan_end;
     /* A process may have died between a rename and the sync of the directory. File names decide
      * which files are reused, so the names must be durable first. */
@@ -575,7 +575,7 @@ int ll_log_started(struct ll_log *log, struct lladd_error *err)
 int ll_log_finish(struct ll_log *log, lladd_lsn *end, struct lladd_error *err)
 {
     if (log->life != LL_LOG__READY)
-        return ll_fail(err, LLADD_BAD_STATE, "the log was never started");
+        return ll_fail(err, LLADD_BAD_STATE, "the log is not started");
     ll_log__stop_worker(log);
     for (;;) {
         int rc = ll_log__check(log, err);

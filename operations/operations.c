@@ -170,11 +170,12 @@ int ll_operations_untyped(struct lladd_db *db, lladd_pageno n, int rc, struct ll
      * was never used. The allocator reports a missing bitmap. */
     if (use != LLADD_USE_PAGED && n.v != 0)
         return rc;
-    return ll_operations__on(err, n,
-                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                                             "page %llu is in use and has no type: what was there "
-                                             "is lost, or it was never formatted",
-                                             (unsigned long long)n.v));
+    return ll_operations__on(
+        err, n,
+        lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                        "page %llu is in use and has no type: its contents were "
+                        "lost, or it was never formatted",
+                        (unsigned long long)n.v));
 }
 
 int ll_operations__fix(struct lladd_db *db, lladd_pageno n, const char *type,

@@ -106,7 +106,7 @@ static int check_undo(struct contract *c, const struct lladd_page *before, struc
     memcpy(c->b.bytes, before->bytes, c->size);
     mask(c, &c->a);
     mask(c, &c->b);
-    return same(c, "undo does not take redo back");
+    return same(c, "undo does not reverse redo");
 }
 
 static int run(struct contract *c, const struct lladd_page *before, const struct lladd_draft *d)

@@ -205,7 +205,7 @@ static int prepare_ops(struct ll_core *core, struct lladd_error *err)
             type = type_called(cat, op->page_type, &hint);
         if (!type)
             return ll_fail(err, LLADD_BAD_REGISTRATION,
-                           "operation \"%s\" wants page type \"%s\", which is not registered",
+                           "operation \"%s\" needs page type \"%s\", which is not registered",
                            op->name, op->page_type);
         wanted = op->page_type;
         name->page_type = type;

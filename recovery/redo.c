@@ -469,7 +469,7 @@ int ll_redo_baseless(struct ll_core *core, const struct ll_redo *r, struct lladd
         return 0;
     int rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(worst),
                           "page %llu of \"pages\" is damaged, or a write was lost: the record at "
-                          "LSN %llu finds no base there, and the log from LSN %llu on holds no "
+                          "LSN %llu does not find its base, and the log from LSN %llu on holds no "
                           "image to rebuild it from",
                           (unsigned long long)worst, (unsigned long long)first,
                           (unsigned long long)ll_log_oldest(core->log).v);

@@ -416,7 +416,7 @@ static int read_record(const struct ll_log_prefetch *prefetch, struct ll_log_cur
                  : ll_log_cursor_need(cursor, lsn, rec, err);
     if (rc || (ll_redo_index_counts(rec) && rec->page == page.v))
         return rc;
-    return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn, "LSN %llu is no record of page %llu any more",
+    return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn, "the record at LSN %llu is not about page %llu",
                        (unsigned long long)lsn.v, (unsigned long long)page.v);
 }
 

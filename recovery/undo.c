@@ -299,8 +299,8 @@ int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *re
             break;
         if (rec->txn.v != txn->id.v || rec->prev.v >= at.v || rec->undo_next.v >= at.v) {
             rc = ll_fail_lsn(&txn->err, LLADD_CORRUPT_LOG, at,
-                             "LSN %llu is no record of transaction %llu", (unsigned long long)at.v,
-                             (unsigned long long)txn->id.v);
+                             "the record at LSN %llu is not of transaction %llu",
+                             (unsigned long long)at.v, (unsigned long long)txn->id.v);
             break;
         }
         if (ll_rollback_needs(rec))

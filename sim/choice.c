@@ -226,7 +226,7 @@ static int from_text(const char *token, struct bytes *b, struct lladd_error *err
     /* The last character may have bits that belong to no byte. They must be 0. */
     uint32_t lost = len % 4 == 2 ? v & 15 : len % 4 == 3 ? v & 3 : len % 4;
     if (lost || b->len < AT_REST + CHECK)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token is not whole");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "invalid token: it is cut off");
     uint64_t check = ll_sim_hash(b->at, b->len - CHECK);
     unsigned char expected[CHECK];
     put_hash(expected, check, CHECK);

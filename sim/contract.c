@@ -372,7 +372,7 @@ static void check_interleaved(const struct trial *t)
             ll_sim__broken(order[i]->k, LLADD_SIM_C_INTERLEAVED,
                            "sample %zu: validate refuses its undo once sample %zu %s",
                            order[i]->index, order[1 - i]->index,
-                           i ? "is taken back" : "has changed the page");
+                           i ? "is undone" : "has changed the page");
             return;
         }
         undo(order[i], 0);
@@ -655,7 +655,7 @@ static void died(struct ll_sim__bench *b, size_t unit)
     board->state[op_of(b, unit)].given_up = true;
     if (board->late)
         ll_sim__broken(k, hostile ? LLADD_SIM_C_HOSTILE : LLADD_SIM_C_ENDS,
-                       "%s does not come back within %u ms%s", board->doing, b->in->limit_ms, with);
+                       "%s does not return within %u ms%s", board->doing, b->in->limit_ms, with);
     else if (board->outside)
         ll_sim__broken(k, hostile ? LLADD_SIM_C_HOSTILE : LLADD_SIM_C_ONE_PAGE, "%s touches %s%s",
                        board->doing, board->where, with);

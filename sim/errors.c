@@ -222,8 +222,7 @@ static int judge_creation(struct ll_sim_faults *f, struct row *r, struct ll_sim_
         r->last->undecided = 0;
         int closed = lladd_close(db);
         if (rc || closed)
-            (void)ll_sim_object(v, LLADD_SIM_O_PROGRESS,
-                                "a database that was made does not work: %s",
+            (void)ll_sim_object(v, LLADD_SIM_O_PROGRESS, "a created database does not work: %s",
                                 lladd_code_name(rc ? rc : closed));
     }
     ll_sim_object_seen(sim, v);
@@ -286,7 +285,7 @@ static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim
     count_run(f, &o, true);
     if (ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_RESOURCE && o.opened &&
         o.opened != LLADD_UNDO_FAILED && lladd_code_root(o.opened) != LLADD_ROOT_RESOURCE) {
-        (void)object_error(v, f, "lladd_open returned something else than want of it: ");
+        (void)object_error(v, f, "lladd_open returned an error of another kind: ");
         size_t len = strlen(v->message);
         (void)snprintf(v->message + len, sizeof v->message - len, "%s: %.200s",
                        lladd_code_name(o.opened), o.why.message);
@@ -728,7 +727,7 @@ static int look_for_holes(struct ll_sim_faults *f)
         if (!c->hole || sim->cut || sim->bounds.flags & LLADD_SIM_NO_COVERAGE)
             continue;
         (void)ll_sim_object(&v, LLADD_SIM_O_COVERAGE,
-                            "fault \"%s\" was possible and never happened",
+                            "fault \"%s\" was possible, but never happened",
                             lladd_sim_fault_name((enum lladd_sim_fault)k));
         rc = ll_sim_fail(sim, &v, 0, NULL);
     }

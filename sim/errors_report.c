@@ -32,7 +32,8 @@ int lladd_sim_errors_text(const struct lladd_sim_errors_report *r, struct lladd_
                             "%llu\n",
                             ull(r->states), ull(r->full_refused));
     (void)lladd_sink_printf(s, "  %s in %.2f s\n",
-                            r->complete ? "everything within the bounds" : "NOT everything",
+                            r->complete ? "everything within the bounds"
+                                        : "not everything within the bounds",
                             (double)r->nanoseconds / 1e9);
     (void)lladd_sink_printf(s, "  %-16s %8s %7s %8s %8s %7s %8s %8s %8s\n", "fault", "chances",
                             "once", "for ever", "recovery", "close", "returned", "absorbed",

@@ -213,7 +213,7 @@ static void tell_hit(struct ll_sim_faults *f, const char *name)
 {
     if (f->fired > 1 || running(f)->failed)
         return;
-    (void)snprintf(f->text, sizeof f->text, "HERE: %s%s%s", ll_sim_fault_what(f->kind),
+    (void)snprintf(f->text, sizeof f->text, "FAULT: %s%s%s", ll_sim_fault_what(f->kind),
                    *name ? ": " : "", name);
     if (f->sim->history)
         ll_sim_tell(f->sim, "    %s", f->text);

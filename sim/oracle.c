@@ -100,7 +100,7 @@ const char *ll_sim_explain(const struct lladd_sim *sim, struct lladd_db *db, int
     }
     text = lladd_code_text(rc);
     if (!text)
-        text = "no code of the library's";
+        text = "not an error code of the library";
     if (d->op && !sim->crossing) /* with threads, the last callback of a replay may differ */
         (void)lladd_error_set(err, rc,
                               "%s; no message was given, and the last callback was %s of \"%s\"",
@@ -307,7 +307,7 @@ static int contents_wrong(struct judging *j)
     if (!doubt)
         return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
                              "%u transactions are in doubt and %u outcomes remembered; after %u "
-                             "decisions, which are in force, it has to be %u and %u",
+                             "decisions, which are in force, %u and %u are expected",
                              j->in_doubt, j->n_ended, c->lo, j->sim->expected[c->lo].in_doubt,
                              j->sim->expected[c->lo].outcomes);
     int rc = expected_dump(j, c->lo, &expected);
@@ -556,8 +556,7 @@ void ll_sim_object_ends(struct lladd_sim *sim, const struct ll_sim_run *run,
                             sim->bounds.calls_max);
     }
     if (sim->heap.live)
-        (void)ll_sim_object(verdict, LLADD_SIM_O_MEMORY,
-                            "%llu pieces of memory were not given back",
+        (void)ll_sim_object(verdict, LLADD_SIM_O_MEMORY, "%llu pieces of memory were not freed",
                             (unsigned long long)sim->heap.live);
     if (run->open_files)
         (void)ll_sim_object(verdict, LLADD_SIM_O_MEMORY, "%u files were not closed",

@@ -153,7 +153,7 @@ static void say_what(const struct lladd_sim *sim, const struct call *c, char *ou
         return;
     }
     if (ll_sim_heap_has(&sim->heap, at))
-        (void)snprintf(out, size, "memory of the database that is no page");
+        (void)snprintf(out, size, "memory of the database outside of its pages");
     else
         (void)snprintf(out, size, "address %p", (const void *)at);
 }

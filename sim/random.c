@@ -245,7 +245,7 @@ static int disturb(struct ll_sim_random *r, struct ll_sim_run *run, struct ll_si
                             err.message);
     if (sim->heap.live)
         (void)ll_sim_object(v, LLADD_SIM_O_MEMORY,
-                            "%llu pieces of memory were not given back after an error in recovery",
+                            "%llu pieces of memory were not freed after an error in recovery",
                             (unsigned long long)sim->heap.live);
     return run->failed;
 }

@@ -435,8 +435,8 @@ static int close_workload(struct lladd_sim *sim, struct lladd_db *db, const char
         return lladd_error_set(err, rc, "closing after %s failed: %s", what,
                                own.message[0] ? own.message : lladd_code_text(rc));
     if (sim->heap.live)
-        return lladd_error_set(err, LLADD_BUG, "%s: %llu pieces of memory were not given back",
-                               what, (unsigned long long)sim->heap.live);
+        return lladd_error_set(err, LLADD_BUG, "%s: %llu pieces of memory were not freed", what,
+                               (unsigned long long)sim->heap.live);
     return 0;
 }
 
@@ -598,8 +598,7 @@ int ll_sim_record_run(struct lladd_sim *sim, struct lladd_error *err)
     r->run_end = sim->workload.n_calls;
     if (!rc && r->misuse)
         rc = lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                             "the workload gave the simulator a transaction it does not know, or "
-                             "one that is over");
+                             "the workload gave the simulator an unknown or ended transaction");
     if (rc || sim->workload.failed) {
         (void)ll_sim_explain(sim, db, rc, err);
         if (rc)

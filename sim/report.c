@@ -96,7 +96,8 @@ int lladd_sim_report_text(const struct lladd_sim_report *r, struct lladd_sink *s
     (void)lladd_sink_printf(s, "  crash points like earlier ones: %llu; different endings: %llu\n",
                             (unsigned long long)r->worlds_seen, (unsigned long long)r->endings);
     (void)lladd_sink_printf(s, "  %s in %.2f s, %llu states a second\n",
-                            r->complete ? "everything within the bounds" : "NOT everything",
+                            r->complete ? "everything within the bounds"
+                                        : "not everything within the bounds",
                             (double)r->nanoseconds / 1e9, per_second(r));
     text_coverage(r, s);
     ll_sim_text_failures(r->n_failures, r->failures, s);

@@ -113,8 +113,7 @@ static int take_bounds(struct lladd_sim *sim, const struct lladd_sim_bounds *b,
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: unknown flag 0x%x",
                                own->flags & ~flags);
     if (own->flags & LLADD_SIM_TURNS && !(own->flags & LLADD_SIM_ATOMIC_PAGES))
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "bounds: TURNS means nothing without ATOMIC_PAGES");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: TURNS needs ATOMIC_PAGES");
     return 0;
 }
 

@@ -46,7 +46,8 @@ static const char usage[] =
     "\n"
     "A table made with --columns has rows of named columns. put changes the columns that it\n"
     "names: COLUMN alone removes the value. get and scan print columns by name. With --csv,\n"
-    "input and output have a first line \"key,column,...\"; an empty field is no value, \"\" is a\n"
+    "input and output have a first line \"key,column,...\"; an empty field means no value, \"\" is "
+    "a\n"
     "value of no bytes.\n"
     "\n"
     "  --key TYPE        create, config-check: type of the keys: u32, u64, double, string or\n"
@@ -76,7 +77,7 @@ static const char usage[] =
     "  --graph           stat: prints a graph for Graphviz\n"
     "  --json, --ops FILE.so    as for the other verbs\n"
     "\n"
-    "Exit status: 0; 1 if KEY is not there, or something in the database is damaged; 2 if it\n"
+    "Exit status: 0; 1 if KEY does not exist, or the database is damaged; 2 if the database\n"
     "cannot be read or there is no such table.\n";
 
 enum { HEX = TOOL_OWN, CSV, KEY, CONFIG, COMBINE_CONFIG, SCHEDULE, EVERY, MEMORY, BATCH, COMBINE,
@@ -141,7 +142,7 @@ static int read_text(struct tabling *d, const char *name, char **out)
         return lladd_error_set(&d->err, LLADD_NO_ACCESS, "%s: %s", name, strerror(errno));
     int rc = read_all(d, in, name, &bytes, &len);
     if (!rc && strlen((char *)bytes) != len)
-        rc = lladd_error_set(&d->err, LLADD_BAD_CONFIG, "%s: a byte 0 is in it", name);
+        rc = lladd_error_set(&d->err, LLADD_BAD_CONFIG, "%s: it contains a zero byte", name);
     if (in != stdin)
         (void)fclose(in); /* the file was only read */
     if (rc)
@@ -672,7 +673,7 @@ static int alter_table(struct tabling *d)
     if (rc)
         return rc;
     if (!d->given && !groups)
-        rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "nothing to change is given");
+        rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "no option to change is given");
     if (!rc && groups && !d->columns)
         rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "table \"%s\" has no columns",
                              d->t->argv[0]);

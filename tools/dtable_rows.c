@@ -23,16 +23,17 @@ static bool whole(struct tabling *d, struct lladd_span text, uint64_t most, uint
 {
     char digits[NUMBER_MAX + 1], *end;
     if (text.len == 0 || text.len > NUMBER_MAX)
-        return refuse(d, text, "is no number");
+        return refuse(d, text, "is not a number");
     memcpy(digits, text.data, text.len);
     digits[text.len] = 0;
     errno = 0;
     unsigned long long v = strtoull(digits, &end, 10);
     if (digits[0] < '0' || digits[0] > '9' || *end || strlen(digits) != text.len)
-        return refuse(d, text, "is no number");
+        return refuse(d, text, "is not a number");
     if (errno || v > most)
-        return refuse(d, text, most == UINT32_MAX ? "is no number below 2^32"
-                                                  : "is no number below 2^64");
+        return refuse(d, text,
+                      most == UINT32_MAX ? "is not a number below 2^32"
+                                         : "is not a number below 2^64");
     *out = v;
     return true;
 }
@@ -41,14 +42,14 @@ static bool real(struct tabling *d, struct lladd_span text, double *out)
 {
     char digits[NUMBER_MAX + 1], *end;
     if (text.len == 0 || text.len > NUMBER_MAX)
-        return refuse(d, text, "is no number");
+        return refuse(d, text, "is not a number");
     memcpy(digits, text.data, text.len);
     digits[text.len] = 0;
     *out = strtod(digits, &end);
     if (*end || end == digits || strlen(digits) != text.len || digits[0] == ' ')
-        return refuse(d, text, "is no number");
+        return refuse(d, text, "is not a number");
     if (*out != *out)
-        return refuse(d, text, "is no key");
+        return refuse(d, text, "is not a key");
     return true;
 }
 
@@ -95,7 +96,7 @@ bool tabling_key(struct tabling *d, struct lladd_span text, unsigned char *room,
     case LLADD_DTABLE_BYTES:
         return tabling_bytes(d, text, room, &key->bytes);
     }
-    return refuse(d, text, "is a key of no type that is known here");
+    return refuse(d, text, "is a key of an unknown type");
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -35,8 +35,8 @@ static const char usage[] =
     "  --memory BYTES  as for \"lladd verify\"\n"
     "\n"
     "Exit status: 0; 1 if something in the database is damaged (then the text has no end, and\n"
-    "load refuses it; with --salvage the text is complete, but does not have everything); 2\n"
-    "if it cannot be read.\n";
+    "load refuses it; with --salvage it has an end, but not all contents); 2 if the database\n"
+    "cannot be read.\n";
 
 enum { SALVAGE = TOOL_OWN };
 
@@ -195,8 +195,10 @@ static int find_kinds(struct dumping *d)
             leave_out(d, "\"%s\" is left out", n->name);
             rc = 0;
         } else if (!rc && !n->kind) {
-            fprintf(stderr, "lladd dump: \"%s\" is left out: no array, hash table, list or blob\n",
-                    n->name);
+            fprintf(
+                stderr,
+                "lladd dump: \"%s\" is left out: it is not an array, hash table, list or blob\n",
+                n->name);
         }
     }
     return rc;
@@ -228,7 +230,7 @@ static int named_root(struct dumping *d, const char *name)
     rc = kind_of(d, n);
     if (!rc && !n->kind)
         rc = lladd_error_set(d->err, LLADD_WRONG_TYPE,
-                             "the root \"%s\" is no array, hash table, list or blob", name);
+                             "the root \"%s\" is not an array, hash table, list or blob", name);
     return rc;
 }
 

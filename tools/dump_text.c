@@ -375,7 +375,7 @@ static int read_tail(struct reading *r)
         return rc;
     if (count != r->count || r->count != r->head.count)
         return wrong(
-            r, "%" PRIu64 " were announced, %" PRIu64 " are said to be here, and %" PRIu64 " are",
+            r, "%" PRIu64 " were announced, the end states %" PRIu64 ", and %" PRIu64 " were read",
             r->head.count, count, r->count);
     (void)snprintf(want, sizeof want, "%08" PRIx32, r->crc);
     if (!word(r, want)) {

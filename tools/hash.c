@@ -29,7 +29,7 @@ static const char usage[] =
     "  --value-size N    with --create: every value has N bytes\n"
     "  --json, --ops FILE.so    as for the other verbs\n"
     "\n"
-    "Exit status: 0; 1 if KEY is not there, or something in the database is damaged; 2 if it\n"
+    "Exit status: 0; 1 if KEY does not exist, or the database is damaged; 2 if the database\n"
     "cannot be read or there is no such table.\n";
 
 enum { HEX = TOOL_OWN, CREATE, KEY_SIZE, VALUE_SIZE };
@@ -350,7 +350,7 @@ int tool_hash(int argc, char **argv)
                    wanted, &code))
         return tool_end(&t, code);
     if (!wanted)
-        return tool_end(&t, tool_fail(&t, "get, put, del or scan?"));
+        return tool_end(&t, tool_fail(&t, "expected get, put, del or scan"));
     code = run(&h, what);
     free(h.key);
     free(h.value);

@@ -27,7 +27,7 @@ static const char resolve_usage[] =
     "this global id, as `lladd in-doubt` writes it, and closes the database. Ask the\n"
     "coordinator first: this cannot be undone.\n"
     "\n"
-    "--heuristic is for when the coordinator cannot be reached and waiting is not possible:\n"
+    "Use --heuristic if the coordinator cannot be reached and waiting is not possible:\n"
     "the outcome is remembered, so that the coordinator learns of it when it comes back. The\n"
     "global id stays in use until the coordinator, or --forget, forgets the outcome.\n"
     "\n"
@@ -140,7 +140,7 @@ static int take(void *ctx, int option, const char *value)
     }
     if ((option != COMMIT && option != ABORT && option != FORGET) ||
         (d->what && d->what != option)) {
-        fprintf(stderr, "lladd resolve: --commit, --abort or --forget?\n");
+        fprintf(stderr, "lladd resolve: expected --commit, --abort or --forget\n");
         return -1;
     }
     d->what = option;
@@ -219,11 +219,12 @@ int tool_resolve(int argc, char **argv)
     if (tool_parse(&t, argc, argv, options, take, &d, 1, &code))
         return tool_end(&t, code);
     if (!d.what || (d.what == FORGET && d.heuristic))
-        return tool_end(&t, tool_fail(&t, "--commit, --abort or --forget?"));
+        return tool_end(&t, tool_fail(&t, "expected --commit, --abort or --forget"));
     if (!tool_parse_gid(t.argv[0], &gid))
-        return tool_end(&t, tool_fail(&t,
-                                      "\"%s\" is no global id (format:gtrid:bqual, the latter two "
-                                      "in hexadecimal)",
-                                      t.argv[0]));
+        return tool_end(&t,
+                        tool_fail(&t,
+                                  "\"%s\" is not a global id (format:gtrid:bqual, the latter two "
+                                  "in hexadecimal)",
+                                  t.argv[0]));
     return tool_end(&t, resolve(&t, &gid, &d));
 }

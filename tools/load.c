@@ -165,12 +165,12 @@ static int check_name(struct loading *l, struct lladd_error *err)
     if (rc)
         return rc;
     if (!l->replace)
-        return lladd_error_set(err, LLADD_EXISTS, "\"%s\" is there already (--replace replaces it)",
+        return lladd_error_set(err, LLADD_EXISTS, "\"%s\" already exists (--replace replaces it)",
                                l->head.name);
     rc = tool_kind_of(l->db, l->old.a, &old, err);
     if (!rc && !old)
         rc = lladd_error_set(err, LLADD_WRONG_TYPE,
-                             "\"%s\" is there already, and no array, hash table, list or blob",
+                             "\"%s\" already exists, and is not an array, hash table, list or blob",
                              l->head.name);
     return rc;
 }
@@ -191,7 +191,8 @@ static int make_hash(struct loading *l, struct lladd_error *err)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
     if (l->head.key_size > UINT32_MAX || l->head.value_size > UINT32_MAX)
-        return lladd_error_set(err, LLADD_KEY_SIZE, "keys or values of a length that no table has");
+        return lladd_error_set(err, LLADD_KEY_SIZE,
+                               "keys or values of a length that tables do not allow");
     o.key_size = (uint32_t)l->head.key_size;
     o.value_size = (uint32_t)l->head.value_size;
     int rc = of_txn(l, lladd_hash_create(l->txn, &o, &l->root), err);
@@ -292,7 +293,7 @@ static int insert(struct loading *l, struct lladd_span key, struct lladd_span va
 {
     int rc = lladd_hash_insert(l->txn, l->hash, key.data, key.len, value.data, value.len);
     if (rc == LLADD_EXISTS)
-        return lladd_error_set(err, rc, "the key has been here before");
+        return lladd_error_set(err, rc, "the key occurs twice");
     return of_txn(l, rc, err);
 }
 

@@ -41,8 +41,8 @@ static void print_usage(FILE *to)
     fprintf(to, "\n\"lladd VERB --help\" says more. Only recover, resolve, load, and put, del,\n"
                 "create and maintain of hash and dtable change anything. Every verb takes --json;\n"
                 "all but sim also --ops FILE.so, for operations that are not built in.\n"
-                "Exit status: 0 fine, 1 something is wrong with the database (or hash, dtable:\n"
-                "the key is not there), 2 cannot say.\n");
+                "Exit status: 0 success, 1 the database is damaged (hash, dtable: or the key does\n"
+                "not exist), 2 the command could not be carried out.\n");
 }
 
 int main(int argc, char **argv)

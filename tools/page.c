@@ -49,7 +49,7 @@ static const char *use_name(const struct lladd_inspect_page *p)
     case LLADD_USE_NONE:
         return "free";
     case LLADD_USE_RAW:
-        return "raw: in an extent without page headers, what follows means nothing";
+        return "raw: in an extent without page headers; ignore the fields below";
     case LLADD_USE_PAGED:
         return "allocated";
     case LLADD_USE_FREED:

@@ -187,7 +187,7 @@ static int print_text(const struct tool *t, struct lladd_inspect *view,
     print_log(i, lladd_inspect_log_end(view));
     print_work(i);
     if (!rc && i->losers + i->in_doubt) {
-        printf("\nTransactions that are not over\n  %*s %*s %9s\n", width, "id", width, "last",
+        printf("\nTransactions that have not ended\n  %*s %*s %9s\n", width, "id", width, "last",
                "records");
         rc = lladd_inspect_txns(view, print_txn, &width);
     }

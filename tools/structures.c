@@ -185,7 +185,7 @@ static int not_checked(struct walk *w)
         return 0; /* another check reports an unreadable bitmap */
     w->out->unchecked++;
     snprintf(text, sizeof text,
-             "root \"%s\" leads to something else than the library's structures: "
+             "root \"%s\" does not lead to one of the library's structures: "
              "it was not checked",
              w->at->name);
     return report(w, LLADD_FINDING_NOTE, 0, w->at->page, text);
@@ -505,7 +505,8 @@ static int judge(struct walk *w)
         return rc;
     w->out->leaked = w->out->unowned;
     snprintf(text, sizeof text,
-             "%" PRIu64 " allocated page%s (%s): every root is a structure, and none has %s",
+             "%" PRIu64
+             " allocated page%s (%s): every root is a structure, but no structure has %s",
              w->out->unowned, w->out->unowned == 1 ? "" : "s", r.text,
              w->out->unowned == 1 ? "it" : "them");
     return report(w, TOOL_LEAK, 0, first, text);

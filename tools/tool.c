@@ -187,7 +187,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
         }
     }
     if (argc - optind < 1 + wanted || argc - optind - 1 - wanted > t->more) {
-        tool_fail(t, argc - optind < 1            ? "which directory?"
+        tool_fail(t, argc - optind < 1            ? "expected a directory"
                      : argc - optind < 1 + wanted ? "an argument is missing"
                                                   : "too many arguments");
         *exit_code = usage_error(t);

@@ -131,7 +131,8 @@ static void print_structures(const struct looked *l)
     if (l->s.unchecked)
         printf("; %" PRIu64 " not checked", l->s.unchecked);
     if (l->s.unowned)
-        printf("; %" PRIu64 " page%s of no structure", l->s.unowned, l->s.unowned == 1 ? "" : "s");
+        printf("; %" PRIu64 " page%s outside of structures", l->s.unowned,
+               l->s.unowned == 1 ? "" : "s");
     printf("\n");
 }
 

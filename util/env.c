@@ -277,7 +277,7 @@ int ll_fail_io_at(struct lladd_error *err, const char *srcfile, int line, int rc
     char buf[96];
     const char *cause = CAUSE_OF(strerror_r(sys_errno, buf, sizeof buf), buf);
     if (sys_errno == ELOOP)
-        cause = "it is a symbolic link, and none is followed in a database";
+        cause = "it is a symbolic link, and a database does not follow links";
     else if (sys_errno == EPERM)
         cause = "not permitted, or no plain file of this user";
     (void)ll_fail_at(err, srcfile, line, code, "cannot %s \"%s\": %s", what, name, cause);

@@ -74,7 +74,7 @@ static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait
 {
     if (!ll_xa__resumable(b, rm))
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
-                          "no association that this thread could resume");
+                          "this thread has no suspended association to resume");
     int rc = wait_turn(rm, gid, nowait, &b);
     struct ll_xa__assoc *mine = rc || !b ? NULL : ll_xa__resumable(b, rm);
     if (rc)
@@ -278,7 +278,7 @@ int ll_xa__end(XID *xid, int rmid, long flags)
 static int abandon(struct ll_xa__rm *rm, const XID *xid)
 {
     if (!ll_xa__xid_ok(xid))
-        return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "no XID, or a wrong one");
+        return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "the XID is missing or invalid");
     struct lladd_gid gid = ll_xa__gid(xid);
     struct ll_xa__branch *b = NULL;
     int rc = ll_xa__branch_idle(rm, &gid, false, &b);

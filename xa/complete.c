@@ -25,7 +25,7 @@ static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool now
                 struct ll_xa__branch **out)
 {
     if (!ll_xa__xid_ok(xid))
-        return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "no XID, or a wrong one");
+        return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "the XID is missing or invalid");
     int rc = ll_xa__healthy(rm);
     if (rc)
         return rc;
@@ -290,7 +290,7 @@ int lladd_xa_heuristic(int rmid, const struct xid_t *xid, enum lladd_outcome out
     if (rc)
         return rc;
     if (outcome != LLADD_OUTCOME_COMMIT && outcome != LLADD_OUTCOME_ABORT)
-        return ll_xa__leave(
-            rm, ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "commit or abort?"));
+        return ll_xa__leave(rm, ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT,
+                                           "invalid outcome: expected commit or abort"));
     return ll_xa__leave(rm, decide(rm, xid, outcome));
 }

@@ -66,7 +66,7 @@ static int open_or_again(struct ll_xa__rm *rm, const char *info, unsigned long f
 {
     if (flags & TMASYNC)
         return ll_xa__say(rm, XAER_ASYNC, LLADD_BAD_ARGUMENT,
-                          "nothing is done asynchronously here");
+                          "asynchronous calls (TMASYNC) are not supported");
     if (flags != TMNOFLAGS || !info || strnlen(info, MAXINFOSIZE) == MAXINFOSIZE)
         return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT,
                           "xa_open takes a string of up to %d bytes, and no flags",
@@ -115,7 +115,7 @@ int ll_xa__close(char *info, int rmid, long flags)
         ll_xa__begin(rm);
     if ((unsigned long)flags & TMASYNC)
         return ll_xa__leave(rm, ll_xa__say(rm, XAER_ASYNC, LLADD_BAD_ARGUMENT,
-                                           "nothing is done asynchronously here"));
+                                           "asynchronous calls (TMASYNC) are not supported"));
     if (flags != TMNOFLAGS || (info && strnlen(info, MAXINFOSIZE) == MAXINFOSIZE))
         return ll_xa__leave(
             rm, ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "xa_close takes no flags"));

@@ -54,7 +54,7 @@ static int take_choice(const char *key, const char *value, const char *no, const
 {
     *out = strcmp(value, yes) == 0;
     if (!*out && strcmp(value, no) != 0)
-        REFUSE("%s=%s: it is %s or %s", key, value, no, yes);
+        REFUSE("%s=%s: expected %s or %s", key, value, no, yes);
     return 0;
 }
 
@@ -81,7 +81,7 @@ static int take_mode(const char *value, uint32_t *mode, struct lladd_error *err)
     char *end;
     unsigned long v = strtoul(value, &end, 8);
     if (*value < '0' || *value > '7' || *end || v > 0666 || (v & 0600) != 0600 || v & 0111)
-        REFUSE("mode=%s: not the mode of a file, from 0600 to 0666", value);
+        REFUSE("mode=%s: expected the mode of a file, from 0600 to 0666", value);
     *mode = (uint32_t)v;
     return 0;
 }
@@ -134,7 +134,7 @@ int ll_xa__parse(const char *text, struct ll_xa__spec *out, struct lladd_error *
         if (word(&p, '=', key, err))
             return err ? err->code : LLADD_BAD_ARGUMENT;
         if (*p != '=')
-            REFUSE("\"%.100s\": key=value is wanted", key);
+            REFUSE("\"%.100s\": expected key=value", key);
         p++;
         if (word(&p, ';', value, err))
             return err ? err->code : LLADD_BAD_ARGUMENT;
@@ -142,9 +142,9 @@ int ll_xa__parse(const char *text, struct ll_xa__spec *out, struct lladd_error *
         while (k < KEYS && strcmp(keys[k], key) != 0)
             k++;
         if (k == KEYS)
-            REFUSE("\"%.100s\" is no key of an open string", key);
+            REFUSE("\"%.100s\" is not a key of an open string", key);
         if (k != OPS && (seen & (1u << k)))
-            REFUSE("%s is said twice", key);
+            REFUSE("%s is given twice", key);
         seen |= 1u << k;
         int rc = take(k, value, out, err);
         if (rc)

@@ -50,7 +50,7 @@ static int recover(struct ll_xa__rm *rm, XID *xids, long count, unsigned long fl
 {
     struct ll_xa__opening *o = ll_xa__opening_of(rm);
     if (count < 0 || (!xids && count > 0))
-        return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "nowhere to put XIDs");
+        return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "xids is NULL, or count is negative");
     if (!(flags & TMSTARTRSCAN) && !o->scanning)
         return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "no scan is open");
     int rc = ll_xa__healthy(rm);

@@ -120,7 +120,7 @@ int ll_xa__enter(int rmid, long flags, unsigned long allowed, struct ll_xa__rm *
                                            "this thread has not opened rmid %d", rmid));
     if (f & TMASYNC)
         return ll_xa__leave(rm, ll_xa__say(rm, XAER_ASYNC, LLADD_BAD_ARGUMENT,
-                                           "nothing is done asynchronously here"));
+                                           "asynchronous calls (TMASYNC) are not supported"));
     if (f & ~allowed)
         return ll_xa__leave(rm, ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT,
                                            "flags %#lx do not fit the call", f));

@@ -11,7 +11,7 @@ static int complete(int *handle, int *retval, int rmid, long flags)
     (void)retval;
     return rc ? rc
               : ll_xa__leave(rm, ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT,
-                                            "nothing is done asynchronously here"));
+                                            "asynchronous calls (TMASYNC) are not supported"));
 }
 
 struct xa_switch_t lladd_xa_switch = {

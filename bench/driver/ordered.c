@@ -76,7 +76,7 @@ static int look(struct worker *w, uint64_t i)
     int rc = c->engine->lookup(w->db, w->thread, cell_key(c, i), value);
     cell_value(c, i, 0, wanted);
     if (rc || memcmp(value, wanted, 8) != 0)
-        return bench_failed(c->engine->name, "lookup", "it gave something else");
+        return bench_failed(c->engine->name, "lookup", "it returned a wrong value");
     return 0;
 }
 
@@ -111,7 +111,7 @@ static int check_scan(const struct cell *c, uint64_t first, const unsigned char 
         uint64_t before = number_of(c, values + (size_t)(i - 1) * c->value_size);
         right = cell_key(c, before) < cell_key(c, number_of(c, values + (size_t)i * c->value_size));
     }
-    return right ? 0 : bench_failed(c->engine->name, "scan", "it gave something else");
+    return right ? 0 : bench_failed(c->engine->name, "scan", "it returned a wrong value");
 }
 
 static int scan_some(struct worker *w)

@@ -85,7 +85,7 @@ static int start(struct child *k, struct cell *c, int (*fn)(const struct cell *)
         int rc = dup2(k->said, STDERR_FILENO) < 0 ? -1 : fn(c);
         if (rc == BENCH_AGAIN || rc == BENCH_ABSENT)
             bench_failed(c->engine->name, c->c->name,
-                         rc == BENCH_ABSENT ? "a record is not there"
+                         rc == BENCH_ABSENT ? "a record is missing"
                                             : "it wants the transaction to be tried again");
         _exit(rc ? 1 : 0);
     }

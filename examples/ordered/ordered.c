@@ -42,7 +42,7 @@ static int fix(struct lladd_db *db, lladd_pageno number, enum lladd_latch latch,
     if (lladd_page_is(db, view, PAGE_TYPE) && page_sane(view))
         return 0;
     lladd_page_unfix(db, *out, latch);
-    return corrupt(err, number, "is no page of an ordered structure");
+    return corrupt(err, number, "is not a page of an ordered structure");
 }
 
 /* The entry of the index page that leads to the key. */

@@ -177,7 +177,7 @@ int tally_read(struct lladd_db *db, lladd_pageno page, struct tally out[TALLY_CE
     struct lladd_view view = lladd_page_view(held);
     const unsigned char *p = lladd_view_body(view);
     if (!lladd_page_is(db, view, TALLY_TYPE))
-        rc = lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu is no tally",
+        rc = lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu is not a tally",
                              (unsigned long long)page.v);
     for (uint32_t i = 0; i < TALLY_CELLS && !rc; i++)
         out[i] = (struct tally){(int64_t)lladd_get64(p + i * CELL_BYTES),

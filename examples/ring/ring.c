@@ -59,7 +59,7 @@ static int head_fix(struct lladd_db *db, lladd_pageno ring, enum lladd_latch lat
         return 0;
     lladd_page_unfix(db, *out, latch);
     *out = NULL;
-    return corrupt(err, ring, "is no head page of a ring");
+    return corrupt(err, ring, "is not the head page of a ring");
 }
 
 static int items_fix(struct lladd_db *db, struct place *p, uint64_t number,
@@ -75,7 +75,7 @@ static int items_fix(struct lladd_db *db, struct place *p, uint64_t number,
     if (lladd_page_is(db, view, RING_ITEMS) && items_sane(view) &&
         lladd_get16(body) == lladd_get16(head + SIZE) && lladd_get16(body + 2) == slots)
         return 0;
-    return corrupt(err, page, "is no page of this ring");
+    return corrupt(err, page, "is not a page of this ring");
 }
 
 /* Even after an error, the caller calls place_unfix, which unfixes the pages. */

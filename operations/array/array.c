@@ -441,7 +441,7 @@ int lladd_array_create(struct lladd_txn *txn, uint32_t size, uint64_t length, ll
     lladd_savepoint_id before;
     lladd_pageno page = {0};
     if (size == 0 || size > lladd_array_element_max(db))
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "elements of %u bytes: 1 to %u will do",
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "elements of %u bytes: expected 1 to %u",
                                size, lladd_array_element_max(db));
     if (length > ll_array_length_max(size))
         return lladd_error_set(err, LLADD_TOO_LARGE, "an array has at most 2^48 bytes");

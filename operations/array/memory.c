@@ -18,9 +18,9 @@
 
 static int destroyed(struct lladd_error *err, lladd_pageno root)
 {
-    return ll_operations__on(
-        err, root,
-        lladd_error_set(err, LLADD_DESTROYED, "array %llu is no more", (unsigned long long)root.v));
+    return ll_operations__on(err, root,
+                             lladd_error_set(err, LLADD_DESTROYED, "array %llu has been destroyed",
+                                             (unsigned long long)root.v));
 }
 
 static struct lladd_array *find(struct ll_arrays *all, lladd_pageno page,
@@ -95,7 +95,7 @@ int ll_operations__array_acquire(struct lladd_db *db, lladd_pageno page, struct 
     if (root.state == LL_ARRAY_NOTHING)
         return ll_operations__on(err, page,
                                  lladd_error_set(err, LLADD_WRONG_TYPE,
-                                                 "page %llu is no array's root",
+                                                 "page %llu is not the root page of an array",
                                                  (unsigned long long)page.v));
     if (root.state == LL_ARRAY_DESTROYED)
         return destroyed(err, page);

@@ -151,6 +151,6 @@ int ll_operations__array_read(struct lladd_db *db, lladd_pageno page, struct ll_
         return 0;
     return ll_operations__on(err, page,
                              lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                                             "page %llu: no array can look like that",
+                                             "page %llu: invalid root page of an array",
                                              (unsigned long long)page.v));
 }

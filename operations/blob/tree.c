@@ -66,7 +66,8 @@ int ll_operations__blob_broken(struct lladd_error *err, lladd_pageno root, lladd
 {
     return ll_operations__on(
         err, page,
-        lladd_error_set(err, LLADD_CORRUPT_PAGE, "page %llu is not what the blob of page %llu says",
+        lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                        "page %llu is not the page that the blob of page %llu expects",
                         (unsigned long long)page.v, (unsigned long long)root.v));
 }
 

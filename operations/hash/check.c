@@ -144,7 +144,7 @@ static int check_page(void *ctx, struct ll_hash_table *t, const struct ll_hash_p
     if (!at->in_chain)
         c->len = 0;
     if (!ll_hash__fine(v))
-        return ll_hash__corrupt(err, v.number, "is no bucket that makes sense");
+        return ll_hash__corrupt(err, v.number, "is not a valid bucket");
     if (lladd_get48(v.bytes + HB_BUCKET) != at->bucket ||
         v.bytes[HB_LEVEL] != ll_hash__level(at->bucket, at->n) ||
         v.bytes[HB_FLAGS] != (at->in_chain ? HB_OVERFLOW : 0))

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#define TRIES 1000 /* attempts before the thread reports that pages and memory contradict each
+#define TRIES \
+    1000 /* attempts before the thread reports that pages and memory contradict each
                     * other */
 
 int ll_hash__again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
@@ -78,7 +79,7 @@ int ll_hash__fix_next(struct ll_hash_table *t, const struct lladd_page *head,
     if (next.v == 0)
         return LLADD_END;
     if (next.v == head->number.v)
-        return ll_hash__corrupt(err, next, "is twice in the chain of a bucket");
+        return ll_hash__corrupt(err, next, "occurs twice in the chain of a bucket");
     TRY(lladd_page_fix(t->db, next, latch, out, err));
     struct lladd_view v = lladd_page_view(*out);
     if (v.type == t->type && v.bytes[HB_FLAGS] == HB_OVERFLOW &&
@@ -87,7 +88,7 @@ int ll_hash__fix_next(struct ll_hash_table *t, const struct lladd_page *head,
         hb_get(v.bytes, HB_VALUE) == t->value_size)
         return 0;
     lladd_page_unfix(t->db, *out, latch);
-    return ll_hash__corrupt(err, next, "is in the chain of a bucket, and is none of its pages");
+    return ll_hash__corrupt(err, next, "is in the chain of a bucket, but does not belong to it");
 }
 
 int ll_hash__find_in_chain(struct ll_hash_table *t, struct ll_hash_found *f,

@@ -588,7 +588,7 @@ static inline int put(struct lladd_txn *txn, struct lladd_hash *h, const void *k
 
 static int exists(struct lladd_txn *txn)
 {
-    return lladd_error_set(lladd_txn_error_out(txn), LLADD_EXISTS, "the key is there already");
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_EXISTS, "the key already exists");
 }
 
 int lladd_hash_insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,

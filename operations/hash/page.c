@@ -190,7 +190,8 @@ static int format_prepare(void *ctx, struct lladd_view v, struct lladd_span args
     (void)v;
     const struct hb_fill *f = args.data;
     if (args.len != sizeof *f)
-        return lladd_error_set(draft->error, LLADD_BAD_ARGUMENT, "a bucket is made by its table");
+        return lladd_error_set(draft->error, LLADD_BAD_ARGUMENT,
+                               "a bucket can be formatted only by its table");
     unsigned char *redo = lladd_draft_redo(draft, HB_HEAD_BYTES + f->len);
     if (!redo)
         return lladd_error_set(draft->error, LLADD_TOO_LARGE, "%zu bytes of a bucket", f->len);

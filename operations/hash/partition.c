@@ -149,7 +149,7 @@ int ll_hash__sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, st
     s->kept_bytes = 0;
     bool fine = t->fixed ? ll_hash__head_fine(v) && sort_fixed(t, v, bit, s) : ll_hash__fine(v);
     if (!fine) /* the entries of a damaged page might not fit on any page */
-        return ll_hash__corrupt(err, v.number, "is no bucket that makes sense");
+        return ll_hash__corrupt(err, v.number, "is not a valid bucket");
     if (t->fixed)
         return 0;
     memset(s->drop, 0, (hb_get(v.bytes, HB_SLOTS) + 7) / 8);

@@ -20,7 +20,7 @@ int ll_hash__each_in_bucket(struct ll_hash_table *t, struct ll_hash_place at, ll
     for (at.in_chain = 0; !rc; at.in_chain++) {
         struct lladd_view v = lladd_page_view(page);
         rc = makes_sense(t, v) ? fn(ctx, t, &at, v, err)
-                               : ll_hash__corrupt(err, v.number, "is no bucket of this table");
+                               : ll_hash__corrupt(err, v.number, "is not a bucket of this table");
         if (!rc && at.in_chain > lladd_page_count(t->db))
             rc = ll_hash__corrupt(err, head->number, "the chain of its bucket does not end");
         if (!rc)

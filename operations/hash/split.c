@@ -337,8 +337,7 @@ static int add_page(const struct rebuild *r, struct contents *c, struct lladd_vi
 {
     int rc = 0;
     if (!ll_hash__fine(v))
-        return ll_hash__corrupt(lladd_txn_error_out(r->txn), v.number,
-                                "is no bucket that makes sense");
+        return ll_hash__corrupt(lladd_txn_error_out(r->txn), v.number, "is not a valid bucket");
     for (uint32_t i = 0; i < hb_get(v.bytes, HB_SLOTS) && !rc; i++) {
         struct hb_entry e;
         if (!ll_hash__entry(v, i, &e))

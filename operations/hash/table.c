@@ -300,7 +300,7 @@ static int read_root(struct ll_hash_table *t, struct root *r, struct lladd_error
                        lladd_get32(v.bytes + HR_STATE) != 0};
     int rc = 0;
     if (!root_check(v) || r->buckets >> HB_LEVEL_MAX) {
-        rc = ll_hash__corrupt(err, t->root, "is no root of a hash table that makes sense");
+        rc = ll_hash__corrupt(err, t->root, "is not a valid root page of a hash table");
     } else if ((r->destroyed && r->gone == 0) || !ll_extents_says(v.bytes + HR_RUN, 1)) {
         rc = destroyed(t, err); /* The table has no pages: its creation was rolled back. */
     } else if (r->buckets == 0) {

@@ -229,7 +229,7 @@ static int no_memory(struct lladd_txn *txn)
 static int in_use(struct lladd_txn *txn, const struct ll_hash_table *t)
 {
     return lladd_error_set(lladd_txn_error_out(txn), LLADD_BUSY,
-                           "the hash table of page %llu is another transaction's for now",
+                           "the hash table of page %llu is in use by another transaction",
                            (unsigned long long)t->root.v);
 }
 

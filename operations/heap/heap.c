@@ -148,7 +148,7 @@ static int look(struct lladd_db *db, struct lladd_rid rid, struct home *home, st
     return ll_operations__on(err, rid.page,
                              lladd_error_set(err, LLADD_CORRUPT_PAGE,
                                              "slot %u of page %llu leads to slot %u of page %llu, "
-                                             "which does not have its contents",
+                                             "which does not hold its contents",
                                              rid.slot, (unsigned long long)rid.page.v,
                                              home->to.slot, (unsigned long long)home->to.page.v));
 }

@@ -212,7 +212,7 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     TRY(bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX));
     TRY(bad_text(err, "owner", owner, LLADD_JOURNAL_OWNER_MAX));
     if (!tag)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no place for the tag");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "tag is NULL");
     rc = find(t->all, t, name, owner, tag, err);
     if (rc != LLADD_NOT_FOUND)
         return rc;
@@ -234,7 +234,7 @@ int lladd_journal_find(struct lladd_db *db, const char *name, uint64_t *tag,
     TRY(ll_operations__journal_of(db, &j, err));
     TRY(bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX));
     if (!tag)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no place for the tag");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "tag is NULL");
     int rc = find(j, NULL, name, NULL, tag, err);
     return rc == LLADD_NOT_FOUND ? lladd_error_set(err, rc, "there is no tag \"%s\"", name) : rc;
 }
@@ -442,7 +442,7 @@ int lladd_journal_rollover(struct lladd_txn *txn, uint64_t from, uint64_t to)
     TRY(ll_operations__journal_join(txn, &t));
     if (from == to)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
-                               "a tag is not rolled over into itself");
+                               "a tag cannot be rolled over into itself");
     TRY(ll_operations__journal_part(txn, t, to, &into));
     TRY(begin_change(txn, from, &c));
     return end_change(txn, &c, roll(txn, t, c.tag, into->tag, c.newest));

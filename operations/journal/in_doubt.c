@@ -89,7 +89,8 @@ int ll_operations__journal_blob(const struct ll_journal_txn *t, struct lladd_sin
 
 static int damaged(struct lladd_error *err, const char *how)
 {
-    return lladd_error_set(err, LLADD_BAD_RECORD, "the journal of a transaction in doubt: %s", how);
+    return lladd_error_set(err, LLADD_BAD_RECORD, "journal state of a transaction in doubt: %s",
+                           how);
 }
 
 static int no_memory(struct lladd_error *err)
@@ -117,7 +118,7 @@ static int get_parts(struct ll_journal_txn *t, struct input *in, struct lladd_er
     const unsigned char *b = take(in, 4);
     uint32_t n = b ? lladd_get32(b) : 0;
     if (!b || n > in->left / PART)
-        return damaged(err, "cut off");
+        return damaged(err, "truncated");
     for (uint32_t i = 0; i < n; i++) {
         b = take(in, PART);
         if (ll_operations__journal_part_room(t))
@@ -155,7 +156,7 @@ static int get_changes(struct ll_journal_txn *t, struct input *in, struct lladd_
     const unsigned char *b = take(in, 4);
     uint32_t n = b ? lladd_get32(b) : 0;
     if (!b || n > in->left / CHANGE)
-        return damaged(err, "cut off");
+        return damaged(err, "truncated");
     if (!n)
         return 0;
     t->doubt = lladd_mem_alloc(t->all->db, sizeof *t->doubt + n * sizeof(struct doubt_change));
@@ -166,7 +167,7 @@ static int get_changes(struct ll_journal_txn *t, struct input *in, struct lladd_
         struct doubt_change *c = &t->doubt->changes[i];
         b = take(in, CHANGE);
         if (!b)
-            return damaged(err, "cut off");
+            return damaged(err, "truncated");
         c->kind = b[0];
         c->tag = lladd_get64(b + 1);
         c->lsn = lladd_get64(b + 9);
@@ -186,12 +187,13 @@ static int get_all(struct ll_journal_txn *t, struct lladd_span blob, struct llad
     struct input in = {blob.data, blob.len};
     const unsigned char *b = take(&in, HEAD);
     if (!b)
-        return damaged(err, "cut off");
+        return damaged(err, "truncated");
     if (b[0] != VERSION)
         return b[0] > VERSION
-                   ? lladd_error_set(err, LLADD_NEWER_FORMAT,
-                                     "the journal of a transaction in doubt is of a newer version")
-                   : damaged(err, "no version");
+                   ? lladd_error_set(
+                         err, LLADD_NEWER_FORMAT,
+                         "the journal state of a transaction in doubt is of a newer version")
+                   : damaged(err, "invalid version");
     lladd_atomic_store64(&t->first, lladd_get64(b + 1));
     t->last = lladd_get64(b + 9);
     int rc = get_parts(t, &in, err);
@@ -206,7 +208,7 @@ int ll_operations__journal_unblob(struct ll_journal *j, struct lladd_txn *txn,
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_journal_txn *t;
     if (!j)
-        return damaged(err, "there is no journal");
+        return damaged(err, "the database has no journal");
     TRY(ll_operations__journal_join_new(j, txn, &t));
     t->in_doubt = true;
     t->id = lladd_txn_id(txn).v;
@@ -235,7 +237,7 @@ static int tie_change(struct ll_journal *j, struct ll_journal_txn *t, const stru
     if (!tag)
         tag = ll_operations__journal_tag_new(j, c->tag, c->name);
     if (!tag || ll_operations__grow(j->db, &t->changes, t->n_changes + 1, &t->cap_changes,
-                                            sizeof *t->changes))
+                                    sizeof *t->changes))
         return no_memory(err);
     if (!t->held && !(t->held = lladd_mem_alloc(j->db, sizeof *t->held)))
         return no_memory(err);

@@ -89,7 +89,7 @@ static int take_entry(struct ll_locker *l, struct lladd_txn *txn, unsigned mode,
     if (!rc)
         rc = ll_operations__lock_take(&r, &h);
     if (rc == LLADD_BUSY)
-        return damaged(txn, "they conflict with those of another one in doubt");
+        return damaged(txn, "they conflict with locks of another transaction in doubt");
     if (!rc)
         ll_operations__lock_hold_add(l, h, parent, 0);
     return rc;

@@ -106,7 +106,7 @@ int lladd_lock_configure(struct lladd_db *db, const struct lladd_lock_options *o
     struct ll_locks *all;
     TRY(ll_operations__locks_of(db, &all, err));
     if (!o || o->struct_size < sizeof *o || o->hash_bits > 64)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "options of the lock manager are wrong");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "invalid options of the lock manager");
     uint64_t mask = o->hash_bits ? UINT64_MAX >> (64 - o->hash_bits) : UINT64_MAX;
     size_t locked = 0;
     ll_operations__lock_stop(all);

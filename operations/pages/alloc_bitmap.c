@@ -98,7 +98,7 @@ static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span a
         return 0;
     return ll_operations__on(draft->error, page.number,
                              lladd_error_set(draft->error, LLADD_BAD_ARGUMENT,
-                                             "page %llu is no place for an allocation bitmap",
+                                             "page %llu cannot hold an allocation bitmap",
                                              (unsigned long long)page.number.v));
 }
 

@@ -286,10 +286,10 @@ static const char *const operations[] = {"lladd.counter.add", NULL};
 SUBJECT(ll_sim_subject_instant, "instant", "databases that open before their pages are redone",
         .configure = configure, .meanwhile = meanwhile, .run = run);
 SUBJECT(ll_sim_subject_instant_tight, "instant.tight",
-        "such databases with memory for the records of a few pages", .configure = configure_tight,
+        "instant recovery with memory for the records of a few pages", .configure = configure_tight,
         .meanwhile = meanwhile, .run = run);
 SUBJECT(ll_sim_subject_instant_long, "instant.long",
-        "such databases in which much has to be taken back before", .configure = configure,
+        "instant recovery with much to roll back before open", .configure = configure,
         .meanwhile = meanwhile, .run = run_long);
 SUBJECT(ll_sim_subject_redo_shares, "redo.shares",
         "pages are shared out for redo, and redone one share after the other",

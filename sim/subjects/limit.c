@@ -80,7 +80,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(lladd_sim_abort(sim, holder));
     TRY(lladd_checkpoint(db, err));
     TRY(commit_one(&w, &full));
-    return full ? lladd_error_set(err, LLADD_LOG_FULL, "nothing came free") : 0;
+    return full ? lladd_error_set(err, LLADD_LOG_FULL, "no log was freed") : 0;
 }
 
 static struct ll_sim_place place_of(lladd_pageno first, uint32_t counter)

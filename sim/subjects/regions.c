@@ -152,7 +152,8 @@ static int ask(void *ctx, const struct lladd_region *r)
     TRY(lladd_region_get(w->db, r->first, &got, w->err));
     return got.pages == r->pages && got.kind == r->kind && got.tag == r->tag
                ? 0
-               : lladd_error_set(w->err, LLADD_BAD_STATE, "a region says two things");
+               : lladd_error_set(w->err, LLADD_BAD_STATE,
+                                 "a region has other values than its list");
 }
 
 static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)

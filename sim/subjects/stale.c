@@ -129,7 +129,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
         c.row[row] = bytes[0];
         for (size_t i = 1; i < sizeof bytes / sizeof *bytes; i++)
             if (bytes[i] != bytes[0])
-                return lladd_error_set(err, LLADD_CORRUPT_PAGE, "row %u is no one value", row);
+                return lladd_error_set(err, LLADD_CORRUPT_PAGE, "row %u is not one value", row);
     }
     return write_down(&c, sink);
 }

@@ -49,7 +49,7 @@ START_TEST(identity_counts)
     struct lladd_error err;
     make_page(page, 42, 1000, 7);
     ck_assert_int_eq(verify(FIXTURE_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
-    ck_assert_ptr_nonnull(strstr(err.message, "in the place of page 43 stands page 42"));
+    ck_assert_ptr_nonnull(strstr(err.message, "the place of page 43 holds page 42"));
     ck_assert_int_eq(verify(FIXTURE_SALT + 1, 42, page, &err), LLADD_CORRUPT_PAGE);
     /* A checksum made for the right place does not help a page that has another number. */
     lladd_put32(page, ll_page_crc(FIXTURE_SALT, lladd_page_of(43), page, FIXTURE_PAGE));
@@ -108,7 +108,7 @@ START_TEST(a_page_in_the_wrong_place)
     fixture_reopen(&r);
     ck_assert_uint_eq(fixture_get(&r, 1), 11);
     ck_assert_int_eq(fixture_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    ck_assert_ptr_nonnull(strstr(r.err.message, "stands page 1"));
+    ck_assert_ptr_nonnull(strstr(r.err.message, "holds page 1"));
     fixture_close(&r);
 }
 END_TEST

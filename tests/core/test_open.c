@@ -327,8 +327,8 @@ START_TEST(contradictory_operations_are_refused)
     WRONG("consists of", op.name = "Test.Put");
     WRONG("consists of", op.name = "test put");
     WRONG("count from 1", op.version = 0);
-    WRONG("undo_kind must be written out", op.undo_kind = (enum lladd_undo_kind)0);
-    WRONG("undo_kind must be written out", op.undo_kind = (enum lladd_undo_kind)4);
+    WRONG("undo_kind must be set", op.undo_kind = (enum lladd_undo_kind)0);
+    WRONG("undo_kind must be set", op.undo_kind = (enum lladd_undo_kind)4);
     WRONG("PAGE needs undo", op.undo = NULL);
     WRONG("PAGE needs undo", op.redo = NULL);
     WRONG("undo_kind is not PAGE", op.undo_kind = LLADD_UNDO_NONE);

@@ -434,7 +434,7 @@ START_TEST(broken_promises_are_found_before_anything_is_logged)
     broken_promise(op, "page header");
     op = xor_op;
     op.undo = forgetful_undo;
-    broken_promise(op, "undo does not take redo back");
+    broken_promise(op, "undo does not reverse redo");
     op = xor_op;
     op.undo = destructive_undo;
     broken_promise(op, "undo changes the page header");

@@ -77,7 +77,7 @@ static uint64_t number(const char *text)
     char *end;
     uint64_t n = strtoull(text, &end, 0);
     if (end == text || *end) {
-        (void)fprintf(stderr, "crash: \"%s\" is no number\n", text);
+        (void)fprintf(stderr, "crash: \"%s\" is not a number\n", text);
         exit(3);
     }
     return n;

@@ -354,8 +354,8 @@ START_TEST(an_operation_that_breaks_its_contract)
     struct lladd_txn *txn = begin();
     bad.forgets = true;
     ck_assert_int_eq(lladd_update(txn, op_id(&word_add), page, one, sizeof one), LLADD_BUG);
-    ck_assert_msg(strstr(lladd_txn_error(txn)->message, "undo does not take redo back") != NULL,
-                  "%s", lladd_txn_error(txn)->message);
+    ck_assert_msg(strstr(lladd_txn_error(txn)->message, "undo does not reverse redo") != NULL, "%s",
+                  lladd_txn_error(txn)->message);
     bad.forgets = false;
     TXN_OK(lladd_commit(txn)); /* the transaction was not changed */
     ck_assert_int_eq(counted(page), 0);

@@ -88,7 +88,7 @@ START_TEST(a_page_in_the_place_of_another)
     file_write("pages", bytes, PAGE, (off_t)page.v * PAGE);
     open_db();
     ck_assert_int_eq(lladd_page_fix(db, page, LLADD_LATCH_SHARED, &held, &err), LLADD_CORRUPT_PAGE);
-    snprintf(words, sizeof words, "in the place of page %llu stands page %llu",
+    snprintf(words, sizeof words, "the place of page %llu holds page %llu",
              (unsigned long long)page.v, (unsigned long long)other.v);
     ck_assert_msg(strstr(err.message, words) != NULL, "%s", err.message);
     close_db();

@@ -123,7 +123,7 @@ START_TEST(a_layer_is_in_one_place)
                          LLADD_BAD_ARGUMENT);
         ck_assert_ptr_nonnull(strstr(b.err.message, i == 0   ? "no layer is given"
                                                     : i == 1 ? "below itself"
-                                                             : "another one's"));
+                                                             : "already has a parent"));
     }
     ok_db(&b, lladd_dtable_config_set_child(top, "base", other, &b.err));
     ck_assert_int_eq(lladd_dtable_config_set_child(other, "base", top, &b.err), LLADD_BAD_ARGUMENT);
@@ -259,7 +259,7 @@ static const struct {
      "expected \"base\" class(dt) beside its config"},
     {"class(dt) dictionary_dtable config [ \"values\" words [ \"a\" \"a\" ] \"base\" class(dt) "
      "linear_dtable ]",
-     "one of its words twice"},
+     "a word occurs twice"},
 };
 
 START_TEST(wrong_ones_are_explained)

@@ -476,7 +476,8 @@ START_TEST(damage_has_a_name)
     ck_assert_int_eq(state_of(&b, t, 29995, NULL), LLADD_DTABLE_ABSENT);
     t->ranges--; /* as if the footer said so */
     ck_assert_int_eq(lladd_dtable_run_check(t, &b.err), LLADD_CORRUPT_RUN);
-    ck_assert_msg(strstr(b.err.message, "ranges_dtable") && strstr(b.err.message, "more ranges"),
+    ck_assert_msg(strstr(b.err.message, "ranges_dtable") &&
+                      strstr(b.err.message, "number of ranges"),
                   "%s", b.err.message);
     lladd_dtable_close(t);
 }

@@ -47,7 +47,7 @@ class Refused(unittest.TestCase):
                    "--failures=1", "--seed=2", "--plant=clr"]
         only_errors = ["--points=1", "--samples=1", "--every=1"]
         for option in only_errors:
-            self.refused("means nothing without --errors", option, "small")
+            self.refused("needs --errors", option, "small")
         wrong = {"errors": ["--depth=1"],
                  "damage": only_errors + ["--depth=1", "--full-product", "--atomic-turns",
                                          "--no-coverage"],
@@ -57,10 +57,10 @@ class Refused(unittest.TestCase):
                  "operations": explore[:1], "help": explore[:1]}
         for mode, options in wrong.items():
             for option in options:
-                self.refused(f"{option.split('=')[0]} means nothing with --{mode}", f"--{mode}",
+                self.refused(f"{option.split('=')[0]} cannot be used with --{mode}", f"--{mode}",
                              option)
         for option in only_errors + [o for o in explore if "plant" not in o] + ["--all"]:
-            self.refused("means nothing with --replay", "--replay", "AAAA", option)
+            self.refused("cannot be used with --replay", "--replay", "AAAA", option)
 
     def test_options_that_contradict(self):
         self.refused("--no-power contradicts --no-kill", "--no-power", "--no-kill", "small")
@@ -105,7 +105,7 @@ class Refused(unittest.TestCase):
         self.refused("the token is not of subject \"small\"", "--replay", token, "small")
         damaged = token[:8] + ("B" if token[8] != "B" else "C") + token[9:]
         self.refused("the token is damaged", "--replay", damaged, of("broken"))
-        self.refused("not whole", "--replay", token[:5], of("broken"))
+        self.refused("cut off", "--replay", token[:5], of("broken"))
         self.refused("is none that a token has", "--replay", "what?", of("broken"))
         self.refused("at most 64 characters", "--replay", "A" * 65, of("broken"))
 

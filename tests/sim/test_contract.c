@@ -727,7 +727,7 @@ START_TEST(reports)
     ck_assert_int_eq(lladd_sim_contract_json(r, text_fresh(&json)), 0);
     ck_assert_ptr_nonnull(strstr(text.bytes, "test.forgetful version 1\n"));
     ck_assert_ptr_nonnull(strstr(text.bytes, "  restores     BROKEN"));
-    ck_assert_ptr_nonnull(strstr(text.bytes, "undo does not take redo back"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "undo does not reverse redo"));
     ck_assert_ptr_nonnull(strstr(text.bytes, "1 operations, 1 promises broken\n"));
     ck_assert_ptr_nonnull(strstr(json.bytes, "\"restores\":{\"kept\":false,"));
     ck_assert_ptr_nonnull(strstr(json.bytes, "\"pure\":{\"kept\":true,"));

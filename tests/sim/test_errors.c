@@ -31,7 +31,7 @@ static void expect_told(const struct lladd_sim_subject *s, const struct lladd_si
                         const struct lladd_sim_failure *f)
 {
     expect_again(s, b, f, &text);
-    ck_assert_ptr_nonnull(strstr(text.bytes, "HERE: "));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "FAULT: "));
     ck_assert_ptr_nonnull(strstr(text.bytes, f->message));
 }
 

@@ -468,8 +468,8 @@ START_TEST(a_token_that_is_none_is_refused)
     struct app right;
     app_init(&right, APP_NO_UNDO);
     refused(&right.subject, token, "another version");
-    refused(&app.subject, "", "not whole");
-    refused(&app.subject, "AQ", "not whole");
+    refused(&app.subject, "", "cut off");
+    refused(&app.subject, "AQ", "cut off");
     refused(&app.subject, "what is this?", "character 5");
     memset(longer, 'A', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';

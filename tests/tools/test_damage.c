@@ -459,7 +459,7 @@ START_TEST(strange_pages)
 
     bench_write(dev, "pages", m.bulk.v * 4096, good, sizeof good);
     f = bench_verify_files(dev);
-    ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "stands page 3"));
+    ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "holds page 3"));
 
     memcpy(bad, good, sizeof bad);
     lladd_put64(bad + 8, 1u << 30); /* page LSN */

@@ -64,7 +64,7 @@ class Ordered(Case):
         self.assertEqual(said["structures"]["not_checked"], 0)
         # Without the plug-in the result is as before.
         out = self.verify(code=3, plugin=None)
-        self.assertIn('root "ordered" leads to something else', out)
+        self.assertIn('root "ordered" does not lead to one of the library', out)
         said = json.loads(self.verify("--json", code=3, plugin=None))
         self.assertEqual(said["structures"]["extensions"], {})
 
@@ -100,8 +100,8 @@ class Ordered(Case):
         self.make("sound")
         self.write(self.leaf, HEAD + 2, b"\0\0")  # room for no entry
         said = json.loads(self.verify("--json", code=1))
-        self.assertIn((self.leaf, f'example.ordered "ordered": page {self.leaf}: is no page of an '
-                       "ordered structure"),
+        self.assertIn((self.leaf, f'example.ordered "ordered": page {self.leaf}: is not a page of '
+                       "an ordered structure"),
                       [(f["page"], f["message"]) for f in said["findings"]])
         self.assertEqual(said["leaked_pages"], 0)  # its pages could not all be listed
 

@@ -336,7 +336,7 @@ START_TEST(words)
         {MADE_CLEAN, "redo-barrier", NULL, "first="},
         {MADE_CLEAN, "image", NULL, "page of type lladd."},
         {MADE_CLEAN, "seal", NULL, "durable="},
-        {MADE_CLEAN, "checkpoint-data", NULL, "here begins a checkpoint"},
+        {MADE_CLEAN, "checkpoint-data", NULL, "a checkpoint begins"},
         {MADE_CLEAN, "checkpoint-end", NULL, "checkpoint="},
         {MADE_CRASHED, "prepare", NULL,
          "gid=7:6f726465722d31:6231 prepared_us=1234567890123456 owner=\"the till\""},

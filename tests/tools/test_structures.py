@@ -73,7 +73,7 @@ class Case(unittest.TestCase):
         """verify finds no damage, and has checked these."""
         out = self.good("verify", self.db)
         self.assertIn("\nno damage\n", out)
-        self.assertNotIn("of no structure", out)
+        self.assertNotIn("outside of structures", out)
         for word in words:
             self.assertIn(word, out)
 
@@ -166,7 +166,7 @@ class DumpAndLoad(Case):
 
     def test_replace(self):
         self.load(SMALL)
-        self.assertIn('standard input, line 2: "numbers" is there already (--replace',
+        self.assertIn('standard input, line 2: "numbers" already exists (--replace',
                       self.bad("load", self.db, text=SMALL))
         other = dump(structure("list", "numbers", ["now", "a", "list"]))
         self.load(other, "--replace")
@@ -267,16 +267,17 @@ class Refused(Case):
                 (first + head + '\n"a\t" ""\n', r"found \x09"),
                 (first + head + '\n"ab" ""\n"cd" ""\n', "line 4: more than the 1 that were"),
                 (first + head.replace("1", "2") + '\n"ab" ""\n"ab" ""\n',
-                 "line 4: the key has been here before"),
+                 "line 4: the key occurs twice"),
                 (first + head + "\nzeros 1\n", "zeros are elements of arrays, or bytes of blobs"),
                 (first + 'array "a" element 1 count 3\nzeros 0\n', "line 3: no zeros"),
                 (first + 'array "a" element 1 count 3\nzeros 4\n', "line 3: more than the 3"),
                 (first + 'array "a" element 1 count 3\n"ab"\n', "an element of 2 bytes instead"),
-                (first + PARTS[1].replace("end 1", "end 2"), "line 4: 1 were announced, 2 are"),
+                (first + PARTS[1].replace("end 1", "end 2"),
+                 "line 4: 1 were announced, the end states 2"),
                 (first + PARTS[1].replace("17", "18"), "line 4: expected the checksum "),
                 (first + PARTS[1] + "done 2\n", "line 5: 1 structures instead of 2"),
                 (dump(PARTS[1]) + "\n", "line 6: expected the end of the file"),
-                (dump(PARTS[1], PARTS[1]), '"people" is there already')):
+                (dump(PARTS[1], PARTS[1]), '"people" already exists')):
             err = self.bad("load", self.db, text=text)
             self.assertIn(words, err)
             self.assertEqual(self.dumped(), self.before, words)
@@ -354,8 +355,8 @@ class Verify(Case):
         subprocess.run([MAKE_DB, "--forget", self.db, "people"], check=True)
         out = self.good("verify", self.db, code=1)
         self.assertRegex(out, r"leak    pages, page \d+: \d+ allocated pages \([0-9, to]+\): every "
-                              "root is a structure, and none has them\n")
-        self.assertRegex(out, r"; \d+ pages of no structure\n\d+ pages lost\n$")
+                              "root is a structure, but no structure has them\n")
+        self.assertRegex(out, r"; \d+ pages outside of structures\n\d+ pages lost\n$")
         said = json.loads(self.good("verify", "--json", self.db, code=1))
         self.assertEqual(said["findings"][0]["kind"], "leak")
         self.assertEqual(said["leaked_pages"], said["structures"]["unowned_pages"])
@@ -363,7 +364,8 @@ class Verify(Case):
         # An unknown structure may own the pages.
         subprocess.run([MAKE_DB, "--root", self.db, "mine"], check=True)
         out = self.good("verify", self.db)
-        self.assertRegex(out, r"; 1 root of something else; \d+ pages of no structure\nno damage\n")
+        self.assertRegex(out, r"; 1 root of something else; "
+                              r"\d+ pages outside of structures\nno damage\n")
 
     def test_table_that_is_destroyed_in_steps(self):
         """A partly destroyed table owns its remaining pages, and can only be destroyed."""
@@ -792,10 +794,10 @@ class Hash(Case):
         self.assertIn("get, put, del or scan", self.bad("hash"))
         self.assertIn('not "fetch"', self.bad("hash", "fetch", self.db))
         self.assertIn("an argument is missing", self.bad("hash", "get", self.db, "t"))
-        self.assertIn("which directory", self.bad("hash", "scan"))
+        self.assertIn("expected a directory", self.bad("hash", "scan"))
         self.assertIn("too many", self.bad("hash", "del", self.db, "t", "k", "v"))
         self.assertEqual(self.good("hash", "--help"), self.good("hash", "get", "--help"))
-        self.assertIn("get, put, del or scan?", self.bad("hash", "--json", self.db))
+        self.assertIn("expected get, put, del or scan", self.bad("hash", "--json", self.db))
 
 
 class InDoubt(Case):

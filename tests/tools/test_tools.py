@@ -129,7 +129,7 @@ class CommandLine(Case):
         clean = self.made.path("clean")
         self.assertIn("no verb \"frobnicate\"", self.bad("frobnicate", code=2))
         self.assertIn("usage:", self.bad(code=2))
-        self.assertIn("which directory", self.bad("stat", code=2))
+        self.assertIn("expected a directory", self.bad("stat", code=2))
         self.assertIn("too many arguments", self.bad("stat", clean, clean, code=2))
         self.assertIn("an argument is missing", self.bad("page", clean, code=2))
         self.assertIn("\"x\" is not a number", self.bad("page", clean, "x", code=2))
@@ -145,7 +145,7 @@ class CommandLine(Case):
         for number in ("", " 5", "+5", "0x", "1e3", "5x", str(2**64)):
             self.assertIn("is not a number", self.bad("log", "--from", number, clean, code=2))
         self.assertIn("lladd page: invalid option", self.bad("page", clean, "-1", code=2))
-        self.assertIn("no global id", self.bad("resolve", "--commit", clean, "xyz", code=2))
+        self.assertIn("not a global id", self.bad("resolve", "--commit", clean, "xyz", code=2))
 
     def test_no_database(self):
         empty = tempfile.mkdtemp(dir=self.temporary.name)
@@ -262,7 +262,7 @@ What keeps the log, the strongest first
         self.assertIn("\nstructures: 1 run\n", self.good("verify", db))
         self.assertEqual(self.json("verify", db)["structures"]["runs"], 1)
         self.assertNotIn("rows", self.good("dump", db))
-        self.assertIn("no array, hash table, list or blob", self.bad("dump", db, "rows", code=2))
+        self.assertIn("is not an array, hash table", self.bad("dump", db, "rows", code=2))
         page = os.path.join(db, "pages")
         with open(page, "r+b") as file:
             at = file.read().index(b"the valuethe value")
@@ -417,7 +417,7 @@ What keeps the log, the strongest first
             # Only the application knows a page of bytes: it is named, and the status says so.
             said = self.json("verify", "--ops", PLUGIN, self.made.path(kind), code=3)
             self.assertEqual([(f["kind"], f["message"]) for f in said["findings"]],
-                             [("note", 'root "bytes" leads to something else than the library\'s '
+                             [("note", 'root "bytes" does not lead to one of the library\'s '
                                'structures: it was not checked')])
             self.assertEqual(said["structures"]["other_roots"], 1)
             self.assertEqual(said["structures"]["not_checked"], 1)

@@ -26,7 +26,7 @@ START_TEST(malformed_open_strings_are_refused_and_said_why)
         const char *info, *why;
     } wrong[] = {
         {"dir", "key=value"},
-        {"=", "no key"},
+        {"=", "not a key"},
         {"dir=", "dir: 1 to"},
         {"dir=db;dir=db", "twice"},
         {"dir=db;colour=red", "colour"},

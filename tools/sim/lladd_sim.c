@@ -32,9 +32,9 @@ static const char usage[] =
     "lladd-sim --damage SUBJECT...      change bytes of the files without the library's knowledge\n"
     "lladd-sim --random SUBJECT...      large workloads, crashed at random\n"
     "lladd-sim --interleave SUBJECT...  several threads, in every schedule\n"
-    "lladd-sim --contract SUBJECT...    no crashes: do its operations keep what they promise to\n"
-    "                                   recovery?\n"
-    "lladd-sim [options] --all          all that come with the library, instead of names\n"
+    "lladd-sim --contract SUBJECT...    no crashes: check that its operations keep the contract\n"
+    "                                   with recovery\n"
+    "lladd-sim [options] --all          all subjects of the library, instead of names\n"
     "lladd-sim SUBJECT --replay TOKEN   repeat a failure and print its history\n"
     "lladd-sim --list                   list the subjects\n"
     "lladd-sim --operations             list the operations that each must cover completely\n"
@@ -43,29 +43,29 @@ static const char usage[] =
     "stands for all its subjects; SHARED-OBJECT:NAME is one of them.\n"
     "\n"
     "  --depth N         explore, random: crashes in a row (4, the last one sampled)\n"
-    "  --states N        stop after so many crash states, or damages\n"
-    "  --seconds N       stop after about so long; a subject that makes no progress is then ended\n"
-    "  --failures N      stop after so many failures (1)\n"
-    "  --seed N          seed of everything random (1)\n"
+    "  --states N        stop after N crash states, or damages\n"
+    "  --seconds N       stop after about N seconds; a subject without progress is ended then\n"
+    "  --failures N      stop after N failures (1)\n"
+    "  --seed N          seed of all random choices (1)\n"
     "  --full-product    explore, errors: every combination of versions of all pages\n"
     "  --atomic-pages    a device that does not tear pages\n"
-    "  --atomic-turns    the same for every second database only; the others are not told so\n"
+    "  --atomic-turns    the same, for every second database only\n"
     "  --instant         databases recover instantly: pages are redone when they are fetched\n"
     "  --no-power        no loss of power\n"
     "  --no-kill         no death of the process\n"
-    "  --no-coverage     what was never reached, or never happened, is not a failure\n"
+    "  --no-coverage     a path never reached, or a fault that never hit, is not a failure\n"
     "  --points N        errors: number of crashes with errors in their recovery, too (4)\n"
     "  --samples N       errors: random crash states after each, besides the simple ones (1)\n"
     "  --every N         errors: only every N-th call (1)\n"
-    "  --preemptions N   interleave: number of threads interrupted that could continue (2)\n"
-    "  --schedules N     interleave: stop after so many schedules\n"
+    "  --preemptions N   interleave: number of interruptions of threads that could continue (2)\n"
+    "  --schedules N     interleave: stop after N schedules\n"
     "  --random-schedules  interleave: random priorities instead of all schedules\n"
     "  --plant BUG       switch on a bug of the library (--list names them)\n"
-    "  --limit N         kill a subject that takes more seconds than that\n"
+    "  --limit N         kill a subject that takes more than N seconds\n"
     "  --json            one JSON object for each subject\n"
     "  --report FILE     the same, to a file, besides the text\n"
     "\n"
-    "An option is refused if it means nothing in the mode, contradicts another, or is given\n"
+    "An option is refused if it has no effect in the mode, contradicts another, or is given\n"
     "twice.\n";
 
 struct request {
@@ -147,7 +147,7 @@ static int replay(const struct lladd_sim_subject *s, const struct request *q,
 {
     int rc = lladd_sim_replay(s, &q->bounds, q->token, to->text, out, err);
     if (!rc && to->text && (*out)->n_failures == 0)
-        (void)lladd_sink_printf(to->text, "Nothing to object.\n"); /* `told` checks the sink */
+        (void)lladd_sink_printf(to->text, "No failures.\n"); /* `told` checks the sink */
     return rc;
 }
 
@@ -658,9 +658,9 @@ static int look_at(const bool given[OPTIONS], struct request *q)
     for (unsigned o = 0; o < OPTIONS; o++)
         if (given[o] && !(known[o].modes & q->mode))
             return q->mode == EXPLORE
-                       ? complain_of((enum option_number)o, "means nothing without ",
+                       ? complain_of((enum option_number)o, "needs ",
                                      known[o].modes == ERRORS ? "--errors" : "another mode")
-                       : complain_of((enum option_number)o, "means nothing with --",
+                       : complain_of((enum option_number)o, "cannot be used with --",
                                      mode_name(q->mode));
     if (given[O_ATOMIC] && given[O_TURNS])
         return complain_of(O_ATOMIC, "contradicts --", known[O_TURNS].name);
@@ -697,7 +697,7 @@ static int subjects_of(int argc, char **argv, struct request *q)
     if (q->all && optind < argc)
         return complain(argv[optind], "a subject is named, and --all is given");
     if (!q->all && optind == argc)
-        return complain("usage", "name a subject; --help");
+        return complain("usage", "expected a subject; see --help");
     if (q->token && optind + 1 < argc)
         return complain(argv[optind + 1], "a token belongs to one subject");
     if (q->report_name && !(q->report = fopen(q->report_name, "w")))
@@ -718,7 +718,7 @@ int main(int argc, char **argv)
     if (options_of(argc, argv, &q))
         return USAGE;
     if (q.mode & (LIST | OPERATIONS | HELP) && optind < argc)
-        return complain(argv[optind], "no subject is wanted here");
+        return complain(argv[optind], "unexpected subject: this mode takes none");
     switch (q.mode) {
     case LIST:
         return list();

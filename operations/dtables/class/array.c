@@ -249,7 +249,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     const struct lladd_dtable_source *cells;
     TRY(lladd_dtable_source_open(base, "cells", &cells, err));
     if (base->footer.len != FOOTER)
-        return lladd_dtable_corrupt(base, err, "its footer has another length");
+        return lladd_dtable_corrupt(base, err, "its footer has the wrong length");
     r->first = lladd_get64(f);
     base->places = lladd_get64(f + 8);
     r->size = lladd_get32(f + 16);

@@ -123,12 +123,12 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     const struct lladd_dtable_source *s;
     TRY(lladd_dtable_source_open(base, "filter", &s, err));
     if (base->footer.len != 16)
-        return lladd_dtable_corrupt(base, err, "its footer has another length");
+        return lladd_dtable_corrupt(base, err, "its footer has the wrong length");
     r->lines = lladd_get64(base->footer.data);
     r->probes = lladd_get32((const unsigned char *)base->footer.data + 8);
     if (r->lines > UINT32_MAX || r->probes > PROBES_MAX ||
         r->lines * LINE != lladd_dtable_source_size(s))
-        return lladd_dtable_corrupt(base, err, "its filter has another length");
+        return lladd_dtable_corrupt(base, err, "its filter has the wrong length");
     return lladd_dtable_load(base, s, &r->bits, err);
 }
 

@@ -59,9 +59,9 @@ struct reader {
     const unsigned char *levels;
     uint64_t n, at[LEVELS_MAX], nodes[LEVELS_MAX]; /* of each level: offset of its keys, number of
                                                     * keys */
-    uint64_t low, high; /* first keys of the first and the last leaf */
-    double slope;       /* leaves per unit of key */
-    uint32_t n_levels, width; /* width: bytes of a key in the levels */
+    uint64_t low, high;                            /* first keys of the first and the last leaf */
+    double slope;                                  /* leaves per unit of key */
+    uint32_t n_levels, width;                      /* width: bytes of a key in the levels */
 };
 
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
@@ -74,7 +74,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     caps->types &= LLADD_DTABLE_NUMBERS;
     return caps->types ? 0
                        : lladd_error_set(err, LLADD_BAD_CONFIG,
-                                         "btree_dtable: keys of its base are no numbers");
+                                         "btree_dtable: keys of its base are not numbers");
 }
 
 static unsigned width_of(enum lladd_dtable_type type)
@@ -260,12 +260,12 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     const struct lladd_dtable_source *levels, *leaves;
     const unsigned char *f = base->footer.data;
     if (base->version < OLDEST)
-        return lladd_dtable_corrupt(base, err, "an index of version 1, which is not read any more");
+        return lladd_dtable_corrupt(base, err, "index version 1 is no longer supported");
     TRY(lladd_dtable_source_open(base, "leaves", &leaves, err));
     TRY(lladd_dtable_source_open(base, "levels", &levels, err));
     TRY(lladd_dtable_load(base, levels, &r->levels, err));
     if (base->footer.len != FOOTER || lladd_dtable_source_block(leaves) < LINE)
-        return lladd_dtable_corrupt(base, err, "its footer has another length");
+        return lladd_dtable_corrupt(base, err, "its footer has the wrong length");
     r->leaves = lladd_dtable_cells_of(leaves, LINE);
     r->n = lladd_get64(f);
     r->n_levels = lladd_get32(f + 8);
@@ -352,8 +352,8 @@ static int hold(const struct reader *r, uint64_t node, struct lladd_dtable_pin *
     l->keys = p + HEAD;
     l->numbers = p + HEAD + (l->shape.key ? l->shape.rows * l->shape.key : 8);
     const struct shape *s = &l->shape;
-    bool known = s->key == 0 ? s->rows == 1 || l->step > 0
-                             : s->key <= 8 && (s->key & (s->key - 1)) == 0;
+    bool known =
+        s->key == 0 ? s->rows == 1 || l->step > 0 : s->key <= 8 && (s->key & (s->key - 1)) == 0;
     if (!known || s->rows == 0 || s->number > 8 || bytes_of(s) > ROOM || s->kind > MARKS_FOLLOW ||
         (s->kind >= MARKS && !r->base.base->kind->at_mark) ||
         l->place + (s->kind == PLACES ? 1 : s->rows) > r->base.base->places)
@@ -428,8 +428,7 @@ static int search(const struct reader *r, const struct lladd_dtable_key *key,
 }
 
 static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
-                struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
-                struct lladd_error *err)
+                struct lladd_dtable_pin *pin, uint64_t *place, bool *exact, struct lladd_error *err)
 {
     const struct reader *r = (const struct reader *)base;
     struct leaf l;

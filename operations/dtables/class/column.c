@@ -121,7 +121,7 @@ static int read_word(struct groups *g, uint32_t group, struct lladd_span word,
     g->first[group + 1] = at;
     if (rc != LLADD_END || at == g->first[group])
         return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "column_dtable: word %u of \"columns\" is no list of columns' "
+                               "column_dtable: word %u of \"columns\" is not a list of columns' "
                                "numbers, from 0 to %u",
                                group, LLADD_DTABLE_COLUMNS_MAX - 1);
     return 0;
@@ -303,7 +303,7 @@ static int add_part(struct builder *b, uint32_t group, const struct lladd_dtable
         return rc == LLADD_DTABLE_REJECT ? 0 : rc;
     return lladd_error_set(b->base.error, LLADD_REJECTED,
                            "column_dtable: group %u rejects a value of %zu bytes; is it of "
-                           "another size than the first?",
+                           "a different size than the first?",
                            group, part.bytes.len);
 }
 
@@ -349,7 +349,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     const unsigned char *f = base->footer.data;
     r->g = g;
     if (base->footer.len != FOOTER + 8 * (size_t)g->n || lladd_get32(f + 8) != g->n)
-        return lladd_dtable_corrupt(base, err, "its footer has other groups");
+        return lladd_dtable_corrupt(base, err,
+                                    "its footer does not have the groups of its configuration");
     uint64_t rows = lladd_get64(f);
     r->layers = lladd_mem_alloc(base->db, g->n * (sizeof *r->layers + sizeof *r->aligned));
     if (!r->layers)
@@ -401,7 +402,7 @@ static int column_of(const struct reader *r, uint32_t column, const struct lladd
     if (part->state != LLADD_DTABLE_FOUND || g->first[group + 1] - g->first[group] == 1)
         return 0;
     if (!lladd_dtable_row_column(part->bytes, g->index[column], out))
-        return lladd_dtable_corrupt(&r->base, err, "a group's value is no packed row");
+        return lladd_dtable_corrupt(&r->base, err, "a group's value is not a packed row");
     return 0;
 }
 

@@ -94,16 +94,17 @@ static int check_words(struct lladd_dtable_config *c, struct words *w,
     w->passes = lladd_dtable_param_bytes(c, "passthrough_value", &through);
     w->width = w->n + w->passes > 256 ? 2 : 1;
     if (!sort(w))
-        return lladd_error_set(err, LLADD_BAD_CONFIG, "a dictionary has one of its words twice");
+        return lladd_error_set(err, LLADD_BAD_CONFIG, "a word occurs twice in a dictionary");
     if (w->n + w->passes > 65536)
         return lladd_error_set(err, LLADD_BAD_CONFIG, "a dictionary has at most 65536 words");
     if (w->passes && through.len == w->width)
         w->through = lladd_get_few(through.data, through.len);
     if (w->passes && (through.len != w->width || w->through < w->n || number_of(w, through) < w->n))
-        return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "passthrough_value of a dictionary: %u bytes, a number (little-"
-                               "endian) from %u on, and no word of it",
-                               w->width, w->n);
+        return lladd_error_set(
+            err, LLADD_BAD_CONFIG,
+            "passthrough_value of a dictionary: expected %u bytes, a number (little-"
+            "endian) of at least %u, and not one of its words",
+            w->width, w->n);
     if (caps->value_size != LLADD_DTABLE_ANY_SIZE && caps->value_size != w->width)
         return lladd_error_set(err, LLADD_BAD_CONFIG,
                                "a dictionary's base has values of %llu bytes, and numbers have %u",

@@ -82,7 +82,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
                                     * must have changed */
         return lladd_error_set(base->error, LLADD_BAD_STATE,
                                "exception_dtable: base rejects the reject_value; are its values of "
-                               "another size?");
+                               "a different size?");
     return rc;
 }
 

@@ -119,7 +119,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     base->places = r->side[0]->places + r->side[1]->places;
     return base->places >= r->side[0]->places
                ? 0
-               : lladd_dtable_corrupt(base, err, "more places than there are numbers");
+               : lladd_dtable_corrupt(base, err, "the number of places exceeds 64 bits");
 }
 
 static unsigned side_of(const struct reader *r, const struct lladd_dtable_key *key)

@@ -346,7 +346,7 @@ int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_spa
         const struct lladd_dtable_source *s;
         rc = lladd_dtable_source_open(owner, "index", &s, err);
         if (!rc && lladd_dtable_source_size(s) != size)
-            rc = lladd_dtable_corrupt(owner, err, "its index is of another length");
+            rc = lladd_dtable_corrupt(owner, err, "its index has the wrong length");
         if (!rc)
             rc = lladd_dtable_load(owner, s, &index, err);
         if (rc)

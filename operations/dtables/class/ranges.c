@@ -40,8 +40,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
         lladd_dtable_caps_get(lladd_dtable_param_child(c, "ranges"));
     if (!ranges->places || !ranges->all_values || ranges->value_size != LLADD_DTABLE_ANY_SIZE)
         return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "ranges_dtable: its \"ranges\" is to be a table with places that "
-                               "takes any value, as a linear_dtable");
+                               "ranges_dtable: its \"ranges\" must be a table with places that "
+                               "takes any value, such as a linear_dtable");
     caps->types &= ranges->types;
     caps->ranges = true;
     return 0;
@@ -146,13 +146,13 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     struct lladd_dtable_interval first = {.has_from = false};
     r->ranges = lladd_dtable_child(base, "ranges");
     if (base->footer.len < HEAD || p[HEAD - 1] > 1)
-        return lladd_dtable_corrupt(base, err, "its footer has another length");
+        return lladd_dtable_corrupt(base, err, "its footer has the wrong length");
     base->ranges = lladd_get64(p);
     r->open = p[HEAD - 1];
     r->first = lladd_span_of(p + HEAD, base->footer.len - HEAD);
     if (r->open ? base->ranges == 0 || base->ranges - 1 > r->ranges->places
                 : base->ranges > r->ranges->places || r->first.len)
-        return lladd_dtable_corrupt(base, err, "its footer has another number of ranges");
+        return lladd_dtable_corrupt(base, err, "its footer has the wrong number of ranges");
     return r->open ? get_end(base, r->first, &first, err) : 0;
 }
 

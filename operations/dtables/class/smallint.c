@@ -38,7 +38,7 @@ static int decode(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     if (!room)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a smallint_dtable");
     if (value->bytes.len == 0 || value->bytes.len > 3)
-        return lladd_dtable_corrupt(t, err, "a value of another size");
+        return lladd_dtable_corrupt(t, err, "a value has the wrong size");
     uint32_t v = (uint32_t)lladd_get_few(value->bytes.data, value->bytes.len);
     lladd_put32(room, v);
     value->bytes = lladd_span_of(room, 4);

@@ -369,8 +369,7 @@ int lladd_dtable_read(struct lladd_dtable_pin *pin, int which, const struct llad
 {
     if (__builtin_expect(at > s->size || len > s->size - at, 0))
         return ll_dtable__damaged(s, at / s->block_size, lladd_page_of(LLADD_NO_PAGE),
-                                  LLADD_CORRUPT_RUN, "bytes are missing that should be there",
-                                  err);
+                                  LLADD_CORRUPT_RUN, "bytes are missing", err);
     if (len == 0) {
         *out = (const unsigned char *)"\0\0\0\0\0\0\0";
         return 0;

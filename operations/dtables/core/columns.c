@@ -12,7 +12,7 @@ int lladd_dtable_row_unpack(const struct lladd_dtable_value *row,
         return 0;
     for (size_t i = 0; i < want->n; i++)
         if (!lladd_dtable_row_column(row->bytes, want->numbers[i], &want->values[i]))
-            return lladd_error_set(err, LLADD_BAD_RECORD, "a value that is no packed row");
+            return lladd_error_set(err, LLADD_BAD_RECORD, "the value is not a packed row");
     return 0;
 }
 

@@ -178,7 +178,7 @@ int lladd_dtable_config_set_child(struct lladd_dtable_config *c, const char *nam
     bool list = i >= 0 && c->kind->params[i].type == LLADD_DTABLE_PARAM_LAYERS;
     int rc = to_set(c, name, list ? LLADD_DTABLE_PARAM_LAYERS : LLADD_DTABLE_PARAM_CHILD, &p, err);
     if (!rc && p->child && !list)
-        rc = lladd_error_set(err, LLADD_BAD_CONFIG, "\"%s\" of %s is there already", name,
+        rc = lladd_error_set(err, LLADD_BAD_CONFIG, "\"%s\" of %s already exists", name,
                              c->kind->name);
     const struct lladd_dtable_config *above = c;
     while (above && above != child)
@@ -187,7 +187,7 @@ int lladd_dtable_config_set_child(struct lladd_dtable_config *c, const char *nam
         rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "\"%s\" of %s: %s", name, c->kind->name,
                              !child  ? "no layer is given"
                              : above ? "the layer would be below itself"
-                                     : "the layer is another one's already");
+                                     : "the layer already has a parent");
     if (rc)
         return rc;
     ll_dtable__adopt(c, p, child);
@@ -359,8 +359,9 @@ static int check_ranges(const struct lladd_dtable_config *c, struct lladd_error 
              below = below->next)
             if (below->caps.ranges)
                 return lladd_error_set(err, LLADD_BAD_CONFIG,
-                                       "%s cannot be below a %s: what is deleted has to be known "
-                                       "at the top", below->kind->name, c->kind->name);
+                                       "%s cannot be below a %s: deleted ranges must be known "
+                                       "at the top",
+                                       below->kind->name, c->kind->name);
     }
     return 0;
 }
@@ -486,8 +487,9 @@ int lladd_dtable_config_settled(const struct lladd_dtable_config *c, struct llad
             if (below->caps.learned)
                 return lladd_dtable_config_settled(below, err);
     rc = lladd_error_set(err, LLADD_BAD_CONFIG,
-                         "%s: the size of its values must be said, or settled by the layer above "
-                         "it", c->kind->name);
+                         "%s: the size of its values must be given, or set by the layer above "
+                         "it",
+                         c->kind->name);
     return placed(c, rc, err);
 }
 

@@ -267,7 +267,7 @@ int ll_dtable__understand(struct lladd_db *db, unsigned char *bytes, size_t len,
                           struct ll_dtable_descriptor *d, struct lladd_error *err)
 {
     if (len < HEAD || memcmp(bytes, magic, sizeof magic) != 0)
-        return lladd_error_set(err, LLADD_WRONG_TYPE, "a blob that is no run's descriptor");
+        return lladd_error_set(err, LLADD_WRONG_TYPE, "the blob is not the descriptor of a run");
     *d = (struct ll_dtable_descriptor){.db = db, .memory = bytes};
     int rc = get_all(db, len, d, err);
     if (rc) {
@@ -301,7 +301,7 @@ int ll_dtable__read_descriptor(struct lladd_db *db, lladd_pageno root,
     uint64_t len;
     TRY(lladd_blob_length(db, root, &len, err));
     if (len > DESCRIPTOR_MAX)
-        return lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu: a blob that is no run",
+        return lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu: the blob is not a run",
                                (unsigned long long)root.v);
     unsigned char *bytes = lladd_mem_alloc(db, (size_t)len + 1);
     if (!bytes)

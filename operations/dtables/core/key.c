@@ -59,7 +59,8 @@ int lladd_dtable_check_key(const struct lladd_dtable_order *order,
         (key->number < MINUS_INFINITY || key->number > PLUS_INFINITY))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a key that is not a number (NaN)");
     if (key->type == LLADD_DTABLE_DOUBLE && key->number == SIGN - 1)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "-0.0 is no key: use lladd_dtable_double");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "-0.0 is not a key: use lladd_dtable_double");
     if (key->type < LLADD_DTABLE_STRING)
         return 0;
     if (key->bytes.len > LLADD_DTABLE_KEY_MAX)

@@ -419,7 +419,7 @@ static int run_of(const struct lladd_dtable *t, const struct ll_dtable_run **out
     return rc ? rc
            : t->run_ && t->run_->layers == t
                ? 0
-               : lladd_error_set(err, LLADD_WRONG_TYPE, "a table that is no run");
+               : lladd_error_set(err, LLADD_WRONG_TYPE, "the table is not a run");
 }
 
 int lladd_dtable_run_info_get(const struct lladd_dtable *t, struct lladd_dtable_run_info *out,
@@ -503,7 +503,7 @@ static int check_lookup(const struct lladd_dtable *t, const struct lladd_dtable_
     bool bytes = !rc && v.state == LLADD_DTABLE_FOUND; /* only a row that is found has bytes */
     if (rc || (v.state == value->state && (!bytes || same_bytes(v.bytes, value->bytes))))
         return rc;
-    return lladd_dtable_corrupt(t, err, "a row is not what is found by its key");
+    return lladd_dtable_corrupt(t, err, "a lookup of a row's key finds another row");
 }
 
 static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *c,
@@ -524,7 +524,8 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
         if (rows && lladd_dtable_compare(&t->order, &before, &key) >= 0)
             rc = lladd_dtable_corrupt(t, err, "rows are out of order");
         if (!rc && rows == 0 && !same_key(&key, &d->min))
-            rc = lladd_dtable_corrupt(t, err, "the first row is another one");
+            rc = lladd_dtable_corrupt(t, err,
+                                      "the first row's key is not the smallest key of the run");
         if (!rc)
             rc = check_lookup(t, &key, &value, &pin, err);
         last.len = 0;
@@ -539,7 +540,7 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
     lladd_dtable_unpin(&pin);
     if (!rc && (rows != d->rows || tombstones != d->tombstones ||
                 (rows && !same_key(&end, &d->max))))
-        rc = lladd_dtable_corrupt(t, err, "there are more rows, or fewer, than there should be");
+        rc = lladd_dtable_corrupt(t, err, "the number of rows is not the one stored");
     lladd_mem_free(t->db, last.data);
     return rc;
 }
@@ -570,7 +571,7 @@ static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
         ranges += !rc && s.deleted;
     }
     if (!rc && ranges != t->ranges)
-        rc = lladd_dtable_corrupt(t, err, "there are more ranges, or fewer, than there should be");
+        rc = lladd_dtable_corrupt(t, err, "the number of ranges is not the one stored");
     lladd_dtable_unpin(&pins[0]);
     lladd_dtable_unpin(&pins[1]);
     lladd_mem_free(t->db, at.data);

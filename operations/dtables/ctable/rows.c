@@ -49,7 +49,7 @@ static int read_all(struct lladd_txn *txn, struct lladd_ctable *t,
     TRY(lladd_managed_lookup(txn, t->below, key, pin, &row));
     if (row.state == LLADD_DTABLE_FOUND && !lladd_dtable_row_check(row.bytes, NULL))
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_RECORD,
-                               "cTable \"%s\": a value that is no packed row", t->name);
+                               "cTable \"%s\": the value is not a packed row", t->name);
     for (uint32_t i = 0; i < t->n; i++) {
         values[i].state = LLADD_DTABLE_ABSENT;
         if (row.state == LLADD_DTABLE_FOUND)

@@ -61,7 +61,7 @@ static int number_of(const struct store *s, const char *name, uint32_t *out)
             *out = (uint32_t)i;
             return 0;
         }
-    return lladd_error_set(s->err, LLADD_NOT_FOUND, "a group's column \"%.100s\" is not there",
+    return lladd_error_set(s->err, LLADD_NOT_FOUND, "a group's column \"%.100s\" does not exist",
                            name ? name : "");
 }
 

@@ -142,7 +142,7 @@ static int read_names(struct lladd_managed *below, const char *name, const struc
     uint64_t len = 0;
     int rc = lladd_root_get(db, root->text, &at, err);
     if (rc == LLADD_NOT_FOUND)
-        return lladd_error_set(err, LLADD_WRONG_TYPE, "managed table \"%s\" is no cTable", name);
+        return lladd_error_set(err, LLADD_WRONG_TYPE, "managed table \"%s\" is not a cTable", name);
     if (!rc)
         rc = lladd_blob_length(db, lladd_page_of(at.a), &len, err);
     if (!rc && len > HEAD + LLADD_DTABLE_COLUMNS_MAX * (LLADD_CTABLE_COLUMN_NAME_MAX + 1))
@@ -168,7 +168,7 @@ static int below(struct lladd_db *db, const struct lladd_ctable_options *o,
     *m = (struct lladd_managed_options)LLADD_MANAGED_OPTIONS_INIT;
     *store = NULL;
     if (size < sizeof size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable without options: managed");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "cTable options: managed is missing");
     if (o->n_groups && !o->groups)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "%zu groups, but groups is NULL",
                                o->n_groups);
@@ -213,8 +213,7 @@ static int create(struct lladd_txn *txn, const char *name, const struct lladd_ct
     describe(o, bytes);
     int rc = lladd_blob_create(txn, bytes, len, &blob);
     lladd_mem_free(db, bytes);
-    return rc ? rc
-              : lladd_root_set(txn, root.text, (struct lladd_root_value){blob.v, VERSION});
+    return rc ? rc : lladd_root_set(txn, root.text, (struct lladd_root_value){blob.v, VERSION});
 }
 
 /* Creates the table under a savepoint: either all of it or nothing. */
@@ -233,7 +232,7 @@ int lladd_ctable_create(struct lladd_txn *txn, const char *name,
     struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
     if (!options || options->struct_size < sizeof options->struct_size)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
-                               "a cTable without options: struct_size");
+                               "cTable options: struct_size is missing");
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     return create_whole(txn, name, &o);
 }
@@ -307,8 +306,8 @@ static int make_ctable(struct lladd_txn *txn, const char *name, const void *opti
 }
 
 int lladd_ctable_create_open(struct lladd_db *db, const char *name,
-                             const struct lladd_ctable_options *options,
-                             struct lladd_ctable **out, struct lladd_error *err)
+                             const struct lladd_ctable_options *options, struct lladd_ctable **out,
+                             struct lladd_error *err)
 {
     int rc = ll_managed__alone(db, make_ctable, name, options, err);
     return rc ? rc : lladd_ctable_open(db, name, out, err);
@@ -335,7 +334,7 @@ int lladd_ctable_alter(struct lladd_ctable *t, unsigned which,
     char *store;
     TRY(lladd_check_process(t->db, err));
     if (!options || options->struct_size < sizeof options->struct_size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable without options: struct_size");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "cTable options: struct_size is missing");
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     o.columns = t->columns;
     o.n_columns = t->n;

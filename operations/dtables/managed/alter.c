@@ -85,11 +85,10 @@ int lladd_managed_alter(struct lladd_managed *t, unsigned which,
     struct alteration a = {.o = LLADD_MANAGED_OPTIONS_INIT, .which = which};
     TRY(lladd_check_process(t->db, err));
     if (!options || options->struct_size < sizeof options->struct_size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table without options: struct_size");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "table options: struct_size is missing");
     if (which & ~(unsigned)LLADD_MANAGED_ALL)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table has no options %#x", which);
-    memcpy(&a.o, options,
-           options->struct_size < sizeof a.o ? options->struct_size : sizeof a.o);
+    memcpy(&a.o, options, options->struct_size < sizeof a.o ? options->struct_size : sizeof a.o);
     int rc = alter(t, &a, err);
     for (int i = 0; i < 2; i++) {
         lladd_mem_free(t->db, a.texts[i]);

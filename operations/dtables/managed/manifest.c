@@ -63,8 +63,7 @@ void ll_managed__manifest_free(struct ll_manifest *m)
 
 static int damaged(struct lladd_error *err)
 {
-    return lladd_error_set(err, LLADD_BAD_RECORD, "what is stored of a managed table makes no "
-                                                  "sense");
+    return lladd_error_set(err, LLADD_BAD_RECORD, "invalid description of a managed table");
 }
 
 char *ll_managed__string(struct lladd_db *db, const void *bytes, size_t n)

@@ -87,8 +87,8 @@ int ll_managed__row_write(struct lladd_txn *txn, struct ll_managed *all, const c
     size_t len;
     if (ll_managed__manifest_put(m, &bytes, &len))
         return ll_managed__no_memory(lladd_txn_error_out(txn));
-    int rc = lladd_hash_put(txn, lladd_atomic_load_ptr(&all->catalogue), name, strlen(name), bytes,
-                            len);
+    int rc =
+        lladd_hash_put(txn, lladd_atomic_load_ptr(&all->catalogue), name, strlen(name), bytes, len);
     lladd_mem_free(all->db, bytes);
     return rc;
 }
@@ -162,9 +162,7 @@ static int first_manifest(struct lladd_txn *txn, const struct lladd_managed_opti
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_dtable_order order;
     const char *comparator = o->comparator ? o->comparator : "";
-    *m = (struct ll_manifest){.db = db,
-                              .type = o->type,
-                              .generation = 1};
+    *m = (struct ll_manifest){.db = db, .type = o->type, .generation = 1};
     TRY(ll_managed__set_triggers(o, LLADD_MANAGED_ALL, m, err));
     int rc = lladd_dtable_order_of(db, o->type, o->comparator, &order, err);
     m->texts[LL_MANIFEST_COMPARATOR] =
@@ -195,10 +193,9 @@ bool ll_managed__is_changing(struct lladd_db *db, const char *name)
 }
 
 /* Runs `what` under a savepoint: either all of it takes effect or nothing. */
-static int in_step(struct lladd_txn *txn, struct ll_managed *all, const char *name,
-                   struct ll_manifest *m,
-                   int (*what)(struct lladd_txn *, struct ll_managed *, const char *,
-                               struct ll_manifest *))
+static int
+in_step(struct lladd_txn *txn, struct ll_managed *all, const char *name, struct ll_manifest *m,
+        int (*what)(struct lladd_txn *, struct ll_managed *, const char *, struct ll_manifest *))
 {
     lladd_savepoint_id sp;
     int rc = lladd_savepoint(txn, &sp);
@@ -231,7 +228,7 @@ int lladd_managed_create(struct lladd_txn *txn, const char *name,
     TRY(ll_managed__of(lladd_txn_db(txn), &all, err));
     TRY(check_name(name, err));
     if (!options || options->struct_size < sizeof options->struct_size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table without options: struct_size");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "table options: struct_size is missing");
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     int rc = first_manifest(txn, &o, &m);
     if (!rc)
@@ -312,7 +309,8 @@ static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
     TRY(ll_managed__row_read(all, name, &now, err));
     int rc = now.tag == m->tag
                  ? free_runs(txn, &now)
-                 : lladd_error_set(err, LLADD_BUSY, "table \"%s\" is another one by now", name);
+                 : lladd_error_set(err, LLADD_BUSY,
+                                   "table \"%s\" has been replaced by another table", name);
     ll_managed__manifest_free(&now);
     if (!rc)
         rc = free_beside(txn, name);

@@ -206,7 +206,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     TRY(lladd_dtable_source_open(base, "segments", &s, err));
     TRY(lladd_dtable_load(base, s, &r->segments, err));
     if (more.len != 16)
-        return lladd_dtable_corrupt(base, err, "its footer has another length");
+        return lladd_dtable_corrupt(base, err, "its footer has the wrong length");
     r->n = lladd_get64(more.data);
     r->n_segments = lladd_get64((const unsigned char *)more.data + 8);
     uint64_t size = lladd_dtable_source_size(s);
@@ -423,7 +423,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
     if (mark & 1)
         return 0;
     if (mark / 2 > place || place - mark / 2 >= r->n)
-        return lladd_dtable_corrupt(base, err, "more values than there are");
+        return lladd_dtable_corrupt(base, err, "a place beyond the last value");
     rc = enter(&p, place - mark / 2);
     return rc ? rc : value_at(&p, value);
 }
@@ -649,7 +649,7 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
         rc = ll_keys_at(&r->keys, place, &pin, NULL, &before, &mark, err);
     if (!rc && before / 2 == last / 2)
         rc = before / 2 > place || place + n - before / 2 > r->n
-                 ? lladd_dtable_corrupt(base, err, "more values than there are")
+                 ? lladd_dtable_corrupt(base, err, "a place beyond the last value")
                  : copy_values(&p, place - before / 2, n, out, room, width, got);
     lladd_dtable_unpin(&pin);
     return rc;

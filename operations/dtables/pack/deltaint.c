@@ -107,7 +107,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     struct reader *r = (struct reader *)base;
     TRY(lladd_dtable_source_open(base, "landmarks", &r->landmarks, err));
     if (base->footer.len != 16)
-        return lladd_dtable_corrupt(base, err, "its footer has another length");
+        return lladd_dtable_corrupt(base, err, "its footer has the wrong length");
     uint64_t n = lladd_get64(base->footer.data);
     r->skip = lladd_get64((const unsigned char *)base->footer.data + 8);
     r->block_size = lladd_dtable_source_block(r->landmarks);
@@ -116,7 +116,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
         n != base->places / r->skip + (base->places % r->skip != 0) ||
         n / per + (n % per != 0) != lladd_dtable_source_blocks(r->landmarks) ||
         (n && lladd_dtable_source_size(r->landmarks) / 4 < n))
-        return lladd_dtable_corrupt(base, err, "it has another number of landmarks");
+        return lladd_dtable_corrupt(base, err, "its number of landmarks is wrong");
     return 0;
 }
 
@@ -127,7 +127,7 @@ static int count(const struct lladd_dtable *base, const struct lladd_dtable_valu
     if (v->state != LLADD_DTABLE_FOUND)
         return 0;
     if (v->bytes.len != 4)
-        return lladd_dtable_corrupt(base, err, "a difference of another size");
+        return lladd_dtable_corrupt(base, err, "a difference has the wrong size");
     *sum += lladd_get32(v->bytes.data);
     return 0;
 }
@@ -238,7 +238,7 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     c->place += forward ? 1 : UINT64_MAX;
     TRY(settle(base, c, forward, err));
     if (c->value.state == LLADD_DTABLE_FOUND && c->value.bytes.len != 4)
-        return lladd_dtable_corrupt(base, err, "a difference of another size");
+        return lladd_dtable_corrupt(base, err, "a difference has the wrong size");
     return 0;
 }
 

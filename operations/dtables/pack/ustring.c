@@ -316,7 +316,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     TRY(lladd_dtable_source_open(base, "words", &r->words, err));
     TRY(lladd_dtable_source_open(base, "ends", &r->ends, err));
     if (base->footer.len != 16)
-        return lladd_dtable_corrupt(base, err, "its footer has another length");
+        return lladd_dtable_corrupt(base, err, "its footer has the wrong length");
     r->numbers = lladd_get64(base->footer.data);
     r->block_size = lladd_dtable_source_block(r->ends);
     uint64_t cells = r->numbers / GROUP + (r->numbers % GROUP != 0), per = r->block_size / CELL;
@@ -324,7 +324,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     if (r->numbers > UINT64_C(1) << 32 || lladd_dtable_source_size(r->words) != bytes ||
         (cells + per - 1) / per != lladd_dtable_source_blocks(r->ends) ||
         lladd_dtable_source_size(r->ends) / CELL < cells)
-        return lladd_dtable_corrupt(base, err, "it has another number of values");
+        return lladd_dtable_corrupt(base, err, "its number of values is wrong");
     return 0;
 }
 
