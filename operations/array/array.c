@@ -39,10 +39,16 @@ static void changed(struct lladd_array *a)
     lladd_mutex_unlock(&a->all->mutex);
 }
 
-static int put(struct lladd_txn *txn, struct lladd_array *a, uint8_t field, uint64_t value)
+static lladd_op_id op(struct ll_arrays *all, enum ll_array_op which)
+{
+    return ll_operations__nth_op(all->db, &all->first_op, &ll_operations__array_format, which);
+}
+
+static int put(struct lladd_txn *txn, lladd_pageno root, uint8_t field, uint64_t value)
 {
     struct ll_array_put args = {field, value};
-    return lladd_update(txn, a->put, a->run.root, &args, sizeof args);
+    return lladd_update(txn, op(ll_arrays_of(lladd_txn_db(txn)), LL_ARRAY_PUT), root, &args,
+                        sizeof args);
 }
 
 /* ---- the place of an element ----------------------------------------------------------------- */
@@ -110,7 +116,7 @@ static int format_step(struct lladd_txn *txn, struct lladd_array *a, uint64_t fr
     for (uint64_t i = from; i < to && !rc; i++)
         rc = lladd_bytes_format(txn, ll_operations__extents_page(&a->run, i));
     if (!rc)
-        rc = put(txn, a, LL_ARRAY_FORMATTED, to);
+        rc = put(txn, a->run.root, LL_ARRAY_FORMATTED, to);
     return ll_operations__extents_step_end(txn, &step, rc);
 }
 
@@ -272,7 +278,7 @@ static int free_cut(struct lladd_txn *txn, struct lladd_array *a, const struct l
     int rc = 0;
     if (cut && pages < root->formatted) {
         TRY(ll_operations__extents_step_begin(txn, &a->run, &step));
-        rc = put(txn, a, LL_ARRAY_FORMATTED, pages);
+        rc = put(txn, a->run.root, LL_ARRAY_FORMATTED, pages);
         rc = ll_operations__extents_step_end(txn, &step, rc);
         lladd_mutex_lock(&a->all->mutex);
         a->looks++;
@@ -329,7 +335,7 @@ static int extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint
     TRY(lladd_savepoint(txn, &before));
     int rc = write_zeros(txn, a, root.length, root.length + n, root.formatted);
     if (!rc)
-        rc = put(txn, a, LL_ARRAY_LENGTH, root.length + n);
+        rc = put(txn, a->run.root, LL_ARRAY_LENGTH, root.length + n);
     rc = ll_operations__step_end(txn, before, rc);
     if (rc)
         return rc;
@@ -360,7 +366,7 @@ static int shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
         return beyond_end(err, a, 0, n, root.length);
     TRY(ll_operations__array_note(txn, a, &noted));
     TRY(free_cut(txn, a, &root));
-    TRY(put(txn, a, LL_ARRAY_LENGTH, root.length - n));
+    TRY(put(txn, a->run.root, LL_ARRAY_LENGTH, root.length - n));
     lladd_mutex_lock(&a->all->mutex);
     ll_operations__array_forget(a, false);
     noted->cut = true;
@@ -407,28 +413,16 @@ void lladd_array_close(struct lladd_array *a)
 /* Writes the root page: the extent sequence, the length, and last the state. */
 static int make_root(struct lladd_txn *txn, uint32_t size, uint64_t length, lladd_pageno *root)
 {
-    struct lladd_db *db = lladd_txn_db(txn);
-    struct ll_arrays *all = ll_arrays_of(db);
+    struct ll_arrays *all = ll_arrays_of(lladd_txn_db(txn));
     unsigned char bytes[LL_ARRAY_FORMAT_BYTES];
-    struct lladd_array a = {.db = db};
-    lladd_op_id format;
-    int rc = lladd_op_lookup(db, ll_operations__array_format.name,
-                             ll_operations__array_format.version, &format);
-    if (!rc)
-        rc = lladd_op_lookup(db, ll_operations__array_put.name, ll_operations__array_put.version,
-                             &a.put);
-    if (!rc)
-        rc = lladd_page_alloc(txn, root);
+    TRY(lladd_page_alloc(txn, root));
     lladd_put32(bytes, size);
     lladd_put32(bytes + 4, lladd_atomic_add32(&all->serial, 1));
-    if (!rc)
-        rc = lladd_update(txn, format, *root, bytes, sizeof bytes);
-    if (!rc)
-        rc = ll_operations__extents_create(txn, *root, LL_ARRAY_RUN);
-    a.run.root = *root;
-    if (!rc && length)
-        rc = put(txn, &a, LL_ARRAY_LENGTH, length);
-    return rc ? rc : put(txn, &a, LL_ARRAY_STATE, LL_ARRAY_ALIVE);
+    TRY(lladd_update(txn, op(all, LL_ARRAY_FORMAT), *root, bytes, sizeof bytes));
+    TRY(ll_operations__extents_create(txn, *root, LL_ARRAY_RUN));
+    if (length)
+        TRY(put(txn, *root, LL_ARRAY_LENGTH, length));
+    return put(txn, *root, LL_ARRAY_STATE, LL_ARRAY_ALIVE);
 }
 
 int lladd_array_create(struct lladd_txn *txn, uint32_t size, uint64_t length, lladd_pageno *root)
@@ -486,7 +480,7 @@ static int destroy(struct lladd_txn *txn, struct lladd_array *a)
 {
     lladd_savepoint_id before;
     TRY(lladd_savepoint(txn, &before));
-    int rc = put(txn, a, LL_ARRAY_STATE, LL_ARRAY_DESTROYED);
+    int rc = put(txn, a->run.root, LL_ARRAY_STATE, LL_ARRAY_DESTROYED);
     if (!rc)
         rc = ll_operations__extents_free(txn, &a->run);
     if (!rc)

@@ -29,6 +29,9 @@ struct ll_array_put {
     uint64_t value;
 };
 
+/* Operations by their index in ll_operations__array_extension. */
+enum ll_array_op { LL_ARRAY_FORMAT, LL_ARRAY_PUT };
+
 extern const struct lladd_op ll_operations__array_format;
 extern const struct lladd_op ll_operations__array_put;
 extern const struct lladd_page_type ll_operations__array_page;
@@ -55,7 +58,6 @@ struct lladd_array {
     uint64_t inverse;   /* 2^64 divided by per_page, rounded up */
     uint32_t size, per_page;
     struct ll_extents run;
-    lladd_op_id put;
     uint32_t serial;
     struct lladd_mutex change;
     /* Under the extension's mutex: */
@@ -91,6 +93,7 @@ struct ll_arrays {
     struct ll_index table;
     struct ll_txn_parts owners;
     uint32_t serial;
+    uint32_t first_op; /* atomic: see ll_operations__nth_op */
 };
 
 static inline struct ll_arrays *ll_arrays_of(struct lladd_db *db)

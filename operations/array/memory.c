@@ -67,10 +67,7 @@ static int make_array(struct ll_arrays *all, lladd_pageno page, const struct ll_
     a->serial = root->serial;
     a->per_page = lladd_body_size(lladd_page_size(all->db)) / root->size;
     a->inverse = UINT64_MAX / a->per_page + 1;
-    int rc = lladd_op_lookup(all->db, ll_operations__array_put.name,
-                             ll_operations__array_put.version, &a->put);
-    if (!rc)
-        rc = lladd_mutex_init(&a->change, LL_OPERATIONS_RANK_ARRAY, "array");
+    int rc = lladd_mutex_init(&a->change, LL_OPERATIONS_RANK_ARRAY, "array");
     if (rc) {
         lladd_mem_free(all->db, a);
         return lladd_error_set(err, rc, "out of memory for an array");
