@@ -512,28 +512,13 @@ int lladd_array_destroy(struct lladd_txn *txn, lladd_pageno root)
 
 /* ---- the whole structure --------------------------------------------------------------------- */
 
-struct each {
-    int (*fn)(void *ctx, lladd_pageno);
-    void *ctx;
-};
-
-static int each_page(void *ctx, lladd_pageno first, uint64_t n)
-{
-    const struct each *e = ctx;
-    int rc = 0;
-    for (uint64_t i = 0; i < n && !rc; i++)
-        rc = e->fn(e->ctx, lladd_page_of(first.v + i));
-    return rc;
-}
-
 int lladd_array_pages(struct lladd_array *a, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                       struct lladd_error *err)
 {
-    struct each e = {fn, ctx};
     struct ll_array_root root;
     TRY(ll_operations__array_look(a, &root, err));
     TRY(fn(ctx, a->run.root));
-    return ll_operations__extents_each(&a->run, each_page, &e, err);
+    return ll_operations__extents_each_page(&a->run, fn, ctx, err);
 }
 
 /* Extents, to be sorted. */

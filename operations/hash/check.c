@@ -52,25 +52,10 @@ int lladd_hash_stats_get(struct lladd_hash *h, struct lladd_hash_stats *out,
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-struct lister {
-    int (*fn)(void *ctx, lladd_pageno);
-    void *ctx;
-};
-
-static int list_extent(void *ctx, lladd_pageno first, uint64_t n)
-{
-    const struct lister *l = ctx;
-    int rc = 0;
-    for (uint64_t i = 0; i < n && !rc; i++)
-        rc = l->fn(l->ctx, lladd_page_of(first.v + i));
-    return rc;
-}
-
 int lladd_hash_pages(struct lladd_hash *h, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                      struct lladd_error *err)
 {
     struct ll_hash_table *t = h->table;
-    struct lister l = {fn, ctx};
     struct ll_hash_parts p = {.overflow = {.at = NULL}};
     int rc = ll_hash__each_page(t, ll_hash__list_parts, &p, err);
     for (size_t i = 0; i < p.overflow.n && !rc; i++)
@@ -79,7 +64,7 @@ int lladd_hash_pages(struct lladd_hash *h, int (*fn)(void *ctx, lladd_pageno), v
         rc = lladd_blob_pages(t->db, lladd_page_of(p.blobs.at[i]), fn, ctx, err);
     ll_hash__parts_free(t, &p);
     if (!rc)
-        rc = ll_operations__extents_each(&t->run, list_extent, &l, err);
+        rc = ll_operations__extents_each_page(&t->run, fn, ctx, err);
     return rc ? rc : fn(ctx, t->root);
 }
 

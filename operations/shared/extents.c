@@ -612,11 +612,10 @@ int ll_operations__extents_each_link(struct ll_extents *r,
 {
     lladd_pageno page = r->root;
     for (uint64_t steps = 0; steps <= lladd_page_count(r->db); steps++) {
-        int rc = chain_next(r, page, &page, err);
-        if (!rc && page.v)
-            rc = fn(ctx, page, 1);
-        if (rc || page.v == 0)
-            return rc;
+        TRY(chain_next(r, page, &page, err));
+        if (page.v == 0)
+            return 0;
+        TRY(fn(ctx, page, 1));
     }
     return broken(err, r->root, "the chain of its run does not end");
 }
@@ -632,6 +631,25 @@ int ll_operations__extents_each(struct ll_extents *r,
     for (uint64_t k = 0; k < n && !rc; k++)
         rc = fn(ctx, lladd_page_of(lladd_atomic_load64(ll_extents_slot(r, k))), extent_length(k));
     return rc ? rc : ll_operations__extents_each_link(r, fn, ctx, err);
+}
+
+struct each_page {
+    int (*fn)(void *ctx, lladd_pageno);
+    void *ctx;
+};
+
+static int each_page(void *ctx, lladd_pageno first, uint64_t n)
+{
+    const struct each_page *e = ctx;
+    for (uint64_t i = 0; i < n; i++)
+        TRY(e->fn(e->ctx, lladd_page_of(first.v + i)));
+    return 0;
+}
+
+int ll_operations__extents_each_page(struct ll_extents *r, int (*fn)(void *ctx, lladd_pageno),
+                                     void *ctx, struct lladd_error *err)
+{
+    return ll_operations__extents_each(r, each_page, &(struct each_page){fn, ctx}, err);
 }
 
 static int free_one(void *ctx, lladd_pageno first, uint64_t n)

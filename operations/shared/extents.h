@@ -155,9 +155,11 @@ int ll_operations__extents_step_begin(struct lladd_txn *, struct ll_extents *,
 int ll_operations__extents_step_end(struct lladd_txn *, struct ll_extents_step *, int rc);
 
 /* extents_each calls fn for each extent and each page of the chain, until fn does not return 0.
- * each_link calls fn only for the pages of the chain. */
+ * each_page calls fn for each of their pages, each_link only for the pages of the chain. */
 int ll_operations__extents_each(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                                 void *ctx, struct lladd_error *);
+int ll_operations__extents_each_page(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno),
+                                     void *ctx, struct lladd_error *);
 int ll_operations__extents_each_link(struct ll_extents *,
                                      int (*fn)(void *ctx, lladd_pageno, uint64_t n), void *ctx,
                                      struct lladd_error *);
