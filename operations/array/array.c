@@ -581,20 +581,19 @@ static int check_extents(struct lladd_array *a, struct lladd_error *err)
 int lladd_array_check(struct lladd_array *a, struct lladd_error *err)
 {
     struct ll_array_root root;
-    int rc = ll_operations__array_look(a, &root, err);
-    if (!rc)
-        rc = check_extents(a, err);
-    if (!rc && root.formatted > ll_operations__extents_size(&a->run))
-        rc = broken(err, a->run.root, "more pages of the array are formatted than it has");
-    for (uint64_t i = 0; i < root.formatted && !rc; i++) {
+    TRY(ll_operations__array_look(a, &root, err));
+    TRY(check_extents(a, err));
+    if (root.formatted > ll_operations__extents_size(&a->run))
+        return broken(err, a->run.root, "more pages of the array are formatted than it has");
+    for (uint64_t i = 0; i < root.formatted; i++) {
         struct lladd_page *held;
         lladd_pageno page = ll_operations__extents_page(&a->run, i);
-        rc = ll_operations__fix(a->db, page, ll_operations__bytes_page.name, LLADD_LATCH_SHARED,
-                                &held, err);
-        if (!rc)
-            lladd_page_unfix(a->db, held, LLADD_LATCH_SHARED);
-        else if (rc == LLADD_WRONG_TYPE)
-            rc = broken(err, page, "an array's, but no page of bytes");
+        int rc = ll_operations__fix(a->db, page, ll_operations__bytes_page.name, LLADD_LATCH_SHARED,
+                                    &held, err);
+        if (rc == LLADD_WRONG_TYPE)
+            return broken(err, page, "an array's, but no page of bytes");
+        TRY(rc);
+        lladd_page_unfix(a->db, held, LLADD_LATCH_SHARED);
     }
-    return rc;
+    return 0;
 }

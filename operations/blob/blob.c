@@ -221,21 +221,17 @@ static int put_logged(struct lladd_txn *txn, const struct part *p)
     struct lladd_db *db = lladd_txn_db(txn);
     uint32_t room = ll_blob_page_room(lladd_page_size(db));
     uint64_t i = first_page(p, room), left = n_pages(p, room);
-    int rc = 0;
-    while (left && !rc) {
+    while (left) {
         struct ll_blob_place at;
         struct ll_blob_run r = {{0}, 0};
-        rc = ll_operations__blob_place(txn, p->root, i, &at);
-        if (!rc)
-            rc = ll_operations__blob_at(db, p->root, at, left < FRESH_MAX ? left : FRESH_MAX, &r,
-                                        lladd_txn_error_out(txn));
-        if (!rc)
-            rc =
-                r.first.v ? overwrite_pages(txn, p, room, i, r) : fresh_pages(txn, p, room, i, r.n);
+        TRY(ll_operations__blob_place(txn, p->root, i, &at));
+        TRY(ll_operations__blob_at(db, p->root, at, left < FRESH_MAX ? left : FRESH_MAX, &r,
+                                   lladd_txn_error_out(txn)));
+        TRY(r.first.v ? overwrite_pages(txn, p, room, i, r) : fresh_pages(txn, p, room, i, r.n));
         i += r.n;
         left -= r.n;
     }
-    return rc;
+    return 0;
 }
 
 /* ---- writes without logging ------------------------------------------------------------------ */
@@ -304,18 +300,16 @@ static int stage_page(struct bulk *b, uint64_t i, unsigned char *page)
 /* Writes data pages from i on to the extent. */
 static int write_extent(struct bulk *b, uint64_t i, struct ll_blob_run e)
 {
-    int rc = 0;
-    while (e.n && !rc) {
+    while (e.n) {
         uint32_t n = e.n < b->stage_pages ? (uint32_t)e.n : b->stage_pages;
-        for (uint32_t k = 0; k < n && !rc; k++)
-            rc = stage_page(b, i + k, b->stage + (size_t)k * b->page_size);
-        if (!rc)
-            rc = lladd_bulk_write(b->txn, e.first, n, ll_operations__blob_data_page.name, b->stage);
+        for (uint32_t k = 0; k < n; k++)
+            TRY(stage_page(b, i + k, b->stage + (size_t)k * b->page_size));
+        TRY(lladd_bulk_write(b->txn, e.first, n, ll_operations__blob_data_page.name, b->stage));
         i += n;
         e.first.v += n;
         e.n -= n;
     }
-    return rc;
+    return 0;
 }
 
 static int join(struct lladd_txn *txn)

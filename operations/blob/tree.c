@@ -221,23 +221,19 @@ int ll_operations__blob_at(struct lladd_db *db, lladd_pageno root, struct ll_blo
 int ll_operations__blob_link(struct lladd_txn *txn, lladd_pageno root, uint64_t i,
                              lladd_pageno first, uint64_t n)
 {
-    int rc = 0;
-    while (n && !rc) {
+    while (n) {
         struct ll_blob_place at;
         struct ll_blob_run was = {{0}, 0};
-        rc = ll_operations__blob_place(txn, root, i, &at);
-        if (!rc)
-            rc = ll_operations__blob_at(lladd_txn_db(txn), root, at, n, &was,
-                                        lladd_txn_error_out(txn));
-        if (!rc)
-            rc = link_run(txn, root, at.node, at.slot, (uint32_t)was.n, first);
-        if (!rc && was.first.v)
-            rc = lladd_extent_free(txn, was.first, was.n);
+        TRY(ll_operations__blob_place(txn, root, i, &at));
+        TRY(ll_operations__blob_at(lladd_txn_db(txn), root, at, n, &was, lladd_txn_error_out(txn)));
+        TRY(link_run(txn, root, at.node, at.slot, (uint32_t)was.n, first));
+        if (was.first.v)
+            TRY(lladd_extent_free(txn, was.first, was.n));
         i += was.n;
         first.v += was.n;
         n -= was.n;
     }
-    return rc;
+    return 0;
 }
 
 /* ---- freeing --------------------------------------------------------------------------------- */
@@ -321,21 +317,19 @@ static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, 
     struct lladd_db *db = lladd_txn_db(f->txn);
     struct lladd_error *err = lladd_txn_error_out(f->txn);
     uint32_t slot, next = from;
-    int rc = 0;
-    while (next < end && !rc) {
+    while (next < end) {
         struct ll_blob_run r = {{0}, 0};
-        rc = next_run(db, root, node, where, &next, &slot, end, &r, err);
-        if (rc || r.first.v == 0)
+        TRY(next_run(db, root, node, where, &next, &slot, end, &r, err));
+        if (r.first.v == 0)
             continue;
         if (level == 0)
-            rc = free_run(f, r);
-        for (uint64_t k = 0; level && k < r.n && !rc; k++)
-            rc = free_tree(f, root, lladd_page_of(r.first.v + k),
-                           ll_blob_where(level, first + (slot + k) * span));
-        if (!rc)
-            rc = link_run(f->txn, root, node, slot, (uint32_t)r.n, lladd_page_of(0));
+            TRY(free_run(f, r));
+        for (uint64_t k = 0; level && k < r.n; k++)
+            TRY(free_tree(f, root, lladd_page_of(r.first.v + k),
+                          ll_blob_where(level, first + (slot + k) * span)));
+        TRY(link_run(f->txn, root, node, slot, (uint32_t)r.n, lladd_page_of(0)));
     }
-    return rc;
+    return 0;
 }
 
 /* Keeps the first `keep` data pages below an index page and frees the others. At least one stays,
@@ -401,21 +395,20 @@ static int visit_entries(struct visit *v, lladd_pageno node, uint64_t where, uin
                          uint32_t end, unsigned level, uint64_t first, uint64_t span)
 {
     uint32_t slot, next = from;
-    int rc = 0;
-    while (next < end && !rc) {
+    while (next < end) {
         struct ll_blob_run r = {{0}, 0};
-        rc = next_run(v->db, v->root, node, where, &next, &slot, end, &r, v->err);
-        for (uint64_t k = 0; !rc && r.first.v && k < r.n; k++) {
+        TRY(next_run(v->db, v->root, node, where, &next, &slot, end, &r, v->err));
+        for (uint64_t k = 0; r.first.v && k < r.n; k++) {
             lladd_pageno page = lladd_page_of(r.first.v + k);
             uint64_t what = ll_blob_where(level, first + (slot + k) * span);
-            rc = v->fn(v->ctx, page, what, v->err);
-            if (!rc && level)
-                rc = visit_entries(v, page, what, 0, ll_blob_fan(lladd_page_size(v->db)), level - 1,
-                                   what - ll_blob_where(level, 0),
-                                   span / ll_blob_fan(lladd_page_size(v->db)));
+            TRY(v->fn(v->ctx, page, what, v->err));
+            if (level)
+                TRY(visit_entries(v, page, what, 0, ll_blob_fan(lladd_page_size(v->db)), level - 1,
+                                  what - ll_blob_where(level, 0),
+                                  span / ll_blob_fan(lladd_page_size(v->db))));
         }
     }
-    return rc;
+    return 0;
 }
 
 int ll_operations__blob_each(struct lladd_db *db, lladd_pageno root,

@@ -56,17 +56,18 @@ int ll_hash__list_parts(void *ctx, struct ll_hash_table *t, const struct ll_hash
                         struct lladd_view v, struct lladd_error *err)
 {
     struct ll_hash_parts *p = ctx;
-    int rc = at->in_chain ? add_number(t, &p->overflow, v.number.v, err) : 0;
-    for (uint32_t i = 0; !t->fixed && i < hb_get(v.bytes, HB_SLOTS) && !rc; i++) {
+    if (at->in_chain)
+        TRY(add_number(t, &p->overflow, v.number.v, err));
+    for (uint32_t i = 0; !t->fixed && i < hb_get(v.bytes, HB_SLOTS); i++) {
         struct hb_entry e;
         if (!ll_hash__entry(v, i, &e) || e.tag & HB_GHOST)
             continue;
         if (e.key_len & HB_BLOB)
-            rc = add_number(t, &p->blobs, lladd_get64(e.key + HB_KEY_REF - 8), err);
-        if (!rc && e.value_len & HB_BLOB)
-            rc = add_number(t, &p->blobs, lladd_get64(e.value + HB_VALUE_REF - 8), err);
+            TRY(add_number(t, &p->blobs, lladd_get64(e.key + HB_KEY_REF - 8), err));
+        if (e.value_len & HB_BLOB)
+            TRY(add_number(t, &p->blobs, lladd_get64(e.value + HB_VALUE_REF - 8), err));
     }
-    return rc;
+    return 0;
 }
 
 void ll_hash__parts_free(struct ll_hash_table *t, struct ll_hash_parts *p)

@@ -209,17 +209,15 @@ static int show_doubtful(struct attaching *at, struct told *told,
     const struct lladd_journal_attachment *a = &at->a[told->which];
     const struct ll_journal_open *o =
         (const struct ll_journal_open *)ll_operations__index_find(&scan->open, told->id);
-    int rc = 0;
-    for (size_t i = 0; o && a->owner->pending && !rc && i < o->n_steps; i++) {
+    for (size_t i = 0; o && a->owner->pending && i < o->n_steps; i++) {
         const struct ll_journal_step *step = &o->steps[i];
         if (step->more || step->tag != a->tag || ll_operations__journal_annulled(o, step->lsn))
             continue;
         struct lladd_journal_entry e = {.tag = a->tag, .lsn = lladd_lsn_of(step->lsn)};
-        rc = ll_operations__journal_read(c, a->tag, step->lsn, &e.bytes, err);
-        if (!rc)
-            rc = a->owner->pending(a->ctx, &told->state, &e, err);
+        TRY(ll_operations__journal_read(c, a->tag, step->lsn, &e.bytes, err));
+        TRY(a->owner->pending(a->ctx, &told->state, &e, err));
     }
-    return rc;
+    return 0;
 }
 
 static int show(struct attaching *at, const struct ll_journal_scan *scan, struct lladd_error *err)

@@ -27,9 +27,9 @@ static size_t common(const struct ll_lock *a, const struct ll_lock *b)
 int ll_operations__lock_blob(const struct ll_locker *l, struct lladd_sink *sink)
 {
     unsigned char head[ENTRY_HEAD] = {l->serialisable};
-    int rc = lladd_sink_write(sink, head, 1);
+    TRY(lladd_sink_write(sink, head, 1));
     const struct ll_lock *before = NULL;
-    for (const struct ll_lock_hold *h = l->oldest; !rc && h; h = h->newer) {
+    for (const struct ll_lock_hold *h = l->oldest; h; h = h->newer) {
         unsigned mode = l->serialisable ? h->mode : ll_operations__lock_writing[h->mode];
         if (!mode)
             continue;
@@ -37,12 +37,11 @@ int ll_operations__lock_blob(const struct ll_locker *l, struct lladd_sink *sink)
         head[0] = (unsigned char)mode;
         lladd_put32(head + 1, (uint32_t)shared);
         lladd_put32(head + 5, (uint32_t)(h->lock->len - shared));
-        rc = lladd_sink_write(sink, head, sizeof head);
-        if (!rc)
-            rc = lladd_sink_write(sink, h->lock->name + shared, h->lock->len - shared);
+        TRY(lladd_sink_write(sink, head, sizeof head));
+        TRY(lladd_sink_write(sink, h->lock->name + shared, h->lock->len - shared));
         before = h->lock;
     }
-    return rc;
+    return 0;
 }
 
 static int damaged(struct lladd_txn *txn, const char *how)

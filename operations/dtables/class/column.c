@@ -466,18 +466,16 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
 static int columns_of(const struct reader *r, uint64_t place, const struct lladd_dtable_key *key,
                       const struct lladd_dtable_columns *want, struct lladd_error *err)
 {
-    int rc = 0;
-    for (size_t i = 0; i < want->n && !rc; i++) {
+    for (size_t i = 0; i < want->n; i++) {
         uint32_t column = want->numbers[i];
         struct lladd_dtable_value part;
         want->values[i] = (struct lladd_dtable_value){.state = LLADD_DTABLE_ABSENT};
         if (column >= r->g->columns || r->g->group[column] == r->g->n)
             continue;
-        rc = part_at(r, r->g->group[column], place, key, &want->pins[i], &part, err);
-        if (!rc)
-            rc = column_of(r, column, &part, &want->values[i], err);
+        TRY(part_at(r, r->g->group[column], place, key, &want->pins[i], &part, err));
+        TRY(column_of(r, column, &part, &want->values[i], err));
     }
-    return rc;
+    return 0;
 }
 
 static int columns_at(const struct lladd_dtable *base, uint64_t place,

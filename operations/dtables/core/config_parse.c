@@ -341,15 +341,14 @@ struct pending {
 static int skip_brackets(struct parser *p)
 {
     unsigned open = 1;
-    int rc = 0;
-    while (open && !rc) {
-        rc = next(p);
-        if (!rc && p->len == 0 && !p->quoted)
-            rc = expected(p, "]");
+    while (open) {
+        TRY(next(p));
+        if (p->len == 0 && !p->quoted)
+            return expected(p, "]");
         open += is(p, "[");
         open -= is(p, "]");
     }
-    return rc;
+    return 0;
 }
 
 /* Returns the index of the parameter x for the name "x_config", or -1. */

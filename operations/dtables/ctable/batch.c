@@ -225,13 +225,12 @@ static int column(const struct interval *s, uint32_t number, struct room *r, str
 static int keys_by_places(struct interval *s, struct room *r, struct lladd_error *err)
 {
     struct lladd_dtable_key key;
-    int rc = 0;
-    for (size_t i = 0; i < s->n && !rc; i++) {
-        rc = lladd_dtable_at(s->t, s->first + i, &s->pin, &key, NULL, err);
-        if (!rc && keep_key(r, i, &key))
-            rc = ll_ctable__no_memory(err);
+    for (size_t i = 0; i < s->n; i++) {
+        TRY(lladd_dtable_at(s->t, s->first + i, &s->pin, &key, NULL, err));
+        if (keep_key(r, i, &key))
+            return ll_ctable__no_memory(err);
     }
-    return rc;
+    return 0;
 }
 
 static int by_places(struct lladd_ctable_cursor *c, struct interval *s, unsigned flags,

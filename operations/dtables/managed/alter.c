@@ -23,15 +23,13 @@ static const unsigned bits[2] = {LLADD_MANAGED_CONFIG, LLADD_MANAGED_COMBINE_CON
 static int prepare(struct lladd_managed *t, struct alteration *a, struct lladd_error *err)
 {
     const char *const given[2] = {a->o.config, a->o.combine_config};
-    int rc = 0;
-    for (int i = 0; i < 2 && !rc; i++) {
+    for (int i = 0; i < 2; i++) {
         if (!(a->which & bits[i]))
             continue;
-        rc = ll_managed__settle(t->db, given[i], t->order.type, i == 1, &a->texts[i], err);
-        if (!rc)
-            rc = ll_managed__read_config(t, a->texts[i], &a->config[i], err);
+        TRY(ll_managed__settle(t->db, given[i], t->order.type, i == 1, &a->texts[i], err));
+        TRY(ll_managed__read_config(t, a->texts[i], &a->config[i], err));
     }
-    return rc;
+    return 0;
 }
 
 static int edit(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
