@@ -66,7 +66,7 @@ static int fail_header(struct lladd_inspect *v, lladd_pageno page, const unsigne
                             base, lsn);
     if (v->known_end && lsn >= v->known_end && v->info.in_use != 1) /* otherwise the log has grown
                                                                      * since the view was taken */
-        return ll_fail_page(err, LLADD_CORRUPT_PAGE, page,
+        return ll_fail_page(err, LLADD_LOG_LOST, page,
                             "page %llu has page LSN %llu, but the log ends at %llu", n, lsn,
                             (unsigned long long)v->known_end);
     if (ll_page_type(bytes) && !type_of(v, bytes) && v->scanned)

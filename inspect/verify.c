@@ -401,7 +401,7 @@ static int check_free(struct ll_verify *c, uint64_t page)
     snprintf(text, sizeof text,
              "page %llu is free and has page LSN %llu; the log ends before that, at LSN %llu",
              (unsigned long long)page, (unsigned long long)at, (unsigned long long)end);
-    return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, page, at, text);
+    return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_LOG_LOST, page, at, text);
 }
 
 static int verify_page(struct ll_verify *c, uint64_t page)
