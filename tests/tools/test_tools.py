@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -693,6 +694,27 @@ class Damaged(Case):
         self.assertIn("normal after a crash", out)
         self.assertTrue(self.good("verify", db, code=3).startswith("note    " + name))
 
+    def test_log_without_its_end(self):
+        """A tail that looks torn, but a page was written when more of the log was durable."""
+        db = self.copy("crashed")
+        last = self.lines("--kind", "commit", "--last", 1, db)[0]
+        stat = self.json("stat", db)
+        name = [f["name"] for f in stat["files"] if f["name"].startswith("log/")][0]
+        self.good("verify", db, code=3)
+        self.flip(os.path.join(db, name), last["lsn"] - 8 + 64 + 24)
+        with open(db + "/control", "r+b") as file:
+            file.seek(40)
+            salt = crc32c(file.read(16))
+            witness = b"LLDW" + struct.pack("<QQQ", last["lsn"] + 8, 1, last["lsn"]) + bytes(32)
+            file.seek(8192)
+            file.write(crc32c(witness, salt).to_bytes(4, "little") + witness)
+        self.assertIn("damage  control, byte 8192: the log has lost its end: page 1 of \"pages\" "
+                      f"was written with page LSN {last['lsn']}", self.good("verify", db, code=1))
+        found = self.json("verify", db, code=1)["findings"]
+        self.assertIn(("damage", "LLADD_LOG_LOST", "control"),
+                      [(f["kind"], f.get("code"), f["file"]) for f in found])
+        self.assertIn("LLADD_LOG_LOST", self.bad("recover", "--ops", PLUGIN, db, code=1))
+
     def test_control(self):
         db = self.copy("clean")
         self.flip(db + "/control", 20)
@@ -740,8 +762,8 @@ class Damaged(Case):
             self.good("verify", db, code=3)
 
 
-def crc32c(data):
-    crc = 0xffffffff
+def crc32c(data, before=0):
+    crc = before ^ 0xffffffff
     for byte in data:
         crc ^= byte
         for _ in range(8):
