@@ -5,6 +5,7 @@
 Tests the output for databases in every state, as text and as JSON, and the exit codes. Reading
 changes nothing. Damage anywhere is reported in the right file, and the command continues. A
 database in use is not reported as damaged. make_db.c makes the databases, always the same."""
+import fcntl
 import hashlib
 import json
 import os
@@ -427,9 +428,24 @@ What keeps the log, the strongest first
             self.assertEqual(said["checked"]["raw_pages"], 2)
 
     def test_structures_in_doubt(self):
-        self.assertIn("transactions in doubt changed is regarded",
-                      run("dump", "--ops", PLUGIN, self.made.path("prepared"))[2])
-        self.assertNotIn("in doubt", run("dump", "--ops", PLUGIN, self.made.path("clean"))[2])
+        """Verbs that recover in memory (peek.c) see what transactions in doubt have changed."""
+        for verb in ("dump", "verify"):
+            for kind, doubts in (("crashed", "1 transaction"), ("prepared", "2 transactions")):
+                self.assertIn(f"lladd {verb}: what {doubts} in doubt changed is regarded\n",
+                              run(verb, "--ops", PLUGIN, self.made.path(kind))[2])
+            self.assertNotIn("in doubt", run(verb, "--ops", PLUGIN, self.made.path("clean"))[2])
+
+    def test_several_may_look(self):
+        """A verb that recovers in memory keeps off what would change the files, no other verb."""
+        db = self.copy("crashed")
+        args = ["--ops", PLUGIN, db]
+        with open(db + "/lock", "rb") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as peek.c does
+            for _ in range(2):
+                self.good("dump", *args)
+                self.assertNotIn("is in use", self.good("verify", *args, code=3))
+            self.assertIn("LLADD_LOCKED", self.bad("recover", *args, code=2))
+        self.good("recover", *args)
 
     def test_in_doubt(self):
         self.assertEqual(self.good("in-doubt", self.made.path("clean")),
