@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * kill -9 with real files. A child works, acknowledges each commit through a pipe, and is killed
- * after a number of acknowledgements. (How far the child has got by then depends on the machine.)
- * Then the parent opens the database. All changes of every acknowledged transaction must be there.
- * Of a commit in progress, all changes are there or none, of open and aborted transactions none.
- * The next child uses the same directory, so that recoveries follow recoveries.
+ * kill -9 with real files, with options drawn from a seed. A child works, acknowledges each commit
+ * through a pipe, and is killed after a number of acknowledgements. (How far the child has got by
+ * then depends on the machine.) Then the parent opens the database. All changes of every
+ * acknowledged transaction must be there. Of a commit in progress, all changes are there or none,
+ * of open and aborted transactions none. The next child uses the same directory, so that recoveries
+ * follow recoveries. LLADD_SEED=N runs one seed.
  *
  * This test covers the death of a process; test_crash covers power failures.
  */
 #include "support/fixtures.h"
+#include "support/random_options.h"
 #include "testops.h"
 
 #include <check.h>
@@ -23,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORKERS = 3, PAGES = 12, ASYNC_WINDOW = 8 };
+enum { WORKERS = 3, PAGES = 12, ASYNC_WINDOW = 8, LIMIT = 4 << 20 };
 
 /*
  * In its n-th transaction, worker w adds 1 to cell w of page 0, adds n to cell w of page 1 + n %
@@ -31,14 +33,15 @@ enum { WORKERS = 3, PAGES = 12, ASYNC_WINDOW = 8 };
  * on page 0 determines all other cells.
  */
 struct ack {
-    uint32_t worker;
-    uint32_t n; /* number of durable transactions of this worker */
+    uint32_t worker; /* WORKERS: the log is full, and all workers have ended */
+    uint32_t n;      /* number of durable transactions of this worker */
 };
 
 struct work {
     struct lladd_db *db;
     unsigned index;
-    unsigned mode; /* 0: commits wait for durability; 1: several commits are in flight */
+    unsigned mode; /* the lowest bit of the seed. 0: commits wait for durability; 1: several commits
+                    * are in flight */
     int fd;
     lladd_pageno pages[PAGES];
     uint32_t n; /* number of transactions so far */
@@ -46,15 +49,10 @@ struct work {
 
 /* ---- both sides -------------------------------------------------------------------------- */
 
-static struct lladd_options options_for(unsigned mode)
+static struct lladd_options options_for(uint64_t seed)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
-    o.cache_bytes = 512u << 10;
-    o.log_ring_bytes = 128u << 10;
-    o.log_segment_min = 16u << 10;
-    o.log_segment_max = 64u << 10;
-    o.checkpoint_bytes = 64u << 10;
-    o.frames = mode && LL_TEST_CAN_RESERVE ? LLADD_FRAMES_RESERVED : LLADD_FRAMES_HEAP;
+    random_options(seed, LIMIT, &o);
     if (lladd_register_extension(&o, &test_extension, NULL))
         abort();
     return o;
@@ -88,18 +86,41 @@ static void acknowledge(const struct work *w, uint32_t n)
         _exit(4);
 }
 
-static void change(const struct work *w, struct lladd_txn *txn, uint32_t n)
+/* Returns an error only for a log at its limit. */
+#define WORK(call) \
+    do { \
+        int work_rc = (call); \
+        if (work_rc == LLADD_LOG_FULL) \
+            return work_rc; \
+        CHILD(work_rc); \
+    } while (0)
+
+static int change(const struct work *w, struct lladd_txn *txn, uint32_t n)
 {
     lladd_savepoint_id sp;
-    CHILD(cell_add(txn, cell_of(w->pages[0], w->index), 1));
+    WORK(cell_add(txn, cell_of(w->pages[0], w->index), 1));
     CHILD(lladd_savepoint(txn, &sp));
-    CHILD(cell_bump(txn, cell_of(w->pages[2], 40 + w->index), 77));
+    WORK(cell_bump(txn, cell_of(w->pages[2], 40 + w->index), 77));
     CHILD(lladd_rollback_to(txn, sp));
-    CHILD(cell_add(txn, cell_of(w->pages[1 + n % (PAGES - 1)], w->index), n));
-    CHILD(cells_transfer(txn, cell_of(w->pages[0], 8 + w->index),
-                         cell_of(w->pages[0], 16 + w->index), n));
+    WORK(cell_add(txn, cell_of(w->pages[1 + n % (PAGES - 1)], w->index), n));
+    WORK(cells_transfer(txn, cell_of(w->pages[0], 8 + w->index),
+                        cell_of(w->pages[0], 16 + w->index), n));
+    return 0;
 }
 
+static int change_and_abort(const struct work *w)
+{
+    struct lladd_txn *txn;
+    CHILD(lladd_begin(w->db, NULL, &txn, NULL));
+    int rc = cell_add(txn, cell_of(w->pages[3], 50 + w->index), 1000);
+    if (rc == 0)
+        rc = cell_bump(txn, cell_of(w->pages[4], 50 + w->index), 1000);
+    CHILD(lladd_abort(txn));
+    WORK(rc);
+    return 0;
+}
+
+/* Works until the log is full: the transaction that is open all the time holds it. */
 static void *child_worker(void *arg)
 {
     struct work *w = arg;
@@ -107,34 +128,33 @@ static void *child_worker(void *arg)
     for (uint32_t n = w->n + 1;; n++) {
         struct lladd_txn *txn;
         CHILD(lladd_begin(w->db, NULL, &txn, NULL));
-        change(w, txn, n);
-        if (n % 5 == 0) { /* makes changes in another transaction, and aborts it */
-            struct lladd_txn *not_this;
-            CHILD(lladd_begin(w->db, NULL, &not_this, NULL));
-            CHILD(cell_add(not_this, cell_of(w->pages[3], 50 + w->index), 1000));
-            CHILD(cell_bump(not_this, cell_of(w->pages[4], 50 + w->index), 1000));
-            CHILD(lladd_abort(not_this));
+        int rc = change(w, txn, n);
+        if (rc == 0 && n % 5 == 0) /* makes changes in another transaction, and aborts it */
+            rc = change_and_abort(w);
+        if (rc == 0 && w->mode == 0)
+            rc = lladd_commit(txn);
+        else if (rc == 0)
+            rc = lladd_commit_async(txn, &window[n % ASYNC_WINDOW]);
+        if (rc == LLADD_LOG_FULL) {
+            CHILD(lladd_abort(txn));
+            return NULL;
         }
+        CHILD(rc);
         if (w->mode == 0) {
-            CHILD(lladd_commit(txn));
             acknowledge(w, n);
-            continue;
-        }
-        CHILD(lladd_commit_async(txn, &window[n % ASYNC_WINDOW]));
-        lladd_lsn oldest = window[(n + 1) % ASYNC_WINDOW];
-        if (n - w->n >= ASYNC_WINDOW) {
-            CHILD(lladd_wait_durable(w->db, oldest, NULL));
+        } else if (n - w->n >= ASYNC_WINDOW) {
+            CHILD(lladd_wait_durable(w->db, window[(n + 1) % ASYNC_WINDOW], NULL));
             acknowledge(w, n + 1 - ASYNC_WINDOW);
         }
     }
     return NULL;
 }
 
-/* The arguments: "child", directory, mode, file descriptor of the pipe. */
+/* The arguments: "child", directory, seed, file descriptor of the pipe. */
 static int child(char **argv)
 {
-    unsigned mode = (unsigned)atoi(argv[3]);
-    struct lladd_options o = options_for(mode);
+    uint64_t seed = strtoull(argv[3], NULL, 10);
+    struct lladd_options o = options_for(seed);
     struct lladd_db *db;
     struct lladd_txn *loser;
     struct work w[WORKERS];
@@ -144,7 +164,7 @@ static int child(char **argv)
     for (unsigned i = 0; i < WORKERS; i++) {
         w[i].db = db;
         w[i].index = i;
-        w[i].mode = mode;
+        w[i].mode = seed & 1;
         w[i].fd = atoi(argv[4]);
         CHILD(find_pages(db, w[i].pages, NULL));
         uint64_t n;
@@ -159,14 +179,17 @@ static int child(char **argv)
         CHILD(lladd_thread_start(&threads[i], child_worker, &w[i]));
     for (unsigned i = 0; i < WORKERS; i++)
         lladd_thread_join(&threads[i]);
-    return 5; /* not reached */
+    w[0].index = WORKERS;
+    acknowledge(&w[0], 0);
+    for (;;)
+        (void)pause(); /* until it is killed */
 }
 
 /* ---- the parent -------------------------------------------------------------------------- */
 
-static void make(const char *dir, unsigned mode)
+static void make(const char *dir, uint64_t seed)
 {
-    struct lladd_options o = options_for(mode);
+    struct lladd_options o = options_for(seed);
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_db *db;
     struct lladd_txn *txn;
@@ -183,37 +206,44 @@ static void make(const char *dir, unsigned mode)
     lladd_options_release(&o);
 }
 
-/* Starts a child, and kills it when `count` acknowledgements have come; acked[w] is the newest one.
- */
-static void run_and_kill(const char *dir, unsigned mode, uint64_t count, uint32_t *acked)
+/* Starts a child, and kills it when `count` acknowledgements have come, or when the log is full;
+ * acked[w] is the newest one. Returns true if the log was full. */
+static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_t *acked)
 {
     int fds[2];
     ck_assert_int_eq(pipe(fds), 0);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        char mode_text[8], fd_text[16];
+        char seed_text[24], fd_text[16];
         close(fds[0]);
-        snprintf(mode_text, sizeof mode_text, "%u", mode);
+        snprintf(seed_text, sizeof seed_text, "%llu", (unsigned long long)seed);
         snprintf(fd_text, sizeof fd_text, "%d", fds[1]);
-        execl("/proc/self/exe", "test_kill", "child", dir, mode_text, fd_text, (char *)NULL);
+        execl("/proc/self/exe", "test_kill", "child", dir, seed_text, fd_text, (char *)NULL);
         _exit(6);
     }
     close(fds[1]);
     struct ack a;
-    for (uint64_t seen = 0; seen < count; seen++) {
+    bool full = false;
+    for (uint64_t seen = 0; seen < count && !full; seen++) {
         ssize_t n = read(fds[0], &a, sizeof a);
         ck_assert_msg(n == (ssize_t)sizeof a, "the child has ended by itself");
-        acked[a.worker] = a.n;
+        full = a.worker == WORKERS;
+        if (!full)
+            acked[a.worker] = a.n;
     }
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
     int status;
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     while (read(fds[0], &a, sizeof a) ==
-           (ssize_t)sizeof a) /* acknowledgements from before it died count */
-        acked[a.worker] = a.n;
+           (ssize_t)sizeof a) { /* acknowledgements from before it died count */
+        full = full || a.worker == WORKERS;
+        if (a.worker < WORKERS)
+            acked[a.worker] = a.n;
+    }
     close(fds[0]);
+    return full;
 }
 
 /* Asserts that the database has exactly the first n transactions of worker w; returns n. */
@@ -241,9 +271,9 @@ static uint32_t check_worker(struct lladd_db *db, const lladd_pageno *pages, uns
 
 /* Opens the database and checks all workers. Later opens must show at least this state, so it
  * counts as acknowledged. */
-static void check_all(const char *dir, unsigned mode, uint32_t *acked)
+static void check_all(const char *dir, uint64_t seed, uint32_t *acked)
 {
-    struct lladd_options o = options_for(mode);
+    struct lladd_options o = options_for(seed);
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_stats s = {.struct_size = sizeof s};
     struct lladd_db *db;
@@ -254,23 +284,31 @@ static void check_all(const char *dir, unsigned mode, uint32_t *acked)
     ck_assert_uint_ge(s.recovered_undone_txns, 1); /* the transaction that was open all the time */
     ck_assert_int_eq(find_pages(db, pages, &err), 0);
     for (unsigned w = 0; w < WORKERS; w++)
-        acked[w] = check_worker(db, pages, w, mode, acked[w]);
+        acked[w] = check_worker(db, pages, w, seed & 1, acked[w]);
     for (unsigned i = 0; i < PAGES; i++)
         ck_assert_uint_eq(cell_get(db, cell_of(pages[i], 60)), 0);
     lladd_db_kill(db); /* so that the next child recovers again */
     lladd_options_release(&o);
 }
 
+/* _i: the seed. If the log has a limit, the last child writes until it is full. */
 START_TEST(acknowledged_transactions_survive_kill_9)
 {
+    enum { ROUNDS = 4 };
     char *dir = temp_dir_new();
-    uint64_t seed = (uint64_t)_i + 1;
+    uint64_t seed = (uint64_t)_i, rng = seed;
     uint32_t acked[WORKERS] = {0};
-    unsigned rounds = getenv("LLADD_NIGHTLY") ? 200 : 8;
-    make(dir, (unsigned)_i);
-    for (unsigned round = 0; round < rounds; round++) {
-        run_and_kill(dir, (unsigned)_i, 1 + seeded_next(&seed) % 300, acked);
-        check_all(dir, (unsigned)_i, acked);
+    struct lladd_options o = options_for(seed);
+    bool limited = o.log_limit_bytes != UINT64_MAX;
+    random_options_print(seed, &o);
+    lladd_options_release(&o);
+    make(dir, seed);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        bool fill = limited && round == ROUNDS - 1;
+        uint64_t count = fill ? UINT64_MAX : 1 + seeded_next(&rng) % 300;
+        bool full = run_and_kill(dir, seed, count, acked);
+        ck_assert(full || !fill);
+        check_all(dir, seed, acked);
     }
     temp_dir_remove(dir);
 }
@@ -282,7 +320,10 @@ int main(int argc, char **argv)
         return child(argv);
     Suite *s = suite_create("kill");
     TCase *tc = tcase_create("all");
-    tcase_add_loop_test(tc, acknowledged_transactions_survive_kill_9, 0, 2);
+    const char *one = getenv("LLADD_SEED");
+    int first = one ? atoi(one) : 1, seeds = getenv("LLADD_NIGHTLY") ? 100 : 8;
+    tcase_add_loop_test(tc, acknowledged_transactions_survive_kill_9, first,
+                        one ? first + 1 : first + seeds);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
