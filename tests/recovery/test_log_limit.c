@@ -153,7 +153,17 @@ static const struct lladd_participant makes = {
     .durable = make_in_callback,
 };
 
-static void begin_as(unsigned kind, enum holder holder, uint32_t flags, uint64_t limit)
+struct sizes {
+    uint32_t page;
+    uint64_t ring, cache, segment_max, limit;
+    enum lladd_recovery recovery;
+    uint64_t recovery_bytes;
+};
+
+static const struct sizes usual = {4096,  128 << 10,          1 << 20, 16 << 10,
+                                   LIMIT, LLADD_RECOVER_FULL, 0};
+
+static void begin_sized(unsigned kind, enum holder holder, uint32_t flags, const struct sizes *z)
 {
     memset(&b, 0, sizeof b);
     memset(&after, 0, sizeof after);
@@ -165,9 +175,14 @@ static void begin_as(unsigned kind, enum holder holder, uint32_t flags, uint64_t
     ok_db(&b.r, lladd_register_participant(&b.r.options, &latches, &b.r.err));
     ok_db(&b.r, lladd_register_participant(&b.r.options, &writes_again, &b.r.err));
     ok_db(&b.r, lladd_register_participant(&b.r.options, &makes, &b.r.err));
+    b.r.options.page_size = z->page;
+    b.r.options.log_ring_bytes = z->ring;
+    b.r.options.cache_bytes = z->cache;
     b.r.options.log_segment_min = SEGMENT;
-    b.r.options.log_segment_max = 16 << 10;
-    b.r.options.log_limit_bytes = limit;
+    b.r.options.log_segment_max = z->segment_max;
+    b.r.options.log_limit_bytes = z->limit;
+    b.r.options.recovery = z->recovery;
+    b.r.options.recovery_bytes = z->recovery_bytes;
     b.r.options.flags |= flags;
     fixture_open(&b.r);
     fixture_pages(&b.r, b.page, PAGES);
@@ -175,7 +190,9 @@ static void begin_as(unsigned kind, enum holder holder, uint32_t flags, uint64_t
 
 static void begin_with(enum holder holder, uint32_t flags, uint64_t limit)
 {
-    begin_as(0, holder, flags, limit);
+    struct sizes z = usual;
+    z.limit = limit;
+    begin_sized(0, holder, flags, &z);
 }
 
 static void begin(enum holder holder, uint32_t flags)
@@ -276,7 +293,7 @@ static void fill(unsigned seed)
         int rc = who < OPEN ? cell_bump(open[who], other(i), 1) : work(i);
         ck_assert(rc == 0 || rc == LLADD_LOG_FULL);
         full = rc != 0;
-        ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes, LIMIT);
+        ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes, b.r.options.log_limit_bytes);
     }
     ck_assert(full); /* the open transactions keep the log, whatever else does */
 }
@@ -383,9 +400,21 @@ static void check_rows(void)
     }
 }
 
+static const struct sizes sizes[] = {
+    {4096, 128 << 10, 1 << 20, 16 << 10, LIMIT, LLADD_RECOVER_FULL, 0},
+    {4096, 128 << 10, 1 << 20, 16 << 10, LIMIT, LLADD_RECOVER_INSTANT, 0},
+    {4096, 256 << 10, 64 << 10, 4 << 10, 2 * LIMIT, LLADD_RECOVER_FULL, 0},
+    {4096, 128 << 10, 64 << 10, 4 << 10, LIMIT, LLADD_RECOVER_INSTANT, 64},
+    {8192, 256 << 10, 1 << 20, 32 << 10, 2 * LIMIT, LLADD_RECOVER_FULL, 0},
+    {8192, 128 << 10, 256 << 10, 16 << 10, 2 * LIMIT, LLADD_RECOVER_INSTANT, 1024},
+    {16384, 256 << 10, 512 << 10, 64 << 10, 4 * LIMIT, LLADD_RECOVER_FULL, 0},
+    {16384, 512 << 10, 1 << 20, 4 << 10, 4 * LIMIT, LLADD_RECOVER_INSTANT, 4096},
+};
+enum { SEEDS = sizeof sizes / sizeof *sizes };
+
 static void at_the_limit(enum holder holder, uint32_t flags, unsigned seed)
 {
-    begin(holder, flags);
+    begin_sized(0, holder, flags, &sizes[seed]);
     hold();
     fill(seed);
     if (b.table) { /* the open transactions have not used the table */
@@ -398,7 +427,7 @@ static void at_the_limit(enum holder holder, uint32_t flags, unsigned seed)
         expect();
         /* Each crash may have cost a small segment. */
         ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes,
-                          LIMIT + (b.crashes + round) * SEGMENT);
+                          b.r.options.log_limit_bytes + (b.crashes + round) * SEGMENT);
         if (round == 1) {
             ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
             fixture_reopen(&b.r);
@@ -414,11 +443,9 @@ static void at_the_limit(enum holder holder, uint32_t flags, unsigned seed)
     expect();
     close_table();
     fixture_maintain(&b.r);
-    ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes, LIMIT);
+    ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes, b.r.options.log_limit_bytes);
     fixture_free(&b.r);
 }
-
-enum { SEEDS = 8 };
 
 START_TEST(a_full_log_recovers_crash_after_crash)
 {
@@ -465,7 +492,7 @@ static void try_in_threads(void)
  * writers in several threads, and that thread. */
 START_TEST(what_cannot_free_log_is_not_tried_again)
 {
-    begin_as(_i ? FIXTURE_THREADS : 0, LONG, 0, LIMIT);
+    begin_sized(_i ? FIXTURE_THREADS : 0, LONG, 0, &usual);
     hold();
     unsigned n = 0;
     while (work(n) == 0)
