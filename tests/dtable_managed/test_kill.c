@@ -3,10 +3,10 @@
  * kill -9 with real files (Anvil, section 6.5), with options drawn from a seed. A child writes to
  * two managed tables with several threads, while others digest and combine all the time. The child
  * acknowledges each commit through a pipe, and is killed after a number of acknowledgements. Then
- * every acknowledged transaction is
- * there, in both tables, whole, and for each thread at most one more, which was in progress. Every
- * page of a run is allocated, and belongs to no other run. The same directory is used again, so
- * that recoveries follow recoveries. LLADD_NIGHTLY: a thousand times. LLADD_SEED=N runs one seed.
+ * every acknowledged transaction must be there, in both tables, whole, and for each thread at most
+ * one more, which was in progress. Every page of a run must be allocated, and belong to no other
+ * run. The same directory is used again, so that recoveries follow recoveries. LLADD_NIGHTLY: a
+ * thousand times. LLADD_SEED=N runs one seed.
  */
 #include "support/fixtures.h"
 #include "support/random_options.h"

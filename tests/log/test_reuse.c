@@ -76,15 +76,18 @@ static void crash(const struct circumstances *c, uint64_t seed)
     fault_device_capacity(f.fd, capacity);
 }
 
+/* Larger than twice the records that are to be lost: a half-full ring is written. */
+static const size_t rings[] = {65536, 16384, 32768, 262144};
+
 /* Makes a log with durable records in more than one segment. After them come segments that were not
  * written to; some of their LSNs were handed out and lost. */
-static void make(const struct circumstances *c)
+static void make(const struct circumstances *c, uint64_t ring)
 {
     fixture_free(&f);
     fixture_init(&f);
     f.cfg.segment_max = c->segment_max;
     f.cfg.limit_bytes = c->limit;
-    f.cfg.ring_bytes = 65536;
+    f.cfg.ring_bytes = rings[ring % (sizeof rings / sizeof *rings)];
     fixture_create(&f);
     while (c->truncates && ll_log_tail(f.log).v < 3 * 4032)
         append_some(1);
@@ -207,7 +210,7 @@ START_TEST(each_call_of_recoveries_in_a_row)
         for (uint64_t b = 1 + a % second_by; second; b += second_by) {
             third = true;
             for (uint64_t d = 1 + (a + b) % by; third; d += by) {
-                make(c);
+                make(c, a + b + d);
                 first = recover(c, a, a);
                 second = recover(c, b, a + b);
                 third = recover(c, d, a + b + d);
@@ -228,7 +231,7 @@ START_TEST(recoveries_at_random)
     unsigned rows = getenv("LLADD_NIGHTLY") ? 20000 : ROWS;
     uint64_t seed = 77 + (uint64_t)_i;
     for (unsigned row = 0; row < rows; row++) {
-        make(c);
+        make(c, row);
         unsigned crashes = 4 + (unsigned)(seeded_next(&seed) % 8);
         for (unsigned i = 0; i < crashes; i++) {
             uint64_t most = seeded_next(&seed) % 4 ? 12 : 40;
