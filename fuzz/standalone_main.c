@@ -27,7 +27,7 @@ __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*)(void));
 
 /* A run that takes longer than this is taken for an endless loop: SIGALRM ends the process. */
-enum { INPUT_SECONDS = 60 };
+enum { INPUT_SECONDS = 600 };
 
 struct input {
     uint8_t *data;
