@@ -143,7 +143,7 @@ START_TEST(a_lost_write_is_repaired)
     /* A log that ends before the write does not help. */
     rebuilt_lsn = lsn - 1;
     ck_assert_int_eq(fixture_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    (void)snprintf(text, sizeof text, "written with page LSN %llu, and the log rebuilds it only",
+    (void)snprintf(text, sizeof text, "written with page LSN %llu, but the log rebuilds it only",
                    (unsigned long long)lsn);
     ck_assert_msg(strstr(r.err.message, text) != NULL, "%s", r.err.message);
     ck_assert_uint_eq(fixture_stats(&r).repairs, 0);

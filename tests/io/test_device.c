@@ -275,7 +275,7 @@ START_TEST(allocate_extends_with_zeros)
     ck_assert_int_eq(ll_io_allocate(dev, f, 4), 0);
     expect_bytes(f, "ab\0\0", 4);
     ck_assert_int_eq(ll_io_allocate(dev, f, UINT64_MAX), -EFBIG);
-    ll_io_start_writeback(dev, f, 0, 4); /* a hint; ranges that make no sense are accepted, too */
+    ll_io_start_writeback(dev, f, 0, 4); /* a hint; invalid ranges are accepted, too */
     ll_io_start_writeback(dev, f, UINT64_MAX - 5, 100);
     expect_bytes(f, "ab\0\0", 4);
     ck_assert_int_eq(ll_io_close(dev, f), 0);

@@ -437,7 +437,7 @@ START_TEST(redo_that_loops)
 {
     struct lladd_op op = good("test.loop");
     op.redo = looping_redo;
-    breaks(&op, LLADD_SIM_C_ENDS, "redo of test.loop does not come back within 100 ms");
+    breaks(&op, LLADD_SIM_C_ENDS, "redo of test.loop does not return within 100 ms");
 }
 END_TEST
 

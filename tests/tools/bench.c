@@ -224,7 +224,7 @@ void bench_no_page_accused(const struct findings *f)
 {
     for (size_t i = 0; i < f->n && i < FINDINGS_MAX; i++)
         ck_assert_msg(f->at[i].kind != LLADD_FINDING_DAMAGE ||
-                          !strstr(f->at[i].message, "is not what page"),
+                          !strstr(f->at[i].message, "is not of the page type that page"),
                       "%s", f->at[i].message);
 }
 
