@@ -21,15 +21,39 @@ struct state {
     struct fault_crash how;
 };
 
+/* Page size, ring, cache, largest segment, and how it recovers, with how much memory. */
+static const struct sizes {
+    uint32_t page;
+    uint64_t ring, cache, segment_max;
+    enum lladd_recovery recovery;
+    uint64_t recovery_bytes;
+} sizes[] = {
+    {4096, 128 << 10, 1 << 20, 16 << 10, LLADD_RECOVER_FULL, 0},
+    {4096, 256 << 10, 64 << 10, 16 << 10, LLADD_RECOVER_INSTANT, 0},
+    {8192, 128 << 10, 256 << 10, 4 << 10, LLADD_RECOVER_INSTANT, 64},
+    {16384, 256 << 10, 512 << 10, 32 << 10, LLADD_RECOVER_FULL, 0},
+};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static void set_sizes(struct fixture *r, const struct sizes *z)
+{
+    r->options.page_size = z->page;
+    r->options.log_ring_bytes = z->ring;
+    r->options.cache_bytes = z->cache;
+    r->options.log_segment_min = 4096;
+    r->options.log_segment_max = z->segment_max;
+    r->options.recovery = z->recovery;
+    r->options.recovery_bytes = z->recovery_bytes;
+}
+
 /* Makes a loser, a transaction in doubt, and a commit that makes the records of both durable. Then
  * the process dies. */
-static void load(struct state *s, bool in_doubt)
+static void load(struct state *s, bool in_doubt, const struct sizes *z)
 {
     struct lladd_txn *loser, *doubt, *txn;
     struct lladd_gid gid = gid_of("doubt");
     fixture_init(&s->r, 0);
-    s->r.options.log_segment_min = 4096;
-    s->r.options.log_segment_max = 16u << 10;
+    set_sizes(&s->r, z);
     fixture_open(&s->r);
     fixture_pages(&s->r, s->pages, PAGES);
     fixture_set(&s->r, cell_of(s->pages[3], 0), 1);
@@ -83,18 +107,21 @@ static void check(struct state *s, bool in_doubt)
     fixture_free(&s->r);
 }
 
-/* _i: bit 0, a transaction is in doubt; the other bits, what a crash leaves. */
+enum { MODES = 3 };
+
+/* _i: bit 0, a transaction is in doubt; then what a crash leaves, then the sizes. */
 START_TEST(two_crashes_in_recovery)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
     bool in_doubt = _i & 1, first = true;
-    uint64_t by = getenv("LLADD_NIGHTLY") ? 1 : 3;
+    const struct sizes *z = &sizes[_i / 2 / MODES];
+    uint64_t by = (getenv("LLADD_NIGHTLY") ? 1u : 3u) * (z == sizes ? 1u : 20u);
     unsigned tried = 0;
     for (uint64_t a = 1; first; a++) {
         bool second = true;
         for (uint64_t b = 1 + a % by; second; b += by) {
-            struct state s = {.how = {modes[_i / 2], 1, true}};
-            load(&s, in_doubt);
+            struct state s = {.how = {modes[_i / 2 % MODES], 1, true}};
+            load(&s, in_doubt, z);
             first = recover(&s, a);
             second = recover(&s, b);
             check(&s, in_doubt);
@@ -156,7 +183,7 @@ int main(void)
 {
     Suite *s = suite_create("reuse");
     TCase *t = tcase_create("reuse");
-    tcase_add_loop_test(t, two_crashes_in_recovery, 0, 6);
+    tcase_add_loop_test(t, two_crashes_in_recovery, 0, 2 * MODES * SIZES);
     tcase_add_loop_test(t, the_end_that_a_close_named_is_used_again, 0, 3);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
