@@ -15,21 +15,24 @@
 
 enum ll_log__seg_state {
     LL_LOG__LIVE, /* holds log records, or is ready for them */
-    LL_LOG__DEAD, /* truncated, in a gap, or being made: the file may be reused */
+    LL_LOG__DEAD, /* truncated, in a gap, or left by an unfinished creation: the file may be
+                   * reused, unless `size` is 0 */
     LL_LOG__BAD   /* its header is not valid; `code` and `why` say why */
 };
 
 /* A segment file. The struct lives until its file is removed or reused, or the log is closed.
- * Fields that are not constant are guarded by seg_mutex. */
+ * Fields that are not constant are guarded by the mutex of ll_log__segments, which comments call
+ * seg_mutex. */
 struct ll_log__seg {
     uint64_t first; /* LSN of the first payload byte */
     uint64_t end;   /* LSN after its last payload byte */
     uint64_t cut;   /* end of the log before the segment; LSNs in [cut, until) do not exist */
-    uint64_t until; /* end of the gap: `first`, or above it (directory.c) */
+    uint64_t until; /* end of the gap. Normally `first`; if the file is being reused for a later
+                       * segment, that segment's first LSN (directory.c) */
     uint64_t name;  /* the LSN in its file name */
     enum ll_log__kind kind; /* kind of the file name */
     uint64_t incarnation;
-    uint32_t size; /* of a dead segment, 0: the file can only be removed, not reused */
+    uint32_t size; /* of the file; 0 in a dead segment: the file can only be removed */
     uint32_t step; /* `size`, or less if a larger file was reused; sets the next segment's size */
     uint32_t block_size;
     uint32_t room; /* payload bytes of a block */
@@ -137,27 +140,33 @@ struct ll_log {
     uint64_t seal_pool;  /* bytes at the end of a segment that only seals may use */
     unsigned char *ring; /* allocated at the first credit, under ring_mutex; constant after that */
 
-    /* A cache line for what every append writes, for what many threads write, for the leader. */
+    /* The fields are grouped in cache lines by their users: every append; requests for credit; the
+     * group's leader and committers; the commit delay; the mutexes. */
     _Alignas(64) uint64_t tail; /* next LSN */
 
     _Alignas(64) uint64_t granted; /* tail <= granted <= limit */
     uint64_t limit;                /* the ring space below is zeroed */
     uint64_t disk_limit;           /* credit below it is granted without examining the segments */
     uint64_t undo_left;            /* signed: unreserved bytes in untouched segments, in eighths */
-    uint64_t undo_floor; /* if undo_left is below, credit is granted only if the slack stays free */
-    uint64_t undo_low;   /* if undo_left is below, another segment is preallocated */
-    uint32_t scarce;     /* more than half of the byte limit is in use */
+    uint64_t
+        undo_floor; /* while undo_left is below this, users get credit only after a check that the
+                          * slack stays free (undo_reserve.c) */
+    uint64_t undo_low; /* while undo_left is below this, another segment is preallocated */
+    uint32_t scarce;   /* more than half of the byte limit is in use */
 
     _Alignas(64) uint32_t word; /* futex: the group's number and the phase of its leader */
     uint64_t durable;
     uint64_t written;
-    uint64_t cut;           /* end of the group in flight: the log will be durable up to here */
-    uint64_t visible;       /* every record below is published */
+    uint64_t cut;     /* end of the group in flight: the log will be durable up to here. Not the
+                             * `cut` of a segment */
+    uint64_t visible; /* every record below is published */
     uint32_t space_waiters; /* number of threads that wait until credits are used or returned */
     uint32_t space_word;    /* their futex */
 
     _Alignas(64) struct ll_log__commit_delay gather;
-    uint32_t sleepers[2]; /* number of threads asleep on `word`, by the bit they wait for */
+    uint32_t
+        sleepers[2]; /* number of threads asleep on `word`, by the parity of the group that they
+                           * wait for */
 
     /* Guarded by ring_mutex or the write mutex, or counted with relaxed atomics. */
     _Alignas(64) struct lladd_mutex ring_mutex; /* LLADD_RANK_LOG */
@@ -290,27 +299,29 @@ static inline void ll_log__file_name(const struct ll_log__seg *seg, char out[LL_
 /* LSN at which the log ends in this segment: the segment's end, or the cut of the next segment. */
 uint64_t ll_log__seg_stop(struct ll_log *, const struct ll_log__seg *);
 int ll_log__open_file(struct ll_log *, struct ll_log__seg *, struct lladd_error *);
-/* Fails because no file holds lsn. Under the mutex. */
+/* Returns LLADD_MISSING_FILE: no file holds lsn. The message names the missing file if the segment
+ * before it is known. Under seg_mutex. */
 int ll_log__fail_missing(const struct ll_log__segments *, uint64_t lsn, struct lladd_error *);
 /* The name of the file that holds lsn; false if none does. */
 bool ll_log__file_of(struct ll_log *, uint64_t lsn, char name[LL_LOG_NAME_SIZE]);
 /* Is lsn below all segments, even damaged ones? */
 bool ll_log__given_up(struct ll_log *, uint64_t lsn);
-/* *first: the first LSN of the next segment above lsn. 0 or LLADD_END. */
+/* *first: the first LSN of the next segment above lsn. Returns 0, or LLADD_END if there is none. */
 int ll_log__seg_after(struct ll_log *, uint64_t lsn, uint64_t *first);
 /* The highest cut above lsn that a segment declares, or 0. */
 uint64_t ll_log__cut_above(struct ll_log *, uint64_t lsn);
 
 /* create.c; under seg_mutex */
-/* Makes the segment that begins at `first`; `cut` is the end of the log before it. Releases the
- * mutex while it makes the file. If another thread is making a segment, waits until that is done
- * and returns 0: the caller must check again. */
+/* Why a segment is made. */
 enum ll_log__why {
     LL_LOG__NEEDED = 0,
     LL_LOG__AHEAD = 1,    /* preallocated */
     LL_LOG__FOR_UNDO = 2, /* for the undo reserve */
     LL_LOG__OWED = 4      /* for owed records: the byte limit does not refuse it */
 };
+/* Makes the segment that begins at `first`; `cut` is the end of the log before it. Releases the
+ * mutex while it makes the file. If another thread is making a segment, waits until that is done
+ * and returns 0: the caller must check again. */
 int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, unsigned why,
                        struct lladd_error *);
 /* The log ends at `lsn`, and all segments above are dead. Renames their files one by one to
@@ -333,7 +344,8 @@ void ll_log__note_scarce(struct ll_log *);
 bool ll_log__over_limit(const struct ll_log *);
 
 /* space.c */
-/* Segments that the worker keeps ready: the next, and one for the undo reserve. */
+/* Segments that the worker keeps ready: the next, and one more, so that the undo reserve has an
+ * untouched segment after credit has moved on to the next. */
 enum { LL_LOG__KEPT_AHEAD = 2 };
 void ll_log__start_granting(struct ll_log *, struct ll_log__seg *);
 int ll_log__add_segment(struct ll_log *, unsigned why, struct lladd_error *);

@@ -9,9 +9,10 @@
 enum ll_record_kind {
     LL_REC_NONE = 0,
     LL_REC_UPDATE = 1,     /* page, op, redo; undo as the flags say */
-    LL_REC_CLR = 2,        /* page, op: `undo` bytes applied to the page; undo_next */
+    LL_REC_CLR = 2,        /* page, op; the member `undo` has the bytes that the operation's undo
+                            * has applied to the page; undo_next */
     LL_REC_CLR_END = 3,    /* a logical compensation is complete; undo_next */
-    LL_REC_UNDO_ONLY = 4,  /* op: logical undo bytes, no page (paper, section 2.4) */
+    LL_REC_UNDO_ONLY = 4,  /* op: logical undo bytes, no page (LLADD paper, section 2.4) */
     LL_REC_ACTION_END = 5, /* a nested top action ends: op (or 0), logical undo bytes, undo_next */
     LL_REC_COMMIT = 6,
     LL_REC_END = 7,          /* rollback complete */
@@ -27,7 +28,8 @@ enum ll_record_kind {
     LL_REC_SEAL = 17,           /* appended by the log itself; states a watermark (LOG-3) */
     LL_REC_REDO_BARRIER = 18,   /* before an extent is written in bulk (BUF-6) */
     LL_REC_PIN = 19,            /* a named pin was set or removed */
-    LL_REC_HEURISTIC = 20,      /* a heuristic abort, or a heuristic outcome is forgotten */
+    LL_REC_HEURISTIC = 20,      /* a heuristic abort, or the removal of a heuristic outcome
+                                 * (lladd_heuristic_forget) */
     LL_REC_RELOCATED_UNDO = 21, /* reserved: undo copied forward for an old in-doubt transaction */
     LL_REC_NOTE = 22,           /* tagged payload of an extension, no redo, no undo */
     LL_REC_KINDS
@@ -48,7 +50,9 @@ struct ll_record {
     lladd_lsn txn;       /* transaction id = LSN of its first record; equals lsn in that record;
                             0 for records of no transaction */
     lladd_lsn page_prev; /* page LSN before this record; 0 for FORMATS and images */
-    lladd_lsn undo_next; /* CLRs and ends: where undo continues; 0 = no record left to undo */
+    lladd_lsn undo_next; /* CLR, CLR_END, OBJECT_CLR: where undo continues. ACTION_END: where undo
+                            continues once the action is undone or skipped. 0: no record is left
+                            to undo */
     uint64_t page;       /* page number (below 2^48), or LLADD_NO_PAGE */
     uint32_t op;         /* number of the operation or object class; 0 if none (below 2^16) */
     uint32_t depth;      /* number of top actions and compensations that it is inside of (REC-5) */
@@ -56,7 +60,7 @@ struct ll_record {
     uint8_t flags;
     uint32_t size;          /* with header and padding; set by the log; the next record begins at
                              * lsn + size */
-    struct lladd_span redo; /* also the payload of a record that has only one */
+    struct lladd_span redo; /* redo bytes, or the payload of a kind without redo and undo */
     struct lladd_span undo;
 };
 

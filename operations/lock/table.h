@@ -10,15 +10,18 @@
  *
  * Locks are partitioned by the hash of their names. Each partition has a leaf mutex that protects
  * its locks, their holders and their queues. Only the transaction's thread uses its locker's table
- * and list of holds, so a request for a lock that the transaction already holds takes no mutex.
+ * and list of holds, so a request for a lock that the transaction already holds in this mode or a
+ * stronger one takes no mutex.
  *
  *   LOCK-1  No two transactions hold a name in incompatible modes.
  *   LOCK-2  A waiter always waits for a holder or another waiter: whenever a holder or waiter
  *           leaves or weakens its mode, the thread that does so checks the lock's queues in the
  *           same critical section.
- *   LOCK-3  A transaction holds all ancestors of each of its holds, in modes that announce it.
+ *   LOCK-3  For each name that a transaction holds, it also holds all ancestors of the name, at
+ *           least in the intention mode of that hold (lock_intent).
  *   LOCK-4  After deadlock detection the waiter is in no cycle. Detection runs at the beginning of
- *           each wait in which a blocker waits, too; all partitions are stopped meanwhile.
+ *           a wait if one of its blockers is waiting as well. It holds the mutexes of all
+ *           partitions.
  *   LOCK-5  A call that fails leaves the transaction's holds as they were. */
 #include "operations/hash/siphash.h"
 #include "operations/shared/grow.h"
@@ -52,8 +55,8 @@ struct ll_lock {
     uint32_t mask;                   /* bit m: some transaction holds the lock in mode m */
     uint32_t granted[LL_LOCK_MODES]; /* number of holders in each mode */
     struct ll_lock_hold *holders;
-    /* upgrades: holders that want a stronger mode. waiters: transactions without a hold. Both in
-     * the order of arrival; grant.c says which of them are granted. */
+    /* upgrades: holders that want a stronger mode. waiters: transactions that do not have the lock
+     * in any mode yet. Both in the order of arrival; grant.c says which of them are granted. */
     struct ll_locker *upgrades, **upgrades_end;
     struct ll_locker *waiters, **waiters_end;
     unsigned char name[]; /* name.c */
@@ -67,15 +70,16 @@ struct ll_lock_hold {
     struct ll_lock_hold *older, *newer; /* in the locker's list, ordered by first grant */
     struct ll_lock_hold *parent;        /* the same locker's hold on the name without its last
                                          * component */
-    uint64_t children;                    /* number of holds of the same locker with this hold as
+    uint64_t children;                  /* number of holds of the same locker with this hold as
                                            * parent */
-    lladd_savepoint_id since;             /* lladd_txn_now.next at the first grant */
-    lladd_savepoint_id changed;           /* the same at the last upgrade or at the first grant */
-    uint64_t call;                        /* number of the locker's last call that granted or
+    lladd_savepoint_id since;           /* lladd_txn_now.next at the first grant */
+    lladd_savepoint_id changed;         /* lladd_txn_now.next at the last upgrade; at the first
+                                           * grant if there was none */
+    uint64_t call;                      /* number of the locker's last call that granted or
                                            * upgraded it */
-    uint8_t before;                       /* its mode before that call */
-    uint8_t mode;                         /* under the partition's mutex */
-    uint32_t replaced;                    /* number of entries in `replaced` that refer to it */
+    uint8_t before;                     /* its mode before that call */
+    uint8_t mode;                       /* under the partition's mutex */
+    uint32_t replaced;                  /* number of entries in `replaced` that refer to it */
 };
 
 /* The state of a hold before an upgrade, for rollback to a savepoint. */
@@ -90,7 +94,8 @@ enum ll_locker_state { LL_LOCKER_RESTS = 0, LL_LOCKER_ACTIVE = 1, LL_LOCKER_PREP
 
 struct ll_locker {
     struct ll_locks *all;
-    struct ll_locker *next_all; /* of its pool; under the pool's mutex, set once */
+    struct ll_locker *next_all; /* in the list `lockers` of its partition (`pool`); set once, under
+                                 * that partition's mutex */
     struct ll_locker *next_free;
     uint32_t pool;
     uint32_t state;  /* atomic */
