@@ -71,7 +71,7 @@ class Refused(unittest.TestCase):
         self.refused("--all is given", "--all", "small")
         self.refused("a token belongs to one subject", "--replay", "AAAA", "small", "counters")
         self.refused("a token belongs to one subject", "--replay", "AAAA", PLUGIN)
-        self.refused("name a subject")
+        self.refused("expected a subject")
         self.refused("no subject is wanted", "--list", "small")
 
     def test_numbers(self):
