@@ -56,9 +56,8 @@ static struct ll_buffer__batch *new_batch(struct ll_buffer *b, unsigned capacity
     return batch;
 }
 
-static void drop_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
+static void free_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
 {
-    (void)lladd_atomic_add32(&b->batch_count, UINT32_MAX);
     ll_buffer__refund(b, batch->size);
     ll_free(b->env, batch);
 }
@@ -73,8 +72,10 @@ static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
     lladd_mutex_unlock(&b->slots_latch);
     if (!batch || batch->capacity < b->batch_capacity) {
         struct ll_buffer__batch *full = new_batch(b, b->batch_capacity);
-        if (full && batch)
-            drop_batch(b, batch);
+        if (full && batch) {
+            (void)lladd_atomic_add32(&b->batch_count, UINT32_MAX);
+            free_batch(b, batch);
+        }
         batch = full ? full : batch;
     }
     if (!batch)
@@ -89,15 +90,18 @@ static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
 /* Keeps the batch, unless the batches take too much of the budget and others exist. */
 static void put_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
 {
+    lladd_mutex_lock(&b->slots_latch); /* so that two threads do not both drop the last batch */
     uint64_t count = lladd_atomic_load32(&b->batch_count);
-    if (count == 1 || count * batch->size <= b->cfg.budget / 16) {
-        lladd_mutex_lock(&b->slots_latch);
+    bool keep = count == 1 || count * batch->size <= b->cfg.budget / 16;
+    if (keep) {
         batch->next = b->batches;
         b->batches = batch;
-        lladd_mutex_unlock(&b->slots_latch);
     } else {
-        drop_batch(b, batch);
+        (void)lladd_atomic_add32(&b->batch_count, UINT32_MAX);
     }
+    lladd_mutex_unlock(&b->slots_latch);
+    if (!keep)
+        free_batch(b, batch);
     ll_buffer__slot_released(b);
 }
 
@@ -120,8 +124,10 @@ int ll_buffer_want_memory(struct ll_buffer *b, struct lladd_error *err)
         return rc;
     ll_buffer__in_flight_unreserve(b, b->batch_capacity);
     struct ll_buffer__batch *batch = get_batch(b);
-    if (!batch)
+    if (!batch) {
+        ll_buffer__event(b); /* another thread may wait for the reservation */
         return ll_fail(err, LLADD_NO_MEMORY, "no memory to write pages back");
+    }
     put_batch(b, batch);
     return 0;
 }
@@ -414,8 +420,10 @@ static int write_all(struct ll_buffer *b, const struct ll_buffer__todo *todo, un
             rc = ll_buffer__check(b, err);
             continue;
         }
-        if (!batch)
+        if (!batch) {
+            ll_buffer__event(b); /* another thread may wait for the reservation */
             return ll_fail(err, LLADD_NO_MEMORY, "no memory for copies of pages to be written");
+        }
         rc = write_some(b, batch, todo, n, &at, wait, err);
         *written += batch->entered;
         ll_buffer__in_flight_unreserve(b, reserved - batch->entered);
