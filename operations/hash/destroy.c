@@ -213,12 +213,15 @@ static int destroy(struct lladd_txn *txn, lladd_pageno root, uint64_t pages, uin
 {
     struct step s = {.txn = txn, .pages = pages, .all = pages == UINT64_MAX};
     lladd_savepoint_id before;
-    TRY(begin(&s, root));
-    TRY(lladd_savepoint(txn, &before));
-    TRY(ll_operations__all_or_nothing(txn, before, take_step(&s)));
-    ll_hash__set_destroyed(txn, s.t, before);
-    *left = s.rest.pages - s.rest.gone;
-    return lladd_savepoint_release(txn, before);
+    TRY(lladd_savepoint(txn, &before)); /* before the claim, so that a failure gives it up */
+    int rc = begin(&s, root);
+    if (!rc)
+        rc = take_step(&s);
+    if (!rc) {
+        ll_hash__set_destroyed(txn, s.t, before);
+        *left = s.rest.pages - s.rest.gone;
+    }
+    return ll_operations__step_end(txn, before, rc);
 }
 
 int lladd_hash_destroy(struct lladd_txn *txn, lladd_pageno root)
