@@ -470,14 +470,22 @@ int lladd_list_splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd
     TRY(check_handles(txn, from));
     if (to == from)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a list cannot be spliced to itself");
+    bool had_to = ll_operations__list_is_alone(txn, to);
+    bool had_from = ll_operations__list_is_alone(txn, from);
     TRY(lladd_savepoint(txn, &before));
     lladd_mutex_lock(&to->change);
     if (!lladd_mutex_trylock(&from->change)) { /* The two latches have no order, so the thread does
                                                 * not wait for the second. */
         lladd_mutex_unlock(&to->change);
-        return lladd_error_set(err, LLADD_BUSY, "another thread is changing the list");
+        return ll_operations__step_end(
+            txn, before, lladd_error_set(err, LLADD_BUSY, "another thread is changing the list"));
     }
-    int rc = ll_operations__all_or_nothing(txn, before, splice(txn, to, from));
+    int rc = ll_operations__step_end(txn, before, splice(txn, to, from));
+    /* Other transactions may go on using a list that could not be spliced. */
+    if (rc && !had_to)
+        ll_operations__list_share(txn, to);
+    if (rc && !had_from)
+        ll_operations__list_share(txn, from);
     lladd_mutex_unlock(&from->change);
     lladd_mutex_unlock(&to->change);
     return rc;

@@ -135,6 +135,8 @@ void ll_operations__list_drop(struct ll_lists *, struct lladd_list *);
 bool ll_operations__list_is_alone(struct lladd_txn *, struct lladd_list *);
 /* From now until it ends, the transaction has the list alone: no other transaction changes it. */
 int ll_operations__list_stay_alone(struct lladd_txn *, struct ll_lists *, lladd_pageno root);
+/* Ends that: other transactions may use the list again. */
+void ll_operations__list_share(struct lladd_txn *, struct lladd_list *);
 
 lladd_op_id ll_operations__list_id(struct ll_lists *, enum ll_list_op);
 

@@ -139,6 +139,15 @@ int ll_operations__list_stay_alone(struct lladd_txn *txn, struct ll_lists *ls, l
     return 0;
 }
 
+void ll_operations__list_share(struct lladd_txn *txn, struct lladd_list *l)
+{
+    const void *c = lladd_txn_joined(txn, &ll_operations__list_participant);
+    lladd_mutex_lock(&l->lists->mutex);
+    if (c && l->alone == c)
+        l->alone = NULL;
+    lladd_mutex_unlock(&l->lists->mutex);
+}
+
 /* ---- open and close -------------------------------------------------------------------------- */
 
 static const struct lladd_op *const ops[] = {
