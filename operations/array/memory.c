@@ -282,9 +282,9 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     (void)ctx;
     struct ll_arrays *all = state;
     ll_operations__owners_end(&all->owners);
-    struct ll_index_node *n;
-    while ((n = ll_operations__index_next(&all->table, NULL)) != NULL) {
-        ll_operations__index_drop(&all->table, n);
+    for (struct ll_index_node *n = ll_operations__index_next(&all->table, NULL), *next; n;
+         n = next) {
+        next = ll_operations__index_next(&all->table, n);
         free_array((struct lladd_array *)n); /* a handle that was not closed */
     }
     ll_operations__index_free(db, &all->table);

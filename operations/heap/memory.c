@@ -316,10 +316,9 @@ int ll_operations__heaps_init(struct ll_operations *ops, struct lladd_error *err
 void ll_operations__heaps_free(struct ll_operations *ops)
 {
     struct ll_heaps *t = &ops->heaps;
-    struct ll_index_node *n;
     ll_operations__owners_end(&t->created);
-    while ((n = ll_operations__index_next(&t->table, NULL)) != NULL) {
-        ll_operations__index_drop(&t->table, n);
+    for (struct ll_index_node *n = ll_operations__index_next(&t->table, NULL), *next; n; n = next) {
+        next = ll_operations__index_next(&t->table, n);
         free_heap((struct lladd_heap *)n);
     }
     ll_operations__index_free(ops->db, &t->table);

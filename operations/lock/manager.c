@@ -10,9 +10,9 @@ static void free_partition(struct ll_locks *all, struct ll_lock_partition *part)
         next = l->next_all;
         ll_operations__locker_free(l);
     }
-    struct ll_index_node *n;
-    while ((n = ll_operations__index_next(&part->locks, NULL)) != NULL) {
-        ll_operations__index_drop(&part->locks, n);
+    for (struct ll_index_node *n = ll_operations__index_next(&part->locks, NULL), *next; n;
+         n = next) {
+        next = ll_operations__index_next(&part->locks, n);
         lladd_mem_free(all->db, n);
     }
     ll_operations__index_free(all->db, &part->locks);
