@@ -455,7 +455,7 @@ int lladd_blob_create(struct lladd_txn *txn, const void *bytes, uint64_t len, ll
             put(txn, page, in_root, in_root, (const unsigned char *)bytes + in_root, len - in_root);
     if (!rc)
         *root = page;
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 int lladd_blob_destroy(struct lladd_txn *txn, lladd_pageno root)
@@ -468,7 +468,7 @@ int lladd_blob_destroy(struct lladd_txn *txn, lladd_pageno root)
     int rc = ll_operations__blob_cut(txn, root, 0);
     if (!rc)
         rc = lladd_page_free(txn, root);
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 /* Writes bytes. `all`: the blob then ends after these bytes. `offset` UINT64_MAX: appends. */
@@ -493,7 +493,7 @@ static int change(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, con
         rc = cut(txn, root, was, len);
     if (!rc && len)
         rc = put(txn, root, all && len < was ? len : was, offset, bytes, len);
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 int lladd_blob_write(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, const void *bytes,
@@ -531,7 +531,7 @@ int lladd_blob_truncate(struct lladd_txn *txn, lladd_pageno root, uint64_t len)
         rc = cut(txn, root, was, len);
     else if (len > was)
         rc = write_root(txn, root, was, len, BLOB_FIRST, NULL, 0, false);
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -235,7 +235,7 @@ int lladd_heap_create(struct lladd_txn *txn, lladd_pageno *out)
         rc = ll_operations__heap_created(txn, root);
     if (!rc)
         *out = root;
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 int lladd_heap_create_open(struct lladd_txn *txn, lladd_pageno *root, struct lladd_heap **out)
@@ -290,7 +290,7 @@ int lladd_heap_delete(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_
     int rc = freed(txn, h, rid);
     if (!rc && home.tag == STUB)
         rc = freed(txn, h, home.to);
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 /* The moved form of a record: its home's address, then its contents. */
@@ -355,7 +355,7 @@ int lladd_heap_set(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid
     rc = home.tag == PLAIN ? move_out(txn, h, rid, packed, len)
                            : set_moved(txn, h, rid, home.to, bytes, len, packed);
     lladd_mem_free(lladd_txn_db(txn), packed);
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 /* ---- a part of a record ---------------------------------------------------------------------- */
@@ -449,7 +449,7 @@ int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno root)
     } while (!rc && next.v != 0);
     if (!rc)
         ll_operations__heap_destroyed(h);
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */

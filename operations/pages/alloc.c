@@ -698,7 +698,7 @@ int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_
     int rc = lladd_redo_barrier(txn, got, n);
     if (!rc)
         *first = got;
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 int lladd_extent_free(struct lladd_txn *txn, lladd_pageno first, uint64_t n)

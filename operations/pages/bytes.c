@@ -194,7 +194,7 @@ static int set_pieces(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page,
         struct set_args piece = {all->bytes + done, all->offset + done, n};
         rc = lladd_update(txn, op, page, &piece, sizeof piece);
     }
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 static int set_as(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, uint32_t offset,

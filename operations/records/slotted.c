@@ -271,7 +271,7 @@ static int set_long(struct lladd_txn *txn, struct lladd_rid rid, const unsigned 
         struct ll_slotted_set a = {.slot = rid.slot, .new_tag = tag};
         rc = set_step(txn, rid.page, NULL, &a);
     }
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 static int alloc_long(struct lladd_txn *txn, lladd_pageno page, struct ll_slotted_alloc *a)
@@ -283,7 +283,7 @@ static int alloc_long(struct lladd_txn *txn, lladd_pageno page, struct ll_slotte
         rc = overwrite(txn, (struct lladd_rid){page, a->slot, a->len},
                        a->bytes + LLADD_SLOTTED_PIECE, LLADD_SLOTTED_PIECE,
                        a->len - LLADD_SLOTTED_PIECE);
-    return ll_operations__all_or_nothing(txn, before, rc);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 int ll_operations__record_store(struct lladd_txn *txn, lladd_pageno page,
