@@ -22,7 +22,8 @@
  *
  * Data that can be read need not be durable (REC-4). Restoring therefore first rewrites and syncs
  * the area, then rewrites every page that has a copy, syncs the page file, and does step 3. A crash
- * during the rewriting leaves the area as it was, because the bytes are the same.
+ * during the rewriting leaves the area as it was, because the bytes are the same. An area that is
+ * read as empty is emptied once more.
  *
  * On disk (docs/disk-format.md). The area has the size of DWB_PAGES + 1 pages: the header, then the
  * copies. The header:
@@ -241,7 +242,7 @@ static int clear(struct ll_buffer *b, struct lladd_error *err)
 }
 
 /* Under dwb_latch. */
-static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *err)
+static int restore(struct ll_buffer *b, bool unclean, uint64_t *restored, struct lladd_error *err)
 {
     int rc = open_area(b, err);
     if (rc != 0)
@@ -253,10 +254,12 @@ static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *
     if (rc != 0)
         return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
     /* A torn header: the crash was in step 1, so no page was written. It is cleared, because after
-     * a clean stop it would be reported as damage. */
+     * a clean stop it would be reported as damage. An empty header: step 3 may be only in the
+     * operating system's cache (REC-4), and the copies must not come back when their pages have
+     * other contents. So step 3 is repeated; a clean stop relies on its sync. */
     bool empty = ll_page_is_zero(header(b), b->page_size);
     if (empty || !is_intact(header(b), b->page_size)) {
-        rc = empty ? 0 : clear(b, err);
+        rc = empty && !unclean ? 0 : clear(b, err);
         if (rc == 0)
             lladd_atomic_store32(&b->dwb_checked, 1);
         return rc;
@@ -279,12 +282,13 @@ static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *
     return rc;
 }
 
-static int restore_once(struct ll_buffer *b, uint64_t *restored, struct lladd_error *err)
+static int restore_once(struct ll_buffer *b, bool unclean, uint64_t *restored,
+                        struct lladd_error *err)
 {
     int rc = 0;
     lladd_mutex_lock(&b->dwb_latch);
     if (!lladd_atomic_load32(&b->dwb_checked))
-        rc = restore(b, restored, err);
+        rc = restore(b, unclean, restored, err);
     lladd_mutex_unlock(&b->dwb_latch);
     return rc;
 }
@@ -294,7 +298,7 @@ int ll_buffer__double_write_ready(struct ll_buffer *b, struct lladd_error *err)
     uint64_t restored = 0;
     if (!b->cfg.dwb_name || lladd_atomic_load32(&b->dwb_checked))
         return 0;
-    return restore_once(b, &restored, err);
+    return restore_once(b, false, &restored, err);
 }
 
 int ll_buffer_double_write_restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *err)
@@ -302,7 +306,7 @@ int ll_buffer_double_write_restore(struct ll_buffer *b, uint64_t *restored, stru
     uint64_t n = 0;
     int rc = ll_buffer__check(b, err);
     if (rc == 0 && b->cfg.dwb_name)
-        rc = restore_once(b, &n, err);
+        rc = restore_once(b, true, &n, err);
     if (restored)
         *restored = n;
     return rc;

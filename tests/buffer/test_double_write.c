@@ -246,6 +246,37 @@ START_TEST(the_power_goes_during_restore)
 }
 END_TEST
 
+/* The sync of the emptied area fails, and the process dies: the empty header is only in the
+ * system's cache. Then the power fails, after a recovery that has found the header empty. The old
+ * copies must not come back, because their pages may have other contents by then. */
+START_TEST(an_area_that_is_empty_in_the_cache_only)
+{
+    struct fixture r;
+    uint64_t restored;
+    lladd_lsn all = lladd_lsn_of(UINT64_MAX);
+    open_fixture(&r, _i);
+    fixture_format(&r, 0, 1);
+    fixture_flush(&r);
+    put_unprotected(&r, 0, 2);
+    fault_device_only(r.fault, "dwb");
+    fault_device_fail(r.fault, 2, FAULT_SYNC, EIO, false);
+    ck_assert_int_eq(ll_buffer_flush(r.b, all, all, &r.err), LLADD_WRITE_FAILED);
+    ll_buffer_close(r.b);
+    fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_KILL, 0, false});
+    fault_device_only(r.fault, NULL);
+    ck_assert(area_is_empty(&r));
+    ll_poison_init(&r.poison);
+    ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
+    ck_assert_uint_eq(restored, 0);
+    ll_buffer_close(r.b);
+    fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_POWER, 0, false});
+    ck_assert(area_is_empty(&r));
+    ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+    fixture_close(&r);
+}
+END_TEST
+
 /* ---- old copies ---- */
 
 /* Puts a valid copy of the page in the area, as an interrupted batch leaves it. */
@@ -512,6 +543,7 @@ int main(void)
     t = tcase_create("in memory");
     tcase_add_loop_test(t, the_power_goes_at_every_call, 0, FIXTURE_HEAP_FILES);
     tcase_add_loop_test(t, the_power_goes_during_restore, 0, FIXTURE_HEAP_FILES);
+    tcase_add_loop_test(t, an_area_that_is_empty_in_the_cache_only, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
