@@ -178,9 +178,9 @@ bool ll_buffer_include(struct ll_buffer *, uint64_t n);
 /* Extends the file on the device to `pages` pages and makes this durable, so that later writes to
  * these pages need no space. */
 int ll_buffer_extend(struct ll_buffer *, uint64_t pages, struct lladd_error *);
-/* For recovery. `pages`: the file length that is known to be durable. If the file is longer,
- * rewrites its last page, so that the next sync makes the length durable. After a failed sync the
- * end of the file may exist only in the operating system's cache, marked clean (REC-4). */
+/* For recovery, before redo. `pages`: the file length that is known to be durable. If the file is
+ * longer, makes its length and blocks durable: after a failed sync, or a kill during an extension,
+ * they may exist only in the operating system's cache (REC-4). Cuts off an incomplete last page. */
 int ll_buffer_confirm_end(struct ll_buffer *, uint64_t pages, struct lladd_error *);
 
 /* The checksum that page n with these bytes must have. */

@@ -315,24 +315,58 @@ int ll_buffer_extend(struct ll_buffer *b, uint64_t pages, struct lladd_error *er
     return rc;
 }
 
-int ll_buffer_confirm_end(struct ll_buffer *b, uint64_t pages, struct lladd_error *err)
+/* Cuts off an incomplete last page, which may lack space on a full disk. No record is about it: the
+ * extension that left it has not returned. */
+static int cut_incomplete(struct ll_buffer *b, struct lladd_error *err)
 {
-    uint64_t end = lladd_atomic_load64(&b->file_pages);
-    int rc = ll_buffer__check(b, err);
-    if (rc != 0 || end <= pages)
-        return rc;
+    uint64_t size = 0, had = b->file_pages;
+    int io = ll_io_size(b->cfg.dev, b->file, &size);
+    uint64_t whole = size / b->page_size;
+    if (io == 0 && whole < had)
+        io = ll_io_truncate(b->cfg.dev, b->file, whole * b->page_size);
+    if (io != 0)
+        return ll_buffer__poison(b, io, "cut", b->cfg.name, err);
+    if (whole < had) {
+        ll_buffer__note_write(b);
+        lladd_atomic_store64(&b->file_pages, whole);
+        if (lladd_atomic_load64(&b->page_count) == had)
+            lladd_atomic_store64(&b->page_count, whole);
+    }
+    return 0;
+}
+
+static int rewrite_last(struct ll_buffer *b, struct lladd_error *err)
+{
+    uint64_t last = b->file_pages - 1;
     void *bytes = ll_alloc(b->env, b->page_size);
     if (!bytes)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in recovery");
-    rc = ll_buffer__read_pages(b, end - 1, 1, bytes, err);
+    int rc = ll_buffer__read_pages(b, last, 1, bytes, err);
     if (rc == 0) {
-        int io = ll_io_pwrite(b->cfg.dev, b->file, bytes, b->page_size, (end - 1) * b->page_size);
+        int io = ll_io_pwrite(b->cfg.dev, b->file, bytes, b->page_size, last * b->page_size);
         ll_buffer__note_write(b);
         if (io != 0)
             rc = ll_buffer__poison(b, io, "write to", b->cfg.name, err);
     }
     ll_free(b->env, bytes);
     return rc;
+}
+
+int ll_buffer_confirm_end(struct ll_buffer *b, uint64_t pages, struct lladd_error *err)
+{
+    int rc = ll_buffer__check(b, err);
+    if (rc == 0 && b->file_pages > pages)
+        rc = cut_incomplete(b, err);
+    if (rc != 0 || b->file_pages <= pages)
+        return rc;
+    /* Also after a failed sync, of which the blocks may be a part. Without space nothing changes:
+     * pages that have no block are an exception, and only a write of them fails. */
+    int io = ll_io_allocate(b->cfg.dev, b->file, b->file_pages * b->page_size);
+    if (io != 0 && io != -EOPNOTSUPP &&
+        lladd_code_root(ll_io_code(io, true)) != LLADD_ROOT_RESOURCE)
+        return ll_buffer__poison(b, io, "extend", b->cfg.name, err);
+    rc = rewrite_last(b, err);
+    return rc == 0 ? ll_buffer_sync(b, err) : rc;
 }
 
 /* ---- prefetching ---- */

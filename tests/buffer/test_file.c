@@ -127,6 +127,50 @@ START_TEST(extending_spares_what_is_there)
 }
 END_TEST
 
+/* A process died while it extended the file: the new length is only in the system's cache. Recovery
+ * makes it durable before it relies on it. */
+START_TEST(an_extension_that_was_not_synced)
+{
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    ck_assert_int_eq(ll_buffer_extend(r.b, 10, &r.err), 0);
+    fault_device_fail(r.fault, 1, FAULT_SYNC, EIO, false);
+    ck_assert_int_eq(ll_buffer_extend(r.b, 50, &r.err), LLADD_WRITE_FAILED);
+    ll_buffer_close(r.b);
+    fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_KILL, 0, false});
+    ll_poison_init(&r.poison);
+    ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+    ck_assert_uint_eq(ll_buffer_page_count(r.b), 50);
+    ck_assert_int_eq(ll_buffer_confirm_end(r.b, 10, &r.err), 0);
+    ll_buffer_close(r.b);
+    fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_POWER, 0, false});
+    ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+    ck_assert_uint_eq(ll_buffer_page_count(r.b), 50);
+    fixture_close(&r);
+}
+END_TEST
+
+/* The disk was full in the middle of a page. That page was never given to anything, and recovery
+ * needs no space for it. */
+START_TEST(an_extension_that_ends_within_a_page)
+{
+    struct fixture r;
+    struct lladd_file *file;
+    fixture_open(&r, _i, PAGES);
+    ck_assert_int_eq(ll_buffer_extend(r.b, 10, &r.err), 0);
+    ll_buffer_close(r.b);
+    ck_assert_int_eq(r.cfg.dev->ops->open(r.cfg.dev, "pages", 0, &file), 0);
+    ck_assert_int_eq(r.cfg.dev->ops->truncate(r.cfg.dev, file, 12 * FIXTURE_PAGE + 512), 0);
+    ck_assert_int_eq(r.cfg.dev->ops->close(r.cfg.dev, file), 0);
+    fault_device_capacity(r.fault, fault_device_bytes(r.fault));
+    ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_confirm_end(r.b, 10, &r.err), 0);
+    ck_assert_uint_eq(ll_buffer_page_count(r.b), 12);
+    ck_assert_uint_eq(file_size(&r), 12 * FIXTURE_PAGE);
+    fixture_close(&r);
+}
+END_TEST
+
 /* ---- dropping ---- */
 
 static uint64_t given_up;
@@ -361,6 +405,8 @@ int main(void)
     tcase_add_loop_test(t, no_space_to_extend, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, extending_fails_for_good, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, extending_spares_what_is_there, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, an_extension_that_was_not_synced, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, an_extension_that_ends_within_a_page, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, dropped_pages_are_forgotten, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_in_flight_is_forgotten_too, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, held_pages_cannot_be_dropped, 0, FIXTURE_KINDS);
