@@ -7,8 +7,9 @@
  *
  * Updates go on while a checkpoint collects its data, so the scan meets records of transactions
  * before it meets their rows in the checkpoint. It drops the row of a transaction that has already
- * ended. For a transaction that it has met, the row only adds the undo reserve of older records. It
- * skips the data of a later checkpoint, which is incomplete. */
+ * ended. From the row of a transaction that it has met, it takes only what the scanned records do
+ * not state: the undo reserve of older records, and the LSN of a prepare record. It skips the data
+ * of a later checkpoint, which is incomplete. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
@@ -336,8 +337,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         return rc;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_BEGIN:
-        if (a->begins++ == 0) { /* all commits before BEGIN are visible, even those that were not
-                                 * scanned */
+        if (a->begins++ == 0) { /* BEGIN is above the commits that were not scanned; they are
+                                 * visible */
             a->begin = rec->lsn;
             lladd_atomic_max64(&a->core->txns.visible, rec->lsn.v);
         }
@@ -417,8 +418,8 @@ static bool lacks(const struct ll_core *core, unsigned kind)
     return false;
 }
 
-/* Checks the records from the start of redo to the start of the scan. If a class is not registered,
- * also checks all older object records, because it is unknown which of them the class needs. */
+/* Checks the records from the start of redo to BEGIN. If a class is not registered, also checks all
+ * older object records, because it is unknown which of them the class needs. */
 static int check_older(struct ll_analysis *a, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
@@ -450,7 +451,6 @@ int ll_analysis_check_blob(const struct ll_core *core, const struct ll_record *r
                        n->name, n->version);
 }
 
-/* Checks all records of a loser or of a transaction in doubt. */
 static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
                        struct ll_log_cursor *cursor, struct lladd_error *err)
 {
@@ -538,9 +538,15 @@ int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a
 
 /* ---- prepare records --------------------------------------------------------------------- */
 
-/* Payload of a prepare record: i64 gid format, u32 gtrid length, u32 bqual length, i64 time of
- * prepare in us, u32 number of blob records, u8 owner length, gid bytes, owner. Returns its
- * length. */
+/* Payload of a prepare record:
+ *
+ *      0 i64 format of the gid
+ *      8 u32 length of the gtrid, in bytes
+ *     12 u32 length of the bqual, in bytes
+ *     16 i64 time of the prepare, in us since 1970
+ *     24 u32 number of blob records
+ *     28 u8 length of the owner, in bytes
+ *     29 gtrid, bqual, owner */
 #define PREPARE_HEAD 29u
 
 size_t ll_prepare_encode(const struct ll_prepared *p, unsigned char out[LL_PREPARE_MAX])

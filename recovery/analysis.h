@@ -13,12 +13,13 @@ struct ll_analysis {
     lladd_lsn end;           /* end of the last record */
     bool matters;            /* the scan has met a record other than checkpoint records and seals */
     uint64_t pages;          /* of the page file at the checkpoint */
-    bool early;              /* the scan has not met BEGIN yet: only names count (checkpoint.c) */
+    bool early;              /* before BEGIN (checkpoint.c): transaction records do not count */
     lladd_lsn begin;         /* LSN of BEGIN; 0: none yet */
     uint64_t begins;
     bool data_seen;
     uint64_t records, commits, losers, in_doubt;
-    struct ll_redo_index pending; /* of the records scanned; `lost`: not wanted, or no memory */
+    struct ll_redo_index pending; /* index of the scanned records; `lost`: not wanted, or no
+                                   * memory */
 };
 
 /* The page file has `file_pages` pages. The caller frees `out->pending`, also after a failure. */

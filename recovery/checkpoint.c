@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Fuzzy checkpoints: they bound recovery and allow truncation of the log.
  *
- *   0. finish the pending redo of instant recovery, which all later steps assume
+ *   0. finish the pending redo of instant recovery
  *   1. raise the image horizon to H: from now on a page with a base below H gets an image before it
  *      changes (BUF-5)
  *   2. write back and sync each dirty page with a base or recLSN below H. Afterwards no page on
@@ -15,7 +15,7 @@
  *      now includes all records below B
  *   5. append the transaction table, the redo barriers between H and A (a reader that starts at A
  *      meets the later barriers in the log), the pins and the heuristic outcomes; append END; force
- *   6. write A and H to the control block, both copies durably
+ *   6. write A and the start of redo, which is H, to the control block, both copies durably
  *   7. truncate the log below what redo, undo, classes and pins need. Undo needs the records of all
  *      transactions that were open at step 5: the commit record of a transaction that commits later
  *      may be lost in a crash
@@ -23,7 +23,7 @@
  * H is the A of the previous checkpoint or, if all pages are flushed, the log's tail; H is not
  * above A. Updates go on, so other records are between A and END. Analysis reads from A, and
  * follows transactions from B on. If pages cannot tear (no_images), redo starts at the smallest
- * recLSN. */
+ * recLSN between H and A, or at A if no recLSN is that low. */
 #include "recovery/analysis.h"
 
 #include "util/vec.h"
@@ -54,7 +54,6 @@ static int flush_batch(struct writer *w)
     return rc;
 }
 
-/* Adds a part, with its kind and length. */
 static int keep(struct ll_vec *parts, unsigned kind, const void *bytes, size_t len)
 {
     unsigned char head[LL_CKPT_PART_HEAD];
@@ -285,7 +284,8 @@ static void name_undo(struct ll_core *core, struct lladd_pinner *out)
              (unsigned long long)s.undo_reserved, (unsigned)n);
 }
 
-/* Does not name the last checkpoint if a new checkpoint would free no log. */
+/* If a new checkpoint would free no log, does not name the start of redo, but what would still hold
+ * the log after that checkpoint. */
 int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_error *err)
 {
     int rc = ll_core_check(core, err);
@@ -432,8 +432,8 @@ static int flush_below(struct ll_core *core, lladd_lsn horizon, struct lladd_err
     return LLADD_PLANTED(LLADD_BUG_FLUSH) ? 0 : ll_buffer_flush_below(core->buffer, horizon, err);
 }
 
-/* Step 2, and the record at A. The loop ends: either space for twice the number of barriers is set
- * aside, or other threads do not have the space to log ever more barriers either. */
+/* Step 2, and the record at A. The loop ends, because other threads add barriers only while there
+ * is log space, and this thread then gets space for twice the number of barriers. */
 static int flush_and_start(struct ll_core *core, lladd_lsn *horizon, struct ll_vec *barriers,
                            lladd_lsn *start, struct lladd_error *err)
 {
@@ -481,7 +481,7 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
         *redo = low.v < start->v ? low : *start;
         /* The start of redo never moves below the horizon, because the checkpoint does not repeat
          * redo barriers that are below the horizon. A page with an older recLSN is a damaged page
-         * that was rebuilt; after a crash it is rebuilt again. */
+         * that was rebuilt during this checkpoint; after a crash the page is rebuilt again. */
         if (redo->v < horizon.v)
             *redo = horizon;
     }
@@ -554,7 +554,7 @@ static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_erro
 }
 
 /* Counts checkpoints that free nothing. `seen`: in_vain before the truncation. If a commit has
- * reset in_vain since then, it stays reset. */
+ * reset in_vain since then, in_vain stays 0. */
 static void note_vain(struct ll_core *core, uint64_t before, uint64_t need, uint32_t seen)
 {
     uint64_t tail = ll_log_tail(core->log).v;
@@ -613,7 +613,8 @@ static int want_space(struct ll_core *core, struct lladd_error *err)
     int rc = ll_core_set_aside_again(core, &why);
     if (rc != LLADD_NO_SPACE || frees_certainly(core))
         return 0;
-    if (!core->closing) { /* then truncate_log will not tell the classes to advance */
+    if (!core->closing) { /* a refused checkpoint does not reach truncate_log, which asks the
+                           * classes to advance */
         rc = each_class(core, false, ll_core_redo(core), err);
         if (rc || frees_certainly(core))
             return rc;
@@ -701,8 +702,8 @@ static int take_checkpoint(struct ll_core *core, bool flush_all, struct lladd_er
     lladd_mutex_lock(&core->checkpointing);
     int rc = checkpoint(core, flush_all, err ? err : &local);
     if (!rc) {
-        /* For the next checkpoint. If the disk is full, the next transaction that writes reports
-         * that. */
+        /* For the next checkpoint. On a full disk the next transaction that writes reports the
+         * error. */
         struct lladd_error ignored = LLADD_ERROR_INIT;
         (void)ll_core_set_aside(core, true, &ignored);
     }

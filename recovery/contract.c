@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Contract checks (debug builds): before an update is logged, its operation is run on copies of the
- * page, which must show that:
+ * page (not if it formats the page). The copies must show that:
  *
  *   - validate accepts the redo bytes on the page before redo, the undo bytes on the page after
  *     redo
  *   - redo is pure: it depends only on the page and the arguments. Applied to two copies of the
  *     page, at different addresses and with different bytes in the hole, it gives equal pages
- *     (after the mask)
+ *     (after `mask`)
  *   - redo and undo do not change the page header
  *   - check holds before and after
- *   - undo reverses redo (after the mask)
+ *   - a physical undo reverses redo (after `mask`)
  *
  * A broken contract is reported as LLADD_BUG, before anything has changed. Without memory a check
  * is skipped: the checks must not make an update fail for lack of memory. */

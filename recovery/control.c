@@ -3,27 +3,42 @@
  *
  * The file has two copies, LL_CONTROL_COPY bytes apart, so that no sector holds parts of both. The
  * first copy is written and synced before the second is written, so a crash leaves at least one
- * valid copy. The caller continues only when both are durable. The reader takes the valid copy with
- * the higher sequence number. The first write of a new file has no older copy to preserve, so one
- * sync is enough for both copies.
+ * valid copy. The reader takes the valid copy with the higher sequence number. The first write of a
+ * new file has no older copy to preserve, so one sync is enough for both copies.
  *
- *     0 u32 CRC-32C of bytes 4..255    4 u32 magic "LLDB"        8 u32 format version
- *    12 u32 page size                 16 u64 compatible         24 u64 read-only-compatible
- *    32 u64 incompatible features     40 u8[16] uuid            56 u64 sequence number
- *    64 u64 incarnation               72 u64 checkpoint LSN     80 u64 redo start
- *    88 u64 durable watermark         96 u64 end of log (clean)
- *   104 u32 flags (FLAG_*)           108 u32 reserved          112 i64 created
- *   120 u64, clean: first LSN of the segment that holds the end
- *   128 u64, clean: the size of that segment                   136..255 zero
+ *     0 u32 CRC-32C of bytes 4..255
+ *     4 u32 magic "LLDB"
+ *     8 u32 format version
+ *    12 u32 page size, in bytes
+ *    16 u64 compatible features
+ *    24 u64 read-only-compatible features
+ *    32 u64 incompatible features
+ *    40 u8[16] uuid
+ *    56 u64 sequence number
+ *    64 u64 incarnation
+ *    72 u64 LSN where analysis starts
+ *    80 u64 LSN where redo starts
+ *    88 u64 LSN up to which the log was durable
+ *    96 u64 after a clean stop: LSN of the end of the log
+ *   104 u32 flags (FLAG_*)
+ *   108 u32 zero
+ *   112 i64 time of creation, in us since 1970
+ *   120 u64 after a clean stop: first LSN of the segment with the end of the log
+ *   128 u64 after a clean stop: size of that segment, in bytes
+ *   136..255 zero
  *
  * The witness follows at 2 * LL_CONTROL_COPY. A page is written only when the log is durable beyond
  * the page LSN (BUF-1), so at the next open the log must reach at least that far. The witness
- * records this durable LSN. It is written, without a sync, before a page is written that the last
- * witness does not cover. If the process dies, the newest witness survives. After a power failure
- * the file may have an older witness, which covers less, or a torn one, which covers nothing.
+ * records the durable end of the log. It is written, without a sync, before a page is written that
+ * the last witness does not cover. If the process dies, the newest witness survives. After a loss
+ * of power the file may have an older witness, which covers less, or a torn one, which covers
+ * nothing.
  *
- *     0 u32 CRC-32C of bytes 4..63, seeded with the page salt     4 u32 magic "LLDW"
- *     8 u64 the log is durable up to here    16 u64 number of the page    24 u64 its page LSN
+ *     0 u32 CRC-32C of bytes 4..63, seeded with the salt of the database
+ *     4 u32 magic "LLDW"
+ *     8 u64 LSN up to which the log was durable
+ *    16 u64 number of the page
+ *    24 u64 page LSN of the page
  *    32..63 zero */
 #include "io/io.h"
 #include "recovery/core.h"
@@ -120,9 +135,8 @@ int ll_control_read(struct lladd_device *dev, struct lladd_file *file, struct ll
         else
             rc[i] = ll_control_decode(bytes, &copy[i], &why[i]);
     }
-    /* A newer format is reported as such, not as damage. If one copy is bad, the other is used. If
-     * both are bad, the file counts as a damaged control file only if one copy has the magic
-     * number. */
+    /* A newer format in either copy is reported. Otherwise one valid copy is enough. If both are
+     * bad, the error is LLADD_NOT_A_DATABASE only if neither is cut off or has the magic number. */
     for (int i = 0; i < 2; i++) {
         if (rc[i] == LLADD_NEWER_FORMAT) {
             if (err)

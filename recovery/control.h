@@ -31,7 +31,7 @@ struct ll_control {
     int64_t created_us;
 };
 
-/* Writes both copies, and syncs each. */
+/* Writes both copies and syncs each, except in a new file: there one sync covers both. */
 int ll_control_write(const struct ll_env *, struct lladd_device *, struct lladd_file *,
                      struct ll_control *, struct lladd_error *);
 /* Reads the newer valid copy. LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_CORRUPT_CONTROL. */
@@ -46,8 +46,8 @@ int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_contro
 
 /* The witness: how far the log was durable when a page was written. All 0: unknown. */
 struct ll_witness {
-    lladd_lsn durable; /* the log was durable up to here when ... */
-    lladd_pageno page; /* ... this page with ... */
+    lladd_lsn durable; /* the durable end of the log before the page was written */
+    lladd_pageno page; /* number of the page */
     lladd_lsn page_lsn;
     bool room; /* the file is long enough for a witness */
 };
@@ -59,7 +59,7 @@ bool ll_witness_decode(const unsigned char in[LL_WITNESS_BYTES], uint32_t salt,
                        struct ll_witness *);
 int ll_witness_read(struct lladd_device *, struct lladd_file *, uint32_t salt, struct ll_witness *,
                     struct lladd_error *);
-/* Fails with LLADD_LOG_LOST if the log was durable beyond `end`, where it ends now. */
+/* Fails with LLADD_LOG_LOST if the witness says that the log was durable beyond `end`. */
 int ll_witness_check(const struct ll_witness *, lladd_lsn end, struct lladd_error *);
 
 #endif

@@ -2,10 +2,10 @@
 #ifndef LL_RECOVERY_CORE_H
 #define LL_RECOVERY_CORE_H
 /* The transactional core: the log, the buffer manager, the catalogue of names, the transaction
- * table, and the steps that connect them. Recovery and the layers above (db/, lladd/) use it.
+ * table, and the steps that connect them. Recovery, db/ and inspect/ use it.
  *
  *   lladd_update ─► ll_core_update: prepare ► dirty ► [image] ► reserve ► publish ► redo ► stamp
- *   lladd_abort ──► ll_rollback:    read record ► undo ► compensation record ► ... ► END
+ *   lladd_abort ──► ll_rollback:    for each record: read it, undo it, log that; then END
  *   lladd_open ───► ll_restart:     analysis ► redo ► objects ► in doubt ► undo by depth
  *
  * Two orders must be kept:
@@ -43,15 +43,14 @@ enum ll_name_kind {
     LL_NAME_KINDS
 };
 
-/* A name of the database. A name gets its number at its first use, and the number is logged then; a
- * registered name that was never used has number 0. */
+/* A name of the database. The first use of a name gives it a number, and logs the number. */
 struct ll_name {
     uint32_t version;
     uint32_t number; /* atomic: 0 until logged */
     uint8_t kind;
-    bool learned; /* read from the log: `name` and the fields are to be freed */
+    bool learned; /* not registered: `name` and the fields are allocated */
     const char *name;
-    lladd_lsn first_used; /* LSN of its catalogue record */
+    lladd_lsn first_used; /* LSN of the record that states the number */
     const void *desc;     /* the registered descriptor; NULL: not registered */
     struct lladd_field *redo_fields, *undo_fields; /* from the log, to be freed; or NULL */
     struct ll_name *page_type;                     /* of an operation; NULL: needs none */
@@ -59,8 +58,8 @@ struct ll_name {
     /* of a registered operation: the most that one record can need */
     size_t need_credit, need_scratch, need_copy, need_nesting;
     uint64_t need_undo;
-    size_t record_max;      /* maximum redo and undo bytes of one record with this page size */
-    uint64_t undo_log_most; /* atomic: the most log bytes that a compensation has written so far */
+    size_t record_max;      /* most redo and undo bytes, together, of one record */
+    uint64_t undo_log_most; /* atomic: the most log bytes that one compensation has written */
     uint64_t count, bytes, redone, redo_ns; /* statistics, relaxed */
 };
 
@@ -81,7 +80,7 @@ struct ll_op_catalog {
     uint32_t n_numbers, cap_numbers;
     void *retired;              /* chain of replaced `numbers` arrays */
     struct ll_name *registered; /* the registered names; they never move */
-    unsigned char *buf;         /* large enough for the catalogue record of any registered name */
+    unsigned char *buf;         /* room for the payload of any registered name or tag */
     size_t buf_size;
     uint64_t log_bytes; /* atomic: upper bound of the bytes of all catalogue records */
     struct lladd_mutex mutex;
@@ -122,7 +121,7 @@ struct ll_prepared {
     int64_t prepared_us;
     lladd_lsn lsn;
     char owner[64];
-    uint32_t blobs; /* number of blob records, which directly precede the prepare record */
+    uint32_t blobs; /* number of blob records, which precede the prepare record in its chain */
     bool recovered; /* found by recovery; the application can claim it */
     bool claimed;
 };
@@ -137,17 +136,17 @@ struct lladd_txn {
         };
         struct ll_chain chain;
     };
-    uint64_t busy;   /* atomic: every record with a lower LSN is applied; UINT64_MAX: all are */
+    uint64_t busy;   /* atomic: its records with a lower LSN are applied; UINT64_MAX: all are */
     uint64_t lives;  /* atomic: incremented at each begin */
     uint32_t depth;  /* nesting depth of the records that the transaction writes now */
     uint32_t system; /* atomic: 0 or 1 */
     bool read_only, rolling_back, in_callback;
-    bool frees_log; /* its records may allow the log to be truncated: the log's limit does not
-                     * refuse them */
+    bool frees_log; /* its records may allow the log to be truncated: the byte limit does not refuse
+                     * them */
     uint8_t durability;
     struct ll_credit credit;
     uint64_t undo_used;     /* log bytes that its rollback can need now */
-    uint64_t rolled;        /* all log bytes written by its rollbacks */
+    uint64_t rolled;        /* log bytes of its rollbacks so far, at most; without page images */
     uint64_t undo_spare;    /* undo reserve that no record uses yet */
     unsigned char *scratch; /* a draft, followed by room to build a page image; grows */
     size_t scratch_size;
@@ -187,11 +186,11 @@ struct lladd_txn {
     ((p)->struct_size >= offsetof(struct lladd_participant, callback) + sizeof((p)->callback) && \
      (p)->callback)
 
-/* An entry of the queue of commits: one committed transaction that may not be durable yet, or
- * several without durable callbacks. */
+/* An entry of the queue of commits: one commit that may not be durable yet, or several without
+ * durable callbacks. */
 struct ll_pending {
-    uint64_t first;     /* commit LSN */
-    lladd_lsn commit;   /* of the newest one */
+    uint64_t first;     /* LSN of the oldest commit */
+    lladd_lsn commit;   /* LSN of the newest commit */
     uint64_t undo_used; /* released when the entry is durable */
     struct ll_joined *joined;
     size_t n_joined;
@@ -205,7 +204,7 @@ struct ll_txn_table {
     uint64_t made;            /* atomic: length of the list `first` */
     uint64_t n_free;          /* length of the free list; under `mutex` */
     uint64_t begun;           /* relaxed: transactions begun */
-    uint64_t lingering;       /* relaxed: ended ones of which threads may still have the handle */
+    uint64_t lingering;       /* relaxed: ended ones with a handle that threads may still use */
     uint64_t in_doubt;        /* relaxed: number with state PREPARED */
     uint64_t idle_cursor; /* atomic: address of a log cursor kept for the next rollback; 0: none */
     struct lladd_mutex commit;          /* commit order */
@@ -274,7 +273,7 @@ struct ll_core {
     struct ll_poison *poison; /* `own_poison`, or memory zeroed in a forked child */
     struct ll_poison own_poison;
     uint64_t pid;
-    uint64_t image_horizon; /* atomic: a page with a lower base gets an image when it changes */
+    uint64_t image_horizon; /* atomic: a page with a lower base needs an image before it changes */
     struct ll_op_catalog cat;
     struct ll_txn_table txns;
     struct lladd_mutex misc; /* redo barriers, pins, snapshots, heuristic outcomes */
@@ -288,24 +287,28 @@ struct ll_core {
     uint64_t n_heuristics; /* atomic: read without `misc`, too */
     size_t cap_heuristics;
     struct lladd_mutex checkpointing;
-    /* Atomic, written under `checkpointing`. in_vain: number of consecutive checkpoints that freed
-     * no segment, because the log is needed from in_vain_low on. in_vain_since: the log's tail at
-     * the first of them. */
+    /* Atomic, written under `checkpointing` (a commit with frees_log resets in_vain). in_vain: the
+     * number of checkpoints in a row after which the log began at the same LSN, was needed from
+     * in_vain_low on, and had grown by less than log_growth. in_vain_since: the log's tail at the
+     * first of these checkpoints. */
     uint32_t in_vain;
     uint64_t in_vain_low, in_vain_since;
     uint64_t log_growth;   /* constant: a fraction of the log's limit */
     uint64_t settled_tail; /* atomic: the log was durable up to here after the last checkpoint */
     uint32_t pressed;      /* atomic: the log came near its limit since the last checkpoint */
-    uint64_t set_aside; /* atomic: log bytes for the next checkpoints and for catalogue records */
-    unsigned checkpoints_aside; /* constant: for so many checkpoints space is set aside, 1 or 2 */
-    uint64_t asking_class; /* atomic: the thread in a class's checkpoint callback; 0: no thread */
+    uint64_t set_aside; /* atomic: log bytes for the next checkpoints, for catalogue records and for
+                         * clearing pins */
+    unsigned checkpoints_aside; /* constant, 1 or 2: the number of checkpoints for which space is
+                                 * set aside */
+    uint64_t asking_class; /* atomic: the thread in `checkpoint` or `advance` of a class; 0: no
+                            * thread */
     /* A checkpoint is due after checkpoint_bytes of log; later, but at the latest after
      * checkpoint_most, if many pages are dirty or imaged. */
     uint64_t checkpoint_bytes, checkpoint_most;
-    uint64_t last_checkpoint;     /* atomic: begin LSN of the last complete checkpoint */
+    uint64_t last_checkpoint;     /* atomic: A of the last complete checkpoint (checkpoint.c) */
     uint64_t checkpoints, images; /* relaxed */
     uint64_t images_before;       /* relaxed: `images` when the last checkpoint began */
-    uint32_t images_in_vain;      /* atomic: consecutive images that LZ4 did not shrink */
+    uint32_t images_in_vain;      /* atomic: attempts in a row to compress an image in vain */
     /* is the page allocated? Set by db/, or NULL */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
     struct lladd_db *db;
@@ -343,7 +346,6 @@ static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
                                                                   : ll_core_check_slow(core, err);
 }
 void ll_core_trace(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
-/* Reports progress of recovery. */
 void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned percent);
 
 /* ---- control.c ----------------------------------------------------------------------------- */
@@ -372,8 +374,8 @@ static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)
 /* Writes a witness, unless the last witness covers the LSN. Called before a page with this page LSN
  * is written; the log must be durable beyond it. Poisons on failure. */
 int ll_core_witness(struct ll_core *, lladd_pageno, lladd_lsn, struct lladd_error *);
-/* Reads the witness that earlier runs left, and checks that the log, which ends at `end`, reaches
- * as far. */
+/* Reads the witness that earlier runs left. After an unclean stop, checks that the log, which ends
+ * at `end`, reaches as far as the witness. */
 int ll_core_hear_witness(struct ll_core *, lladd_lsn end, struct lladd_error *);
 int ll_core_feature(struct ll_core *, uint64_t feature, struct lladd_error *);
 
@@ -393,8 +395,9 @@ static inline bool ll_core_may_checkpoint(const struct ll_core *core)
 }
 /* Called after the byte limit refused space. Takes a checkpoint if that can help. Returns 0 if more
  * space may be free now: the log was truncated, or commits became durable and released their undo
- * reserve. Otherwise LLADD_LOG_FULL, and *err names what holds the log. *oldest: where the log
- * began at the last refusal; set it to UINT64_MAX before the first call. */
+ * reserve. LLADD_LOG_FULL: no; *err names what holds the log. Other errors come from the checkpoint
+ * or from forcing the log. *oldest: where the log began at the last refusal; set *oldest to
+ * UINT64_MAX before the first call. */
 int ll_core_relieve_log(struct ll_core *, uint64_t *oldest, struct lladd_error *);
 /* Can a checkpoint truncate the log now, or make a class release log that it needs? */
 bool ll_checkpoint_frees(struct ll_core *);
@@ -408,7 +411,7 @@ static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size
     ll_log_credit_in_hand(c);
     return 0;
 }
-/* ll_core_credit for owed records: the log's limit does not refuse them. */
+/* ll_core_credit for owed records: the byte limit does not refuse them. */
 int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Makes the caller's credit idle, because the caller's next step (a checkpoint, the catalogue) may
  * wait for a thread that needs credit (BUF-3). Raises *bytes to the credit that the caller had, so
@@ -484,7 +487,7 @@ uint64_t ll_undo_need_base(void);
 /* Is less log space set aside than the next checkpoints need? */
 bool ll_core_lacks_aside(const struct ll_core *);
 /* Gets credit, undo reserve, memory and a catalogue number for `count` records of the operation. An
- * update that lacks a resource fails here, before it latches a page. */
+ * update that lacks log space or memory fails here, before it latches a page. */
 int ll_core_reserve_slow(struct lladd_txn *, struct ll_name *op, unsigned count);
 /* ll_core_reserve_for for the records of several operations. */
 struct ll_want {
@@ -515,7 +518,7 @@ void ll_core_needs(const struct ll_core *, struct ll_name *);
  * reserve. */
 int ll_core_credit_rolling(struct lladd_txn *, size_t bytes, size_t with_image);
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
-/* A record is logged: its rollback needs `need` bytes of the undo reserve. */
+/* Accounts for a record that is about to be logged: its undo can need `need` bytes. */
 void ll_core_use_undo(struct lladd_txn *, uint64_t need);
 /* Releases most of the unused undo reserve if it is large. */
 void ll_core_trim_undo(struct lladd_txn *);
@@ -588,19 +591,21 @@ int ll_txns_init(struct ll_core *);
 int ll_txns_spare(struct ll_core *, struct lladd_error *);
 void ll_txns_free(struct ll_core *);
 int ll_txn_new(struct ll_core *, struct lladd_txn **out, struct lladd_error *);
-/* Frees the transaction for reuse; releases its log space, or parks it with a little of it. */
+/* Frees the transaction for reuse. Releases its log space, or parks the transaction with some of
+ * that space. */
 void ll_txn_release(struct lladd_txn *);
 /* Drops a reference to a guarded transaction; the last one puts it into the free list. */
 void ll_txn_unref(struct lladd_txn *);
-/* For lack of log space: releases what the parked transaction keeps. False: it kept nothing. */
+/* For lack of log space: releases what the parked transaction keeps. False: there was nothing to
+ * release. */
 bool ll_txns_release_credit(struct ll_core *);
 /* Iterate over the transactions that are not FREE. The caller holds the table's mutex, or is the
  * only thread. */
 struct lladd_txn *ll_txns_first(const struct ll_txn_table *);
 struct lladd_txn *ll_txns_next(const struct lladd_txn *);
-/* A consistent copy of fields of a running transaction. The struct may be reused during the copy,
- * but no copy mixes fields of two transactions. True: the transaction has logged a record and has
- * not ended. */
+/* A consistent copy of fields of a running transaction. The transaction's memory may be reused
+ * during the copy, but no copy mixes fields of two transactions. True: the transaction has logged a
+ * record and has not ended. */
 struct ll_txn_values {
     uint64_t id, last, undo_next, undo_used;
     uint32_t state, system;
@@ -632,10 +637,9 @@ int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *
  * nothing has changed. */
 int ll_txn_end_unlogged(struct lladd_txn *, lladd_lsn *out, bool *tells);
 /* Releases the undo reserves of the commits that are durable now, and runs their `durable`
- * callbacks. Callbacks run only here and in ll_txns_ended. The caller holds no mutex of the core,
- * and none that a callback may want. A thread inside a class's callback for a checkpoint runs no
- * callbacks, because it holds the checkpoint's mutex and perhaps others; the next drain runs
- * them. */
+ * callbacks. `durable` callbacks run only here. The caller holds no mutex of the core, and none
+ * that a callback may want. A thread inside a class's callback for a checkpoint runs no callbacks,
+ * because it holds the checkpoint's mutex and perhaps others; the next drain runs them. */
 void ll_txns_drain(struct ll_core *);
 /* ll_txns_drain after a commit. After a system transaction, which an extension may end under its
  * own mutexes: ll_txns_release_undo. */
@@ -659,7 +663,7 @@ bool ll_txns_relieve(struct ll_core *, bool system);
 /* The bytes set aside for one checkpoint, with one transaction and `names` bytes of catalogue
  * records. */
 uint64_t ll_core_aside_least(uint64_t names);
-/* Sets aside the missing space, without which no transaction begins to write. `owed`: the log's
+/* Sets aside the missing space, without which no transaction begins to write. `owed`: the byte
  * limit does not refuse the space, and on a full disk the space of one checkpoint is enough. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
 /* ll_core_set_aside for a handle that has set aside no space since open: as in a recovery, free
@@ -675,7 +679,8 @@ int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, str
 int ll_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
 /* Would a checkpoint state the same as the last one? */
 bool ll_core_settled(struct ll_core *);
-/* Finds what holds the log: the owner of the smallest LSN that is needed. */
+/* Finds what holds the log: the owner of the smallest LSN that is needed, or the undo reserve if
+ * that takes more log. */
 int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *);
 /* A checkpoint data record is a sequence of parts: u8 part, u32 length, payload. */
 #define LL_CKPT_PART_HEAD 5u
@@ -703,7 +708,8 @@ int ll_instant_step(struct ll_core *, uint64_t most, bool *more, struct lladd_er
 int ll_instant_finish(struct ll_core *, struct lladd_error *);
 /* Forgets the pending redo of pages that get new contents. */
 void ll_instant_forget(struct ll_core *, lladd_pageno first, uint64_t n);
-/* Redoes the pages with pending redo and writes them back: they will be accessed past the cache. */
+/* Redoes those of the pages with pending redo, and writes all dirty pages back. Called before the
+ * pages are accessed past the cache. */
 int ll_instant_settle(struct ll_core *, lladd_pageno first, uint64_t n, struct lladd_error *);
 /* Is redo of the page pending? *base: redo begins with a base, so the stored page need not be
  * read. */
@@ -765,7 +771,8 @@ bool ll_gid_same(const struct lladd_gid *, const struct lladd_gid *);
 int ll_heuristic_put(struct ll_core *, const struct ll_heuristic *, struct lladd_error *);
 bool ll_heuristic_remove(struct ll_core *, const struct lladd_gid *); /* false: not found */
 bool ll_heuristic_find(struct ll_core *, const struct lladd_gid *, struct ll_heuristic *out);
-/* Takes over a payload that recovery has read. */
+/* Applies the payload of a heuristic record, of a commit record or of a checkpoint part that
+ * recovery has read. */
 int ll_heuristic_see(struct ll_core *, struct lladd_span payload, lladd_lsn, struct lladd_error *);
 void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_info *);
 

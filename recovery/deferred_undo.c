@@ -3,17 +3,17 @@
  * (docs/decisions/instant-recovery.md).
  *
  * The core does not isolate transactions, so without help it must undo all losers before open
- * returns. Some participants can protect a change that will be undone: they acquire again what kept
- * other transactions away from the change before the crash, such as a lock. When all its changes
- * are protected, a loser is like the transaction that it was before the crash, and can be aborted
- * at any time.
+ * returns. Some participants can protect a change that will be undone: the participant acquires
+ * again what kept other transactions away from the change before the crash, such as a lock. A loser
+ * with only protected changes is like the transaction that it was before the crash, and can be
+ * aborted at any time.
  *
  *   - Only changes at depth 0 can wait. An unfinished top action or compensation has changed the
  *     structure of pages, which is not locked, so its changes are undone before open returns
- *     (REC-5). If they are not newer than all changes at depth 0, the loser cannot wait.
- *   - These losers are undone before open returns, because the log does not say what their records
- *     mean to an extension: losers with records of objects, notes or redo barriers, losers that
- *     were prepared, and system transactions.
+ *     (REC-5). If such a change is older than a change at depth 0 that must be undone, the loser
+ *     cannot wait.
+ *   - Losers with records of objects, notes or redo barriers, losers that were prepared, and system
+ *     transactions cannot wait: the log does not say what their records mean to an extension.
  *   - The undo of a loser may need what the loser has freed, so extensions keep that until the last
  *     loser is gone (lladd_losers_left).
  *
@@ -128,7 +128,6 @@ static bool ask_for_all(struct ll_deferred *l, struct lladd_txn *txn)
     return true;
 }
 
-/* First allocates the memory for the rollback. */
 bool ll_deferred_protect(struct ll_deferred *l, struct lladd_txn *txn)
 {
     bool ready =

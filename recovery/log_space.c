@@ -59,7 +59,7 @@ int ll_core_set_aside(struct ll_core *core, bool owed, struct lladd_error *err)
     if (!rc)
         lladd_atomic_add64(&core->set_aside, more);
     if (!rc || (owed && rc == LLADD_NO_SPACE && lacking(core, 1) == 0))
-        return 0; /* an owed record may allow truncation, for which one checkpoint is enough */
+        return 0; /* an owed record may allow truncation, which needs only one checkpoint */
     if (err)
         *err = why;
     return rc;

@@ -2,17 +2,25 @@
 /* The catalogue: gives names with versions numbers, and logs them.
  *
  * At the first use of a name a catalogue record is appended, before the first record that contains
- * the number. Each checkpoint repeats all catalogue records. A reader that starts at a checkpoint
- * therefore knows the name of each operation in the log and the layout of its bytes, without the
- * application. Names of all kinds share one sequence of numbers, which begins with 1 and has no
- * gaps; a number is never reused.
+ * the number. Each checkpoint repeats the payloads of all catalogue records. A reader that starts
+ * at a checkpoint therefore knows the name of each operation in the log and the layout of its
+ * bytes, without the application. Names of all kinds share one sequence of numbers, which begins
+ * with 1 and has no gaps. A number is reused only if a crash has lost its catalogue record.
  *
- * Payload of a catalogue record: u32 number, u32 version, u8 kind, u8 name length, u8 number of
- * redo fields, u8 number of undo fields, name; for each redo field, then for each undo field: u8
- * type, u8 name length, name; last u32 number of the page type that the operation needs, or 0.
+ * Payload of a catalogue record:
  *
- * Threads: cat.mutex guards the catalogue. Lookups by number take no mutex: an array that is full
- * is replaced and kept, and an entry below the published length never changes. */
+ *     0 u32 number
+ *     4 u32 version
+ *     8 u8 kind (enum ll_name_kind)
+ *     9 u8 length of the name
+ *    10 u8 number of redo fields
+ *    11 u8 number of undo fields
+ *    12 name
+ *    for each redo field, then for each undo field: u8 type, u8 length of its name, its name
+ *    u32 number of the page type that the operation needs, or 0
+ *
+ * Threads: cat.mutex guards the catalogue. Lookups by number take no mutex: a full array is
+ * replaced and kept, and an entry below the published length never changes. */
 #include "recovery/core.h"
 #include "recovery/registry.h"
 
@@ -105,10 +113,10 @@ static struct ll_name **array_of(struct ll_core *core, size_t n)
     return ll_alloc_zero(&core->env, n * sizeof(struct ll_name *));
 }
 
-/* Allocates the arrays with the sizes that are known at open. The catalogue record of a registered
- * name can then be written without more memory, and with the log space that is set aside: the first
- * use of a name may be in a compensation (REC-3). If it fails, ll_op_catalog_free frees what was
- * allocated. */
+/* Allocates the arrays for the registered names. The first use of a name may be in a compensation,
+ * so a registered name needs no more memory then (unless the log has names that are not
+ * registered), and only log space that is set aside (REC-3). After a failure, ll_op_catalog_free
+ * frees what was allocated. */
 static int allocate(struct ll_core *core, const struct lladd_registry *reg)
 {
     struct ll_op_catalog *cat = &core->cat;
@@ -623,8 +631,7 @@ int ll_op_catalog_number_slow(struct ll_core *core, struct ll_name *n, struct ll
     if (rc)
         return rc;
     /* The mutex is held during the append: a number must not be used before its record has an LSN,
-     * and two names must not get the same number. This is rare: it happens once in a database's
-     * life for each name. */
+     * and two names must not get the same number. */
     lladd_mutex_lock(&core->cat.mutex);
     if (!n->number)
         rc = give_number(core, n, err);

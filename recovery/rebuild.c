@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rebuilds pages from the whole log, not only from the start of redo (BUF-2). ll_rebuild_page
- * rebuilds a page that is found damaged while the database is in use. ll_redo_rebuild rebuilds, in
- * one pass over the log, the pages that redo has left without a base. Redo starts where the last
- * checkpoint says. But pins, old transactions and the size of segments keep older log, which may
- * contain a base of the page. From the base on, the log has every change of the page: each record
- * must find the page as the previous record left it. At a redo barrier a page gets new contents
- * that are not in the log.
+ * rebuilds one page that is found damaged when it is fetched. ll_redo_rebuild rebuilds, in one pass
+ * over the log, the pages that redo has left without a base. The log before the start of redo may
+ * still be there, for pins, classes, old transactions or because segments are truncated as a whole,
+ * and may contain a base of the page. From the base to the next redo barrier, the log has every
+ * change of the page: each record must find the page as the previous record left it. At a redo
+ * barrier the page gets new contents that are not in the log.
  *
- * Instant recovery rebuilds the same pages as full recovery, but when they are fetched. */
+ * Instant recovery rebuilds each such page when the page is fetched. */
 #include "recovery/redo.h"
 #include "recovery/redo_index.h"
 

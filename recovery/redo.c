@@ -4,9 +4,10 @@
  * Redo of a page depends only on that page and the log (OP-4). Workers therefore divide the pages
  * by a hash of the page number, and each worker reads the whole log with its own cursor: workers
  * need no queue and no common order. A worker verifies the records of its pages and skips the
- * others by their length. It applies a record iff the page LSN equals the record's page_prev
- * (BUF-6). If the page LSN is at least the record's LSN, the page has the change already. Any other
- * page LSN is reported as damage.
+ * others by their length. If the page LSN is at least the record's LSN, the page has the change
+ * already. Otherwise the worker applies an image or a format record to any page, and another record
+ * only if the page LSN equals the record's page_prev (BUF-6). A mismatch is reported as damage,
+ * except on a page without a base (below).
  *
  * A worker takes a batch of records, prefetches their pages, latches the pages, applies the
  * records, and unlatches the pages. The cache lines for the next record arrive while the worker
@@ -19,9 +20,9 @@
  *
  * A page that fails verification is torn or damaged. It has no base: its records are skipped until
  * an image or a format record (BUF-5). A page that was freed and dropped without a write may lack
- * changes before the start of redo; it has no base either. After redo and before undo, rebuild.c
- * tries the pages without a base again, from the oldest log. A page that still has no base then
- * matters only if the allocator says that the page is in use.
+ * changes before the start of redo; such a page has no base either. After redo and before undo,
+ * rebuild.c tries the pages without a base again, from the oldest log. If a page still has no base
+ * after undo and is in use, open fails.
  *
  * Redo marks each page that it visits dirty, even if it applied no record (REC-4): the page as it
  * was read may exist only in the system's cache. The exception is a page with a base before the
@@ -307,8 +308,8 @@ static void report(const struct ll_redo_worker *w, lladd_lsn at)
                      at.v < to ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);
 }
 
-/* Reads the record exactly at the start of redo, because a search would skip a damaged record. Only
- * if the log was cut there, no record begins there. */
+/* Reads the record exactly at the start of redo, because a search would skip a damaged record. If
+ * the log was cut at this LSN, no record begins there, and the next record is searched for. */
 static int first_batch(struct ll_redo_worker *w, struct ll_log_cursor *cursor,
                        struct ll_log_batch *batch)
 {

@@ -45,7 +45,6 @@ int ll_redo_barrier_room(struct ll_core *core, uint64_t first, uint64_t n, struc
                : 0;
 }
 
-/* Cuts the range out of older barriers. */
 static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_lsn lsn)
 {
     size_t i = 0;

@@ -113,7 +113,6 @@ static bool keep_page(void *ctx, uint64_t page, uint64_t ends)
     return false;
 }
 
-/* Gives up half of the pages. */
 static void shed(struct ll_redo_index *b)
 {
     b->share /= 2;
@@ -138,7 +137,6 @@ static uint32_t new_link(struct ll_redo_index *b)
 
 /* ---- building ---------------------------------------------------------------------------- */
 
-/* Appends the link to the page's list. */
 static void append(struct ll_redo_index *b, struct ll_hashmap *pages, uint64_t page,
                    uint32_t number)
 {

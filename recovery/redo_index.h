@@ -43,8 +43,9 @@ static inline bool ll_redo_is_base(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
 }
-/* Adds the record if it counts. Call it in LSN order. Records added with `older` precede those
- * added without; they have their own LSN order, and ll_redo_index_join joins the two parts. */
+/* Adds the record if it counts. The records with `older` precede the records without, but are added
+ * later. Within each of these two parts, call it in LSN order. ll_redo_index_join joins the
+ * parts. */
 void ll_redo_index_add(struct ll_redo_index *, const struct ll_record *, bool older);
 void ll_redo_index_join(struct ll_redo_index *);
 /* Bytes in use, with those of a list of all its pages. */

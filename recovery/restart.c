@@ -2,8 +2,9 @@
 /* Recovery as a whole (REC-1, REC-4; paper, section 2.3).
  *
  *   analysis   finds the state at the crash; a refused open has changed nothing
- *   log start  the accepted log is rewritten and forced; a new segment names the cut (LOG-2), or
- *              on a full disk the log goes on where it ended; the undo reserve is set aside
+ *   log start  the accepted log after the newest watermark is rewritten and forced; a new segment
+ *              names the cut (LOG-2), or on a full disk the log goes on where it ended; the undo
+ *              reserve is set aside
  *   redo       repeats the history of the pages, or prepares redo at their fetch
  *              (restart_instant.c)
  *   rebuild    rebuilds pages that redo has left without a base, from the oldest log (rebuild.c)
@@ -13,8 +14,8 @@
  *              protected losers are rolled back later (deferred_undo.c)
  *   check      fails if a page in use has no base
  *
- * After a clean stop no redo or undo is needed; analysis reads the catalogue, the pins and the
- * transactions in doubt. */
+ * After a clean stop no page needs redo, and there are no losers unless an earlier version left
+ * some. */
 #include "recovery/redo.h"
 #include "recovery/restart_instant.h"
 
@@ -28,10 +29,10 @@ static void enter(enum lladd_dst_phase phase)
     LLADD_OBSERVE(.what = LLADD_DST_PHASE, .detail = phase);
 }
 
-/* Reserves the log space for the undo of the losers again; without it nothing is undone (REC-3).
- * Then sets aside the space of the next checkpoint, before a rollback can use it for page images.
- * `roomy`: fails if the space for a checkpoint is missing, or if less space than a segment is left.
- * Otherwise recovery goes on without that space. */
+/* Reserves the log space for the undo of the losers again (REC-3). Then sets aside the space of the
+ * next checkpoint, before a rollback can use it for page images. `roomy`: fails if the space for a
+ * checkpoint is missing, or if less space than a segment is left. Not `roomy`: goes on without that
+ * space. */
 static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -69,8 +70,8 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
         if (!rc)
             rc = set_aside(core, undo, false, err);
     }
-    /* Rollbacks mostly need less than the undo reserve, so try without it. A rollback that finds no
-     * space fails, and the next open continues it. */
+    /* Rollbacks mostly need less than the undo reserve, so recovery goes on with the space there
+     * is. If a rollback finds no space, open fails, and the next open continues the rollback. */
     core->undo_short = rc == LLADD_NO_SPACE && here;
     if (core->undo_short) {
         ll_core_trace(core, "undo: less log space than it may need");
@@ -452,7 +453,6 @@ static int undo_all(struct ll_core *core, struct loser *heap, size_t n, struct l
     return rc;
 }
 
-/* Collects the losers, and protects those that can be undone after open. */
 static void gather(struct ll_core *core, struct loser *heap, size_t n)
 {
     size_t i = 0;
@@ -525,7 +525,6 @@ static int before_redo(struct ll_core *core, uint64_t pages, struct lladd_error 
     return rc ? rc : ll_buffer_confirm_end(core->buffer, pages, err);
 }
 
-/* Redoes all pages or, with instant recovery, prepares redo of each page at its fetch. */
 static int redo(struct ll_core *core, struct ll_analysis *a, struct ll_redo *r,
                 struct lladd_error *err)
 {

@@ -20,8 +20,8 @@
  * fetch, if redo of many records of theirs is pending.
  *
  * A page leaves the index when its frame becomes visible, or when it gets new contents: it is
- * formatted, dropped, or gets a redo barrier. If its redo fails, the page stays in the index, and
- * the next fetch tries again.
+ * formatted, dropped, or gets a redo barrier. If redo of a page fails, the page stays in the index,
+ * and the next fetch tries again; a step takes the page off if the page is free.
  *
  * Threads: `mutex` guards the index and is held for a lookup. A thread that redoes a page holds the
  * page's frame and one of a few cursors. The memory of the cursors is allocated at open, so that a
@@ -134,7 +134,7 @@ static int read_older(struct ll_core *core, struct ll_redo_index *b, struct llad
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory in recovery");
-    /* Reads the record exactly there, because a search would skip a damaged record (redo.c). */
+    /* Reads the record exactly at `from`, because a search would skip a damaged record (redo.c). */
     rc = ll_log_cursor_read(cursor, from, &rec, err);
     if (rc == LLADD_OUT_OF_RANGE)
         rc = ll_log_cursor_seek(cursor, from, &rec, err);
@@ -406,7 +406,7 @@ static bool skip_known(const struct ll_redo_index *b, lladd_lsn barrier, lladd_l
     return found;
 }
 
-/* Reads the record of the page at an LSN from the index. `prefetch` is nullable. */
+/* Reads the page's record at this LSN, which the index has. `prefetch` is nullable. */
 static int read_record(const struct ll_log_prefetch *prefetch, struct ll_log_cursor *cursor,
                        lladd_lsn lsn, lladd_pageno page, struct ll_record *rec,
                        struct lladd_error *err)
@@ -502,7 +502,8 @@ static void read_prefetch(struct ll_instant *in)
     lladd_mutex_unlock(&in->mutex);
 }
 
-/* Handles a page that cannot be redone. No error if the page is free, or has got new contents. */
+/* Handles a page that cannot be redone: keeps the error for the end of the round, unless the page
+ * is free or has got new contents. */
 static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lladd_error *why,
                   struct lladd_error *err)
 {
@@ -553,7 +554,6 @@ static int step_page(struct ll_instant *in, uint64_t page, struct lladd_error *e
     return rc;
 }
 
-/* Redoes up to `most` pages. */
 static int steps(struct ll_instant *in, uint64_t most, bool *more, struct lladd_error *err)
 {
     int rc = 0;

@@ -9,7 +9,7 @@
 /* Replaces ll_redo. The log is started, and no other thread is running. Completes the index; from
  * then on the buffer manager asks for pending redo. Redoes now the pages for which the index had no
  * room. *begun false: instant recovery is not possible (for example without memory for an index),
- * and nothing has changed. */
+ * and no page has changed. */
 int ll_instant_begin(struct ll_core *, struct ll_analysis *, struct ll_redo *, bool *begun,
                      struct lladd_error *);
 /* Marks the pages with pending redo that the rollback of the transaction will fetch. */

@@ -156,8 +156,7 @@ int ll_txn_new(struct ll_core *core, struct lladd_txn **out, struct lladd_error 
         txn = free_one(core);
     if (!txn)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a transaction");
-    /* ll_txn_values relies on this order: first the number of the life, then the fields, then the
-     * state. */
+    /* ll_txn_values relies on this order: first `lives`, then the fields, then the state. */
     lladd_atomic_store64(&txn->lives, txn->lives + 1);
     lladd_atomic_count64(&core->txns.begun, 1);
     lladd_atomic_writes_follow();
@@ -531,7 +530,7 @@ int ll_txn_abort(struct lladd_txn *txn)
     if (txn->id.v) {
         txn->n_actions = 0;
         txn->depth = 0;
-        /* the rollback of a transaction in doubt may log the first record */
+        /* the rollback of a transaction in doubt may log the first record of this run */
         int rc = ll_core_mark(core, &txn->err);
         if (!rc && !LLADD_PLANTED(LLADD_BUG_END_FIRST))
             rc = ll_rollback(txn, lladd_lsn_of(0));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Undo: undoes one record at a time, newest first, and ends each step with a compensation record.
+/* Undo: undoes one record at a time, newest first. Each step logs a compensation record.
  *
  *   UPDATE, page undo      CLR: the undo bytes applied to the page; undo goes on at `prev`
  *   UPDATE, logical undo   compensate: ordinary calls one level deeper, then CLR_END
  *   UNDO_ONLY              the same (paper, section 2.4)
  *   ACTION_END             the ended action's logical undo, then CLR_END; undo goes on where the
  *                          action began
- *   OBJECT                 OBJECT_CLR, then the class's undo
+ *   OBJECT                 OBJECT_CLR, then the class's undo; nothing if the class has none
  *   CLR, CLR_END, OBJECT_CLR  nothing: go on at undo_next (never undo an undo, OP-5)
  *   redo-only and the rest    nothing: go on at `prev`
  *
@@ -192,8 +192,8 @@ static unsigned char *free_copy(struct lladd_txn *txn)
     return txn->undo_copy ? txn->undo_copy + txn->undo_copy_used : NULL;
 }
 
-/* `inside`: this undo is part of another compensation; the undo reserve stays until that one
- * ends. */
+/* `inside`: this undo is part of another compensation; the undo reserve stays until the outer
+ * compensation ends. */
 static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec,
                         bool inside, lladd_lsn undo_next)
 {

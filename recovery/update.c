@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The write path: check, then log, then change (OP-3), in the same order for all operations (OP-2).
+/* The write path: check, then log, then change (OP-3).
  *
  *   before the latch   credit, undo reserve, memory, catalogue number      ll_core_reserve_for
- *   under the latch    prepare: may fail, has changed nothing              prepare
+ *   under the latch    prepare, which may fail and changes nothing         prepare
  *                      dirty-page table (BUF-4)                            log_apply
  *                      page image if the base is below the horizon (BUF-5), or the page has no base
- *                      reserve an LSN, publish the record redo, the page LSN
+ *                      reserve an LSN, publish the record
+ *                      redo, the page LSN
+ *
+ * ll_core_update runs `prepare` of an operation that formats the page before the latch, because
+ * such an operation does not read the page.
  *
  * A frame enters the dirty-page table before the thread reads the horizon. A checkpoint raises the
  * horizon, then looks for dirty pages with an older base. Either the checkpoint finds this frame
  * dirty, or this thread sees the new horizon.
  *
- * A page image: u16 page type, u16 page flags, u32 offset of the hole, u32 size of the hole, then
- * the page's bytes before and after the hole, without the page header. These bytes are
- * LZ4-compressed if that saves an eighth. */
+ * Payload of a page image:
+ *
+ *     0 u16 page type
+ *     2 u16 page flags
+ *     4 u32 offset of the hole in the page, in bytes
+ *     8 u32 size of the hole, in bytes
+ *    12 the bytes of the page before and after the hole, without the page header; LZ4-compressed
+ *       if the record has the flag LL_REC_COMPRESSED */
 #include "recovery/core.h"
 
 #include <lladd/bytes.h>
@@ -411,7 +420,7 @@ static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name, str
     return LL_LIKELY(!rc) ? 0 : refused(txn, op, rc);
 }
 
-/* At a transaction's first record, reserves the undo space for its END record. */
+/* At a transaction's first record, accounts for the undo reserve of its END record. */
 static inline void begin_chain(struct lladd_txn *txn)
 {
     if (LL_UNLIKELY(txn->id.v == 0))
@@ -443,8 +452,8 @@ static uint32_t zeros_from(const unsigned char *page, uint32_t size)
     return size;
 }
 
-/* If images do not become smaller, trying to compress them takes half of their time: after IN_VAIN
- * attempts in vain, only one image out of TRIED is compressed. Threads may miscount, which is
+/* An attempt to compress an image takes half of the time of logging it. After IN_VAIN attempts in
+ * vain, compression is tried for only one image out of TRIED. Threads may miscount, which is
  * harmless. */
 static bool may_shrink(const struct ll_core *core)
 {
@@ -478,7 +487,7 @@ static int pack_image(struct ll_core *core, const unsigned char *raw, uint32_t l
     return packed;
 }
 
-/* In the scratch memory, after the draft. */
+/* Builds the image in the scratch memory, after the draft. */
 static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_frame *f,
                                      uint8_t *flags)
 {
@@ -710,8 +719,6 @@ static INLINE int check(struct lladd_txn *txn, const struct ll_name *name, struc
     return rc;
 }
 
-/* A page that will be formatted is not read, so prepare can run, and fail, before the frame is
- * fixed. */
 static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page,
                   struct lladd_span args, enum ll_apply_how how)
 {
