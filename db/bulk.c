@@ -39,9 +39,9 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     struct ll_record rec = {.kind = LL_REC_REDO_BARRIER,
                             .page = LLADD_NO_PAGE,
                             .redo = lladd_span_of(bytes, sizeof bytes)};
-    /* The mutex makes record and table change atomically: either a checkpoint's table has the
-     * barrier, or the barrier's record comes after the checkpoint's BEGIN. Appending does not
-     * wait. */
+    /* Under the mutex, the record and the list change together: either a checkpoint collects the
+     * barrier from the list, or the barrier's record follows the record at A (checkpoint.c).
+     * Appending does not wait. */
     lladd_mutex_lock(&core->misc);
     rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
     if (!rc) {
@@ -53,10 +53,10 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return rc;
 }
 
-/* Gives each page its type, if there is one, and the LSN of its barrier. A checkpoint may drop a
- * barrier that is older than redo's start: then the barrier is logged again, and all pages are
- * stamped again, because no page may get an LSN below that of its earlier life (BUF-6). Base 0: the
- * first logged change takes an image. */
+/* Fills in the headers of typed pages: the page LSN is the LSN of the page's redo barrier. A
+ * checkpoint may drop a barrier that is older than the start of redo: then the barrier is logged
+ * again, and all pages are stamped again, because no page may get an LSN below that of its earlier
+ * life (BUF-6). Base 0: the first logged change logs an image. */
 static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno first, uint64_t n,
                  unsigned char *bytes)
 {

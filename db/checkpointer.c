@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The background checkpointer: one thread that takes a checkpoint when enough log has been written
- * since the last one. After an instant recovery it first finishes the deferred undo, because
- * transactions may be waiting for the losers' locks. A handle without threads does the same work in
- * lladd_maintain. */
+ * since the last one. After an instant recovery the thread first finishes the deferred undo,
+ * because transactions may be waiting for the losers' locks. A handle without threads does the same
+ * work in lladd_maintain. */
 #include "db/db_private.h"
 
-/* A checkpoint is due after this many bytes of log for each byte of pages that are dirty, or were
- * logged as images since the last checkpoint. A checkpoint writes each dirty page, and the page's
- * next change logs an image. The larger of the two counts is used, because in a database that fits
- * the cache they count the same pages. */
+/* Between checkpoint_bytes and checkpoint_most of log, a checkpoint is due after this many bytes of
+ * log for each byte of pages that are dirty, or were logged as images since the last checkpoint. A
+ * checkpoint writes each dirty page, and the page's next change logs an image. The larger of the
+ * two counts is used, because in a database that fits the cache they count the same pages. */
 enum { LOG_FOR_DIRTY = 4 };
 
 /* Bytes of losers' log that one step undoes: in the background, and in lladd_maintain. */
@@ -34,8 +34,7 @@ void ll_background_pressed(void *ctx)
     ll_background_want(core);
 }
 
-/* Is the log near its limit, and would a checkpoint let it be truncated? If something else keeps
- * the log, a checkpoint would not help. */
+/* Is the log near its byte limit, and would a checkpoint let the log be truncated? */
 static bool pressed(struct ll_core *core)
 {
     if (!lladd_atomic_load32(&core->pressed))
@@ -64,7 +63,7 @@ void ll_background_poll(struct lladd_db *db)
         ll_background_want(&db->core);
 }
 
-/* As checkpoint_recovery (db/open.c). */
+/* Takes the checkpoint that checkpoint_recovery (db/open.c) has left to the background. */
 static int settle_recovery(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_checkpoint(core, true, err);
@@ -73,9 +72,9 @@ static int settle_recovery(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* Does one step of deferred undo, or the checkpoint that is due. *more: call again. An error is
- * either the poison, which every later call reports, or a lack of a resource. After the latter, the
- * next wake-up tries again, and a writer that reaches the log's limit reports the error. */
+/* Does one step of deferred undo, or the checkpoint that is due. *more: call again. Errors are not
+ * reported here. Every later call reports the poison. After another error, the next wake-up tries
+ * again, and a writer that reaches the byte limit reports what is wrong. */
 static int work(struct ll_core *core, bool *more)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
@@ -90,9 +89,9 @@ static int work(struct ll_core *core, bool *more)
 }
 
 /* Called with `wake_mutex`, before the checkpointer sleeps. A thread that finds the log near its
- * limit sets `pressed`, but sends no wake-up while `signalled` is set. Both threads have a barrier
- * between their store and their load. So either the other thread reads `signalled` as 0 and sends a
- * wake-up, or this thread reads `pressed` as 1 and does not sleep. */
+ * byte limit sets `pressed`, but sends no wake-up while `signalled` is set. Both threads have a
+ * memory fence between their store and their load. So either the other thread reads `signalled` as
+ * 0 and sends a wake-up, or this thread reads `pressed` as 1 and does not sleep. */
 static void rest(struct lladd_db *db, int rc)
 {
     lladd_atomic_store32(&db->signalled, 0);

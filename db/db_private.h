@@ -107,7 +107,8 @@ int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
 /* Tells participants that changes newer than `since` have been undone. */
 void ll_txn_tell_undone(struct lladd_txn *, lladd_lsn since);
 int ll_txn_tell_committing(struct lladd_txn *);
-/* Tells participants the commit's LSN. After ll_txn_log_commit, with no latch held. */
+/* Tells participants the commit's LSN. Called after the commit is logged, without a mutex of the
+ * core. */
 void ll_txn_tell_committed(struct lladd_txn *, lladd_lsn commit);
 
 /* checkpointer.c */
@@ -116,13 +117,15 @@ void ll_background_stop(struct lladd_db *);
 /* Wakes the checkpointer if a checkpoint is due. Cheap. */
 void ll_background_poll(struct lladd_db *);
 void ll_background_want(struct ll_core *);
-/* The log is near its limit: wakes the checkpointer. Without threads, lladd_maintain acts on it. */
+/* The log is near its byte limit: wakes the checkpointer. Without threads, the next lladd_maintain
+ * takes a checkpoint. */
 void ll_background_pressed(void *core);
 
 /* extensions.c */
-/* Checks that the log buffer and the log's limit are large enough for what a registered operation
- * needs at once. LLADD_BAD_ARGUMENT: the message has the size needed; LLADD_BAD_REGISTRATION: no
- * log buffer is large enough. *ample: the limit is at least twice the need. */
+/* Checks that the log buffer and the byte limit are large enough for what any one registered
+ * operation needs at once. LLADD_BAD_ARGUMENT: the message has the size needed;
+ * LLADD_BAD_REGISTRATION: no log buffer is large enough. *ample: the limit is at least twice the
+ * need. */
 int ll_extensions_fit(const struct lladd_registry *, uint32_t page_size,
                       const struct lladd_options *, bool *ample, struct lladd_error *);
 int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struct lladd_error *);

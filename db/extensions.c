@@ -13,7 +13,6 @@
  * longest entry. A test checks the numbers. */
 const struct ll_payloads ll_extensions_builtin = {.names = 87, .bytes = 4360, .longest = 169};
 
-/* Adds the user's descriptors that are not built in. */
 static int put_items(struct lladd_registry *out, const struct lladd_registry *user,
                      struct lladd_error *err)
 {
@@ -226,7 +225,7 @@ void ll_extensions_detach(struct lladd_db *db)
     db->extensions = NULL;
 }
 
-/* Is the root's page allocated, and of this type? */
+/* Is the root's page an allocated page of this type? */
 static int has_type(struct lladd_db *db, struct lladd_root_value value, const char *type, bool *out,
                     struct lladd_error *err)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Guarded transactions: another thread may take one over while its user is in a call.
  *
- * `inside` is a lock. The transaction's user takes it at its outermost call, and keeps it until
- * that call has returned and no top action is open. So a structure is never rolled back in the
- * middle of a change. On a poisoned handle nothing is rolled back and no top action ends, so the
- * user releases `inside` when the call returns, even in a top action. Only the thread that holds
- * `inside` changes `user`. A taker counts itself in `takers` before it tries to get `inside`, so
- * the next release of `inside` wakes it. The handle is reference-counted: a thread from which the
- * transaction was taken can still pass the handle to calls, which return LLADD_TAKEN or
- * LLADD_CLOSED. */
+ * `inside` works like a mutex. The transaction's user takes `inside` at its outermost call, and
+ * keeps it until that call has returned and no top action is open. So a taker never rolls a
+ * structure back in the middle of a change. On a poisoned handle nothing is rolled back and no top
+ * action ends, so the user releases `inside` when the call returns, even in a top action. While the
+ * transaction is guarded, only the thread that holds `inside` changes `user`. A taker counts itself
+ * in `takers` before it tries to get `inside`, so the next release of `inside` wakes the taker. The
+ * handle is reference-counted: a thread from which the transaction was taken can still pass the
+ * handle to calls, which return LLADD_TAKEN or LLADD_CLOSED. */
 #include "db/db_private.h"
 
 #include <limits.h>
 
-/* A read that must see another thread's exchange is an exchange itself. */
+/* A read that must see another thread's atomic exchange is an atomic read-modify-write, too. */
 static uint32_t look32(uint32_t *p)
 {
     return lladd_atomic_add32(p, 0);

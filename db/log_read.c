@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Log cursors for extensions, backups and standbys. A cursor returns durable records
- * only. One thread at a time uses a cursor. */
+/* Log cursors for extensions, backups and standbys. lladd_log_next returns durable records only.
+ * One thread at a time uses a cursor. */
 #include "db/db_private.h"
 
 #include <string.h>

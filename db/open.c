@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens and closes a database: the only file that knows how the parts fit together. One thread
- * opens a handle, and one thread closes it; no other thread uses the handle then.
+/* Opens and closes a database handle, and puts its parts together. While one thread opens or closes
+ * the handle, no other thread of the application uses it.
  *
  * While a database is created, its directory has a file "creating"; the control file is written
- * last. If a crash leaves "creating" and no control file, the next open removes the other files and
- * starts again. Without the file "creating", open removes nothing, and refuses a directory that has
- * files but no control file. While a database is created, none of its files has to be durable
- * before the control file is, so syncs are deferred (io/device_deferred.c, ll_control_write).
+ * last. If a crash leaves "creating" and no valid control file, the next open removes the other
+ * files and starts again. Without the file "creating", open removes nothing, and refuses a
+ * directory that has files but no control file. No file of a new database has to be durable before
+ * the control file is, so syncs are deferred (io/device_deferred.c, ll_control_write).
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
  *        ► background work ► (after an unclean stop) checkpoint */
@@ -27,7 +27,7 @@
 #define DEFAULT_CHECKPOINT (64ull << 20)
 /* Upper limit of the default checkpoint_bytes (docs/decisions/checkpoints-by-dirty-pages.md). */
 #define CHECKPOINT_MOST (512ull << 20)
-/* Log reserved for commits that are not durable yet, before a commit must wait for a sync. */
+/* Bounds of pending_undo_max (core.h), in bytes of log. */
 #define PENDING_MIN (4ull << 20)
 #define PENDING_MOST (64ull << 20)
 #define FLAGS_KNOWN \
@@ -506,17 +506,17 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;
 }
 
-/* Takes a checkpoint, so that the next recovery need not repeat this one. With threads, the
- * background takes it, after the pending redo of an instant recovery. */
+/* Takes a checkpoint, so that the next recovery need not repeat this one. With threads or after an
+ * instant recovery, the checkpointer or lladd_maintain takes it later. */
 static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
 {
     if (db->core.recover_instantly || db->core.env.threads) {
         lladd_atomic_store32(&db->core.owes_checkpoint, 1);
         if (db->core.env.threads)
             ll_background_want(&db->core);
-        return 0; /* lladd_maintain takes it */
+        return 0;
     }
-    /* A full disk does not fail the open; poison does. */
+    /* An error of the checkpoint, such as a full disk, fails the open only if it poisons. */
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = ll_checkpoint(&db->core, true, &why);
     if (lladd_code_root(rc) != LLADD_ROOT_POISONED)

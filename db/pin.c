@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pins: named LSNs from which on the log is kept. Also finds what keeps the log from being
+/* Pins: a pin is a name that keeps the log from an LSN on. Also finds what keeps the log from being
  * truncated. */
 #include "db/db_private.h"
 

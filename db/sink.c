@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Text sinks, and printing stored bytes by their field layout. */
+/* Text sinks, printing stored bytes by their field layout, and lladd_error_set. */
 #include "util/env.h"
 
 #include <lladd/bytes.h>
@@ -79,7 +79,7 @@ static void print_text(const unsigned char *p, size_t len, struct lladd_sink *si
     lladd_sink_write(sink, "\"", 1);
 }
 
-/* Length of the field in bytes; SIZE_MAX if the bytes end before it does. */
+/* Length of the field in bytes; SIZE_MAX: fewer bytes are left. */
 static size_t field_size(enum lladd_field_type type, const unsigned char *p, size_t left)
 {
     size_t want = 8;

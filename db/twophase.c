@@ -3,10 +3,15 @@
  * does not roll it back.
  *
  * The participants' blobs are logged before the prepare record. Each blob is cut into records with
- * the number of the participant's catalogue entry: u32 length of the blob, u32 offset of the piece,
- * the bytes of the piece. Recovery reads the records backwards and gives each participant its blob.
+ * the number of the participant's catalogue entry. Recovery reads the records backwards and gives
+ * each participant its blob. Payload of a blob record:
+ *
+ *     0 u32 length of the blob, in bytes
+ *     4 u32 offset of the piece in the blob, in bytes
+ *     8 the bytes of the piece
+ *
  * The global id is claimed under the transaction table's mutex before anything is logged, so two
- * transactions cannot prepare with the same id. */
+ * transactions cannot have the same id at the same time. */
 #include "db/db_private.h"
 #include "recovery/analysis.h"
 #include "util/vec.h"
@@ -84,7 +89,6 @@ static int log_blobs(struct lladd_txn *txn)
     return rc;
 }
 
-/* Claims the global id. */
 static int take_gid(struct lladd_txn *txn, const struct lladd_gid *gid)
 {
     struct ll_core *core = txn->core;
@@ -184,8 +188,8 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     return 0;
 }
 
-/* The participants' `prepared` is not called, so they keep the resources that they would release in
- * it. */
+/* Does not call the participants' `prepared`, so participants keep the resources that they would
+ * release there. */
 int lladd_prepare_async(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
     LL_USE(txn);

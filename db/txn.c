@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The public calls on transactions: begin, commit, abort, savepoints, participants. One thread at a
- * time uses a transaction (db/guard.c for the exception). */
+ * time uses a transaction; another thread can take over a guarded one (db/guard.c). */
 #include "db/db_private.h"
 
 #include <stddef.h>
@@ -94,8 +94,8 @@ void ll_txn_tell_committed(struct lladd_txn *txn, lladd_lsn commit)
     }
 }
 
-/* Commits a transaction that wrote nothing: the commits that it has read must be durable
- * (TXN-1). */
+/* Commits a transaction that wrote nothing. If it waits, it waits until the commits that the
+ * transaction may have read are as durable as the transaction demands (TXN-1). */
 static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
     struct ll_core *core = txn->core;
@@ -159,8 +159,8 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     }
     if (txn->id.v == 0)
         return commit_nothing(txn, wait, out);
-    /* The commit record uses the log space that was reserved for the record of a rollback's end. So
-     * a prepared transaction can be committed on a full disk. */
+    /* The commit record uses the log space that was reserved for the END record of a rollback. So a
+     * prepared transaction can be committed on a full disk. */
     rc = lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE ? ll_txn_tell_committing(txn) : 0;
     if (!rc)
         rc = ll_core_mark(core, &txn->err);

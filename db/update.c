@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Updates and nested top actions: the paper's Tupdate (section 2.2.2), fixing pages, and records
- * without a page. An update checks, then logs, then changes the page, under one exclusive latch
- * (OP-3). */
+/* The public calls for updates (the paper's Tupdate, section 2.2.2), nested top actions, fixing
+ * pages, and records without a page. */
 #include "db/db_private.h"
 
 #include "operations/operations.h"
@@ -269,8 +268,8 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
 /* ---- records without a page -------------------------------------------------------------- */
 
 /* Gets credit for one record with spans of these lengths, and for its undo; `name` may be NULL. No
- * thread may wait under a latch, so a thread that holds a page uses only credit that it already
- * has. */
+ * thread may wait under a latch. A thread that holds a page may therefore only end a top action
+ * without logical undo, with credit that it already has. */
 static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo, size_t undo)
 {
     const struct lladd_op *op = name ? name->desc : NULL;
@@ -373,7 +372,7 @@ int lladd_nta_begin(struct lladd_txn *txn, struct lladd_action *out)
         return rc;
     if (!out)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "out is NULL");
-    /* A compensation uses its reserved space before it asks for more. */
+    /* A compensation uses the memory that is allocated before it asks for more. */
     if (!txn->rolling_back || txn->n_actions == txn->cap_actions)
         rc = ll_core_want_nesting(txn);
     if (rc)
