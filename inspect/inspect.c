@@ -4,21 +4,21 @@
  * at a time uses a view.
  *
  *   inspect.c      the view: control block, files, which process has it open; info and lists
- *   log.c          the log: one pass from the checkpoint on, like analysis, but it goes on after
- *                  damage; every record with its fields
+ *   log.c          the log: a survey from the checkpoint on, like analysis; every record with its
+ *                  fields
  *   page.c         pages: a page's header, and its use in the allocation bitmap
  *   verify.c       checks everything, with a finding for each damaged place
  *   verify_log.c   the same for the log
  *   part.c         bounds the memory for the log's pages: one part at a time
- *   open.c         tries the next open, with the open's own code
+ *   open.c         tries the first steps of the next open, with the open's own code
  *
  * A view has the log open for reading. It also has the parts of the core that need no running
  * database: the control block, the catalogue, redo barriers and pins. Inspection and recovery use
  * the same decoders, so they agree on what is damaged.
  *
  * The files of a database in use change while a view reads them, and a mix of old and new bytes
- * looks like damage. Damage is therefore read again. It is reported if no process has the database
- * open, or if several reads find the same damage.
+ * looks like damage. Damage is therefore read again. Damage is reported if no process has the
+ * database open, or if several reads find the same damage.
  *
  * Stored bytes are checked, never asserted (ERR-1).
  */
@@ -272,7 +272,7 @@ int ll_inspect_open_log(struct lladd_inspect *v, const struct ll_control *c, boo
     return ll_log_open(&cfg, &start, out, err);
 }
 
-/* A failure is noted in the view, and is not an error of the call. */
+/* A failure is noted in the view; only a lack of memory is an error of the call. */
 static int open_log(struct lladd_inspect *v, struct lladd_error *err)
 {
     int rc = ll_inspect_open_log(v, &v->core.control, true, &v->log, &v->log_error);

@@ -15,7 +15,8 @@ struct ll_inspect_txn {
     struct lladd_inspect_txn seen;
     bool row;           /* the checkpoint's transaction table has it */
     bool doubt_known;   /* the transaction's prepare record was read */
-    uint64_t log_bytes; /* bytes of its records read so far */
+    uint64_t log_bytes; /* bytes of its scanned records, and the undo reserve in its row: an
+                         * estimate of what undo reads */
 };
 
 struct ll_inspect_file {
@@ -37,8 +38,8 @@ struct ll_inspect_part {
 };
 
 struct lladd_inspect {
-    struct ll_core core; /* never opened: env, device, control block, catalogue, redo barriers,
-                          * pins */
+    struct ll_core core; /* never opened: env, device, poison, control block, catalogue, redo
+                          * barriers, pins and heuristic outcomes */
     bool own_device;
     uint64_t memory;            /* limit in bytes for data about pages of the log */
     lladd_progress_fn *opening; /* `progress` of the options; nullable */
@@ -68,7 +69,7 @@ struct lladd_inspect {
 };
 
 /* inspect.c */
-/* After an error the view can only be closed. */
+/* Takes the view again. After an error the view can only be closed. */
 int ll_inspect_again(struct lladd_inspect *, struct lladd_error *);
 /* For a database in use: the oldest LSN that its log has now; 0 if that is unknown. */
 lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *);
@@ -108,7 +109,7 @@ int ll_inspect_try_open(struct lladd_inspect *, struct lladd_error *);
  * lack of memory is an error. */
 int ll_inspect_survey(struct lladd_inspect *, struct lladd_error *);
 /* Passes every record to fn, from the first record at or after `from` on. Returns 0 at the end of
- * the log. */
+ * the log; stops if fn returns another value than 0, and returns that value. */
 typedef int ll_inspect_visit(void *ctx, const struct ll_record *);
 int ll_inspect_walk(struct lladd_inspect *, lladd_lsn from, ll_inspect_visit *, void *ctx,
                     struct lladd_error *);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Inspection of the log: transactions, records and their fields, without the application's code.
+/* Inspection of the log: transactions, records and their fields, without the application's code.
  *
- * The survey does the same as analysis (recovery/analysis.c), but it goes on after errors, and
- * operations need not be registered. It skips records that it cannot decode; verify.c reports them.
- * All other functions read record by record with a cursor.
+ * The survey does the same as analysis (recovery/analysis.c), but operations need not be
+ * registered, and the survey skips records with contents that it cannot decode; verify_log.c
+ * reports them. All other functions read record by record with a cursor.
  *
  * The library's own records have field layouts here, like those of operations. Checkpoint data,
- * catalogue entries and prepare records vary too much for a layout; functions print them.
- */
+ * catalogue entries and prepare records vary too much for a layout; functions print them. */
 #include "inspect/inspect_private.h"
 
 #include "io/io.h"
@@ -40,9 +38,8 @@ static void tell_opening(const struct lladd_inspect *v, lladd_lsn at, uint64_t e
 struct survey {
     struct lladd_inspect *v;
     struct ll_hashmap txns;  /* id -> struct ll_inspect_txn *, owned */
-    struct ll_hashmap ended; /* transactions that ended before the checkpoint's data */
-    bool early;              /* the survey is before the checkpoint's BEGIN: it reads only catalogue
-                              * entries */
+    struct ll_hashmap ended; /* transactions that ended before the checkpoint's END */
+    bool early;              /* before the checkpoint's BEGIN: transaction records do not count */
     uint64_t begins;
     bool data_seen;
     uint64_t end; /* end of the last record */
@@ -448,7 +445,7 @@ static void put_place(struct lladd_inspect *v, uint64_t lsn, char *out, size_t s
         snprintf(out, size, "LSN %llu", (unsigned long long)lsn);
 }
 
-/* Do the bytes at the log's end begin like a record? Then it is incomplete. */
+/* Do the bytes at the log's end begin like a record? Then that record is incomplete. */
 static bool is_torn(struct lladd_inspect *v)
 {
     unsigned char head[64];

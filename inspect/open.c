@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Inspection: finds the reasons for which the next open would fail.
+/* Inspection: tries the steps of the next open that change nothing.
  *
- * An open reads the control block, lists the log, and reads the log from the last checkpoint on. If
- * something is wrong, it fails before it has changed anything. This file takes the same steps on
- * its own core with the functions of lladd_open, so the results agree. Operations that are not
- * registered are not an error here. Then the file checks that the log has all records that redo and
- * undo need. verify.c checks the pages.
- */
+ * An open reads the control block, lists the log, and reads the log from the last checkpoint on,
+ * before it changes anything. This file takes the same steps on its own core with the functions of
+ * lladd_open, so the results agree. Operations that are not registered are not an error here. Then
+ * the log is checked for all records that redo and undo need. verify.c checks the pages and the
+ * witness. */
 #include "inspect/inspect_private.h"
 
 /* Does the log contain redo's start? The opened log begins above the highest hole, and was verified

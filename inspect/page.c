@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define MAP_TYPE "lladd.map"
-/* How often a page of a database in use is read before it is reported as damaged. */
+/* How often a page of a database in use is judged before it is reported as damaged. */
 enum { LOOKS = 4 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -229,9 +229,9 @@ static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lla
     return ll_inspect_use(v, page, &out->use, &out->use_known, err);
 }
 
-/* Judges a page again that looks damaged and was read from a database in use into v->page. If the
- * page is newer than the view, takes the view again. If the page was being written, reads it
- * again. */
+/* For a page of a database in use that looks damaged and is in v->page. The page may be newer than
+ * the view, so takes the view again. The page may have been read while it was being written, so
+ * reads it again if it still looks damaged. */
 static int judge_again(struct lladd_inspect *v, lladd_pageno page, int *bad,
                        struct lladd_error *why, struct lladd_error *err)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Verification: checks everything, and reports the consequence of each damaged place.
+/* Verification: checks everything, and reports the consequence of each damaged place.
  *
  * A finding has one of three kinds. *Damage*: data is lost, or an open will fail. *Repair*: the
  * library will repair the place by itself (a copy of the control block; a page that the log or the
@@ -18,9 +17,9 @@
  *     page, unless the log has a base of it
  *
  * The files of a database in use change while they are read: pages are written, log is truncated,
- * and log files are recycled. So a page is read again before it is reported, and the whole check is
- * repeated in several rounds. Only findings that every round has in the same place are reported.
- */
+ * and log files are recycled. So a page that looks damaged is read again before it is reported, and
+ * the whole check is repeated in several rounds. Only findings that every round has in the same
+ * place are reported. */
 #include "inspect/inspect_private.h"
 
 #include "io/io.h"
@@ -105,8 +104,8 @@ static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uin
     return 0;
 }
 
-/* Checks that the log is at least as long as when pages were last written (the witness). In a
- * database in use the log and the witness grow between the two reads. */
+/* Checks that the log reaches as far as the witness. Not for a database in use, where both grow
+ * between the two reads. */
 static int verify_witness(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -142,7 +141,7 @@ static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes,
                                      : "it is cut off: what pages have seen of the log is missing");
 }
 
-/* Checks the bytes between and after the control file's copies; it has `have` bytes. */
+/* Checks the bytes between and after the copies in the control file, which has `have` bytes. */
 static int verify_control_rest(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
 {
     int rc = 0;
@@ -270,7 +269,7 @@ static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsign
     return NULL;
 }
 
-/* Is the record at the page's LSN about another page? *by: the operation of that record, if it is
+/* Is there no record about the page at its page LSN? *by: the operation of that record, if it is
  * registered. */
 static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                        const struct lladd_op **by)
@@ -437,7 +436,7 @@ static int verify_page(struct ll_verify *c, uint64_t page)
     return tell_damaged(c, page, &why, f);
 }
 
-/* Reports allocated pages beyond the end of the file. */
+/* Reports a page file that ends inside a page, or has fewer pages than at the last checkpoint. */
 static int check_length(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -552,7 +551,7 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
 /* A kept finding; it owns its strings. */
 struct kept {
     struct lladd_finding f;
-    bool again; /* the previous round had this finding, too */
+    bool again; /* all earlier rounds had this finding, too */
 };
 
 struct keeper {

@@ -77,7 +77,7 @@ static bool payload_fits(const struct ll_record *rec)
     }
 }
 
-/* Learns the catalogue entries of the log; contradictory entries are damage. */
+/* Learns a catalogue entry; an entry that contradicts an earlier one is damage. */
 static int learn(struct ll_verify *c, struct lladd_span payload, lladd_lsn lsn)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -137,7 +137,7 @@ static void note_named(struct ll_verify *c, uint64_t lsn)
         c->hidden = lsn;
 }
 
-/* Checks that the record contains the LSN of its transaction's previous record. */
+/* Checks the record's `prev`, the LSN of the previous record of its transaction. */
 static int check_chain(struct ll_verify *c, const struct ll_record *rec)
 {
     char text[200];
