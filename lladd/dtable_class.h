@@ -24,8 +24,8 @@
  * with a base and only the callback `lookup` is an index or a filter. Threads share a reader, so a
  * lookup keeps its state on the stack, in the pin, or in the cursor, never in the reader.
  *
- * The library's own classes use only this header: operations/dtables/class/ and
- * operations/dtables/pack/.
+ * The library's own classes (operations/dtables/class/ and operations/dtables/pack/) use only
+ * public headers, besides small helpers of operations/shared/.
  * @ingroup operations
  */
 #include <lladd/bytes.h>
@@ -389,7 +389,8 @@ LLADD_API int lladd_dtable_copy(const struct lladd_dtable *, uint64_t place, siz
                                 unsigned char *out, size_t room, size_t *width, size_t *got,
                                 struct lladd_error *);
 /** The first place with a key that is not before `key`, as a class's `find` returns it. For a class
- *  with a base that has places: with the place it reads neighbouring rows (lladd_dtable_at). */
+ *  with a base that has places: with the place the class reads neighbouring rows
+ *  (lladd_dtable_at). */
 LLADD_API int lladd_dtable_find(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                 struct lladd_dtable_pin *, uint64_t *place, bool *exact,
                                 struct lladd_error *);
@@ -445,8 +446,7 @@ struct lladd_dtable_class {
                               allocated zeroed. 0: only that struct */
     int (*begin)(struct lladd_dtable_builder *);
     /** Adds a row; keys ascend. The value's state is FOUND or TOMBSTONE. Default: encodes the value
-     *  and adds the row to the base.
-     *  */
+     *  and adds the row to the base. */
     int (*add)(struct lladd_dtable_builder *, const struct lladd_dtable_key *,
                const struct lladd_dtable_value *);
     /** Adds a deleted range; NULL: unbounded on that side. Ranges ascend and do not touch. */

@@ -121,11 +121,11 @@ LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 /** How lladd_page_fix latches a page. */
 enum lladd_latch { LLADD_LATCH_SHARED = 0, LLADD_LATCH_EXCLUSIVE = 1 };
 
-/** Pins and latches a page. lladd_update_page needs the exclusive latch; outside redo and undo the
- *  bytes are read-only in either mode (OP-1). The same thread must unfix the page. While a thread
- *  holds a page, its calls that may wait return LLADD_BAD_STATE, for example lladd_update
- *  (docs/threads.md). LLADD_CORRUPT_PAGE, LLADD_READ_FAILED; LLADD_NO_FRAME: every frame of the
- *  cache is in use. */
+/** Fixes a page in the cache and latches it. lladd_update_page needs the exclusive latch; outside
+ *  redo and undo the bytes are read-only in either mode (OP-1). The same thread must unfix the
+ *  page. While a thread holds a page, its calls that may wait return LLADD_BAD_STATE, for example
+ *  lladd_update (docs/threads.md). LLADD_CORRUPT_PAGE, LLADD_READ_FAILED; LLADD_NO_FRAME: every
+ *  frame of the cache is in use. */
 LLADD_API int lladd_page_fix(struct lladd_db *, lladd_pageno, enum lladd_latch,
                              struct lladd_page **out, struct lladd_error *);
 /** Releases a fixed page; `latch` is the mode in which it was fixed. */
@@ -169,10 +169,11 @@ LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_pa
  *
  *  While the thread holds credit it may wait for pages only. It must not wait for mutexes, locks,
  *  other threads, or credit of another transaction, because the thread that it waits for may be
- *  waiting for log space. (Debug builds stop a thread that does.) The transaction's next update,
- *  record or end releases the credit. A call with count 0, for any registered operation, also
- *  releases all credit, even under a latch; use it on error paths. Released credit may stay with
- *  the transaction for its next record, unless log space is scarce. */
+ *  waiting for log space. (Debug builds stop a thread that does.) lladd_update_page takes what it
+ *  needs from the credit. The transaction's next lladd_update, record without a page, or end
+ *  releases the rest. A call with count 0, for any registered operation, also releases all credit,
+ *  even under a latch; use it on error paths. Released credit may stay with the transaction for its
+ *  next record, unless log space is scarce. */
 LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 
 /** Instead of an operation's id: no operation (lladd_nta_end). */

@@ -20,9 +20,9 @@
  *    LLADD paper, and the baseline of its comparison. Only one active transaction may have changed
  *    the table; a second one gets LLADD_BUSY. The table grows and does not shrink.
  *
- * Threads: any number may use a handle. Lookups of different threads never wait for each other. A
- * transaction must not change a key that another active transaction has changed (LLADD paper,
- * section 2.1).
+ * Threads: any number may use a handle. Lookups latch pages shared, so they do not exclude each
+ * other. A transaction must not change a key that another active transaction has changed (LLADD
+ * paper, section 2.1).
  *
  * Reading needs no lock and gives no isolation. A call reads the key and the value of one element
  * as of one moment during the call, whatever their length and whatever other transactions do

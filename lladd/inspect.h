@@ -75,14 +75,14 @@ struct lladd_inspect_info {
     int in_use;           /**< 1: a process has the database open; 0: no process has; -1: the device
                                cannot tell */
     int64_t holder;       /**< process id of that process, 0 if not known */
-    lladd_lsn checkpoint; /**< LSN of the begin record of the last complete checkpoint */
+    lladd_lsn checkpoint; /**< LSN of the first record of the last complete checkpoint */
     lladd_lsn redo;       /**< where redo from that checkpoint starts */
     lladd_lsn watermark;  /**< the log below was durable when the control block was written */
     /* the log */
     lladd_lsn log_oldest; /**< first LSN that can still be read */
     lladd_lsn log_end;    /**< end of the last good record */
     enum lladd_log_end log_end_kind;
-    uint64_t log_segments; /**< segment files, including those that hold no log yet */
+    uint64_t log_segments; /**< segment files of the log, without files kept for reuse */
     uint64_t log_file_bytes;
     /* pages */
     uint64_t pages;
@@ -95,7 +95,9 @@ struct lladd_inspect_info {
     uint64_t commits;                  /**< from the checkpoint to the end */
     uint64_t losers;                   /**< transactions that the next open would roll back */
     uint64_t in_doubt;                 /**< prepared transactions */
-    uint64_t undo_log_bytes; /**< log written by the losers: an upper bound of the undo work */
+    uint64_t undo_log_bytes; /**< an estimate of the undo work: bytes of the losers' records since
+                                  the checkpoint, and the undo reserve that the checkpoint states
+                                  for the losers */
     /* of the last lladd_inspect_log, on a database in use */
     uint64_t recycled_bytes; /**< bytes of log that were truncated and overwritten before the walk
                                   could read them, so that the walk skipped their records */
@@ -105,8 +107,8 @@ struct lladd_inspect_info {
 /** Fills as much as out->struct_size says. */
 LLADD_API int lladd_inspect_info_get(const struct lladd_inspect *, struct lladd_inspect_info *out);
 
-/** The reason why the log ends where it ends, as text with file, byte and LSN; "" after a clean
- *  close. The text lives as long as the view. */
+/** How the log ends, as text with file, byte and LSN if these are known. The text lives as long as
+ *  the view. */
 LLADD_API const char *lladd_inspect_log_end(const struct lladd_inspect *);
 
 /** Called for each file. If a callback of this header does not return 0, the call that runs it
@@ -153,7 +155,7 @@ struct lladd_inspect_name {
     uint32_t number, version;
     const char *name;
     bool registered;    /**< registered with this view: by the library, or in the options */
-    lladd_lsn recorded; /**< LSN of the record that defined its number */
+    lladd_lsn recorded; /**< LSN of the first record read that states the number */
     const struct lladd_field *redo_fields, *undo_fields; /**< NULL: unstructured */
     const char *page_type; /**< page type of an operation; NULL: none */
 };
@@ -258,13 +260,13 @@ struct lladd_verified {
     uint64_t pages, zero_pages, raw_pages, free_pages, records, segments;
     uint64_t damage, repair, notes;
 };
-/** Checks both copies of the control block, every record of the log, every page and the
- *  double-write area. If these show no damage, the call also tries the first steps of lladd_open
- *  without changing a file, and reports an error of these steps as damage. It does not check
- *  whether all operations are registered, or what extensions do at an open. Returns 0 even if it
- *  has reported findings; an error means that the check could not go on (no memory). For a database
- *  in use the call takes the view several times, and reports only the findings that every check has
- *  made. */
+/** Checks both copies of the control block and the witness after them, every record of the log,
+ *  every page and the double-write area. If these show no damage, the call also tries the first
+ *  steps of lladd_open without changing a file, and reports an error of these steps as damage. It
+ *  does not check whether all operations are registered, or what extensions do at an open. Returns
+ *  0 even if it has reported findings; an error means that the check could not go on (no memory).
+ *  For a database in use the call takes the view several times, and reports only the findings that
+ *  every check has made. */
 LLADD_API int lladd_inspect_verify(struct lladd_inspect *, lladd_finding_fn *, void *ctx,
                                    struct lladd_verified *out, struct lladd_error *);
 

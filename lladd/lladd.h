@@ -6,9 +6,9 @@
  * @brief Databases and transactions: options, registration, open and close, begin, commit, abort.
  *
  * Data structures have headers of their own (hash.h, array.h, list.h, heap.h, blob.h, records.h,
- * pages.h, dtable.h, ctable.h). Two-phase commit is in twophase.h, statistics in stats.h, devices
- * in device.h, reading the log in log_read.h, snapshots in snapshot.h. extension.h, bulk.h and op.h
- * are for authors of operations and extensions.
+ * pages.h, dtable.h, ctable.h, journal.h), and so have locks (lock.h). Two-phase commit is in
+ * twophase.h, statistics in stats.h, devices in device.h, reading the log in log_read.h, snapshots
+ * in snapshot.h. extension.h, bulk.h and op.h are for authors of operations and extensions.
  *
  * Conventions. A function returns 0 or a negative code (error.h). The handle is the first argument;
  * outputs follow the other arguments. A call that returns a misuse or resource error has changed
@@ -116,8 +116,8 @@ struct lladd_options {
      *  lladd_open refuses less than 16 pages. It also refuses a size if a registered operation can
      *  reserve more than five eighths of the size in one call of lladd_log_credit
      *  (lladd_op.record_max, record_pages, credit_max); the error says which size is needed. The
-     *  library allocates a larger buffer if recovery has to undo a lladd_log_object record that
-     *  needs it. Default 8 MiB */
+     *  library allocates a larger buffer if recovery has to undo a long lladd_log_object record, or
+     *  to repeat a long name, that an earlier run logged with a larger buffer. Default 8 MiB */
     uint64_t log_ring_bytes;
     uint64_t log_segment_min; /**< size of the first log segment, a power of two from 4096. Default
                                     1 MiB */
@@ -184,12 +184,12 @@ LLADD_API void lladd_options_release(struct lladd_options *);
 /* ---- databases ----------------------------------------------------------------------------- */
 
 /** Opens the database in directory `dir`, and creates it if the directory is absent or empty.
- *  Recovers the database: when the call returns 0, the database has the changes of every
- *  acknowledged commit, possibly of commits that were not acknowledged, and of no other
- *  transaction; prepared transactions are in doubt (REC-1). `options` may be NULL. LLADD_LOCKED:
- *  the message has the pid of the process that has the database open. LLADD_NO_OPERATION: the
- *  message names the operation that is not registered; LLADD_BAD_REGISTRATION: an operation with
- *  the same name and version has other fields in the log. Both errors are found before any page is
+ *  Recovers the database: when the call returns 0, the database has the changes of every commit
+ *  that was reported durable, possibly of later commits, and of no other transaction; prepared
+ *  transactions are in doubt (REC-1). `options` may be NULL. LLADD_LOCKED: another process has the
+ *  database open; the message has its pid if the pid is known. LLADD_NO_OPERATION: the message
+ *  names the operation that is not registered; LLADD_BAD_REGISTRATION: an operation with the same
+ *  name and version has other fields in the log. Both errors are found before any page is
  *  touched. */
 LLADD_API int lladd_open(const char *dir, const struct lladd_options *options,
                          struct lladd_db **out, struct lladd_error *err);
@@ -225,7 +225,7 @@ LLADD_API int lladd_maintain(struct lladd_db *, bool *more, struct lladd_error *
 struct lladd_txn_options {
     size_t struct_size;
     bool read_only; /**< updates are refused; commit waits until all commits that the transaction
-                         may have read are durable (TXN-1) */
+                         may have read are as durable as `durability` requires (TXN-1) */
     /** A transaction that a data structure begins for its own work during a user's transaction; the
      *  log marks it as a system transaction. It may be committed under the structure's mutexes,
      *  because its commit runs no `durable` callbacks (THR-2). The callbacks that are due,

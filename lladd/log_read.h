@@ -31,7 +31,7 @@ struct lladd_log_entry {
     uint32_t op_version;
     struct lladd_span redo, undo;
 };
-/** A reading position in the log. One thread at a time uses it. */
+/** A reading position in the log. One thread at a time uses a cursor. */
 struct lladd_log_cursor;
 /** Opens a cursor before the first record at or after `from` (0: the oldest). With `name`
  *  (nullable) the cursor returns only records of this operation, class or note tag. A cursor does
@@ -74,10 +74,11 @@ struct lladd_pinner {
     lladd_lsn txn;      /**< for "transaction" and "prepared": the transaction; for "undo": the
                         transaction with the largest reservation */
     uint64_t page;
-    char name[64]; /**< global id in hexadecimal, class name or pin name; for "undo": the bytes
-                        reserved and the number of transactions */
+    char name[64]; /**< name of the class, with the text of lladd_object_class.pins; name of the
+                        pin; for "prepared": lladd_txn_options.owner (lladd_inspect_pinners: the
+                        global id); for "undo": the bytes reserved and the number of transactions */
 };
-/** Returns the pinner with the smallest LSN. Any thread. `kind` is a static string. */
+/** Returns the pinner with the smallest LSN, or "undo". Any thread. `kind` is a static string. */
 LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -42,7 +42,8 @@ enum lladd_field_type {
 /** One field of an operation's redo or undo bytes. Arrays end with {NULL, LLADD_FIELD_END}. The
  *  layout is logged with the name, so that tools can print records without the application. If an
  *  operation is registered with other field types or field names than the log has for its name and
- *  version, lladd_open returns LLADD_BAD_REGISTRATION. */
+ *  version, lladd_open returns LLADD_BAD_REGISTRATION; a layout without fields matches any
+ *  layout. */
 struct lladd_field {
     const char *name;
     enum lladd_field_type type;
@@ -113,14 +114,14 @@ struct lladd_op {
      *  `page.bytes` is NULL; for an operation that formats, the page's body is zeros. */
     bool (*validate)(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span bytes);
     /** Changes one page according to the logged bytes. Cannot fail, and depends only on the page
-     *  and the bytes (OP-1, OP-4). lladd_update runs it too. */
+     *  and the bytes (OP-1, OP-4). Not only recovery runs `redo`: lladd_update does, too. */
     void (*redo)(struct lladd_page *page, struct lladd_span redo);
     /** LLADD_UNDO_PAGE: undoes `redo` on the page, by the rules of redo. */
     void (*undo)(struct lladd_page *page, struct lladd_span undo);
     /** LLADD_UNDO_LOGICAL: undoes the operation by ordinary calls on the transaction; then the
-     *  library writes a CLR. If a crash interrupts the callback, recovery rolls its changes back
-     *  and runs it again. Top actions that it has closed with LLADD_NO_OP are not rolled back, so
-     *  they must be idempotent. */
+     *  library writes a CLR. If a crash interrupts the callback, recovery rolls back the changes
+     *  that the callback has made, and calls it again. Top actions that the callback has closed
+     *  with LLADD_NO_OP are not rolled back, so they must be idempotent. */
     int (*compensate)(void *ctx, struct lladd_txn *txn, struct lladd_span undo);
     uint32_t undo_log_max;   /**< LOGICAL: most log bytes that compensate writes. Count the redo and
                                   undo bytes of its records and 128 bytes for each record, but no
@@ -130,7 +131,7 @@ struct lladd_op {
      *  verification. Nullable */
     bool (*check)(struct lladd_view page);
     /** Zeroes the bytes of a scratch copy that may differ between a page rebuilt by redo and the
-     *  original page. */
+     *  original page. Nullable: then the page type's `mask` is used */
     void (*mask)(void *ctx, struct lladd_page *scratch);
     /** Writes additional text for tools, which print the field layout in any case. Nullable */
     void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
@@ -148,7 +149,8 @@ struct lladd_op {
      *  needs. */
     uint32_t record_pages;
     /** Most records that the extension requests in one call of lladd_log_credit; 0 means 1.
-     *  lladd_open refuses a log_ring_bytes in which so many records cannot be reserved. */
+     *  lladd_open refuses a log_ring_bytes or a log_limit_bytes in which so many records cannot be
+     *  reserved. */
     uint32_t credit_max;
 };
 
@@ -167,8 +169,8 @@ struct lladd_page_type {
     void (*mask)(void *ctx, struct lladd_page *scratch);
     void (*describe)(void *ctx, struct lladd_sink *, struct lladd_view page);
     /** Called when a page of the type has been read from disk. *private_ is a pointer in the page's
-     *  frame for the extension's use; it stays NULL if the page was formatted, or rebuilt from the
-     *  log. Nullable */
+     *  frame for the extension's use. Not called for a page that is formatted, or that redo begins
+     *  with an image: then the pointer stays NULL. Nullable */
     int (*loaded)(void *ctx, struct lladd_view page, void **private_, struct lladd_error *);
     /** Called with the copy that is about to be written, before its checksum is computed; the
      *  thread holds no latch of the library. May change bytes of bulk-written pages only (OP-1).
@@ -237,11 +239,11 @@ struct lladd_participant {
      *  time; must be short. */
     void (*logged)(void *ctx, void *state, lladd_lsn commit);
     /** Called once when the commit is durable, in the order of commit LSNs, for one commit at a
-     *  time, under no latch, in any thread that commits or waits (THR-2). For a transaction that
-     *  wrote nothing, `commit` is the newest commit that the transaction may have seen. The
-     *  callback may make any call that a thread without a page may make, and such a call may return
-     *  any of its errors (LLADD_LOG_FULL). The callback must not wait for the callback of another
-     *  commit. */
+     *  time, under no latch, in any thread that commits, waits for a commit, takes a checkpoint or
+     *  does maintenance (THR-2). For a transaction that wrote nothing, `commit` is the newest
+     *  commit that the transaction may have seen. The callback may make any call that a thread
+     *  without a page may make, and such a call may return any of its errors (LLADD_LOG_FULL). The
+     *  callback must not wait for the callback of another commit. */
     void (*durable)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
     /** Called when the transaction is completely rolled back. */
     void (*aborted)(void *ctx, void *state, struct lladd_db *);

@@ -5,8 +5,8 @@
  * @file
  * @brief Bytes, counters, slotted pages, fixed-length records.
  *
- * These operations use only <lladd/op.h> and <lladd/extension.h>; their sources in operations/ can
- * serve as examples.
+ * The sources of these operations, operations/records/ and operations/pages/, can serve as
+ * examples: outside operations/ they use only public headers.
  *
  * A record's id is {page, slot, size} (LLADD paper, section 2.2). Space and slots that a
  * transaction frees stay reserved until the transaction has ended, so a rollback never needs space

@@ -14,8 +14,9 @@ extern "C" {
 
 struct lladd_db;
 
-/** Counters since the handle was opened, and present sizes. A name that begins with "log" counts
- *  bytes of log, unless it names another unit. */
+/** Counters since the handle was opened, and present sizes. log_tail, log_durable, log_oldest and
+ *  checkpoint_lsn are LSNs. log_waits counts waits for log space. log_disk_bytes is the size of the
+ *  segment files, with those kept for reuse. undo_reserved is reserved log space, in bytes. */
 struct lladd_stats {
     size_t struct_size; /**< set by the caller: sizeof(struct lladd_stats) */
     uint64_t begun, committed, aborted, prepared, active, in_doubt;
@@ -27,19 +28,20 @@ struct lladd_stats {
         repairs, dirty_pages, cache_bytes, page_images;
     uint64_t recovered_records, recovered_redone, recovered_undone_txns, recovery_ns,
         recovery_analysis_ns, recovery_redo_ns; /**< recovery_analysis_ns and recovery_redo_ns are
-                                                     parts of recovery_ns; redo means page redo */
-    uint64_t lost_writes;     /**< number of reads of a page that was older than this handle's last
-                               write of the page; the library repaired the page, or the read
-                               returned an error */
+                                                     parts of recovery_ns. recovery_redo_ns is the
+                                                     redo of pages, without the redo of objects */
+    uint64_t lost_writes;     /**< reads that returned an older version of a page than this handle
+                                   had last written. The library rebuilt the page, or the call that
+                                   needed the page returned an error */
     uint64_t pages_pending;    /**< pages that instant recovery has still to redo */
     uint64_t log_limit_bytes; /**< lladd_options.log_limit_bytes; UINT64_MAX: no limit */
     uint64_t losers_left;     /**< lladd_losers_left */
     uint64_t recovery_memory; /**< bytes that instant recovery uses besides the cache now */
     uint64_t recovery_memory_most; /**< the largest recovery_memory so far;
                                         lladd_options.recovery_bytes limits it */
-    uint64_t recovered_early; /**< records that instant recovery redid before lladd_open returned,
-                                   because their pages did not fit into the redo index; part of
-                                   recovered_redone */
+    uint64_t recovered_early; /**< records that instant recovery redid in a pass over the log before
+                                   lladd_open returned: of pages that did not fit into the redo
+                                   index, or that undo needed; part of recovered_redone */
 };
 /** Fills as much as out->struct_size says. Also possible on a poisoned handle. Any thread. The
  *  counters are read one after the other, so they may be as of different moments. */

@@ -106,9 +106,9 @@ LLADD_API void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t
 LLADD_API void lladd_word_wait_as(const char *what, const uint32_t *word, uint32_t expected,
                                   uint32_t bits, uint64_t ns);
 /** As lladd_word_wait_as, for a wait in which a wake-up can be lost, because the waking thread
- *  checks for sleepers without a barrier; the time limit `ns` then ends the wait. In a schedule
- *  (lladd/dst.h) no wake-up is lost: the limit is ignored, and a wait that only the limit would end
- *  is a deadlock. */
+ *  checks for sleepers without a memory fence; the time limit `ns` then ends the wait. In a
+ *  schedule (lladd/dst.h) no wake-up is lost: the limit is ignored, and a wait that only the limit
+ *  would end is a deadlock. */
 LLADD_API void lladd_word_wait_net(const char *what, const uint32_t *word, uint32_t expected,
                                    uint32_t bits, uint64_t ns);
 /** Wakes at most n threads that sleep on the word with a bit of `bits`. */

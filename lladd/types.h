@@ -99,9 +99,9 @@ static inline struct lladd_span lladd_span_of(const void *data, size_t len)
 /** Bytes of a page before the part that belongs to the page type (docs/disk-format.md). */
 #define LLADD_PAGE_HEADER 32u
 
-/** The page that redo and undo change: the latched frame, or (in debug builds and repair) a scratch
- *  copy. Only redo and undo may change a page, and only its bytes from LLADD_PAGE_HEADER on
- *  (OP-1). */
+/** A page: a latched frame, or a scratch copy (in debug builds, and while a page is rebuilt). Only
+ *  an operation's `redo` and `undo` may change a page, and only its bytes from LLADD_PAGE_HEADER on
+ *  (OP-1). Exception: pages written in bulk (lladd_page_type.flushed). */
 struct lladd_page {
     unsigned char *bytes; /**< `size` bytes, including the header */
     uint32_t size;        /**< the database's page size */
