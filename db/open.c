@@ -308,7 +308,6 @@ static int see_name(void *ctx, const char *name)
     return 0;
 }
 
-/* A file in the directory of the log. */
 struct segment {
     char name[300];
     bool found;

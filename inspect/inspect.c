@@ -362,7 +362,6 @@ static void forget(struct lladd_inspect *v)
         lladd_mutex_destroy(&core->misc);
 }
 
-/* Takes the view once. */
 static int look(struct lladd_inspect *v, struct lladd_error *err)
 {
     int rc = init(v, err);
@@ -381,7 +380,6 @@ static int look(struct lladd_inspect *v, struct lladd_error *err)
     return rc ? rc : ll_inspect_survey(v, err);
 }
 
-/* Resets the view to the state in which `look` begins. */
 static void start_over(struct lladd_inspect *v)
 {
     struct lladd_inspect kept = *v;

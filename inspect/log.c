@@ -392,7 +392,6 @@ static int by_id(const void *a, const void *b)
     return x->seen.id.v < y->seen.id.v ? -1 : x->seen.id.v > y->seen.id.v;
 }
 
-/* Moves the transactions from the map to a sorted list. */
 static void keep_txns(struct survey *s)
 {
     struct lladd_inspect *v = s->v;
@@ -461,7 +460,6 @@ static bool is_torn(struct lladd_inspect *v)
     return n > 0 && ll_record_decode(head, (size_t)n, end, 0, &rec, NULL) == LLADD_CORRUPT_LOG;
 }
 
-/* Finds how the log ends. */
 static void judge_end(struct lladd_inspect *v, uint64_t end)
 {
     struct lladd_inspect_info *i = &v->info;

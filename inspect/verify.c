@@ -220,7 +220,6 @@ static int verify_dwb(struct ll_verify *c)
     return 0;
 }
 
-/* Has the double-write area a good copy of the page? */
 static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
 {
     struct lladd_inspect *v = c->v;

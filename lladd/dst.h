@@ -42,7 +42,7 @@ enum lladd_dst_what {
     LLADD_DST_REDO_CLR,   /**< as LLADD_DST_REDO, for a CLR */
     LLADD_DST_REDO_IMAGE, /**< as LLADD_DST_REDO, for a page image; `op` is not set */
     /** A page undo was applied and its CLR logged (op, lsn: of the undone record, txn, page,
-     *  depth). depth > 0: inside a top action or a compensation that was never finished. */
+     *  depth). depth > 0: inside a top action or a compensation that had not ended. */
     LLADD_DST_UNDO,
     /** A logical undo begins (op, lsn: of the undone record, txn, depth: of that record). */
     LLADD_DST_COMPENSATE_BEGIN,
@@ -71,10 +71,11 @@ enum lladd_dst_what {
     LLADD_DST_UNDO_PAGES
 };
 
-/** Phases of lladd_open, in order; a phase with nothing to do is skipped. */
+/** Phases of lladd_open, in order; a phase with nothing to do may be skipped. */
 enum lladd_dst_phase {
     LLADD_DST_ANALYSIS = 1,
-    LLADD_DST_LOG_START,    /**< the valid end of the log is forced, and a new segment begins */
+    LLADD_DST_LOG_START,    /**< the accepted log is forced, and a new segment begins, or on a full
+                                 disk the log goes on where it ended */
     LLADD_DST_DOUBLE_WRITE, /**< torn pages are restored from the double-write area */
     LLADD_DST_REDO_PAGES,
     LLADD_DST_REDO_OBJECTS,
@@ -89,8 +90,8 @@ enum lladd_dst_found {
     LLADD_DST_STALE = 1, /**< the page or object lacks the record's effect: the record is applied */
     LLADD_DST_FRESH,     /**< the record gives the page its first contents: the record is applied */
     LLADD_DST_PRESENT,   /**< the page or object has the record's effect: the record is skipped */
-    LLADD_DST_BASELESS,  /**< the page is torn or was never written, and redo has found no image or
-                              format record yet: the record is skipped */
+    LLADD_DST_BASELESS,  /**< the page has no base (BUF-5), and redo has found no image or format
+                              record yet: the record is skipped */
     LLADD_DST_REFUSED    /**< an error: the page is in none of these states, or the record's bytes
                               do not fit the page */
 };

@@ -16,9 +16,9 @@
  * of another database.
  *
  * Threads: any number may use a handle. One thread at a time changes a list, other writers wait;
- * readers never wait for writers. Two open transactions must not delete or write the same item.
- * After a transaction has made or spliced a list, no other transaction may use the list until the
- * first has ended.
+ * readers wait for a writer only while it changes a page. Two open transactions must not delete or
+ * write the same item. After a transaction has made or spliced a list, no other transaction may use
+ * the list until the first has ended.
  * @ingroup operations
  */
 #include <lladd/lladd.h>

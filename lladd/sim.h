@@ -205,11 +205,13 @@ struct lladd_sim_bounds {
                                 100,000 */
     uint64_t planted;      /**< bugs of the library to switch on: bits of enum lladd_bug (dst.h) */
     /* For lladd_sim_errors: */
-    uint32_t points;  /**< number of crashes with errors during the recovery. Default 4 */
-    uint32_t samples; /**< number of random crash states after each error, besides the simple
-                           states. Default 1; UINT32_MAX: none */
-    uint32_t every;   /**< a fault is tried only at every n-th call that it can hit, n being this
-                           number. Default 1 */
+    uint32_t points;  /**< number of crashes after which errors are tried during the recovery.
+                           Default 4 */
+    uint32_t samples; /**< number of random crash states after each error, besides the states in
+                           which all or none of the pending device calls have taken effect. Default
+                           1; UINT32_MAX: none */
+    uint32_t every;   /**< with `every` n, a fault is tried only at each n-th call that it can hit.
+                           Default 1 */
     /* For lladd_sim_interleave: */
     uint32_t preemptions; /**< most preemptions of threads that could go on. Default 2; UINT32_MAX:
                                no preemptions */

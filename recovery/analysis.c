@@ -383,7 +383,6 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     return rc;
 }
 
-/* Reads the prepare records before the checkpoint. */
 static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;

@@ -336,7 +336,6 @@ bool ll_checkpoint_frees(struct ll_core *core)
             tail.v - lladd_atomic_load64(&core->in_vain_since) >= core->log_growth);
 }
 
-/* Adds to the log's message what fills the log. */
 static int fail_full(struct ll_core *core, struct lladd_error *err)
 {
     struct lladd_pinner pinner;
@@ -386,7 +385,6 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
     return ll_log_oldest(core->log).v != seen ? 0 : fail_full(core, err);
 }
 
-/* What the records of a checkpoint state. */
 struct marks {
     lladd_lsn start; /* A, where analysis begins */
     lladd_lsn redo;
@@ -566,7 +564,6 @@ static void note_vain(struct ll_core *core, uint64_t before, uint64_t need, uint
         lladd_atomic_store64(&core->in_vain_since, tail);
 }
 
-/* Truncates below this checkpoint's start of redo, as far as undo, classes and pins allow. */
 static int truncate_log(struct ll_core *core, const struct marks *m, struct lladd_error *err)
 {
     lladd_lsn low = needed(core, m->redo, NULL);

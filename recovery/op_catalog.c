@@ -46,7 +46,7 @@ static int add_to_all(struct ll_core *core, struct ll_name *n)
     return 0;
 }
 
-/* Makes room for `number` in the array. A replaced array can be read until close. */
+/* A replaced array can be read until close. */
 static int grow_numbers(struct ll_core *core, uint32_t number)
 {
     struct ll_op_catalog *cat = &core->cat;
@@ -195,8 +195,8 @@ static void add_registered(struct ll_op_catalog *cat, const struct lladd_registr
         *all++ = name;
 }
 
-/* Sets each operation's needs and page type. Operations of one type are registered together, so the
- * type is looked up only when its name changes. */
+/* Operations of one type are registered together, so the type is looked up only when its name
+ * changes. */
 static int prepare_ops(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_op_catalog *cat = &core->cat;

@@ -9,14 +9,13 @@
  * only if the page LSN equals the record's page_prev (BUF-6). A mismatch is reported as damage,
  * except on a page without a base (below).
  *
- * A worker takes a batch of records, prefetches their pages, latches the pages, applies the
- * records, and unlatches the pages. The cache lines for the next record arrive while the worker
- * applies the current one. No latch is taken between two records: the atomic operation would wait
- * until the stores to the page have completed.
+ * A worker prefetches and latches the pages of a batch of records before it applies the records. No
+ * latch is taken between two records, because the atomic operation would wait until the stores to
+ * the page have completed.
  *
- * If workers fail, redo reports the failure with the lowest LSN. A worker that fails publishes the
- * LSN of its failure, and the other workers go on up to that LSN, so the report does not depend on
- * the number of workers or their timing.
+ * If workers fail, redo reports the failure with the lowest LSN. Each worker goes on at least up to
+ * the lowest failure so far, so the report depends neither on the number of workers nor on their
+ * timing.
  *
  * A page that fails verification is torn or damaged. It has no base: its records are skipped until
  * an image or a format record (BUF-5). A page that was freed and dropped without a write may lack
@@ -169,8 +168,7 @@ static uint8_t *held_place(struct held *h, uint64_t n)
     return &h->place[i];
 }
 
-/* Fixes the record's page, unless it was fixed for an earlier record of the batch. If the record is
- * a base, the page need not be read: the log has all later changes. */
+/* If the record is a base, the page need not be read: the log has all later changes. */
 static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record *rec,
                 struct held_page **out)
 {
@@ -190,7 +188,7 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
     return 0;
 }
 
-/* The page is useless until it gets a base. It is cleared, so that undo finds nothing on it. */
+/* Clears the page, so that undo finds nothing on it. */
 static int give_up_base(struct ll_redo_worker *w, const struct ll_record *rec, struct ll_frame *f)
 {
     int rc = ll_hashmap_put(&w->baseless, rec->page, rec->lsn.v);
@@ -247,9 +245,8 @@ static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
     return core->n_barriers == 0 || ll_redo_barrier_of(core, rec->page).v <= rec->lsn.v;
 }
 
-/* Applies records[0..n) in order; w->at becomes the LSN of the last one applied. Fixes all pages
- * before it applies a record. If a page cannot be fixed, the records before it are still
- * applied. */
+/* w->at becomes the LSN of the last record. If a page cannot be fixed, the records before the
+ * page's first record are still applied, and w->at becomes the LSN of that record. */
 static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, unsigned n,
                      bool timed)
 {
@@ -370,7 +367,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* The number of pages that a worker may latch together: all workers may latch half of the cache. */
+/* All workers together latch at most half of the cache, or one page each. */
 static unsigned most_together(const struct ll_core *core, unsigned workers)
 {
     struct ll_buffer_stats s;
@@ -410,8 +407,8 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
     return first ? first->rc : 0;
 }
 
-/* The number of workers. Starting a thread takes longer than redo of a short log, and asking the
- * system for the number of processors takes longer than opening a small database. */
+/* Starting a thread takes longer than redo of a short log, and asking the system for the number of
+ * processors takes longer than opening a small database. */
 static unsigned shares(const struct ll_core *core)
 {
     enum { SHORT = 4 << 20, MOST = 8 };

@@ -86,8 +86,7 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* Finds the longest compensation record that an object record of the transaction can need. Ends at
- * a record that is not valid; undo will report it. */
+/* Ends at a record that is not valid; undo will report it. */
 static int longest_object(struct ll_core *core, const struct lladd_txn *txn, size_t *longest,
                           struct lladd_error *err)
 {
@@ -365,7 +364,7 @@ static void describe_step(struct ll_core *core, const struct lladd_txn *txn,
                       n ? n->name : "?", (unsigned long long)rec->page);
 }
 
-/* Reads the loser's next record to undo. *gone: the loser was ended, or stays for later. */
+/* *gone: the loser was ended, or stays for later. */
 static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lladd_error *err)
 {
     struct ll_record rec;

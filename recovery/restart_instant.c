@@ -1,27 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Instant recovery (docs/decisions/instant-recovery.md): the database opens after analysis, and
- * pages are redone when they are first fetched, or in steps in the background.
+/* Instant recovery (docs/decisions/instant-recovery.md): open does not wait for the redo of pages.
+ * A page is redone when it is first fetched, or in a step in the background.
  *
  * Instead of redo, recovery builds an index of the records that each page needs (redo_index.h). The
  * buffer manager asks for pending redo of each page that it loads, and the page is redone before
  * its frame becomes visible. Redo of a cached page is therefore never pending, and hits and
  * optimistic reads need no check.
  *
- *   open          index ► objects ► in doubt ► undo: their pages are redone as they are fetched
- *   fix, a miss   read ► verify ► records of the page ► dirty ► off the index ► visible;
- *                 not read if the records begin with an image
- *   step          the next page of the index is fixed and unfixed; the records of several pages are
- *                 read together, in the order of the log (log_prefetch.h)
- *   checkpoint    takes all remaining steps first, so the log that they need is not truncated.
- *                 After a crash before that, redo starts at the same LSN
+ * A step fixes and unfixes the next page of the index; the records of several pages are read
+ * together, in the order of the log (log_prefetch.h). A checkpoint first takes all remaining steps,
+ * so the log that redo needs is not truncated. After a crash before the checkpoint, redo starts at
+ * the same LSN.
  *
  * The index and the prefetched records share `recovery_bytes`. Pages for which the index has no
  * room are redone in a pass over the log before open goes on. So are the pages that undo will
  * fetch, if redo of many records of theirs is pending.
  *
- * A page leaves the index when its frame becomes visible, or when it gets new contents: it is
- * formatted, dropped, or gets a redo barrier. If redo of a page fails, the page stays in the index,
- * and the next fetch tries again; a step takes the page off if the page is free.
+ * A page leaves the index when it has been redone, or when it gets new contents: it is formatted,
+ * dropped, or gets a redo barrier. If redo of a page fails, the page stays in the index, and the
+ * next fetch tries again; a step takes the page off if the page is free.
  *
  * Threads: `mutex` guards the index and is held for a lookup. A thread that redoes a page holds the
  * page's frame and one of a few cursors. The memory of the cursors is allocated at open, so that a
@@ -211,7 +208,6 @@ static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct l
     return rc;
 }
 
-/* Gives the log prefetch the part of the budget that the index does not use. */
 static void share_memory(struct ll_instant *in)
 {
     uint64_t budget = in->core->recovery_bytes, used = ll_redo_index_bytes(&in->index);
@@ -349,7 +345,6 @@ void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
     }
 }
 
-/* Is a pass over the log faster than reading each pending record of the marked pages? */
 static bool is_worth_a_pass(const struct ll_instant *in)
 {
     struct ll_core *core = in->core;
@@ -443,7 +438,6 @@ int ll_instant_redo_page(struct ll_core *core, lladd_pageno number, unsigned cha
             ll_observe_redo(core, &rec, rc);
         }
         applied += rc == 0;
-        /* Records are skipped until a base comes (BUF-5). */
         *baseless = rc == LLADD_NOT_FOUND || (rc && *baseless);
         if (rc == LLADD_NOT_FOUND || rc == LLADD_EXISTS)
             rc = 0;
@@ -477,7 +471,6 @@ static bool want_page(struct ll_instant *in, uint64_t page)
     return true;
 }
 
-/* Prefetches the records of as many of the next pages as fit into the budget. */
 static void read_prefetch(struct ll_instant *in)
 {
     lladd_mutex_lock(&in->mutex);

@@ -25,8 +25,7 @@
 #define FRAME_TRIES 100000
 
 /* A compensation that writes more log than its operation declares uses the undo reserve of other
- * compensations, so another compensation may find no space. Names the operation that has declared
- * too little. */
+ * compensations, so another compensation may find no space. */
 static void name_overdrawn(const struct ll_core *core, char *out, size_t size)
 {
     *out = '\0';
@@ -60,13 +59,11 @@ static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int r
     return ll_poison_set(txn->core->poison, LLADD_UNDO_FAILED, &txn->err, NULL);
 }
 
-/* Gets credit for the step's compensation record, from its undo reserve. */
 static int step_credit(struct lladd_txn *txn, size_t bytes)
 {
     return ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err);
 }
 
-/* The undo reserve that the record no longer needs. */
 static uint64_t no_longer_needed(const struct lladd_txn *txn, const struct ll_record *rec)
 {
     uint64_t need = ll_undo_need(txn->core, rec);
@@ -160,7 +157,7 @@ static uint32_t held_end(uint32_t before)
 }
 #endif
 
-/* Runs compensate one level deeper. The caller then appends a CLR_END. */
+/* The caller then appends a CLR_END. */
 static int run_compensate(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec)
 {
     const struct lladd_op *op = name->desc;

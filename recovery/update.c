@@ -11,10 +11,6 @@
  * ll_core_update runs `prepare` of an operation that formats the page before the latch, because
  * such an operation does not read the page.
  *
- * A frame enters the dirty-page table before the thread reads the horizon. A checkpoint raises the
- * horizon, then looks for dirty pages with an older base. Either the checkpoint finds this frame
- * dirty, or this thread sees the new horizon.
- *
  * Payload of a page image:
  *
  *     0 u16 page type
@@ -154,8 +150,7 @@ static int reserve_undo(struct lladd_txn *txn, uint64_t bytes)
                           : ll_log_undo_reserve(log, bytes, &txn->err);
 }
 
-/* Reserves log space to undo the records that are about to be logged (REC-3). *bytes: see
- * ll_core_put_down. */
+/* *bytes: see ll_core_put_down. */
 static int want_undo(struct lladd_txn *txn, uint64_t need, size_t *bytes)
 {
     if (txn->id.v == 0)
@@ -261,7 +256,6 @@ static int want_credit(struct lladd_txn *txn, size_t bytes)
                                : ll_core_credit(core, &txn->credit, bytes, &txn->err);
 }
 
-/* Gets memory for a record of the operation and for its undo, and the operation's number. */
 static int memory_for(struct lladd_txn *txn, struct ll_name *name)
 {
     struct ll_core *core = txn->core;
@@ -398,8 +392,7 @@ static int prepare_plain(struct lladd_txn *txn, const struct ll_name *name, stru
     return 0;
 }
 
-/* Runs prepare, which writes the draft into the transaction's scratch memory (the check of OP-3). A
- * page that will be formatted is not read. */
+/* The check of OP-3. The draft is in the transaction's scratch memory. */
 static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view,
                           struct lladd_span args, struct lladd_draft *d)
 {
@@ -582,7 +575,7 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     return 0;
 }
 
-/* Enters the frame into the dirty-page table. Does the page need an image before it changes? */
+/* Does the page need an image before it changes? */
 static INLINE bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
 {
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 && !LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY)) {
@@ -626,7 +619,7 @@ static inline void count(struct lladd_txn *txn, struct ll_name *name, uint64_t b
     lladd_atomic_store64_relaxed(&txn->counted_bytes, txn->counted_bytes + bytes);
 }
 
-/* Clears a page that is about to be formatted. (With LL_FIX_FRESH the buffer manager clears it.) */
+/* For ll_core_update_held; otherwise LL_FIX_FRESH clears a page that will be formatted. */
 static void make_zeros(struct lladd_txn *txn, struct ll_frame *f)
 {
     forget_private(txn->core, f);
@@ -707,7 +700,6 @@ static INLINE struct lladd_view view_of(const struct lladd_page *page)
 #endif
 }
 
-/* The check of OP-3, on a latched page. Debug builds also check the contract. */
 static INLINE int check(struct lladd_txn *txn, const struct ll_name *name, struct ll_frame *f,
                         struct lladd_span args, struct lladd_draft *d)
 {
