@@ -88,8 +88,8 @@ enum {
     LLADD_OPT_MUST_EXIST = 2,     /**< do not create */
     LLADD_OPT_MUST_NOT_EXIST = 4, /**< create; LLADD_EXISTS if the database exists */
     LLADD_OPT_ATOMIC_PAGES = 8,   /**< the device never tears a page: no page images in the log */
-    LLADD_OPT_LOG_FULL_ERROR = 16 /**< at the log limit, calls return LLADD_LOG_FULL and do not
-                                       wait */
+    LLADD_OPT_LOG_FULL_ERROR = 16 /**< at the byte limit of the log, calls return LLADD_LOG_FULL and
+                                       take no checkpoint */
 };
 
 /** The phases of an open, in order. */

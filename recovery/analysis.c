@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Analysis reads the log once, from the start of the last checkpoint to the end of the log. It
- * rebuilds the transaction table with the undo_next of each transaction, the catalogue, redo
- * barriers, pins and heuristic outcomes. It touches no page. It finds what makes recovery
- * impossible, such as an operation that is not registered, so an open that fails here has changed
- * nothing.
+/* Analysis scans the log from the start of the last checkpoint to the end of the log. It rebuilds
+ * the transaction table with the undo_next of each transaction, the catalogue, redo barriers, pins
+ * and heuristic outcomes. It touches no page. It finds what makes recovery impossible, such as an
+ * operation that is not registered, so an open that fails here has changed nothing.
  *
  * Updates go on while a checkpoint collects its data, so the scan meets records of transactions
  * before it meets their rows in the checkpoint. It drops the row of a transaction that has already

@@ -302,8 +302,8 @@ struct ll_core {
                                  * set aside */
     uint64_t asking_class; /* atomic: the thread in `checkpoint` or `advance` of a class; 0: no
                             * thread */
-    /* A checkpoint is due after checkpoint_bytes of log; later, but at the latest after
-     * checkpoint_most, if many pages are dirty or imaged. */
+    /* A checkpoint is due after checkpoint_bytes of log. If many pages are dirty or imaged, it is
+     * due later, at the latest after checkpoint_most. */
     uint64_t checkpoint_bytes, checkpoint_most;
     uint64_t last_checkpoint;     /* atomic: A of the last complete checkpoint (checkpoint.c) */
     uint64_t checkpoints, images; /* relaxed */

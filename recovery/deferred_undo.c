@@ -19,7 +19,7 @@
  *
  * From open on a loser is an ordinary active transaction: it has its undo reserve, checkpoints list
  * it, the log that it needs is kept, and after another crash it is a loser again. Threads: one
- * thread at a time takes a step, and only that thread uses the loser. */
+ * thread at a time takes a step, and only that thread changes losers. */
 #include "recovery/core.h"
 
 #include <stddef.h>

@@ -2,11 +2,11 @@
 /* The transaction table, commit and abort.
  *
  * All transactions ever allocated are in one list (`mutex`), and are reused with their buffers. In
- * the common case begin and end take no mutex: a transaction that ends is parked if no other is
- * parked, and the next begin takes the parked transaction. If another is parked, the ended
- * transaction goes into a free list. A parked transaction keeps some log space, so that the next
- * transaction need not ask for it; another thread may release that space when space is short. A
- * reader of the list skips FREE transactions and reads the others with ll_txn_values, because a
+ * the common case begin and end do not take `mutex`: a transaction that ends with little log space
+ * is parked, and the next begin takes the parked transaction. Only one transaction is parked;
+ * others go into a free list when they end. A parked transaction keeps its log space, so that the
+ * next transaction need not ask for any; another thread may release that space when space is short.
+ * A reader of the list skips FREE transactions and reads the others with ll_txn_values, because a
  * transaction may end and another may begin in the same memory meanwhile.
  *
  * Commit records get their LSNs under the mutex `commit`, and `logged` runs under it too, so

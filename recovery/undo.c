@@ -4,8 +4,8 @@
  *   UPDATE, page undo      CLR: the undo bytes applied to the page; undo goes on at `prev`
  *   UPDATE, logical undo   compensate: ordinary calls one level deeper, then CLR_END
  *   UNDO_ONLY              the same (paper, section 2.4)
- *   ACTION_END             the ended action's logical undo, then CLR_END; undo goes on where the
- *                          action began
+ *   ACTION_END             the ended action's logical undo, if it has one, then CLR_END; undo goes
+ *                          on where the action began
  *   OBJECT                 OBJECT_CLR, then the class's undo; nothing if the class has none
  *   CLR, CLR_END, OBJECT_CLR  nothing: go on at undo_next (never undo an undo, OP-5)
  *   redo-only and the rest    nothing: go on at `prev`
