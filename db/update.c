@@ -181,8 +181,8 @@ int lladd_log_redo_only(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page
     return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_REDO_ONLY);
 }
 
-/* In the simulator's scarce mode a call fails if it requests more records than the operation's
- * credit_max, as it could with the smallest log buffer that lladd_open accepts. */
+/* With lladd_dst.scarce a call fails if it requests more records than the operation's credit_max,
+ * as it could with the smallest log buffer that lladd_open accepts. */
 static int check_credit_max(struct lladd_txn *txn, const struct ll_name *name, unsigned count)
 {
     const struct lladd_op *op = name->desc;

@@ -117,7 +117,8 @@ int ll_inspect_walk(struct lladd_inspect *, lladd_lsn from, ll_inspect_visit *, 
 const struct ll_inspect_txn *ll_inspect_txn_of(const struct lladd_inspect *, lladd_lsn id);
 
 /* page.c */
-/* Reads page n into bytes: 0, LLADD_OUT_OF_RANGE or LLADD_READ_FAILED. */
+/* Reads page n into bytes: 0, LLADD_OUT_OF_RANGE, LLADD_READ_FAILED, or why there is no page
+ * file. */
 int ll_inspect_read_page(struct lladd_inspect *, uint64_t n, unsigned char *bytes,
                          struct lladd_error *);
 /* Checks a page with its own bytes, the catalogue and the log's end. Returns 0, or a code with the

@@ -2,8 +2,8 @@
 /* Fuzzy checkpoints: they bound recovery and allow truncation of the log.
  *
  *   0. finish the pending redo of instant recovery
- *   1. raise the image horizon to H: from now on a page with a base below H gets an image before it
- *      changes (BUF-5)
+ *   1. raise the image horizon to H: from now on a page with a base below H needs an image before
+ *      it changes (BUF-5)
  *   2. write back and sync each dirty page with a base or recLSN below H. Afterwards no page on
  *      disk, torn or not, needs a record below H, so redo can start at H. From now on a page with a
  *      base below H is written through the double-write area

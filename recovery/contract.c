@@ -2,13 +2,13 @@
 /* Contract checks (debug builds): before an update is logged, its operation is run on copies of the
  * page (not if it formats the page). The copies must show that:
  *
- *   - validate accepts the redo bytes on the page before redo, the undo bytes on the page after
+ *   - validate accepts the redo bytes on the page before redo, and the undo bytes on the page after
  *     redo
  *   - redo is pure: it depends only on the page and the arguments. Applied to two copies of the
  *     page, at different addresses and with different bytes in the hole, it gives equal pages
  *     (after `mask`)
  *   - redo and undo do not change the page header
- *   - check holds before and after
+ *   - check holds before and after redo and undo
  *   - a physical undo reverses redo (after `mask`)
  *
  * A broken contract is reported as LLADD_BUG, before anything has changed. Without memory a check

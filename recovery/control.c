@@ -136,7 +136,8 @@ int ll_control_read(struct lladd_device *dev, struct lladd_file *file, struct ll
             rc[i] = ll_control_decode(bytes, &copy[i], &why[i]);
     }
     /* A newer format in either copy is reported. Otherwise one valid copy is enough. If both are
-     * bad, the error is LLADD_NOT_A_DATABASE only if neither is cut off or has the magic number. */
+     * bad, the error is LLADD_NOT_A_DATABASE only if neither copy is cut off and neither has the
+     * magic number. */
     for (int i = 0; i < 2; i++) {
         if (rc[i] == LLADD_NEWER_FORMAT) {
             if (err)

@@ -5,14 +5,14 @@
  * table, and the steps that connect them. Recovery, db/ and inspect/ use it.
  *
  *   lladd_update ─► ll_core_update: prepare ► dirty ► [image] ► reserve ► publish ► redo ► stamp
- *   lladd_abort ──► ll_rollback:    for each record: read it, undo it, log that; then END
+ *   lladd_abort ──► ll_rollback:    undo each record, with a compensation record; then END
  *   lladd_open ───► ll_restart:     analysis ► redo ► objects ► in doubt ► undo by depth
  *
  * Two orders must be kept:
  *   - A transaction stores last, undo_next and state *between* reserve and publish. A checkpoint
  *     waits until every record below its begin record is published. It then sees each transaction
  *     with at least the records below that point.
- *   - A frame enters the dirty-page table *before* the thread reads the image horizon. A checkpoint
+ *   - A frame enters the dirty page table *before* the thread reads the image horizon. A checkpoint
  *     raises the horizon, then looks for dirty pages: it finds each page that was changed under the
  *     old horizon (BUF-5). */
 #include "buffer/buffer.h"

@@ -3,7 +3,7 @@
  *
  *   before the latch   credit, undo reserve, memory, catalogue number      ll_core_reserve_for
  *   under the latch    prepare, which may fail and changes nothing         prepare
- *                      dirty-page table (BUF-4)                            log_apply
+ *                      dirty page table (BUF-4)                            log_apply
  *                      page image if the base is below the horizon (BUF-5), or the page has no base
  *                      reserve an LSN, publish the record
  *                      redo, the page LSN
