@@ -395,9 +395,9 @@ static inline bool ll_core_may_checkpoint(const struct ll_core *core)
 }
 /* Called after the byte limit refused space. Takes a checkpoint if that can help. Returns 0 if more
  * space may be free now: the log was truncated, or commits became durable and released their undo
- * reserve. LLADD_LOG_FULL: no; *err names what holds the log. Other errors come from the checkpoint
- * or from forcing the log. *oldest: where the log began at the last refusal; set *oldest to
- * UINT64_MAX before the first call. */
+ * reserve. LLADD_LOG_FULL: no more space is free, and *err names what holds the log. Other errors
+ * come from the checkpoint or from forcing the log. *oldest: where the log began at the last
+ * refusal; set *oldest to UINT64_MAX before the first call. */
 int ll_core_relieve_log(struct ll_core *, uint64_t *oldest, struct lladd_error *);
 /* Can a checkpoint truncate the log now, or make a class release log that it needs? */
 bool ll_checkpoint_frees(struct ll_core *);
@@ -632,9 +632,9 @@ int ll_txn_abort(struct lladd_txn *);
  * callback. Needs credit. `outcome`: empty, or the heuristic outcome. Can fail for lack of memory,
  * before the append. */
 int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *out);
-/* Ends a transaction that wrote nothing. *out: the newest commit that it may have seen, for which
- * its durable callbacks wait; *tells: it has such callbacks. Fails only for lack of memory; then
- * nothing has changed. */
+/* Ends a transaction that wrote nothing. *out: the newest commit that the transaction may have
+ * seen; its `durable` callbacks wait for that commit. *tells: the transaction has such callbacks.
+ * Fails only for lack of memory; then nothing has changed. */
 int ll_txn_end_unlogged(struct lladd_txn *, lladd_lsn *out, bool *tells);
 /* Releases the undo reserves of the commits that are durable now, and runs their `durable`
  * callbacks. `durable` callbacks run only here. The caller holds no mutex of the core, and none
@@ -666,15 +666,15 @@ uint64_t ll_core_aside_least(uint64_t names);
 /* Sets aside the missing space, without which no transaction begins to write. `owed`: the byte
  * limit does not refuse the space, and on a full disk the space of one checkpoint is enough. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
-/* ll_core_set_aside for a handle that has set aside no space since open: as in a recovery, free
- * space in the current segment counts too. If the space is not enough, sets aside the space of one
- * checkpoint if possible, and returns the error, usually LLADD_NO_SPACE. */
+/* ll_core_set_aside for recovery and checkpoints: free space in the current segment counts too. If
+ * the space is not enough, sets aside the space of one checkpoint if possible, and returns the
+ * error, usually LLADD_NO_SPACE. */
 int ll_core_set_aside_again(struct ll_core *, struct lladd_error *);
 /* Also sets aside the space of n redo barriers. False: no space. */
 bool ll_core_set_aside_barriers(struct ll_core *, size_t n);
 /* Gets credit from the space set aside or, if that is not enough, owed credit. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
-/* Takes a checkpoint. flush_all (close, explicit checkpoints): first writes back all pages.
+/* Takes a checkpoint. flush_all (close, explicit checkpoints): first writes back all dirty pages.
  * Otherwise writes back the pages with a base or recLSN below the previous checkpoint. */
 int ll_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
 /* Would a checkpoint state the same as the last one? */
@@ -734,7 +734,7 @@ void ll_deferred_leave(struct ll_deferred *, struct lladd_txn *);
 /* Called when no more losers will be protected. */
 void ll_deferred_asked(struct ll_core *);
 uint64_t ll_deferred_left(const struct ll_core *);
-/* Before all losers are undone: redoes the pages first if that is faster. */
+/* Before all losers are undone: first redoes all pages if the undo is long. */
 void ll_deferred_expect(struct ll_core *);
 /* Undoes the records in about the last `bytes` bytes of one loser's log. *more: losers are left. */
 int ll_deferred_step(struct ll_core *, uint64_t bytes, bool *more, struct lladd_error *);
