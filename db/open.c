@@ -5,8 +5,9 @@
  * While a database is created, its directory has a file "creating"; the control file is written
  * last. If a crash leaves "creating" and no valid control file, the next open removes the other
  * files and starts again. Without the file "creating", open removes nothing, and refuses a
- * directory that has files but no control file. No file of a new database has to be durable before
- * the control file is, so syncs are deferred (io/device_deferred.c, ll_control_write).
+ * directory that has files other than "lock" but no control file. No file of a new database has to
+ * be durable before the control file is, so syncs are deferred (io/device_deferred.c,
+ * ll_control_write).
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
  *        ► background work ► (after an unclean stop) checkpoint */

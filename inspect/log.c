@@ -43,7 +43,7 @@ struct survey {
     uint64_t begins;
     bool data_seen;
     uint64_t end; /* end of the last record */
-    int rc;       /* 0, or LLADD_NO_MEMORY, the only error that stops the survey */
+    int rc;       /* 0 or LLADD_NO_MEMORY */
 };
 
 static struct ll_inspect_txn *want_txn(struct survey *s, uint64_t id)
@@ -121,7 +121,7 @@ static void see_txn_row(struct survey *s, const unsigned char *b)
     }
 }
 
-/* Damage is reported elsewhere (verify_log.c); only a lack of memory stops the survey. */
+/* Contents that cannot be decoded are reported elsewhere (verify_log.c). */
 static void take(struct survey *s, int rc)
 {
     if (rc == LLADD_NO_MEMORY)
@@ -413,7 +413,6 @@ static void keep_txns(struct survey *s)
     }
 }
 
-/* Reads the prepare records that precede the checkpoint. */
 static int read_prepares(struct lladd_inspect *v)
 {
     struct ll_log_cursor *cursor = NULL;
@@ -713,7 +712,6 @@ static void describe_span(const struct lladd_op *op, const struct lladd_field *f
                           enum lladd_span_kind kind, struct lladd_span s, struct lladd_sink *sink)
 {
     if (fields) {
-        /* The bytes that the layout does not cover. */
         if (!lladd_fields_print(fields, s, sink))
             lladd_sink_printf(sink, "%s", " (does not fit its layout)");
     } else if (s.len && !(op && op->describe)) {

@@ -14,8 +14,8 @@
  *     cannot wait.
  *   - Losers with records of objects, notes or redo barriers, losers that were prepared, and system
  *     transactions cannot wait: the log does not say what their records mean to an extension.
- *   - The undo of a loser may need what the loser has freed, so extensions keep that until the last
- *     loser is gone (lladd_losers_left).
+ *   - The undo of a loser may need the space that the loser has freed, so extensions do not use
+ *     freed space again until the last loser is gone (lladd_losers_left).
  *
  * From open on a loser is an ordinary active transaction: it has its undo reserve, checkpoints list
  * it, the log that it needs is kept, and after another crash it is a loser again. Threads: one

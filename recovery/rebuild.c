@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rebuilds pages from the whole log, not only from the start of redo (BUF-2). ll_rebuild_page
  * rebuilds one page that is found damaged when it is fetched. ll_redo_rebuild rebuilds, in one pass
- * over the log, the pages that redo has left without a base. The log before the start of redo may
- * still be there, for pins, classes, old transactions or because segments are truncated as a whole,
- * and may contain a base of the page. From the base to the next redo barrier, the log has every
- * change of the page: each record must find the page as the previous record left it. At a redo
- * barrier the page gets new contents that are not in the log.
+ * over the log, the pages that redo has left without a base. Log before the start of redo may still
+ * be there, because pins, classes and old transactions keep it and only whole segments are
+ * truncated. It may contain a base of the page. From the base to the next redo barrier, the log has
+ * every change of the page: each record must find the page as the previous record left it. At a
+ * redo barrier the page gets new contents that are not in the log.
  *
  * Instant recovery rebuilds each such page when the page is fetched. */
 #include "recovery/redo.h"

@@ -510,7 +510,7 @@ bool ll_txns_relieve(struct ll_core *core, bool system)
         ll_txns_ended(core, system);
     if (LL_LIKELY(lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON))
         return true;
-    /* The last requested sync is done. */
+    /* Has the last requested sync been done? */
     if (ll_log_durable(core->log).v >= lladd_atomic_load64_relaxed(&t->asked)) {
         ll_txns_ended(core, system);
         if (lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON)
