@@ -94,8 +94,8 @@ void ll_txn_tell_committed(struct lladd_txn *txn, lladd_lsn commit)
     }
 }
 
-/* Commits a transaction that wrote nothing. If it waits, it waits until the commits that the
- * transaction may have read are as durable as the transaction demands (TXN-1). */
+/* Commits a transaction that wrote nothing. `wait`: waits until the commits that the transaction
+ * may have read are as durable as the transaction demands (TXN-1). */
 static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
     struct ll_core *core = txn->core;

@@ -148,7 +148,7 @@ static char *join(const struct ll_env *env, const char *dir, const char *name)
     return path;
 }
 
-/* The library's files are in log/, and in files/ with one folder for each class. */
+/* The library has files in log/, and in files/ with one folder for each class. */
 static bool descends(const struct listing *l, const char *path)
 {
     if (l->depth == 0)

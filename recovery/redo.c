@@ -36,7 +36,7 @@
 
 #define TIME_ONE_IN 64u /* one batch out of this number is timed */
 
-/* `view`: the page's view, made some time before. To pass a view that was just made is slow: the
+/* `view`: the page's view, made some time before. Passing a view that was just made is slow: the
  * copy loads words that span several recent stores, and such a load waits until the stores have
  * completed. */
 static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Instant recovery (docs/decisions/instant-recovery.md): open does not wait for the redo of pages.
- * A page is redone when it is first fetched, or in a step in the background.
+/* Instant recovery (docs/decisions/instant-recovery.md): open does not wait for the redo of most
+ * pages. A page is redone when it is first fetched, or in a step in the background.
  *
  * Instead of redo, recovery builds an index of the records that each page needs (redo_index.h). The
  * buffer manager asks for pending redo of each page that it loads, and the page is redone before

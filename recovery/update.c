@@ -445,9 +445,9 @@ static uint32_t zeros_from(const unsigned char *page, uint32_t size)
     return size;
 }
 
-/* An attempt to compress an image takes half of the time of logging it. After IN_VAIN attempts in
- * vain, compression is tried for only one image out of TRIED. Threads may miscount, which is
- * harmless. */
+/* An attempt to compress an image takes half of the time of logging the image. After IN_VAIN
+ * attempts in vain, compression is tried for only one image out of TRIED. Threads may miscount,
+ * which is harmless. */
 static bool may_shrink(const struct ll_core *core)
 {
     enum { IN_VAIN = 16, TRIED = 16 };
