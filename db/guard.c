@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Guarded transactions: another thread may take one over while its user is in a call.
+/* Guarded transactions: another thread can take such a transaction over. If the user of the
+ * transaction is in a call, the other thread waits for the end of the call.
  *
  * `inside` works like a mutex. The transaction's user takes `inside` at its outermost call, and
  * keeps it until that call has returned and no top action is open. So a taker never rolls a
