@@ -3,9 +3,9 @@
  * (paper, section 5.2).
  *
  * The filter has "bits_per_key" bits for each key; keys of tombstones count too. The bits of a key
- * are within one line of 64 bytes, and are computed from one hash, so a lookup reads one line of
- * the filter. The filter is in memory while the table is open. With 10 bits per key, about one
- * absent key in a hundred is looked up in the base. Only lookups use the filter.
+ * are within one line of 64 bytes, so a lookup reads one line of the filter. The filter is in
+ * memory while the table is open. With 10 bits per key, about one absent key in a hundred is looked
+ * up in the base. Cursors do not use the filter.
  *
  * For a present key, reading the filter is wasted time, and usually a cache miss. After about 128
  * consecutive lookups that found their keys, lookups skip the filter until a lookup finds

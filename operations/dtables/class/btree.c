@@ -5,8 +5,8 @@
  * the place of its row, so the base must have places. The base's own search is not used. A leaf is
  * one cache line and has as many rows as fit. It stores keys as distances from its first key; if
  * the keys are evenly spaced, it stores only their difference. If the base can fetch a value by
- * marks (`at_mark`), the leaf stores the marks of its rows. A lookup then reads two cache lines:
- * the leaf's and the value's.
+ * marks (`at_mark`), the leaf stores the marks of its rows, so that a lookup does not read the
+ * base's keys.
  *
  *     0    u64  first key
  *     8    u48  place of the first row
@@ -17,12 +17,13 @@
  *     22   u8   n: bytes of a number
  *     23   u8   what the numbers are: see the enum below
  *     24        keys: each minus the first one; if evenly spaced, the u64 difference of two
- *               then the numbers, each minus m; MARKS_FOLLOW: only the difference of two marks
+ *               then the numbers, each minus m; MARKS_FOLLOW: only the difference of two marks;
+ *               PLACES_FOLLOW: none
  *
  * The stream "leaves" has the leaves. The stream "levels" has arrays of keys; it is in memory while
  * the table is open. The first array has the first key of each leaf. Each further array has every
- * FAN-th key of the array before it; the last has at most FAN keys. There are no pointers: under
- * key i are the keys i * FAN to i * FAN + FAN - 1 of the array before. */
+ * FAN-th key of the array before it; the last has at most FAN keys. There are no pointers: the
+ * children of key i are the FAN keys from i * FAN on, or fewer, in the array before. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>

@@ -2,13 +2,12 @@
 /* cache_dtable: keeps looked-up rows in memory (paper, section 5.2).
  *
  * It is useful above a base with slow lookups, e.g. a base that adds up deltas or decodes words. It
- * stores nothing on disk. It keeps the most recently looked-up rows, up to "cache_size" rows and
- * "cache_bytes" bytes of memory. It also remembers which keys are absent, but no errors. Runs are
- * immutable, so entries never become stale.
+ * stores nothing on disk. It also remembers which keys are absent, but no errors. Runs are
+ * immutable, so entries never become stale. Cursors and accesses by place do not use the cache.
  *
- * Keys are compared in the table's order, and hashed by lladd_dtable_hash. The hash divides rows
- * among PARTS, each with a mutex. A thread holds the mutex while it finds and copies a row, never
- * while it asks the base. Cursors and accesses by place do not use the cache. */
+ * A key's hash chooses one of up to PARTS parts. Each part has a mutex, and keeps the rows that
+ * were looked up last, up to its share of "cache_size" rows and of "cache_bytes" bytes. A thread
+ * holds the mutex while it finds and copies a row, never while it asks the base. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -190,8 +189,8 @@ static void widen(const struct reader *r, struct part *p)
     p->slots = slots;
 }
 
-/* Caches a row, and evicts the least recently used rows. Without memory for it, the row is not
- * cached. */
+/* Caches a row, and evicts the least recently used rows above the limits. Without memory for the
+ * row, does nothing. */
 static void keep(const struct reader *r, struct part *p, uint64_t hash,
                  const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
 {

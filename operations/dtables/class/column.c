@@ -10,10 +10,11 @@
  * If a row has no value for a group, the group's layer gets a tombstone or, if it cannot store one,
  * no row. The footer has the number of rows in each layer.
  *
- *   COL-1  A layer that has all rows, and as many places as rows, has each row at the same place as
- *          base. Rows of such a layer are read by place, rows of other layers by key.
- *   COL-2  Before any part of a row is stored, each group's layer is asked whether it accepts its
- *          part. Thus a rejected row leaves nothing.
+ *   COL-1  If base has as many places as rows, a layer that has all rows, and as many places, has
+ *          each row at the same place as base. Rows of such a layer are read by place, rows of
+ *          other layers by key.
+ *   COL-2  Before any part of a row is stored, each layer that may reject a value is asked whether
+ *          it accepts its part. Thus a rejected row leaves nothing.
  *
  * A layer that took the size of its values from the first value may still reject a later value.
  * Then building the run fails. */

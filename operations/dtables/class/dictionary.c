@@ -2,10 +2,10 @@
 /* dictionary_dtable: stores each value as its number in a list of words.
  * usstate_dtable: the same with the list of the paper (section 5.4).
  *
- * A number takes one byte, or two if there are more than 256 words. The "passthrough_value" counts
- * as a word here, but is not in the list: it is stored unchanged, and must have as many bytes as a
- * number and differ from all numbers. An exception_dtable above stores it in place of a rejected
- * value. Other values are rejected. */
+ * A number takes one byte, or two if there are more than 256 words; the "passthrough_value" counts
+ * as one. The passthrough value is stored unchanged: it has as many bytes as a number, but is not
+ * the number of a word, and not a word. An exception_dtable above this table can store it in place
+ * of other values, which are rejected. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>

@@ -5,29 +5,27 @@
  *     0    u64  mark of the row before the first row, without the tombstone flag
  *     8    u64  numbers: the first key; bytes: 0
  *     16   u32  rows
- *     20   u8   k. Numbers: bytes of a key; bytes: of the offset where a key ends. 0: see 22
- *     21   u8   m: bytes of a mark; EVEN: see 24
+ *     20   u8   k: bytes of a row's first field (see below); 0: keys are evenly spaced (numbers),
+ *               or have one length (bytes)
+ *     21   u8   m: bytes of a row's second field; EVEN: marks are evenly spaced
  *     22   u16  if k is 0: the difference of two keys (numbers), or the length of each key (bytes);
  *               otherwise 0
  *     24   u64  only if m is EVEN: the difference of two marks
- *     24        (32 if m is EVEN) for each row, if they are not EVEN or 0:
- *                 k bytes: the key minus the first one (numbers), or where it ends (bytes)
- *                 m bytes: the mark, minus the mark at 0
+ *               then, for each row:
+ *                 k bytes: the key minus the first one (numbers), or the offset of its end (bytes)
+ *                 m bytes, not if m is EVEN: the mark, minus the mark at 0
  *               then the keys, one after the other (bytes)
  *
- * k and m are as small as the block's rows allow. For consecutive numbers, values of about five
- * bytes cost two bytes per row, and values of one size nothing. If keys are bytes of one length and
- * marks are evenly spaced, a row takes only the bytes of its key.
+ * k and m are as small as the block's rows allow.
  *
  * A reader keeps the index in memory: the first key and the first place of each block. The index is
  * in the footer or, if longer than 4 KiB, in the stream "index": the u64 first keys (bytes: the
- * offsets where they end), the u64 places, then the keys that are bytes. A lookup reads one block.
- * Numbers are found in it by interpolation and a search around the result.
+ * offsets of their ends), the u64 places, then the keys that are bytes. A lookup reads one block.
  *
- * Keys that are bytes are found by binary search. All keys of the index begin with a common prefix,
- * as do all keys of a block. The search compares the eight bytes after this prefix, the key's head,
- * and the rest of the key only if heads are equal. The heads of the index are kept in memory as
- * numbers. */
+ * Keys that are bytes are found by binary search. Without a comparator, the search skips the prefix
+ * that all keys of the index, or of the block, have in common. It compares the eight bytes after
+ * the prefix, the key's head, and the whole keys only if the heads are equal. The heads of the
+ * index are kept in memory as numbers. */
 #include "operations/dtables/class/keys.h"
 #include "operations/shared/grow.h"
 
@@ -566,7 +564,7 @@ static uint32_t row_for_bytes(const struct ll_keys *k, uint64_t block, const str
     return low;
 }
 
-/* The row of a key, or the row before which the key would be inserted. The table must have rows. */
+/* The first row of `block` with a key not below the key; i is the number of rows if there is none. */
 struct found {
     struct block b;
     uint64_t block;
@@ -574,6 +572,7 @@ struct found {
     bool exact;
 };
 
+/* Finds the block and row for a key. The table must have rows. */
 static int search(const struct ll_keys *k, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct found *f, struct lladd_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Building a run. Each layer of the configuration has a builder, in a list: the root's builder
- * comes first, and each layer is followed by its children, in the order of its parameters. A
+/* Building a run. Each layer of the configuration has a builder. The list of builders is the tree
+ * of layers in depth-first order: each layer, then its children in the order of its parameters. A
  * layer's number is its position in this list, counted from 0; readers use the same numbers. */
 #include "operations/dtables/core/build.h"
 

@@ -10,10 +10,10 @@
  *     0 (absent) -> LOADING (a thread reads it) -> RESIDENT -> LOADING (a thread evicts it) -> 0
  *
  *   CACHE-1  A RESIDENT block is not freed while a pin holds it.
- *   CACHE-2  `used` counts the memory of open runs: cached blocks, slots, maps, loaded streams, and
- *            what classes keep. Before a block is read, `used` grows by its size, and blocks are
- *            evicted until `used` is within the limit (see fits). If too few blocks can be evicted,
- *            the read fails with LLADD_NO_FRAME.
+ *   CACHE-2  `used` counts bytes of open runs: cached blocks, slots, maps, loaded streams, and what
+ *            classes keep. Before a block is read, `used` grows by its size, and blocks are evicted
+ *            until `used` is within the limit (see fits). If too few blocks can be evicted, the
+ *            read fails with LLADD_NO_FRAME.
  *   CACHE-3  Every block handed out was verified when it was read: the checksum of each page, and
  *            the checksum of the block. The block's checksum covers the run, the stream and the
  *            block number; for a compressed block see pack.c.
@@ -152,7 +152,7 @@ static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memor
             *memory = gone;
         else
             lladd_mem_free(d->db, gone);
-        /* One check is enough: a later thread makes its own room. */
+        /* Another thread may add to `used` after this check; it then makes its own room. */
         enough = fits(c, bytes);
     }
     lladd_mutex_unlock(&c->mutex);

@@ -99,8 +99,7 @@ void ll_dtable__adopt(struct lladd_dtable_config *c, struct ll_dtable_param *p,
     child->parent = c;
 }
 
-/* Finds the parameter with this name and type. Fails if the configuration has been checked: it no
- * longer changes then. */
+/* Finds the parameter with this name and type. LLADD_BAD_STATE if the configuration was checked. */
 static int to_set(struct lladd_dtable_config *c, const char *name,
                   enum lladd_dtable_param_type type, struct ll_dtable_param **out,
                   struct lladd_error *err)
@@ -419,8 +418,8 @@ int ll_dtable__config_has(const struct lladd_dtable_config *c, enum lladd_dtable
 }
 
 /* Returns whether a layer has settled a number since the last check, and clears the layers'
- * `settled`. If so, everything is checked again, as if the text had given the number: what the
- * check told the layers above may have changed. */
+ * `settled`. After a settled number all layers are checked again, because layers above were checked
+ * with the old number. */
 static bool again(struct lladd_dtable_config *c)
 {
     bool settled = c->settled;
@@ -473,8 +472,8 @@ static int check_all(struct lladd_dtable_config *c, struct lladd_error *err)
 
 /* ---- requirements of tables that transactions write to --------------------------------------- */
 
-/* Returns LLADD_BAD_CONFIG if a layer takes a setting, such as a size, from the first value that is
- * added. The message names the deepest such layer. */
+/* Returns LLADD_BAD_CONFIG if a layer takes the size of its values from the first value that is
+ * added. The message names such a layer; no layer below it is one. */
 int lladd_dtable_config_settled(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);

@@ -2,12 +2,11 @@
 /* Cursors over any dTable. There are three kinds:
  *
  *   - A class may have its own cursor (cursor_seek, cursor_step, cursor_row).
- *   - If rows have places (row numbers), and no layer below has its own cursor, the cursor is a
+ *   - If rows have places (row numbers), and their layer has no cursor of its own, the cursor is a
  *     place.
  *   - Otherwise the cursor wraps a cursor of the base and decodes its values.
  *
- * If a class changes no row, opening a cursor of its table returns a cursor of the base. For each
- * kind, `go` moves to a given position, and `step` to a neighbouring row. For all kinds, this file
+ * Opening a cursor of a filter's table returns a cursor of the base. For all kinds, this file
  * handles the ends of the table, and skips tombstones unless the caller has asked for them. */
 #include "operations/dtables/core/dtable.h"
 
@@ -23,9 +22,9 @@ struct lladd_dtable_cursor {
     struct lladd_dtable_value value;
     struct lladd_dtable_cursor *base;
     void *own;
-    /* A class's own cursor may follow another cursor, the leader. `lead` names the leader, the
-     * places at which the leader's row is the row to show, and a word. The lead ends when the word
-     * changes from `word_was`. lead.cursor NULL: no lead. */
+    /* A class's own cursor may follow another cursor, the leader. `lead` has the leader, the range
+     * of places at which the leader's row is the row to show, and a word. The lead ends if the word
+     * differs from `word_was`. lead.cursor NULL: no lead. */
     struct lladd_dtable_lead lead;
     uint64_t word_was;
     bool lead_forward;     /* direction of the lead; a change of direction ends the lead, because
@@ -45,7 +44,7 @@ enum { STEPS = 16 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Do the rows come from a layer (this one or one below) that has its own cursor, not places? */
+/* Do the rows come from a layer, this one or one below, that has its own cursor? */
 static bool has_cursor(const struct lladd_dtable *t)
 {
     while (t && !t->kind->cursor_seek && !t->kind->at)
@@ -133,8 +132,8 @@ bool ll_dtable__value_later(const struct lladd_dtable_cursor *c)
     return !c->own && !c->base && c->t->kind->columns_at;
 }
 
-/* Moves to the first place that is not a hole, from `place` on in this direction. LLADD_END: all
- * are holes. */
+/* Moves to the first place, from `place` on in this direction, that is not a hole (a place without
+ * a row). LLADD_END: there is none. */
 static int settle(struct lladd_dtable_cursor *c, uint64_t place, bool forward,
                   struct lladd_error *err)
 {

@@ -16,9 +16,10 @@
  *   ../pack/        the classes that compress values
  *
  * dTables have no log records and no recovery code of their own. A run's contents are not logged:
- * they are written directly to extents that the transaction allocates (pages.h) and that its
- * rollback frees. The builder syncs the contents, and then stores the descriptor in a blob, so both
- * are durable when the transaction has committed. The blob's root page identifies the run. */
+ * the builder writes them directly to extents that the transaction allocates (lladd/pages.h); a
+ * rollback frees the extents. The builder syncs the contents, and then stores the descriptor in a
+ * blob, so contents and descriptor are durable if the transaction's commit is. The blob's root page
+ * identifies the run. */
 #include "operations/dtables/core/dtable.h"
 
 #include "operations/dtables/class/classes.h"

@@ -20,7 +20,8 @@ struct ll_dtable_bytes {
     unsigned char *data;
     size_t len, cap;
 };
-/* Makes room for n more bytes after the present ones. NULL: out of memory. */
+/* Grows `len` by n. Returns the address of the n new bytes, which the caller fills in. NULL: out of
+ * memory. */
 unsigned char *ll_dtable__more(struct ll_dtable_bytes *, size_t n);
 int ll_dtable__append(struct ll_dtable_bytes *, const void *, size_t n);
 /* Allocates n + 1 zeroed elements, so that n may be 0. */
@@ -91,7 +92,7 @@ struct ll_dtable_stream {
     uint32_t *crcs; /* one per block */
     size_t n_blocks, cap_blocks;
 };
-/* A run's descriptor. Its parts point into `memory`, except extents and checksums. */
+/* A run's descriptor. In one that was read, texts, keys and footers point into `memory`. */
 struct ll_dtable_descriptor {
     struct lladd_db *db;
     uint64_t id, rows, tombstones, row_bytes;
@@ -109,8 +110,8 @@ enum { LL_DTABLE_FORMAT = 1, LL_DTABLE_LAYERS_MAX = 1024, LL_DTABLE_STREAMS_MAX 
 
 /* Appends the descriptor with its checksum to the buffer. */
 int ll_dtable__describe(const struct ll_dtable_descriptor *, struct ll_dtable_bytes *);
-/* Parses a descriptor and checks it: `bytes` need not be a valid one. On 0 the descriptor owns
- * `bytes`, otherwise the caller does. */
+/* Parses and checks a descriptor that may be damaged. On 0 the descriptor owns `bytes`, otherwise
+ * the caller does. */
 int ll_dtable__understand(struct lladd_db *, unsigned char *bytes, size_t len,
                           struct ll_dtable_descriptor *, struct lladd_error *);
 int ll_dtable__read_descriptor(struct lladd_db *, lladd_pageno root, struct ll_dtable_descriptor *,
@@ -196,9 +197,9 @@ struct ll_dtable_run {
 void ll_dtable__where(const struct ll_dtable_run *, uint32_t layer, const char *stream, char *out,
                       size_t size);
 
-/* Returns LLADD_FORKED if the table was opened before this process was forked. Every public call
- * that may fail checks this before it takes a mutex: a thread of the parent process may have held
- * the mutex during the fork. */
+/* Returns LLADD_FORKED if this process was forked after the table was opened. A public call that
+ * may fail calls this before it takes a mutex: a thread of the parent process may have held the
+ * mutex during the fork. */
 static inline int ll_dtable__here(const struct lladd_dtable *t, struct lladd_error *err)
 {
     if (t->run_ && t->run_->alive && lladd_atomic_load32(t->run_->alive))
@@ -238,8 +239,8 @@ int ll_dtable__comparator(struct ll_dtables *, const char *name,
 int ll_dtable__at(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
                   struct lladd_dtable_key *, struct lladd_dtable_value *, struct lladd_error *);
 
-/* True if the class assembles the current row's value from columns. Callers then fetch the value
- * only when it is asked for. */
+/* True if the class assembles the current row's value from columns. A caller then fetches the value
+ * only if it needs it. */
 bool ll_dtable__value_later(const struct lladd_dtable_cursor *);
 
 extern const struct lladd_dtable_class ll_dtable__memory_class;

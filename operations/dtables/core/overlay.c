@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Overlays (paper, section 5.3): one table made of several, the newest first.
  *
- * A lookup asks the tables in turn until one has a value or a tombstone. It skips a table if the
- * table's key range (`key_range`) excludes the key.
- *
- * A cursor merges one cursor of each table, called a side. While the merge moves forward, each side
- * is at the current key or at its first visible row after that key. When the direction changes, all
- * sides seek the current key again. If several tables have a key, the row of the newest table is
- * shown, and the other sides step past the key. The rival is the side with the next row after the
- * row shown. A step compares only the side shown and the rival, until the side shown passes the
- * rival.
+ * A cursor merges one cursor of each table, called a side. While the merge moves forward, no side
+ * is before the current key; while it moves backward, none is after it. When the direction changes,
+ * all sides seek the current key again. If several tables have a key, the row of the newest table
+ * is shown. The rival is the side with the next row among the sides that are not shown. As long as
+ * the side shown is before the rival, a step compares only these two.
  *
  * Range tombstones of a table (lladd_dtable_interval_at) hide rows of older tables. The sides of
  * the older tables seek to the end of the range instead of stepping through it. For each table with
  * range tombstones, the cursor remembers the interval around its position, so that most rows cost
- * two comparisons and no search. */
+ * two comparisons per such table and no search. */
 #include "operations/dtables/core/dtable.h"
 
 struct table {
@@ -363,8 +359,8 @@ static int pass(const struct table *t, struct cursor *c, const struct lladd_dtab
     return rc;
 }
 
-/* For a current key that only one side has: steps this side, and chooses again only if it reaches
- * the rival or if there are range tombstones. */
+/* For a current key that only one side has: steps this side. Chooses again only if the side is no
+ * longer before the rival, is at its end, or if there are range tombstones. */
 static int step_alone(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     struct side *s = &c->sides[c->now];

@@ -245,8 +245,8 @@ static int make_sources(struct ll_dtable_run *run, struct lladd_error *err)
     return rc;
 }
 
-/* Are the first and the last key in order? They are not, if the comparator with this name has
- * changed since the run was built. A run with one row does not show this. */
+/* Checks that the first key is before the last one. If not, and the run has a comparator, another
+ * comparator was registered under its name when the run was built. Not every such change shows. */
 static int check_order(const struct ll_dtable_run *run, struct lladd_error *err)
 {
     const struct ll_dtable_descriptor *d = &run->d;

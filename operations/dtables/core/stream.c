@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes streams of bytes into extents.
  *
- * A stream is a sequence of blocks. A block has `block_pages` pages, and is read as one piece; the
- * last block of a stream has only the pages that it needs. A page has a header and contents. The
- * run's descriptor has a checksum for each block, over the run, the stream, the block number and
- * the contents. Unlike a page's checksum, a block's checksum detects pages that are intact but
- * stale, or that belong to another block.
+ * A stream is a sequence of blocks of `block_pages` pages; the last block of a stream has only the
+ * pages that it needs. The run's descriptor has a checksum for each block, over the run's id, the
+ * numbers of the stream and the block, and the contents. Unlike a page's checksum, a block's
+ * checksum detects pages that are intact but stale, or that belong to another block.
  *
- * Bytes are staged in page layout, up to 256 KiB for each stream. If all streams of a run fit into
- * their stages, they are written when the run ends, to exactly the pages that they need. A longer
- * run allocates several extents, up to 8 MiB each, and divides their pages among its streams. Each
- * extent is at least as long as all earlier ones together, up to that limit. Streams share extents
- * because each extent costs a force of the log (its redo barrier must be durable before its pages
- * are written), and a run may have a hundred streams. Unused pages are freed. */
+ * Each stream stages up to 256 KiB in page layout. If all streams of a run fit into their stages,
+ * the run is written when it ends, to exactly the pages that it needs. A longer run allocates
+ * extents of up to 8 MiB (refill), divides their pages among its streams, and frees the pages that
+ * it does not use. Streams share extents because each extent costs a force of the log (its redo
+ * barrier must be durable before its pages are written), and a run may have many streams. */
 #include "operations/dtables/core/build.h"
 
 #include <lladd/bulk.h>
@@ -154,7 +152,7 @@ static int write_blocks(struct lladd_dtable_writer *w, size_t page, size_t pages
                             w->stage + page * lladd_page_size(run->db));
 }
 
-/* Writes all that is staged. Only at the end of the stream may the last block be shorter. */
+/* Writes all that is staged. The caller has staged whole blocks, or the end of the stream. */
 static int flush(struct lladd_dtable_writer *w)
 {
     uint32_t body = body_of(w);
@@ -176,7 +174,7 @@ static int flush(struct lladd_dtable_writer *w)
     return rc;
 }
 
-/* Makes room in the stage. Sets *out to the number of bytes that fit, at least one. */
+/* Makes room in the stage. On 0, *out is the number of bytes that fit, at least one. */
 static int room(struct lladd_dtable_writer *w, size_t *out)
 {
     struct lladd_dtable_run_builder *run = w->run;
@@ -260,8 +258,8 @@ int lladd_dtable_write_cell(struct lladd_dtable_writer *w, const void *bytes, si
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Writes the rest of a stream. Called when all streams are complete, because only then is the
- * number of pages known. */
+/* Writes the rest of a stream. Called when all streams are complete: the number of pages is not
+ * known earlier. */
 static int end_writer(struct lladd_dtable_writer *w)
 {
     uint32_t body = body_of(w), size = lladd_page_size(w->run->db);

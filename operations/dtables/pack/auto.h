@@ -21,8 +21,9 @@
  *     numbers     codes; for each item, the u16 number of its value, ascending. A value is base
  *                 plus its code, as w bytes, little-endian. If all b bits of the code are 1, the
  *                 value is an item
- *     deltas      the values 0, 32, 64 ... as u64; codes. Base plus its code is the difference of a
- *                 value from the value before, modulo 2^(8 w). Codes 0, 32, 64 ... are 0 and unused
+ *     deltas      every 32nd value, from value 0 on, as u64; then a code for each value. Base plus
+ *                 a value's code is the value minus the value before it, modulo 2^(8 w). The codes
+ *                 of every 32nd value are 0 and unused
  *     dictionary  codes; a value is the item with the number that its code is
  *     plain       no data; value i is item i
  *

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* compress_dtable: compresses the streams of the layers below it (operations/dtables/core/pack.c).
- * Each block is compressed when it is written, and decompressed when it is read. A cached block is
- * uncompressed. The layers below see the same places and bytes as without compression. */
+ * Blocks in the block cache are uncompressed. */
 #include "operations/dtables/class/classes.h"
 
 static const struct lladd_dtable_param params[] = {
