@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reading many rows at a time, column by column.
  *
- * If all rows are in one run of a column store without tombstones, the batch is a sequence of
- * places, beginning with the cursor's place. Each wanted column is then copied from its layer, a
- * block at a time. If the layer's class cannot do that, the column is read place by place. No other
- * columns are read, and keys only at both ends of the batch, unless the caller wants all keys. In
- * all other cases the cursor reads row by row. */
+ * If all rows are in one run of a column store, without tombstones or holes, the batch is a
+ * sequence of places, beginning with the cursor's place. Each wanted column is then copied from its
+ * layer, a block at a time. If the layer's class cannot do that, the column is read place by place.
+ * Keys are read only at both ends of the batch, unless the caller wants all keys. In all other
+ * cases the cursor reads row by row. */
 #include "operations/dtables/ctable/ctable.h"
 #include "operations/shared/grow.h"
 
@@ -154,8 +154,8 @@ struct interval {
     struct lladd_dtable_pin pin;
 };
 
-/* Finds the places of the batch. s->n stays 0 unless all rows of the table are in one run, and all
- * places of this run are rows. */
+/* Finds the places of the batch. s->n stays 0 unless all rows of the table are in one run of a
+ * column store, and all places of this run are rows with values. */
 static int find_interval(struct lladd_ctable_cursor *c, size_t max, struct interval *s,
                         struct lladd_error *err)
 {

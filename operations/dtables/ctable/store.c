@@ -19,7 +19,7 @@ struct store {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Adds to an error the text that its line and column refer to, because there are several texts. */
+/* Adds to an error which text its line and column refer to: there are several texts. */
 static int in_text(struct store *s, int rc, const char *what, const char *name)
 {
     struct lladd_error was = *s->err;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LLADD_OPERATIONS_MANAGED_CHANGE_H
 #define LLADD_OPERATIONS_MANAGED_CHANGE_H
-/* A change of a managed table's manifest. It is a system transaction that stores a new manifest
- * and, if it commits, installs a new version (change.c). Flushes (flush.c), compactions (compact.c)
- * and the freeing of replaced runs (reclaim.c) are such changes; the last do not install a version.
+/* A change of a managed table's manifest: a system transaction that stores a new manifest. If the
+ * transaction of a flush (flush.c) or compaction (compact.c) commits, a new version is installed.
+ * The freeing of replaced runs (reclaim.c) and alterations (alter.c) change only the manifest.
  *
  * Everything that can fail is done before the commit: when the transaction commits, the new run is
  * open, and memory for the version is allocated. */

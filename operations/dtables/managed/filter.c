@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Filters of a memtable. Most keys that are looked up or written are not in the memtable. Without
- * filters, each such key would cost a search of the memtable: microseconds, if it has half a
+/* Filters of a memtable. Without filters, each key that is looked up or written would cost a search
+ * of the memtable, even if the memtable does not have the key: microseconds, if it has half a
  * million rows.
  *
  * A memtable has several Bloom filters, each four times as large as the one before. New keys are
- * added to the newest filter; a lookup checks all filters. A key sets four bits of one word in a
- * filter. A filter has at least twelve bits per key; about one absent key in forty passes it.
+ * added to the newest filter; a lookup checks the filters until a key passes one. A key sets up to
+ * four bits of one word in a filter. A filter has at least twelve bits per key; about one absent
+ * key in forty passes a full filter.
  *
  *   FIL-1  A key is in the filters before its node can be found. A thread that must find the node
  *          knows of the key's commit, holds the table's mutex, or wrote the key itself. In each of

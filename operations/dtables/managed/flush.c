@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Flushes (Anvil: digests): memtables become a sorted run.
  *
- *   DIG-1  The cutoff C is a visible commit. C is read before a new memtable replaces the memtable
- *          that is written to. Thus transactions that write to the new memtable commit after C, and
- *          the versions up to C in the older memtables no longer change.
+ *   DIG-1  The cutoff C is a visible commit. If a new memtable replaces the memtable that is
+ *          written to, C is read before. Thus transactions that write to the new memtable commit
+ *          after C. The versions up to C in the older memtables no longer change.
  *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
  *          manifest. After a crash there is either the run or the entries. */
 #include "operations/dtables/managed/change.h"
 
-/* If a version has this many memtables, a flush begins no new one. Thus flushes that keep failing
- * do not add memtables without limit. */
+/* If a version has this many memtables, a flush adds none: flushes that keep failing would
+ * otherwise add memtables without limit. */
 enum { MEMTABLES = 8 };
 
 /* Starts a flush (DIG-1). c->from becomes the version to flush, and *cutoff the cutoff. */

@@ -25,8 +25,8 @@ enum {
 #define LL_MANAGED_ROOT "managed" /* a: root page of the catalogue, b: version */
 #define LL_MANAGED_OWNER "managed"
 #define LL_MANAGED_TAG "managed:" /* prefix of the table's name */
-/* Prefix of the table's name in a named root, which is for a blob that a layer above (cTables)
- * keeps with the table. The blob is freed with the table. */
+/* A named root of this prefix and the table's name may point to a blob that a layer above (cTables)
+ * keeps with the table. The blob is freed when the table is dropped. */
 #define LL_MANAGED_BESIDE "ctable:"
 #define LL_MANAGED_TAKEN_BACK UINT64_MAX
 
@@ -48,10 +48,11 @@ struct ll_mem_list {
 
 /* A memtable: a list of keys with an index (memindex.c). Each key has a chain of versions, the
  * newest first. A part is all that one transaction writes to the memtable; it has the transaction's
- * commit. A part has segments: a segment is what the transaction writes between two savepoints.
- * Each version belongs to a segment. Nodes, versions, segments and parts are in chunks, are
- * addressed by four-byte offsets, and stay in place until the memtable is freed. One thread at a
- * time adds to the memtable, under the table's mutex, while any number of threads read. */
+ * commit. A part has segments. A segment is what the transaction writes between two savepoints; a
+ * deleted range has a segment of its own. Each version belongs to a segment. Nodes, versions,
+ * segments and parts are in chunks, are addressed by four-byte offsets, and stay in place until the
+ * memtable is freed. One thread at a time adds to the memtable, under the table's mutex, while any
+ * number of threads read. */
 struct ll_mem_filter;
 struct ll_memtable {
     struct lladd_db *db;
@@ -111,7 +112,7 @@ bool ll_managed__mem_segment_is(const struct ll_mem_part *, lladd_savepoint_id n
 void ll_managed__mem_undo(struct ll_mem_part *, lladd_savepoint_id to);
 /* filter.c. Adds a key, before its node can be found. Called under the table's mutex. */
 void ll_managed__filter_add(struct ll_memtable *, const struct lladd_dtable_key *);
-/* Any thread. False: the memtable does not have the key, as far as the caller must know (FIL-1). */
+/* Any thread. False: the memtable has no node for the key that the caller must find (FIL-1). */
 bool ll_managed__filter_may_have(const struct ll_memtable *, const struct lladd_dtable_key *);
 void ll_managed__filters_free(struct ll_memtable *);
 /* Any thread. ll_managed__mem_find returns the node of the key, and ll_managed__mem_not_before the
@@ -131,10 +132,11 @@ struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *, uint32_t
  * put with. False: there is none, or a range deletion is newer. */
 bool ll_managed__mem_seen(const struct ll_memtable *, uint32_t node, uint64_t after, uint64_t upto,
                           struct lladd_dtable_key *, struct lladd_dtable_value *out);
-/* The same for the part's own versions. */
+/* Like ll_managed__mem_seen, but finds the part's own newest version. */
 bool ll_managed__mem_own(const struct ll_mem_part *, uint32_t node, struct lladd_dtable_key *,
                          struct lladd_dtable_value *out);
-/* The same two by key. If a range has deleted the key, the result is a tombstone. */
+/* Like ll_managed__mem_seen and ll_managed__mem_own, by key. If a range has deleted the key, the
+ * result is a tombstone. */
 bool ll_managed__mem_ask(const struct ll_memtable *, const struct lladd_dtable_key *,
                          uint64_t after, uint64_t upto, struct lladd_dtable_value *out);
 bool ll_managed__mem_ask_own(const struct ll_mem_part *, const struct lladd_dtable_key *,
@@ -145,14 +147,14 @@ bool ll_managed__mem_ask_own(const struct ll_mem_part *, const struct lladd_dtab
 void ll_managed__mem_interval(const struct ll_memtable *, const struct lladd_dtable_key *,
                               uint64_t after, uint64_t upto, const struct ll_mem_part *own,
                               struct lladd_dtable_interval *out);
-/* Returns the writer of the newest version that counts. LL_MEM_NO_WRITER: there is none.
+/* Returns the writer of the newest version that counts (MEM-2). LL_MEM_NO_WRITER: there is none.
  * LL_MEM_MINE: the part, even if another transaction in progress has a newer version (RNG-3).
  * LL_MEM_OTHER: another transaction in progress. LL_MEM_COMMITTED: a transaction that committed at
  * *commit. */
 enum { LL_MEM_NO_WRITER, LL_MEM_MINE, LL_MEM_OTHER, LL_MEM_COMMITTED };
 int ll_managed__mem_writer(const struct ll_memtable *, uint32_t node, const struct ll_mem_part *,
                            uint64_t *commit);
-/* The same for the newest range that contains the key. */
+/* Like ll_managed__mem_writer, for the newest deleted range that contains the key. */
 int ll_managed__mem_range_writer(const struct ll_memtable *, const struct lladd_dtable_key *,
                                  const struct ll_mem_part *, uint64_t *commit);
 /* For a part that has just deleted a range; `snapshot` is its transaction's. LL_MEM_OTHER or
@@ -237,9 +239,9 @@ struct ll_version {
     struct ll_memtable **mems; /* the newest first; the first one is written to */
     struct ll_managed_run **runs;
 };
-/* True if the memtable certainly has nothing for the key in this version: the runs have all of the
- * memtable's commits, or the key is outside its key range and it has no deleted ranges. Snapshots
- * do not see a commit that comes after this check. */
+/* True if the memtable has nothing for the key in this version: the runs have all of the memtable's
+ * commits, or the memtable has no deleted ranges and the key is outside its key range. A snapshot
+ * that was acquired before this check sees no later commit. */
 static inline bool ll_managed__version_skips(const struct ll_version *v,
                                              const struct ll_memtable *m,
                                              const struct lladd_dtable_key *key)
@@ -258,7 +260,7 @@ struct ll_version *ll_managed__version_for(struct lladd_managed *, uint64_t snap
 void ll_managed__version_set(struct lladd_managed *, struct ll_version *, struct ll_version **gone);
 /* Releases retired versions that no snapshot needs. */
 void ll_managed__retire(struct lladd_managed *);
-/* The same for all tables; called when a transaction's snapshot has ended. */
+/* Calls ll_managed__retire for all tables. Called when a transaction's snapshot has ended. */
 void ll_managed__retire_all(struct ll_managed *);
 int ll_managed__run_open(struct lladd_managed *, const struct lladd_managed_run *,
                          struct ll_managed_run **out, struct lladd_error *);
@@ -406,7 +408,7 @@ bool ll_managed__same(const struct lladd_dtable_value *, const struct lladd_dtab
 
 int ll_managed__entry_put(struct ll_use *, const struct lladd_dtable_key *,
                           const struct lladd_dtable_value *, struct lladd_span *out);
-/* The same for a deleted range. A NULL end is open. */
+/* Like ll_managed__entry_put, for a deleted range. A NULL end is open. */
 int ll_managed__entry_put_range(struct ll_use *, const struct lladd_dtable_key *from,
                                 const struct lladd_dtable_key *to, struct lladd_span *out);
 struct ll_entry {
@@ -438,7 +440,7 @@ enum ll_managed_work { LL_DIGEST = 1, LL_COMBINE = 2, LL_FREE = 3 };
  * LLADD_BUSY if the table is being closed. */
 int ll_managed__work_stop(struct lladd_managed *, struct lladd_error *);
 void ll_managed__work_go_on(struct lladd_managed *);
-/* Do one kind of work. Called between work_begin and work_end. */
+/* Each does one kind of work. Called between work_begin and work_end (schedule.c). */
 int ll_managed__flush_now(struct lladd_managed *, struct lladd_error *);
 int ll_managed__compact_now(struct lladd_managed *, uint32_t first, uint32_t n,
                             struct lladd_error *);
@@ -455,7 +457,7 @@ uint64_t ll_managed__interval_left(struct lladd_managed *, uint64_t now);
 int ll_managed__step(struct lladd_managed *, int due, struct lladd_error *);
 /* Wakes a maintenance thread, because something may have become due. */
 void ll_managed__wake(struct ll_managed *);
-/* The same if the bytes or rows in memory make a digest due. */
+/* Wakes a maintenance thread if the bytes or rows in memory make a digest due. */
 void ll_managed__nudge(struct lladd_managed *);
 /* Delays the calling writer, by 10 ms at most, if maintenance has a large backlog. */
 void ll_managed__stall(struct lladd_managed *);

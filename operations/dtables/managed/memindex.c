@@ -21,8 +21,8 @@
  *          node, and its node before its prefix. Readers load them in the opposite order. If a
  *          reader has seen a prefix below its key, the node and the child that it then loads are
  *          below the key too, even if all three have changed meanwhile.
- *   LST-3  A full block is split when a key is to be added to it. The new block is complete, and is
- *          in its parent, before the old block is shortened.
+ *   LST-3  A thread that adds a key splits each full block on the way down. The new block is
+ *          complete, and is in its parent, before the old block is shortened.
  *   LST-4  All memory for a key is allocated before any part of the key becomes visible.
  *
  * In a plain skip list each comparison is a cache miss on a key. These misses were two thirds of

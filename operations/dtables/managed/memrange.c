@@ -18,8 +18,9 @@
  *   RNG-1  A range has a segment of its own. If the range is refused, the transaction marks the
  *          segment as rolled back.
  *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger offset.
- *   RNG-3  A transaction keeps its claim on the keys that it has written or deleted while another
- *          transaction's deletion of a range with such a key is being refused (mem_writer). */
+ *   RNG-3  A key that a transaction has written or deleted stays claimed by it, even if another
+ *          transaction's deletion of a range, which will be refused, has a newer version
+ *          (mem_writer). */
 #include "operations/dtables/managed/memtable.h"
 
 static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)

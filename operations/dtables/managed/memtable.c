@@ -10,15 +10,15 @@
  *            the next savepoint when the segment was begun
  *
  * An offset counts units of four bytes in its lower 24 bits; its upper eight bits are the number of
- * the chunk. Chunks double in size, so a small table takes little memory and a large one does not
- * run out of chunks.
+ * the chunk. Chunks double in size, from 8 KiB to 64 MiB; a longer row has a chunk of its size.
  *
  *   MEM-1  A node or version is complete before a link to it is stored. Nothing moves.
  *   MEM-2  Some versions do not count: rolled back, aborted, or of a range deletion that is about
- *          to be refused (memrange.c). Of the others in a chain, the committed ones are in
- *          descending order of their commits. Newer ones are of one transaction in progress.
+ *          to be refused (memrange.c). Of the other versions in a chain, the committed ones are in
+ *          descending order of their commits. Versions before them are of one transaction in
+ *          progress.
  *   MEM-3  `logged` stores the commit in the part. Thus all versions of the part get their commit
- *          in one step. No reader asks for this commit before the core says that it is visible.
+ *          in one step. No snapshot includes this commit before the core makes it visible.
  *   MEM-4  A row is shown with the key that the shown version was put with. The node's key may come
  *          from a transaction that aborted. */
 #include "operations/dtables/managed/memtable.h"
@@ -112,7 +112,7 @@ struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_
     return k;
 }
 
-/* Returns how many bytes a version takes for the key that it is put with. *same: it is the
+/* Returns how many bytes a version takes for the key that it is put with. *same: the key is the
  * node's. */
 static size_t own_key(const struct ll_memtable *m, const struct ll_mem_node *n,
                       const struct lladd_dtable_key *key, bool *same)
@@ -285,7 +285,7 @@ int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct llad
         lladd_put16(to->bytes + len, same ? SAME : (uint16_t)key->bytes.len);
     if (!same)
         lladd_copy(to->bytes + len + KEY_LENGTH, key->bytes.data, key->bytes.len);
-    /* A previous version of the same segment is never needed again: it leaves the chain. */
+    /* The segment's previous version leaves the chain; only ll_managed__mem_unpush needs it. */
     if (n->newest && ((struct ll_mem_version *)at(m, n->newest))->segment == p->segment)
         to->older = ((struct ll_mem_version *)at(m, n->newest))->older;
     lladd_atomic_store32(&n->newest, offset);

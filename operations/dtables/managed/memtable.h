@@ -54,8 +54,8 @@ uint32_t ll_managed__list_not_after(const struct ll_memtable *, const struct ll_
 
 /* ---- memtable.c ------------------------------------------------------------------------------ */
 
-/* Return the newest version of a node that was committed in (after, upto], with its commit, and the
- * newest version of a node that the part has. 0: none. */
+/* The first returns the newest version of the node that was committed in (after, upto], and its
+ * commit; the second, the part's newest version of the node. 0: none. */
 uint32_t ll_managed__mem_committed(const struct ll_memtable *, uint32_t node, uint64_t after,
                                    uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_mine(const struct ll_mem_part *, uint32_t node);
@@ -64,7 +64,8 @@ const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *,
 
 /* ---- memrange.c ------------------------------------------------------------------------------ */
 
-/* The same for the versions of the endpoint that decides whether the key is deleted. */
+/* Like ll_managed__mem_committed and ll_managed__mem_mine, for the endpoint that decides whether
+ * the key is deleted. */
 uint32_t ll_managed__mem_gone(const struct ll_memtable *, const struct lladd_dtable_key *,
                               uint64_t after, uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *, const struct lladd_dtable_key *);

@@ -146,9 +146,9 @@ static int cursor_columns(const struct lladd_dtable *t, void *cursor,
     return lladd_dtable_row_columns(c->rows, want, state, err);
 }
 
-/* Returns the only run if the table has one run, and no memtable has a commit after the cutoff. The
- * check misses no commit that the snapshot sees: a commit is in its memtable before a snapshot can
- * see it. */
+/* Returns the run if all rows that the transaction sees are in one run: the transaction has written
+ * nothing, and no memtable has a commit after the cutoff. The check misses no commit that the
+ * snapshot sees: a commit is in its memtable before a snapshot can see it. */
 static const struct lladd_dtable *only(const struct lladd_dtable *t)
 {
     const struct ll_use *u = use_of(t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A snapshot iterator is a memtable as a dTable, for use in overlays. One kind shows the rows that
- * were committed in an interval of commits; these never change while it is read. The other kind
- * shows the rows that one transaction has written; only this transaction uses it. */
+ * were committed in (after, upto]; these rows do not change. The other kind shows the rows that one
+ * transaction has written; only this transaction uses it. */
 #include "operations/dtables/managed/managed.h"
 
 struct cursor {

@@ -12,14 +12,14 @@
  *   txn.c, write.c, delete.c, read.c   transactions
  *   flush.c, compact.c                 memtables to a run, runs to one run
  *   reclaim.c                          freeing replaced runs
- *   change.c                           changes of the manifest, for these three and alter.c
+ *   change.c                           changes of the manifest, for flush.c, compact.c, reclaim.c
+ *                                      and alter.c
  *   run_build.c                        building a run, for flush.c and compact.c
  *   schedule.c, pool.c                 when maintenance is due, and its threads
  *   alter.c                            changing a table's settings
  *
- * Only the journal's entries and the catalogue's rows are logged. There is no recovery code here:
- * the journal replays the entries that were not digested, and runs and catalogue rows are changed
- * by ordinary transactions. */
+ * There are no log records and no recovery code here: the journal replays the entries that were not
+ * digested, and ordinary transactions change runs and catalogue rows. */
 #include "operations/dtables/managed/managed.h"
 
 int ll_managed__no_memory(struct lladd_error *err)

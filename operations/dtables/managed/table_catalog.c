@@ -111,9 +111,9 @@ static int of_combines(struct lladd_error *err)
     return lladd_error_set(err, was.code, "combine_config: %.200s", was.message);
 }
 
-/* Returns the text of a configuration that is stored: with all settings, or "" if there is no
- * configuration. The configuration must not take the size of values from the first value: an
- * aborted transaction may have put that. */
+/* Returns the text to store for a configuration: with all settings, or "" if there is no
+ * configuration. The configuration must not take the size of values from the first value put: the
+ * transaction that puts it may abort. */
 int ll_managed__settle(struct lladd_db *db, const char *config, enum lladd_dtable_type type,
                        bool combines, char **out, struct lladd_error *err)
 {

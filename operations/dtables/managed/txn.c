@@ -2,11 +2,11 @@
 /* Managed tables and transactions.
  *
  * A transaction's first call on any table acquires a snapshot: the newest visible commit, which the
- * core keeps for the transaction. For each table the transaction then has a *use*. The use has the
- * version that the transaction reads. When the transaction first writes, the use gets a part of the
- * memtable that is current at this moment. The rows that the transaction writes point to the part.
- * They become visible when the part has a commit, to snapshots that include this commit. The
- * `logged` callback stores the commit, and does nothing else.
+ * core keeps for the transaction. For each table that it calls, the transaction has a *use*, with
+ * the version that the transaction reads. When the transaction first writes to the table, the use
+ * gets a part of the memtable that is current at this moment. Row versions of the part become
+ * visible when the `logged` callback stores the commit in the part, to snapshots that include this
+ * commit.
  *
  *   USE-1  If a transaction in progress has a part in a memtable, the current version has this
  *          memtable.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writing a row. The transaction first claims the key: it adds a version that other transactions do
- * not see. Then it appends the entry to the journal. If the journal refuses the entry, the version
- * is removed.
+/* Writing a row. The transaction first claims the key: it adds a version, which other transactions
+ * do not read before the commit. Then it appends the entry to the journal. If the journal refuses
+ * the entry, the version is removed.
  *
  * The first writer of a key wins. A write is refused if the key's newest version is of another
- * transaction in progress, or was committed after the snapshot. The memtables show this while they
- * have the version. A digest removes it; after a digest, the row in the runs is therefore compared
- * with the row that the snapshot sees. If they differ, another transaction has changed the row.
- * Locking a key makes the same checks and writes nothing. */
+ * transaction in progress, or was committed after the snapshot. A digest may remove the memtable
+ * that has the version. After a digest, the current row is therefore compared with the row that the
+ * snapshot sees. If they differ, another transaction has changed the row. Locking a key in a mode
+ * above LLADD_LOCK_IX makes these checks and writes nothing. */
 #include "operations/dtables/managed/managed.h"
 
 #include <stdio.h>
@@ -108,8 +108,8 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     return 0;
 }
 
-/* Claims a key. Before that, and without the mutex, compares the runs that were made since the
- * snapshot. */
+/* Claims a key. If there were digests since the snapshot, calls `unchanged` first, without the
+ * mutex. */
 static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
                         struct claim *c)
 {

@@ -4,13 +4,13 @@
  *
  * For each row with a value, the base has the difference from the previous value, modulo 2^32, in
  * four bytes. If the base is a smallint_dtable, it stores the difference in fewer bytes.
- * Tombstones, holes and rejected rows do not count as values. For each of the places 0, skip_count,
- * 2 * skip_count ..., the stream "landmarks" has the last value before it. A lookup therefore adds
- * at most skip_count differences. In the paper the landmarks are a second table, which must be
- * searched. Here the base has places, and the position of a landmark is computed.
+ * Tombstones, holes and rejected rows do not count as values. For each place that is a multiple of
+ * "skip_count", the stream "landmarks" has the last value before the place, or 0. A lookup
+ * therefore adds at most skip_count differences. In the paper the landmarks are a second table,
+ * which must be searched. Here the base has places, and the position of a landmark is computed.
  *
  * A cursor keeps the sum of the differences up to its place, and adds or subtracts one difference
- * at each step. All state is in the cursor or on the stack. */
+ * at each step. */
 #include "operations/dtables/class/classes.h"
 
 struct builder {

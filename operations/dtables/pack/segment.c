@@ -226,7 +226,8 @@ static void plan_words(struct ll_auto_values *v, unsigned allowed, struct plan *
         *best = p;
 }
 
-/* Makes each value that differs from the value before it an item. Returns the number of items. */
+/* Makes the first value, and each value that differs from the value before it, an item. Returns the
+ * number of items. */
 static uint32_t find_runs(struct ll_auto_values *v)
 {
     uint32_t n = 0;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ustring_dtable: stores values that repeat only once (paper, section 5.1, "unique-string").
  *
- * Values are numbered 0, 1, 2 ... in the order in which they first occur. The base has the numbers,
+ * Values are numbered from 0 in the order in which they first occur. The base has the numbers,
  * little-endian, in "bytes" bytes each. If "bytes" is 0, each number takes as few bytes as it
- * needs. The stream "words" has the values, next to each other. The stream "ends" says where they
- * are. It has a cell for each 16 values: the u64 offset of the first value, and the u32 length of
- * each value.
+ * needs. The stream "words" has the values, next to each other. The stream "ends" has a cell for
+ * each 16 values: the u64 offset of the first value in "words", and the u32 length of each value.
  *
  * The builder remembers up to "window_bytes" of values. Beyond that it forgets the oldest value,
  * unless the value has occurred again; then the value goes to the end of the queue (second chance).
  * A forgotten value that occurs again gets another number: the table is still correct, and slightly
- * larger. A value longer than an eighth of the window is never remembered.
+ * larger. A value that takes more than an eighth of the window is never remembered.
  *
  * If the base rejects a number, the value is rejected too and gets no number. The placeholder of an
  * exception_dtable above must never be rejected. Therefore the values tried at configuration get
