@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* locked_table DIR: a hash table with serialisable transactions.
  *
- * The table keeps its pages consistent; locks isolate transactions. Each key has a lock name, of
- * which the table's name is an ancestor, whether the key exists or not: so a transaction that has
- * looked up an absent key keeps others from inserting the key. Four threads move money between
- * accounts and open new accounts, while a fifth transaction repeatedly adds up all accounts; the
- * sum never changes. */
+ * The table keeps its pages consistent; locks isolate transactions. Each key has a lock name below
+ * the table's name, whether the key exists or not. So a transaction that has looked up an absent
+ * key keeps others from inserting the key. Four threads move money between accounts and open new
+ * accounts, while the main thread repeatedly adds up all accounts; the sum never changes. */
 #include <lladd/hash.h>
 #include <lladd/lock.h>
 #include <lladd/records.h>
@@ -57,7 +56,7 @@ static int write_key(struct lladd_txn *txn, const struct bank *b, uint64_t key, 
 }
 /* [/locked] */
 
-/* [protect] Takes the locks under which a change was made again, for a transaction that a crash has
+/* [protect] Takes the lock of a logged change again, for a transaction that a crash has
  * interrupted. */
 static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
 {

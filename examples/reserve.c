@@ -20,8 +20,8 @@ enum { UNDO = 8 + 8 + 2 + 2, RECORD = 2 * 10 + 128, SEATS = 10, AT = 0 };
     } while (0)
 
 /* [undo] The undo bytes: the pages, the flight, the number of seats. They come from the log, so
- * they are checked before they are used. They contain no place to which other transactions could
- * move other data. */
+ * they are checked before they are used. The counters of a flight never move, so other transactions
+ * cannot make the undo bytes wrong. */
 static const struct lladd_field reserve_fields[] = {{"free", LLADD_FIELD_PAGE},
                                                     {"sold", LLADD_FIELD_PAGE},
                                                     {"flight", LLADD_FIELD_U16},

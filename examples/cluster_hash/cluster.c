@@ -2,14 +2,13 @@
 /* Blocking calls over the coordinator's state machine (the machine), which one thread at a time
  * runs. The writes of a transaction stay in its struct until the transaction's next request.
  *
- * If no thread is running the machine, a caller runs it until the caller has its answer: to hand
- * the request to another thread and be woken by that thread would cost more than all other work for
- * the request except the forces of the log (docs/decisions/callers-run-the-coordinator.md). Other
- * callers leave their requests with the running thread. A caller returns as soon as it has its
- * answer. If other callers still wait for answers, the keeper takes over, a thread that belongs to
- * the cluster: it runs the machine until no caller waits. The keeper also takes over after
+ * If no thread is running the machine, a caller runs it until the caller has its answer: this costs
+ * less than to hand the request to another thread and to be woken by that thread
+ * (docs/decisions/callers-run-the-coordinator.md). Other callers leave their requests with the
+ * running thread. If other callers still wait when the caller returns, the keeper, a thread of the
+ * cluster, takes over: it runs the machine until no caller waits. The keeper also takes over after
  * KEEPER_MS without a run, so that messages of servers are handled while the program makes no
- * calls; then it runs the machine until it has served a caller. */
+ * calls; it then runs the machine until it has served a caller and no caller waits. */
 #include "cluster.h"
 #include "shell.h"
 
@@ -57,7 +56,8 @@ struct cluster {
     struct lladd_thread keeper;
     struct lladd_mutex mutex; /* protects the members below */
     STAILQ_HEAD(, cluster_txn) requests;
-    bool running;       /* a thread runs the machine, and owns the members above */
+    bool running;       /* a thread runs the machine; only that thread uses the coordinator and
+                         * the shell (except shell_wake) */
     uint64_t runs;      /* number of runs so far */
     size_t asking;      /* callers that wait for answers */
     struct lladd_cond keep; /* the keeper must run the machine */

@@ -13,14 +13,14 @@
  *
  * The program is the coordinator of its transactions: cluster_open opens a database of the program,
  * which stores each decision to commit until all servers have carried it out. If the program dies,
- * its undecided transactions are rolled back immediately, except for those that were being
- * committed: these keep their locks until the program opens the directory again. A directory is one
- * coordinator: never copy it, and never delete it while transactions of this coordinator are in
- * doubt at servers (`cluster-teller inspect` shows them).
+ * each server that loses the connection rolls back its part of the program's transactions, except
+ * for transactions that are prepared there: these keep their locks until the program opens the
+ * directory again. A directory is one coordinator: never copy it, and never delete it while
+ * transactions of this coordinator are in doubt at servers (`cluster-teller inspect` shows them).
  *
- * Errors are LLADD's codes. After any error but LLADD_NOT_FOUND the transaction can only be rolled
- * back. If lladd_code_root returns LLADD_ROOT_RETRY for the code, the program may retry the whole
- * transaction, with growing pauses:
+ * Errors are LLADD's codes, and CLUSTER_UNKNOWN (coordinator.h). After any error but
+ * LLADD_NOT_FOUND the transaction can only be rolled back. If lladd_code_root returns
+ * LLADD_ROOT_RETRY for the code, the program may retry the whole transaction, with growing pauses:
  *
  *  - LLADD_BUSY: a server that the transaction needs cannot be reached, or its connection was lost;
  *  - LLADD_TIMEOUT: a lock was not granted, or an answer did not come, in time; also the result of

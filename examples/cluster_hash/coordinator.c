@@ -8,9 +8,9 @@
  *
  * A transaction without a durable decision counts as aborted after a crash (presumed abort): so
  * only a durable decision is sent to servers (COMMIT) and reported to the caller. A server that
- * inquires about an unknown transaction gets ABORT; about a transaction that is VOTING or LOGGING
- * it gets no answer. A COMMITTED transaction stays known, even after a crash, until every server
- * that voted YES has acknowledged. */
+ * inquires about an unknown transaction gets ABORT; an inquiry about a transaction that is VOTING
+ * or LOGGING gets no answer. A COMMITTED transaction stays known, even after a crash, until every
+ * server that voted YES has acknowledged. */
 #include "coordinator_private.h"
 
 #include <search.h>
@@ -283,8 +283,8 @@ static void decide(struct coordinator *c, struct global *g)
         coordinator_poisoned(c, rc);
 }
 
-/* It is unknown which logged decisions are durable. The next incarnation reads this from the log;
- * before, no server gets a decision, and callers get CLUSTER_UNKNOWN. */
+/* It is unknown which of the decisions in state LOGGING are durable; the next incarnation finds
+ * out. This incarnation sends none of them, and their callers get CLUSTER_UNKNOWN. */
 void coordinator_poisoned(struct coordinator *c, int rc)
 {
     struct global *g;

@@ -21,9 +21,9 @@
 struct coordinator;
 struct global; /* a transaction */
 
-/** A request of the caller. It must exist until `done` is called. `done` is called exactly once,
- *  possibly before the function that starts the request returns, and must not call the
- *  coordinator. */
+/** A request of the caller. The struct must exist until `done` is called. `done` is called exactly
+ *  once (not after coordinator_kill), possibly before the function that starts the request returns.
+ *  `done` must not call the coordinator. */
 struct call {
     TAILQ_ENTRY(call) link; /* members of the coordinator, from here */
     struct global *txn;
@@ -65,8 +65,8 @@ struct coordinator_options {
  *  copied. */
 int coordinator_open(struct lladd_db *, const struct coordinator_options *,
                      const struct coordinator_io *, struct coordinator **out, struct lladd_error *);
-/** Completes all waiting calls (LLADD_CLOSED) and frees the coordinator. Stored decisions
- *  remain. */
+/** Completes all waiting calls (LLADD_CLOSED or CLUSTER_UNKNOWN) and frees the coordinator. Stored
+ *  decisions remain. */
 void coordinator_close(struct coordinator *);
 /** Frees the coordinator as if the process had died: does not call `done`. */
 void coordinator_kill(struct coordinator *);

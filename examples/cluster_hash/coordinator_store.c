@@ -2,8 +2,8 @@
 /* The coordinator's database: two roots have its incarnation and the shape of its cluster (servers,
  * replicas); a table "cluster.decisions" has these elements:
  *
- *   u64 incarnation, u64 sequence  ->  u32 server, ...   a decision to commit, and the servers that
- *                                                        have not acknowledged it
+ *   u64 incarnation, u64 sequence  ->  u32 servers       a decision to commit, and the numbers of
+ *                                                        the servers that voted YES
  *   u32 server                     ->  16 bytes          the uuid of the server's database */
 #include "coordinator_private.h"
 

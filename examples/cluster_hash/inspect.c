@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Inspects the databases of servers that are not running. Of the code of the servers, the check
- * uses only the table's. */
+/* Inspects the databases of servers that are not running. */
 #include "coordinator.h"
 #include "participant.h"
 #include "teller.h"

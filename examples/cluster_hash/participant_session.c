@@ -6,11 +6,12 @@
  * when it started. So of two coordinators with the same uuid (a copied directory) only one is
  * admitted:
  *
- *   an older incarnation               LLADD_CONFLICT  it has been replaced
- *   the same one, another instance     LLADD_LOCKED    two began as the same incarnation
- *   a newer one, the old one is here   LLADD_BUSY      until the old one has gone
- *   the same instance once more        welcome: it noticed a lost connection first; the old
- *                                      session ends
+ *   an older incarnation               LLADD_CONFLICT  a newer incarnation has replaced it
+ *   the same incarnation, another      LLADD_LOCKED    two coordinators began as one incarnation
+ *   instance
+ *   a newer incarnation                LLADD_BUSY      while a session of an older one exists
+ *   the same instance again            welcome: the coordinator has reconnected before this server
+ *                                      noticed the loss; the old session ends
  */
 #include "participant_private.h"
 

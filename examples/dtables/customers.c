@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Customers by state (Anvil, section 5.5). Customer numbers are mostly consecutive. Nearly all
  * customers live in a state of the USA, which is stored as two letters; some live in other
- * countries. The configurations and their order are those of the Anvil paper. */
+ * countries. */
 #include "trial.h"
 
 #include <stdio.h>

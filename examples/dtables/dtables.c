@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dtables DIR [KEYS]: the two worked examples of the Anvil paper, on generated data: as runs, as
- * managed tables, as cTables. Prints the size and the lookup time of each configuration that the
- * paper discusses. */
+ * managed tables, as cTables. Prints the size and the lookup time of each configuration: those that
+ * the paper discusses, and a few others. */
 #include "trial.h"
 
 #include <stdio.h>

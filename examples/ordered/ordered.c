@@ -274,8 +274,8 @@ static int move_half(struct lladd_txn *txn, lladd_op_id op, const struct split *
 /* [/move_half] */
 
 /* [split_held] All conditions are checked before the first record: with the log space reserved and
- * the pages latched, the three updates cannot fail. The action ends before the latches are
- * released. */
+ * the pages latched, only a poisoned database can refuse one of the three updates. The action ends
+ * before the latches are released. */
 static int split_held(struct lladd_txn *txn, lladd_op_id op, const struct split *s,
                       struct lladd_action *action, bool *done)
 {

@@ -4,14 +4,14 @@
  * Each thread has LANES transactions open at a time and works on one of them at random, so that
  * transactions overlap in every way: begin, put the stanza into the table, count it, then commit
  * or, one in ABORT_EVERY, abort. The caller is responsible for isolation, as the library's
- * documentation says. In this program, two transactions never write one key, and their additions to
- * the tally commute. Their changes may be on shared pages, and splits of the table's buckets move
- * them; the library handles this.
+ * documentation says. In this program, no two open transactions write one key, and additions to the
+ * tally commute. Changes of several transactions may be on one page, and splits of the table's
+ * buckets move stanzas; the library handles this.
  *
  * A commit does not wait. lladd_commit_async returns the LSN up to which the log must be durable.
- * When WINDOW commits are pending, the thread waits for the older half of them: one
+ * When WINDOW transactions have ended, the thread waits for the older half of their commits: one
  * lladd_wait_durable for the newest of these is enough, because commits become durable in log
- * order. Only then the thread acknowledges these commits to the parent. */
+ * order. After the wait, the thread acknowledges these transactions to the parent. */
 #include "loader.h"
 
 #include "store.h"

@@ -416,7 +416,7 @@ static bool fresh_directory(const char *dir, char *why, size_t size)
     return empty;
 }
 
-/* Needed are the pages, of which more than a third of the space stays empty, and the most log
+/* The database needs space for its pages, more than a third of which stays empty, and for the log
  * between two checkpoints. */
 static bool enough_space(const struct run *r, char *why, size_t size)
 {

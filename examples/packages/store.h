@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The database of the demonstration: stanzas in a hash table, and a tally of the stanzas by
- * letter. */
+/* The database of the demonstration: the stanzas (paragraphs of a Debian package list) in a hash
+ * table, and a page that tallies their number and bytes by the first letter of their first field.
+ */
 #ifndef PACKAGES_STORE_H
 #define PACKAGES_STORE_H
 #include "stanzas.h"

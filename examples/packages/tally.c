@@ -7,17 +7,17 @@
  *   32     27 cells of 16 bytes: i64 stanzas, i64 bytes
  *
  * The library calls `prepare` with the page latched. `prepare` may return an error; otherwise it
- * builds the bytes of the log record. After that nothing can fail. The library logs the record and
+ * builds the bytes of the log record. Redo and undo cannot fail. The library logs the record and
  * runs `redo` with its bytes: normal operation *is* redo (OP-1), so recovery runs the code of
  * normal operation. Redo and undo get one page and the logged bytes, never an LSN. The library
- * applies each redo and each undo exactly once, before a crash and after it (OP-2).
+ * applies each redo and each undo to the page exactly once, whatever crashes come (OP-2).
  *
  * Redo and undo bytes have the same format, "add this to this cell"; undo subtracts:
  *
  *   u32 cell, i64 stanzas, i64 bytes
  *
- * So the log has the added amounts, not the sums; transactions can count in one cell and commit and
- * abort in any order, without waiting for each other. */
+ * So the log has the added amounts, not the sums. Transactions can count in one cell, and commit
+ * and abort in any order, without waiting for each other's end. */
 #include "tally.h"
 
 #include <lladd/bytes.h>

@@ -37,8 +37,7 @@ const struct lladd_page_type ring_items_page = {
 };
 /* [/items_page] */
 
-/* ---- formats: the record has the constant numbers of the new page
- * -------------------------------- */
+/* ---- formats: the record has the constant numbers of the new page ---------------------------- */
 
 static bool head_format_validate(struct lladd_view page, enum lladd_span_kind kind,
                                  struct lladd_span bytes)

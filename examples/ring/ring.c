@@ -92,7 +92,7 @@ static const unsigned char *place_slot(const struct place *p)
     return body + slot_at(body, p->slot);
 }
 
-/* Reads the head's numbers and the state of an item. */
+/* Reads the state of an item's slot. */
 static int look(struct lladd_db *db, lladd_pageno ring, uint64_t number, unsigned *state,
                 struct lladd_error *err)
 {

@@ -5,13 +5,14 @@
  * put and take concurrently:
  *
  * - An item has a number. A put uses the next number; a put that is rolled back leaves a gap.
- * - A take takes the item with the lowest number that no open transaction has put or taken. A take
- *   that is rolled back returns the item to its place, so a later take may get a lower number than
- *   an earlier take.
+ * - A take takes the item with the lowest number that no other open transaction has put or taken. A
+ *   take that is rolled back returns the item to its place, so a later take may get a lower number
+ *   than an earlier take.
  * - A transaction may take what it has put.
- * - A slot is used again only when the transaction that emptied it has committed.
- * - A take never waits. A put waits for the end of another put. It waits for the end of another
- *   transaction only if that transaction is serialisable, or if its last put has returned an error.
+ * - A slot is used again only when the transaction that emptied it has ended.
+ * - A take never waits for another transaction. A put waits for the end of another put. A put waits
+ *   for the end of another transaction only if that transaction is serialisable, or if its last put
+ *   has returned an error.
  *
  * For each item that it has put or taken, a transaction holds X on a lock name of the ring and the
  * item's number. */

@@ -564,7 +564,8 @@ static uint32_t row_for_bytes(const struct ll_keys *k, uint64_t block, const str
     return low;
 }
 
-/* The first row of `block` with a key not below the key; i is the number of rows if there is none. */
+/* Row i of `block` is its first row with a key not below the key. If there is none, i is the number
+ * of rows. */
 struct found {
     struct block b;
     uint64_t block;
