@@ -73,8 +73,7 @@ int tabling_alter(struct tabling *, const struct lladd_managed_options *);
 /* Sets the chosen columns: the columns that --columns names, or all columns. */
 int tabling_choose(struct tabling *);
 /* Sets columns of a row from the arguments after the key: COLUMN=VALUE, or COLUMN to remove the
- column's value.
- */
+ * column's value. */
 int tabling_put_columns(struct tabling *, const struct lladd_dtable_key *);
 /* tabling_put_header reads the first line of CSV, which names the columns; the next function reads
  * one of the other lines. */

@@ -61,8 +61,7 @@ int tabling_choose(struct tabling *d)
     return rc;
 }
 
-/* ---- making and altering ----------------------------------------------------------------------
- */
+/* ---- making and altering --------------------------------------------------------------------- */
 
 /* Makes the table, or alters the open one. */
 static int make(struct tabling *d, struct lladd_ctable_options *o, bool alter)

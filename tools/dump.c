@@ -360,7 +360,8 @@ static void tell_range(struct dumping *d, struct range *r)
     r->from = r->end = 0;
 }
 
-/* Reads n elements from `at` on. If one call cannot read all of them, reads each half. */
+/* Reads n elements from `at` on. With --salvage, if one call cannot read all of them, reads each
+ * half. */
 static int read_range(struct dumping *d, struct range *r, uint64_t at, uint64_t n,
                       unsigned char *to)
 {
@@ -407,7 +408,8 @@ static int dump_array(struct dumping *d, struct dump_head *h, lladd_pageno root)
     return rc;
 }
 
-/* Writes all elements. A damaged element, or a bucket with a damaged page, is left out. */
+/* Writes all elements. With --salvage, leaves out damaged elements, and buckets with a damaged
+ * page. */
 static int walk_hash(struct dumping *d, struct lladd_hash *t, uint64_t most)
 {
     struct lladd_hash_cursor walk = {{0}, NULL, 0};

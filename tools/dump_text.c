@@ -33,7 +33,8 @@ LLADD_PRINTF(2, 3) static void say(struct dump_out *o, const char *fmt, ...)
     put(o, text, n < 0 ? 0 : (size_t)n);
 }
 
-/* Escapes as many bytes as fit into `out`; *used gets their number. */
+/* Escapes as many bytes as fit into `out`, and returns their number. *used: the length of the
+ * escaped text. */
 static size_t escape(const unsigned char *p, size_t len, char *out, size_t size, size_t *used)
 {
     size_t i = 0;

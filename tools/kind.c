@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The kinds of structures that the tools know: how to recognize a structure by its root page, check
- it, and list its pages.
- */
+ * it, and list its pages. */
 #include "tool.h"
 
 #include <lladd/array.h>

@@ -2,9 +2,9 @@
 /*
  * lladd: the command that inspects, recovers and changes LLADD databases.
  *
- * Each verb has a file. Verbs that only read files use <lladd/inspect.h>, take no lock, and also
- * work on a database that is in use, crashed or damaged. Verbs that read structures (`dump`, `hash
- * get` and `scan`, `dtable get` and `scan`, a part of `verify`) need a database that is not in use,
+ * Verbs that only read files use <lladd/inspect.h>, take no lock, and also work on a database that
+ * is in use, crashed or damaged. Verbs that read structures (`dump`, `hash get` and `scan`, `dtable
+ * get`, `scan` and `stat`, a part of `verify` and of `stat`) need a database that is not in use,
  * and recover it in memory (peek.c). `recover`, `resolve`, `load`, `hash put`, `dtable put` and
  * similar verbs open the database. `sim` needs no database: it runs another program.
  * docs/man/lladd.1 is the manual.

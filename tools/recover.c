@@ -170,8 +170,8 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Returns the LSN from which recovery reads: the lowest of redo's start, the checkpoint, and the
- * beginning of the oldest open transaction. */
+/* Returns the LSN from which recovery reads: the lowest of the checkpoint, the beginning of the
+ * oldest open transaction and, unless the database was closed cleanly, redo's start. */
 static lladd_lsn plan_from(const struct plan *p)
 {
     uint64_t from = p->info.clean ? p->info.checkpoint.v : p->info.redo.v;

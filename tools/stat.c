@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lladd stat: the size and state of a database, the work of the next open, and the reasons why log
- is kept.
- */
+ * is kept. */
 #include "tool.h"
 
 #include <inttypes.h>

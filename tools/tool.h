@@ -11,7 +11,7 @@
 
 enum tool_exit {
     TOOL_FINE = 0,
-    TOOL_FINDINGS = 1, /* the database is damaged or has other findings */
+    TOOL_FINDINGS = 1, /* the database is damaged or has other findings; the key does not exist */
     TOOL_CANNOT = 2,   /* the database cannot be read, or the command line is wrong */
     TOOL_UNCHECKED = 3 /* no finding, but a part of the database was not checked */
 };
@@ -66,8 +66,8 @@ int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool
 int tool_end(struct tool *, int exit_code);
 
 /* Shows the progress on standard error if standard error is a terminal: `what`, and `done` as a
- * percentage of `all`. all 0: shows the number `done`; both 0: shows only `what`. Updates the line
- * at most ten times a second, and whenever `what` changes. */
+ * percentage of `all`. all 0: shows the number `done`; all and done 0: shows only `what`. Updates
+ * the line when `what` changes, otherwise at most ten times a second. */
 void tool_progress(struct tool *, const char *what, uint64_t done, uint64_t all);
 /* Erases the progress line, before other output to the terminal. */
 void tool_progress_end(struct tool *);
@@ -79,8 +79,7 @@ void tool_progress_view(void *ctx, const char *what, uint64_t done, uint64_t all
 void tool_progress_log(struct tool *, const struct lladd_inspect *, lladd_lsn at);
 
 /* Parses a number, decimal or with 0x. If the text is not a number, prints an error and returns
- * false.
- */
+ * false. */
 bool tool_number(const char *what, const char *text, uint64_t *out);
 /* Prints "lladd <verb>: ..." to stderr; returns TOOL_CANNOT. */
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
@@ -205,7 +204,7 @@ struct tool_structures {
     uint64_t unchecked;              /* number of structures that cannot be checked here */
     uint64_t unowned;                /* allocated pages that belong to no structure */
     uint64_t leaked;                 /* unowned pages that can have no other owner */
-    uint64_t damage;                 /* findings */
+    uint64_t damage;                 /* findings of damage */
     bool unlisted;                   /* the pages of a structure could not be listed */
     json_t *extended;                /* structures of extensions: number checked, by name; NULL:
                                       * none */
