@@ -138,8 +138,8 @@ struct recovered {
     double redo, whole; /* updates redone per second of redo, of recovery */
 };
 
-/* Recovers the crashed database in a child process. Its changes stay in the child, so the next run
- * finds the same state. */
+/* Recovers the crashed database in a child process. The changes that recovery makes stay in the
+ * child, so the next run finds the same state. */
 static struct recovered recover_in_child(struct lladd_device *dev, struct lladd_options *o,
                                          uint64_t updates)
 {

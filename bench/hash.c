@@ -58,7 +58,7 @@ static void close_fixture(struct fixture *b)
     lladd_device_close(b->dev);
 }
 
-/* Keys 0, 1, 2 ... */
+/* Inserts the keys from 0 to n - 1. */
 static void insert(struct fixture *b, struct lladd_txn *txn, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)

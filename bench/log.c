@@ -173,7 +173,7 @@ static void bare_free(struct bare *b)
     unlink(b->path);
 }
 
-/* A write as long as a commit of one record: the record and its durability marker. */
+/* A write as long as a commit of one record: the record and its seal. */
 static void bare_commit(struct bare *b)
 {
     unsigned char bytes[192];

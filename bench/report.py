@@ -20,8 +20,9 @@ def number(value):
 
 
 def bound_of(row, medians):
-    """The bound of a target as a number: '<= 80', '<= 80 + 2 %', or '<= direct + 5 %', which is of
-    the row "direct: lookup" if this one is of "...: lookup". (sign, bound), or None."""
+    """The bound of a row's target, as (sign, number); None if there is none. A target is '<= 80',
+    '<= 80 + 2 %', or '<= direct + 5 %': in the row "NAME: lookup", `direct` stands for the median
+    of the row "direct: lookup"."""
     parts = re.fullmatch(r"(<=|<|>=|)\s*(.+?)(?:\s*([+-]\s*[0-9.]+) %)?", row.get("target") or "")
     if not parts:
         return None

@@ -3,11 +3,11 @@
 import json
 import statistics
 
-# Cases in which engines without transactions, or without isolation, have an easier life.
+# Engines that promise less than this library, and what they lack.
 WEAKER = {"leveldb": "no isolation", "rocksdb-batch": "no isolation",
           "kyotocabinet-hash": "others see changes before the commit",
           "kyotocabinet-tree": "others see changes before the commit"}
-# Not with default options: shows the cost of a default, and is not compared with other engines.
+# Engines that show the cost of a default option. They are not compared with other engines.
 ASIDE = {"lladd-records-atomic": "no page images: for devices that never tear a page"}
 NO_LOG = "no log: nothing to replay"
 NO_UNDO = "the database is as it was before the commit: nothing to undo"
@@ -34,8 +34,8 @@ def family(engine):
 
 
 def query(workload, case, engine, n=None, threads=1, filesystem="disk", **fields):
-    """The rows that a target is about. Engine: a name or a family, several of them, or None: any
-    peer; fields: others of the row, which must be equal."""
+    """The rows that a target is about. `engine`: a name or a family, or several of these; None: any
+    peer. `fields`: further fields that the rows must have, with their values."""
     return {"workload": workload, "case": case, "engine": engine, "n": n, "threads": threads,
             "filesystem": filesystem, "fields": fields}
 

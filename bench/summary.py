@@ -37,7 +37,7 @@ LINES = [
     ("scans of 100 of them", query("W11", "scan", "lladd-dtable", 100000)),
 ]
 
-# Those of the README. It says that the last one is a loss.
+# The lines of the README, which says that the last one is a loss.
 FEW = ("a million inserts, from creation to close", "durable transactions, 64 threads",
        "cached lookups, 2 threads", "ten million ordered rows put, in random order",
        "random updates of ten times the cache")

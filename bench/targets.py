@@ -20,8 +20,9 @@ def w11(case, n):
     return query("W11", case, "lladd-dtable", n)
 
 
-# Text, measurement, and target: at least so many a second; (factor, peer): at least so many times
-# that peer (None: the best); (factor, other): so many times that other measurement.
+# (text, measurement, target). The target is the lowest allowed rate: operations a second; or
+# (factor, peer), a multiple of that peer's rate (None: the best peer's); or (factor, measurement),
+# a multiple of the rate of that other measurement.
 AT_LEAST = [
     ("W1, 1 million", w1("lladd-hash", MILLION), 4e6),
     ("W1, 1 million", w1("lladd-hash", MILLION), (8, ("bdb-hash",))),
@@ -82,7 +83,7 @@ AT_MOST = [
 
 
 def wanted_rate(rows, measured, target):
-    """(rate, text) it should reach; None if the other side was not measured."""
+    """The (rate, text) of a target; None if the other side was not measured."""
     if not isinstance(target, tuple):
         return target, f"{number(target)}/s"
     factor, other = target

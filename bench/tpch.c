@@ -13,8 +13,8 @@
  * row by row. "in batches" reads the n columns of all rows, 4096 rows at a time.
  *
  * Figures 15 and 16: rows are put, a thousand per transaction. After every 250,000 rows a digest is
- * due, and after every four digests a combine. A thread of its own does both (15), or the writing
- * thread (16). */
+ * due, and after every four digests a combine. In figure 15 a maintenance thread does both, in
+ * figure 16 the writing thread. */
 #include "common_dtable.h"
 #include "common_lineitem.h"
 

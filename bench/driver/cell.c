@@ -61,8 +61,9 @@ void cell_leave(const struct cell *c, struct bench_db *db, struct bench_thread *
         c->engine->leave(db, t);
 }
 
-/* The value begins with the record's number, so that a lookup can be checked. The rest differs
- * between versions in every byte, so that every engine must log all of it. */
+/* The value begins with the record's number, so that a lookup can be checked. The rest is
+ * pseudo-random and depends on the version, so that an engine that logs only changed bytes must log
+ * nearly all of it. */
 void cell_value(const struct cell *c, uint64_t i, uint32_t version, void *value)
 {
     unsigned char *out = value;

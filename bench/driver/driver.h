@@ -109,7 +109,7 @@ double hist_us(const struct hist *, double quantile); /* NAN if it is empty */
 /* The process's requests to the operating system so far. */
 struct counts {
     uint64_t syncs;         /* fsync, fdatasync, msync(MS_SYNC), writes on O_SYNC, O_DSYNC files */
-    uint64_t written_bytes; /* handed to write, pwrite ...; writes through mmap are not counted */
+    uint64_t written_bytes; /* by write, pwrite and the like; not by writes through mmap */
     uint64_t log_bytes;     /* part of written_bytes: to files named by count_log_files */
 };
 void count_log_files(const char *names);

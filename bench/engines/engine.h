@@ -46,7 +46,7 @@ struct bench_engine {
     const char *log_files; /* parts of the names of its log files, separated by blanks; NULL: it has
                               no log files, or `io` reports the log's bytes */
     unsigned levels;       /* BENCH_AT(...) of the levels it supports, combined with | */
-    bool numbered;         /* keys can only be 0, 1, 2 ..., and are inserted in that order */
+    bool numbered;         /* keys can only be the numbers from 0 on, inserted in that order */
     bool one_changer;      /* only one transaction at a time may change it; others are refused */
 
     /* Creates the database, or opens an existing one. */
@@ -76,8 +76,8 @@ struct bench_engine {
      * keys, at most n in all; *seen is their number. NULL: keys are not ordered. */
     int (*scan)(struct bench_db *, struct bench_thread *, uint64_t key, uint32_t n, void *values,
                 uint32_t *seen);
-    /* `records`: the engine takes part in W2, because keys 0, 1, 2 ... can serve as record numbers.
-     * `fill` inserts `count` absent keys from `first` on; NULL: `insert` is called for each. */
+    /* `records`: the engine takes part in W2, because its keys can serve as record numbers, from 0
+     * on. `fill` inserts `count` absent keys from `first` on; NULL: `insert` is called for each. */
     bool records;
     int (*fill)(struct bench_db *, struct bench_txn *, uint64_t first, uint64_t count,
                 const void *values);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* This library: fixed-length records in the pages of a few extents, so that a record's address
- * follows from its number. The roots "bench.0", "bench.1" ... lead to the extents. */
+ * follows from its number. The roots "bench.0", "bench.1" and so on lead to the extents. */
 #include "lladd.h"
 
 #include <lladd/extension.h>
