@@ -393,7 +393,6 @@ static int part_at(const struct reader *r, uint32_t group, uint64_t place,
     return rc;
 }
 
-/* Extracts a column's value from its group's part. */
 static int column_of(const struct reader *r, uint32_t column, const struct lladd_dtable_value *part,
                      struct lladd_dtable_value *out, struct lladd_error *err)
 {
@@ -407,7 +406,6 @@ static int column_of(const struct reader *r, uint32_t column, const struct lladd
     return 0;
 }
 
-/* Assembles a whole row. */
 static int assemble(const struct reader *r, uint64_t place, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin *pins, struct lladd_dtable_value *values,
                     struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,

@@ -5,9 +5,9 @@
  * strings or bytes. For more than two ranges of keys, "from" or "below" is a keydiv_dtable itself.
  * If the table for its key rejects a row, the row is rejected.
  *
- * A cursor is at a row of one of the tables. At the end of this table it moves on to the row of the
- * other table that is nearest to the divider. If both tables have places, rows have places: first
- * the places of "below", then those of "from". */
+ * At the end of one table, a cursor moves on to the row of the other table that is nearest to the
+ * divider. If both tables have places, rows have places: first the places of "below", then those of
+ * "from". */
 #include "operations/dtables/class/classes.h"
 
 struct builder {

@@ -116,7 +116,6 @@ static void discard(struct lladd_dtable_builder *base)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Reads the end of a range from a row's value. */
 static int get_end(const struct lladd_dtable *base, struct lladd_span s,
                    struct lladd_dtable_interval *r, struct lladd_error *err)
 {

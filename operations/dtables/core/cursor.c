@@ -338,7 +338,6 @@ int lladd_dtable_last(struct lladd_dtable_cursor *c, struct lladd_error *err)
     return rc ? rc : arrived(c, go(c, LLADD_DTABLE_LAST, NULL, err), false, err);
 }
 
-/* Moves to the neighbouring row. */
 static inline int move(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
     TRY(here(c, err));

@@ -175,7 +175,6 @@ struct cursor {
     struct lladd_dtable_value value;
 };
 
-/* Copies the row of node `n` into the cursor. */
 static int at_node(const struct lladd_dtable *t, struct cursor *c, const struct node *n)
 {
     if (!n)

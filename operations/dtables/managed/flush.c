@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Flushes (Anvil: digests): memtables become a sorted run.
  *
- *   DIG-1  The cutoff C is a visible commit. If a new memtable replaces the memtable that is
- *          written to, C is read before. Thus transactions that write to the new memtable commit
+ *   DIG-1  The cutoff C is a visible commit. If the flush adds a memtable, C is read before
+ *          transactions can write to it. Thus transactions that write to the new memtable commit
  *          after C. The versions up to C in the older memtables no longer change.
  *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
  *          manifest. After a crash there is either the run or the entries. */

@@ -7,20 +7,20 @@
  * and, above the leaves, the child block that begins with this key. In a block above the leaves,
  * all keys before the second slot belong to the first slot, even keys below the first slot's own.
  *
- * A key needs no slot if its node closely follows the node of the slot before, both in memory and
- * in the list. Rows inserted in order therefore take one slot for a few cache lines. Any other key
- * has a slot, because a step to a distant node is a cache miss: with slots for only two of three
- * keys, a put was a tenth slower. A reader without the mutex may miss a slot that is being added.
- * It still finds the key through the list, because the index only says where to start.
+ * A key needs no slot if its node is close in memory to the node of the slot before it. Rows
+ * inserted in order therefore take one slot for a few cache lines. Any other key has a slot,
+ * because a step to a distant node is a cache miss. A reader without the mutex may miss a slot that
+ * is being added. Such a reader still finds the key through the list, because the index only says
+ * where to start.
  *
  *   LST-1  The slots of a block are in ascending order at any moment. To make room for a slot, the
  *          later slots are moved up, beginning with the last. Meanwhile one slot is there twice,
  *          and none is missing.
  *   LST-2  The contents of a slot are replaced only by smaller ones: those of the slot before or,
  *          in a block that was split, those of a smaller key. A slot's child is stored before its
- *          node, and its node before its prefix. Readers load them in the opposite order. If a
- *          reader has seen a prefix below its key, the node and the child that it then loads are
- *          below the key too, even if all three have changed meanwhile.
+ *          node, and its node before its prefix. Readers load the three in the opposite order. If a
+ *          reader has seen a prefix below its key, the node and the child that it loads after the
+ *          prefix are below the key too, even if all three have changed meanwhile.
  *   LST-3  A thread that adds a key splits each full block on the way down. The new block is
  *          complete, and is in its parent, before the old block is shortened.
  *   LST-4  All memory for a key is allocated before any part of the key becomes visible.
@@ -251,8 +251,8 @@ static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
     return true;
 }
 
-/* Searches the list from *before on. Returns the key's node, or 0; then *before is the node to
- * insert the key after. */
+/* Searches the list from *before on. Returns the key's node. If the list does not have the key,
+ * returns 0, and *before is the node after which the key belongs. */
 static uint32_t look_around(const struct ll_memtable *m, const struct place *p,
                             const struct lladd_dtable_key *key, uint64_t prefix, uint32_t *before)
 {

@@ -4,8 +4,8 @@
  *   node     u32 newest version, u32 next node, key: 4 or 8 bytes of a number, or u32 length and
  *            bytes; memindex.c finds nodes
  *   version  u32 segment, u32 next older version, u32 length of the value or LL_MEM_TOMBSTONE,
- *            value. With a comparator different keys may compare equal; then also the key that the
- *            version was put with: u16 length (SAME: it is the node's key), key
+ *            value. If the table has a comparator, different keys may compare equal, and the key
+ *            that the version was put with follows: u16 length (SAME: the node's key), key
  *   segment  u32 part, u32 1 if rolled back, u32 the part's previous segment, u32 0, u64 number of
  *            the next savepoint when the segment was begun
  *

@@ -8,9 +8,9 @@
  * immediately. For each segment, the stream "segments" has the u64 number of its first value and
  * the u64 offset of the segment. This stream is in memory while the table is open.
  *
- * The place of a value in its segment is computed, with three exceptions. In the form "runs", a
- * binary search finds it. In the form "numbers", a binary search finds a value that is an item. In
- * the form "deltas", at most 31 differences are added up.
+ * The position of a value in its segment is computed, with three exceptions. In the form "runs", a
+ * binary search finds the value. In the form "numbers", a binary search finds a value that is an
+ * item. In the form "deltas", at most 31 differences are added up.
  *
  * "encodings" lists the forms that may be chosen besides "plain". Without it all forms may be
  * chosen. */
@@ -218,8 +218,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Value i of a segment of n values. `more` is the offset, in the stream, of the form's own data,
- * and `list` the offset of the items. The other members are fields of the segment (auto.h). */
+/* Value i of a segment of n values. `more` and `list` are offsets in the stream: of the form's own
+ * data, and of the items' ends. The other members are fields of the segment (auto.h). */
 struct place {
     const struct reader *r;
     struct lladd_dtable_pin *pin;

@@ -145,7 +145,6 @@ static struct word *find_word(const struct builder *b, uint64_t hash, struct lla
     return w;
 }
 
-/* Doubles the number of slots. */
 static int more_slots(struct builder *b)
 {
     size_t slots = b->slots ? b->slots * 2 : 64;
@@ -327,8 +326,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* Reads the number before anything else: the other reads reuse the pin that holds the base's value.
- * The key stays valid. */
+/* Reads the number first: the other reads reuse the pin that holds the base's value. The key stays
+ * valid. */
 static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                   struct lladd_error *err)
