@@ -8,7 +8,7 @@
  * half of the pages. bare, which takes turns with hit, is a lower bound for any buffer manager on
  * this machine: two atomic operations and a read, at frames with known addresses. miss: the file is
  * four times as large as the cache, and in memory, so that only the buffer manager and the copying
- * of pages are measured. open: open and close, and the same with one page read.
+ * of pages are measured. open: open and close, without and with the read of one page.
  */
 #include "common.h"
 

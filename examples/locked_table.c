@@ -90,8 +90,8 @@ static int move(struct lladd_txn *txn, const struct bank *b, uint64_t from, uint
     return write_key(txn, b, to, had + 1);
 }
 
-/* [retry] Retries a transaction after an error with the root RETRY: a conflict with other
- * transactions, or a full log. */
+/* [retry] Retries a transaction after an error with the root RETRY, for example a deadlock or a
+ * full log. */
 static int move_until_done(const struct bank *b, uint64_t from, uint64_t to,
                            struct lladd_error *err)
 {

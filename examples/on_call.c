@@ -109,7 +109,8 @@ static int goes(struct lladd_txn *txn, const struct ward *w, uint32_t doctor, bo
     return lladd_code_root(rc) == LLADD_ROOT_RETRY ? 0 : rc;
 }
 
-/* Runs two transactions concurrently: both read the table, then both remove a doctor. */
+/* Interleaves two transactions: each reads whether the other doctor is on call, and then each lets
+ * its doctor leave. */
 static int both_leave(const struct ward *w, struct lladd_error *err)
 {
     struct lladd_txn *first, *second;

@@ -100,7 +100,6 @@ static int compare(const struct scan *s, const struct lladd_dtable_key *a,
     return lladd_dtable_compare(&s->d->rows->order, a, b);
 }
 
-/* Copies the key of the row at the cursor. */
 static int keep(struct scan *s, struct kept *k)
 {
     size_t len = s->key.bytes.len;

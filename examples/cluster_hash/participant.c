@@ -10,9 +10,8 @@
  *   with ABORT        in any state,
  *   with its session  unless it is prepared.
  *
- * Messages of one branch are processed in the order in which they came. A message that waits for a
- * lock delays the later messages of its branch, which wait in the branch's queue, but no other
- * branch.
+ * Messages of one branch are processed in the order in which they came. If a message waits for a
+ * lock, the later messages of the branch wait in the branch's queue; other branches go on.
  *
  * A promise (a vote, an acknowledgement) is sent when the log record on which it depends is
  * durable. The acknowledgement for an unknown branch waits for all logged commits: one of them may

@@ -59,8 +59,8 @@ static const struct configuration tried[] = {
     {"automatic", "class(dt) auto_dtable"},
 };
 
-/* The second column of the cTable: the year, in two bytes, since which the customer has lived
- * there. */
+/* The second column of the cTable: the year, in two bytes, in which the customer has moved to the
+ * state or country. */
 static bool since(const void *ctx, uint32_t number, struct lladd_span *out)
 {
     static const unsigned char years[] = {0xd0, 7, 0xd1, 7, 0xd2, 7, 0xd3, 7, 0xd4, 7, 0xd5, 7};

@@ -7,7 +7,7 @@
  * The other files:
  *
  *   tally.c     a page type and an operation of the program's own: what you write yourself
- *   store.c     the library's hash table beside it, in the same transactions
+ *   store.c     the library's hash table, which the same transactions change
  *   loader.c    threads with many transactions in flight; asynchronous commit
  *   verify.c    what "recovered" means, and how it is checked
  *   this file   the parent: it starts the loader, notes what is acknowledged, kills, compares
