@@ -461,7 +461,6 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
 
 /* ---- some columns ---------------------------------------------------------------------------- */
 
-/* Reads columns of an existing row. */
 static int columns_of(const struct reader *r, uint64_t place, const struct lladd_dtable_key *key,
                       const struct lladd_dtable_columns *want, struct lladd_error *err)
 {

@@ -8,12 +8,12 @@
  * versions of the endpoint before it. Then each endpoint from the beginning of the range to before
  * its end gets a version.
  *
- * The cost of a range is at most two nodes, and a version for each endpoint inside it. It depends
- * on the ranges in memory that overlap it, not on the number of rows. Endpoints stay until the
- * memtable is freed, because a reader may see that only one side of an endpoint is deleted. Ranges
- * that overlap many others therefore take more and more memory. This memory counts towards the
- * digest trigger, and a digest merges ranges. A lookup searches for one endpoint, and sees the
- * newest version of its chain first.
+ * A range adds at most two nodes, and a version for each endpoint inside the range. The cost
+ * depends on the ranges in memory that overlap the range, not on the number of rows. Endpoints stay
+ * until the memtable is freed, because a reader may see that only one side of an endpoint is
+ * deleted. Ranges that overlap many others therefore take more and more memory. This memory counts
+ * towards the digest trigger, and a digest merges ranges. A lookup searches for one endpoint, and
+ * sees the newest version of its chain first.
  *
  *   RNG-1  A range has a segment of its own. If the range is refused, the transaction marks the
  *          segment as rolled back.
