@@ -99,7 +99,7 @@ static void open_table(struct fixture *b)
     bench_must(lladd_ctable_open(b->db, "lineitem", &b->t, NULL), "open a table");
 }
 
-/* Creates the table with the options `m`, of which it sets the type and the configuration. */
+/* Creates the table with the options `m` and the store's type and configuration. */
 static void create(struct fixture *b, const struct store *s, const struct lladd_managed_options *m)
 {
     struct lladd_ctable_options c = LLADD_CTABLE_OPTIONS_INIT;
@@ -312,7 +312,7 @@ static double in_batches(struct fixture *b, const enum lineitem_column *columns,
     return (double)(bench_now_ns() - t0) / 1e9;
 }
 
-/* Checks that the stored rows are the generated ones. */
+/* Checks the sum of price times discount over all stored rows. */
 static void check_sum(struct fixture *b)
 {
     const uint32_t numbers[2] = {L_EXTENDEDPRICE, L_DISCOUNT};
@@ -332,7 +332,7 @@ static void check_sum(struct fixture *b)
     bench_must(sum == b->sum ? 0 : -1, "the sum of prices and discounts");
 }
 
-/* Opens the table with nothing of it in any cache. */
+/* Opens the table again, with nothing of it in the library's and the operating system's caches. */
 static void reopen_cold(struct fixture *b)
 {
     close_db(b);

@@ -93,9 +93,9 @@ int tool_failed(const struct tool *, const struct lladd_error *);
 /* Opens a database that must exist. If it does not exist, creates no file. */
 int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
 
-/* A database that is recovered in memory; no file is changed. A quarter of the verb's memory is for
- * the page cache, and a quarter for written blocks. Further written blocks go to unnamed files in
- * $TMPDIR or /var/tmp. */
+/* A database that is recovered in memory; none of its files is changed. A quarter of the verb's
+ * memory is for the page cache, and a quarter for written blocks. Further written blocks go to
+ * unnamed files in $TMPDIR or /var/tmp. */
 struct tool_peek {
     struct lladd_db *db;
     struct lladd_device *disk, *overlay;
@@ -153,8 +153,7 @@ struct tool_gap {
 };
 /* The gap of the last lladd_inspect_log. */
 struct tool_gap tool_gap_of(const struct lladd_inspect *);
-/* Reports a gap, if there is one, on stderr; not with --json, for which tool_json_recycled adds a
- * member. */
+/* Without --json, reports a gap, if there is one, on stderr. */
 void tool_recycled(const struct tool *, const struct tool_gap *);
 /* Adds {"recycled": {"bytes": ..., "to": ...}} if there is a gap. */
 void tool_json_recycled(json_t *object, const struct tool_gap *);

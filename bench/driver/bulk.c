@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BATCH 4096u  /* elements per call, for calls that take several */
-#define SAMPLED 64u  /* every 64th operation is timed: reading the clock costs as much as one */
+#define SAMPLED 64u  /* every 64th operation is timed: the clock costs as much as an operation */
 #define CHECKED 1000u
 
 /* ---- W1: inserts, from creation to clean close ----------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Runs the cells. Engines take turns, so that all meet the same load of the machine. Each
- * measurement has a process of its own. So the memory and processor time measured are the engine's
- * alone; and if the process dies, the row of the cell says so and the next cell runs. */
+ * measurement has a process of its own, so that its memory and processor time are those of one
+ * engine. If the process dies, the row of the cell says so, and the next cell runs. */
 #include "driver.h"
 
 #include "common.h"
@@ -167,7 +167,7 @@ static int run_child(const struct state *s, struct child *k, struct cell *c,
 
 /* ---- databases ------------------------------------------------------------------------------- */
 
-/* Loaded databases are kept for the next case that needs the same ones. */
+/* Keeps the loaded databases if the cell's case loads equal ones; otherwise removes them. */
 static void keep_bases_for(struct state *s, const struct cell *c)
 {
     char wanted[128];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* RocksDB, the official release build: write batches (atomic, no isolation), and pessimistic
- * transactions. Its parameters are those that its documentation gives for point lookups. */
+ * transactions. The parameters are those that RocksDB's documentation gives for point lookups. */
 #include "engine.h"
 #include "rocksdb_api.h"
 

@@ -18,8 +18,8 @@
  * directory again. A directory is one coordinator: never copy it, and never delete it while
  * transactions of this coordinator are in doubt at servers (`cluster-teller inspect` shows them).
  *
- * Errors are LLADD's codes, and CLUSTER_UNKNOWN (coordinator.h). After any error but
- * LLADD_NOT_FOUND the transaction can only be rolled back. If lladd_code_root returns
+ * Errors are LLADD's codes, and CLUSTER_UNKNOWN (coordinator.h). After an error of a read, except
+ * LLADD_NOT_FOUND, the transaction can only be rolled back. If lladd_code_root returns
  * LLADD_ROOT_RETRY for the code, the program may retry the whole transaction, with growing pauses:
  *
  *  - LLADD_BUSY: a server that the transaction needs cannot be reached, or its connection was lost;
@@ -29,8 +29,9 @@
  *  - LLADD_CONFLICT: a server does not have all operations of the transaction (it was restarted).
  *
  * Threads: any number of threads may use a cluster; one at a time may use a transaction. A call
- * waits at most `call_ms`, a commit at most twice as long. A call may also run the event loop for
- * other callers, but returns as soon as it has its own answer.
+ * waits at most `call_ms` for the servers. The commit of a transaction that has written at several
+ * servers also waits until the decision is durable in the program's database. A call may also run
+ * the event loop for other callers, but returns as soon as it has its own answer.
  */
 #include "coordinator.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Customers by state (Anvil, section 5.5). Customer numbers are mostly consecutive. Nearly all
- * customers live in a state of the USA, which is stored as two letters; some live in other
- * countries. */
+ * values are the two letters of a state of the USA; some are the name of another country. */
 #include "trial.h"
 
 #include <stdio.h>

@@ -56,8 +56,8 @@ static const struct configuration customer_tried[] = {
     {"customer: automatic", "class(dt) auto_dtable"},
 };
 
-/* A configuration for tables with deleted rows: an array without state bytes cannot store
- * tombstones, so an exist_dtable is the layer above it. */
+/* A configuration for tables with deleted rows: the arrays below have neither state bytes nor a
+ * tombstone_value, and cannot store tombstones. So an exist_dtable is the layer above. */
 #define DELETED(base) \
     "class(dt) exist_dtable config [ \"tombstones\" class(dt) linear_dtable \"base\" " base " ]"
 #define ARRAY_OF_FOUR \

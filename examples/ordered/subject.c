@@ -67,8 +67,8 @@ static int put(struct lladd_sim *sim, struct lladd_txn *txn, lladd_pageno root, 
 }
 
 /* [run] Splits by other transactions move the slow transaction's keys before it is rolled back. A
- * key that it has removed stays a ghost until its rollback; the ghost of a key that a committed
- * transaction has removed is purged. */
+ * key that the slow transaction has removed stays a ghost until then; the ghost of a key that a
+ * committed transaction has removed is purged. */
 static int with_open(struct lladd_sim *sim, struct lladd_db *db, lladd_pageno root,
                      struct lladd_txn *slow, struct lladd_txn *late, struct lladd_error *err)
 {

@@ -32,7 +32,7 @@ void stanzas_free(struct stanzas *);
 /** The stanza of a transaction. The stanzas of the file are used repeatedly. */
 struct stanza stanzas_of(const struct stanzas *, uint64_t sequence);
 /** The unique key of a transaction's stanza: the first field, a blank, and the number of earlier
- *  stanzas with an equal field. Returns the length of the key. */
+ *  transactions with an equal first field. Returns the length of the key. */
 size_t stanzas_key(const struct stanzas *, uint64_t sequence, char key[STANZA_KEY_MAX]);
 /** Finds the transaction with this key; false: no transaction has the key. */
 bool stanzas_find(const struct stanzas *, const char *key, size_t len, uint64_t *sequence);
