@@ -316,7 +316,8 @@ static int begin(struct tabling *d)
     return rc || !d->table ? rc : of_txn(d, lladd_managed_table(d->txn, d->table, &d->rows));
 }
 
-/* Commits, or aborts if rc is an error. If the handle is poisoned, reports that error. */
+/* Commits; aborts if rc is an error, or if the commit fails. If the commit or the abort finds the
+ * handle poisoned, reports the error that has poisoned the handle. */
 static int end(struct tabling *d, int rc)
 {
     if (!d->txn)
@@ -353,7 +354,7 @@ static int open_table(struct tabling *d, const char *name)
                                                              * reported as a missing key */
 }
 
-/* Closes the table. If rc is an error, returns it. */
+/* Closes the table. Returns rc, or the error of the close if rc is 0. */
 static int close_table(struct tabling *d, int rc)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens a database and recovers it in memory. Nothing on disk is changed: all writes stay in
- * memory, or in unnamed files if there is not enough memory (lladd_device_overlay_bounded).
+/* Opens a database and recovers it in memory. No file of the database is changed: all writes stay
+ * in memory, or in unnamed files if there is not enough memory (lladd_device_overlay_bounded).
  *
  * A database that is in use is refused, because its files may change while they are read. A shared
- * lock on its lock file keeps other processes from opening it meanwhile; several tools may hold the
- * shared lock together. */
+ * lock on the database's lock file keeps other processes from opening the database meanwhile;
+ * several tools may hold the shared lock together. */
 #include "tool.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Takes the shared lock. Returns -1 if the lock file does not exist, or if a process has the
- * database open; in the latter case the following lladd_open returns an error that names the
- * process. */
+/* Takes the shared lock. Returns -1 if the lock cannot be taken, for example if the lock file does
+ * not exist, or if a process has the database open. For an open database the following lladd_open
+ * returns an error that names the process. */
 static int hold_off(const char *dir)
 {
     char path[4096];

@@ -8,15 +8,15 @@
  * an engine, see bench/README.md.
  *
  * Calls return 0, BENCH_ABSENT, BENCH_AGAIN (roll back, try again) or BENCH_FAILED with a message
- * on stderr. A NULL function means that the engine lacks the capability; workloads that need it
- * skip the engine and name it. */
+ * on stderr. Unless the function's comment says otherwise, a NULL function means that the engine
+ * lacks the capability; workloads that need the capability skip the engine, and print its name. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { BENCH_ABSENT = 1, BENCH_AGAIN = 2, BENCH_FAILED = -1 };
 
-/* Where a commit is when it returns. */
+/* Where the changes of a transaction are when its commit returns. */
 enum bench_level {
     BENCH_DISK,   /* on the device: survives power loss */
     BENCH_OS,     /* handed to the operating system: survives the process's death */
@@ -30,7 +30,7 @@ struct bench_setup {
     uint64_t txn_ops;  /* operations of each transaction: another hint */
     uint32_t key_size; /* 4, 8 or 16 */
     uint32_t value_size;
-    uint32_t threads; /* threads that will use it */
+    uint32_t threads; /* threads that will use the database */
     enum bench_level level;
     bool keep_log; /* the engine takes no checkpoints, so recovery repeats all transactions */
 };
@@ -43,11 +43,11 @@ struct bench_engine {
     const char *name;
     const char *(*version)(void);
     const char *settings;  /* one line */
-    const char *log_files; /* parts of the names of its log files, separated by blanks; NULL: it has
+    const char *log_files; /* parts of the log files' names, separated by blanks; NULL: there are
                               no log files, or `io` reports the log's bytes */
-    unsigned levels;       /* BENCH_AT(...) of the levels it supports, combined with | */
+    unsigned levels;       /* BENCH_AT(...) of the supported levels, combined with | */
     bool numbered;         /* keys can only be the numbers from 0 on, inserted in that order */
-    bool one_changer;      /* only one transaction at a time may change it; others are refused */
+    bool one_changer;      /* while one transaction changes the database, others cannot */
 
     /* Creates the database, or opens an existing one. */
     int (*open)(const struct bench_setup *, struct bench_db **);

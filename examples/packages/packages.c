@@ -416,8 +416,8 @@ static bool fresh_directory(const char *dir, char *why, size_t size)
     return empty;
 }
 
-/* The database needs space for its pages, more than a third of which stays empty, and for the log
- * between two checkpoints. */
+/* The database needs space for its pages, which are only partly full, and for the log between two
+ * checkpoints. */
 static bool enough_space(const struct run *r, char *why, size_t size)
 {
     struct statvfs fs;
