@@ -66,8 +66,9 @@ static bool failed(const char *what, int rc, const struct lladd_error *err)
 
 /* ---- one transfer ---------------------------------------------------------------------------- */
 
-/* [transfer] Both accounts are read at once, and by every thread in the same order, so that two
- * transfers do not deadlock. */
+/* [transfer] Reads both accounts in parallel. Every thread requests the accounts in the same order,
+ * so two transfers do not deadlock at one server. Transfers of two programs may still deadlock over
+ * two servers; the time limit of lock requests ends this deadlock. */
 static int transfer(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
 {
     uint64_t account[2] = {from < to ? from : to, from < to ? to : from};
