@@ -2,50 +2,45 @@
 /*
  * buffer: the pages of one file, cached within a byte budget.
  *
- * Purpose. Every thread that reads or changes a page fixes the page here. A page that no thread
- * holds exclusively may be written at any time, even with uncommitted changes (STEAL), and no page
- * has to be written at commit (NO-FORCE). The log makes this safe. This layer calls log and
- * recovery only through the functions of ll_page_recovery.
+ * A page that no thread holds exclusively may be written at any time, even with uncommitted changes
+ * (STEAL), and no page has to be written at commit (NO-FORCE). The log makes this safe.
  *
  * Definitions.
  *   frame     descriptor of a cached page: its address, a state word (latch.h), its dirty state.
- *   fix       to latch a page, shared or exclusively. This also pins the page: it stays resident
- *             while it is held. No thread can pin a page without a latch.
+ *   fix       to latch a page, shared or exclusively. The page is then also pinned: it stays
+ *             resident while a thread holds it.
  *   slot      the right to have one page resident. The budget limits the number of slots. The
  *             eviction clock visits slots, and the dirty queue links them.
  *   dirty     rec_lsn != 0: changed since its last copy was taken for writing.
- *   in flight a copy was taken for writing and is not known to be durable. A page can be both dirty
- *             and in flight; the dirty page table then has both.
+ *   in flight a copy was taken for writing and is not known to be durable. A page can be dirty and
+ *             in flight at once; the dirty page table then lists the frame and each copy in flight.
  *   base      baseLSN: the LSN of a page's newest full image or format record (BUF-5).
- *   provider  the code that stores frames and pages. frames_reserved.c reserves address space for
- *             the whole file and finds frame and page by arithmetic. frames_heap.c takes them from
- *             the allocator and finds them through a hash table. All other code is the same for
- *             both.
+ *   provider  the code that stores frames and pages: frames_reserved.c finds them by arithmetic in
+ *             reserved address space, frames_heap.c through a hash table in memory of the
+ *             allocator.
  *
  * Invariants.
- *   BUF-1  A page is written only when its page LSN is below the log's durable LSN. A writer copies
- *          the page under a shared latch, then checksums and writes the copy without a latch
- *          (writeback.c).
- *   BUF-2  Every page read from the disk is verified before a caller sees it (verify.c, load.c).
- *   BUF-3  A hit waits for no I/O: no thread calls the device while it holds a latch that a hit
- *          needs. (A page that is being loaded is not resident, so a fix of it is not a hit.)
+ *   BUF-1  A page is written only when its page LSN is below the log's durable LSN (writeback.c).
+ *   BUF-2  Every page read from the disk is verified before a caller sees it (verify.c, load.c); a
+ *          raw extent has no checksums.
+ *   BUF-3  A hit does not wait for I/O of this layer: a thread writes pages without their latches.
+ *          A thread that waits for a latch waits, however, for what its holder does, and the holder
+ *          may be loading another page.
  *   BUF-4  A frame becomes dirty before the record of its change is reserved; its rec_lsn is at
- *          most that record's LSN. The dirty page table never lacks a page that is dirty or in
- *          flight: a page moves from dirty to in flight under the latch that guards the table
- *          (dirty.c).
- *   BUF-5  Each dirty page and each copy in flight has a base. Redo may start at the smallest base
- *          (with no_images: at the smallest recLSN).
+ *          most that record's LSN. A reader of the dirty page table misses no page that is in
+ *          flight, and no dirty page with a change that is logged (dirty.c).
+ *   BUF-5  Redo may start at the smallest base (with no_images: the smallest recLSN) of the dirty
+ *          pages and the copies in flight.
  *   LOG-4  The first write or sync that fails poisons the database: every later call fails with
- *          that error.
- *   API-1  A call that fails for lack of memory, frames or space has changed nothing.
+ *          that error. Exception: a lack of space in a bulk write or in ll_buffer_extend (file.c).
+ *   API-1  A call that fails for lack of memory, frames or space has changed no page.
  *
  * On disk. Page n of the file begins at offset n * page_size. page_format.h describes the header of
  * a page, double_write.c the double-write area.
  *
- * Threads. All functions but open, start and close may be called from any thread at any time. A
- * caller that fixes several pages must fix them in an order that avoids deadlock. If threads are
- * allowed, one thread of this layer writes pages ahead of eviction (flush.c). Without this thread,
- * ll_buffer_step or the threads that need room write them.
+ * Threads. All functions but open, start and close may be called from any thread at any time. If
+ * env->threads, one thread of this layer writes pages ahead of eviction (flush.c). Without this
+ * thread, ll_buffer_step or the threads that need room write pages.
  *
  * The files: buffer.c opens, closes and serves hits; load.c serves misses; evict.c makes room;
  * slots.c keeps the budget; frames_reserved.c and frames_heap.c have the frames, latch.c their
@@ -72,7 +67,7 @@ int ll_buffer__poison(struct ll_buffer *b, int rc, const char *what, const char 
 void ll_buffer__event(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->events, 1);
-    /* A thread about to sleep either sees the new number or is counted here. */
+    /* A thread about to sleep either sees the new number or is counted in event_sleepers. */
     if (lladd_atomic_look32(&b->event_sleepers) != 0)
         lladd_word_wake(&b->events, INT_MAX, UINT32_MAX);
 }
@@ -102,9 +97,9 @@ static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *
     return 0;
 }
 
-/* The cost of a resident page: the page, its slot, and its share of the in-flight set (one entry:
- * the set has entries for about half the slots, but is allocated by doubling). In the heap also the
- * frame and the share of the hash table (four entries: the table is at least a quarter full). */
+/* The cost of a resident page: the page, its slot, and one entry of the in-flight set (it has
+ * entries for about half the slots, but is allocated by doubling). In the heap also the frame and
+ * four entries of the hash table, which is at least a quarter full when the cache is. */
 static uint64_t cost_of_page(const struct ll_buffer *b)
 {
     uint64_t cost = sizeof(struct ll_buffer__slot) + sizeof(struct ll_buffer__in_flight);
@@ -124,8 +119,8 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
 
     b->bytes += sizeof *b + ll_buffer__batch_bytes(b) + ll_buffer__history_bytes(&b->cfg) +
                 2 * IN_FLIGHT_MIN * sizeof(struct ll_buffer__in_flight);
-    /* The worst case: FRAMES_MIN pages, each alone in its group and region, and one of them in a
-     * new chunk. */
+    /* The worst case with reserved address space: FRAMES_MIN pages, each alone in its group and
+     * region (frames_reserved.c), and one of them in a new chunk. */
     uint64_t least = b->bytes + FRAMES_MIN * (b->slot_bytes + b->place_bytes) + b->claim_bytes;
     if (b->cfg.budget < least)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
@@ -197,8 +192,8 @@ static int open_file(struct ll_buffer *b, struct lladd_error *err)
     rc = ll_io_size(dev, b->file, &size);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "get the size of", b->cfg.name);
-    /* An incomplete last page was torn when the file grew. It counts as a page, and will fail
-     * verification. */
+    /* An incomplete last page was torn when the file grew. It counts as a page; its missing bytes
+     * are read as zeros. */
     b->page_count = b->file_pages = size / b->page_size + (size % b->page_size != 0);
     return 0;
 }
@@ -212,8 +207,8 @@ static int make_durable(struct ll_buffer *b, struct lladd_error *err)
     return rc == 0 ? 0 : ll_fail_io(err, rc, true, "sync the directory of", b->cfg.name);
 }
 
-/* Removes the files after a failed creation. An error here is not reported, because the caller
- * reports the first error. If a file stays, the next attempt reports that it exists. */
+/* Removes the files after a failed creation. The caller reports the first error, so an error of
+ * unlink is ignored: the next attempt reports that the file exists. */
 static void uncreate(struct ll_buffer *b)
 {
     if (b->file)
@@ -307,7 +302,8 @@ void ll_buffer_close(struct ll_buffer *b)
 
 /* ---- fixing ---- */
 
-/* The frame holds another page. */
+/* For a heap frame that was reused for another page between lookup and latch: drops the latch, and
+ * fixes page n the slow way. */
 __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct ll_frame *f,
                                                      uint64_t n, unsigned how,
                                                      struct ll_frame **out, struct lladd_error *err)
@@ -316,8 +312,9 @@ __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct
     return ll_buffer__fix_slow(b, n, how, out, err);
 }
 
-/* With reserved address space, prefetches the frame of page n and returns the address of the page.
- * NULL for heap frames: a prefetch is useless if finding the page is a cache miss itself. */
+/* With reserved address space, prefetches the frame of page n and returns the address of the page;
+ * NULL if it is not mapped. NULL for heap frames: a prefetch is useless if the lookup itself misses
+ * the processor's cache. */
 static inline const unsigned char *touch_frame(const struct ll_buffer *b, uint64_t n)
 {
     uint64_t frames = b->reserved ? ll_reserved__frames(b, n) : 0;
@@ -386,7 +383,7 @@ void ll_buffer_expect(const struct ll_buffer *b, lladd_pageno n)
 /* ---- optimistic reads ---- */
 
 /* A version is the frame's latch word and the number of frames released. The word alone is not
- * enough: a page that was evicted and loaded again counts its fixes from one. */
+ * enough: after an eviction and a new load its fix count starts again at one. */
 bool ll_buffer_read_begin(const struct ll_buffer *b, lladd_pageno n, struct lladd_read *out)
 {
     const struct ll_frame *f = ll_buffer__find(b, n.v);
@@ -409,7 +406,8 @@ bool ll_buffer_read_begin(const struct ll_buffer *b, lladd_pageno n, struct llad
 
 bool ll_buffer_read_valid(const struct lladd_read *g)
 {
-    /* The caller loaded the bytes with acquire semantics, so these loads happen after the copy. */
+    /* The copy was made with acquire loads (lladd_atomic_copy64), so the two loads below happen
+     * after it. */
     uint64_t now = lladd_atomic_load64(g->version_);
     return LL_LIKELY(((now ^ g->was_) & LATCH_VERSION) == 0 &&
                      lladd_atomic_load64(g->evictions_) == g->departed_);

@@ -13,8 +13,8 @@ struct ll_buffer;
 
 /* The progress of the fetch of a page. */
 enum ll_fetch_state {
-    LL_FETCH_UNREAD,  /* the page was not read yet; `bytes` are undefined */
-    LL_FETCH_READ,    /* the page was read and is intact, but redo may be pending */
+    LL_FETCH_UNREAD,  /* the page is not read yet; `bytes` are undefined */
+    LL_FETCH_READ,    /* the page was read and is intact; redo may be pending */
     LL_FETCH_DAMAGED, /* the page was read and failed verification */
     LL_FETCH_DONE     /* `bytes` are the current page */
 };
@@ -33,8 +33,9 @@ struct ll_fetch {
  *     a miss      fetch(UNREAD) ► read ► verify, lost ► fetch(READ or DAMAGED) ► fetched
  *     write-back  copy ► may_write ► write
  *
- * During fetch and fetched this layer holds no latch but that of the frame (exclusive; other
- * threads do not see the frame yet). fetch, fetched and lost are nullable. */
+ * A miss with LL_FIX_REDO or LL_FIX_FRESH calls no fetch. During fetch and fetched the thread holds
+ * the new frame exclusively, besides the pages that it had fixed before, and no other latch of this
+ * layer. fetch, fetched and lost are nullable. */
 struct ll_page_recovery {
     void *ctx;
     /* Brings the page up to date: applies pending redo, rebuilds a damaged page (BUF-2). In state
@@ -46,32 +47,33 @@ struct ll_page_recovery {
      * other threads. */
     void (*fetched)(void *ctx, lladd_pageno);
     /* Is the LSN in a part of the log that recovery did not find? Then a page with this page LSN is
-     * newer than the log: LLADD_LOG_LOST. Also called during redo and for bulk reads. */
+     * newer than the log: LLADD_LOG_LOST. Also called during redo and for bulk reads of pages. */
     bool (*lost)(void *ctx, lladd_lsn);
-    /* Makes the log durable up to the record at this LSN (0: no record), the page LSN of this page.
-     * Then the page, and pages with lower page LSNs, may be written (BUF-1). *durable: the log's
-     * durable LSN. */
+    /* Makes the log durable up to and including the record at this LSN, the page LSN of this page
+     * (0: no record). Then the page, and pages with page LSNs that are not higher, may be written
+     * (BUF-1). *durable: the log's durable LSN. */
     int (*may_write)(void *ctx, lladd_pageno, lladd_lsn, lladd_lsn *durable, struct lladd_error *);
 };
 
 enum ll_frames { LL_FRAMES_AUTO, LL_FRAMES_RESERVED, LL_FRAMES_HEAP };
 
-/* A cached page. Redo, undo and the public interface use the first field. Other layers use only
- * `page`, `private_`, `flags` and the functions below. A frame fills one cache line of the
- * processor. */
+/* A cached page. Other layers use only `page`, `private_`, `flags` and the functions below. With
+ * pointers of 64 bits a frame fills one cache line of the processor. */
 struct ll_frame {
     struct lladd_page page;
     uint64_t latch;    /* state word (buffer/latch.h) */
-    uint64_t rec_lsn;  /* 0: clean. Else the recLSN: the page on disk has the changes of all older
-                        * records (BUF-4) */
-    uint64_t base_lsn; /* of a dirty page, as of the last release of the exclusive latch */
+    uint64_t rec_lsn;  /* 0: clean. Else the recLSN: the changes of older records are in the page
+                        * file or in copies in flight (BUF-4) */
+    uint64_t base_lsn; /* the baseLSN of a dirty page, when the page became dirty or at the last
+                        * release of the exclusive latch */
     void *private_;    /* owned by the page type */
     uint32_t flags;    /* LL_FRAME_*, changed under the exclusive latch */
     uint32_t slot;     /* slot number (slots.c) */
 };
 
 enum {
-    LL_FRAME_BASELESS = 1 /* redo only: the page failed verification and was cleared (BUF-5) */
+    LL_FRAME_BASELESS = 1 /* redo only: the page was cleared, because it failed verification or,
+                           * with LL_FIX_BASE, was not read (BUF-5) */
 };
 
 struct ll_buffer_config {
@@ -88,10 +90,11 @@ struct ll_buffer_config {
     bool create;    /* create the files; durable when open returns */
     bool no_images; /* the device writes pages atomically: redo starts at recLSN, not baseLSN, and
                      * no page needs the double-write area */
-    /* Callbacks of page types, nullable; `ctx` is their first argument. loaded: called after
-     * verification, before other threads see the frame. flushed: may change the copy that will be
-     * written, before the checksum is computed; no latch of the core is held. evicted: called
-     * before the frame is released; frees private_. */
+    /* Callbacks of page types, nullable; `ctx` is their first argument. loaded: called after a page
+     * was read, verified and brought up to date, before other threads can fix it. flushed: may
+     * change the copy that will be written, before the checksum is computed; the page is not
+     * latched. evicted: called before the frame is released or its page is cleared; frees
+     * private_. */
     void *ctx;
     int (*loaded)(void *ctx, struct ll_frame *, struct lladd_error *);
     void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);
@@ -101,14 +104,15 @@ struct ll_buffer_config {
 int ll_buffer_open(const struct ll_buffer_config *, struct ll_buffer **out, struct lladd_error *);
 /* Stops the background writer and frees all memory. Writes no page. */
 void ll_buffer_close(struct ll_buffer *);
-/* Starts the background writer (if env->threads), after redo. */
+/* Starts the background writer if env->threads. Call it after redo. */
 int ll_buffer_start(struct ll_buffer *, struct lladd_error *);
 
 /* Allocates the memory that is needed to fix one page after another and to write it back. Without
  * this call the first fix or write allocates that memory. */
 int ll_buffer_want_memory(struct ll_buffer *, struct lladd_error *);
-/* Reserves address space for all pages of the file, as far as an eighth of the budget holds its
- * counters, so that fixing one needs no more. */
+/* Reserves address space for the pages of the file, so that fixing one needs no more. Stops when
+ * the counters of this address space would take more than an eighth of the budget. Does nothing
+ * with heap frames. */
 int ll_buffer_want_address_space(struct ll_buffer *, struct lladd_error *);
 
 /* ---- fixing -------------------------------------------------------------------------------- */
@@ -118,20 +122,23 @@ enum {
     LL_FIX_EXCLUSIVE = 1,
     LL_FIX_FRESH = 2, /* with EXCLUSIVE: do not read the page but fill it with zeros; it may be
                        * beyond the end */
-    LL_FIX_REDO = 4,  /* with EXCLUSIVE: a page that fails verification is returned as zeros with
-                      * LL_FRAME_BASELESS; a page beyond the end as zeros without that flag */
+    LL_FIX_REDO = 4,  /* with EXCLUSIVE: a page that fails verification, other than with
+                       * LLADD_LOG_LOST, is returned as zeros with LL_FRAME_BASELESS; a page beyond
+                       * the end as zeros without that flag */
     LL_FIX_TRY = 8,   /* return LLADD_BUSY instead of waiting for a latch */
     LL_FIX_BASE = 16  /* with REDO: the next record rewrites the whole page. A page that is not
                       * cached is not read, but returned like a page that failed verification */
 };
 
 /* Latches page n, which also pins it. Errors: LLADD_OUT_OF_RANGE (beyond the end),
- * LLADD_CORRUPT_PAGE, LLADD_LOG_LOST, LLADD_READ_FAILED, LLADD_NO_FRAME, LLADD_NO_MEMORY, or the
- * poison. A thread may hold several pages; it must fix them in an order that avoids deadlock. A hit
- * costs one atomic operation on the frame's state word and takes no other latch. */
+ * LLADD_CORRUPT_PAGE, LLADD_LOG_LOST, LLADD_READ_FAILED, LLADD_NO_FRAME, LLADD_NO_MEMORY,
+ * LLADD_BUSY (with TRY), the poison, or an error of a callback. A thread that holds several pages
+ * must fix them in an order that avoids deadlock. A hit that need not wait costs one atomic
+ * operation on the frame's state word and takes no other latch. */
 int ll_buffer_fix(struct ll_buffer *, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *);
-/* Prefetches frame and header of page n if it is cached: the caller is about to change it. */
+/* Prefetches frame and header of page n if it is cached; for a caller that is about to change
+ * it. */
 void ll_buffer_expect(const struct ll_buffer *, lladd_pageno n);
 /* how: LL_FIX_SHARED or LL_FIX_EXCLUSIVE, as in the call of ll_buffer_fix. */
 void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
@@ -153,8 +160,9 @@ static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
 uint64_t ll_buffer_page_count(const struct ll_buffer *); /* pages below this exist */
 /* Number of pages for which the file has room; durable after the next ll_buffer_flush. */
 uint64_t ll_buffer_file_pages(const struct ll_buffer *);
-/* Drops n pages from `first` on: removes their frames and their entries in the dirty page table,
- * and writes nothing. LLADD_BUSY if one of the pages is fixed. */
+/* Drops n pages from `first` on: removes their frames, and their entries in the dirty page table
+ * that are not summed up (dirty.c); writes nothing. LLADD_BUSY, and nothing is dropped, if one of
+ * the pages is fixed. */
 int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* Prefetches the byte at `offset`, if the page is cached. touch_span: the page header and, of the
  * `len` bytes at `offset`, the first 256 and the last. No effect for heap frames. */
@@ -165,9 +173,9 @@ void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 bool ll_buffer_read_begin(const struct ll_buffer *, lladd_pageno, struct lladd_read *out);
 bool ll_buffer_read_valid(const struct lladd_read *);
 /* Bulk access to extents, without the cache. If `paged`, bulk_write adds page number and checksum
- * to each page, and the caller has filled in the rest of each header; otherwise `bytes` are written
- * unchanged. The pages must not be dirty in the cache; bulk_write drops cached clean copies. Writes
- * are durable after ll_buffer_sync. */
+ * to each page, and the caller has filled in the rest of each header; bulk_read verifies each page.
+ * Otherwise `bytes` are written and read unchanged. LLADD_BAD_STATE if a page is dirty in the
+ * cache; bulk_write drops cached clean copies. Writes are durable after ll_buffer_sync. */
 int ll_buffer_bulk_write(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
                          bool paged, struct lladd_error *);
 int ll_buffer_bulk_read(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
@@ -175,8 +183,8 @@ int ll_buffer_bulk_read(struct ll_buffer *, lladd_pageno first, uint64_t n, unsi
 /* Raises the page count so that page n exists; the file on the device may still be shorter. False
  * if n is too large for a page number. */
 bool ll_buffer_include(struct ll_buffer *, uint64_t n);
-/* Extends the file on the device to `pages` pages and makes this durable, so that later writes to
- * these pages need no space. */
+/* Extends the file on the device to `pages` pages and makes the new length durable, so that later
+ * writes to these pages need no space. Raises the page count, too. */
 int ll_buffer_extend(struct ll_buffer *, uint64_t pages, struct lladd_error *);
 /* For recovery, before redo. `pages`: the file length that is known to be durable. If the file is
  * longer, makes its length and blocks durable: after a failed sync, or a kill during an extension,
@@ -192,18 +200,18 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
 
 /* ---- write-back -------------------------------------------------------------------------- */
 
-/* Writes every page that is dirty now and has recLSN < rec_below or baseLSN < base_below, then
- * syncs. When it returns 0 these pages are durable, and have left the dirty page table unless they
- * were changed again. */
+/* Writes every page that is dirty now and has recLSN < rec_below or base < base_below, then syncs.
+ * When it returns 0, these contents are durable; a page that was changed meanwhile is dirty again.
+ * `base`: as in ll_buffer_dirty_min. */
 int ll_buffer_flush(struct ll_buffer *, lladd_lsn rec_below, lladd_lsn base_below,
                     struct lladd_error *);
 /* ll_buffer_flush for a checkpoint that moves the start of redo to `horizon`. In addition, when it
  * returns 0, every earlier write of a page with a base below `horizon` is durable, and later writes
  * of such pages go through the double-write area. */
 int ll_buffer_flush_below(struct ll_buffer *, lladd_lsn horizon, struct lladd_error *);
-/* From now on a page with a baseLSN below `below` is written through the double-write area. Redo
- * will start at `below`, so redo could not rebuild such a page after a torn write (BUF-5). A lower
- * value than that of an earlier call has no effect. */
+/* From now on a page that is copied for writing and has a baseLSN below `below` is written through
+ * the double-write area: redo will start at `below`, so it could not rebuild such a page after a
+ * torn write (BUF-5). A lower value than that of an earlier call has no effect. */
 void ll_buffer_protect(struct ll_buffer *, lladd_lsn below);
 /* Syncs the page file; removes the in-flight entries of earlier writes. */
 int ll_buffer_sync(struct ll_buffer *, struct lladd_error *);
@@ -222,15 +230,16 @@ int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t sa
 /* The page number of copy i < count. */
 lladd_pageno ll_double_write_page(const void *first_page, uint32_t i);
 
-/* ll_buffer_dirty_each calls this for each page that is dirty or in flight, without a latch, and
- * ends at a result other than 0. It skips copies that were summed up: they only wait for a sync. */
+/* ll_buffer_dirty_each calls this function, without a latch, once for each dirty frame and once for
+ * each copy in flight, and ends at a result other than 0. Copies that were summed up (dirty.c) are
+ * skipped: they are written and only wait for a sync. */
 typedef int ll_dirty_fn(void *ctx, lladd_pageno, lladd_lsn rec_lsn, lladd_lsn base_lsn);
 int ll_buffer_dirty_each(struct ll_buffer *, ll_dirty_fn *, void *ctx, struct lladd_error *);
-/* Smallest recLSN and baseLSN of the dirty and in-flight pages; UINT64_MAX without such pages. For
- * a page that is written through the double-write area the recLSN is used as its base. *base may be
- * below the oldest LSN of the log: if the log of a page's base was truncated, the page keeps this
- * old base until its next change logs an image (BUF-5). As a bound for truncation *base may be too
- * low, never too high. */
+/* The smallest recLSN and the smallest base of the dirty and in-flight pages; UINT64_MAX without
+ * such pages. The base is the baseLSN. It is the recLSN with no_images, for a page without baseLSN,
+ * and for a page that is written through the double-write area. As a bound for truncation *base may
+ * be too low, but not too high: the log at a page's baseLSN may have been truncated, and the page
+ * keeps this baseLSN until its next change logs an image (BUF-5). */
 void ll_buffer_dirty_min(struct ll_buffer *, lladd_lsn *rec, lladd_lsn *base);
 
 /* Approximate. */

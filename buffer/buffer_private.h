@@ -12,9 +12,8 @@
 
 #include <string.h>
 
-/* Ranks of the latches of this layer, in the order in which a thread may take them. In this order
- * page latches come after the first two, which only threads without a page latch take, and before
- * the others. */
+/* Ranks of the latches of this layer, in the order in which a thread may take them. A thread that
+ * holds a page latch does not take the first two. */
 enum {
     BUFFER_RANK_FLUSH = LLADD_RANK_BUFFER - 3, /* one flush at a time */
     BUFFER_RANK_DISCARD,                       /* one drop at a time */
@@ -27,12 +26,12 @@ enum {
 };
 
 enum {
-    SEGMENTS = 29, /* their sizes double, from FIRST_SEGMENT slots: all 32-bit slot numbers */
+    SEGMENTS = 29, /* segment k has FIRST_SEGMENT << k slots; together more than slot_max can be */
     FIRST_SEGMENT = 8,
     FRAMES_MIN = 4,          /* a budget for fewer pages is refused */
     BATCH_BYTES = 128 << 10, /* size of the copies in one batch of write-back */
     BATCH_MAX = 32,
-    IN_FLIGHT_MIN = 32, /* bounds of half the slots: above it, written entries are summed up */
+    IN_FLIGHT_MIN = 32, /* bounds of the limit at which written entries are summed up (dirty.c) */
     IN_FLIGHT_MAX = 32768,
     DWB_PAGES = 16, /* page copies in the double-write area */
     SPACE_LATCHES = 16,
@@ -55,7 +54,7 @@ struct ll_buffer__slot {
 struct ll_buffer__in_flight {
     uint64_t page, rec_lsn, base_lsn;
     uint64_t id;   /* increasing; entries are in the order of their ids */
-    uint64_t done; /* 0: being written. Else the newest sync that had begun when it was written */
+    uint64_t done; /* 0: being written. Else the last sync that had begun when the write ended */
 };
 
 /* Several written entries as one: their number, the smallest LSNs, the greatest `done`. */
@@ -98,7 +97,7 @@ struct ll_buffer__chunk {
     unsigned char *pages; /* CHUNK_BYTES of page contents; the frames follow */
     struct ll_frame *frames;
     uint16_t *groups;  /* frames in use on each OS page of `frames` */
-    uint16_t *regions; /* groups in use in each region */
+    uint16_t *regions; /* groups in use in each region, with REGION_HUGE */
 };
 struct ll_buffer__directory {
     uint64_t n;
@@ -152,11 +151,12 @@ struct ll_buffer {
     /* Eviction. */
     uint64_t hand;
     uint32_t in_transit; /* slots that are taken and not yet bound to a page, plus batches in use */
-    uint32_t events;     /* futex: changes when a copy is written or a slot becomes free */
+    uint32_t events;     /* futex: changes when a copy is written, a slot becomes free, or a write
+                          * fails */
     uint32_t event_sleepers;
 
     /* The dirty-page table. */
-    uint32_t dirty_head; /* stack of slots that became dirty: slot number + 1 */
+    uint32_t dirty_head; /* stack of slots with pages that became dirty: slot number + 1 */
     uint64_t dirty_count;
     struct lladd_mutex dirty_latch;
     uint32_t queue_head, queue_tail; /* approximately in recLSN order: slot number + 1 */
@@ -351,9 +351,9 @@ int ll_buffer__fix_slow(struct ll_buffer *, uint64_t n, unsigned how, struct ll_
 
 /* ---- evict.c: room for another page ---- */
 
-/* Makes room for another page. 0: a slot was freed, or pages were written so that the next call can
- * free one. 1: no slot can be freed before the next event. LLADD_NO_FRAME: no event will free a
- * slot. Or the error of a write. */
+/* 0: a slot was freed, or dirty pages were found and written, and the next call may free one. 1: no
+ * slot can be freed before the next event. LLADD_NO_FRAME: all pages are fixed. Or the error of a
+ * write. */
 int ll_buffer__make_room(struct ll_buffer *, struct lladd_error *);
 /* Releases a frame, which is EVICTING or LOADING, and its slot. */
 void ll_buffer__give_up(struct ll_buffer *, struct ll_frame *);
@@ -369,12 +369,12 @@ struct ll_buffer__todo {
  * The caller holds the frame exclusively, or a copy of the frame is being written. */
 void ll_buffer__enter(struct ll_buffer *, struct ll_frame *, uint64_t lsn);
 void ll_buffer__dirty_init(struct ll_buffer *);
-/* Reserves room for n entries; unused ones are returned with unreserve. 1: there is no memory, and
- * other writers have what there is; the caller waits for an event. */
+/* Reserves room for n entries; the caller returns unused room with unreserve. 1: memory is short,
+ * and other threads hold entries or reserved room; the caller waits for an event. */
 int ll_buffer__in_flight_reserve(struct ll_buffer *, unsigned n, struct lladd_error *);
 void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
-/* Moves a frame, which the caller has latched, from dirty to in flight in one atomic step. Decides
- * whether the copy is written through the double-write area. */
+/* Moves a frame, which the caller has latched, from dirty to in flight in one step under
+ * dirty_latch. Decides whether the copy is written through the double-write area. */
 void ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *);
 void ll_buffer__in_flight_done(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n);
 /* Undoes ll_buffer__in_flight_enter for copies of which no byte was written. */
@@ -397,13 +397,13 @@ bool ll_buffer__bulk_pending(struct ll_buffer *);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 
-/* Marks the pages that a flush must write: dirty pages with a recLSN of at most *upto that is below
- * `rec_below`, or with a base below `base_below`. Sets *upto to the greatest recLSN of these pages
- * and of the copies being written that match too; 0: none matches. Returns the mark. */
+/* Marks the pages that a flush must write: the dirty pages with recLSN <= *upto and (recLSN <
+ * rec_below or base < base_below). Sets *upto to the greatest recLSN of these pages and of the
+ * copies that are being written and match, too; 0: none matches. Returns the mark. */
 uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t base_below,
                          uint64_t *upto);
-/* Takes up to `max` pages with this mark. Mark 0: takes the oldest dirty pages that are idle and
- * not recently used. */
+/* Takes up to `max` pages with this mark. Mark 0: takes dirty pages that are idle and not recently
+ * used, oldest first. */
 unsigned ll_buffer__take_marked(struct ll_buffer *, uint32_t mark, struct ll_buffer__todo *,
                                 unsigned max);
 /* Marks the frame clean without a write (drop). */

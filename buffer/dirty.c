@@ -4,31 +4,32 @@
  *
  * Dirty frames. rec_lsn in a frame says whether the frame is dirty, and since which LSN. A queue of
  * slots, approximately in recLSN order, leads to the dirty frames. A thread that dirties a clean
- * page pushes the page's slot onto a stack without a latch. A reader of the table moves the stack
- * to the end of the queue, under dirty_latch. `listed` says that a slot is in the stack or the
- * queue, so that no slot is entered twice. When a frame becomes clean, its slot stays in the queue;
- * the next reader that finds the frame clean removes the slot.
+ * page pushes the page's slot onto a stack without dirty_latch. A reader of the table moves the
+ * stack to the end of the queue, under dirty_latch. `listed` says that a slot is in the stack or
+ * the queue, so that no slot is entered twice. When a frame becomes clean, its slot stays in the
+ * queue until a reader of the table removes it.
  *
  * A frame may become dirty while a reader removes its slot. The reader first clears `listed`, then
  * reads rec_lsn again. The thread that dirties the frame first sets rec_lsn, then exchanges
- * `listed`. Both exchange the same word, so one of them sees the change of the other: either the
- * thread finds the slot not listed and pushes it, or the reader finds the frame dirty.
+ * `listed`. Both threads exchange the same word, so one of them sees the change of the other:
+ * either the thread finds the slot not listed and pushes it, or the reader finds the frame dirty.
  *
- * In flight. Each copy taken for writing has an entry. The entry is removed when a sync succeeds
- * that began after the write of the copy was done. A page can have several entries and be dirty
- * too; all count (BUF-5). When the set has many entries, those that only wait for a sync are summed
- * up, because only their smallest LSNs are needed. This bounds the set without a sync.
+ * In flight. Each copy taken for writing has an entry until the copy is durable, its write is
+ * cancelled, or the page is dropped. A page can have several entries and be dirty too; all of them
+ * count (BUF-5). When the set has many entries, the written ones are summed up, because only their
+ * smallest LSNs are needed. This bounds the set without a sync.
  *
  * A reader holds dirty_latch while it reads both halves, and a recLSN moves from a frame to an
- * entry under the same latch, so the reader misses no page (BUF-4). One exception is harmless:
- * ll_buffer__enter has set rec_lsn but has not pushed the slot yet. Then the record of the change
- * is not reserved yet, so its LSN is not below the log's tail that the reader of the table has read
- * before.
+ * entry under dirty_latch. So the reader misses no page that is in flight, and no dirty page with a
+ * slot in the stack or the queue (BUF-4). Between the steps of ll_buffer__enter a dirty frame has a
+ * slot in neither. That is harmless: if a transaction changes the page, the record of the change is
+ * not reserved yet, so its LSN is not below the log's tail that the reader has read before; if
+ * recovery has redone the page, redo of the page still counts as pending.
  *
- * Whether a copy goes through the double-write area is decided under the same latch, when the entry
- * is made (BUF-5). A checkpoint that moves the start of redo first raises `protect_below`, then
- * waits for the copies with earlier entries, and only then moves the start. Until then redo can
- * rebuild those pages from their bases.
+ * ll_buffer__in_flight_enter decides under dirty_latch whether a copy goes through the double-write
+ * area (BUF-5). A checkpoint that moves the start of redo first raises `protect_below`, then waits
+ * for the copies with earlier entries, and only then moves the start. Until the start moves, redo
+ * can rebuild those pages from their bases.
  *
  * Syncs are numbered. When a write is done, its entry gets the number of the last sync begun. A
  * successful sync makes durable the writes with a smaller number than its own.
@@ -80,7 +81,7 @@ static void drain(struct ll_buffer *b)
 {
     uint32_t at = lladd_atomic_exchange32(&b->dirty_head, 0);
     uint32_t first = 0, last = at;
-    while (at) { /* reverses the order: the newest slot is on top of the stack */
+    while (at) { /* reverses the order: the slot pushed last is on top of the stack */
         struct ll_buffer__slot *s = ll_buffer__slot(b, at - 1);
         uint32_t below = s->next;
         s->next = first;
@@ -113,7 +114,7 @@ static void walk_begin(struct ll_buffer *b, struct walk *w)
     w->next = b->queue_head;
 }
 
-/* Does the slot stay in the queue? If not, it is no longer listed, or another thread has pushed it
+/* Does the slot stay in the queue? If not, it is not listed, or another thread has pushed it
  * again. */
 static bool stays(struct ll_buffer *b, uint32_t slot)
 {
@@ -124,7 +125,7 @@ static bool stays(struct ll_buffer *b, uint32_t slot)
     return dirty_page_of_slot(b, slot) && lladd_atomic_exchange32(&s->listed, 1) == 0;
 }
 
-/* The next dirty frame, or NULL. Removes the slots of clean frames on the way. */
+/* The next dirty frame, or NULL. Removes the slots of clean frames. */
 static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
 {
     while (w->next) {
@@ -156,8 +157,8 @@ static bool needs_area(const struct ll_buffer *b, uint64_t base)
            !LLADD_PLANTED(LLADD_BUG_IMAGE);
 }
 
-/* The LSN from which redo needs the log for this page: the base, or the recLSN if the page cannot
- * be torn on disk or has no base yet. */
+/* The LSN from which redo needs the log for this page: the base, or the recLSN if a torn write
+ * cannot harm the page or the page has no base yet. */
 static uint64_t base_or_rec(const struct ll_buffer *b, uint64_t base, uint64_t rec)
 {
     return b->cfg.no_images || base == 0 || needs_area(b, base) ? rec : base;
@@ -213,8 +214,9 @@ static int collect(struct ll_buffer *b, struct ll_vec *out)
         struct dirty_entry *e = ll_vec_push(out);
         if (!e)
             return LLADD_NO_MEMORY;
-        /* Is this the number of the page that rec belongs to? Yes: only a drop releases a frame
-         * with a rec that is not 0, and an entry for a dropped page is harmless. */
+        /* The number read here and the rec read next belong to one page: this thread holds
+         * dirty_latch, so no frame becomes clean but by a drop or a failed load. An entry for such
+         * a page is harmless. */
         e->page = lladd_atomic_load64_relaxed(&f->page.number.v);
         e->rec = lladd_atomic_load64(&f->rec_lsn);
         e->base = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), e->rec);
@@ -288,7 +290,7 @@ uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t base_
     return mark;
 }
 
-/* Then background writing can latch the frame, and eviction may want it soon. */
+/* Is the frame idle and not recently used? Such a frame may be evicted soon. */
 static bool unused(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
@@ -319,8 +321,8 @@ unsigned ll_buffer__take_marked(struct ll_buffer *b, uint32_t mark, struct ll_bu
 void ll_buffer__dirty_init(struct ll_buffer *b)
 {
     ll_vec_init(&b->in_flight, b->env, sizeof(struct ll_buffer__in_flight));
-    /* With these numbers the first sync is not skipped: it must also cover what an earlier process
-     * wrote and did not sync. */
+    /* With these numbers the first sync is not skipped: it must make durable what an earlier
+     * process wrote and did not sync. */
     b->sync_number = b->synced = b->written = b->bulk_written = 1;
 }
 
@@ -423,7 +425,6 @@ uint64_t ll_buffer__in_flight_newest(struct ll_buffer *b)
     return id;
 }
 
-/* ll_buffer__in_flight_pending under dirty_latch. */
 static bool is_pending(const struct ll_buffer *b, uint64_t id)
 {
     for (size_t i = 0; i < b->in_flight.len; i++) {
@@ -462,9 +463,9 @@ static void add(struct ll_buffer__sum *to, const struct ll_buffer__sum *more)
     to->pages += more->pages;
 }
 
-/* Moves the written entries into two sums. A sync that has already begun makes the entries of
- * sums[0] durable; the entries of sums[1] need the next sync. (In a single sum, new writes would
- * keep the oldest LSNs forever.) */
+/* Moves the written entries into two sums. A sync that has begun, if it succeeds, makes the entries
+ * of sums[0] durable; the entries of sums[1] need the next sync. (In a single sum, new writes would
+ * keep the oldest LSNs for ever.) */
 static void sum_up(struct ll_buffer *b)
 {
     struct ll_buffer__sum *sums = b->sums;
@@ -514,7 +515,7 @@ int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_e
     lladd_mutex_unlock(&b->dirty_latch);
     if (rc == 0)
         return 0;
-    /* A sync frees entries without memory; then other threads may have written more. */
+    /* A sync frees entries and needs no memory. */
     rc = ll_buffer_sync(b, err);
     if (rc != 0)
         return rc;

@@ -2,23 +2,23 @@
 /*
  * double_write: the double-write area, for pages that no image in the log protects (REC-3).
  *
- * Normally a crash may tear a page that is being written, because redo rebuilds the page from its
- * base. Redo cannot do this if it starts after the base, which happens when the log had no room for
- * a new image. Such a page is first written to this area: a small file that was written in full
- * when it was made, so that writing it needs no disk space.
+ * A loss of power may tear a page that is being written. Redo rebuilds the page from its base,
+ * unless redo starts after the base: the log may have had no room for a new image, or an earlier
+ * run logged no images. Such a page is first written to this area: a small file that was written in
+ * full when it was made, so that writing to it needs no disk space.
  *
  * Protocol, one batch at a time:
  *   1. write header and copies to the area; sync the area.
  *   2. write the pages to their places; sync the page file.
  *   3. write an empty header to the area; sync the area.
  *
- * A crash in step 1 leaves an inconsistent header or copies, but no torn page in the page file. A
- * crash in step 2 leaves copies of all pages that may be torn. After step 3 the area is empty. It
- * must be: the same pages may later be written without the area, because the log has an image of
- * them. If a crash tore such a write, restoring would put the old copy in place of the torn page.
- * This copy is intact but older than the page's base, so redo would apply records to it that belong
- * to newer contents; a torn page is only redone from its base on. For the same reason the copies
- * that an earlier open left are restored and cleared before the first page is written.
+ * A crash in step 1 may leave an inconsistent header or copies, but no torn page in the page file.
+ * A crash in step 2 leaves copies of all pages that may be torn. Step 3 is needed because the same
+ * pages may later be written without the area, when the log has an image of them. If a crash tore
+ * such a write, restoring would put the old copy in place of the torn page. This copy is intact but
+ * older than the page's base: redo would apply records to it that belong to newer contents, whereas
+ * it redoes a torn page only from its base on. For the same reason the copies that an earlier open
+ * left are restored and cleared before the first page is written.
  *
  * Data that can be read need not be durable (REC-4). Restoring therefore first rewrites and syncs
  * the area, then rewrites every page that has a copy, syncs the page file, and does step 3. A crash
@@ -27,13 +27,15 @@
  *
  * On disk (docs/disk-format.md). The area has the size of DWB_PAGES + 1 pages: the header, then the
  * copies. The header:
- *   0 u64 magic "LLADDdwb"   8 u32 version, 1     12 u32 salt     16 u32 page size    20 u32 count
- *  24 count times: u64 page number, u32 checksum of its copy (as in the copy itself)
- *  page size - 4: u32 CRC-32C of everything before
+ *    0 magic "LLADDdwb" (8 bytes)
+ *    8 u32 version: 1
+ *   12 u32 salt
+ *   16 u32 page size
+ *   20 u32 count of copies
+ *   24 count times: u64 page number, u32 checksum of the copy (as in the copy itself)
+ *   page size - 4: u32 CRC-32C of all bytes before
  *
- * An empty area begins with a page of zeros.
- *
- * Threads. dwb_latch is held for a whole batch.
+ * An empty area begins with a page of zeros. dwb_latch is held for a whole batch.
  */
 #include "buffer/buffer_private.h"
 #include "util/crc32c.h"
@@ -156,8 +158,7 @@ int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t sa
     return 0;
 }
 
-/* Reads copy i, of page n. LLADD_END: the copy was not completely written, so step 2 did not
- * begin. */
+/* Reads copy i, of page n. LLADD_END: the copy is not complete, so step 2 did not begin. */
 static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned char *bytes,
                      struct lladd_error *err)
 {
@@ -211,8 +212,7 @@ static int sync_area(struct ll_buffer *b, int rc, struct lladd_error *err)
     return rc == 0 ? 0 : ll_buffer__poison(b, rc, "sync", b->cfg.dwb_name, err);
 }
 
-/* Makes the area durable before pages are restored from it: the area, too, may exist only in the
- * operating system's cache (REC-4). */
+/* Makes the area durable before pages are restored from it (REC-4). */
 static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error *err)
 {
     unsigned char *bytes = b->dwb_scratch + b->page_size;
@@ -253,7 +253,7 @@ static int restore(struct ll_buffer *b, bool unclean, uint64_t *restored, struct
                        b->cfg.dwb_name);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
-    /* A torn header: the crash was in step 1, so no page was written. It is cleared, because after
+    /* A torn header: the crash was in step 1 or 3, so no page is torn. It is cleared, because after
      * a clean stop it would be reported as damage. An empty header: step 3 may be only in the
      * operating system's cache (REC-4), and the copies must not come back when their pages have
      * other contents. So step 3 is repeated; a clean stop relies on its sync. */

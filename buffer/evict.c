@@ -2,15 +2,15 @@
 /*
  * evict: makes room in the cache.
  *
- * The hand of the clock goes over the slots. A frame with the USED bit loses the bit and stays. An
- * idle clean frame without the bit is evicted. Idle dirty frames without the bit are collected;
- * when they fill a batch, or the hand has found no clean frame, they are written (BUF-1) and the
- * search is repeated. Usually the background writer has written such frames before (flush.c). To
- * evict a clean frame needs no I/O: its last copy has already been written to the device.
+ * The hand of the clock goes over the slots. An idle frame with the USED bit loses the bit and
+ * stays. An idle clean frame without the bit is evicted. Idle dirty frames without the bit are
+ * collected; when they fill a batch, or the hand has found no clean frame, they are written (BUF-1)
+ * and the caller repeats the search. Eviction of a clean frame needs no I/O: the last copy of its
+ * page was written.
  *
  * If every frame is held, the result is LLADD_NO_FRAME. If instead some frame is being copied,
  * evicted or claimed, a slot may soon be free, or the requested page resident: the thread waits for
- * such an event (`events`) and retries. The threads that cause events need no latch that the
+ * such an event (`events`) and retries. The threads that cause events wait for no latch that the
  * waiting thread could hold, so the wait cannot deadlock.
  */
 #include "buffer/buffer_private.h"
@@ -53,8 +53,8 @@ static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
 struct search {
     struct ll_buffer__todo dirty[BATCH_MAX];
     unsigned dirty_count;
-    bool pending; /* an event will say when a frame that was found may be free */
-    bool moved;   /* a frame was found that the next round may evict */
+    bool pending; /* an event will announce that a frame that was found may be free */
+    bool moved;   /* a frame was found that another round may evict */
 };
 
 /* Examines one slot; true if its page was evicted. */
@@ -84,8 +84,8 @@ static bool try_slot(struct ll_buffer *b, uint32_t slot, struct search *s)
     return false;
 }
 
-/* Goes around the clock twice: the first time may only clear USED bits, the second time finds the
- * frames without the bit. True if a page was evicted. */
+/* Goes around the clock at most twice: the first time may only clear USED bits. True if a page was
+ * evicted. */
 static bool go_round(struct ll_buffer *b, struct search *s)
 {
     s->dirty_count = 0;
@@ -104,8 +104,7 @@ int ll_buffer__make_room(struct ll_buffer *b, struct lladd_error *err)
     enum { LOOKS = 8 };
     if (ll_point(b->env, "buffer.evict") != 0)
         return ll_fail(err, LLADD_NO_FRAME, "no page can be evicted");
-    /* A round examines one frame after another, so it may find each frame held although at every
-     * moment some frame was free. */
+    /* A round may find each frame held, although at every moment some frame was idle. */
     for (int looks = 0; looks < LOOKS;) {
         struct search s;
         bool evicted = go_round(b, &s);

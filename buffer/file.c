@@ -4,17 +4,17 @@
  * growing the file ahead, prefetching.
  *
  * A drop removes all pages of the range or none. First it seizes every frame in the range: it sets
- * EVICTING without the exclusive bit, a combination that only drops use, one drop at a time. If a
- * frame is held, the drop fails and releases all seized frames. Otherwise it evicts them. If a copy
- * of a page is being written, the drop waits for the write: otherwise that write could overwrite a
- * later use of the page.
+ * EVICTING without the exclusive bit. Only drops use this combination, one drop at a time. If a
+ * frame is held, the drop fails and releases all seized frames. Otherwise it releases them as FREE.
+ * If a copy of a page is being written, the drop waits for the write: otherwise that write could
+ * overwrite a later use of the page.
  *
- * Growth. If a page is written beyond the physical end of the file, the bytes between read as
- * zeros, which are valid pages. ll_buffer_extend allocates disk blocks for new pages and syncs, so
- * that the pages exist after a crash; if the device cannot allocate, it writes zeros. It holds
- * grow_latch, which excludes writes beyond the end: the zeros must not overwrite a page that was
- * just written. Lack of space does not poison the database here, because no acknowledged change was
- * being written.
+ * Growth. If a page is written beyond the physical end of the file, the bytes between the old end
+ * and the page read as zeros, which are valid pages. ll_buffer_extend allocates disk blocks for new
+ * pages, or writes zeros if the device cannot allocate, and syncs, so that the pages exist after a
+ * crash. It holds grow_latch, which excludes page writes beyond the end: the zeros must not
+ * overwrite such a page. A lack of space in ll_buffer_extend or a bulk write does not poison the
+ * database, because no acknowledged change was being written.
  */
 #include "buffer/buffer_private.h"
 
@@ -30,8 +30,8 @@ static bool in_range(const struct ll_frame *f, uint64_t first, uint64_t n)
     return number >= first && number - first < n;
 }
 
-/* Calls fn for each frame that may be in the range. Looks up each page or visits each slot,
- * whichever takes fewer steps. */
+/* Calls fn for each frame in the range, and perhaps for a frame that has just been reused for
+ * another page. */
 static int each_frame(struct ll_buffer *b, uint64_t first, uint64_t n, frame_fn *fn, void *ctx)
 {
     uint32_t slots = lladd_atomic_load32(&b->slot_count);
@@ -72,12 +72,12 @@ static int try_seize(struct ll_buffer *b, struct ll_frame *f)
     uint32_t seen = lladd_atomic_load32(&b->events);
     uint64_t w = lladd_atomic_load64(&f->latch);
     uint64_t state = w & LATCH_STATE;
-    /* Free, or seized already: a frame that was reused meanwhile can be visited twice. */
+    /* Free, or seized before: a frame that was reused meanwhile can be visited twice. */
     if (state == LATCH_FREE || (state == LATCH_EVICTING && !(w & LATCH_EXCLUSIVE)))
         return 0;
     if (state == LATCH_EVICTING || (w & LATCH_COPIED)) {
-        ll_buffer__await_event(b, seen); /* discard_latch does not block the thread that causes the
-                                          * event */
+        ll_buffer__await_event(b, seen); /* the thread that causes the event needs no
+                                          * discard_latch */
         return 1;
     }
     if (!latch_idle(w))
@@ -98,7 +98,7 @@ static int let_go(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint6
 
 static int seize(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
 {
-    enum { TRIES = 16 }; /* a lookup that finds the wrong frame holds it for an instant */
+    enum { TRIES = 16 }; /* a fix that finds the wrong frame holds it for an instant */
     const struct discard *how = ctx;
     lladd_pageno number = {0};
     int rc = 1;
@@ -143,7 +143,6 @@ static int discard(struct ll_buffer *b, uint64_t first, uint64_t n, bool refuse_
     struct discard how = {refuse_dirty, err};
     lladd_mutex_lock(&b->discard_latch);
     int rc = each_frame(b, first, n, seize, &how);
-    /* give_up and let_go cannot fail. */
     (void)each_frame(b, first, n, rc == 0 ? give_up : let_go, &how);
     lladd_mutex_unlock(&b->discard_latch);
     return rc;
@@ -284,8 +283,8 @@ static int grow_file(struct ll_buffer *b, uint64_t pages)
             rc = write_zeros(b, pages);
         if (rc == 0)
             lladd_atomic_store64(&b->file_pages, pages);
-        /* Releases the blocks that were already allocated. If this fails too, the zeros at the end
-         * stay unused, which is harmless. */
+        /* Releases the blocks that were already allocated. If the truncation fails too, the file
+         * has unused zeros at its end, which are harmless. */
         else
             (void)ll_io_truncate(b->cfg.dev, b->file, had * b->page_size);
     }

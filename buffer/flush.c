@@ -5,13 +5,13 @@
  * A flush marks, in one pass over the dirty page table, the pages that it must write. Then it takes
  * the marked pages in portions, each sorted by page number so that neighbours are written in one
  * call. Pages dirtied later have no mark, so a flush ends even if pages are changed all the time.
- * Another thread may be writing a copy of a marked page. The flush therefore waits, before it
- * syncs, until all copies in flight are written. If the other thread could not write its copy, the
- * page is dirty again with its old recLSN. The flush therefore repeats for pages with recLSNs up to
- * the greatest of the marked pages, until a pass finds none.
+ * Another thread may be writing a copy of a marked page, so the flush waits, before it syncs, until
+ * the copies taken so far are written. If the other thread could not write its copy, the page is
+ * dirty again with its old recLSN. The flush therefore repeats for pages with recLSNs up to the
+ * greatest of the marked pages, until a pass finds none.
  *
- * Syncs run one at a time: with two concurrent syncs on a failing disk, the system might report the
- * error only to one (LOG-4).
+ * Syncs of the page file run one at a time: of two concurrent syncs on a failing disk, the system
+ * might report the error to only one (LOG-4).
  */
 #include "buffer/buffer_private.h"
 
@@ -103,7 +103,7 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_
     struct ll_buffer__todo few[BATCH_MAX];
     struct ll_buffer__todo *many = NULL;
     if (lladd_atomic_load64(&b->dirty_count) > BATCH_MAX)
-        many = ll_alloc(b->env, PORTION * sizeof *many); /* without memory: small portions */
+        many = ll_alloc(b->env, PORTION * sizeof *many); /* if this fails: small portions */
 
     lladd_mutex_lock(&b->flush_latch);
     uint32_t mark = ll_buffer__mark(b, rec_below.v, base_below.v, upto);
@@ -136,10 +136,10 @@ int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_bel
     return rc;
 }
 
-/* While write_all_older writes pages, redo still starts at its old place, so their bases protect
- * them against torn writes. A page with a base below the horizon that is copied after
- * ll_buffer_protect goes through the double-write area; await_writes waits for the pages copied
- * before. */
+/* While write_all_older writes pages, redo still starts at its old place, so the bases of these
+ * pages protect them against torn writes. A page with a base below the horizon that is copied after
+ * ll_buffer_protect goes through the double-write area; await_writes waits for the pages that were
+ * copied earlier. */
 int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct lladd_error *err)
 {
     int rc = write_all_older(b, horizon, horizon, err);
@@ -204,8 +204,8 @@ int ll_buffer_step(struct ll_buffer *b, bool *more, struct lladd_error *err)
     return rc;
 }
 
-/* The writer's thread. It ignores failures: they recur, and are reported, in a call that needs room
- * or makes a checkpoint. */
+/* The writer's thread. It ignores failures: they are reported by a later call that needs room or
+ * makes a checkpoint. */
 static void *start_writeback(void *arg)
 {
     struct ll_buffer *b = arg;
@@ -225,8 +225,7 @@ static void *start_writeback(void *arg)
 void ll_buffer__wake_writer(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->writer_word, 1);
-    /* As in ll_buffer__event: either the writer sees the changed word, or this thread sees it
-     * asleep. */
+    /* Either the writer sees the changed word, or this thread sees writer_asleep. */
     if (lladd_atomic_look32(&b->writer_asleep) != 0)
         lladd_word_wake(&b->writer_word, INT_MAX, UINT32_MAX);
 }

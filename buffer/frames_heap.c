@@ -7,12 +7,12 @@
  * fixed.
  *
  * A frame is directly before its page, so the two cache lines that a fix reads are neighbours. The
- * distance between pages is therefore not a power of two, so page headers do not compete for one
- * set of the processor's cache.
+ * distance between pages is then not a power of two, so page headers do not compete for one set of
+ * the processor's cache.
  *
- * The hash table uses open addressing with linear probing. It is at most half full, unless it could
- * not grow for lack of memory. Threads change it under slots_latch. ll_heap__find takes no latch,
- * so the table may change during its lookup:
+ * The hash table uses open addressing with linear probing. It is at most about half full, unless it
+ * could not grow for lack of memory. Threads change it under slots_latch. ll_heap__find takes no
+ * latch, so the table may change during its lookup:
  * - An entry is being moved back. The lookup may miss the page; the slow path repeats the lookup
  *   under the latch.
  * - An entry is being reused. The lookup may return the frame of another page. A caller that
@@ -60,7 +60,8 @@ static void set(struct ll_buffer__hash_entry *e, uint64_t page, uint64_t frame)
     lladd_atomic_store64(&e->frame, frame);
 }
 
-/* Without memory the present table stays in use; its last free entry is never used. */
+/* If memory is short, the present table stays in use; insert never fills its last free entry, at
+ * which every search ends. */
 static int grow(struct ll_buffer *b)
 {
     struct ll_buffer__hash *old = table(b);
@@ -84,8 +85,8 @@ static int grow(struct ll_buffer *b)
     return 0;
 }
 
-/* Removes page n. Moves back later entries that a search would no longer find, because it would end
- * at the gap. */
+/* Removes page n. Moves back later entries that a search would otherwise miss, because it ends at
+ * the gap. */
 static void erase(struct ll_buffer__hash *h, uint64_t n)
 {
     struct ll_buffer__hash_entry *gap = place_of(h, n);

@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * frames_reserved: reserves address space for every page the file may have (vmcache; Leis et al.,
- * SIGMOD 2023).
+ * frames_reserved: frames and pages in reserved address space (vmcache; Leis et al., SIGMOD 2023).
  *
- * Address space is reserved in chunks. A chunk holds a gigabyte of the file: first the pages, then
- * their frames. The addresses of page n and its frame are computed, so a hit in the first chunk
- * reads no table. The kernel provides memory when an address is touched. A page is read into its
- * place with pread and evicted with madvise. Untouched frames read as zeros, and a state word of
- * zero means FREE.
+ * Address space is reserved in chunks when the first page of a chunk is fixed. A chunk holds a
+ * gigabyte of the file: first the pages, then their frames. The addresses of page n and its frame
+ * are computed, so a hit in the first chunk reads no table. The kernel provides memory when an
+ * address is touched; madvise returns it when the page is evicted. Untouched frames read as zeros,
+ * and a state word of zero means FREE.
  *
- * Touched memory is charged to the budget. To refund a charge, the memory must be returned to the
- * kernel:
+ * Touched memory is charged to the budget, and refunded when it is returned to the kernel:
  *   page     one page of the file: charged with its slot.
  *   group    the frames on one page of the operating system. Charged while one of the frames is in
  *            use; then the memory is dropped.
  *   region   the pages that one page table of the processor maps (several tables, if a group has
- *            more pages). Charged while one of its groups is in use; then the region is mapped
- *            anew, because nothing else makes the kernel free the page table. Otherwise a scan of a
- *            terabyte would leave two gigabytes of page tables.
+ *            more pages). Charged, as page tables, while one of its groups is in use; then the
+ *            region is mapped anew, because nothing else makes the kernel free the page table.
+ *            Otherwise a scan of a terabyte would leave two gigabytes of page tables.
  *
- * (The page tables that map frames are not charged: they take 1/32768 of the file's size.) The
- * counters of groups and regions change under one of a few latches, chosen by page number. A frame
- * changes from FREE to LOADING, and back to FREE, under the same latch, so that no thread claims a
- * frame while its group is being dropped. Other threads may read the word of a dropped frame at any
- * time: they see FREE.
+ * (The page tables that map frames are not charged: they are small.) The counters of groups and
+ * regions change under one of a few latches, chosen by page number. A frame changes from FREE to
+ * LOADING, and back to FREE, under the latch of its group, so that no thread claims a frame while
+ * its group is being dropped. Other threads may read the word of a dropped frame at any time: they
+ * see FREE.
  *
  * Chunks and replaced directories are kept until the buffer is closed.
  */
@@ -53,8 +51,8 @@ static size_t region_bytes(const struct ll_buffer *b)
     return ((size_t)1 << b->region_shift) * b->page_size;
 }
 
-/* With huge pages a single resident page would take two megabytes. A kernel without huge pages
- * refuses the call, which is harmless. */
+/* With huge pages one resident page could take two megabytes. A kernel without huge pages refuses
+ * the call, which is harmless. */
 static void want_small_pages(void *at, size_t bytes)
 {
     (void)madvise(at, bytes, MADV_NOHUGEPAGE);
@@ -64,10 +62,10 @@ static void want_small_pages(void *at, size_t bytes)
 #define MADV_COLLAPSE 25 /* Linux 6.1; older headers do not have it */
 #endif
 
-/* If a whole range of two megabytes is resident, a huge page takes no more memory than 512 small
- * pages, and its address is more likely to be in the TLB. The kernel may move the pages while other
- * threads use them. Afterwards the range is set to small pages again: a page that is evicted later
- * is released alone, and the kernel does not merge pages by itself. */
+/* If a whole region is resident, a huge page takes no more memory than small pages, and its address
+ * is more likely to be in the TLB. Other threads may use the pages while the kernel moves them.
+ * Afterwards the range is set to small pages again: a page that is evicted later is released alone,
+ * and the kernel does not merge pages by itself. */
 static void want_one_huge_page(void *at, size_t bytes)
 {
     if (madvise(at, bytes, MADV_HUGEPAGE) != 0)
@@ -150,7 +148,7 @@ static int grow_directory(struct ll_buffer *b, uint64_t i)
         d->at[k].frames = old->at[k].frames;
     }
     ll_buffer__charge(b, sizeof *d + n * sizeof d->at[0]);
-    /* The next chunk may need a directory twice as large. */
+    /* The next claim may map a chunk and need a directory twice as large. */
     b->claim_bytes = b->place_bytes + chunk_bytes(b) + sizeof *d + 2 * n * sizeof d->at[0];
     lladd_atomic_store64(&b->directory, (uintptr_t)d);
     return 0;
@@ -183,7 +181,7 @@ static int chunk_of(struct ll_buffer *b, uint64_t n, struct ll_buffer__chunk **o
     return rc;
 }
 
-/* The chunks of a huge file must leave a small cache room for pages. */
+/* The counters of the chunks of a huge file must leave a small cache room for pages. */
 int ll_reserved__want_pages(struct ll_buffer *b, uint64_t n, struct lladd_error *err)
 {
     uint64_t most = b->cfg.budget / 8 / chunk_bytes(b) * chunk_pages(b);
@@ -249,7 +247,6 @@ void ll_reserved__close(struct ll_buffer *b)
 
 /* ---- residency ---- */
 
-/* The latch of the group and region of page n. */
 static struct lladd_mutex *space_latch(struct ll_buffer *b, uint64_t n)
 {
     return &b->space_latches[(n >> b->region_shift) % SPACE_LATCHES];

@@ -11,8 +11,8 @@
  *    24     a copy is being written: do not evict the frame, nor write it a second time
  *    25..26 state
  *
- * High half: the number of fixes since the page was loaded. It counts hits. Each exclusive latch
- * changes it too, so optimistic reads notice a writer.
+ * High half: the number of fixes since the page was loaded or latch_get last restarted the count.
+ * The statistics of hits use it, and optimistic reads: each exclusive latch changes it.
  *
  * States, and the thread that changes them:
  *
@@ -25,8 +25,7 @@
  *    EVICTING -> FREE      that thread
  *    EVICTING -> RESIDENT  that thread, if it finds the frame dirty or may not drop the pages
  *
- * A latch is also a pin: while a thread holds the frame, shared or exclusively, the page stays in
- * memory. */
+ * A latch is also a pin: while a thread holds the frame, the page stays in memory. */
 #include <lladd/sync.h>
 
 #include "buffer/buffer.h"
@@ -55,7 +54,7 @@ enum { LATCH_READERS = 1, LATCH_WRITERS = 2, LATCH_ALL = 3 };
 enum latch_answer {
     LATCH_GOT,
     LATCH_BUSY, /* only if asked not to wait */
-    LATCH_GONE  /* the frame does not hold this page (any more): look it up again */
+    LATCH_GONE  /* the frame may hold another page or none: look the page up again */
 };
 
 static inline uint64_t latch_fixes(uint64_t word)
@@ -63,8 +62,8 @@ static inline uint64_t latch_fixes(uint64_t word)
     return word >> 32;
 }
 
-/* The frame holds a page and has no holder, and no copy of it is being written. (Waiters do not
- * count: eviction wakes them, and they look the page up again.) */
+/* The frame holds a page and has no holder, and no copy of it is being written. (Threads that wait
+ * for the latch do not count: eviction wakes them, and they look the page up again.) */
 static inline bool latch_idle(uint64_t word)
 {
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_COUNT | LATCH_COPIED)) == LATCH_RESIDENT;
@@ -80,7 +79,7 @@ static inline uint32_t *latch_low(uint64_t *word)
 #endif
 }
 
-/* The only atomic operation of a hit. False: the caller takes the slow path. */
+/* The compare-and-swap is the only one of a hit. False: the caller takes the slow path. */
 static inline bool latch_try_shared(uint64_t *word)
 {
     uint64_t w = lladd_atomic_load64(word);
@@ -113,8 +112,8 @@ static inline bool latch_may_read(uint64_t word)
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_USED)) == (LATCH_RESIDENT | LATCH_USED);
 }
 
-/* Latches the frame; waits unless `try`. If the word's fix count is full, stores it in *full and
- * restarts the word's count; otherwise *full is 0. */
+/* Latches the frame; waits unless `try`. If the word's fix count is full, moves it to *full;
+ * otherwise *full is 0. */
 enum latch_answer latch_get(struct ll_frame *, bool exclusive, bool try, uint64_t *full);
 /* Waits while the frame is held exclusively, loaded or evicted. May return early. Takes no
  * latch. */

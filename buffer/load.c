@@ -2,10 +2,10 @@
 /*
  * load: fixes pages that are not immediate hits; reads pages that are not cached.
  *
- * A miss takes a slot and claims the page's frame for it. The frame is LOADING: other threads that
+ * A miss takes a slot and claims a frame for the page. The frame is LOADING: other threads that
  * want the page wait for this read and do not start their own. The miss reads the page, verifies it
- * (BUF-2) and asks recovery to bring it up to date; meanwhile this layer holds no latch but that of
- * the frame. If no slot is free, the miss makes room first (evict.c).
+ * (BUF-2) and asks recovery to bring it up to date. If no slot is free, the miss makes room first
+ * (evict.c).
  */
 #include "buffer/buffer_private.h"
 
@@ -24,14 +24,13 @@ static int check_rebuilt(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
                         (unsigned long long)lsn.v);
 }
 
-/* The page has no contents until it is redone. */
 static void without_base(struct ll_buffer *b, struct ll_frame *f)
 {
     memset(f->page.bytes, 0, b->page_size);
     f->flags |= LL_FRAME_BASELESS;
 }
 
-/* Asks recovery for the page. If recovery has changed the page, the frame becomes dirty. */
+/* If recovery has changed or rebuilt the page, the frame becomes dirty. */
 static int ask_recovery(struct ll_buffer *b, struct ll_frame *f, struct ll_fetch *fetch,
                         struct lladd_error *err)
 {

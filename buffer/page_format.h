@@ -2,10 +2,13 @@
 #ifndef LL_BUFFER_PAGE_FORMAT_H
 #define LL_BUFFER_PAGE_FORMAT_H
 /* The header of every page (docs/disk-format.md):
- *   0 u32 checksum: CRC-32C of the salt (u32), the page number (u64) and bytes 4..page size 4 u16
- *   page type (catalogue number; 0 = never formatted) 6 u16 flags, 0 8 u64 page LSN 16 u64 baseLSN:
- *   LSN of the page's newest full image or format record (BUF-5) 24 u64 page number A page of zeros
- *   was never formatted. */
+ *    0 u32  checksum: CRC-32C of the salt (u32), the page number (u64), and the page from byte 4 on
+ *    4 u16  page type: its catalogue number; 0: never formatted
+ *    6 u16  flags: 0
+ *    8 u64  page LSN
+ *   16 u64  baseLSN: the LSN of the page's newest full image or format record (BUF-5); 0: none
+ *   24 u64  page number
+ * A page of zeros was never formatted. */
 #include <lladd/bytes.h>
 
 static inline uint32_t ll_page_checksum(const void *p)

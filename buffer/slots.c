@@ -2,18 +2,19 @@
 /*
  * slots: the right to be resident, and the budget.
  *
- * A slot is the right to have one page resident. Slots are stored in segments, each twice as large
- * as the one before: slots never move, and adding a segment copies nothing. In the heap a segment
- * contains the frames and pages of its slots. With reserved address space each claim binds a slot
- * to another frame.
+ * Slots are stored in segments, each twice as large as the one before it (the last is cut off at
+ * slot_max): slots never move. In the heap a segment contains the frames and pages of its slots.
+ * With reserved address space each claim binds a slot to a frame.
  *
- * The budget. `bytes` is the sum of all charges: this buffer manager itself, one batch of copies,
- * further batches while several threads write, and for each resident page the cost that
- * cost_of_page() in buffer.c computes. With reserved address space, frames and page tables are also
- * charged when a page touches them (frames_reserved.c). This additional cost depends on the page. A
- * slot is therefore given out only if the budget also has room for the greatest possible additional
- * cost. Batches are charged without a check: they are few, and no slot is given out until the sum
- * is within the budget again.
+ * The budget. `bytes` is the sum of all charges: this buffer manager itself, the table of
+ * write_history.c, one batch of copies, further batches while several threads write, and for each
+ * page the cost that cost_of_page() in buffer.c computes. In the heap this cost is charged once,
+ * when the slot is made. With reserved address space it is charged while the slot is used; frames,
+ * page tables and the descriptors of chunks are charged, too, when a page needs them
+ * (frames_reserved.c). This additional cost depends on the page, so a slot is given out only if the
+ * budget also has room for the greatest possible additional cost. Batches are charged without a
+ * check: they are few, and no new charge for a slot is made until the sum is within the budget
+ * again.
  */
 #include "buffer/buffer_private.h"
 
@@ -35,7 +36,7 @@ static int add_segment(struct ll_buffer *b, unsigned k)
         return LLADD_NO_MEMORY;
     if (frames)
         ll_prefer_huge(b->env, block, slots + frames);
-    /* The pages are not zeroed: that would touch memory that may never be used. */
+    /* The pages are not zeroed: memset would touch memory that may never be used. */
     memset(block, 0, slots);
     if (frames) {
         uintptr_t first = ((uintptr_t)block + slots + LINE - 1) & ~(uintptr_t)(LINE - 1);

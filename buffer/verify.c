@@ -2,13 +2,12 @@
 /*
  * verify: checks that bytes are page n of this database (BUF-2).
  *
- * The checksum covers the salt, the page number and all bytes after the checksum. A page of another
- * database or a page written to the wrong place therefore fails as surely as a page with a flipped
- * bit. The page number is in the header too, so that the message can say which page was found. A
- * page of zeros was never formatted and has no checksum. A page with a correct checksum must also
- * be the newest version: neither older than its last write (write_history.c) nor newer than the
- * log. A page that is newer than the log shows that the log may have lost acknowledged commits;
- * such a page is not repaired.
+ * The checksum covers the salt, the page number and all bytes after the checksum, so a page of
+ * another database or a page written to the wrong place fails, too. The page number is in the
+ * header as well, so that the message can say which page was found. A page of zeros was never
+ * formatted and has no checksum. A page with a correct checksum must also be neither older than its
+ * last known write (write_history.c) nor newer than the log. A page that is newer than the log
+ * shows that the log may have lost acknowledged commits; such a page is not repaired.
  */
 #include "buffer/buffer_private.h"
 #include "util/crc32c.h"
@@ -51,7 +50,7 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
                         ll_page_checksum(bytes), crc);
 }
 
-/* Fails if the page is older than its last write: then that write was lost. */
+/* Fails if the page is older than its last known write: that write was lost. */
 static int verify_age(struct ll_buffer *b, uint64_t n, lladd_lsn lsn, struct lladd_error *err)
 {
     uint64_t written = ll_buffer__history_last(b, n);
@@ -65,9 +64,9 @@ static int verify_age(struct ll_buffer *b, uint64_t n, lladd_lsn lsn, struct lla
                         (unsigned long long)written);
 }
 
-/* No page is written before its records are durable (BUF-1). If recovery did not find the record at
- * the page LSN, the log has therefore lost a durable part that recovery took for its end (LOG-3).
- * The page may have changes that recovery cannot undo. */
+/* No page is written before its records are durable (BUF-1). So if recovery did not find the record
+ * at the page LSN, the log has lost a durable part (LOG-3), and the page may have changes that
+ * recovery cannot undo. */
 int ll_buffer__verify(struct ll_buffer *b, uint64_t n, const unsigned char *bytes,
                       struct lladd_error *err)
 {
@@ -97,7 +96,7 @@ int ll_buffer__read_pages(struct ll_buffer *b, uint64_t first, uint64_t n, unsig
 {
     size_t len = (size_t)n * b->page_size;
     lladd_atomic_count64(&b->count.reads, 1);
-    if (n == 1) /* worth it only for a single page */
+    if (n == 1) /* not worth it for a bulk read */
         ll_buffer__expect_read(b, first);
     int64_t got = ll_point(b->env, "buffer.load");
     if (got == 0)

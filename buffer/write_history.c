@@ -4,7 +4,7 @@
  *
  * A disk may acknowledge a write and not do it, or write to the wrong place. Then the old page
  * stays on disk, and it is a valid page of this database: only a record of the write can reveal the
- * loss. This table therefore keeps the page LSN of each written page. Page LSNs never decrease
+ * loss. This table therefore keeps the page LSNs of written pages. Page LSNs never decrease
  * (BUF-6), so a page that is read with a lower LSN is treated as damaged: it is rebuilt from the
  * log if the log reaches back far enough, otherwise refused.
  *
@@ -12,13 +12,13 @@
  * PLACES. Its memory belongs to the budget and is allocated when the first page is written. (If the
  * allocation fails, that write is not recorded, and the next write tries again.) If a line is full,
  * a new page replaces the page with the lowest LSN; a lost write of the replaced page is not
- * detected here. After open the table is empty: it has no earlier writes. Pages of raw extents have
- * no LSN; a bulk write removes their entries.
+ * detected here. After open the table is empty. Pages of raw extents have no LSN; a bulk write
+ * removes their entries.
  *
  * Threads. A line of the table fills one cache line of the processor. It holds PLACES pages and a
- * latch of one word, which a thread holds for a few instructions only. Hits do not use the table. A
- * write is recorded while the frame's COPIED bit is set: thus the writes of one page are recorded
- * in their order, and before the page can be evicted and read again.
+ * latch of one word, which a thread holds for a few instructions. Hits do not use the table. A
+ * write of a cached page is recorded while the frame's COPIED bit is set: thus the writes of one
+ * page are recorded in their order, and before the page can be evicted and read again.
  */
 #include "buffer/buffer_private.h"
 
@@ -45,8 +45,7 @@ uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *cfg)
     return (lines < LINES_MAX ? lines : LINES_MAX) * LINE + LINE; /* to align them */
 }
 
-/* The table, or NULL. Its address is stored as an atomic number, because a thread sets it while
- * others read it. */
+/* The table, or NULL. Takes no latch: another thread may set the address meanwhile. */
 static struct ll_buffer__line *table(const struct ll_buffer *b)
 {
     uintptr_t memory = (uintptr_t)lladd_atomic_load64(&b->lines);

@@ -2,11 +2,10 @@
 /*
  * writeback: writes dirty pages to the disk (BUF-1).
  *
- * A batch goes through these steps. Only the first step holds a page latch, of one page at a time:
+ * A batch goes through these steps. Only the first step latches pages, one at a time:
  *   copy      latch shared and set the frame's COPIED bit, copy the bytes, move the page from dirty
- *             to in flight, unlatch. From now on the page may change again. This step decides, from
- *             the copy's base and the start of redo, whether the copy goes through the double-write
- *             area.
+ *             to in flight (which decides about the double-write area), unlatch. From now on the
+ *             page may change again.
  *   seal      the page type's `flushed` may change the copy; add page number and checksum.
  *   force     make the log durable up to the newest page LSN among the copies.
  *   write     neighbouring pages in one call; the pages for the double-write area first.
@@ -17,17 +16,12 @@
  * disk. If a second copy were taken, two writes of one page could reach the disk in the wrong
  * order.
  *
- * These write pages: a thread that needs room, which does not wait for a page latch, because it may
- * hold page latches itself; the flush of a checkpoint, which must write all its pages and waits for
- * latches while it holds none; the background writer; ll_buffer_step.
- *
- * The background writer looks for dirty pages among the slots that the eviction clock reaches next.
- * If it finds none it takes the oldest dirty pages, in recLSN order. It writes only while the cache
- * is almost full and more than an eighth of the pages are dirty (should_write in flush.c).
+ * A thread that needs room does not wait for a page latch, because it may hold page latches itself.
+ * The flush of a checkpoint must write all its pages: it waits for latches while it holds none.
  *
  * Failure. If the log cannot be forced, no page was written, and the pages become dirty again with
  * their old recLSNs. A write or sync that fails poisons the database (LOG-4); the entries stay in
- * flight until it is closed, so that the log that they need is not truncated.
+ * flight until the database is closed, so that the log that they need is not truncated.
  */
 #include "buffer/buffer_private.h"
 
@@ -62,7 +56,7 @@ static void free_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
     ll_free(b->env, batch);
 }
 
-/* A batch in use counts in in_transit: when it is done, pages may be clean. */
+/* Counts the batch in in_transit: its end is an event that eviction may wait for. */
 static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
 {
     lladd_mutex_lock(&b->slots_latch);
@@ -153,8 +147,8 @@ static enum copied hold_for_copy(struct ll_frame *f)
         uint64_t state = w & LATCH_STATE;
         if (state == LATCH_FREE)
             return NOT_DIRTY;
-        /* A clean page is being evicted. A dirty page is being dropped, and may become resident
-         * again if the drop fails. */
+        /* Eviction takes a clean page; a drop may take a dirty one, which becomes resident again if
+         * the drop fails. */
         if (state == LATCH_EVICTING)
             return lladd_atomic_load64(&f->rec_lsn) ? IN_USE : NOT_DIRTY;
         if (state == LATCH_LOADING || (w & (LATCH_EXCLUSIVE | LATCH_COPIED | LATCH_CROWDED)))
@@ -338,7 +332,7 @@ static void remember(struct ll_buffer *b, const struct ll_buffer__batch *batch)
         ll_buffer__history_note(b, batch->copies[i].page, ll_page_lsn(batch->copies[i].bytes).v);
 }
 
-/* Does all steps but the first. Empties the batch. */
+/* All steps but `copy`. Empties the batch. */
 static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
                         struct lladd_error *err)
 {
@@ -374,7 +368,7 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
 
 /* ---- write_back ---- */
 
-/* Waits, with no latch held, until the frame may be copyable. */
+/* Waits, holding no page latch, until the frame may be copyable. */
 static void await_copyable(struct ll_buffer *b, struct ll_frame *f)
 {
     uint32_t seen = lladd_atomic_load32(&b->events);
@@ -413,8 +407,8 @@ static int write_all(struct ll_buffer *b, const struct ll_buffer__todo *todo, un
         struct ll_buffer__batch *batch = rc == 0 ? get_batch(b) : NULL;
         if (rc == 0 && !batch)
             ll_buffer__in_flight_unreserve(b, reserved);
-        /* A thread with a batch waits for no latch, and returns the batch and what it has reserved
-         * with an event (REC-3). */
+        /* A thread with a batch waits for no page latch, and returns batch and reservation with an
+         * event (REC-3). */
         if (rc > 0 || (!batch && lladd_atomic_load32(&b->batch_count) > 0)) {
             ll_buffer__await_event(b, seen);
             rc = ll_buffer__check(b, err);
