@@ -3,10 +3,9 @@
  * commit_delay: how long the leader of a group waits for other committers.
  *
  * Committers that were just woken commit again soon. If the leader synced immediately, its group
- * would have only half of them, and the others would wait for two syncs. If more than one committer
- * is expected, the leader therefore waits until that number has come, but no longer than a fifth of
- * a sync. Expected are as many as were in the last group or came during its sync. A lone committer
- * never waits.
+ * would lack many of them, and they would wait for two syncs. The leader expects as many committers
+ * as were in the last group plus those that came during its sync. If it expects more than one, it
+ * waits for them, at most about a fifth of a sync. It does not wait if syncs are fast.
  *
  * The leader waits in one of two ways. Repeated yields are best if the leader soon gets the
  * processor back: other threads run during a yield, and no thread must be woken. But if threads
@@ -15,9 +14,8 @@
  * leader; each further late yield doubles the number of groups. The scheduler prefers a woken
  * sleeper to threads that compute.
  *
- * The wait pays if it makes the group a quarter bigger. If it does not, because the others do not
- * come back soon, the next `pause` groups do not wait; each repetition doubles the number of
- * groups.
+ * The wait pays if all expected committers came, or if it made the group a quarter bigger. If it
+ * does not pay, the next `pause` groups do not wait; each repetition doubles the number of groups.
  *
  * Threads. `arrivals` and `goal` are shared by all threads; the other fields belong to the leader.
  */
@@ -25,9 +23,9 @@
 #include "util/held.h"
 
 enum {
-    SHARE = 5,          /* the wait takes at most 1/SHARE of a sync's duration */
+    SHARE = 5,          /* the wait shall take at most 1/SHARE of a sync's duration */
     ROUNDS = 4096,      /* upper bound of yields, in case the clock fails */
-    LATE = 4,           /* a yield is late if it takes longer than LATE times the wait */
+    LATE = 4,           /* yields are late if they took longer than LATE times that */
     POLITE_FIRST = 64,  /* groups */
     POLITE_MOST = 4096, /* a yield of 8 ms in 4096 groups is negligible */
     PAUSE_MOST = 64,    /* groups */

@@ -2,36 +2,37 @@
 /*
  * create: makes segment files.
  *
- * A file is named log/<first LSN>.seg only when it is ready for use. Its space and header are
- * written and synced under another name; then it is renamed, and the directory is synced. A new
- * file is first named log/new.tmp. The file of a dead segment that is reused is first renamed to
- * log/<first LSN>.new, durably, before a byte of it is changed. A .seg file therefore always has
- * the header with which it was made, and a .new file has the space of a whole segment. Old blocks
- * and records in a reused file are not taken for new ones, because each holds its own LSN, and its
- * incarnation or salt.
+ * A file is named log/<first LSN>.seg when it is ready for use: its space and header are written
+ * and synced under another name, then it is renamed, and the directory is synced. A new file is
+ * first named log/new.tmp. The file of a dead segment that is reused is first renamed to log/<first
+ * LSN>.new, durably, before a byte of it is changed. A .seg file therefore has the header with
+ * which it was made, and a .new file has the space of a whole segment. Old blocks and records in a
+ * reused file are not taken for new ones: a block holds its LSN and incarnation, a record its LSN
+ * and a salted checksum.
  *
- * After a crash, until the new segment is durable, the segments above the end of the log are needed
- * for three things:
+ * At a start after a crash, until the new segment is durable, the segments above the end of the log
+ * are needed for three things:
  * - a segment with a cut declares that the segments in its gap are dead;
  * - a lower segment connects the segments above it with the log;
  * - the highest segment shows which LSNs were handed out (LOG-1).
  *
- * None of them is removed before that. The new segment reuses the file of a segment in a gap or, if
- * no segment is in a gap, that of the highest segment. While the file is being made, its name
- * states the highest LSN, and the other segments stay as they were. After a crash at any step the
- * log opens and ends where it ended before (docs/decisions/files-renamed-before-reuse.md).
+ * Of these segments only damaged ones are removed before that. The new segment reuses the file of a
+ * segment in a gap or, if no segment is in a gap, that of the highest segment. While the file is
+ * being made, its name states the highest LSN, and the other segments stay as they were. After a
+ * crash at any step the log opens and ends where it ended before
+ * (docs/decisions/files-renamed-before-reuse.md).
  *
- * If groups are synced often, a preallocated segment is also filled with zeros. The fdatasync of a
+ * If groups are synced often, a preallocated new file is also filled with zeros. The fdatasync of a
  * commit then writes data only; without the zeros the file system must also record which blocks
- * have been written. Zeroing takes about a millisecond for a megabyte, and stops when a thread
- * waits for the segment (docs/decisions/log-segments-allocated.md).
+ * have been written. Zeroing stops when a thread waits for the segment
+ * (docs/decisions/log-segments-allocated.md).
  *
  * Credit is granted only from segments that were durably created (LOG-1). After a crash, every LSN
  * that was ever handed out therefore belongs to an existing file or is below the LSN in a file
- * name, and the log continues above.
+ * name, and the log continues above these LSNs.
  *
- * A failure here is a resource error and leaves the log as it was. It never poisons the database:
- * no acknowledged commit depends on the new file.
+ * A failure to make a segment does not poison the database: no acknowledged commit depends on the
+ * new file.
  *
  * Threads. seg_mutex guards lists and sizes. A thread that makes a file sets `creating` and
  * releases the mutex meanwhile; only one thread at a time makes a file.
@@ -41,13 +42,12 @@
 #include <errno.h>
 
 static const unsigned char zeros[16384];
-/* Zeroing pays with at least this number of syncs per mebibyte of segment. */
+/* Zeroing pays from this number of groups per mebibyte of segment on. */
 enum { OFTEN = 16 };
 
 /* ---- making a file ----------------------------------------------------------------------- */
 
-/* A failure that would be LLADD_WRITE_FAILED becomes LLADD_NO_SPACE here, because it must not
- * poison the log. */
+/* LLADD_WRITE_FAILED becomes LLADD_NO_SPACE, a failure that does not poison the database. */
 static int fail_create(struct lladd_error *err, int rc, const char *what, const char *name)
 {
     int code = ll_fail_io(err, rc, true, what, name);
@@ -94,7 +94,7 @@ int ll_log__write_zeros(struct ll_log *log, struct lladd_file *file, uint64_t of
     return 0;
 }
 
-/* Allocates space for the whole segment, writes zeros where needed, and writes the header. */
+/* Zeros are written if wanted, or if the device cannot allocate space. */
 static int fill_file(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too)
 {
     unsigned char header[LL_LOG_BLOCK_HEADER];
@@ -108,7 +108,6 @@ static int fill_file(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too
     return rc;
 }
 
-/* Makes a new file under the temporary name, and syncs it. */
 static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
                     struct lladd_error *err)
 {
@@ -119,7 +118,7 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
     if (rc)
         return fail_create(err, rc, "create", name);
     rc = ll_io_size(log->dev, seg->file, &size);
-    if (!rc && size > 0) /* an interrupted attempt has left it */
+    if (!rc && size > 0) /* the file is left over from an interrupted attempt */
         rc = ll_io_truncate(log->dev, seg->file, 0);
     if (!rc)
         rc = fill_file(log, seg, zeros_too);
@@ -130,7 +129,7 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
     return rc ? fail_create(err, rc, "make a log segment in", name) : 0;
 }
 
-/* Takes a dead file out of the log: renames it durably to <first>.new. Then it declares no gap. */
+/* Renames a dead file durably to <first>.new. From then on its header declares no gap. */
 static int take_over(struct ll_log *log, uint64_t first, struct ll_log__seg *old,
                      struct lladd_error *err)
 {
@@ -152,7 +151,6 @@ static int take_over(struct ll_log *log, uint64_t first, struct ll_log__seg *old
     return rc ? fail_create(err, rc, "make durable the name of", name) : 0;
 }
 
-/* fill_new for a file that was a segment before. */
 static int fill_old(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__seg *old,
                     struct lladd_error *err)
 {
@@ -175,7 +173,6 @@ static int fill_old(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__
     return rc ? fail_create(err, rc, "use again for a log segment", name) : 0;
 }
 
-/* Gives the finished file its name. */
 static int publish_file(struct ll_log *log, const struct ll_log__seg *seg, struct ll_log__seg *old,
                         struct lladd_error *err)
 {
@@ -229,10 +226,9 @@ uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on, unsigned why)
 {
     const struct ll_log__segments *segs = log->segs;
     uint64_t size = log->cfg.segment_min;
-    /* The first segment after a cut is small again, because the open waits for it. Segments for
-     * undo grow faster once several exist. A transaction with a large undo reserve will probably
-     * reserve more, several times what it writes, and it waits for each segment made, whatever the
-     * size. */
+    /* The first segment after a cut is small again, because open waits for it. Segments for undo
+     * grow faster once several exist: a transaction with a large undo reserve will probably reserve
+     * more, and it waits for each segment made. */
     if (goes_on && segs->live.len > 0)
         size = (uint64_t)ll_log__last(segs)->step *
                (why & LL_LOG__FOR_UNDO && segs->live.len > 1 ? 4 : 2);
@@ -258,8 +254,8 @@ static struct ll_log__seg *take_dead(struct ll_log *log, uint32_t size)
     return NULL;
 }
 
-/* Takes the dead file that has the name of the next segment, <name>.seg or <name>.new. An attempt
- * that failed, or that a crash interrupted, has left it. */
+/* Takes the dead file <name>.seg or <name>.new, left over from an attempt that failed or that a
+ * crash interrupted. */
 static struct ll_log__seg *take_named(struct ll_log *log, uint64_t name)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -369,8 +365,8 @@ bool ll_log__remove_dead(struct ll_log *log, int *rc, struct lladd_error *err)
     return *rc == 0;
 }
 
-/* Removes damaged segments above a cut, before the file of the segment that declares their gap is
- * reused. */
+/* Removes damaged segments above a cut, before the file of the segment that declares their gap may
+ * be reused. */
 static int remove_damaged(struct ll_log *log, uint64_t cut, struct lladd_error *err)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -390,8 +386,8 @@ static int remove_damaged(struct ll_log *log, uint64_t cut, struct lladd_error *
 }
 
 /* Removes the new file of an attempt that failed at its last step: its name may exist, or reappear
- * after a crash. (If the attempt reused a file, that file is in the dead list and is renamed with
- * the others.) */
+ * after a loss of power. (If the attempt reused a file, that file is in the dead list and is
+ * renamed with the others.) */
 static int remove_attempt(struct ll_log *log, struct lladd_error *err)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -428,8 +424,7 @@ bool ll_log__over_limit(const struct ll_log *log)
     return log->cfg.limit_bytes && log->segs->disk_bytes > log->cfg.limit_bytes;
 }
 
-/* The part of the limit that only owed records may use: an eighth, at most 64 MiB. This is several
- * times what a checkpoint and its object classes write. */
+/* The part of the limit that only owed records may use: an eighth, at most 64 MiB. */
 static uint64_t kept_of(uint64_t limit)
 {
     const uint64_t most = UINT64_C(64) << 20;
@@ -490,7 +485,7 @@ static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct ll
                    (unsigned long long)kept(log));
 }
 
-/* The same for a new file: counts the dead files too, and removes some to make room. */
+/* fit_limit for a new file: counts the dead files, too, and removes some to make room. */
 static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -514,7 +509,7 @@ struct making {
     uint32_t step; /* the size of a new file, and the preferred size of a reused one */
 };
 
-/* Makes a segment from the file of `old`, or from a new file if it is NULL. */
+/* Makes a segment from the file of `old`; NULL: from a new file. */
 static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
                     struct ll_log__seg *old, struct ll_log__seg **out, struct lladd_error *err)
 {
@@ -551,9 +546,9 @@ static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
     return 0;
 }
 
-/* Chooses a dead file; NULL: make a new one. First a file that already has the segment's name,
- * because a new file would overwrite it. After a cut, a segment above the cut. Then a file of the
- * right size. For owed records any file, before the log exceeds its limit. */
+/* Chooses a dead file; NULL: make a new one. The first choice is a file that already has the
+ * segment's name, because a new file would overwrite it; then, after a cut, a segment above the
+ * cut; then a file of the right size; then, for owed records at the limit, any file. */
 static struct ll_log__seg *choose_dead(struct ll_log *log, const struct making *m)
 {
     struct ll_log__seg *old = take_named(log, m->first);
@@ -598,14 +593,14 @@ static int make_segment(struct ll_log *log, struct making *m, struct ll_log__seg
     do {
         old = choose_dead(log, m);
         rc = old ? try_make(log, m, old->size, old, out, err) : make_new(log, m, out, err);
-    } while (rc && old && old->size == 0); /* the old file was unusable */
+    } while (rc && old && old->size == 0); /* the old file turned out to be unusable */
     if (!rc || old)
         return rc;
     old = take_dead(log, 0);
     return old ? try_make(log, m, old->size, old, out, err) : rc;
 }
 
-/* Requests a checkpoint, without the mutex. */
+/* Releases the mutex meanwhile. */
 static void want_checkpoint(struct ll_log *log)
 {
     if (!log->cfg.wants_checkpoint)
@@ -635,7 +630,7 @@ bool ll_log_is_scarce(const struct ll_log *log)
     return lladd_atomic_load32(&log->scarce) != 0;
 }
 
-/* Does zeroing pay for the next segment, with the syncs since the last one was made? */
+/* Does zeroing pay for the next segment? Counts the groups since the last segment was made. */
 static bool syncs_often(struct ll_log *log, unsigned why)
 {
     struct ll_log__segments *segs = log->segs;

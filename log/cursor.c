@@ -3,8 +3,7 @@
  * cursor: reads single records of a log in any state.
  *
  * A record is read from the ring while the ring holds it, so a rollback of recent work reads no
- * file; otherwise from the files. The ring is read under ring_mutex, which prevents reuse of its
- * space. The record is copied from there and then verified like any other.
+ * file. It is copied under ring_mutex, which prevents reuse of its space.
  *
  * In a log that is in use, every record below `written` must be good. The end of a log that is only
  * inspected is not known: the log ends at the first place without a good record, unless a record
@@ -105,7 +104,7 @@ static int out_of_range(struct lladd_error *err, uint64_t lsn, const char *why)
 }
 
 /* Reads the record at lsn. LLADD_END if no record was written there yet; LLADD_OUT_OF_RANGE if the
- * LSN is truncated or in a gap (reader.jump then says where the log continues). */
+ * LSN is truncated or in a gap (for a gap, reader.jump says where the log continues). */
 static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *rec,
                      struct lladd_error *err)
 {
@@ -114,7 +113,6 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
     enum place place;
     int rc;
     if (LL_LIKELY(ll_log__reader_has(&c->reader, lsn))) {
-        /* The record is buffered, and bytes that were written do not change. */
         rc = ll_log__reader_record(&c->reader, lsn, rec, NULL);
         if (LL_LIKELY(rc == 0))
             return 0;
@@ -218,8 +216,8 @@ bool ll_log_share_has(struct ll_log_share share, const struct ll_record *rec)
     return share_of(rec->kind, rec->page & ((UINT64_C(1) << 48) - 1), share.n) == share.index;
 }
 
-/* Passes the buffered records that follow the last record read, and picks up to `most` records of
- * the share. */
+/* Walks over the buffered records that follow the last record read, until it has found `most`
+ * records of the share: at[]. */
 static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, uint32_t most,
                      const unsigned char **at, uint64_t *passed, size_t *walked)
 {
@@ -314,9 +312,9 @@ static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b
 }
 
 /* Finds the first record that begins in the block that holds lsn. If no record begins in that
- * block, or its first record is unknown, tries earlier blocks. LLADD_OUT_OF_RANGE: the log begins
- * here, so no beginning of a record is known; LLADD_CORRUPT_LOG: no beginning is known because of
- * damage. */
+ * block, or its first record is unknown, tries earlier blocks. LLADD_OUT_OF_RANGE: the oldest
+ * block, or a gap, was reached and no beginning of a record is known. LLADD_CORRUPT_LOG: the same,
+ * and a header was damaged. */
 static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *boundary,
                          struct lladd_error *err)
 {
@@ -340,7 +338,7 @@ static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *bounda
     }
 }
 
-/* Reads the next good record. */
+/* Reads the first good record at or after lsn, wherever it is. */
 static int resynchronise(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *rec,
                          struct lladd_error *err)
 {
@@ -388,7 +386,8 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     return resynchronise(c, goal, rec, err);
 }
 
-/* Reads the first record at or after the goal. Where the log's first record begins is unknown. */
+/* Reads the record at the goal or, if none begins there, a good record from the log's beginning on.
+ * It is unknown where the log's first record begins. */
 static int follow_from_start(struct ll_log_cursor *c, uint64_t goal, struct ll_record *rec,
                              struct lladd_error *err)
 {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * directory: reads the log's directory at open.
+ * directory: reads the log's directory.
  *
- * A file gets the name <lsn>.seg only when it is complete and synced (create.c). A <lsn>.seg file
- * with an invalid header, or with that of another database, is therefore damaged. A file that is
- * being made is named <lsn>.new or new.tmp; whatever it holds, it is not part of the log. A crash
- * may also bring back removed files, in any combination.
+ * A file gets the name <lsn>.seg when it is complete and synced (create.c). A <lsn>.seg file with
+ * an invalid header is therefore damaged. A file that is being made is named <lsn>.new or new.tmp;
+ * whatever it holds, it is not part of the log. A loss of power may bring back removed files, in
+ * any combination.
  *
  * The chain of segments is therefore followed from the highest segment downwards. A segment says in
  * `cut` where the log before it ends; the segment that holds the byte before that LSN is its
  * predecessor. The chain ends at a segment without predecessor. Segments in a gap that a cut
  * declares are dead: their files may be reused. Segments below the chain are kept until truncation
  * passes them, and their records can still be read. The chain must reach down to the LSN from which
- * recovery reads; otherwise open fails and names the missing file.
+ * recovery reads; otherwise open fails and names the missing file (unless the config is `lenient`).
  *
  * Earlier versions of the library wrote the header of a reused file before they renamed the file. A
  * crash between the two steps left a header with an LSN above the file's name. Such a file is dead
  * and covers the LSNs of its old place. If its header declares a cut, an earlier recovery found the
- * end of the log there, and made the log durable up to the cut. The segments that begin in the
- * declared gap are therefore dead too, and need not be connected with the log below.
+ * end of the log at the cut, and made the log durable up to it. The segments that begin in the
+ * declared gap are therefore dead, too.
  *
  * highest_end (LOG-1) is the highest end of a segment, or the LSN in the name of a file being made,
  * if that is higher.
@@ -230,7 +230,7 @@ static bool has_name(const struct ll_vec *v, const struct name *name)
     return false;
 }
 
-/* Moves a probed segment into one of the lists. */
+/* Moves a probed segment into one of the lists. A file of another database is an error. */
 static int take(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -252,7 +252,7 @@ static int take(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error 
     return 0;
 }
 
-/* Closes the file: files are open only while they have users, and this one has none yet. */
+/* The segment has no users yet, so its file need not stay open. */
 static void close_file(struct ll_log *log, struct ll_log__seg *seg)
 {
     if (seg->file)
@@ -317,8 +317,7 @@ static int bury(struct ll_log *log, size_t from, size_t to)
     return rc;
 }
 
-/* Sets the end of each damaged segment to the cut of the next segment, because its own header is
- * unreliable. */
+/* A damaged segment ends at the cut of the next segment, because its own header is unreliable. */
 static void end_the_bad(struct ll_log__segments *segs)
 {
     for (size_t i = 0; i + 1 < segs->live.len; i++) {
@@ -372,8 +371,8 @@ static int follow_chain(struct ll_log *log, struct lladd_error *err)
     return 0;
 }
 
-/* For a log that was opened with its newest file only: checks that the segments above it were
- * preallocated, which means that they are contiguous and of this incarnation. */
+/* For a log that was opened with its newest file only: checks that the segments above it can have
+ * been preallocated: they must be contiguous and of this incarnation. */
 static int check_ahead(struct ll_log *log, const struct ll_log__seg *newest,
                        struct lladd_error *err)
 {

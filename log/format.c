@@ -56,7 +56,7 @@ bool ll_log__block_decode(const unsigned char in[LL_LOG_BLOCK_HEADER], struct ll
 
 uint64_t ll_log__uuid_hash(const unsigned char uuid[16])
 {
-    /* Two odd constants: any function that uses all bits would do. */
+    /* Any function that uses all bits would do. */
     uint64_t h = lladd_get64(uuid) * 0x9e3779b97f4a7c15u;
     return (h ^ h >> 32) + lladd_get64(uuid + 8) * 0xc2b2ae3d27d4eb4fu;
 }

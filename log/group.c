@@ -4,8 +4,7 @@
  *
  * A thread that needs a record durable becomes the *leader* if no other thread leads, and syncs for
  * all. A commit therefore needs no thread of the log, and a program with one thread pays no context
- * switch. (During a bulk load the log's thread writes in parallel: worker.c.) One word holds the
- * number g of the next group to be synced and the phase of its leader:
+ * switch. One word holds the number g of the next group to be synced and the phase of its leader:
  *
  *     FREE     no leader
  *     OPEN     a leader gathers committers for group g
@@ -14,7 +13,7 @@
  *
  * Other threads sleep on the word (a futex) with a bit that says whether they wait for the end of
  * group g or of g+1; the bit is the parity of the number. The kernel compares the word when a
- * thread goes to sleep, so no thread sleeps if the word has changed since the thread read it. When
+ * thread goes to sleep, so a thread does not sleep if the word has changed since it was read. When
  * a group ends, its leader wakes one waiter of group g+1, which will lead it, and then, with one
  * call, all waiters of group g. A leader that leaves OPEN without a sync wakes one waiter.
  *
@@ -29,7 +28,7 @@
  *
  * LOG-4. A failed write or sync poisons the database (util/poison.h). Every waiter and every later
  * caller gets the error. No more records become durable, and no write is repeated: a thread that
- * takes the write mutex checks for the poison first. Records published later stay in memory.
+ * takes the write mutex checks for the poison first.
  */
 #include "log/log_private.h"
 #include "util/held.h"
@@ -40,8 +39,7 @@ enum { WAKE_ALL = 3 };
 /* Bytes written in one portion when no sync follows. Between two portions other threads can use the
  * freed ring space. */
 enum { PORTION = 256 * 1024 };
-/* How long a thread waits before it sleeps: it spins for a few microseconds, then it yields up to
- * YIELDS times. */
+/* If syncs are fast, a thread spins and then yields so many times before it sleeps. */
 enum { SPINS = 256, YIELDS = 64 };
 
 static inline uint32_t phase_of(uint32_t word)
@@ -59,8 +57,8 @@ static inline uint32_t parity_bit(uint32_t group)
 
 /* ---- poison ------------------------------------------------------------------------------ */
 
-/* A poison that another layer sets does not call this. It ends every wait nevertheless: a leader
- * ends its group, and a wait for space has a time limit. */
+/* Another layer that poisons the database does not call this function. Every wait ends
+ * nevertheless: a leader ends its group, and a wait for space has a time limit. */
 static void wake_all_waiters(struct ll_log *log)
 {
     lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
@@ -98,7 +96,6 @@ static void set_word(struct ll_log *log, uint32_t group, uint32_t phase)
     (void)lladd_atomic_exchange32(&log->word, group << 2 | phase);
 }
 
-/* Gives up leadership without a sync. */
 static void leave(struct ll_log *log, uint32_t group)
 {
     set_word(log, group, LL_LOG__FREE);
@@ -114,7 +111,6 @@ static bool try_lead(struct ll_log *log, uint32_t word)
     return lladd_atomic_cas32(&log->word, &word, word | LL_LOG__OPEN);
 }
 
-/* The bit on which a thread sleeps until lsn is durable or the thread may lead. */
 static uint32_t bit_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
 {
     bool closed = phase_of(word) >= LL_LOG__FLIGHT;
@@ -124,8 +120,8 @@ static uint32_t bit_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-/* Writes the published records below `end`, in portions. May return before `end`, but not before
- * `written` has passed `lsn`. Under the write mutex. */
+/* Writes the published records below `end`, in portions. Without an error, returns when `written`
+ * has passed `lsn`, if not all records up to `end` are published. Under the write mutex. */
 static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint64_t portion,
                            struct lladd_error *err)
 {
@@ -185,7 +181,7 @@ static int leave_poisoned(struct ll_log *log, uint32_t group, struct lladd_error
     return ll_log__check(log, err);
 }
 
-/* Closes the group: it consists of every record reserved until now, and a seal. Returns the cut. */
+/* The group consists of every record reserved until now, and a seal. Returns the cut. */
 static uint64_t close_group(struct ll_log *log, uint32_t group)
 {
     uint64_t watermark = lladd_atomic_load64(&log->durable);
@@ -256,8 +252,8 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
 
 /* ---- following --------------------------------------------------------------------------- */
 
-/* If a sync takes less time than sleeping and being woken: waits for a change of the word, by
- * spinning briefly, then by yields, which let the awaited thread run. True if the word changed. */
+/* If syncs are fast: waits for a change of the word, by spinning briefly, then by yields, which let
+ * the awaited thread run. True if the word changed. */
 static bool await_change(const struct ll_log *log, uint32_t word)
 {
     if (!ll_log__syncs_fast(log))
@@ -281,7 +277,7 @@ static int wait_or_lead(struct ll_log *log, uint64_t lsn, struct lladd_error *er
         uint32_t word = lladd_atomic_load32(&log->word);
         int rc = ll_log__check(log, err);
         if (LL_UNLIKELY(rc)) {
-            /* Wakes the threads that went to sleep after the thread that poisoned had woken all. */
+            /* Some threads may have gone to sleep after ll_log__poison woke all. */
             lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
             return rc;
         }

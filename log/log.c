@@ -2,12 +2,10 @@
 /*
  * log: an append-only sequence of records, made durable by group commit.
  *
- * Terms. An LSN is a position in the log, in bytes of payload since the database was created. No
- * LSN is used twice, except on a full disk (LOG-1). A *segment* is a file that holds a range of
- * LSNs; it consists of *blocks* with a header each. A *group* is the records that one sync makes
- * durable. `tail` is the next LSN to be handed out. The operating system has the bytes below
- * `written`; the bytes below `durable` survive a power failure. durable <= written <= tail, and
- * durable is always the end of a record.
+ * Terms. A *segment* is a file that holds a range of LSNs; it consists of *blocks* with a header
+ * each. A *group* is the records that one leader makes durable together. `tail` is the next LSN to
+ * be handed out. The operating system has the bytes below `written`; the bytes below `durable`
+ * survive a loss of power. durable <= written <= tail.
  *
  *   Append  credit -> reserve -> publish     (reserve.c: ring, LSN, checksum)
  *           walk -> write -> sync -> durable (group.c leads, writer.c writes)
@@ -19,49 +17,47 @@
  * Invariants, by rule:
  *   LOG-1  granted <= end of the last durably created segment (space.c, create.c). After an unclean
  *          stop the log continues at the end of the highest segment, or at the LSN in the name of a
- *          file being made. An LSN that was handed out and lost is therefore not handed out again,
- *          except on a full disk.
+ *          file being made. So an LSN that was handed out and lost is not handed out again.
+ *          Exception: ll_log_start_here, on a full disk.
  *   LOG-2  All records of a segment have one incarnation, which salts their checksums. When the
  *          incarnation changes, the log begins a new segment with a header that says where the log
  *          before it ends (a cut).
- *   LOG-3  The last record of a synced group is a seal (group.c); scan.c says what proves damage.
- *   LOG-4  A failed write or sync poisons (group.c).
+ *   LOG-3  The last record of a synced group is a seal if there is space for one (group.c); scan.c
+ *          says what proves damage.
+ *   LOG-4  A failed write or sync of records poisons the database (group.c).
  *   REC-3  The undo reserve (undo_reserve.c).
- *   REC-4  ll_log_start rewrites and syncs the records above the newest watermark that the scan
- *          accepted: a record that can be read need not be durable.
+ *   REC-4  ll_log_start rewrites and syncs the accepted records above the newest watermark: a
+ *          record that can be read need not be durable.
  *
- * Start after an unclean stop (cut). Let X be the end of the log that the scan found, and E the end
- * of the highest segment that ever existed. The log makes a segment with first LSN E and a header
- * that says "the log before ends at X". LSNs in [X, E) do not exist. Until that segment's name is
- * durable nothing has changed: the accepted records were made durable before, so after another
- * crash the scan finds the same X, and recovery repeats the same steps. The new segment may reuse a
- * file wholly inside the gap (create.c defines the order), so one recovery on a full disk needs no
- * space. If nothing was written after a cut, the next cut names the same X, and the empty segment
- * is in its gap.
+ * Start after an unclean stop: a cut (cut_at). Let X be the end of the log that the scan found, and
+ * E the end of the highest segment that ever existed. The log makes a segment with first LSN E and
+ * a header that says "the log before ends at X". LSNs in [X, E) do not exist. The accepted records
+ * are made durable first, so if a crash comes before the segment's name is durable, the next scan
+ * finds the same X. The new segment may reuse a file wholly inside the gap (create.c defines the
+ * order), so one recovery on a full disk needs no space. If nothing was written after a cut, the
+ * next cut names the same X, and the empty segment is in its gap.
  *
- * Start after an unclean stop on a full disk (start_here). A cut would waste the rest of the
+ * Start after an unclean stop on a full disk (ll_log_start_here). A cut would waste the rest of the
  * segment that holds X, so the log continues in that segment, in the middle of the block that holds
  * X. (If the last segment is empty, the log continues at that segment's first LSN. This LSN may
  * already be recorded as the end of the log.) The remains of a torn group above X in the segment
  * could be taken for later records, because they have the segment's incarnation. They are cleared
  * first, and the file is synced. The segments above X are renamed to <first>.new, durably, in such
- * an order that after any number of these steps the log still ends at X (create.c); after that
- * their files may be reused. Nothing is logged until all these steps are done, so a crash finds the
- * same X. The segment keeps its incarnation, and records that begin in it have its salt. Segments
- * made later have the incarnation of this open, which no old block has. Their LSNs may have been
- * used before, so an old record in a reused file may hold the LSN of its place; the salt of its
- * checksum tells it from a new record.
+ * an order that after any number of renames the log still ends at X (create.c). Nothing is logged
+ * until all these steps are done, so a crash finds the same X. The segment keeps its incarnation,
+ * and records that begin in it have its salt. Segments made later have the incarnation of this
+ * open, which no old block has. Their LSNs may have been used before, so an old record in a reused
+ * file may hold the LSN of its place; the salt of its checksum tells it from a new record.
  *
  * Start after a clean stop: the log continues in the same segment, whatever its incarnation, in the
- * middle of a block. Open reads only that file's header. It writes nothing, and lists the directory
- * only when another segment is needed: the simulator opens databases a hundred thousand times a
- * second.
+ * middle of a block. If the control file names that segment, open reads only that file, and the
+ * directory is listed when it is first needed.
  *
  * Threads. Locks in order: the write mutex (just below LLADD_RANK_LOG), ring_mutex
- * (LLADD_RANK_LOG), seg_mutex (LLADD_RANK_LOG_SEGMENTS). A leader of a group holds no lock; `word`
- * says that a leader exists. Once the log is started, only two locks are held during I/O. A thread
- * holds the write mutex while it writes: its waiters need a write in any case. A thread holds
- * seg_mutex while it opens or removes a file or lists the directory. No thread sleeps under
+ * (LLADD_RANK_LOG), seg_mutex (LLADD_RANK_LOG_SEGMENTS). A leader of a group needs no lock to lead;
+ * `word` says that a leader exists. Once the log is started, two locks are held during I/O: the
+ * write mutex while a thread writes (threads that wait for it need a write in any case), and
+ * seg_mutex while a thread opens or removes a file or lists the directory. No thread sleeps under
  * ring_mutex.
  */
 #include "log/log_private.h"
@@ -125,7 +121,7 @@ static int make(const struct ll_log_config *cfg, struct ll_log **out, struct lla
     log->uuid_hash = ll_log__uuid_hash(cfg->uuid);
     log->incarnation = cfg->incarnation;
     log->salt = ll_record_salt(cfg->uuid, cfg->incarnation);
-    set_ring(log, cfg->ring_bytes); /* check_config has checked the size */
+    set_ring(log, cfg->ring_bytes);
     log->seal_pool = at_most(cfg->segment_min / 16, 4096);
     if (lladd_mutex_init(&log->write_mutex, LLADD_RANK_LOG - 5, "log write") ||
         lladd_mutex_init(&log->ring_mutex, LLADD_RANK_LOG, "log ring") ||
@@ -161,7 +157,7 @@ void ll_log_close(struct ll_log *log)
 
 /* ---- start ---- */
 
-/* Makes the log ready to append at lsn, which is in seg. */
+/* Makes the log ready to append at lsn, in seg. */
 static int begin_at(struct ll_log *log, struct ll_log__seg *seg, uint64_t lsn,
                     struct lladd_error *err)
 {
@@ -231,8 +227,8 @@ static int look_for_record(struct ll_log *log, uint64_t lsn, bool *is, struct ll
     return rc == LLADD_END || rc == LLADD_CORRUPT_LOG || rc == LLADD_OUT_OF_RANGE ? 0 : rc;
 }
 
-/* Fails if a record begins where the cleanly stopped log should end: then the control file is older
- * than the log. (An old record of a reused file has another salt.) Releases the mutex meanwhile. */
+/* Fails if a record begins where the cleanly stopped log should end: the control file is older than
+ * the log. (An old record of a reused file has another salt.) May release the mutex meanwhile. */
 static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
                            struct lladd_error *err)
 {
@@ -400,9 +396,9 @@ static int give_up(struct ll_log *log, size_t i, struct lladd_error *err)
     return 0;
 }
 
-/* If nothing was logged after the cut that began the newest segment, the log still ends at that
- * cut, unless the watermark says that the log continued in that segment. Moves the segments above
- * the end to `dead`: they hold no records. (The last remaining live segment stays.) */
+/* Moves the segments above *end to `dead`: they hold no records. If the segment at *end is empty
+ * and began with a cut, the log ends at that cut: sets *end to it, unless the watermark is above
+ * the cut. The last live segment stays. */
 static int forget_above(struct ll_log *log, uint64_t *end, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -420,8 +416,8 @@ static int forget_above(struct ll_log *log, uint64_t *end, struct lladd_error *e
     return rc;
 }
 
-/* Continues in a new segment with a header that says that the log before it ends at `end`. If the
- * log is known to have reached an empty segment, that segment stays until ll_log_started. */
+/* Continues in a new segment with a header that says that the log before it ends at `end`. An empty
+ * segment at `end` stays until ll_log_started if ll_log_start_here would need it. */
 static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -454,8 +450,8 @@ static int make_sure(struct ll_log *log, uint64_t *end, struct lladd_error *err)
     if (!log->start.clean && log->life != LL_LOG__SCANNED)
         return ll_fail(err, LLADD_BAD_STATE, "the end of the log has not been searched");
     *end = log->start.clean ? log->start.end.v : log->scan_end;
-    /* A process may have died between a rename and the sync of the directory. File names decide
-     * which files are reused, so the names must be durable first. */
+    /* A process may have died between a rename and the sync of the directory. The file names decide
+     * which files are reused, so they must be durable first. */
     if (!log->start.clean && !LLADD_PLANTED(LLADD_BUG_SETTLE))
         rc = ll_log__settle_names(log, err);
     if (!rc && !log->start.clean && !LLADD_PLANTED(LLADD_BUG_REWRITE))

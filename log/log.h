@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_LOG_H
 #define LL_LOG_H
-/* Interface of the log layer: an append-only sequence of records. Each record is named by its LSN
- * (log sequence number); group commit makes records durable. The layer only stores the fields that
- * describe pages and transactions; it does not interpret them.
+/* Interface of the log layer: an append-only sequence of records, each named by its LSN; group
+ * commit makes records durable. The layer stores the fields that describe pages and transactions
+ * and does not interpret them.
  *
- * "Durable up to D" means that every byte with an LSN below D is on the device. D is always the end
- * of a record, so the record at L is durable iff D > L. */
+ * "Durable up to D" means that every byte with an LSN below D is on the device. D is never inside a
+ * record, so the record at L is durable if and only if D > L. */
 #include "log/record.h"
 #include "util/poison.h"
 
@@ -17,12 +17,12 @@ struct ll_log_config {
     struct lladd_device *dev;
     unsigned char uuid[16];
     uint64_t incarnation; /* stamped on the segments made from now on (LOG-2) */
-    uint64_t segment_min; /* bytes of the first segment; power of two >= LL_LOG_SEGMENT_MIN */
+    uint64_t segment_min; /* bytes of the smallest segment; power of two >= LL_LOG_SEGMENT_MIN */
     uint64_t segment_max; /* bytes of the largest segment; power of two */
     uint64_t ring_bytes;  /* power of two; the longest record takes a quarter of the ring */
     /* Upper bound of the bytes that segments take on disk; 0 = no limit. It refuses the records of
-     * user transactions. A part of it is reserved for owed records, which the limit does not
-     * refuse: see ll_log_credit_owed. */
+     * user transactions, but not owed records (ll_log_credit_owed). A part of it is reserved for
+     * owed records. */
     uint64_t limit_bytes;
     lladd_lsn first;          /* ll_log_create: first LSN of the log; 0 = LL_LOG_FIRST_LSN */
     bool read_only;           /* inspection: the log writes, creates and locks nothing */
@@ -65,7 +65,8 @@ typedef int ll_log_visit(void *ctx, const struct ll_record *, struct lladd_error
 int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *);
 /* Makes the log ready to append. After an unclean stop: rewrites and syncs the accepted records
  * above the newest known watermark (REC-4), then continues in a new segment with a header that
- * names the cut. After a clean stop: writes nothing. */
+ * names the cut. After a clean stop: continues where the log ended and writes nothing, unless no
+ * segment fits the clean end; then it makes a new segment, too. */
 int ll_log_start(struct ll_log *, struct lladd_error *);
 /* Call after ll_log_start, even if that failed: may ll_log_start_here be called instead? Not after
  * a clean stop, nor if the log ended below the watermark. */
@@ -77,7 +78,7 @@ bool ll_log_could_stay(const struct ll_log *);
 int ll_log_start_here(struct ll_log *, struct lladd_error *);
 /* Call after the last call of a start function: gives up what only ll_log_start_here would need. */
 int ll_log_started(struct ll_log *, struct lladd_error *);
-/* Allocates the ring now; otherwise the first credit does. */
+/* Allocates the ring now. Without this call the first credit allocates it. */
 int ll_log_make_ring(struct ll_log *, struct lladd_error *);
 /* Stops background work and frees all memory. Does not make the log durable. */
 void ll_log_close(struct ll_log *);
@@ -109,7 +110,7 @@ size_t ll_log_record_max(const struct ll_log *);
 /* Before ll_log_start: enlarges the ring if records of `bytes` bytes would not fit. */
 void ll_log_want_record(struct ll_log *, size_t bytes);
 /* The most credit that one caller can have with a ring of this size: five eighths of the ring. Idle
- * credits take at most a quarter, so the request is granted once other threads have used or
+ * credits take about a quarter at most, so the request is granted once other threads have used or
  * returned their credits in hand. */
 size_t ll_log_credit_of_ring(uint64_t ring_bytes);
 size_t ll_log_credit_most(const struct ll_log *);
@@ -162,21 +163,22 @@ uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t c
  * than a quarter of the ring is credit. Cheap. */
 void ll_log_credit_trim(struct ll_log *, struct ll_credit *);
 
-/* Makes the credit idle. True: it is so small that an idle caller may keep it, because no thread
- * waits for so little ring space. (On a full disk, though, other threads cannot use it.) */
+/* Makes the credit idle. True: it is at most 1/64 of the ring, and an idle caller may keep it. (The
+ * disk space of a kept credit is lost to other threads.) */
 bool ll_log_credit_may_rest(const struct ll_log *, struct ll_credit *);
 
-/* Reserves `bytes` more bytes of durable, untouched segments for records that must not fail for
- * lack of disk space (REC-3). Leaves a slack unreserved (undo_reserve.c): as much as a segment of
- * the smallest size holds, at most 16 KiB. Waits like ll_log_credit. The records are later appended
- * with credit from ll_log_credit_reserved, which cannot fail for lack of space. */
+/* Reserves `bytes` more bytes of untouched segments for records that must not fail for lack of disk
+ * space (REC-3). Leaves a slack unreserved (undo_reserve.c): as much as a segment of the smallest
+ * size holds, at most 16 KiB. May wait until a segment is made. The records are later appended with
+ * credit from ll_log_credit_reserved, which does not fail for lack of space. */
 int ll_log_undo_reserve(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* ll_log_undo_reserve for owed records (ll_log_credit_owed). It may reserve the slack too. */
 int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* ll_log_undo_reserve for recovery, which must manage with the space that the crash left: free
- * space of the current segment counts too. With `spare`, more space must stay free: as much as the
- * current segment holds, or the slack if the byte limit refuses another segment. Otherwise
- * LLADD_NO_SPACE, and no space is reserved. */
+ * space of the current segment counts, too, and so does the slack. With `spare`, space must stay
+ * free beside the reserve: as much as the current segment holds or, if the byte limit refuses
+ * another segment, about the slack. If there is too little space, an error such as LLADD_NO_SPACE,
+ * and no space is reserved. */
 int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, bool spare, struct lladd_error *);
 /* For recovery when the disk has less space than rollbacks may need: counts `bytes` as reserved
  * although the space may not exist. Credit for reserved records may then fail with
@@ -207,11 +209,11 @@ lladd_lsn ll_log_tail(const struct ll_log *);     /* next LSN to be handed out *
 lladd_lsn ll_log_scan_end(const struct ll_log *); /* after ll_log_scan: where the log ended */
 lladd_lsn ll_log_durable(const struct ll_log *);  /* every byte below is on the device */
 lladd_lsn ll_log_written(const struct ll_log *);  /* the operating system has every byte below */
-/* Waits until every record reserved so far below `up_to` is published: a very short wait. */
+/* Waits until every record reserved so far below `up_to` is published, or the log is poisoned: a
+ * very short wait. */
 void ll_log_wait_published(struct ll_log *, lladd_lsn up_to);
-/* Waits until the record at `lsn` is durable. The caller may become the leader of a group; a lone
- * caller does one write and one sync. Errors: the poison if the log is poisoned; LLADD_BAD_ARGUMENT
- * if `lsn` is not below the tail. */
+/* Waits until the record at `lsn` is durable. The caller may become the leader of a group
+ * (group.c). Errors: the poison; LLADD_BAD_ARGUMENT if `lsn` is not below the tail. */
 int ll_log_force(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 /* Waits only until the record at `lsn` is written: it survives a crash of the process, not of the
  * machine. */
@@ -229,13 +231,12 @@ int ll_log_cursor_open(struct ll_log *, struct ll_log_cursor **out);
 void ll_log_cursor_close(struct ll_log_cursor *);
 /* Allocates all the memory that reading records of up to `record_bytes` bytes can need. */
 int ll_log_cursor_prepare(struct ll_log_cursor *, size_t record_bytes);
-/* Releases the segment files that the cursor holds, so that they can be reused. Also releases its
- * last record. */
+/* Releases the segment files that the cursor holds, so that they can be reused. The spans of its
+ * last record become invalid. */
 void ll_log_cursor_rest(struct ll_log_cursor *);
-/* Reads the record at lsn; its spans are valid until the cursor's next call. Errors:
- * LLADD_OUT_OF_RANGE (truncated, or beyond the published end), LLADD_CORRUPT_LOG,
- * LLADD_READ_FAILED. The checksum is verified. Forward reads are buffered in large chunks; a
- * backward read along a chain keeps recent chunks. */
+/* Reads the record at lsn and verifies its checksum; its spans are valid until the cursor's next
+ * call. Errors: LLADD_OUT_OF_RANGE (truncated, or beyond the published end), LLADD_CORRUPT_LOG,
+ * LLADD_MISSING_FILE, LLADD_READ_FAILED, LLADD_NO_MEMORY. */
 int ll_log_cursor_read(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
 /* ll_log_cursor_read for a record that must exist, because data in the database refers to it. A
@@ -258,27 +259,28 @@ struct ll_log_batch {
     lladd_lsn end;   /* end of the last record passed */
     struct ll_record record[LL_LOG_BATCH];
 };
-/* Passes some records and returns the records of the share: at most `most` (itself at most
- * LL_LOG_BATCH), perhaps none. Their spans are valid until the cursor's next call. Otherwise like
- * ll_log_cursor_next, except that only the returned records are verified. A damaged record is
- * therefore detected either by the reader of the share that its bytes select, or by a reader that
- * finds its length wrong. If several readers fail, the error at the lowest LSN is the right one. */
+/* Passes some records and returns those of the share: at most `most`, at most LL_LOG_BATCH, perhaps
+ * none. Their spans are valid until the cursor's next call. The end of the log, gaps and errors are
+ * as in ll_log_cursor_next, but not all of the records that are only passed are verified: a damaged
+ * record is detected by the reader of the share that its bytes select, or by a reader that finds
+ * its length wrong. If several readers fail, the error at the lowest LSN is the right one. */
 int ll_log_cursor_batch(struct ll_log_cursor *, struct ll_log_share, unsigned most,
                         struct ll_log_batch *out, struct lladd_error *);
-/* Reads the first record that begins at or after lsn, which may be any position, also in a gap.
- * Skips damage before that record. Fails if a damaged record is known to begin at or after lsn. */
+/* Reads the first record that begins at or after lsn, which may be any position, even in a gap.
+ * Skips damage before lsn. Fails if it meets a damaged record that is known to begin at or after
+ * lsn. */
 int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
 /* ll_log_cursor_seek for a caller that must not miss a record: it fails if damage may hide a record
- * at or after lsn. Just above the truncation LSN the log does not know where the first record
- * begins. A damaged record there is detected only if it still holds its own LSN. */
+ * at or after lsn. Exception: where the log begins after a truncation, the place of the first
+ * record is unknown, and a damaged record is detected only if it still holds its own LSN. */
 int ll_log_cursor_follow(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                          struct lladd_error *);
 
 /* ---- space ---- */
 
-/* Truncates the log: segments that are wholly below lsn may be reused or removed. An lsn below that
- * of an earlier call has no effect. */
+/* Truncates the log: segments that are wholly below lsn and durable may be reused or removed. An
+ * lsn below that of an earlier call has no effect. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 lladd_lsn ll_log_oldest(struct ll_log *); /* first LSN that can still be read */
 /* Is more than half of the byte limit in use? Then reserve only the space that is needed. */
@@ -319,7 +321,7 @@ struct ll_log_file {
     lladd_lsn cut;        /* where the preceding log ends */
     uint64_t incarnation;
     uint32_t size; /* as its header says */
-    bool in_use;   /* false: not part of the log; kept for reuse */
+    bool in_use;   /* false: not part of the log; kept for reuse or removal */
     int code;      /* not 0: the header is not valid; `why` says why */
     const char *why;
 };
@@ -328,7 +330,7 @@ typedef int ll_log_file_fn(void *ctx, const struct ll_log_file *);
  * other than 0 ends the visits and is returned. */
 int ll_log_file_each(struct ll_log *, ll_log_file_fn *, void *ctx, struct lladd_error *);
 
-/* Is it known that a record begins at ll_log_oldest? The end of a truncated one may be there. */
+/* Is it known that a record begins at ll_log_oldest? The end of a truncated record may be there. */
 bool ll_log_begins_at_record(struct ll_log *);
 
 /* Where the byte at an LSN is stored. */

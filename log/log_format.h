@@ -14,9 +14,9 @@
  *   4  u32 magic "LLB1"
  *   8  u64 incarnation; the same in the whole segment
  *  16  u64 LSN of the first payload byte
- *  24  u32 payload offset of the first record that starts in this block; NONE = no record starts
- *          here; UNKNOWN = the block before must be read (only in block 0, which is written when
- *          the segment is made)
+ *  24  u32 payload offset of the first record that starts in this block; LL_LOG_BLOCK_NONE = no
+ *          record starts here; LL_LOG_BLOCK_UNKNOWN = the block before must be read (only in
+ *          block 0: its header is written when the segment is made)
  *  28  u32 block size
  *  32  u64 first LSN of the segment
  *  40  u64 end of the log before this segment: LSNs from here to the segment's first do not exist
@@ -40,7 +40,8 @@
  *  38  u16 redo length
  *  40  [u64 undo_next] redo undo padding(0)
  *
- * Wide form (72 bytes + payload), used when a field does not fit: as above up to 19, then
+ * Wide form (72 bytes + payload), used when a field does not fit: bytes 0 to 19 as in the narrow
+ * form, then
  *  20  u32 depth
  *  24  u64 prev
  *  32  u64 txn

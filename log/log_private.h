@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_LOG_PRIVATE_H
 #define LL_LOG_PRIVATE_H
-/* Internal declarations of the log layer, shared by its files. log.c describes how they work
- * together. */
+/* Internal declarations of the log layer. log.c describes how its files work together. */
 #include "io/io.h"
 #include "log/log.h"
 #include "log/log_format.h"
@@ -20,9 +19,9 @@ enum ll_log__seg_state {
     LL_LOG__BAD   /* its header is not valid; `code` and `why` say why */
 };
 
-/* A segment file. The struct lives until its file is removed or reused, or the log is closed.
- * Fields that are not constant are guarded by the mutex of ll_log__segments, which comments call
- * seg_mutex. */
+/* A segment file. The struct lives until its file is removed or reused, or the log is closed. The
+ * mutex of ll_log__segments, which comments call seg_mutex, guards the fields that are not
+ * constant. */
 struct ll_log__seg {
     uint64_t first; /* LSN of the first payload byte */
     uint64_t end;   /* LSN after its last payload byte */
@@ -52,10 +51,10 @@ struct ll_log__segments {
     struct lladd_thread thread;
     struct ll_vec live; /* struct ll_log__seg * */
     struct ll_vec dead;
-    uint64_t chain;       /* first LSN of the oldest segment of the contiguous log */
-    uint64_t highest_end; /* LOG-1: no LSN at or above this was handed out before this open */
-    uint64_t truncated;   /* truncation LSN: no record below it is needed */
-    uint64_t disk_bytes;  /* total size of the files */
+    uint64_t chain;              /* first LSN of the oldest segment of the contiguous log */
+    uint64_t highest_end;        /* LOG-1: no LSN at or above this was handed out */
+    uint64_t truncated;          /* truncation LSN: no record below it is needed */
+    uint64_t disk_bytes;         /* total size of the files */
     struct ll_log__seg *granted; /* the segment from which credit is granted */
     bool listed;                 /* the directory has been read */
     bool creating;               /* a thread is making a segment, without the mutex */
@@ -90,7 +89,7 @@ struct ll_log__writer {
     struct ll_log__seg *ahead;      /* segment of `next_block`; counted as a user; may be NULL */
     uint64_t next_block;            /* first LSN of the first block that has no header yet */
     uint64_t walked;                /* end of the published prefix found so far */
-    uint64_t writeback;             /* the device was asked to start writeback up to here */
+    uint64_t writeback;             /* the device was asked for writeback up to this LSN */
     struct ll_log__header *headers; /* headers of the blocks that begin after `written` */
     uint32_t header_count, header_capacity;
     uint32_t header_used;
@@ -127,18 +126,18 @@ struct ll_log {
     uint64_t uuid_hash;
     uint64_t incarnation;
     uint32_t salt;
-    uint64_t old_end; /* records that begin below it, of an earlier incarnation, have old_salt */
+    uint64_t old_end; /* records that begin below it are in a segment with old_salt */
     uint32_t old_salt;
     enum ll_log__life life;
     struct ll_log_start start;
     uint64_t scan_end;   /* the end of the log that the scan found */
     uint64_t here;       /* where the log could continue without a cut; 0: only with a cut */
-    uint64_t sealed;     /* highest watermark that the scan found */
+    uint64_t sealed;     /* highest watermark that the scan found in a seal */
     size_t ring_size;    /* at most LL_LOG_RING_MAX; the mask is one less */
     uint64_t ring_chunk; /* bytes zeroed in one step */
     size_t record_max;
     uint64_t seal_pool;  /* bytes at the end of a segment that only seals may use */
-    unsigned char *ring; /* allocated at the first credit, under ring_mutex; constant after that */
+    unsigned char *ring; /* allocated under ring_mutex by the first credit or ll_log_make_ring */
 
     /* The fields are grouped in cache lines by their users: every append; requests for credit; the
      * group's leader and committers; the commit delay; the mutexes. */
@@ -148,25 +147,23 @@ struct ll_log {
     uint64_t limit;                /* the ring space below is zeroed */
     uint64_t disk_limit;           /* credit below it is granted without examining the segments */
     uint64_t undo_left;            /* signed: unreserved bytes in untouched segments, in eighths */
-    uint64_t
-        undo_floor; /* while undo_left is below this, users get credit only after a check that the
-                          * slack stays free (undo_reserve.c) */
+    /* While undo_left is below undo_floor, users get credit only after a check that the slack stays
+     * free (undo_reserve.c). */
+    uint64_t undo_floor;
     uint64_t undo_low; /* while undo_left is below this, another segment is preallocated */
     uint32_t scarce;   /* more than half of the byte limit is in use */
 
     _Alignas(64) uint32_t word; /* futex: the group's number and the phase of its leader */
     uint64_t durable;
     uint64_t written;
-    uint64_t cut;     /* end of the group in flight: the log will be durable up to here. Not the
-                             * `cut` of a segment */
-    uint64_t visible; /* every record below is published */
+    uint64_t cut;           /* end of the group in flight (not the `cut` of a segment) */
+    uint64_t visible;       /* every record below is published */
     uint32_t space_waiters; /* number of threads that wait until credits are used or returned */
-    uint32_t space_word;    /* their futex */
+    uint32_t space_word;    /* the futex of these threads */
 
     _Alignas(64) struct ll_log__commit_delay gather;
-    uint32_t
-        sleepers[2]; /* number of threads asleep on `word`, by the parity of the group that they
-                           * wait for */
+    /* Number of threads asleep on `word`, by the parity of the group that they wait for. */
+    uint32_t sleepers[2];
 
     /* Guarded by ring_mutex or the write mutex, or counted with relaxed atomics. */
     _Alignas(64) struct lladd_mutex ring_mutex; /* LLADD_RANK_LOG */
@@ -221,8 +218,8 @@ void ll_log__record_encode(const struct ll_record *, uint32_t salt, unsigned cha
 /* Reserves a seal after all records reserved so far; false if there is no space for it. */
 bool ll_log__seal_reserve(struct ll_log *, struct ll_record *seal);
 void ll_log__reserve_init(struct ll_log *, uint64_t tail);
-/* Raises `granted` by `bytes` if ring and disk have the space. `checked`: the undo reserve allows
- * it. */
+/* Raises `granted` by `bytes` if ring and disk have the space. `checked`: the caller has checked
+ * that the undo reserve allows it. */
 enum ll_log__grant { LL_LOG__GRANTED, LL_LOG__NO_RING, LL_LOG__NO_DISK };
 enum ll_log__grant ll_log__try_grant(struct ll_log *, uint64_t bytes, bool checked);
 /* Copies [lsn, lsn+len), which must be published, out of the ring. False: the ring no longer holds
@@ -320,8 +317,8 @@ enum ll_log__why {
     LL_LOG__OWED = 4      /* for owed records: the byte limit does not refuse it */
 };
 /* Makes the segment that begins at `first`; `cut` is the end of the log before it. Releases the
- * mutex while it makes the file. If another thread is making a segment, waits until that is done
- * and returns 0: the caller must check again. */
+ * mutex while it makes the file. If another thread is making a segment, waits for a change and
+ * returns 0: the caller must check again. */
 int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, unsigned why,
                        struct lladd_error *);
 /* The log ends at `lsn`, and all segments above are dead. Renames their files one by one to
@@ -411,7 +408,7 @@ struct ll_log__window {
     uint64_t begin; /* LSN of its first payload byte */
     uint64_t stop;  /* LSN where the log ends in the segment */
     size_t have;    /* bytes read */
-    size_t checked; /* bytes up to the first block with an invalid header */
+    size_t checked; /* bytes before the first block with an invalid header; at most `have` */
     uint64_t used;  /* clock value at the last use; the least recently used window is replaced */
 };
 

@@ -4,20 +4,19 @@
  *
  * A reader has a few windows. Each window holds raw bytes of one segment, from the beginning of a
  * block as far as was needed. If a record is within one block its spans point into the window;
- * otherwise the record is assembled in `scratch`. A forward read fills the windows in turn. A read
- * backwards along a chain finds the last few places still in a window.
+ * otherwise the record is assembled in `scratch`. A read backwards along a chain finds the last few
+ * places still in a window.
  *
- * The reader uses a block only if its header is valid, names this place, and has the segment's
- * incarnation: a reused file holds old blocks (LOG-2). A window is never read beyond `written`, so
- * that it does not keep zeros where a record is written later, nor beyond the LSN where a cut ended
- * the segment.
+ * Unless it is lenient, the reader uses a block only if its header is valid, names this place, and
+ * has the segment's incarnation: a reused file holds old blocks (LOG-2). A window holds no bytes
+ * beyond the LSN where a cut ended the segment. In a log that is in use it holds none beyond
+ * `written`, because a record may be written there later.
  */
 #include "log/log_private.h"
 
 #include <errno.h>
 
-/* One block of the largest size. Larger reads would gain nothing, because the kernel reads
- * ahead. */
+/* One block of the largest size. */
 enum { WINDOW = LL_LOG_BLOCK_MAX };
 
 void ll_log__reader_init(struct ll_log__reader *r, struct ll_log *log)
@@ -178,7 +177,7 @@ static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t wan
         want = most;
     if (w->have >= want)
         return 0;
-    /* A forward read will need the whole window. */
+    /* A read that goes forward will need the whole window. */
     uint64_t first = r->next && w->begin - r->next < WINDOW ? WINDOW : 4096;
     uint64_t to = w->have ? 2 * (uint64_t)w->have : first;
     to = to < want ? want : to;
@@ -192,8 +191,8 @@ static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t wan
     return 0;
 }
 
-/* The block that holds `lsn` has no valid header. LLADD_END if the block was never written, else
- * LLADD_CORRUPT_LOG. */
+/* The block that holds `lsn` has no header of this segment and place. LLADD_END: the header is
+ * blank, or valid and that of an old block; otherwise LLADD_CORRUPT_LOG. */
 static int fail_block(const struct ll_log__window *w, uint64_t off, uint64_t lsn,
                       struct lladd_error *err)
 {

@@ -2,18 +2,16 @@
 /*
  * record: encodes and decodes records (log_format.h).
  *
- * A record is written in the narrow form unless a field does not fit. These do not fit: a nesting
- * depth above 7; a redo span of 64 KiB or more; a distance of 32 GiB or more to the transaction's
- * previous record, its first record, or the page's previous record. Both forms hold the same
- * information. Only this file and reserve.c distinguish them.
+ * A record is written in the narrow form unless a field does not fit: a nesting depth above 7; a
+ * redo span of 64 KiB or more; a distance of about 32 GiB or more to the transaction's previous
+ * record, its first record, or the page's previous record.
  *
  * Header fields are stored as words of eight bytes, because the checksum reads them back
  * immediately: a load that spans several recent smaller stores would stall.
  *
- * The decoder trusts nothing that it has not checked (ERR-1). It checks the record's own LSN, the
- * length against the bytes available, and the checksum over the whole record. Last it checks that
- * the fields are consistent, because a right checksum does not prove that this log wrote the
- * record.
+ * The decoder trusts nothing that it has not checked (ERR-1). Even after the checksum it checks
+ * that the fields are consistent, because a right checksum does not prove that this library wrote
+ * the record.
  */
 #include "log/log_private.h"
 #include "util/crc32c.h"
@@ -124,8 +122,7 @@ void ll_log__record_encode(const struct ll_record *rec, uint32_t salt, unsigned 
 
     uint32_t head = rec->size | (uint32_t)rec->kind << 24;
     lladd_put32(out + 4, head);
-    /* Zeros the padding, which is within the last eight bytes. The payload overwrites the
-     * others. */
+    /* Zeros the padding, which is within the last eight bytes. */
     lladd_put64(out + rec->size - 8, 0);
     unsigned char *p = wide ? put_wide(rec, padding, out) : put_narrow(rec, padding, out);
     if (rec->redo.len > 0)

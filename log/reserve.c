@@ -8,37 +8,33 @@
  * then copied there. The appender can therefore write every record contiguously.
  *
  * Four LSNs; tail <= granted <= limit:
- *   tail     next LSN. An append changes it by one compare-and-swap and writes no other shared
- *            variable. (Not by one addition, because a record's form depends on its LSN, and its
- *            size on its form.)
+ *   tail     next LSN. An append changes it by one compare-and-swap. (An atomic addition is not
+ *            enough: a record's form depends on its LSN, and its size on its form.)
  *   granted  tail plus all credit that is granted and not used. It is raised only if ring and disk
  *            have the space, so an append with credit cannot fail and does not wait.
  *   limit    up to here the space in the ring is zeroed; its former contents were written.
- *   written  up to here the device has the bytes; limit <= written + ring size.
+ *   written  up to here the operating system has the bytes; limit <= written + ring size.
  *
  * Credit is an amount, not a place: the LSN comes from the tail, and only the sum must fit. Credit
  * is *in hand* from the call that takes it until the caller trims or returns it. After a trim it is
- * *idle*: if little credit is outstanding, the transaction keeps what it has not used. Credit is
- * granted in chunks.
+ * *idle*: if little credit is outstanding, the transaction keeps what it has not used.
  *
  * No deadlock. A caller that must wait for credit first returns its own. A thread with credit in
  * hand waits only for pages, their I/O, and the log's writer. A thread that holds a page latch, or
- * a mutex that ranks after pages, does not ask for credit. All credit in hand is therefore soon
- * used, trimmed or returned. Trims keep idle credit below a quarter of the ring, and one request is
- * at most five eighths of the ring, so every request is granted eventually. Debug builds track
- * which threads have credit in hand, and check this (util/sync.c).
+ * a mutex that ranks after pages, does not ask for credit that it may have to wait for. All credit
+ * in hand is therefore soon used, trimmed or returned. Trims keep idle credit at about a quarter of
+ * the ring or less, and one request is at most five eighths of the ring, so every request is
+ * granted eventually. Debug builds check what threads with credit in hand wait for (util/sync.c).
  *
  * Publication. The LSN field of a record is stored last, with release semantics. The writer walks
  * from record to record: a record is published if its LSN field holds the LSN of its place. Ring
  * space is zeroed before it is handed out, so no older record or payload can be mistaken for that
- * LSN. Space is zeroed as late as possible and in chunks, so that rollbacks can read written
- * records from the ring.
+ * LSN. Space is zeroed late and in chunks, so that rollbacks can read written records from the
+ * ring.
  *
  * A thread that reads the ring holds the write mutex or ring_mutex; a thread that reuses ring space
  * holds ring_mutex. An append stores its record without either: its space is not reused before it
  * is written, and is not written before the record is published.
- *
- * Undo reserve (REC-3): undo_reserve.c says what undo_left counts.
  */
 #include "log/log_private.h"
 #include "util/held.h"
@@ -80,8 +76,8 @@ static void zero_ring(const struct ll_log *log, uint64_t from, uint64_t to)
     }
 }
 
-/* Raises `limit` to `want` or somewhat more, if enough was written. *done: `limit` covers `want`.
- * Under ring_mutex. */
+/* Raises `limit` to `want` or somewhat more, if enough was written. *done: it was enough. Under
+ * ring_mutex. */
 static int extend_ring(struct ll_log *log, uint64_t want, bool *done, struct lladd_error *err)
 {
     LL_ASSERT(lladd_mutex_mine(&log->ring_mutex));
@@ -149,13 +145,13 @@ enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool ch
 {
     uint64_t granted = lladd_atomic_load64(&log->granted);
     do {
-        /* undo_left may be negative: then a part of the undo reserve is in this segment. */
+        /* If undo_left is negative, a part of the undo reserve is in this segment. */
         if (!checked && (int64_t)lladd_atomic_load64(&log->undo_left) <
                             (int64_t)lladd_atomic_load64_relaxed(&log->undo_floor))
             return LL_LOG__NO_DISK;
         if (granted + bytes > lladd_atomic_load64(&log->disk_limit))
             return LL_LOG__NO_DISK;
-        /* Always leave space for the leader's next seal. */
+        /* Leave space for the leader's next seal. */
         if (granted + bytes + LL_LOG_SEAL_SIZE > lladd_atomic_load64(&log->limit))
             return LL_LOG__NO_RING;
     } while (!lladd_atomic_cas64(&log->granted, &granted, granted + bytes));
@@ -223,9 +219,9 @@ bool ll_log_credit_may_rest(const struct ll_log *log, struct ll_credit *c)
 }
 
 /* Called by a thread that finds no room although all published records are written. The missing
- * space is credit of other threads, which they will soon use or return. A thread that publishes or
- * returns credit after `space_waiters` was raised wakes this thread; records published before are
- * written by the call of ll_log__make_room. */
+ * space is credit of other threads, which will soon use or return it. A thread that publishes or
+ * returns credit after `space_waiters` was raised wakes this thread; the call of ll_log__make_room
+ * below writes the records that were published earlier. */
 static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error *err)
 {
     bool progress = false;
@@ -302,7 +298,7 @@ static int take(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_l
         c->bytes += want + extra;
         return 0;
     }
-    /* No thread waits while it has credit for which another thread may wait. */
+    /* A thread must not wait while it has credit for which another thread may wait. */
     ll_log_credit_return(log, c);
     for (;;) {
         enum ll_log__grant g = ll_log__try_grant(log, bytes, false);
@@ -338,9 +334,9 @@ static int credit(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll
     int rc = acquire(log, c, bytes, claim, err);
     if (rc)
         return rc;
-    /* If half of the ring is unwritten, the caller writes the log, unless another thread is
-     * writing, so that the ring does not become full. If less but much is unwritten, the log's
-     * thread writes in parallel, if the log has one. */
+    /* If more than half of the ring is unwritten, the caller writes the log, so that the ring does
+     * not become full. If less, but much, is unwritten, the log's thread writes in parallel, if the
+     * log has one. */
     uint64_t waiting = ll_log__unwritten(log);
     bool progress;
     if (waiting > log->ring_size / 2 && ll_log__write_unless_busy(log, &progress, err, &rc)) {
@@ -404,8 +400,8 @@ bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)
 
 /* ---- reserve and publish ---- */
 
-/* The lowest of the LSNs that the narrow form stores as distances; `none` if the record has
- * none. */
+/* The lowest of the LSNs that the narrow form stores as distances; `none` if there is none below
+ * it. */
 static uint64_t farthest(const struct ll_record *rec, uint64_t none)
 {
     uint64_t far = rec->txn.v ? rec->txn.v : none;

@@ -5,18 +5,18 @@
  * The scan reads record by record, and skips the gaps that cuts declare, until it finds an LSN
  * without a good record: call it B. Either the log ends at B, because a crash may leave any part of
  * the last, unfinished group; or records that had been durable are lost. Three things prove a loss:
- * - the control file states a watermark above B;
+ * - the control file states a watermark, or the end of a clean stop, above B;
  * - a later segment declares a cut above B: an earlier recovery accepted the log up to that cut and
  *   made it durable;
  * - a seal after B states a watermark above B.
  *
- * For the third proof, the whole rest of the log is searched at every multiple of eight bytes, also
- * after damaged block headers. A seal counts if it holds the LSN of its place and its checksum,
- * salted with database and incarnation, is right. The search skips the payload of good records,
- * because a payload that looks like a seal proves nothing.
+ * For the third proof, the rest of the log is searched at every multiple of eight bytes, even where
+ * block headers are damaged. A seal counts if it holds the LSN of its place and its salted checksum
+ * is right. The search skips the payload of good records, because a payload that looks like a seal
+ * proves nothing.
  *
- * Without proof the log ends at B. Damage in the last group cannot be told from a group torn by a
- * crash. After a clean stop no group can be torn, so damage is always detected.
+ * Without proof the log ends at B: damage in the last group cannot be told from a group torn by a
+ * crash. After a clean stop no group can be torn, so damage in what the scan reads is detected.
  */
 #include "log/log_private.h"
 
@@ -49,8 +49,8 @@ static size_t find_own_lsn(const unsigned char *bytes, size_t len, uint64_t lsn)
     return len;
 }
 
-/* *word is the LSN of a possible LSN field. Moves it forward to the next place that holds a fitting
- * LSN; LLADD_END after the last segment. */
+/* Moves *word forward to the next LSN at which the LSN field of a record may be; LLADD_END after
+ * the last segment. */
 static int next_candidate(struct ll_log__reader *r, uint64_t *word, struct lladd_error *err)
 {
     for (;;) {

@@ -2,12 +2,8 @@
 /*
  * segment: the list of segment files and their users.
  *
- * A struct ll_log__seg lives until its file is removed or reused, or the log is closed; a pointer
- * to it is valid while the caller is counted as its user. A segment with users keeps its file open,
- * and its file is not reused. When the last user leaves, the file is closed, unless bytes in it may
- * still have to be synced.
- *
- * create.c makes the files, directory.c finds them, and space.c grants credit from them.
+ * A pointer to a struct ll_log__seg is valid under seg_mutex, or while the caller is counted as a
+ * user of the segment. A segment with users keeps its file open, and its file is not reused.
  */
 #include "log/log_private.h"
 
@@ -120,8 +116,8 @@ int ll_log__open_file(struct ll_log *log, struct ll_log__seg *seg, struct lladd_
     return rc ? ll_fail_io(err, rc, false, "open", name) : 0;
 }
 
-/* Index of the first live segment in which the log ends above lsn; live.len: no such segment. A
- * later segment's cut may end the log in a segment before its end. */
+/* Index of the first live segment in which the log ends above lsn; live.len: no such segment. (The
+ * cut of a later segment may end the log in a segment before the segment's end.) */
 static size_t index_of(const struct ll_log__segments *segs, uint64_t lsn)
 {
     size_t low = 0, high = segs->live.len;
@@ -201,7 +197,7 @@ uint64_t ll_log__seg_stop(struct ll_log *log, const struct ll_log__seg *seg)
     return stop;
 }
 
-/* The missing file is named after the end of the segment before it. */
+/* The name of the missing file is the end of the segment before it. */
 int ll_log__fail_missing(const struct ll_log__segments *segs, uint64_t lsn, struct lladd_error *err)
 {
     const struct ll_log__seg *before = NULL, *after = NULL;

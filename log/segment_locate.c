@@ -2,7 +2,7 @@
 /*
  * segment_locate: maps an LSN to a file and its bytes, for tools that report a place.
  *
- * Damaged segments are listed too. The list is copied under seg_mutex and visited without it,
+ * The list of segments, with the damaged ones, is copied under seg_mutex and visited without it,
  * because the visitor may call the log.
  */
 #include "log/log_private.h"

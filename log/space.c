@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * space: decides which part of the segments credit may use. Credit moves on to the next segment
- * only if the undo reserve does not need that segment (undo_reserve.c).
+ * space: decides which part of the segments credit may use.
  *
- * The last bytes of a segment (seal_pool) are for seals only, until credit moves on to the next
- * segment: records that got credit before the disk was full can then still be sealed. If even these
- * bytes are used up, groups get no seal, and damage in one more group cannot be told from a torn
- * tail (LOG-3).
+ * The last bytes of a segment (seal_pool) are for seals, until credit moves on to the next segment:
+ * records that got credit before the disk was full can then still be sealed. (As a last resort
+ * reserved records use these bytes, too: last_reserve.) If even these bytes are used up, groups get
+ * no seal, and damage in one more group cannot be told from a torn tail (LOG-3).
  */
 #include "log/log_private.h"
 
-/* Up to here credit may use the segment. The rest is for seals. */
 static uint64_t limit_of(const struct ll_log *log, const struct ll_log__seg *seg)
 {
     return seg->end - log->seal_pool;
@@ -40,8 +38,8 @@ int ll_log__ensure_listed(struct ll_log *log, struct lladd_error *err)
     return rc;
 }
 
-/* Sets undo_low so that the next segment is ready in time for transactions that go on reserving at
- * the present rate. */
+/* Sets undo_low high enough that the next segment is usually ready before transactions have
+ * reserved the rest. */
 static void set_undo_low(struct ll_log *log)
 {
     const struct ll_log__seg *in_use = log->segs->granted, *last = ll_log__last(log->segs);
@@ -71,9 +69,9 @@ static struct ll_log__seg *next_of(const struct ll_log__segments *segs)
     return i < segs->live.len ? ll_log__at(&segs->live, i) : NULL;
 }
 
-/* Moves credit on to the next segment if undo_left would stay at least `rest`. Only credit for
- * reserved records may enter the last segment, whatever undo_left: after a crash on a full disk the
- * log needs an untouched file in which it can continue. */
+/* Moves credit on to the next segment if undo_left stays at least `rest`; for reserved records,
+ * whatever undo_left is. Credit for other records does not enter the last segment: after a crash on
+ * a full disk the log needs an untouched file in which it can continue. */
 static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserved, uint64_t rest,
                       bool *entered, struct lladd_error *err)
 {
@@ -98,8 +96,7 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
     return 0;
 }
 
-/* Reserved records may use the last segment to its end, with seal_pool, when no other segment can
- * be made. */
+/* When no other segment can be made, reserved records may use the last segment to its end. */
 static bool last_reserve(struct ll_log *log, uint64_t need)
 {
     if (need > log->segs->granted->end)

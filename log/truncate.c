@@ -12,8 +12,8 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     if (!rc && lsn.v > segs->truncated)
         segs->truncated = lsn.v;
     uint64_t below = segs->truncated;
-    /* Before the log is ready, the scan's end counts as durable: ll_log_start syncs that part
-     * before it looks for space. */
+    /* Before the log is ready, the end of the scan counts as durable: ll_log_start makes the
+     * accepted records durable before it looks for space. */
     uint64_t durable =
         log->life == LL_LOG__READY ? lladd_atomic_load64(&log->durable) : log->scan_end;
     if (below > durable)
@@ -34,8 +34,7 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     }
     if (segs->live.len > 0 && segs->chain < ll_log__at(&segs->live, 0)->first)
         segs->chain = ll_log__at(&segs->live, 0)->first;
-    /* Owed records may have exceeded the limit: free the excess as soon as possible. A file that
-     * cannot be removed now is tried again when the next segment is made. */
+    /* Owed records may have exceeded the limit: free the excess as soon as possible. */
     int removed = 0;
     while (!rc && ll_log__over_limit(log) && ll_log__remove_dead(log, &removed, NULL)) {
     }
@@ -64,8 +63,7 @@ lladd_lsn ll_log_oldest(struct ll_log *log)
 {
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
-    /* After a clean stop the directory may not be listed yet. If listing fails, return 0: a caller
-     * that then reads the log gets the error. */
+    /* If listing fails, the result is 0: a caller that then reads the log gets the error. */
     uint64_t oldest = ll_log__ensure_listed(log, NULL) ? 0 : segs->chain;
     lladd_mutex_unlock(&segs->mutex);
     return lladd_lsn_of(oldest);

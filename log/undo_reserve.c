@@ -4,11 +4,12 @@
  *
  * Normally the log does not continue after a crash in a segment that was written to (LOG-1), and on
  * a full disk no new segment can be made. But the files of *untouched* segments can always be
- * reused. The undo reserve therefore consists of space in untouched segments. undo_left counts
- * their unreserved bytes, in eighths: a free byte adds 8, and a reserved byte takes 9, of which one
- * eighth is for the seals between the CLRs. When credit moves on to the next segment, that segment
- * is no longer untouched and undo_left loses its bytes. Users' credit moves on only if undo_left
- * does not become negative by this. Credit for reserved records may always move on, because these
+ * reused. The undo reserve therefore consists of space in untouched segments: those above the
+ * segment from which credit is granted. undo_left counts their unreserved bytes, in eighths: a free
+ * byte adds 8, and a reserved byte takes 9, of which one eighth is for the seals between the CLRs.
+ * When credit moves on to the next segment, undo_left loses the bytes of that segment. Credit for
+ * users moves on only if the slack (below) stays free, and credit for owed records only if
+ * undo_left does not become negative. Credit for reserved records may always move on, because these
  * records consume the reserve; undo_left may then become negative.
  *
  * Slack. A compensation that a crash interrupts is undone and logged again, and no space is
@@ -18,8 +19,7 @@
  */
 #include "log/log_private.h"
 
-/* The slack, in eighths of a byte: as much as a segment of the smallest size holds, but at most
- * SLACK. */
+/* In eighths of a byte: as much as a segment of the smallest size holds, but at most SLACK. */
 uint64_t ll_log__slack(const struct ll_log *log)
 {
     enum { SLACK = 16384 };
@@ -27,8 +27,8 @@ uint64_t ll_log__slack(const struct ll_log *log)
     return (room < SLACK ? room : SLACK) * LL_LOG__FREE_BYTE;
 }
 
-/* Sets undo_floor. Credit is granted without a further check while undo_left is not below
- * undo_floor. Below it, ll_log__beside_undo checks that the slack stays free. */
+/* While undo_left is below undo_floor, ll_log__beside_undo checks for each credit that the slack
+ * stays free. */
 void ll_log__set_undo_floor(struct ll_log *log)
 {
     uint64_t rest = ll_log__slack(log);
@@ -74,7 +74,7 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsig
     /* These calls may have used the slack. */
     if (owed || here)
         ll_log__set_undo_floor(log);
-    /* The worker preallocates the segments after it. */
+    /* The worker preallocates further segments. */
     if (!rc && !here && segs->live.len > LL_LOG__KEPT_AHEAD)
         ll_log__wake_worker(log);
     lladd_mutex_unlock(&segs->mutex);

@@ -2,13 +2,13 @@
 /*
  * worker: the log's thread, and the same work for logs without a thread.
  *
- * With env->threads the log has a worker thread. The worker keeps two segments preallocated, makes
- * more while the undo reserve is low, and removes dead files. It writes when a megabyte is
- * unwritten and no other thread is writing, and syncs for commits that do not wait. It is started
- * when a segment is used up for the first time, when the undo reserve needs more than two segments,
- * or when a sync is requested. Small and short-lived logs therefore have no worker. Without a
- * worker, ll_log_maintain or a caller that needs the space makes segments and removes files, and a
- * thread that asks for credit when half of the ring is unwritten writes the log.
+ * With env->threads the log may have a worker thread. The worker keeps two segments preallocated,
+ * makes more while the undo reserve is low (both within half of the byte limit), and removes dead
+ * files. It writes when more than a megabyte is unwritten and no other thread is writing, and syncs
+ * for ll_log_force_soon. It is started when a segment is used up for the first time, when the undo
+ * reserve needs more segments, or when a sync is requested; small and short-lived logs have no
+ * worker. Without a worker, ll_log_maintain makes segments and removes files; otherwise a caller
+ * that needs the space makes them.
  */
 #include "log/log_private.h"
 
@@ -66,8 +66,8 @@ int ll_log_maintain(struct ll_log *log, bool *more, struct lladd_error *err)
     return rc;
 }
 
-/* Writes if much is unwritten, while appends continue. A failure poisons the log, so the error
- * reaches the callers that need the write. Releases the mutex meanwhile. */
+/* Writes if much is unwritten. A failure poisons the database, so the error reaches the callers
+ * that need the write. Releases the mutex meanwhile. */
 static bool write_some(struct ll_log *log)
 {
     bool progress = false;
@@ -80,8 +80,7 @@ static bool write_some(struct ll_log *log)
     return progress;
 }
 
-/* Syncs what ll_log_force_soon asked for. Releases the mutex meanwhile. A failure poisons the log,
- * so the error reaches the callers that need durability. */
+/* Syncs what ll_log_force_soon asked for. Releases the mutex meanwhile. Errors as in write_some. */
 static bool sync_some(struct ll_log *log)
 {
     uint64_t wanted = log->segs->wanted;

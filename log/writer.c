@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * writer: writes the ring to the files. The caller of every function except the syncs holds the
- * write mutex (group.c).
+ * writer: writes the ring to the files. A thread that walks or writes holds the write mutex
+ * (group.c).
  *
  * Walk. The writer steps from published record to published record. When a record begins in a new
- * block or crosses into it, the writer builds the block's header: from now on it is known which
- * record is the first to start in the block. A walk ends at the end of a record, and so does a
- * write.
+ * block or crosses into it, the writer builds the block's header: now it is known which record is
+ * the first to start in the block. A walk ends at the end of a record, and so does a write.
  *
  * Write. The pieces of one segment, [header] payload [header] payload ..., are contiguous in its
  * file, so one pwritev writes them. The header of a segment's first block was written when the file
@@ -15,10 +14,10 @@
 #include "log/log_private.h"
 
 enum { HEADERS = 256, PIECES_PER_BLOCK = 3 };
-/* Payload bytes of a block of the greatest size. Segments with smaller blocks have one block. */
+/* Payload bytes of a block of the greatest size. A segment with a smaller block has only one. */
 enum { ROOM = LL_LOG_BLOCK_MAX - LL_LOG_BLOCK_HEADER };
-/* The device is asked to start writeback when this number of bytes was written. Such a request goes
- * to the disk and takes longer than many small writes into the operating system's memory. */
+/* The device is asked to start writeback when this number of bytes was written since the last
+ * request. Such a request takes longer than many small writes into the operating system's cache. */
 enum { WRITEBACK = 1 << 20 };
 
 int ll_log__writer_alloc(struct ll_log *log)
@@ -82,8 +81,8 @@ static int move_to(struct ll_log *log, struct ll_log__seg **seg, uint64_t lsn,
 
 /* ---- walking ---- */
 
-/* Builds the headers of all blocks that begin within the record [at, next), or of none. *room is
- * false if earlier headers must be written first. Without earlier headers all of them always
+/* Builds the headers of all blocks that begin within the record [at, next), or of none: *room is
+ * false if earlier headers must be written first. If there are no earlier headers, all of them
  * fit. */
 static int begin_blocks(struct ll_log *log, uint64_t at, uint64_t next, bool *room,
                         struct lladd_error *err)
