@@ -3,20 +3,17 @@
  * device_deferred: wraps another device and postpones syncs. ll_io_settle does all postponed syncs
  * together.
  *
- * For the creation of a database. While a database is created, none of its files has to be durable
- * before the control file is. A sync is therefore only recorded (several syncs of one file are
- * recorded once), and ll_io_settle does the recorded syncs. Before that, callers must not rely on
- * any write being durable, nor on the order in which writes become durable; a caller that needs one
- * write to be durable before another calls ll_io_settle in between. After ll_io_settle the device
- * passes every call on.
+ * For the creation of a database: none of its files has to be durable before the control file is. A
+ * sync is therefore recorded as a debt (several syncs of one file are one debt), and ll_io_settle
+ * does the recorded syncs. Before that, callers must not rely on any write being durable, nor on
+ * the order in which writes become durable. After ll_io_settle the device passes every call on.
  *
- * A debt is a file, or the name of a directory, for which a sync was acknowledged and not done.
  * Closing a file does its postponed sync. The ll_io_settle or close that does a postponed sync
- * returns the error of the sync. Without memory to record a debt, the sync is done immediately.
+ * returns the error of the sync. If there is no memory to record a debt, the sync is done
+ * immediately.
  *
  * Threads. `latch` guards the debts. `deferring` becomes false once, under the latch; calls that
- * find it false do not use the debts. When the first ll_io_settle returns 0, the file or directory
- * of every debt that it found is durable.
+ * find it false do not use the debts.
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -66,7 +63,7 @@ static size_t find(const struct deferred_device *d, const struct lladd_file *fil
     return i;
 }
 
-/* Records a debt; false: no memory. Under the latch. */
+/* False: no memory. Under the latch. */
 static bool note(struct deferred_device *d, struct lladd_file *file, const char *directory)
 {
     if (find(d, file, directory) < d->debts.len)
@@ -112,7 +109,7 @@ int ll_io_settle(struct lladd_device *dev)
     struct deferred_device *d = device_of(dev);
     int rc = 0;
     lladd_mutex_lock(&d->latch);
-    /* Syncs files first, then directories. Callers must not rely on the order. */
+    /* Files first, then directories. Callers must not rely on the order. */
     for (int directories = 0; directories < 2; directories++) {
         for (size_t i = 0; i < d->debts.len && !rc; i++) {
             const struct debt *debt = ll_vec_at(&d->debts, i);
@@ -259,8 +256,8 @@ int ll_io_deferred_new(const struct ll_env *env, struct lladd_device *device,
     struct deferred_device *d = ll_alloc_zero(env, sizeof *d);
     if (!d)
         return -ENOMEM;
-    /* The thread holds the latch while the device below syncs. The device below may be a stack of
-     * overlays, each with a rank 2 lower than the overlay below it; 500 leaves room for 250
+    /* ll_io_settle holds the latch while the device below syncs. The device below may be a stack of
+     * overlays, each with a rank 2 lower than the overlay below it; 500 leaves room for 249
      * overlays. */
     if (lladd_mutex_init(&d->latch, LLADD_RANK_DEVICE - 500, "deferred syncs") != 0) {
         ll_free(env, d);

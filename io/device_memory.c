@@ -2,9 +2,8 @@
 /*
  * device_memory: files in memory, which exist as long as the device.
  *
- * Tests crash and reopen a database on this device. Benchmarks use it to measure without a disk.
- * The simulator opens files a hundred thousand times a second, so opening an existing file must be
- * cheap: one latch, one hash lookup and one small allocation.
+ * For tests, and for benchmarks without a disk. Tests open files very often, so opening an existing
+ * file is cheap: one latch, one hash lookup and one small allocation.
  *
  * Definitions. A *node* is a file or directory. A node lives while a name or an open file refers to
  * it, as on POSIX, so an unlinked file can be read until it is closed. An *entry* binds a full name
@@ -12,11 +11,10 @@
  * and contains the entries with names that begin with its name and "/". The database's own
  * directory, "", always exists and has no entry.
  *
- * The contents of a file are one block of memory that grows by half (the kernel moves large blocks
- * by their page tables, without a copy). Bytes from `made` to `size` read as zeros, but their
- * memory is undefined. A write that begins after `made` first zeroes the bytes from `made` to the
- * start of the write. So extending a file costs no memory accesses before the writes. sync does
- * nothing: the simulator's device models the loss of unsynced data.
+ * The contents of a file are one block of memory that grows by half or more. Bytes from `made` to
+ * `size` read as zeros, but their memory is undefined: a write that begins after `made` first
+ * zeroes the bytes from `made` to the start of the write. So truncation to a greater size touches
+ * no memory. sync does nothing: the simulator's device models the loss of unsynced data.
  *
  * Threads. `names` guards the table, reference counts and lock flags. The latch of a node, taken
  * after `names` or alone, guards the node's contents. A long read is counted in `readers` under the
@@ -132,7 +130,7 @@ static int grow(struct node *node, uint64_t size)
 
 /* ---- names ---- */
 
-/* FNV-1a: suitable for short names, and the same pass finds the length. */
+/* FNV-1a. The same pass finds the length. */
 static uint64_t hash_name(const char *name, size_t *len)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -188,7 +186,7 @@ static int absent(const struct memory_device *dev, const char *name)
     return rc != 0 ? rc : -ENOENT;
 }
 
-/* Doubles the table. Without memory the present table still works. */
+/* Doubles the table. If memory is short, the present table stays. */
 static void rehash(struct memory_device *dev)
 {
     size_t count = dev->bucket_count * 2;
@@ -240,13 +238,13 @@ static void unbind(struct memory_device *dev, struct entry **place)
     free(e);
 }
 
-/* Finds the node of name, or creates a file if the flags allow that. Under `names`. */
+/* Under `names`. */
 static int find_or_create(struct memory_device *dev, const char *name, unsigned flags,
                           struct node **out)
 {
     struct node *node = lookup(dev, name);
     if (node) {
-        /* A name in the table is valid; other names are checked later in this function. */
+        /* A name in the table is valid. */
         if (flags & LLADD_OPEN_EXCLUSIVE)
             return -EEXIST;
         *out = node;

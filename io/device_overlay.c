@@ -4,28 +4,28 @@
  * in memory.
  *
  * For experiments on a database: the database is opened, recovered, read and changed on this
- * device, while the device below is only read. All writes are discarded when this device is closed.
+ * device, while the device below is only read. Closing this device discards all writes.
  *
  * Definitions. A *node* is a file or directory that was opened or made on this device. An *entry*
  * binds a full name to a node or, if the name was deleted on this device, to NULL. A name without
  * an entry stands for the file or directory of the device below. A file consists of the first
  * `shown` bytes of the file below, and of written blocks, each of BLOCK bytes, which replace and
- * extend these bytes. All other bytes are zeros. A write of zeros over such zeros makes no block,
- * so a preallocated log takes no memory.
+ * extend these bytes. All other bytes are zeros. A write of zeros beyond `shown` makes no block, so
+ * a preallocated log takes no memory.
  *
  * Memory. The memory for blocks is bounded. A block that is first written when the memory is used
  * up is stored in an unnamed file of its node (spill.h). A block never moves between memory and
  * that file.
  *
- * The lock. This device does not lock the file below, because a lock would write the owner's pid
- * there. `lock` only asks the device below whether the lock is held, and then returns -EAGAIN. The
- * caller must ensure that no process takes the lock below later; the lladd command holds a shared
- * lock on the file for this purpose (tools/peek.c).
+ * The lock. This device does not lock the file below, because `lock` would write the owner's pid
+ * into it. `lock` only asks the device below whether the lock is held, and returns -EAGAIN if it
+ * is. The caller must ensure that no process takes the lock below later; the lladd command holds a
+ * shared lock on the file for this purpose (tools/peek.c).
  *
  * Threads. `names` guards entries, reference counts and lock flags. The latch of a node, taken
- * after `names` or alone, guards the node's size and blocks. Under either of them the thread may
- * call the device below. A read calls the device below without a latch, because the files below do
- * not change.
+ * after `names` or alone, guards the node's size and blocks. A thread that holds either may call
+ * the device below. A read calls the device below without a latch, because the files below do not
+ * change.
  */
 #include "io/io_private.h"
 #include "io/spill.h"
@@ -42,7 +42,7 @@
 
 enum {
     BLOCK = 4096,
-    BLOCK_COST = BLOCK + 64, /* estimate, including the slot of the hash map and the allocator's
+    BLOCK_COST = BLOCK + 64, /* an estimate, with the hash map's slot and the allocator's
                               * overhead */
     PID_FIELD = 20
 };
@@ -248,7 +248,7 @@ static int check_parent(struct overlay_device *dev, const char *name)
     return rc;
 }
 
-/* Finds the node of a name. Makes a node for a name that exists only on the device below. */
+/* Makes a node for a name that has only the file or directory below. */
 static int find(struct overlay_device *dev, const char *name, struct node **out)
 {
     const struct entry *e = find_entry(dev, name, strlen(name));
@@ -306,8 +306,8 @@ static int read_below(struct overlay_device *dev, const struct node *node, uint6
     return n ? ll_io_read_full(dev->below, node->below, buf, n, off) : 0;
 }
 
-/* Makes a block with the contents of the file below. The caller has reserved memory (take_room).
- * Under the latch. */
+/* Makes a block with the contents of the file below. The caller has called take_room; an error
+ * gives the room back. Under the latch. */
 static int make_block(struct overlay_device *dev, struct node *node, uint64_t number,
                       unsigned char **out)
 {
@@ -363,7 +363,7 @@ static int write_block(struct overlay_device *dev, struct node *node, uint64_t n
     return rc;
 }
 
-/* Writes the bytes into their blocks. Under the latch. */
+/* Under the latch. */
 static int write_piece(struct overlay_device *dev, struct node *node, const unsigned char *data,
                        size_t len, uint64_t off)
 {
@@ -563,8 +563,7 @@ static int overlay_allocate(struct lladd_device *base, struct lladd_file *file, 
     return rc || size <= now ? rc : overlay_truncate(base, file, size);
 }
 
-/* Binds the new name first: only this step needs memory, so the removal of the old name cannot fail
- * for lack of memory. */
+/* Binds the new name first: after that, the removal of the old name needs no memory. */
 static int rename_locked(struct overlay_device *dev, const char *from, const char *to)
 {
     struct node *node, *old = NULL;
@@ -581,7 +580,7 @@ static int rename_locked(struct overlay_device *dev, const char *from, const cha
     rc = check_parent(dev, to);
     if (rc == 0)
         rc = bind(dev, to, node);
-    return rc != 0 ? rc : bind(dev, from, NULL); /* `from` has an entry, so no memory is needed */
+    return rc != 0 ? rc : bind(dev, from, NULL); /* `from` has an entry */
 }
 
 static int overlay_rename(struct lladd_device *base, const char *from, const char *to)

@@ -4,17 +4,17 @@
  *
  * All names are relative to a descriptor of the directory, so that the device keeps using this
  * directory even if the program changes its working directory or a parent directory is renamed. I/O
- * is buffered; a sync is fdatasync for files and fsync for directories.
+ * goes through the operating system's cache; a sync is fdatasync for files and fsync for
+ * directories.
  *
- * This file repeats short transfers and calls interrupted by a signal. So a read returns fewer
- * bytes than requested only at the end of the file, and a write either writes all bytes or returns
- * an error. After such an error a part may have been written; the caller treats a failed write as
- * final (LOG-4) and never reads the place again.
+ * This file continues short transfers, and repeats transfers that a signal interrupts. So a read
+ * returns fewer bytes than requested only at the end of the file, and a write either writes all
+ * bytes or returns an error. A write that fails may have written a part.
  *
  * The lock is an open-file-description lock, which belongs to the open file. (The older kind of
  * lock belongs to the process.) So a second `lock` in one process is refused, and the lock stays
  * when other code of the process opens and closes the file. The kernel releases the lock when the
- * last process that has inherited the descriptor ends, so a crash leaves no lock.
+ * last descriptor of the open file is closed or its process ends, so a crash leaves no lock.
  *
  * Other users may be able to write to the directory. The device therefore follows no symbolic link
  * in any component of a name. Every file that it opens must be a plain file, and every file and
@@ -56,9 +56,8 @@ struct posix_file {
 /* The most pieces passed to the kernel in one call; more pieces take several calls. */
 enum { PIECES_AT_ONCE = 64 };
 
-/* Length of the owner's pid in the lock file: digits, padded with blanks to a fixed length. One
- * write therefore replaces an old pid without truncation, and a reader never sees parts of two
- * pids. */
+/* Length of the owner's pid in the lock file: digits, padded with blanks to a fixed length, so that
+ * one write replaces an old pid without truncation. */
 enum { PID_FIELD = 20 };
 
 static int dir_of(struct lladd_device *dev)
@@ -71,8 +70,8 @@ static int fd_of(const struct lladd_file *file)
     return ((const struct posix_file *)file)->fd;
 }
 
-/* Allocates a file without a descriptor. Called before the file is opened or created, so that a
- * call that returns -ENOMEM has changed nothing (API-1). */
+/* Called before the file is opened or created, so that a call that returns -ENOMEM has changed
+ * nothing (API-1). */
 static struct posix_file *new_file(void)
 {
     struct posix_file *file = malloc(sizeof *file);
@@ -85,7 +84,7 @@ static struct posix_file *new_file(void)
     return file;
 }
 
-/* Frees the file and closes its descriptor, if it has one; returns the result of close. */
+/* Returns the result of close. */
 static int free_file(struct posix_file *file)
 {
     /* Not repeated on EINTR: on Linux the descriptor is gone either way. */
@@ -314,8 +313,8 @@ static int posix_append(struct lladd_device *dev, struct lladd_file *handle, con
 }
 
 /* fdatasync writes the data and the metadata needed to read the data (a new size, new blocks).
- * fsync would also write the modification time, which costs a second commit of the file system's
- * journal. After an error fdatasync is never repeated (LOG-4): the kernel may have marked the pages
+ * fsync would also write the modification time, which can cost a commit of the file system's
+ * journal. After an error fdatasync is not repeated (LOG-4): the kernel may have marked the pages
  * clean, and a second call would falsely return 0. */
 static int posix_sync(struct lladd_device *dev, struct lladd_file *file)
 {
@@ -348,7 +347,7 @@ static int posix_allocate(struct lladd_device *dev, struct lladd_file *file, uin
     do {
         rc = fallocate(fd_of(file), 0, 0, (off_t)size);
     } while (rc != 0 && errno == EINTR);
-    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) /* also: not supported */
+    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) /* these also mean: not supported */
         return -EOPNOTSUPP;
     return rc != 0 ? -errno : 0;
 }
@@ -502,8 +501,8 @@ static int take_lock(int fd, int64_t *owner)
         return leave_owner(fd);
     if (errno != EAGAIN && errno != EACCES) /* POSIX allows either for a lock that is held */
         return -errno;
-    /* The pid is reported only for an exclusive lock. A process with a shared lock only keeps other
-     * processes from opening the database, and has not written its pid. */
+    /* The pid in the file is that of a process with an exclusive lock; a process with a shared lock
+     * has not written its pid. */
     whole.l_type = F_RDLCK;
     if (fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK)
         *owner = read_owner(fd);

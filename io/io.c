@@ -7,8 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Accepts names that cannot leave the database's directory and that name the same file on every
- * device. */
+/* Refuses names that leave the database's directory, and other names of the same file. */
 bool ll_io__name_ok(const char *name, bool directory)
 {
     if (*name == '\0')
@@ -36,8 +35,7 @@ int ll_io__check_flags(unsigned flags)
     return 0;
 }
 
-/* `done` of the `len` bytes were read. Reads the remaining bytes, unless the file ends after `done`
- * bytes. */
+/* The first `done` of the `len` bytes were read. Reads the remaining bytes that the file has. */
 static int64_t read_on(struct lladd_device *dev, struct lladd_file *file, char *buf, size_t len,
                        uint64_t off, uint64_t done)
 {
