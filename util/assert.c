@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stops a debug or test build when an assertion of the library fails (ERR-1). No other code of the
- * library prints text or ends the process. Release builds do not contain these functions. */
+ * library prints text or ends the process. */
 #include "util/env.h"
 
 #ifdef LLADD_DEBUG

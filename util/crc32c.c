@@ -8,23 +8,22 @@
  * processor can start one in each cycle. A single chain, in which each instruction waits for the
  * previous one, would run at a third of the possible speed. The bytes are therefore divided into
  * three lanes of equal length that run in parallel, and the CRCs of the lanes are combined at the
- * end.
+ * end (Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction", Intel
+ * 2011).
  *
- * Combining: n words follow a lane. To combine the CRC of the lane with their CRC, multiply the
- * former by x^(64n) modulo the polynomial. The carry-less product of two reflected 32-bit values is
- * a 64-bit value that stands for their product times x. The crc32 instruction multiplies its
- * operand by x^32 and reduces it. The factor in the table is therefore x^(64n - 33). The reduction
- * needs no additional instruction: the products are XORed into the last word of lane 2, the last
- * lane. (The idea is from Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
- * Instruction", Intel 2011.) The table has a factor for every number of words up to 2 *
- * CRC32C_LANE_WORDS_MAX. Lanes can therefore have any length up to CRC32C_LANE_WORDS_MAX words, so
- * the lanes also speed up checksums of short records.
+ * Combining. If n words follow a lane, the lane's CRC is multiplied by x^(64n) modulo the
+ * polynomial and XORed with the CRC of these words. The carry-less product of two reflected 32-bit
+ * values is a 64-bit value that stands for their product times x. The crc32 instruction multiplies
+ * its operand by x^32 and reduces it. The factor in the table is therefore x^(64n - 33). The
+ * reduction needs no additional instruction: the products are XORed into the last word of the third
+ * lane. The table has a factor for every number of words up to 2 * CRC32C_LANE_WORDS_MAX, so that
+ * short records can use lanes, too.
  *
  * ARMv8: the crc32cx instruction, one chain.
  *
- * The description of the processor's features decides which version runs. The start-up code of the
- * compiler (x86) or of the C library (ARM) fills in this description before any code of this
- * library runs, so this file needs no variable and no initialisation.
+ * The start-up code of the compiler (x86) or of the C library (ARM) determines the features of the
+ * processor before any code of this library runs, so this file needs no variable and no
+ * initialisation.
  */
 #include "util/crc32c.h"
 

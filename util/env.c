@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The environment of a handle, which is used instead of global variables.
- *
- * Purpose. Memory, time, random bytes and named points reach every layer through one struct ll_env,
- * which is filled in at open. A thousand databases can therefore run in one process, and a test can
- * control each database: it can make the n-th allocation fail, stop the clock, or stop a thread at
- * a named point. This file also creates errors: ll_fail* fills in the error struct that the
- * application will read and returns the code, so that a function can end with "return
- * ll_fail(...)".
+ * The environment of a handle: memory, time, random bytes and named points reach every layer
+ * through one struct ll_env, which is filled in at open. Many databases can therefore run in one
+ * process, and a test can control each database: it can make the n-th allocation fail, stop the
+ * clock, or stop a thread at a named point. This file also creates errors.
  *
  * All three functions of an allocator are used, or none: with only `alloc` of the application,
- * memory would be returned to the wrong heap. With ll_allocator_is_whole() lladd_open detects and
- * refuses an incomplete allocator; ll_env_init uses malloc instead of it.
+ * memory would be returned to the wrong heap. lladd_open refuses an incomplete allocator;
+ * ll_env_init uses malloc instead of it.
  *
  * Threads. The struct is constant after ll_env_init. Its functions must allow concurrent calls.
  */
@@ -112,8 +108,8 @@ void ll_env_init(struct ll_env *env, const struct lladd_allocator *mem,
     env->threads = threads;
 }
 
-/* An allocator never gets a request for 0 bytes: the result of malloc(0) differs between systems,
- * and NULL must always mean "out of memory". */
+/* No allocator is asked for 0 bytes: the result of malloc(0) differs between systems, and NULL must
+ * mean "out of memory". */
 void *ll_alloc(const struct ll_env *env, size_t size)
 {
     return env->mem.alloc(env->mem.ctx, size ? size : 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_UTIL_ENV_H
 #define LL_UTIL_ENV_H
-/* The environment that every layer gets from its caller and uses instead of global variables:
- * memory, time, random bytes, named points. Also the functions that create errors. */
+/* The environment that every layer gets from its caller instead of global variables: memory, time,
+ * random bytes, named points. Also the functions that create errors. */
 #include <lladd/device.h>
 #include <lladd/error.h>
 
@@ -31,8 +31,8 @@ uint64_t ll_now_ns(const struct ll_env *);
 int64_t ll_wall_us(const struct ll_env *);
 int ll_random(const struct ll_env *, void *buf, size_t len); /* 0 or negative errno */
 
-/* Tells a test that the thread has reached a named point. Returns 0, or a negative errno with which
- * the test makes the step fail. */
+/* Tells a test that the thread has reached a named point. Returns 0; or a negative errno, with
+ * which the step must fail. */
 static inline int ll_point(const struct ll_env *env, const char *name)
 {
     return env->world.point ? env->world.point(env->world.ctx, name) : 0;
@@ -63,8 +63,8 @@ int ll_fail_io_at(struct lladd_error *err, const char *srcfile, int line, int rc
 /* Returns the code that ll_fail_io would return, without filling in an error. */
 int ll_io_code(int rc, bool writing);
 
-/* An internal assertion. If it does not hold, debug and test builds stop; a release build goes on,
- * and the caller poisons the handle if it has one (ERR-1). */
+/* An assertion, for mistakes of the library itself (ERR-1). If it does not hold, debug and test
+ * builds stop; release builds do not evaluate it. */
 #ifdef LLADD_DEBUG
 void ll_assert_failed(const char *expr, const char *file, int line) __attribute__((noreturn));
 #define LL_ASSERT(e) ((e) ? (void)0 : ll_assert_failed(#e, __FILE__, __LINE__))

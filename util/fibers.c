@@ -2,31 +2,30 @@
 /*
  * fibers: a cooperative scheduler below <lladd/sync.h>, in instrumented builds (lladd/dst.h).
  *
- * Purpose. Every wait for another thread is in sync.c, so a scheduler that sync.c calls controls
- * all interaction between threads. In a run, one OS thread runs all threads as fibers. Each fiber
- * has its own stack and runs until it reaches a scheduling point. There the `turn` callback chooses
- * the fiber that runs next. The same choices give the same execution.
+ * In a run, one OS thread runs all threads as fibers. Each fiber has its own stack and runs until
+ * it reaches a scheduling point. There the `turn` callback chooses the fiber that runs next. Every
+ * wait for another thread is in sync.c, which calls this scheduler, so the same choices give the
+ * same execution.
  *
  * Terms. A fiber is READY, ASLEEP (on the address of a mutex, condition, word or fiber), or ENDED.
  * A *point* is a place where the scheduler may interrupt a READY fiber; `turn` is called only if
- * another fiber is READY too. A fiber that *yields* runs again only when every other fiber has
- * yielded too or sleeps. Otherwise a fiber that spins until another fiber acts would spin for ever
- * in a schedule that prefers the spinning fiber.
+ * several fibers may run next. A fiber that *yields* runs again only when every other READY fiber
+ * has yielded, too. Otherwise a fiber that spins until another fiber acts would spin for ever in a
+ * schedule that prefers the spinning fiber.
  *
  * Time is virtual. Each point takes a little time. When no fiber is READY, time jumps to the end of
  * the sleep that ends first. If no sleep has a time limit, no fiber can ever run again: this is a
  * deadlock, and the run ends with a message that says for what each fiber waits.
  *
- * A run that ends early (deadlock, too many steps, `turn` stops it) does not let its fibers
- * continue. Their stacks are reused for the next run. Memory that they have allocated is not freed,
- * unless the caller of lladd_dst_run has supplied the allocator and frees its memory.
+ * The fibers of a run that ends early (deadlock, too many steps, lladd_dst_stop, or `turn` stops
+ * it) do not continue. Their stacks are reused for the next run. Memory that they have allocated is
+ * not freed, unless the caller of lladd_dst_run has supplied the allocator and frees its memory.
  *
  * Switching. The first switch to a new stack is a context switch of the C library, which calls the
- * kernel for the signal mask; later switches are jumps of some 20 ns. A fiber that has ended waits
- * in its loop to be reused, so a second run makes no system call. AddressSanitizer must be told
- * about stacks: with it, all switches are context switches, and every fiber starts at the top of
- * its stack. A fortified C library treats a jump to another stack as an attack: with it, all
- * switches are context switches.
+ * kernel for the signal mask; later switches are jumps, which are fast. A fiber that has ended
+ * waits in its loop to be reused. All switches are context switches with AddressSanitizer, which
+ * must be told about stacks (then every fiber starts at the top of its stack, too), and with a
+ * fortified C library, which treats a jump to another stack as an attack.
  *
  * Not simulated: spurious wake-ups and weak memory ordering. Execution is sequentially consistent.
  *

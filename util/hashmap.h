@@ -12,7 +12,7 @@
  * Memory comes from the env. Only put and reserve can return an error; such a call has changed
  * nothing. After reserve(n), put returns 0 as long as the map then has at most n entries in total:
  * a caller that must not fail later reserves first (API-1). Pointers into the map are valid until
- * the next put, remove or reserve.
+ * the next call that adds, removes or reserves.
  *
  * Threads: the map has no latch; its owner excludes concurrent calls.
  */

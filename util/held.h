@@ -7,8 +7,8 @@
  *
  * In every build: how many pages of one database the thread has latched with lladd_page_fix. A call
  * that may wait returns LLADD_BAD_STATE if this number is not 0 (docs/threads.md). If a thread has
- * latched pages of two databases, only the pages of the database latched first count. So no call is
- * refused wrongly, but a call on the other database may be allowed although it should be refused.
+ * latched pages of two databases, only the pages of the first count: a call on the other database
+ * may be allowed although it should be refused.
  *
  * In debug builds also the list of held mutexes, newest first (sync.c), and the number of log
  * credits in hand: a thread with credit may wait only for pages and the log's writer (BUF-3).
@@ -67,13 +67,12 @@ static inline bool ll_held_pages(const void *of)
 void ll_word_wait_with_credit(const char *what, const uint32_t *word, uint32_t expected,
                               uint32_t bits, uint64_t ns);
 
-/* Debug builds: call this before log credit is taken, which may wait. The thread must hold no
- * credit, no page, and no mutex for which a thread with credit may wait. */
+/* Debug builds: call this before log credit is taken, which may wait. Checks that the thread holds
+ * no credit, no page, and no mutex for which a thread with credit may wait. */
 void ll_held_check_credit(void);
-/* Debug builds: call this where `durable` callbacks may run, even if none is due. The thread must
- * hold no credit and no mutex of the library, also none under which a structure of the library
- * creates something (THR-2). It may hold mutexes of the application, which is responsible for
- * them. */
+/* Debug builds: call this where `durable` callbacks may run, even if none is due. Checks that the
+ * thread holds no credit, and only mutexes with ranks of extensions: from LLADD_RANK_EXTENSION to
+ * below LLADD_RANK_DATABASE (THR-2). */
 void ll_held_check_callbacks(void);
 
 #endif

@@ -2,9 +2,9 @@
 #ifndef LL_UTIL_POISON_H
 #define LL_UTIL_POISON_H
 /* The poison of one database (LOG-4): the first error after which the library can make no more
- * promises. Log, buffer manager and recovery share one object. Each of these layers may set the
- * poison, and checks it before it starts or acknowledges an action. Setting the poison wakes no
- * thread: each layer must wake its own sleeping threads. */
+ * promises. All layers of a database share one object: they set the poison, and check it before
+ * they start or acknowledge an action. Setting the poison wakes no thread: each layer must wake its
+ * own sleeping threads. */
 #include "util/env.h"
 
 #include <lladd/sync.h>

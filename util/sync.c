@@ -2,8 +2,8 @@
 /*
  * Mutexes with ranks, condition variables, threads, and sleeping on a word (THR-1).
  *
- * Purpose. Every wait for another thread is in this file, so that the simulator's scheduler can
- * decide which thread runs. In release builds the functions only call their pthread and futex
+ * Every wait of the library for another thread is in this file, so that the simulator's scheduler
+ * can decide which thread runs. In release builds the functions call their pthread and futex
  * counterparts.
  *
  * Ranks (debug builds). A thread that waits for a mutex must hold no mutex of the same or a higher
@@ -20,10 +20,9 @@
  * a word only to wait for pages, their I/O, and the log's writer. A thread that has latched a page
  * must not wait for a mutex with a rank below LLADD_RANK_PAGE.
  *
- * Ownership (debug builds). A thread that does not hold a mutex may also read its `held` and
- * `owner` (lladd_mutex_mine in an assertion), so both members are accessed atomically. Only the
- * owner finds its own number in `owner`, so lladd_mutex_mine gives the calling thread an exact
- * answer.
+ * Ownership (debug builds). A thread that does not hold a mutex may read its `held` and `owner`,
+ * too (lladd_mutex_mine in an assertion), so both members are accessed atomically. Only the owner
+ * finds its own number in `owner`, so lladd_mutex_mine is exact.
  *
  * Schedules (instrumented builds). In a run (lladd/dst.h) threads are fibers of one OS thread, and
  * a fiber that would wait lets another one run. A fiber takes a mutex with trylock, because a real
@@ -54,8 +53,7 @@ _Thread_local struct ll_held ll_held LL_HELD_MODEL;
 
 #ifdef LLADD_DEBUG
 /* May a thread that holds a mutex of this rank wait for log credit? If so, a thread with credit
- * must not wait for the mutex. The mutexes of extensions and of the database, the checkpoint and
- * the catalogue have such ranks. */
+ * must not wait for the mutex. */
 static bool comes_before_credit(uint32_t rank)
 {
     return rank < LLADD_RANK_COMMIT ||
@@ -193,7 +191,7 @@ void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to)
 
 /* ---- mutexes ---- */
 
-/* A pthread function returns 0 for a correct call; any other result is the caller's mistake. */
+/* For a pthread function that returns 0 unless the caller has made a mistake. */
 #define MUST(call) \
     do { \
         int must_rc = (call); \
@@ -203,9 +201,8 @@ void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to)
 
 int lladd_mutex_init(struct lladd_mutex *m, uint32_t rank, const char *name)
 {
-    /* Has the effect of pthread_mutex_init without attributes, but is faster: a database has two
-     * dozen mutexes. Always returns 0; the result is for ports to systems where a mutex needs
-     * memory. */
+    /* Faster than pthread_mutex_init without attributes, and has the same effect. The result, which
+     * is 0, is for ports to systems where a mutex needs memory. */
     *m = (struct lladd_mutex){.m = PTHREAD_MUTEX_INITIALIZER, .rank = rank, .name = name};
     return 0;
 }
@@ -264,8 +261,7 @@ void lladd_mutex_unlock(struct lladd_mutex *m)
 
 /* ---- conditions ---- */
 
-/* The time on the monotonic clock after `ns` nanoseconds from now; `ns` is limited to about 34
- * years. */
+/* The time on the monotonic clock `ns` nanoseconds from now, at most about 34 years. */
 static struct timespec deadline(uint64_t ns)
 {
     struct timespec t;
@@ -296,7 +292,7 @@ void lladd_cond_destroy(struct lladd_cond *c)
     MUST(pthread_cond_destroy(&c->c));
 }
 
-/* No signal is lost: no other fiber runs between the release of the mutex and the sleep. */
+/* No other fiber runs between the release of the mutex and the sleep, so no signal is lost. */
 static bool scheduled_wait(struct lladd_cond *c, struct lladd_mutex *m, uint64_t ns)
 {
     give(m);
