@@ -9,9 +9,10 @@
  *
  * With `threads=any` any thread may end and resume another thread's association, for example a
  * thread of the transaction manager when a transaction takes too long. If the working thread is in
- * a call, xa_end waits for the end of that call; with TMFAIL, a wait for a lock in that call ends
- * with an error. Afterwards every call of the working thread with its transaction handle returns
- * LLADD_TAKEN. The handle is kept until that thread starts or resumes another branch, or ends. */
+ * a call, xa_end waits for the end of that call, at most for `wait`; with TMFAIL it waits without
+ * limit, and a wait for a lock in that call ends with an error. Afterwards every call of the
+ * working thread with its transaction handle returns LLADD_TAKEN. The handle is kept until that
+ * thread starts, joins or resumes a branch under the rmid, or ends, or the database is closed. */
 #include "xa/xa_private.h"
 
 #include <lladd/extension.h>
@@ -43,8 +44,8 @@ static int begin(struct ll_xa__rm *rm, const struct lladd_gid *gid)
     return XA_OK;
 }
 
-/* Waits until no thread is active in the branch and no thread is ending it. Then looks *b up again,
- * because the branch may have been replaced meanwhile. */
+/* Waits until no thread is active in the branch and the branch is not busy. Looks *b up again after
+ * each wait, because the branch may have been replaced meanwhile. */
 static int wait_turn(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
                      struct ll_xa__branch **b)
 {
@@ -79,7 +80,7 @@ static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait
     struct ll_xa__assoc *mine = rc || !b ? NULL : ll_xa__resumable(b, rm);
     if (rc)
         return rc;
-    if (!mine) /* another thread has resumed the association during the wait */
+    if (!mine) /* another thread has resumed or ended the association during the wait */
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "another thread has resumed it");
     if (b->state == LL_XA__ROLLBACK_ONLY) {
         ll_xa__assoc_remove(mine);
@@ -165,8 +166,8 @@ static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct l
     return how == TMSUSPEND ? NULL : ll_xa__resumable(b, rm);
 }
 
-/* Takes the branch's transaction from the active thread, and ends the thread's association (unless
- * the thread has ended, and so its association, too). */
+/* Takes the branch's transaction from the active thread, and ends the thread's association, unless
+ * the end of the thread has removed it meanwhile. */
 static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
 {
     struct ll_xa__store *s = rm->store;

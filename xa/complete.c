@@ -81,8 +81,8 @@ static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struc
     work->gid = &b->gid;
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
-    /* Waits for a short time at most: the working thread has given the transaction back or has lost
-     * it, or the handle is poisoned. */
+    /* Waits at most briefly: the working thread has given the transaction back or has lost it, or
+     * the handle is poisoned. */
     int rc = work->txn ? lladd_txn_take(work->txn, true, UINT64_MAX) : 0;
     if (!rc)
         rc = what(work);

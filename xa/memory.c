@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is the allocator complete? lladd_open refuses an incomplete allocator, but the resource manager
- * allocates before it calls lladd_open. */
+/* lladd_open refuses an incomplete allocator, but the resource manager allocates before it calls
+ * lladd_open. */
 static bool usable(const struct lladd_allocator *mem)
 {
     return mem && mem->alloc && mem->release;

@@ -2,16 +2,16 @@
 /* Threads of control that end without xa_end or xa_close.
  *
  * XA has no notification of a thread's end. But the system reuses thread numbers, and a new thread
- * must not find the state of an ended thread. So each thread that opens an rmid or starts a branch
- * sets a thread-specific value with a destructor, which runs at the thread's end. The destructor
- * ends the thread's associations as xa_end with TMFAIL does: the branches can only be rolled back,
- * because the thread may have done only a part of the work. The destructor also closes the rmids
- * that the thread has opened. An association that the thread has suspended for migration stays,
- * with the thread number 0. */
+ * must not find the state of an ended thread. So each thread that opens an rmid or starts, joins or
+ * resumes a branch sets a thread-specific value with a destructor, which runs at the thread's end.
+ * The destructor ends the thread's associations as xa_end with TMFAIL does: the branches can only
+ * be rolled back, because the thread may have done only a part of the work. The destructor also
+ * closes the rmids that the thread has opened, except with `threads=any`. An association that the
+ * thread has suspended for migration stays, with the thread number 0. */
 #include "xa/xa_private.h"
 
-/* Called with the mutex. Returns an rm that has state of the thread; NULL: no rm has. Waits while
- * another thread reopens the rm's database, and then searches again. */
+/* Called with the mutex. Returns an rm that has state of the thread, or NULL. Waits while another
+ * thread opens or closes the rm's database, and then searches again. */
 static struct ll_xa__rm *left_by(uint64_t thread)
 {
     struct ll_xa__rm *rm = ll_xa__all.rms;

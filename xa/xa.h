@@ -22,7 +22,7 @@ extern "C" {
 struct xid_t {
     long formatID;          /* -1: the null XID */
     long gtrid_length;      /* 1 to 64 */
-    long bqual_length;      /* 1 to 64 */
+    long bqual_length;      /* 1 to 64; this resource manager accepts 0, too */
     char data[XIDDATASIZE]; /* gtrid, then bqual */
 };
 typedef struct xid_t XID;

@@ -20,7 +20,9 @@
  *
  * XA-1  A call that does not return XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* has changed no state.
  *       Exceptions: if the handle is poisoned, xa_end ends the association although it returns
- *       XAER_RMFAIL; lladd_xa_abandon leaves the branch rollback-only when it returns an error.
+ *       XAER_RMFAIL; lladd_xa_abandon leaves the branch rollback-only when it returns an error; a
+ *       branch that a program has ended or forgotten with calls of the library is removed when a
+ *       call returns XAER_NOTA for it.
  * XA-2  At most one association of a branch is active: one thread at a time uses a transaction.
  * XA-3  A branch is not ended while a thread is associated with it, even if the association is
  *       suspended.
@@ -41,7 +43,7 @@ enum ll_xa__state {
     LL_XA__PREPARED,   /* S3 */
     LL_XA__ROLLBACK_ONLY /* S4 */,
     LL_XA__HEURISTIC, /* S5 */
-    LL_XA__ENDED      /* S0: about to be freed by the thread that has ended the branch */
+    LL_XA__ENDED      /* S0; not used: a branch that has ended is removed */
 };
 
 struct ll_xa__assoc {
@@ -60,8 +62,8 @@ struct ll_xa__assoc {
 struct ll_xa__branch {
     struct lladd_gid gid;
     enum ll_xa__state state;
-    bool busy;             /* a thread is ending the branch, or taking its transaction from another
-                            * thread */
+    bool busy;             /* a thread is preparing or ending the branch, or taking its transaction
+                            * from another thread */
     int heuristic;         /* XA_HEURCOM or XA_HEURRB, in S5 */
     struct lladd_txn *txn; /* NULL: in doubt since the database was opened, and not claimed yet;
                             * heuristically ended; or lost because the handle is poisoned */
