@@ -23,9 +23,9 @@
  *   BUF-1  A page is written only when its page LSN is below the log's durable LSN (writeback.c).
  *   BUF-2  Every page read from the disk is verified before a caller sees it (verify.c, load.c); a
  *          raw extent has no checksums.
- *   BUF-3  A hit does not wait for I/O of this layer: a thread writes pages without their latches.
- *          A thread that waits for a latch waits, however, for what its holder does, and the holder
- *          may be loading another page.
+ *   BUF-3  A hit does not wait for I/O of this layer: pages are read before they become resident,
+ *          and written without a page latch. (The holder of a latch that a thread waits for may
+ *          itself be loading another page.)
  *   BUF-4  A frame becomes dirty before the record of its change is reserved; its rec_lsn is at
  *          most that record's LSN. A reader of the dirty page table misses no page that is in
  *          flight, and no dirty page with a change that is logged (dirty.c).
@@ -99,7 +99,7 @@ static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *
 
 /* The cost of a resident page: the page, its slot, and one entry of the in-flight set (it has
  * entries for about half the slots, but is allocated by doubling). In the heap also the frame and
- * four entries of the hash table, which is at least a quarter full when the cache is. */
+ * four entries of the hash table, which is at least a quarter full when the cache is full. */
 static uint64_t cost_of_page(const struct ll_buffer *b)
 {
     uint64_t cost = sizeof(struct ll_buffer__slot) + sizeof(struct ll_buffer__in_flight);
@@ -421,7 +421,8 @@ void ll_buffer_unfix(struct ll_buffer *b, struct ll_frame *f, unsigned how)
         return;
     }
     /* A reader of the dirty page table holds no page latch, so it reads base_lsn, not the page
-     * header. Until this store it sees the previous base, which is older and therefore safe. */
+     * header. Until this store the reader sees the previous base, which is older and therefore
+     * safe. */
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0) {
         uint64_t base = ll_page_base(f->page.bytes).v;
         if (base != lladd_atomic_load64_relaxed(&f->base_lsn))

@@ -88,8 +88,8 @@ struct ll_buffer_config {
     enum ll_frames frames;
     struct ll_page_recovery recovery;
     bool create;    /* create the files; durable when open returns */
-    bool no_images; /* the device writes pages atomically: redo starts at recLSN, not baseLSN, and
-                     * no page needs the double-write area */
+    bool no_images; /* the device writes pages atomically: redo starts at the smallest recLSN
+                     * instead of the smallest baseLSN, and no page needs the double-write area */
     /* Callbacks of page types, nullable; `ctx` is their first argument. loaded: called after a page
      * was read, verified and brought up to date, before other threads can fix it. flushed: may
      * change the copy that will be written, before the checksum is computed; the page is not

@@ -29,7 +29,7 @@ enum {
     SEGMENTS = 29, /* segment k has FIRST_SEGMENT << k slots; together more than slot_max can be */
     FIRST_SEGMENT = 8,
     FRAMES_MIN = 4,          /* a budget for fewer pages is refused */
-    BATCH_BYTES = 128 << 10, /* size of the copies in one batch of write-back */
+    BATCH_BYTES = 128 << 10, /* most bytes of copies in one batch of write-back */
     BATCH_MAX = 32,
     IN_FLIGHT_MIN = 32, /* bounds of the limit at which written entries are summed up (dirty.c) */
     IN_FLIGHT_MAX = 32768,
@@ -45,7 +45,7 @@ enum {
 struct ll_buffer__slot {
     uint64_t frame;  /* struct ll_frame *; 0: no frame */
     uint32_t next;   /* link of the dirty queue: slot number + 1 */
-    uint32_t listed; /* 1: in the dirty queue, or being added */
+    uint32_t listed; /* 1: in the stack or the queue of dirty slots, or being added */
     uint32_t mark;   /* number of the flush that still has to write the page */
     uint32_t free;   /* link of the free list: slot number + 1 */
 };
@@ -155,7 +155,7 @@ struct ll_buffer {
                           * fails */
     uint32_t event_sleepers;
 
-    /* The dirty-page table. */
+    /* The dirty page table. */
     uint32_t dirty_head; /* stack of slots with pages that became dirty: slot number + 1 */
     uint64_t dirty_count;
     struct lladd_mutex dirty_latch;
@@ -358,7 +358,7 @@ int ll_buffer__make_room(struct ll_buffer *, struct lladd_error *);
 /* Releases a frame, which is EVICTING or LOADING, and its slot. */
 void ll_buffer__give_up(struct ll_buffer *, struct ll_frame *);
 
-/* ---- dirty.c: the dirty-page table ---- */
+/* ---- dirty.c: the dirty page table ---- */
 
 struct ll_buffer__todo {
     struct ll_frame *frame;
@@ -452,7 +452,8 @@ int ll_buffer__double_write_ready(struct ll_buffer *, struct lladd_error *);
 uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *);
 void ll_buffer__history_init(struct ll_buffer *);
 void ll_buffer__history_free(struct ll_buffer *);
-/* Page n was written with this page LSN; with bytes that have no page LSN. */
+/* history_note: page n was written with this page LSN. history_forget: page n was written with
+ * bytes that have no page LSN. */
 void ll_buffer__history_note(struct ll_buffer *, uint64_t n, uint64_t lsn);
 void ll_buffer__history_forget(struct ll_buffer *, uint64_t n);
 /* The page LSN with which page n was last written, or 0 if unknown. */

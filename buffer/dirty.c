@@ -150,7 +150,8 @@ static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
     return NULL;
 }
 
-/* Is this base before the start of redo? Then redo cannot repair a torn page. */
+/* Is this base below the start of redo, or below the start to which a checkpoint moves it? Then
+ * redo could not repair a torn page. */
 static bool needs_area(const struct ll_buffer *b, uint64_t base)
 {
     return b->cfg.dwb_name && !b->cfg.no_images && base < b->protect_below &&

@@ -17,7 +17,7 @@
  * pages may later be written without the area, when the log has an image of them. If a crash tore
  * such a write, restoring would put the old copy in place of the torn page. This copy is intact but
  * older than the page's base: redo would apply records to it that belong to newer contents, whereas
- * it redoes a torn page only from its base on. For the same reason the copies that an earlier open
+ * redo of a torn page begins only at its base. For the same reason the copies that an earlier open
  * left are restored and cleared before the first page is written.
  *
  * Data that can be read need not be durable (REC-4). Restoring therefore first rewrites and syncs

@@ -5,8 +5,7 @@
  * The hand of the clock goes over the slots. An idle frame with the USED bit loses the bit and
  * stays. An idle clean frame without the bit is evicted. Idle dirty frames without the bit are
  * collected; when they fill a batch, or the hand has found no clean frame, they are written (BUF-1)
- * and the caller repeats the search. Eviction of a clean frame needs no I/O: the last copy of its
- * page was written.
+ * and the caller repeats the search.
  *
  * If every frame is held, the result is LLADD_NO_FRAME. If instead some frame is being copied,
  * evicted or claimed, a slot may soon be free, or the requested page resident: the thread waits for
