@@ -23,9 +23,9 @@
 #include "util/held.h"
 
 enum {
-    SHARE = 5,          /* the wait shall take at most 1/SHARE of a sync's duration */
+    SHARE = 5,          /* bound of the wait: 1/SHARE of a sync's duration */
     ROUNDS = 4096,      /* upper bound of yields, in case the clock fails */
-    LATE = 4,           /* yields are late if they took longer than LATE times that */
+    LATE = 4,           /* yields are late if they took longer than LATE times the bound */
     POLITE_FIRST = 64,  /* groups */
     POLITE_MOST = 4096, /* a yield of 8 ms in 4096 groups is negligible */
     PAUSE_MOST = 64,    /* groups */

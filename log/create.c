@@ -16,10 +16,10 @@
  * - a lower segment connects the segments above it with the log;
  * - the highest segment shows which LSNs were handed out (LOG-1).
  *
- * Of these segments only damaged ones are removed before that. The new segment reuses the file of a
- * segment in a gap or, if no segment is in a gap, that of the highest segment. While the file is
- * being made, its name states the highest LSN, and the other segments stay as they were. After a
- * crash at any step the log opens and ends where it ended before
+ * Of these segments only damaged ones are removed before the new one is durable. The new segment
+ * reuses the file of a segment in a gap or, if no segment is in a gap, that of the highest segment.
+ * While the file is being made, its name states the highest LSN, and the other segments stay as
+ * they were. After a crash at any step the log opens and ends where it ended before
  * (docs/decisions/files-renamed-before-reuse.md).
  *
  * If groups are synced often, a preallocated new file is also filled with zeros. The fdatasync of a
@@ -468,8 +468,8 @@ uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t c
     return high * segment_min;
 }
 
-/* Reduces *size until the log with the new segment is within the limit. If it is not even with the
- * smallest size: LLADD_LOG_FULL, or for owed records the smallest size. */
+/* Reduces *size, but not below the smallest size, until the log with the new segment is within the
+ * limit. If the log exceeds the limit even so: LLADD_LOG_FULL, except for owed records. */
 static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;

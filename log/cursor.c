@@ -217,7 +217,7 @@ bool ll_log_share_has(struct ll_log_share share, const struct ll_record *rec)
 }
 
 /* Walks over the buffered records that follow the last record read, until it has found `most`
- * records of the share: at[]. */
+ * records of the share. Stores their places in at[]. */
 static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, uint32_t most,
                      const unsigned char **at, uint64_t *passed, size_t *walked)
 {
@@ -386,8 +386,8 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     return resynchronise(c, goal, rec, err);
 }
 
-/* Reads the record at the goal or, if none begins there, a good record from the log's beginning on.
- * It is unknown where the log's first record begins. */
+/* Reads the record at the goal or, if none begins there, the first good record of the log: it is
+ * unknown where the log's first record begins. */
 static int follow_from_start(struct ll_log_cursor *c, uint64_t goal, struct ll_record *rec,
                              struct lladd_error *err)
 {

@@ -15,10 +15,10 @@
  * recovery reads; otherwise open fails and names the missing file (unless the config is `lenient`).
  *
  * Earlier versions of the library wrote the header of a reused file before they renamed the file. A
- * crash between the two steps left a header with an LSN above the file's name. Such a file is dead
- * and covers the LSNs of its old place. If its header declares a cut, an earlier recovery found the
- * end of the log at the cut, and made the log durable up to it. The segments that begin in the
- * declared gap are therefore dead, too.
+ * crash between the two steps left a header with an LSN above the LSN in the file's name. Such a
+ * file is dead and covers the LSNs from its name on. If its header declares a cut, an earlier
+ * recovery found the end of the log at the cut, and made the log durable up to the cut. The
+ * segments that begin in the declared gap are therefore dead, too.
  *
  * highest_end (LOG-1) is the highest end of a segment, or the LSN in the name of a file being made,
  * if that is higher.

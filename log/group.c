@@ -14,17 +14,17 @@
  * Other threads sleep on the word (a futex) with a bit that says whether they wait for the end of
  * group g or of g+1; the bit is the parity of the number. The kernel compares the word when a
  * thread goes to sleep, so a thread does not sleep if the word has changed since it was read. When
- * a group ends, its leader wakes one waiter of group g+1, which will lead it, and then, with one
- * call, all waiters of group g. A leader that leaves OPEN without a sync wakes one waiter.
+ * a group ends, its leader wakes one waiter of group g+1, which will lead that group, and then all
+ * waiters of group g. A leader that leaves OPEN without a sync wakes one waiter.
  *
  * The leader of a group holds the write mutex while it writes, not while it syncs. Other threads
  * take the write mutex, without becoming leader, for a non-durable write or for ring space. The log
  * can therefore be written while a sync, which takes long, is in progress. Bytes written above the
  * cut belong to the next group.
  *
- * Seals (LOG-3). The last record of a synced group is a seal: it states up to where the log was
- * durable before the group. The seal is reserved when the group is closed, and the end of the seal
- * is the cut: every record reserved before the seal belongs to the group.
+ * Seals (LOG-3). The last record of a synced group, if there is space for it, is a seal: it states
+ * up to where the log was durable before the group. The seal is reserved when the group is closed,
+ * and the end of the seal is the cut: every record reserved before the seal belongs to the group.
  *
  * LOG-4. A failed write or sync poisons the database (util/poison.h). Every waiter and every later
  * caller gets the error. No more records become durable, and no write is repeated: a thread that
@@ -39,7 +39,8 @@ enum { WAKE_ALL = 3 };
 /* Bytes written in one portion when no sync follows. Between two portions other threads can use the
  * freed ring space. */
 enum { PORTION = 256 * 1024 };
-/* If syncs are fast, a thread spins and then yields so many times before it sleeps. */
+/* If syncs are fast, a thread spins and then yields at most these numbers of times before it
+ * sleeps. */
 enum { SPINS = 256, YIELDS = 64 };
 
 static inline uint32_t phase_of(uint32_t word)
@@ -120,8 +121,8 @@ static uint32_t bit_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-/* Writes the published records below `end`, in portions. Without an error, returns when `written`
- * has passed `lsn`, if not all records up to `end` are published. Under the write mutex. */
+/* Writes the published records below `end`, in portions. Waits for records that are not published
+ * yet until `written` has passed `lsn`. Under the write mutex. */
 static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint64_t portion,
                            struct lladd_error *err)
 {

@@ -19,9 +19,9 @@
  *          stop the log continues at the end of the highest segment, or at the LSN in the name of a
  *          file being made. So an LSN that was handed out and lost is not handed out again.
  *          Exception: ll_log_start_here, on a full disk.
- *   LOG-2  All records of a segment have one incarnation, which salts their checksums. When the
- *          incarnation changes, the log begins a new segment with a header that says where the log
- *          before it ends (a cut).
+ *   LOG-2  All records of a segment have one incarnation, which salts their checksums. After an
+ *          unclean stop the log continues in a new segment, of a new incarnation, with a header
+ *          that says where the log before it ends (a cut). Exception: ll_log_start_here.
  *   LOG-3  The last record of a synced group is a seal if there is space for one (group.c); scan.c
  *          says what proves damage.
  *   LOG-4  A failed write or sync of records poisons the database (group.c).

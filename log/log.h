@@ -215,8 +215,8 @@ void ll_log_wait_published(struct ll_log *, lladd_lsn up_to);
 /* Waits until the record at `lsn` is durable. The caller may become the leader of a group
  * (group.c). Errors: the poison; LLADD_BAD_ARGUMENT if `lsn` is not below the tail. */
 int ll_log_force(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
-/* Waits only until the record at `lsn` is written: it survives a crash of the process, not of the
- * machine. */
+/* Waits only until the record at `lsn` is written. The record then survives a crash of the process,
+ * not of the machine. */
 int ll_log_write(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 
 /* Asks the log's thread to make all records reserved so far durable. False: it has no thread. */

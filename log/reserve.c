@@ -3,9 +3,9 @@
  * reserve: credit, reservation and publication of records.
  *
  * The ring holds payload bytes: LSN l is at offset l modulo the ring's size, a power of two. The
- * ring is followed by slack for one record of the greatest length. A record that would wrap around
- * is written contiguously into the slack, and the bytes that belong at the ring's beginning are
- * then copied there. The appender can therefore write every record contiguously.
+ * ring is followed by spare bytes for one record of the greatest length. A record that would wrap
+ * around is written contiguously into the spare bytes, and the bytes that belong at the ring's
+ * beginning are then copied to that place.
  *
  * Four LSNs; tail <= granted <= limit:
  *   tail     next LSN. An append changes it by one compare-and-swap. (An atomic addition is not
@@ -33,8 +33,8 @@
  * ring.
  *
  * A thread that reads the ring holds the write mutex or ring_mutex; a thread that reuses ring space
- * holds ring_mutex. An append stores its record without either: its space is not reused before it
- * is written, and is not written before the record is published.
+ * holds ring_mutex. An append stores its record without either mutex: the space of the record is
+ * not reused before the record is written, and the record is not written before it is published.
  */
 #include "log/log_private.h"
 #include "util/held.h"
@@ -69,15 +69,15 @@ static void zero_ring(const struct ll_log *log, uint64_t from, uint64_t to)
         n = to - from < n ? (size_t)(to - from) : n;
         memset(log->ring + at, 0, n);
         from += n;
-        /* The slack holds the LSN field of a record that begins in the last eight bytes of the
+        /* The spare bytes hold the LSN field of a record that begins in the last eight bytes of the
          * ring. */
         if (at + n == log->ring_size)
             memset(log->ring + log->ring_size, 0, 8);
     }
 }
 
-/* Raises `limit` to `want` or somewhat more, if enough was written. *done: it was enough. Under
- * ring_mutex. */
+/* Raises `limit` to `want` or somewhat more, if enough was written. *done: `limit` covers `want`,
+ * unless the call fails. Under ring_mutex. */
 static int extend_ring(struct ll_log *log, uint64_t want, bool *done, struct lladd_error *err)
 {
     LL_ASSERT(lladd_mutex_mine(&log->ring_mutex));
@@ -441,7 +441,7 @@ void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *r
     while (!lladd_atomic_cas64(&log->tail, &lsn, lsn + rec->size));
     LL_ASSERT(c->bytes >= rec->size);
     LL_ASSERT(rec->size <= ll_log__align(log->record_max)); /* a longer record would not fit into
-                                                             * the slack */
+                                                             * the spare bytes */
     c->bytes -= rec->size;
     rec->lsn.v = lsn;
     if (starts && rec->txn.v == 0)

@@ -27,8 +27,8 @@ uint64_t ll_log__slack(const struct ll_log *log)
     return (room < SLACK ? room : SLACK) * LL_LOG__FREE_BYTE;
 }
 
-/* While undo_left is below undo_floor, ll_log__beside_undo checks for each credit that the slack
- * stays free. */
+/* While undo_left is below undo_floor, a user gets credit only after ll_log__beside_undo has found
+ * that the slack stays free. */
 void ll_log__set_undo_floor(struct ll_log *log)
 {
     uint64_t rest = ll_log__slack(log);
@@ -47,7 +47,8 @@ bool ll_log__take_undo(struct ll_log *log, uint64_t eighths, uint64_t rest)
     return true;
 }
 
-/* `rest`: how many eighths must stay free. `here`: free space of the current segment counts too. */
+/* `rest`: this number of eighths must stay free. `here`: free space of the current segment counts,
+ * too. */
 static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsigned owed, bool here,
                         struct lladd_error *err)
 {

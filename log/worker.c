@@ -7,8 +7,8 @@
  * files. It writes when more than a megabyte is unwritten and no other thread is writing, and syncs
  * for ll_log_force_soon. It is started when a segment is used up for the first time, when the undo
  * reserve needs more segments, or when a sync is requested; small and short-lived logs have no
- * worker. Without a worker, ll_log_maintain makes segments and removes files; otherwise a caller
- * that needs the space makes them.
+ * worker. ll_log_maintain does the same work with segments and dead files. What neither has made, a
+ * caller that needs the space makes.
  */
 #include "log/log_private.h"
 
