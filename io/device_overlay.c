@@ -13,9 +13,9 @@
  * extend these bytes. All other bytes are zeros. A write of zeros beyond `shown` makes no block, so
  * a preallocated log takes no memory.
  *
- * Memory. The memory for blocks is bounded. A block that is first written when the memory is used
- * up is stored in an unnamed file of its node (spill.h). A block never moves between memory and
- * that file.
+ * Memory. lladd_device_overlay_bounded bounds the memory for blocks. A block that is first written
+ * when this memory is used up is stored in an unnamed file of its node (spill.h). No block moves
+ * between memory and that file.
  *
  * The lock. This device does not lock the file below, because `lock` would write the owner's pid
  * into it. `lock` only asks the device below whether the lock is held, and returns -EAGAIN if it

@@ -13,8 +13,9 @@
  *
  * The lock is an open-file-description lock, which belongs to the open file. (The older kind of
  * lock belongs to the process.) So a second `lock` in one process is refused, and the lock stays
- * when other code of the process opens and closes the file. The kernel releases the lock when the
- * last descriptor of the open file is closed or its process ends, so a crash leaves no lock.
+ * when other code of the process opens and closes the file. The kernel releases the lock with the
+ * last descriptor of the open file, and closes the descriptors of a process that ends, so a crash
+ * leaves no lock.
  *
  * Other users may be able to write to the directory. The device therefore follows no symbolic link
  * in any component of a name. Every file that it opens must be a plain file, and every file and
@@ -22,8 +23,8 @@
  * lets group or others write, any owner is accepted.
  *
  * Threads. Descriptors allow concurrent calls. Only `append` has a latch, one for each file,
- * because finding the end of the file and writing there are two steps. (O_APPEND would do both in
- * one step, but on Linux pwrite ignores its offset for a descriptor with O_APPEND.)
+ * because it finds the end of the file and writes in two steps. (O_APPEND needs only one, but on
+ * Linux pwrite ignores its offset for a descriptor with O_APPEND.)
  */
 #include "io/io_private.h"
 #include "util/env.h"

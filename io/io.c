@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Refuses names that leave the database's directory, and other names of the same file. */
+/* Refuses names that leave the database's directory, and second names of a file, such as a//b. */
 bool ll_io__name_ok(const char *name, bool directory)
 {
     if (*name == '\0')
