@@ -3,9 +3,9 @@
  * fibers: a cooperative scheduler below <lladd/sync.h>, in instrumented builds (lladd/dst.h).
  *
  * In a run, one OS thread runs all threads as fibers. Each fiber has its own stack and runs until
- * it reaches a scheduling point. There the `turn` callback chooses the fiber that runs next. Every
- * wait for another thread is in sync.c, which calls this scheduler, so the same choices give the
- * same execution.
+ * it reaches a scheduling point, at which the `turn` callback chooses the fiber that runs next.
+ * Every wait for another thread is in sync.c, which calls this scheduler, so the same choices give
+ * the same execution.
  *
  * Terms. A fiber is READY, ASLEEP (on the address of a mutex, condition, word or fiber), or ENDED.
  * A *point* is a place where the scheduler may interrupt a READY fiber; `turn` is called only if

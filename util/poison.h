@@ -2,7 +2,7 @@
 #ifndef LL_UTIL_POISON_H
 #define LL_UTIL_POISON_H
 /* The poison of one database (LOG-4): the first error after which the library can make no more
- * promises. All layers of a database share one object: they set the poison, and check it before
+ * promises. The layers of a database share one object: they set the poison, and check it before
  * they start or acknowledge an action. Setting the poison wakes no thread: each layer must wake its
  * own sleeping threads. */
 #include "util/env.h"
