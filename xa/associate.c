@@ -176,8 +176,7 @@ static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
     lladd_mutex_unlock(&ll_xa__all.mutex);
     int rc = lladd_txn_take(txn, stop, stop ? UINT64_MAX : s->spec.wait_ns);
     if (!rc)
-        (void)lladd_txn_give(txn); /* the thread still has the transaction, because the branch was
-                                    * busy */
+        (void)lladd_txn_give(txn); /* this thread still has the transaction: the branch was busy */
     lladd_mutex_lock(&ll_xa__all.mutex);
     b->busy = false;
     lladd_cond_broadcast(&s->changed);
