@@ -125,7 +125,7 @@ static bool stays(struct ll_buffer *b, uint32_t slot)
     return dirty_page_of_slot(b, slot) && lladd_atomic_exchange32(&s->listed, 1) == 0;
 }
 
-/* The next dirty frame, or NULL. Removes the slots of clean frames. */
+/* Removes the slots of clean frames on the way. */
 static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
 {
     while (w->next) {
@@ -390,7 +390,7 @@ void ll_buffer__in_flight_cancel(struct ll_buffer *b, const struct ll_buffer__ba
     lladd_mutex_unlock(&b->dirty_latch);
 }
 
-/* Keeps the entries for which `keep` is true. Under dirty_latch. */
+/* Under dirty_latch. */
 static void sweep(struct ll_buffer *b,
                   bool (*keep)(const struct ll_buffer__in_flight *, uint64_t, uint64_t), uint64_t x,
                   uint64_t y)

@@ -233,7 +233,6 @@ static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error 
     return sync_area(b, rc, err);
 }
 
-/* Step 3. */
 static int clear(struct ll_buffer *b, struct lladd_error *err)
 {
     memset(header(b), 0, b->page_size);
@@ -314,7 +313,6 @@ int ll_buffer_double_write_restore(struct ll_buffer *b, uint64_t *restored, stru
 
 /* ---- writing ---- */
 
-/* Step 1. */
 static int write_area(struct ll_buffer *b, struct ll_buffer__copy *const *copies, unsigned n,
                       struct lladd_error *err)
 {

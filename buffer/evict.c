@@ -56,7 +56,7 @@ struct search {
     bool moved;   /* a frame was found that another round may evict */
 };
 
-/* Examines one slot; true if its page was evicted. */
+/* True if the page of the slot was evicted. */
 static bool try_slot(struct ll_buffer *b, uint32_t slot, struct search *s)
 {
     struct ll_frame *f = ll_buffer__page_of_slot(b, slot);

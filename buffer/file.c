@@ -254,7 +254,7 @@ int ll_buffer_bulk_read(struct ll_buffer *b, lladd_pageno first, uint64_t n, uns
 
 /* ---- growing ---- */
 
-/* Writes zeros from the physical end up to `pages`. Under grow_latch. */
+/* Under grow_latch. */
 static int write_zeros(struct ll_buffer *b, uint64_t pages)
 {
     enum { CHUNK = 256 << 10 };

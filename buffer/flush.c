@@ -83,7 +83,6 @@ static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__to
     }
 }
 
-/* Waits until all copies taken so far are written. */
 static int await_writes(struct ll_buffer *b, struct lladd_error *err)
 {
     uint64_t newest = ll_buffer__in_flight_newest(b);
@@ -113,7 +112,6 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_
     return rc == 0 && *upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? await_writes(b, err) : rc;
 }
 
-/* Writes all matching pages, until none of them is dirty or being written. */
 static int write_all_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
                            struct lladd_error *err)
 {

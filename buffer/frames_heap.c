@@ -44,7 +44,7 @@ void ll_heap__close(struct ll_buffer *b)
     }
 }
 
-/* The entry of page n, or the free entry for it. Under slots_latch. */
+/* Page n's entry, or the free entry for it. Under slots_latch. */
 static struct ll_buffer__hash_entry *place_of(struct ll_buffer__hash *h, uint64_t n)
 {
     for (uint64_t i = ll_heap__home(h, n);; i++) {

@@ -2,11 +2,11 @@
 /*
  * frames_reserved: frames and pages in reserved address space (vmcache; Leis et al., SIGMOD 2023).
  *
- * Address space is reserved in chunks when the first page of a chunk is fixed. A chunk holds a
- * gigabyte of the file: first the pages, then their frames. The addresses of page n and its frame
- * are computed, so a hit in the first chunk reads no table. The kernel provides memory when an
- * address is touched; madvise returns it when the page is evicted. Untouched frames read as zeros,
- * and a state word of zero means FREE.
+ * Address space is reserved in chunks, at the latest when a page of the chunk is fixed. A chunk
+ * holds a gigabyte of the file: first the pages, then their frames. The addresses of page n and its
+ * frame are computed, so a hit in the first chunk reads no table. The kernel provides memory when
+ * an address is touched; madvise returns it when the page is evicted. Untouched frames read as
+ * zeros, and a state word of zero means FREE.
  *
  * Touched memory is charged to the budget, and refunded when it is returned to the kernel:
  *   page     one page of the file: charged with its slot.
@@ -105,7 +105,6 @@ static void free_chunk(struct ll_buffer *b, struct ll_buffer__chunk *c)
     ll_free(b->env, c);
 }
 
-/* Size of a chunk's descriptor, with its counters. */
 static size_t chunk_bytes(const struct ll_buffer *b)
 {
     uint64_t groups = chunk_pages(b) >> b->group_shift;
@@ -128,7 +127,7 @@ static struct ll_buffer__chunk *new_chunk(struct ll_buffer *b)
     return c;
 }
 
-/* Makes a directory with room for chunk i. Under slots_latch. */
+/* Under slots_latch. */
 static int grow_directory(struct ll_buffer *b, uint64_t i)
 {
     struct ll_buffer__directory *old = directory(b);
@@ -267,7 +266,6 @@ static void enter_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_
  * cost. */
 #define REGION_HUGE 0x8000u
 
-/* Merges the region of page i of the chunk into a huge page if all its pages are resident now. */
 static void complete_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t i)
 {
     const uint16_t full = (uint16_t)(1u << b->group_shift);
@@ -282,7 +280,7 @@ static void complete_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uin
     c->regions[region] = (uint16_t)(n | REGION_HUGE);
 }
 
-/* Frees the page tables of a region of the chunk. */
+/* A new mapping frees the page tables of the region. */
 static void remap_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t region)
 {
     unsigned char *at = c->pages + region * region_bytes(b);

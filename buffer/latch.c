@@ -47,7 +47,7 @@ static void sleep_on(struct ll_frame *f, uint64_t w, uint64_t bit, uint32_t clas
     ll_word_wait_with_credit("page latch", latch_low(&f->latch), (uint32_t)w, class, ns);
 }
 
-/* Spins while the frame is held exclusively; returns the last word read. */
+/* Returns the last word read. */
 static uint64_t spin(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
@@ -64,7 +64,7 @@ static bool is_moving(uint64_t w)
     return state == LATCH_LOADING || state == LATCH_EVICTING;
 }
 
-/* Counts a fix. Moves a full count to *full first. */
+/* Moves a full count to *full first. */
 static uint64_t count_fix(uint64_t w, uint64_t *full)
 {
     if (w >= LATCH_FIXES_FULL) {

@@ -107,7 +107,7 @@ bool ll_buffer_include(struct ll_buffer *b, uint64_t n)
     return can;
 }
 
-/* Raises the page count. Called when the fix can no longer fail (API-1). */
+/* Called when the fix can no longer fail (API-1). */
 static void include(struct ll_buffer *b, uint64_t n)
 {
     if (n >= lladd_atomic_load64(&b->page_count))
@@ -159,7 +159,6 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
 
 /* ---- the slow path ---- */
 
-/* For LL_FIX_FRESH. */
 static void reset_page(struct ll_buffer *b, struct ll_frame *f)
 {
     if (f->private_ && b->cfg.evicted) {

@@ -18,7 +18,7 @@
  */
 #include "buffer/buffer_private.h"
 
-/* Adds segment k. Under slots_latch. */
+/* Under slots_latch. */
 static int add_segment(struct ll_buffer *b, unsigned k)
 {
     uint32_t count = (uint32_t)FIRST_SEGMENT << k;
@@ -46,7 +46,7 @@ static int add_segment(struct ll_buffer *b, unsigned k)
     return 0;
 }
 
-/* Makes a new slot. Under slots_latch. */
+/* Under slots_latch. */
 static int make_slot(struct ll_buffer *b, uint32_t *out)
 {
     uint32_t i = b->slot_count;

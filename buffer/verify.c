@@ -50,7 +50,6 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
                         ll_page_checksum(bytes), crc);
 }
 
-/* Fails if the page is older than its last known write: that write was lost. */
 static int verify_age(struct ll_buffer *b, uint64_t n, lladd_lsn lsn, struct lladd_error *err)
 {
     uint64_t written = ll_buffer__history_last(b, n);

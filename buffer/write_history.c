@@ -72,14 +72,14 @@ void ll_buffer__history_free(struct ll_buffer *b)
     ll_free(b->env, (void *)(uintptr_t)b->lines);
 }
 
-/* The line for page n. The table must exist. */
+/* The table must exist. */
 static struct ll_buffer__line *line_of(const struct ll_buffer *b, uint64_t n)
 {
     uint64_t hash = n * UINT64_C(0x9e3779b97f4a7c15) >> 32;
     return &table(b)[hash * b->line_count >> 32];
 }
 
-/* Latches and returns the page's line; NULL: the table does not exist. */
+/* NULL: the table does not exist. */
 static struct ll_buffer__line *hold(const struct ll_buffer *b, uint64_t n)
 {
     if (LL_UNLIKELY(!table(b)))

@@ -139,7 +139,6 @@ void ll_buffer__batches_free(struct ll_buffer *b)
 
 enum copied { COPIED, NOT_DIRTY, IN_USE };
 
-/* Latches the frame shared and sets COPIED. */
 static enum copied hold_for_copy(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
@@ -230,7 +229,6 @@ int ll_buffer__write_run(struct ll_buffer *b, const struct lladd_iovec *pieces, 
     return rc == 0 ? 0 : ll_buffer__poison(b, rc, "write to", b->cfg.name, err);
 }
 
-/* The copy with the highest page LSN. */
 static const struct ll_buffer__copy *newest(const struct ll_buffer__batch *batch)
 {
     const struct ll_buffer__copy *best = batch->copies;
@@ -253,7 +251,6 @@ static void seal(struct ll_buffer *b, struct ll_buffer__batch *batch)
     }
 }
 
-/* Reports to the simulator that these pages will be written. */
 static void observe_writes(const struct ll_buffer__batch *batch, lladd_lsn durable)
 {
     (void)durable;
@@ -262,7 +259,6 @@ static void observe_writes(const struct ll_buffer__batch *batch, lladd_lsn durab
                       .lsn = ll_page_lsn(batch->copies[i].bytes), .durable = durable);
 }
 
-/* Writes the copies that need the double-write area, at most DWB_PAGES in one batch. */
 static int write_protected(struct ll_buffer *b, struct ll_buffer__batch *batch,
                            struct lladd_error *err)
 {
@@ -281,8 +277,8 @@ static int write_protected(struct ll_buffer *b, struct ll_buffer__batch *batch,
     return 0;
 }
 
-/* Collects the copies from i on that have consecutive page numbers and do not need the double-write
- * area. Returns their number. */
+/* The number of copies from i on that have consecutive page numbers and do not need the
+ * double-write area. */
 static unsigned next_run(const struct ll_buffer *b, const struct ll_buffer__batch *batch,
                          unsigned i, struct lladd_iovec *pieces)
 {
@@ -324,8 +320,7 @@ static void all_done(struct ll_buffer *b, struct ll_buffer__batch *batch)
         ll_buffer__in_flight_done(b, written, n);
 }
 
-/* Records the page LSNs. Called while COPIED is set, so before a page can be evicted and read
- * again. */
+/* Called while COPIED is set, so before a page can be evicted and read again. */
 static void remember(struct ll_buffer *b, const struct ll_buffer__batch *batch)
 {
     for (unsigned i = 0; i < batch->n; i++)
