@@ -509,7 +509,7 @@ struct making {
     uint32_t step; /* the size of a new file, and the preferred size of a reused one */
 };
 
-/* Makes a segment from the file of `old`; NULL: from a new file. */
+/* `old` NULL: makes a new file. */
 static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
                     struct ll_log__seg *old, struct ll_log__seg **out, struct lladd_error *err)
 {

@@ -52,7 +52,6 @@ void ll_log_cursor_rest(struct ll_log_cursor *c)
 
 enum place { IN_RING, IN_FILES, NOWHERE };
 
-/* Copies the record at lsn out of the ring, into the reader's scratch. */
 static int copy_from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *place, uint32_t *size,
                           struct lladd_error *err)
 {
@@ -241,7 +240,7 @@ static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, 
     return n;
 }
 
-/* Returns as many buffered records as possible without a read. False: the cursor did not move. */
+/* Takes only records that are buffered. False: the cursor did not move. */
 static bool batch_ahead(struct ll_log_cursor *c, struct ll_log_share share, uint32_t most,
                         struct ll_log_batch *out)
 {
@@ -287,9 +286,8 @@ int ll_log_cursor_batch(struct ll_log_cursor *c, struct ll_log_share share, unsi
 
 /* ---- seeking ----------------------------------------------------------------------------- */
 
-/* Reads the header of the block that holds lsn. *begin: the block's first LSN. *before: an LSN in
- * the block before, or *begin if no such block is known. LLADD_END: the block has no valid
- * header. */
+/* *begin: the first LSN of the block that holds lsn. *before: an LSN in the block before, or *begin
+ * if no such block is known. LLADD_END: the block has no valid header. */
 static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b, uint64_t *begin,
                        uint64_t *before, struct lladd_error *err)
 {

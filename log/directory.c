@@ -53,7 +53,6 @@ static void mark_bad(struct ll_log__seg *seg, int code, const char *why)
     seg->why = why;
 }
 
-/* Sets the segment's state, from its header, the file's name and the file's size. */
 static void judge(struct ll_log *log, struct ll_log__seg *seg, const struct ll_log__block *b,
                   bool whole, uint64_t file_size)
 {
@@ -397,7 +396,6 @@ static int check_ahead(struct ll_log *log, const struct ll_log__seg *newest,
     return end > newest->end && !log->cfg.read_only ? ll_log__settle_names(log, err) : 0;
 }
 
-/* Fails if the chain does not reach down to where recovery begins to read. */
 static int check_reach(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;

@@ -208,14 +208,12 @@ int ll_log_create(const struct ll_log_config *cfg, struct ll_log **out, struct l
     return 0;
 }
 
-/* File offset of the byte at lsn. */
 static uint64_t offset_of(const struct ll_log__seg *seg, uint64_t lsn)
 {
     uint64_t rel = lsn - seg->first;
     return rel / seg->room * seg->block_size + LL_LOG_BLOCK_HEADER + rel % seg->room;
 }
 
-/* Is there a good record at lsn? */
 static int look_for_record(struct ll_log *log, uint64_t lsn, bool *is, struct lladd_error *err)
 {
     struct ll_log__reader r;
@@ -323,7 +321,6 @@ static struct ll_log__seg *resumable(const struct ll_log *log, uint64_t end)
 
 /* ---- after an unclean stop ---- */
 
-/* Rewrites [from, to) of a file unchanged, and syncs it. */
 static int rewrite_file(struct ll_log *log, const struct ll_log__seg *seg, uint64_t from,
                         uint64_t to, struct lladd_error *err)
 {

@@ -60,8 +60,9 @@ int ll_log_open(const struct ll_log_config *, const struct ll_log_start *, struc
 typedef int ll_log_visit(void *ctx, const struct ll_record *, struct lladd_error *);
 /* Reads and verifies the log from start.from and finds its end (LOG-3). The log ends at the first
  * bad record, unless that record is known to have been durable: then LLADD_CORRUPT_LOG. Three
- * things prove that: a watermark in the control file, a watermark in a seal (even a seal after the
- * damage), or the cut of a later segment, if it is above the bad record. Writes nothing. */
+ * things prove it: a watermark or clean end in the control file, a watermark in a seal (even a seal
+ * after the damage), or the cut of a later segment, if it is above the bad record. Writes
+ * nothing. */
 int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *);
 /* Makes the log ready to append. After an unclean stop: rewrites and syncs the accepted records
  * above the newest known watermark (REC-4), then continues in a new segment with a header that

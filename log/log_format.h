@@ -26,19 +26,21 @@
  *  56  u64 hash of the database uuid
  *
  * Record, narrow form (40 bytes + payload):
- *   0  u32 CRC-32C of bytes 4..size, seeded with CRC-32C(uuid, incarnation)
- *   4  u24 size in bytes (padded to 8), u8 kind
+ *   0  u32 CRC-32C of the record from byte 4 on, seeded with CRC-32C(uuid, incarnation)
+ *   4  u24 size in bytes, a multiple of 8
+ *   7  u8  kind
  *   8  u64 LSN
  *  16  u8  flags of the record (ll_record.flags)
- *  17  u8  form: bit 0 wide; bits 1-3 number of padding bytes; bit 4 undo_next present; bits 5-7
- *          depth (wide form: u32 below)
+ *  17  u8  form: bit 0: wide; bits 1-3: number of padding bytes; bit 4: undo_next is present; bits
+ *          5-7: depth (0 in the wide form)
  *  18  u16 op
  *  20  u32 (LSN - prev) / 8; 0 = none
  *  24  u32 (LSN - transaction id) / 8; UINT32_MAX = no transaction
  *  28  u32 (LSN - page_prev) / 8; 0 = none
  *  32  u48 page; all ones = none
  *  38  u16 redo length
- *  40  [u64 undo_next] redo undo padding(0)
+ *  40  u64 undo_next, if bit 4 of the form is set
+ *  then the redo bytes, the undo bytes, padding zeros
  *
  * Wide form (72 bytes + payload), used when a field does not fit: bytes 0 to 19 as in the narrow
  * form, then
@@ -48,9 +50,9 @@
  *  40  u64 page_prev
  *  48  u64 page; all ones = none
  *  56  u32 redo length
- *  60  u32 reserved 0
- *  64  u64 undo_next (bit 4 of form is 0)
- *  72  redo undo padding(0)
+ *  60  u32 reserved: 0
+ *  64  u64 undo_next (bit 4 of the form is 0)
+ *  72  the redo bytes, the undo bytes, padding zeros
  *
  * The redo span of a seal (kind LL_REC_SEAL) is a u64, the watermark: every byte below the
  * watermark was durable when the seal was logged. */

@@ -148,7 +148,6 @@ static uint64_t present(const struct ll_log *log, const struct ll_log__window *w
     return into == 0 ? offset_in(w, end) - LL_LOG_BLOCK_HEADER : offset_in(w, end);
 }
 
-/* Checks the headers of blocks that were read since the last call. */
 static void check_blocks(struct ll_log__reader *r, struct ll_log__window *w)
 {
     const struct ll_log__seg *seg = w->seg;
@@ -167,7 +166,6 @@ static void check_blocks(struct ll_log__reader *r, struct ll_log__window *w)
     }
 }
 
-/* Reads until the window has `want` bytes, or all that were written. */
 static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t want,
                 struct lladd_error *err)
 {
@@ -246,7 +244,6 @@ int ll_log__reader_bytes(struct ll_log__reader *r, uint64_t lsn, size_t need,
 
 /* ---- records ---- */
 
-/* Copies [lsn, lsn+len) from all the blocks that hold it. */
 static int collect(struct ll_log__reader *r, uint64_t lsn, void *out, size_t len,
                    struct lladd_error *err)
 {

@@ -174,8 +174,7 @@ static const char *get_wide(const unsigned char *p, struct ll_record *rec, uint3
     return NULL;
 }
 
-/* Fills in the remaining fields of a record with a right checksum. Returns NULL, or why they are
- * inconsistent. */
+/* Returns NULL, or why the fields are inconsistent. */
 static const char *get_fields(const unsigned char *p, struct ll_record *rec)
 {
     uint32_t head;

@@ -418,7 +418,7 @@ static bool fits_narrow(const struct ll_record *rec)
            (rec->prev.v | rec->txn.v | rec->page_prev.v) % LL_RECORD_ALIGN == 0;
 }
 
-/* Publishes the record at p by storing its LSN. All other bytes are stored already. */
+/* All bytes of the record at p but its LSN are stored already. */
 static inline void finish(struct ll_log *log, unsigned char *p, uint64_t lsn, uint32_t size)
 {
     size_t at = (size_t)(lsn & (log->ring_size - 1));

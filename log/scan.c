@@ -134,7 +134,6 @@ static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_
 
 /* ---- the end of the log ---- */
 
-/* Reports damage at lsn: names the file, what was found there, and how the damage is known. */
 static int fail_damaged(struct ll_log *log, uint64_t lsn, const struct lladd_error *what,
                         const char *because, uint64_t said, struct lladd_error *err)
 {

@@ -149,7 +149,7 @@ int ll_log__walk(struct ll_log *log, uint64_t end, struct lladd_error *err)
 
 /* ---- writing ---- */
 
-/* Adds the pieces of [lsn, lsn+len): two if the range wraps around in the ring. */
+/* Two pieces if the range wraps around in the ring. */
 static uint32_t add_payload(struct ll_log *log, uint32_t n, uint64_t lsn, uint64_t len)
 {
     struct lladd_iovec *v = log->writer.pieces;
