@@ -110,7 +110,6 @@ static void unref(struct node *node)
     free(node);
 }
 
-/* Makes room for `size` bytes. */
 static int grow(struct node *node, uint64_t size)
 {
     if (size > INT64_MAX || size > SIZE_MAX / 2)
@@ -312,7 +311,6 @@ static int memory_close(struct lladd_device *base, struct lladd_file *handle)
     return 0;
 }
 
-/* Takes the latch and waits until `readers` is 0. */
 static void lock_to_change(struct node *node)
 {
     lladd_mutex_lock(&node->latch);

@@ -132,7 +132,6 @@ static void free_block(struct overlay_device *dev, unsigned char *block)
     give_room_back(dev);
 }
 
-/* Drops the blocks from number `from` on. */
 static void drop_blocks(struct overlay_device *dev, struct node *node, uint64_t from)
 {
     uint64_t number, at;
@@ -195,7 +194,6 @@ static int bind(struct overlay_device *dev, const char *name, struct node *node)
     return old ? unref(dev, old) : 0;
 }
 
-/* Opens the file below and makes a node for it. */
 static int node_below(struct overlay_device *dev, const char *name, struct node **out)
 {
     struct lladd_file *file;
@@ -323,7 +321,7 @@ static int make_block(struct overlay_device *dev, struct node *node, uint64_t nu
     return 0;
 }
 
-/* Reads a spilled block into `scratch`. Under the latch. */
+/* Into `scratch`. Under the latch. */
 static int fetch_spilled(struct node *node, uint64_t number)
 {
     if (!node->scratch)
@@ -331,8 +329,7 @@ static int fetch_spilled(struct node *node, uint64_t number)
     return node->scratch ? ll_spill_get(&node->spill, number, node->scratch, BLOCK) : -ENOMEM;
 }
 
-/* Writes `n` bytes at offset `at` of a block in the spill file. Adds the block if the file does not
- * have it. Under the latch. */
+/* Adds the block if the spill file does not have it. Under the latch. */
 static int write_spilled(struct overlay_device *dev, struct node *node, uint64_t number, size_t at,
                          const unsigned char *data, size_t n)
 {
@@ -350,7 +347,7 @@ static int write_spilled(struct overlay_device *dev, struct node *node, uint64_t
     return ll_spill_put(&node->spill, dev->spill_dir, number, node->scratch, BLOCK);
 }
 
-/* Writes `n` bytes at offset `at` of a block, in memory or spilled. Under the latch. */
+/* Under the latch. */
 static int write_block(struct overlay_device *dev, struct node *node, uint64_t number, size_t at,
                        const unsigned char *data, size_t n)
 {

@@ -162,7 +162,7 @@ static int open_parent(struct lladd_device *device, const char *name, int *fd, c
     return rc;
 }
 
-/* Opens a file of the database; `how`: flags of open(). */
+/* `how`: flags of open(). */
 static int open_file(struct lladd_device *device, const char *name, int how)
 {
     const struct posix_device *dev = (const struct posix_device *)device;
@@ -231,7 +231,7 @@ static int64_t posix_pread(struct lladd_device *dev, struct lladd_file *file, vo
     return (int64_t)done;
 }
 
-/* Writes all of v[0..n); modifies v. */
+/* Modifies v. */
 static int write_all(int fd, struct iovec *v, int n, uint64_t off)
 {
     while (n > 0) {
@@ -530,7 +530,7 @@ static int posix_lock(struct lladd_device *dev, const char *name, struct lladd_f
     return 0;
 }
 
-/* Queries the lock without taking it. A missing file is not locked. */
+/* A missing file is not locked. */
 static int posix_holder(struct lladd_device *dev, const char *name, int64_t *owner)
 {
     *owner = 0;

@@ -47,7 +47,6 @@ static int make_file(struct ll_spill *s, const char *dir)
     return rc;
 }
 
-/* Makes the bit map large enough for the block's bit. */
 static int want_bit(struct ll_spill *s, uint64_t number)
 {
     if (number < s->n_bits)
