@@ -9,9 +9,9 @@
  *
  * Terms. A fiber is READY, ASLEEP (on the address of a mutex, condition, word or fiber), or ENDED.
  * A *point* is a place where the scheduler may interrupt a READY fiber; `turn` is called only if
- * several fibers may run next. A fiber that *yields* runs again only when every other READY fiber
- * has yielded, too. Otherwise a fiber that spins until another fiber acts would spin for ever in a
- * schedule that prefers the spinning fiber.
+ * several fibers may run next, or be woken. A fiber that *yields* runs again only when every other
+ * READY fiber has yielded, too. Otherwise a fiber that spins until another fiber acts would spin
+ * for ever in a schedule that prefers the spinning fiber.
  *
  * Time is virtual. Each point takes a little time. When no fiber is READY, time jumps to the end of
  * the sleep that ends first. If no sleep has a time limit, no fiber can ever run again: this is a
@@ -274,7 +274,7 @@ static void describe_sleep(const struct lladd_dst_fibers *s, unsigned i, char *o
     }
 }
 
-/* Ends the run; does not return. */
+/* Does not return. */
 static void end_run(struct lladd_dst_fibers *s, int code, const char *message)
 {
     s->rc = ll_fail(s->err, code, "%s", message);
@@ -300,7 +300,6 @@ static void make_ready(struct fiber *f, bool woken)
     f->yielded = false;
 }
 
-/* Ends the sleeps that have timed out. */
 static void expire(struct lladd_dst_fibers *s)
 {
     for (unsigned i = 0; i < s->n; i++) {
@@ -349,8 +348,7 @@ static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yi
     }
 }
 
-/* Collects the fibers that may run next. The current fiber is the first element if it may
- * continue. */
+/* The current fiber is the first element if it may continue. */
 static void collect(struct lladd_dst_fibers *s, struct candidates *c)
 {
     c->n = 0;
@@ -380,8 +378,7 @@ static unsigned ask(struct lladd_dst_fibers *s, enum lladd_dst_point why,
     return i;
 }
 
-/* Called when the current fiber is at a point or cannot continue. Returns when this fiber runs
- * again. */
+/* Returns when the current fiber runs again. */
 static void next(struct lladd_dst_fibers *s, enum lladd_dst_point why)
 {
     struct candidates c;
@@ -610,7 +607,6 @@ void lladd_dst_fibers_free(struct lladd_dst_fibers *s)
     ll_free(&s->env, s);
 }
 
-/* Resets the fibers that a run that ended early has left. */
 static void clear_away(struct lladd_dst_fibers *s)
 {
     for (unsigned i = 0; i < s->n; i++) {

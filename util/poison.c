@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See poison.h. */
 #include "util/poison.h"
 
 int ll_poison_check_slow(const struct ll_poison *p, struct lladd_error *err)
