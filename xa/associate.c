@@ -193,7 +193,6 @@ static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
     return XA_OK;
 }
 
-/* Ends or suspends another thread's association. */
 static int end_theirs(struct ll_xa__rm *rm, struct ll_xa__branch *b, uint64_t thread,
                       unsigned long flags)
 {

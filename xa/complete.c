@@ -5,7 +5,6 @@
  * transaction manager presumes abort. */
 #include "xa/xa_private.h"
 
-/* The input and result of a step. */
 struct work {
     struct lladd_db *db;
     struct lladd_txn *txn;
@@ -142,7 +141,6 @@ static int failed(struct ll_xa__rm *rm, struct ll_xa__branch *b, int xa_code)
 
 /* ---- phase one ------------------------------------------------------------------------------- */
 
-/* A branch that has written nothing needs no second phase. */
 static int prepare(struct ll_xa__rm *rm, const XID *xid)
 {
     struct work work = {.txn = NULL};

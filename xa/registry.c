@@ -14,7 +14,6 @@ struct ll_xa__all ll_xa__all = {
     .opened = {.c = PTHREAD_COND_INITIALIZER},
 };
 
-/* The error of the calling thread's last call. */
 static _Thread_local struct {
     bool known;
     int rmid;
