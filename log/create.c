@@ -630,7 +630,7 @@ bool ll_log_is_scarce(const struct ll_log *log)
     return lladd_atomic_load32(&log->scarce) != 0;
 }
 
-/* Does zeroing pay for the next segment? Counts the groups since the last segment was made. */
+/* Were there enough groups since the last segment was made that zeroing pays for the next one? */
 static bool syncs_often(struct ll_log *log, unsigned why)
 {
     struct ll_log__segments *segs = log->segs;

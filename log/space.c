@@ -14,7 +14,7 @@ static uint64_t limit_of(const struct ll_log *log, const struct ll_log__seg *seg
     return seg->end - log->seal_pool;
 }
 
-/* Adds the bytes of segments that an earlier open preallocated to undo_left. */
+/* Adds to undo_left the bytes of segments that an earlier open preallocated. */
 static void adopt(struct ll_log *log)
 {
     struct ll_log__segments *segs = log->segs;
