@@ -112,7 +112,8 @@ static int open_db(struct ll_xa__store *s, struct lladd_error *err)
     return rc;
 }
 
-/* Called without the mutex, when the store is marked `opening` or is in no list. */
+/* If the database is open, called without the mutex. The store is marked `opening` or is in no
+ * list. */
 static void close_db(struct ll_xa__store *s)
 {
     ll_xa__branches_free(s);
