@@ -252,7 +252,7 @@ static int restore(struct ll_buffer *b, bool unclean, uint64_t *restored, struct
                        b->cfg.dwb_name);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
-    /* A torn header: the crash was in step 1 or 3, so no page is torn. It is cleared, because after
+    /* A torn header: the crash was in step 1 or 3, so no page is torn. It is cleared: after
      * a clean stop it would be reported as damage. An empty header: step 3 may be only in the
      * operating system's cache (REC-4), and the copies must not come back when their pages have
      * other contents. So step 3 is repeated; a clean stop relies on its sync. */
