@@ -2,10 +2,9 @@
 /*
  * arena: memory that is released all at once, and the allocator of the simulated databases.
  *
- * Each level of the exploration has an arena. A run allocates its blocks, calls and file handles
- * from the arena of its level, and the database allocates from the heap below. Both are rewound
- * before the next run. Once they have grown to what a run needs, exploring a crash state calls
- * malloc no more.
+ * A run allocates its blocks, calls and file handles from an arena, and the database allocates from
+ * the heap below. The arena and the heap are rewound before the next run and keep their memory, so
+ * most runs get no memory from the system.
  */
 #include "sim/sim_private.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * choice: the source of all nondeterminism. Where a run could go on in several ways, it asks a
- * question here, and the answer decides. Runs with equal answers are equal.
+ * choice: where a run could go on in several ways, it asks a question here, and the answer decides.
+ * Runs with the same seed and the same answers are equal.
  *
  * The answers so far form a row. In an enumeration, the first run gets the first answer to each
  * question. For the next run, the answers at the end of the row that were the last possible ones
@@ -43,7 +43,7 @@ static struct ll_sim_choice *choice_add(struct ll_sim_choices *c)
     return &c->at[c->count++];
 }
 
-/* Returns a value below n. In c->plain of 4 cases it is 0. */
+/* Returns a value below n. In at least c->plain of 4 cases it is 0. */
 static uint32_t draw(struct ll_sim_choices *c, uint32_t n)
 {
     c->drawn = ll_sim_mix(c->drawn, n);

@@ -3,10 +3,10 @@
  * contract: checks that an operation keeps the promises on which recovery relies
  * (lladd/sim_contract.h).
  *
- * A unit of work is one check of one sample. All samples go through the first check, then through
- * the second, and so on. If an operation touches other memory, crashes or loops, its other units
- * are skipped. The bench has three slots, which hold copies of a sample's page. Callbacks work on
- * slot 0, and for some checks on slot 1; slots 1 and 2 hold pages to compare with.
+ * All samples go through the first check, then through the second, and so on. If an operation
+ * touches other memory, crashes or loops, its other units are skipped. The bench has three slots
+ * for pages. Callbacks work on slot 0, and for some checks on slot 1; slots 1 and 2 also hold pages
+ * to compare with.
  */
 #include "sim/contract_private.h"
 
@@ -173,8 +173,8 @@ static bool others_untouched(const struct trial *t, const unsigned char *copies)
     return true;
 }
 
-/* An access outside the page and the bytes hits a guard page and ends the child. Only writes to the
- * pages of other samples are detected here. */
+/* An access just outside the page or the record's bytes hits a guard page and ends the child. This
+ * function adds the detection of writes to the pages of other samples. */
 static void check_one_page(const struct trial *t)
 {
     const struct lladd_sim_contract *in = t->b->in;
@@ -214,13 +214,13 @@ static void check_accepts(const struct trial *t)
     ll_sim__kept(t->k, LLADD_SIM_C_ACCEPTS);
 }
 
-/* Runs redo twice, with equal pages and bytes. The second time, the page is at another address, and
- * the memory around the bytes and in the page's hole contains other noise. */
+/* Runs redo, and then undo, on two equal pages at different addresses. The memory before the bytes
+ * and in the page's hole (unless the operation formats the page) contains other noise. */
 static void check_pure(const struct trial *t)
 {
     struct trial again = *t;
     unsigned char moved[256];
-    if (t->redo.len < sizeof moved) { /* moves the bytes to another address */
+    if (t->redo.len < sizeof moved) {
         memcpy(moved + 1, t->redo.data ? t->redo.data : moved, t->redo.len);
         again.redo = lladd_span_of(moved + 1, t->redo.len);
     }
@@ -355,8 +355,8 @@ static bool may_interleave(const struct ll_sim__bench *b, size_t i, size_t j)
     return a->owner && c->owner && a->owner != c->owner && (a->ended == 0 || a->ended > j);
 }
 
-/* Redoes this record and the next one, which belongs to another transaction, then undoes this one
- * first. */
+/* Redoes this record and the next, which another transaction wrote. Then undoes this record before
+ * the next. */
 static void check_interleaved(const struct trial *t)
 {
     if (!undoable(t) || !t->s->redo.data)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * contract_run: runs an operation's callbacks where they can do no harm.
+ * contract_run: runs an operation's callbacks in a child process, between guard pages.
  *
- * Pages and record bytes lie in one mapping, each between inaccessible guard pages. While a
- * callback runs, the other pages are inaccessible as well. The record's bytes end where a guard
- * page begins, so reading one byte too many is detected. A child process runs the callbacks. A
- * timer of processor time ends a child in which a callback loops; a timer of real time ends a child
- * in which a callback sleeps. (page_guard.c uses the mapping without a child.)
+ * Pages and record bytes lie in one mapping, each between inaccessible guard pages. While redo,
+ * undo or validate runs, the other pages are inaccessible as well. The record's bytes end where a
+ * guard page begins, so reading one byte too many is detected. A timer of processor time ends a
+ * child in which a callback loops; a timer of real time ends a child in which a callback sleeps.
+ * (page_guard.c uses the mapping without a child.)
  */
 #include "sim/contract_private.h"
 
@@ -146,8 +146,8 @@ void ll_sim__clock_off(void)
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
-/* Fills unused stack and heap with other noise at each call, so that a callback cannot rely on what
- * earlier calls have left there. */
+/* Fills some unused stack and heap with other noise at each call. A callback that relies on what
+ * earlier calls have left in them then gives other results. */
 static __attribute__((noinline)) void scatter(struct ll_sim__bench *b)
 {
     volatile unsigned char noise[NOISE];

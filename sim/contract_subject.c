@@ -2,9 +2,8 @@
 /*
  * contract_subject: takes samples from a subject's workload, and checks the operations on them.
  *
- * The workload runs on an ordinary database in memory. A pin keeps the whole log, from which the
- * samples are taken. The workload gets a simulator as an argument; here the simulator only notes
- * the callback that was called last, and reports endless waits.
+ * The workload runs on a database in memory. A pin keeps the whole log, from which the samples are
+ * taken. The simulator only notes which callback was called last, and reports endless waits.
  */
 #include "sim/contract_private.h"
 #include "sim/sim_private.h"
@@ -86,7 +85,6 @@ static int collect(struct session *s, const struct lladd_sim_subject *subject,
                    struct lladd_error *err)
 {
     struct lladd_txn *last;
-    /* The simulator records which callback was called last, and reports endless waits. */
     s->sim->dst.scarce = false;
     struct lladd_dst *before = lladd_dst_enter(&s->sim->dst);
     int rc = set_up_and_run(s, subject, err);

@@ -14,13 +14,13 @@
  *   right contents, and no damage left                ─► repaired
  *   refused, or named by inspection                   ─► detected
  *   bytes that mean nothing (damage_place.c)          ─► harmless
- *   wrong, and no other byte shows that it is wrong   ─► undetectable, with the reason
+ *   not noticed, and no other byte reveals it         ─► undetectable, with the reason
  *   anything else                                     ─► WRONG
  *
  * A finding of inspection excuses wrong contents only if the damaged bytes are valid: an old
- * version, or all zeros. A reader of such a page cannot detect the damage. Two kinds of damage must
- * be repaired: damage to a page with a base image in the log, and to one copy of the control block.
- * If the library refuses these files, the result is WRONG.
+ * version, or all zeros. A reader of such a page cannot detect the damage. The library must repair
+ * most damage to a page with a base image in the log, and a flipped bit in a copy of the control
+ * block (is_repairable). If it refuses these files, the result is WRONG.
  */
 #include "sim/damage_private.h"
 
@@ -149,8 +149,9 @@ static bool is_repairable(const struct ll_sim_damaging *d, const struct ll_sim_m
         d->kind == LLADD_SIM_DAMAGE_TRUNCATED || !m->solid)
         return false;
     if (m->one_page && m->page < s->n_pages) {
-        /* Recovery has the whole log. The checkpoint at its end may truncate the log of a page that
-         * redo has not read; a later read can rely only on a base from the start of redo on. */
+        /* Open has the whole log, and so have reads after a clean close. After a crash, the
+         * checkpoint at the end of recovery may truncate the log before the start of redo. A later
+         * read then needs a base at or after that start. */
         uint64_t base = s->page[m->page].base;
         bool whole = s->clean || by_open;
         return base && base >= (whole ? s->info.log_oldest.v : s->info.redo.v) && !m->zeros;

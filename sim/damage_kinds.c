@@ -259,8 +259,8 @@ static int copy(struct ll_sim_damaging *d, uint32_t from, uint64_t from_off, uin
     return ll_sim_damage_put(d, to, to_off, bytes, n);
 }
 
-/* The newest write of a page went to the place of another page, so both pages are wrong. If there
- * was no earlier write, the page keeps its newest version. */
+/* The newest write of a page went to the place of another page. The page keeps the version that the
+ * workload wrote before; if there is none, it keeps the newest version. */
 static int misdirect_page(struct ll_sim_damaging *d, uint32_t name, uint64_t page, uint64_t victim)
 {
     const struct ll_sim_run *w = &d->sim->workload;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, place: decides which bytes of the files mean something (docs/disk-format.md). Damage to
- * them must be noticed. Inspection of the undamaged files says which pages and records exist. These
- * bytes mean something:
+ * damage, place: decides which bytes of the files mean something (docs/disk-format.md). Only damage
+ * to these bytes must be noticed. Inspection of the undamaged files says which pages and records
+ * exist. These bytes mean something:
  *
  *   pages     pages that are allocated, the root page, the maps; no raw extents
  *   log       whole records between the oldest LSN and the end, and the headers of their blocks;
- *             after an unclean stop only those below the newest stated watermark, which is that of
- *             the control block, of an undamaged record, or of the witness
+ *             after an unclean stop, only records that end at or below the highest LSN which the
+ *             control block, the witness or an undamaged seal states as durable
  *   control   the two copies
  *
  * No byte of "dwb" counts: the area is needed only for torn pages, and those are no damage here.

@@ -3,15 +3,15 @@
  * device: the disk as a database sees it during one run.
  *
  * A run begins with what a crash has left. These contents are nondeterministic: each crash unit is
- * decided when the run first reads it (unit.c, choice.c). A unit that is never read makes no
- * difference. Calls that change something are recorded with their bytes. From this trace the
- * explorer builds the disk states (worlds) in which the next crash happens.
+ * decided when the run first reads it, or overwrites a part of it (unit.c, choice.c). Calls that
+ * change something are recorded with their bytes. From this trace the explorer builds the disk
+ * states (worlds) in which the next crash happens.
  *
  * The reduction. Redo reads one page and the log, and no page depends on another (OP-4). It is
- * therefore enough to try each version of each page while all other pages are at version 0. Whether
+ * therefore enough to try each variant of each page while all other pages are in variant 0. Whether
  * the log ends inside a record or before it makes no difference to the pages, so cuts inside a
- * record are tried while all pages are at version 0. Hence at most one unit is `deviant`: a page
- * that is not at version 0, or a log that is cut inside a record. With LLADD_SIM_FULL_PRODUCT any
+ * record are tried while all pages are in variant 0. Hence at most one unit is `deviant`: a page
+ * that is not in variant 0, or a log that is cut inside a record. With LLADD_SIM_FULL_PRODUCT any
  * number of units may deviate.
  *
  * The lock file is not part of the disk: no crash depends on it.

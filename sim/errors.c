@@ -6,7 +6,8 @@
  * device calls of one sort, or allocations. Of these the n-th call fails; if the fault lasts for
  * ever, all later calls fail as well. n grows until no call of a run is hit. The fault happens in
  * one of three stages: in the workload, including open and close; in the recovery from a crash of a
- * workload that succeeded; or in the creation of a database. After that stage the device works:
+ * workload that succeeded; or in the creation of a database. After that stage the device works,
+ * except that a disk that is full for ever is still full in the first open of each recovery:
  *
  *   fault in creation                        trace ─► crash ─► open, which finishes the creation
  *   fault in the workload                    trace ─► crash ─► recovery, judged
@@ -14,23 +15,25 @@
  *
  * O8 judges the run with the fault: was the error reported, and was nothing promised after it? A
  * failed write or sync of the log, the page file, the control file or the double-write area must
- * poison the handle (LOG-4). A lack of memory or space must never poison it, and must not keep a
- * transaction from rolling back (REC-3). All other oracles judge the recovered database, with the
- * claims that follow from the promises made.
+ * poison the handle (LOG-4). A lack of memory, space or file handles must not poison it, and must
+ * not keep a transaction from rolling back (REC-3); exception: a rollback that cannot open an older
+ * log segment. All other oracles judge the recovered database: what the calls had acknowledged (the
+ * promises) decides what the database must contain (the claims).
  *
  * Which states. Most faults change little of what the run does. It is therefore enough to crash at
- * the fault, at later points where the promises have changed, and at the end. At each of these
- * points three sorts of states are tried: no pending operation has arrived; all have (the process
- * dies); some states drawn at random. After SYNC_LOST the kernel's cache has data that it will not
- * write. There, if the process has died, the power fails after the recovery as well (REC-4).
+ * the fault, at later points where the claims have changed, and at the end. At each of these points
+ * three sorts of states are tried: the power fails and no pending operation has arrived; the
+ * process dies, so all have arrived; the power fails and a random part has arrived. After SYNC_LOST
+ * the kernel's cache has data that it will not write. After the death of the process and its
+ * recovery, the power then fails too: this shows whether recovery trusted the cache (REC-4).
  *
  * Which recoveries. A recovery is described by a set of features: phases, paths of redo and undo,
  * kinds of device calls on kinds of files. A greedy algorithm chooses crashes until their
  * recoveries together have all features.
  *
  * Lies. If a sync has returned 0 and lost everything, the library cannot know what is missing.
- * After a loss of power recovery must only end. After the death of the process nothing is lost, so
- * the usual claims hold.
+ * After a loss of power it is enough that recovery ends, misuses no memory and keeps the WAL rules.
+ * After the death of the process nothing is lost, so the usual claims hold.
  *
  * A row of choices begins with three values: 1 + kind; n; 2 * stage + (1 if the fault lasts for
  * ever). If the fault is in recovery, the crash before this recovery follows. Then follow crashes
@@ -553,7 +556,7 @@ static int states_of(struct ll_sim_faults *f, const struct row *r, uint32_t call
     return rc;
 }
 
-/* Crashes at the fault, at later points where the promises have changed, and at the end. */
+/* Crashes at the fault, at later points where the claims have changed, and at the end. */
 static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
 {
     struct lladd_sim *sim = f->sim;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * explore: explores every crash, and every crash of the recoveries after it.
+ * explore: explores the crashes of a workload, and the crashes of the recoveries after them.
  *
  * A call of a trace adds to the states that a crash may leave; only a sync removes some and adds
  * none. Two rules therefore cover all states. After each call, visit the states in which a part of
@@ -31,7 +31,7 @@ struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *c, bool kill)
     return (struct ll_sim_claim){power ? c->lo_power : c->lo_kill, c->hi, c->again};
 }
 
-/* Called after each crash state, and also after each crash point or run that was nothing new, since
+/* Called after each crash state, and also after each crash point or run with nothing new, since
  * these take time as well. */
 static void look_at_bounds(struct lladd_sim *sim)
 {
@@ -152,7 +152,7 @@ static int explore_kill(struct lladd_sim *sim, uint32_t level, const struct ll_s
     return rc;
 }
 
-/* Hashes the contents that the claims allow, not the claims: these are numbers of decisions, and
+/* Hashes the contents that the claims allow, not the claims. Claims are numbers of decisions, and
  * another schedule may lead to the same world and contents with other numbers. */
 static uint64_t claims_hash(const struct lladd_sim *sim, const struct ll_sim_claims *c)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fingerprint: 64-bit state fingerprints, used to find equal states. Among 10^8 states, two
- * different states have the same hash with a probability of about 1 in 4000; then one of them is
- * skipped.
+ * fingerprint: state fingerprints, used to find equal states. Sets keep 63 bits of a hash. Among
+ * 10^8 states, two different states have the same hash with a probability of about 1 in 2000; then
+ * one of them is skipped.
  *
  * The hash of a file is a sum over its words, so a write updates the sum from the changed words
  * only. Zeros add nothing, whether they were written or not.
@@ -36,7 +36,7 @@ static uint64_t hash_stripes(const unsigned char *p, size_t n)
         uint64_t word[LANES];
         memcpy(word, p, sizeof word);
         if (!(word[0] | word[1] | word[2] | word[3] | word[4] | word[5] | word[6] | word[7]))
-            continue; /* Zeros add nothing. Much of the input is zeros, so skip them fast. */
+            continue; /* A stripe of zeros adds nothing; much of the input is zeros. */
         for (int i = 0; i < LANES; i++) {
             uint64_t v = word[i] ^ (key + (uint64_t)i * K1);
             sum[i] += (uint64_t)(uint32_t)v * (v >> 32) + (word[i] << 32 | word[i] >> 32);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * interleave: explores every schedule of a workload's threads, and every crash in each schedule.
+ * interleave: explores schedules of a workload's threads, and the crashes in each schedule.
  *
  * The threads of a workload run as fibers (lladd/dst.h). Whenever a fiber locks, waits, wakes
  * another fiber or calls the device, a policy (schedule.h) chooses which fiber runs next. These
  * answers form the *schedule*: runs with the same schedule are equal. The first schedule has only
- * ordinary answers, hence no preemption. The other schedules are generated depth first.
+ * ordinary answers, hence no preemption.
  *
  *     schedule ─► run ─► trace and record ─► all crashes (explore.c)
  *
  * Where crashes are needed. Between two calls of the device the disk does not change, so a crash at
  * any point between them leaves what a crash directly after the first call leaves. Between the
  * calls, promises may be made. explore.c uses the claim after the last of these promises, which is
- * the strictest. A call is an atomic step with a scheduling point before and after it. Whatever
- * another thread could do during the call, the thread does before or after it in another schedule.
+ * the strictest. A call is an atomic step with a scheduling point before and after it. What another
+ * thread could do during the call, it does before or after the call in another schedule.
  *
  * What is skipped. If a run has the same trace and promises as an earlier run, it has the same
  * crashes. All schedules share one set of the crash states seen. A state is the disk and the
@@ -477,9 +477,9 @@ static int at_random(struct ll_sim_crossing *x)
     return rc;
 }
 
-/* Tries all schedules without a preemption, then all with at most one, and so on. So a violation is
- * found with as few preemptions as possible. Each round repeats the schedules of the round before,
- * which takes little time. */
+/* Tries all schedules without a preemption, then all with at most one, and so on, so that a
+ * violation is found with as few preemptions as possible. Each round repeats the schedules of the
+ * round before; their crashes are not explored again. */
 static int all_schedules(struct ll_sim_crossing *x)
 {
     struct lladd_sim *sim = x->sim;

@@ -3,12 +3,12 @@
  * page_guard: checks that redo and undo touch only their page and their bytes.
  *
  * The reduction to one page at a time (sim/README.md) relies on this. While the workload is
- * recorded, every redo and undo therefore runs on a copy of its page between inaccessible pages,
- * with the record's bytes beside it. Meanwhile all memory of the database is inaccessible,
- * including the page's own frame: a callback may know its address from an earlier call. A forbidden
- * access is a violation (O18). The signal handler jumps back here, and the change is made in the
- * real frame, so that the workload continues. `validate` and `check` run in the same way, and so
- * does the undo of each update, which recovery might need.
+ * recorded, every redo and undo therefore runs on copies of its page and its bytes, each between
+ * inaccessible pages. Meanwhile all memory that the database has allocated is inaccessible,
+ * including the page's own frame: a callback may know the frame's address from an earlier call. A
+ * forbidden access is a violation (O18). The signal handler jumps back here, and the change is made
+ * in the real frame, so that the workload continues. `validate` and `check` run in the same way,
+ * and so does the undo of each update, which recovery might need.
  *
  * Between two changes of a page its bytes must stay the same. The next change of the page checks
  * this.

@@ -9,8 +9,8 @@
  * workload and the row. If the row is too long, or there was an error in recovery (which is no
  * choice), the token contains the workload, the depth, the point and the variant instead.
  *
- * All reductions together may take as much time as the search. The smallest failure that was found
- * by then is kept.
+ * If the bounds limit the time of the search, all reductions together may take that time once more.
+ * The smallest failure that was found by then is kept.
  */
 #include "sim/random.h"
 

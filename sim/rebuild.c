@@ -7,9 +7,9 @@
  * the page file as the setup has left it, the control file from before the workload's first write
  * to the log, and everything that was ever written to the log, including segments that were
  * truncated and reused. The log is complete, so recovery redoes everything and has nothing to undo.
- * The result of each change is compared with its result in the workload. At the end all pages in
- * use are compared. This detects a redo that depends on more than its page and bytes, and any
- * change of a page without a record.
+ * The result of each change is compared with its result in the workload. At the end the pages that
+ * the workload has changed or written are compared. This detects a redo that depends on more than
+ * its page and bytes, and a change of a page without a record.
  *
  * Pages written in bulk and the files of extensions are not logged, so the archive contains them.
  * Bytes that a page type or an operation excludes (mask, hole) are not compared.

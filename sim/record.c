@@ -4,8 +4,9 @@
  *
  * *Decisions* are commits, prepares, rollbacks of prepared transactions, and the forgetting of
  * heuristic outcomes, in the order of the log. After a crash the first k decisions are in force and
- * the others are not. k is at least the number of decisions that were acknowledged before the
- * crash, and at most the number that were requested. For each k the model computes the contents.
+ * the others are not. k is at least the number of the last decision that was acknowledged before
+ * the crash, and at most the number of the last decision that was requested. For each k the model
+ * computes the contents.
  */
 #include "sim/sim_private.h"
 
@@ -180,7 +181,8 @@ int lladd_sim_begin(struct lladd_sim *sim, struct lladd_db *db,
     int rc = lladd_begin(db, options, out, err);
     if (rc)
         return rc;
-    /* Each is allocated alone, so it does not move when another thread begins a transaction. */
+    /* Each entry is allocated alone, so it does not move when another thread begins a transaction.
+     */
     struct ll_sim_txn *t = ll_sim_take(&sim->noted, sizeof *t);
     struct ll_sim_txn **all =
         ll_sim_grow(&sim->noted, r->txn, r->n_txns, &r->txns_capacity, sizeof(*all));
@@ -566,7 +568,7 @@ int ll_sim_subject_run(struct lladd_sim *sim, struct lladd_db *db, struct lladd_
 }
 
 /* Calls `run` repeatedly. A repetition starts from the data that the previous one has left, so it
- * may be refused, e.g. for lack of room. That is no failure. */
+ * may be refused, e.g. for lack of room. A refused repetition is no failure; it is the last one. */
 static int run_repeatedly(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
 {
     int rc = 0;

@@ -4,7 +4,8 @@
  *
  * A row contains these choices: 1 + the number of calls before the first crash (0: no crash);
  * whether the power failed (0) or the process died (1); the variant of each unit, in the order in
- * which recovery reads the units; then the same for the crash of that recovery, and so on.
+ * which recovery reads the units; if transactions are in doubt, whether all are aborted (0) or
+ * committed (1); then the same for the crash of that recovery, and so on.
  *
  * A row is made smaller in four ways: leave out a crash, leave out the last choices, set a choice
  * to 0, lower a choice.

@@ -4,9 +4,9 @@
 /* Schedules: which fiber runs next, as choices.
  *
  * At each turn of the scheduler (lladd/dst.h), a *policy* decides which fiber runs next, with as
- * few choices as possible. It calls choose(ctx, kind, n), which returns 0 ... n-1, or a negative
- * number to stop the run. 0 is the ordinary answer; a schedule of zeros has no preemptions. Runs
- * with equal answers are equal. */
+ * few choices as possible. It calls choose(ctx, kind, n), which returns 0 to n-1, or a negative
+ * number to stop the run. 0 is the ordinary answer; without PCT, a schedule of zeros has no
+ * preemptions. Runs with equal answers are equal. */
 #include <lladd/dst.h>
 
 typedef int ll_schedule_choose_fn(void *ctx, unsigned kind, unsigned n);

@@ -33,7 +33,7 @@
 #include <string.h>
 
 #define LL_SIM_BLOCK 4096u /* files are kept in blocks of this many bytes */
-#define LL_SIM_SECTOR 512u /* the unit that no disk tears */
+#define LL_SIM_SECTOR 512u /* no crash tears a sector */
 #define LL_SIM_DIRECTORY UINT32_MAX
 #define LL_SIM_NO_INODE (UINT32_MAX - 1)
 
@@ -362,7 +362,7 @@ struct ll_sim_run {
     uint32_t undecided;
     uint32_t pick;    /* in this unit, a part of the last call must have arrived; LL_SIM_NO_UNIT: no
                        * such demand */
-    uint32_t deviant; /* the page that is not at version 0, or the log if it is cut inside a record;
+    uint32_t deviant; /* the page that is not in variant 0, or the log if it is cut inside a record;
                        * LL_SIM_NO_UNIT: none */
     struct ll_sim_call *trace;
     uint32_t n_calls, calls_capacity;
@@ -583,8 +583,8 @@ void ll_sim_observe_undone(void *ctx, const struct lladd_dst_event *);
 void ll_sim_cover_kinds(struct lladd_sim *, struct lladd_db *);
 /* For lladd_dst.stuck: the only thread would wait for ever (O17). */
 void ll_sim_stuck(void *ctx, const char *what);
-/* Reports the violations that were observed during the run, and forgets them: a page written before
- * its log (O4), an endless wait (O17), a logical undo that exceeds its limits (O19). */
+/* Reports the violations that were observed, and forgets them: a page written before its log (O4);
+ * in a recovery also an endless wait (O17) and a logical undo that exceeds its limits (O19). */
 void ll_sim_object_seen(struct lladd_sim *, struct ll_sim_verdict *);
 /* Notes in the coverage which paths are missing, and reports them (O15). */
 int ll_sim_cover_judge(struct lladd_sim *);
