@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bulk: blobs with bytes that are not logged. They are written when they are made, replaced,
- * overwritten (which keeps bytes of the first and last page), and appended to. Logged writes change
- * them afterwards. New blobs get the pages of destroyed ones. Transactions roll back to a savepoint
- * or completely. Each blob with a byte in data pages is written in bulk.
+ * bulk: blobs with bytes that are not logged. Blobs are made, replaced, overwritten (which keeps
+ * bytes of the first and last page) and appended to in bulk, and changed by logged writes. New
+ * blobs get the pages of destroyed ones. Transactions roll back to a savepoint or completely.
  */
 #include "sim/subjects/blobs.h"
 

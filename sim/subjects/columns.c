@@ -4,7 +4,7 @@
  * digested) and compacted (Anvil: combined). A transaction makes another table, and a later one
  * drops it. The subject checks that each change of a row is recovered whole or not at all, and that
  * a table and its column names exist together. The subject dtable.managed tests the managed table
- * below.
+ * on which a ctable is built.
  */
 #include "sim/subjects/subjects.h"
 

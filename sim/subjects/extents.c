@@ -3,9 +3,9 @@
  * extents: extents of all three kinds are allocated and freed: ordinary pages, pages written in
  * bulk without logging, raw pages. Pages that are written in bulk are durable before the commit
  * that publishes them. The last of these pages gets its bytes by a logged write, which is durable
- * earlier: redo must not rely on a bulk write that was not synced (BUF-5). A redo barrier protects
- * the pages from the redo of records about their earlier use. Checkpoints are automatic, so pages
- * stay dirty, and redo begins before the checkpoint and before the redo barriers.
+ * before the bulk write is: redo must not rely on a bulk write that was not synced (BUF-5). A redo
+ * barrier protects the pages from the redo of records about their earlier use. The checkpoint is
+ * taken by lladd_maintain, so pages stay dirty, and redo begins before the redo barriers.
  *
  * A cell is an extent with a name in the catalogue of roots.
  */

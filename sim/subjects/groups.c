@@ -2,8 +2,8 @@
 /*
  * groups: the page file outgrows its first allocation bitmap. The setup allocates nearly all pages
  * of the first bitmap's group, and makes the file longer than the group. The first extent of the
- * workload does not fit into the group, so the second group gets a bitmap. The transaction rolls
- * back, which leaves this bitmap empty.
+ * workload does not fit into the group, so the second group gets a bitmap. The transaction that
+ * allocated the extent rolls back, which leaves this bitmap empty.
  *
  * A cell is an extent with a name in the catalogue of roots. Its first and last page are written.
  */

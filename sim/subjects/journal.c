@@ -200,8 +200,8 @@ static void apply(void *ctx, void *model, struct lladd_span note)
     }
     for (uint32_t i = 0; n.what == ROLLS && i < s->n[n.tag]; i++)
         put(s, n.to, s->number[n.tag][i]);
-    /* A discard keeps the transaction's own entries. Only is_prepared has one: it appends 16 before
-     * it discards. */
+    /* A discard keeps the transaction's own entries. Of the transactions that commit, only
+     * is_prepared has one: it appends 16 before it discards. */
     uint32_t own = 0;
     if (n.what == DISCARDS && s->n[n.tag] && s->number[n.tag][s->n[n.tag] - 1] == 16)
         own = 1;

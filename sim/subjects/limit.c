@@ -4,8 +4,6 @@
  * truncation. Other transactions are then refused, and the open transaction, which has also filled
  * the log, is rolled back. Recovery has the same options, so after each of its crashes the log is
  * as full as before. Open, rollback, checkpoint and close must not return LLADD_LOG_FULL (REC-3).
- *
- * The limit is the smallest that lladd_open accepts with pages of 4 KiB.
  */
 #include "sim/subjects/amounts.h"
 

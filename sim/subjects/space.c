@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * space: the disk is full. Transactions commit until one is refused. Meanwhile another transaction
- * stays open; it is the loser in each recovery. Each recovery is crashed in turn. The disk stays as
- * full as it was at the first crash, and no file is removed. Every recovery must still open the
- * database (REC-3).
+ * space: the disk becomes full. Transactions commit until one is refused. Meanwhile another
+ * transaction stays open; it is the loser in each recovery. Each recovery is crashed in turn. The
+ * disk gets no larger for the recoveries, and the simulator removes no files to make room. Every
+ * recovery must still open the database (REC-3).
  */
 #include "sim/subjects/amounts.h"
 
 enum { COUNTERS = 2, HELD = 3, MOST = 400 };
 enum { SEGMENT = 4 << 10, ROOM = 6 * SEGMENT };
-/* The records of a transaction are longer than a disk sector. */
+/* So many that the records of one transaction together are longer than a disk sector. */
 enum { ADDS = 14 };
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_SUBJECTS_H
 #define LL_SIM_SUBJECTS_H
-/* The subjects for the library's own operations. They use only public headers, as an application's
- * subjects would. */
+/* The subjects for the library's own operations. Of the library they use only public headers, as an
+ * application's subjects would. */
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <lladd/sim.h>
