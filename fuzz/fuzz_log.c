@@ -5,10 +5,10 @@
  * WHOLE_FILE, the input's bytes overwrite the first segment instead. Checksums would reject every
  * change, so the flags say whether headers and records get new checksums afterwards.
  *
- * First, the fuzzer reads the log as inspection does, from the beginning and past all damage. Then
- * it opens the log, scans it, starts it and appends to it, as recovery does. There must be no
- * crash, hang or access out of bounds. If open, scan and start succeed, appends must succeed, and
- * the next open must find them.
+ * First, the fuzzer decodes the input as one record. Then it reads the log as inspection does, from
+ * the beginning and past damage. Then it opens the log, scans it, starts it and appends a record,
+ * as recovery does. There must be no crash, hang or access out of bounds. If open, scan and start
+ * succeed, the append must succeed, and the next open must find the record.
  */
 #include "fuzz.h"
 #include "io/io.h"

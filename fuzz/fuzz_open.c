@@ -13,8 +13,9 @@
  * checkpoint data, allocation bitmaps, log records.
  *
  * There must be no crash, hang, leak or access out of bounds. Inspection must write nothing. If the
- * closed database was chosen, no checksum was corrected and verify has found nothing, then the
- * database must open, contain its data, commit a transaction and close.
+ * input has no changes, the database must open, contain its data, commit a transaction and close.
+ * The same holds if the closed database was chosen, no checksum was corrected and verify has found
+ * nothing.
  */
 #include "buffer/buffer.h"
 #include "limited_device.h"
@@ -330,7 +331,7 @@ static int look_at_finding(void *ctx, const struct lladd_finding *f)
     return lladd_sink_printf(&l->sink, "%s", f->message);
 }
 
-/* Calls every function of <lladd/inspect.h>. Returns true if verify found nothing. */
+/* Reads all that inspection can show. Returns true if verify found nothing. */
 static bool inspect(struct lladd_device *dev)
 {
     struct lladd_options o = options(dev);

@@ -7,8 +7,8 @@
  *
  * There must be no crash or access out of bounds. A page is returned only if it is all zeros or has
  * the right number and checksum; otherwise the error is LLADD_CORRUPT_PAGE. An invalid page that is
- * requested for redo is returned as zeros. After all pages have been changed and flushed, each page
- * in the file must have the right number and checksum.
+ * requested for redo is returned as zeros. If the double-write area is not refused, all pages are
+ * changed and flushed; then each page in the file must have the right number and checksum.
  */
 #include "fuzz.h"
 #include "buffer/buffer.h"
