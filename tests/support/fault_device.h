@@ -3,8 +3,8 @@
 #define SUPPORT_FAULT_DEVICE_H
 /*
  * A device that passes calls on to another device, the base. It counts the calls, makes chosen
- * calls fail, can be full, and knows what a crash would leave. It depends on <lladd/device.h> only,
- * so it can be linked with any layer.
+ * calls fail, can be full, and knows what a crash would leave. Of the library it uses only public
+ * headers, so it can be linked with any layer.
  *
  *     struct lladd_device *memory;
  *     lladd_device_memory(&memory);
@@ -42,8 +42,9 @@
  *
  * fault_device_crash() puts the state that a crash leaves into another, empty device. It may be
  * called at any moment, also from the hook, and does not change this device.
- * fault_device_power_cycle() puts the state into the base. Files opened before are then dead (calls
- * fail with EIO, close works), planned failures are forgotten, and the numbering of calls goes on.
+ * fault_device_power_cycle() puts the state into the base. It forgets planned failures. Calls on
+ * files that were opened before it fail with EIO; only close succeeds. The numbering of calls goes
+ * on.
  *
  *     fault_device_crash_at(fd, n);      the n-th call is in progress when the power fails
  *     ... run the workload until it gives up; close the database ...
@@ -54,8 +55,8 @@
  * (REC-4). After the other crashes everything that is left is durable.
  *
  * The model is simpler than a disk. A rename between two directories becomes durable as a whole,
- * with the sync of either directory. No sector of 512 bytes is torn. Durable bytes are not damaged;
- * a test can change them in the base.
+ * with the sync of the new directory. No sector of 512 bytes is torn. Durable bytes are not
+ * damaged; a test can change them in the base.
  *
  * Threads: every call may be made from any thread; calls on the base are made one at a time. If the
  * model gets no memory, the test ends.
@@ -108,7 +109,7 @@ uint64_t fault_device_open_files(struct fault_device *);
 void fault_device_fail(struct fault_device *, uint64_t n, unsigned kinds, int err, bool forever);
 /* Restricts the plan to calls on files with this prefix in their names; NULL or "" for all. */
 void fault_device_only(struct fault_device *, const char *prefix);
-/* Number of calls that have failed by plan or by capacity since the plan was made. */
+/* Number of calls that have failed by plan or by capacity since either was set. */
 uint64_t fault_device_fired(struct fault_device *);
 /* Calls fail with -ENOSPC if they would make the sizes of all files together exceed this;
  * UINT64_MAX: no limit. */
@@ -134,11 +135,11 @@ struct fault_crash {
 };
 
 /* The n-th call from now of any kind but close, list, size, holder and pread fails with EIO, and so
- * does every later call, including reads. If the n-th call would have changed something, the change
- * is pending: a crash may keep it. n = 0 cancels the plan. */
+ * does every later call of any kind but close. If the n-th call would have changed something, the
+ * change is pending: a crash may keep it. n = 0 cancels the plan. */
 void fault_device_crash_at(struct fault_device *, uint64_t n);
 bool fault_device_crashed(struct fault_device *);
-/* Number of pending operations, i.e. seeds 0...n for FAULT_PREFIX. */
+/* Number n of pending operations; seeds for FAULT_PREFIX are 0 to n. */
 uint64_t fault_device_pending(struct fault_device *);
 void fault_device_crash(struct fault_device *, const struct fault_crash *,
                         struct lladd_device *into);

@@ -3,13 +3,13 @@
 #define SUPPORT_RANDOM_OPTIONS_H
 /*
  * Options of a database, drawn from a seed: page size, ring, segments, limit of the log, cache,
- * checkpoints, frames, kind of recovery and its memory. Small sizes, so that little work crosses
- * segments, fills the cache and takes checkpoints.
+ * checkpoints, frames, threads of redo, kind of recovery and its memory. Sizes are small, so that
+ * little work crosses segments, fills the cache and takes checkpoints.
  */
 #include <lladd/lladd.h>
 
-/* Changes those fields of *o. A limit is at least `limit` bytes, and enough to open with; every
- * third seed has none. */
+/* Changes these fields of *o. A limit of the log is at least `limit` bytes, and enough to open
+ * with; about one seed in three gives no limit. */
 void random_options(uint64_t seed, uint64_t limit, struct lladd_options *o);
 /* Prints the seed and what it stands for, on one line: ctest shows it if the test fails. */
 void random_options_print(uint64_t seed, const struct lladd_options *o);

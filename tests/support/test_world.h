@@ -44,7 +44,7 @@ void test_world_fail_at(struct test_world *, const char *point, uint64_t n, int 
 uint64_t test_world_passed(struct test_world *, const char *point);
 
 void test_world_stop_at(struct test_world *, const char *point);
-/* Waits until `threads` threads have stopped at the point; returns false after ten seconds. */
+/* Waits until `threads` threads have stopped at the point; returns false after ten minutes. */
 bool test_world_await(struct test_world *, const char *point, unsigned threads);
 void test_world_release(struct test_world *, const char *point);
 
