@@ -180,8 +180,8 @@ static void *commit_late(void *ctx)
     return NULL;
 }
 
-/* Runs `then` in another thread when the checkpoint is about to write its control block. Its
- * records are durable then. */
+/* Runs `then` in another thread when the checkpoint is about to write its control block. The
+ * checkpoint's records are durable by then. */
 static void at_control_write(void *ctx, uint64_t number, unsigned kind, const char *name)
 {
     struct late *late = ctx;

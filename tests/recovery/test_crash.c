@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Power failures (REC-1): at every device call of a workload that uses all mechanisms, then at
- * every device call of the recovery, then of the recovery from that crash. After each recovery the
- * database must have one of the possible states (history.h), and accept new transactions.
+ * Power failures (REC-1): at device calls of a workload, then at device calls of the recovery, then
+ * of the recovery from that crash. After each recovery the database must have one of the possible
+ * states (history.h), and accept new transactions.
  *
- * One run of the workload gives all its crash states. Before each device call, the device computes
+ * One run of the workload gives all its crash states. Before a device call, the device computes
  * what a crash would leave. This state is stored with a copy of the model at that moment. Equal
  * states are examined once. The recoveries from these states give the next generation of states.
  */
@@ -25,7 +25,7 @@ struct crash {
     char where[96];
 };
 
-/* How many crash states of which kind one generation takes from each device call. */
+/* Which crash states a generation takes from each device call. */
 struct plan {
     unsigned depth;   /* number of generations */
     unsigned subsets; /* random states per call; in every second of them, writes are torn */
@@ -295,8 +295,8 @@ static bool workload_until(struct explorer *e, struct history *h, uint64_t n, un
 
 /* ---- cases ------------------------------------------------------------------------------- */
 
-/* In the larger cases, instrumented builds examine only one crash state in this many. Their purpose
- * is to check the code of recovery, which is much the same for all states. */
+/* In the larger cases, instrumented builds examine only one crash state in this many: they check
+ * the code of recovery, which is much the same for all states. */
 #ifdef LL_TEST_INSTRUMENTED
 #define ONE_IN 4
 #else

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Deferred undo: losers that are rolled back after open has returned. When open returns, everything
- * that they have changed is locked, and the space that they have freed is reserved. Transactions
- * that need a locked name wait, and then see the old values. Other transactions go on. Changes that
- * no lock protects are undone before open returns.
+ * that these losers have changed is locked, and the space that they have freed is reserved.
+ * Transactions that need a locked name wait, and then see the old values. Other transactions go on.
+ * A loser with a change that no lock protects is undone completely before open returns; of other
+ * losers, only unfinished top actions are.
  *
- * A cell is locked as {page, cell}, up to cell LOCKED; the cells after it have no locks. A key of a
- * hash table is locked as {root, key}, a record as {page, slot}.
+ * Cells below LOCKED are locked as {page, cell}; cell LOCKED and those after it have no locks. A
+ * key of a hash table is locked as {root, key}, a record as {page, slot}.
  */
 #include "db_fixture.h"
 
@@ -475,7 +476,8 @@ static void give_up(void)
     lladd_hash_close(h);
 }
 
-/* Puts many keys into the table, which grows, and stores a record. */
+/* Puts n keys into the table. Then asserts that the full page has room for one more record, or has
+ * none. */
 static unsigned take_room(const char *prefix, unsigned n, bool there_is_room)
 {
     char bytes[RECORD] = {0}, key[32];
@@ -537,7 +539,8 @@ START_TEST(what_a_loser_has_given_up_stays_there_for_it)
 }
 END_TEST
 
-/* When all losers are rolled back, space that transactions free can be used again. */
+/* While losers are left, no freed space is used again, even if the transaction that freed it has
+ * committed. After their rollback it is. */
 START_TEST(room_is_used_again_when_losers_are_gone)
 {
     begin_case((unsigned)_i & ~(unsigned)FIXTURE_FILES);
@@ -578,8 +581,8 @@ START_TEST(a_compensation_fails_after_open)
 }
 END_TEST
 
-/* If there is no memory for one of the structures, losers are undone before open returns, or open
- * returns the error. */
+/* Whichever allocation of the recovery fails: open returns LLADD_NO_MEMORY or LLADD_UNDO_FAILED, or
+ * succeeds. Then it has undone the losers, or defers their undo all the same. */
 START_TEST(an_allocation_fails)
 {
     unsigned before = 0, after = 0;
@@ -630,7 +633,8 @@ END_TEST
 
 enum { THREADS = 3 };
 
-/* Reads values, which waits until the old values are restored. One thread works on free keys. */
+/* In each transaction, adds 1 to a cell that no loser has locked, then waits for the lock of a cell
+ * that the loser has changed and asserts that its old value is restored. */
 static void *wait_and_read(void *arg)
 {
     unsigned who = *(unsigned *)arg;
@@ -678,7 +682,8 @@ START_TEST(threads_wait_for_losers_in_the_background)
 }
 END_TEST
 
-/* The process dies or closes the database before the background thread has undone much. */
+/* The power fails, or the database is closed, right after open, while the background thread may
+ * still be undoing. */
 START_TEST(the_handle_ends_while_undo_is_pending)
 {
     begin_case(FIXTURE_THREADS | (_i & 1 ? FIXTURE_RESERVED : 0));

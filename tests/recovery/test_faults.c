@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures of everything that can fail. While a database is created, opened, used and closed, the
- * n-th device call or memory allocation fails, for every n, alone or with all later ones. Or the
- * disk is full from some moment on.
+ * While a database is created, opened, used and closed, the n-th device call or memory allocation
+ * fails, alone or with all later ones. n is each number up to ten, then grows in steps (nightly: in
+ * steps of 1). Or the disk is full from some moment on.
  *
- * Required: an error with a code of the right root and a message. After a resource error the handle
- * works; after any other error it is poisoned, and every call returns the error (LOG-4). Nothing
- * leaks. When the device works again, the database is in one of the possible states (history.h).
- * Abort, close and recovery succeed on a full disk (REC-3).
+ * Required: an error with a code of the right root and a message. A poisoned handle returns its
+ * error from every call (LOG-4); a lack of memory does not poison. Nothing leaks. When the device
+ * works again, the database is in one of the possible states (history.h). Abort, close and recovery
+ * succeed on a full disk (REC-3).
  */
 #include "support/fixtures.h"
 #include "workload.h"
@@ -222,8 +222,8 @@ END_TEST
 
 /* ---- the n-th allocation ----------------------------------------------------------------- */
 
-/* Runs the workload, with failures of memory allocation. Then aborts every open transaction, which
- * never fails for lack of memory (REC-3). */
+/* Runs the workload, with failures of memory allocation. Then closes the database; the rollback of
+ * open transactions must not fail for lack of memory and poison the handle (REC-3). */
 static bool run_with_failing_allocation(uint64_t n, bool forever)
 {
     char what[100];

@@ -54,8 +54,8 @@ static void load(bool instant, unsigned loses)
     load_with(instant, loses, 16u << 10);
 }
 
-/* Opens and takes a checkpoint, and crashes at the n-th call of this. Returns false if there are
- * fewer calls, or if the disk has no space, which only `may_refuse` allows. */
+/* Opens the database and takes a checkpoint; crashes at the n-th device call. Returns false if
+ * there are fewer calls, or if the disk has no space (only `may_refuse` allows that). */
 static bool recovery_dies(uint64_t n, bool may_refuse)
 {
     fault_device_crash_at(r.fd, n);

@@ -92,7 +92,7 @@ static void work_and_die(bool instant)
     r.db = NULL;
 }
 
-/* _i: bit 0, recovery is instant; bit 1, the file is gone and not empty. */
+/* _i: bit 0, recovery is instant; bit 1, there is no lock file, instead of an empty one. */
 START_TEST(an_empty_lock_file_keeps_no_database_closed)
 {
     work_and_die(_i & 1);

@@ -3,9 +3,9 @@
  * kill -9 with real files, with options drawn from a seed. A child works, acknowledges each commit
  * through a pipe, and is killed after a number of acknowledgements. (How far the child has got by
  * then depends on the machine.) Then the parent opens the database. All changes of every
- * acknowledged transaction must be there. Of a commit in progress, all changes are there or none,
- * of open and aborted transactions none. The next child uses the same directory, so that recoveries
- * follow recoveries. LLADD_SEED=N runs one seed.
+ * acknowledged transaction must be there. The changes of a commit in progress are all there, or
+ * none of them is. No change of an open or aborted transaction is there. The next child uses the
+ * same directory, so that recoveries follow recoveries. LLADD_SEED=N runs one seed.
  *
  * This test covers the death of a process; test_crash covers power failures.
  */
@@ -120,7 +120,7 @@ static int change_and_abort(const struct work *w)
     return 0;
 }
 
-/* Works until the log is full: the transaction that is open all the time holds it. */
+/* Works until the log is full. The transaction that is open all the time keeps the log. */
 static void *child_worker(void *arg)
 {
     struct work *w = arg;
@@ -237,7 +237,7 @@ static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     while (read(fds[0], &a, sizeof a) ==
-           (ssize_t)sizeof a) { /* acknowledgements from before it died count */
+           (ssize_t)sizeof a) { /* the child wrote these acknowledgements before it died */
         full = full || a.worker == WORKERS;
         if (a.worker < WORKERS)
             acked[a.worker] = a.n;
@@ -291,7 +291,7 @@ static void check_all(const char *dir, uint64_t seed, uint32_t *acked)
     lladd_options_release(&o);
 }
 
-/* _i: the seed. If the log has a limit, the last child writes until it is full. */
+/* _i: the seed. If the log has a limit, the last child writes until the log is full. */
 START_TEST(acknowledged_transactions_survive_kill_9)
 {
     enum { ROUNDS = 4 };

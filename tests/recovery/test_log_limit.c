@@ -488,8 +488,8 @@ static void try_in_threads(void)
         lladd_thread_join(&writers[i]);
 }
 
-/* The attempts of refused users, and of the thread that takes checkpoints, log nothing. _i: with
- * writers in several threads, and that thread. */
+/* The attempts of refused users, and of the thread that takes checkpoints, log nothing. _i: 1:
+ * several threads write, and a background thread takes checkpoints. */
 START_TEST(what_cannot_free_log_is_not_tried_again)
 {
     begin_sized(_i ? FIXTURE_THREADS : 0, LONG, 0, &usual);

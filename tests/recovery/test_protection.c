@@ -429,7 +429,7 @@ START_TEST(a_page_that_is_newer_than_the_log_is_found_at_open)
             ck_contains(r.err.message, "the log has lost its end");
             ck_assert_uint_eq(r.err.lsn.v, gone.v);
         }
-        rot(gone); /* no byte was changed */
+        rot(gone); /* restores the byte; open has changed nothing */
         fixture_open(&r);
         fixture_expect(&r, cell_of(p.page, 2), 2);
         fixture_close(&r);

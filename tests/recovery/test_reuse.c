@@ -21,7 +21,7 @@ struct state {
     struct fault_crash how;
 };
 
-/* Page size, ring, cache, largest segment, and how it recovers, with how much memory. */
+/* Page size, ring, cache, largest segment, kind of recovery and its memory. */
 static const struct sizes {
     uint32_t page;
     uint64_t ring, cache, segment_max;
@@ -150,7 +150,7 @@ static void end_in_an_empty_segment(struct state *s)
 }
 
 /* The next session marks the database as in use, and logs nothing that survives. The recovery after
- * it reuses that file for its own segment. _i: what the crash leaves. */
+ * this session reuses the empty segment's file for its own segment. _i: what the crash leaves. */
 START_TEST(the_end_that_a_close_named_is_used_again)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};

@@ -53,7 +53,7 @@ static int late_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span u
         rc = lladd_nta_abort(txn, &inner);
     if (!rc)
         rc = lladd_rollback_to(txn, sp);
-    args.value = lladd_get64(p + 10); /* after the other calls, to show undo bytes they changed */
+    args.value = lladd_get64(p + 10); /* last, to detect that the calls changed the undo bytes */
     if (!rc)
         rc = lladd_update(txn, id, where, &args, sizeof args);
     return rc ? rc : lladd_nta_end(txn, &outer, LLADD_NO_OP, NULL, 0);
