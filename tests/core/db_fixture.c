@@ -185,7 +185,8 @@ struct lladd_stats fixture_stats(struct fixture *r)
     return s;
 }
 
-/* The device below all that the database uses; FIXTURE_FILES gets one of its own. */
+/* Returns the base. With FIXTURE_FILES there is none; then makes a device, *own, for the directory.
+ */
 static struct lladd_device *device_of(struct fixture *r, struct lladd_device **own)
 {
     *own = NULL;

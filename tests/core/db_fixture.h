@@ -62,7 +62,7 @@ void fixture_free(struct fixture *);
 /* Returns 0 or the code of lladd_open; r->err has the details. */
 int fixture_try_open(struct fixture *);
 void fixture_open(struct fixture *);
-void fixture_close(struct fixture *); /* asserts success */
+void fixture_close(struct fixture *); /* asserts success; then the power fails */
 /* Kills the database without closing it; r->db is then NULL. `how` decides which unsynced changes
  * are lost. With FIXTURE_FILES all writes are kept, as after kill -9. */
 void fixture_crash(struct fixture *, const struct fault_crash *how);
@@ -71,7 +71,7 @@ void fixture_reopen(struct fixture *);
 /* From the next open on, collects the trace of each recovery. */
 void fixture_want_trace(struct fixture *);
 
-/* Asserts that rc is 0, and shows the error of the transaction or of the fixture. */
+/* Asserts that the call returns 0; else shows the error of the transaction or of the fixture. */
 #define ok_db(r, call) \
     do { \
         int ok_rc = (call); \

@@ -163,7 +163,7 @@ static void complain(const struct history *h, const struct found *f, const uint6
     ck_abort_msg("%s: the database holds no possible state", h->where);
 }
 
-/* Commits or aborts every transaction in doubt; `cells` must be the result. */
+/* Commits or aborts every transaction in doubt, and adds what the commits add to `cells`. */
 static void resolve(struct history *h, struct lladd_db *db, const struct found *f, uint64_t *cells)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -36,7 +36,7 @@ enum fate {
     F_PREPARED,
     F_MAYBE_COMMITTED,
     F_COMMITTED,
-    F_MAYBE_ABORTED, /* an abort need not be durable: after a crash it is in doubt, or has ended */
+    F_MAYBE_ABORTED, /* after a crash the transaction is in doubt, or its abort was durable */
 };
 
 struct prepared {

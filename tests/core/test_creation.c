@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A call fails while a database is created. The next open completes the creation. Whatever it and
- * later calls acknowledge stays, even after a power failure. */
+/* A call fails while a database is created. The next open completes the creation. Whatever this
+ * open and later calls acknowledge stays, even after a power failure. */
 #include "db_fixture.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The modes of a database's files and directories, and files in its directory that it refuses. */
+/* The modes of a database's files and directories, and files in its directory that open refuses. */
 #include "db_fixture.h"
 #include "support/fixtures.h"
 
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static struct fixture r;
-static char *path; /* of a database that its open makes */
+static char *path; /* of the database's directory, which the first open makes */
 
 static void begin_case(void)
 {
@@ -115,7 +115,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, the_options_give_files_their_mode, 0, 3);
     tcase_add_test(tc, a_wrong_mode_makes_nothing);
-    /* Only root can give files away. io/test_device_owner.c tells other users. */
+    /* Only root can give a file to another user. io/test_device_owner.c reports the skip. */
     tcase_add_loop_test(tc, links_pipes_and_files_of_others_are_refused, 0,
                         geteuid() == 0 ? CHANGES : FOREIGN);
     suite_add_tcase(s, tc);

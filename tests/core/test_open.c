@@ -129,7 +129,7 @@ START_TEST(page_sizes_from_4_to_64_KiB_work)
 }
 END_TEST
 
-/* The smallest value of every option that check_options accepts must work. */
+/* About the smallest values of the options that open accepts must work. */
 START_TEST(the_smallest_options_work)
 {
     fixture_init(&r, (unsigned)_i & ~(unsigned)FIXTURE_THREADS);
@@ -451,7 +451,7 @@ static void expect_untouched(struct before b)
     free(b.bytes);
 }
 
-/* Leaves only test.add and its page type registered. */
+/* Leaves only test.add, test.cells.format and their page type registered. */
 static void forget_most(void)
 {
     lladd_options_release(&r.options);
@@ -631,8 +631,8 @@ START_TEST(a_forked_child_cannot_use_the_handle)
         wrong |= (lladd_commit_async(third, &lsn) != LLADD_FORKED) << 5;
         wrong |= (lladd_prepare(third, &gid) != LLADD_FORKED) << 6;
         wrong |= (lladd_maintain(r.db, NULL, &err) != LLADD_FORKED) << 7;
-        if (_i & FIXTURE_THREADS) /* without threads, updates do not make a system call each for the
-                               * check */
+        if (_i & FIXTURE_THREADS) /* without threads, an update does not check for a fork: that
+                                   * would be a system call */
             wrong |= (cell_put(third, c, 2) != LLADD_FORKED) << 8;
         wrong |= (lladd_close(r.db) != LLADD_FORKED) << 9;
         if (wrong)

@@ -245,8 +245,8 @@ static int bump_prepare(void *ctx, struct lladd_view page, struct lladd_span arg
     return 0;
 }
 
-/* Not idempotent: a part of it that a crash leaves is undone before it runs again (OP-5), and must
- * therefore not be closed before the compensation is. */
+/* Not idempotent. If a crash comes after the first update, recovery undoes this update before it
+ * runs the compensation again (OP-5). */
 static int bump_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
@@ -389,7 +389,7 @@ struct test_ids test_ids_of(struct lladd_db *db)
 
 /* ---- for the tests ----------------------------------------------------------------------- */
 
-/* Looked up by name each time: a compensation that recovery runs has no place to keep ids in. */
+/* Looks the operation up by name each time: a compensation that runs in recovery has no ids yet. */
 static int update(struct lladd_txn *txn, const struct lladd_op *op, struct cell c, uint64_t value,
                   size_t filling)
 {

@@ -2,13 +2,14 @@
 #ifndef TESTS_CORE_TESTOPS_H
 #define TESTS_CORE_TESTOPS_H
 /*
- * A small extension, as an application would have, with one operation of every kind. Most tests of
+ * A small extension, as an application would have, with operations of several kinds. Most tests of
  * the core use these operations, and none of operations/.
  *
  * Page type "test.cells": CELLS integers of 64 bits, CELL_STRIDE bytes apart; the rest of the page
  * is a hole of zeros.
  *
- *   test.format    formats a page, no undo
+ *   test.cells.format
+ *                  formats a page, no undo
  *   test.add       cell += delta; undo subtracts. Redo and undo are not idempotent; additions of
  *                  several transactions commute
  *   test.put       cell = value; undo restores the old value

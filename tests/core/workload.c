@@ -47,7 +47,7 @@ static int begin(struct run *w, struct step **t)
     return rc;
 }
 
-/* It has been committed or aborted. */
+/* Forgets a transaction that has been committed or aborted. */
 static void ended(struct run *w, const struct step *t)
 {
     for (unsigned i = 0; i < w->n; i++) {
@@ -59,7 +59,7 @@ static void ended(struct run *w, const struct step *t)
     ck_abort_msg("no such transaction");
 }
 
-/* A call on a transaction: its error is kept. */
+/* Keeps the error of a call on a transaction. */
 static int on(struct run *w, const struct step *t, int rc)
 {
     if (rc)
@@ -103,7 +103,6 @@ static int checkpoint(struct run *w)
     return lladd_checkpoint(w->r->db, &w->err);
 }
 
-/* One transaction that adds to one cell of each page. */
 static int add_everywhere(struct run *w, struct step *t, unsigned cell, int64_t delta)
 {
     for (unsigned p = 0; p < W_PAGES; p++)
@@ -157,7 +156,7 @@ static int open_action(struct run *w, struct step *t)
     return cell_add(t->txn, history_cell(w->h, at(12, 1)), 78);
 }
 
-/* Long records: segments are switched; then the old ones are not needed any more. */
+/* Writes long records, so that the log goes on in new segments and old segments become free. */
 static int many_bytes(struct run *w)
 {
     for (unsigned i = 0; i < 6; i++) {
