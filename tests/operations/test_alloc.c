@@ -214,7 +214,7 @@ START_TEST(relaxed_commits_give_single_pages_back)
 }
 END_TEST
 
-/* The contents of the blobs are logged (_i 0: UINT64_MAX), or not. */
+/* _i 0: the contents of the blobs are logged; 1: they are not. */
 START_TEST(relaxed_commits_give_blobs_back)
 {
     static unsigned char bytes[300000];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Rules for all built-in operations. They are complete, have the ids that the wrappers rely on, and
- * print their records. For any bytes in a record or a page, either `validate` refuses them (OP-7),
- * or redo and undo access only the page, do not change its header, and keep the invariant of the
- * page type.
+ * print their records. For random bytes in a record or a page, either `validate` refuses the bytes
+ * (OP-7), or redo and undo access only the page, do not change its header, and keep the invariant
+ * of the page type.
  */
 #include "op_fixture.h"
 

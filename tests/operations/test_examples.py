@@ -127,7 +127,10 @@ def dtables(program, folder):
 
 
 def smaller(size, one, other, times):
-    """In each part of the output that has both: runs, managed tables, cTables."""
+    """Asserts that `other` is at least `times` times smaller than `one` where a part has both.
+
+    The parts of the output are runs, managed tables and cTables.
+    """
     pairs = list(zip([v for k, v in size.items() if k[2] == one],
                      [v for k, v in size.items() if k[2] == other]))
     if not pairs or any(b * times > a for a, b in pairs):

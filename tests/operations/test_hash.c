@@ -415,7 +415,7 @@ END_TEST
 
 /* ---- equal hashes ---------------------------------------------------------------------------- */
 
-/* Keys of 8 bytes with hashes that agree in the low 20 bits: no split ever separates them. */
+/* Keys of 8 bytes with hashes that agree in the low 12 bits. */
 static size_t equal_keys(uint64_t *out, size_t n)
 {
     const struct ll_siphash_key *seed = &hash->table->seed;
@@ -551,7 +551,7 @@ START_TEST(transactions_interleave)
 }
 END_TEST
 
-/* A transaction removes all elements. Others do not get their room, which the rollback needs. */
+/* A transaction removes all elements. Their room is kept for the rollback. */
 START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 {
     make(8, 100);
@@ -592,7 +592,7 @@ START_TEST(what_is_set_aside_is_what_a_rollback_writes)
     unsigned char value[900] = {0};
     struct lladd_stats before = {.struct_size = sizeof before}, full = before, after = before;
     fixture_close(&b);
-    b.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* logs no page images, which are not reserved for */
+    b.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* no page images, which have no undo reserve */
     fixture_open(&b);
     make(_i % 2 ? 8 : 0, _i % 2 ? len : 0);
     struct lladd_txn *txn = fixture_begin(&b);

@@ -2,8 +2,8 @@
 /*
  * Log credit and threads: many threads fill a new hash table. The log buffer has room for the log
  * credit of only a few of them. An insertion may split the table or rebuild a chain. For this a
- * thread takes the latch of the table's shape, and log credit. If a thread kept credit while it
- * waits for the latch, the holder of the latch could wait for that credit, and the test would not
+ * thread takes the mutex `shape` of the table, and log credit. If a thread kept credit while it
+ * waits for the mutex, the holder of the mutex could wait for that credit, and the test would not
  * end. Runs under TSan.
  */
 #include "op_fixture.h"

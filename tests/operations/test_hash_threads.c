@@ -52,7 +52,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* An assertion for threads. Check's assertions would record every one that holds. */
+/* An assertion for threads. */
 static void sure(bool condition, const char *what)
 {
     if (condition)

@@ -24,7 +24,7 @@ struct worker {
 };
 static struct worker workers[MOST];
 
-/* An assertion for threads. Check's assertions would record every one that holds. */
+/* An assertion for threads. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
@@ -86,8 +86,8 @@ static int put(struct lladd_txn *txn, uint64_t key, uint64_t money)
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-/* Moves money between two accounts. Locks each first with S and then with X, so that deadlocks
- * occur. */
+/* Moves money between two accounts. Locks each account first with S or U and then with X, so that
+ * deadlocks occur. */
 static int move(struct lladd_txn *txn, uint64_t from, uint64_t to, uint64_t seed)
 {
     uint64_t have, had;

@@ -565,7 +565,7 @@ END_TEST
 
 /* ---- while undo runs ------------------------------------------------------------------------- */
 
-/* An operation with an undo that locks and releases, as its forward half might. */
+/* An operation with an undo that calls lladd_lock_acquire and lladd_lock_release. */
 static struct {
     unsigned runs;
     int locked, unlocked;
@@ -602,8 +602,6 @@ static void undo_has_run(unsigned runs)
     ck_assert_int_eq(undone.held, LLADD_LOCK_NONE);
 }
 
-/* A rollback takes no lock, so it waits for none, and releases no lock that the transaction still
- * needs. */
 START_TEST(undo_takes_no_locks_and_gives_none_up)
 {
     lladd_op_id op;

@@ -223,7 +223,7 @@ static int open_table(struct task *t, struct lladd_managed **table)
     return 0;
 }
 
-/* Everything that is stored, in one transaction. */
+/* Locks, journal entries, regions and rows, in one transaction. */
 static int modules(struct task *t, struct lladd_txn *txn, struct lladd_managed *table)
 {
     int rc = locks(t, txn);

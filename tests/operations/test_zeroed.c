@@ -213,7 +213,7 @@ static int read_slotted(struct structure *s)
     return rc;
 }
 
-/* No call of these accepts the page. */
+/* None of these calls accepts the page. */
 static int change_slotted(struct structure *s, struct lladd_txn *txn)
 {
     struct lladd_rid rid = s->rid[1];
