@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The double-write area (REC-3): a page that no image in the log protects is never torn, whenever
- * the power fails; an old copy never replaces a newer page; the area is verified when it is read;
- * writing through it needs no space.
+ * The double-write area (REC-3): a page that no image in the log protects is whole after a power
+ * failure at any call of a flush; an old copy never replaces a newer page; the area is verified
+ * when it is read; writes to the area need no space.
  */
 #include "buffer_fixture.h"
 #include "support/fixtures.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures as a parameter: one workload that uses all of the buffer manager's functions, with its
- * n-th device call or n-th allocation failing, for every n, once or from then on. The result is a
- * clean error, nothing leaks, a call that fails for lack of memory has changed nothing and can be
- * repeated, and flushed pages are there when the file is opened again. In memory, with both
- * providers.
+ * Failures as a parameter: the n-th device call or the n-th allocation of one workload fails, for
+ * every n, once or from then on. The result is an error code, nothing leaks, a call that fails for
+ * lack of memory has changed nothing and can be repeated, and flushed pages are there when the file
+ * is opened again. In memory, with both providers.
  */
 #include "buffer_fixture.h"
 
@@ -137,7 +136,8 @@ static int step(struct work *w)
     return bad(w, ll_buffer_step(w->r->b, &more, &w->r->err));
 }
 
-/* Repeats the call if that makes sense; leaves the function if not. */
+/* Repeats a call that fails for lack of memory, if `patient`. Returns other errors from the
+ * function. */
 #define DO(call) \
     do { \
         int do_rc = (call); \

@@ -201,8 +201,8 @@ END_TEST
 
 /* ---- running out ---- */
 
-/* An optimistic read is valid if since its beginning no thread has fixed the page to change it, and
- * the page was not evicted (whatever its count of fixes). */
+/* An optimistic read is valid if since its beginning no thread has fixed the page exclusively and
+ * the page was not evicted. */
 START_TEST(optimistic_reads_validate)
 {
     enum { AWAY = 64 * PAGES }; /* more pages than any of the caches holds */

@@ -551,7 +551,7 @@ END_TEST
 /* ---- many threads ---- */
 
 #ifdef __SANITIZE_THREAD__
-enum { CROWD = 4, ROUNDS = 2000 }; /* each ten times as slow */
+enum { CROWD = 4, ROUNDS = 2000 }; /* a round is slower under TSan */
 #else
 enum { CROWD = 4, ROUNDS = 6000 };
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * No page from the disk is returned that is not the one asked for (BUF-2): not one with a flipped
- * bit, not a torn one, not another page or another database's page; but a page of zeros is one that
- * was never formatted. A page that does not verify is repaired, or named.
+ * The buffer manager returns no page from the disk that does not verify (BUF-2): no page with a
+ * flipped bit, no torn page, no other page, no page of another database. But a page of zeros was
+ * never formatted, and is returned. A page that does not verify is repaired, or named.
  */
 #include "buffer_fixture.h"
 #include "support/fixtures.h"

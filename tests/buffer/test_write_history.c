@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A disk that acknowledges a write and loses it, while the database is open: the page that is read
- * back is whole, and older than what was written. It is rebuilt or refused, never returned, as long
- * as the buffer manager remembers its LSN; a forgotten page is not checked, and a correct page is
- * never refused.
+ * A disk acknowledges a write and loses it, while the database is open: the page that is read back
+ * is whole, and older than what was written. While the buffer manager remembers the LSN of the
+ * write, the old page is rebuilt or refused, and not returned. A page with a forgotten LSN is not
+ * checked. A correct page is never refused.
  */
 #include <lladd/sync.h>
 
@@ -81,7 +81,7 @@ START_TEST(a_lost_write_is_refused)
 }
 END_TEST
 
-/* Beyond the former end of the file zeros are read, which would be a page that was never used. */
+/* A lost write beyond the former end of the file leaves zeros, as of a page that was never used. */
 START_TEST(a_lost_write_that_leaves_zeros)
 {
     struct fixture r;
@@ -98,7 +98,7 @@ START_TEST(a_lost_write_that_leaves_zeros)
 }
 END_TEST
 
-/* Redo gets a page of which a write was lost like any other damaged page. */
+/* Redo gets zeros for a page with a lost write, as for any damaged page. */
 START_TEST(redo_gets_zeros)
 {
     struct fixture r;
@@ -268,7 +268,7 @@ static void change(struct worker *w, uint64_t n, uint64_t *value)
     ll_buffer_unfix(w->r->b, f, LL_FIX_EXCLUSIVE);
 }
 
-/* Other pages take the frames of its own. */
+/* Reads other pages, so that the worker's pages are evicted. */
 static void read_others(struct worker *w, uint64_t *seed)
 {
     enum { OTHERS = CROWD * OWN };

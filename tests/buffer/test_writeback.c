@@ -156,8 +156,8 @@ START_TEST(the_first_sync_is_never_skipped)
 }
 END_TEST
 
-/* The set in flight is limited; a cache that writes continuously need not sync for that, but knows
- * from where on redo needs the log. */
+/* The list of pages in flight is limited. A cache that writes continuously need not sync because of
+ * the limit, but knows the LSN from which on redo needs the log. */
 START_TEST(what_waits_for_a_sync_is_summed_up)
 {
     struct fixture r;
@@ -310,8 +310,8 @@ static void change_both(void *arg)
     fixture_put(r, 1, 12);
 }
 
-/* The pages are changed while their copies wait at the gate, which then fails: the earlier change
- * still counts. */
+/* The pages are changed while their copies wait at the gate, and the gate fails: the pages are
+ * dirty from the earlier change on. */
 START_TEST(a_gate_that_fails_too_late)
 {
     struct fixture r;
@@ -511,7 +511,7 @@ START_TEST(a_failed_write_or_sync_is_the_end)
 }
 END_TEST
 
-/* A full disk is no different: the page would have to be written. */
+/* A page write that fails for lack of space poisons like other failures. */
 START_TEST(no_space_for_a_page_is_the_end)
 {
     struct fixture r;
@@ -525,7 +525,7 @@ START_TEST(no_space_for_a_page_is_the_end)
 }
 END_TEST
 
-/* Once its memory was allocated, the cache writes a full batch of pages without any (REC-3). */
+/* After ll_buffer_want_memory, the cache writes pages back without an allocation (REC-3). */
 START_TEST(wanted_memory_is_enough_to_write_back)
 {
     enum { CACHED = 4 * PAGES, ALL = 4 * CACHED };
