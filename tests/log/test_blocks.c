@@ -45,9 +45,9 @@ static void header_of(unsigned block, struct ll_log__block *b)
 
 /* ---- cases ---- */
 
-/* The first record of each block is where its header says; records of several blocks leave some
- * without one. _i chooses lengths: short, longer than a block, such that records end at blocks'
- * ends. */
+/* The first record of each block is where its header says, if the header says it. No record begins
+ * in a block that lies within a longer record. _i 0: short records; 1: also records longer than a
+ * block; 2: records that end at the ends of blocks. */
 START_TEST(headers)
 {
     const size_t lens[] = {333, 200000, 1000};
@@ -100,7 +100,8 @@ START_TEST(headers)
 }
 END_TEST
 
-/* Every byte of the headers of blocks below the watermark, and what lies around them. */
+/* Flips bits in the headers of blocks below the watermark, and in the bytes after each header: in
+ * each byte in one block, in each ninth byte in the others. */
 START_TEST(damaged_headers)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -135,7 +136,7 @@ START_TEST(damaged_headers)
 }
 END_TEST
 
-/* A group over several blocks that lacks any subset of its sectors. */
+/* A group over several blocks lacks a random subset of its sectors. */
 START_TEST(torn_blocks)
 {
     uint64_t random = 5 + (uint64_t)_i;
@@ -164,8 +165,8 @@ START_TEST(torn_blocks)
 }
 END_TEST
 
-/* The header of a torn group's block is missing, its payload is there, and the rest would be whole:
- * payload without its header is not accepted. */
+/* In a torn group the header of a block is missing, and all payload is there. Payload without its
+ * header is not accepted. */
 START_TEST(payload_without_header)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -260,8 +261,8 @@ START_TEST(read_after_damage)
 }
 END_TEST
 
-/* A file that has lost its end: the loss would be noticed only when the bytes are needed, so open
- * checks sizes. Also headers that are valid in another place. */
+/* Open refuses headers that are valid in another place, and a file that has lost its end. Without
+ * the check of sizes, the lost end would be noticed only when its bytes are needed. */
 START_TEST(wrong_files)
 {
     struct lladd_file *file;
@@ -327,8 +328,8 @@ static void begin_with_ring(uint64_t bytes)
     fixture_create(&f);
 }
 
-/* More headers than the writer's buffer has entries: the longest record needs them alone (0), or
- * long records together do, and the last of them needs more than are left (1). */
+/* A write needs more headers than the writer's buffer has entries. _i 0: for the longest record
+ * alone; 1: for long records together, of which the last needs more entries than are left. */
 START_TEST(headers_of_long_records)
 {
     begin_with_ring(_i == 0 ? 1u << 26 : 1u << 25);

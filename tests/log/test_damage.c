@@ -2,7 +2,7 @@
 /*
  * Damage is told from a torn tail (LOG-3): if any byte of the log below the newest stated watermark
  * is flipped or zeroed, or in a missing, truncated or foreign file, open refuses, names the LSN and
- * the file, and truncates nothing. Only beyond the newest watermark it is a tail. A reader for
+ * the file, and truncates nothing. Damage beyond the newest watermark is a torn tail. A reader for
  * inspection goes on after the damage.
  */
 #include "log/log_private.h"
@@ -412,7 +412,6 @@ END_TEST
 
 /* ---- inspection ---- */
 
-/* Reads everything that can be read, and returns where it cannot. */
 START_TEST(read_only)
 {
     struct ll_log_cursor *c;
@@ -420,7 +419,7 @@ START_TEST(read_only)
     struct ll_log *log;
     uint64_t last;
     make_log(&last);
-    /* The log stays open for writing. */
+    /* f.log stays open for writing. */
     struct ll_log_config cfg = f.cfg;
     cfg.read_only = cfg.lenient = true;
     struct ll_log_start start = {.from = {8}};

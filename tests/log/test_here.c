@@ -160,8 +160,8 @@ START_TEST(a_clean_stop_where_a_lost_record_began)
 }
 END_TEST
 
-/* An empty segment was begun after a cut, and the watermark says that this is on record: its
- * beginning may have been named as the end of the log, so the log must not end before it. */
+/* An empty segment was begun after a cut, and the watermark in the control file is the beginning of
+ * that segment. The log must not end before the watermark. */
 START_TEST(no_way_back_before_an_empty_segment)
 {
     fixture_create(&f);
@@ -184,8 +184,8 @@ START_TEST(no_way_back_before_an_empty_segment)
 }
 END_TEST
 
-/* But a segment that was begun in vain, because the disk had no space for what else was needed,
- * changes nothing, however often this happens. */
+/* The log may end before a segment that was begun in vain, because the disk had no space for the
+ * rest, and goes on at that end. */
 START_TEST(back_before_a_segment_begun_in_vain)
 {
     fixture_create(&f);
@@ -277,7 +277,7 @@ static bool live(uint64_t *seed, bool full)
     ck_assert_msg(opened || fault_device_crashed(f.fd) || (full && rc == LLADD_NO_SPACE), "%s",
                   f.err.message);
     if (opened && seeded_next(seed) % 2)
-        f.start.watermark = ll_log_durable(f.log); /* on record, and told */
+        f.start.watermark = ll_log_durable(f.log); /* as the control file states it */
     if (opened && seeded_next(seed) % 2)
         (void)ll_log_undo_reserve_recovery(f.log, seeded_next(seed) % 9000, seeded_next(seed) % 2,
                                            &f.err);
@@ -299,7 +299,7 @@ static bool live(uint64_t *seed, bool full)
     return opened;
 }
 
-/* _i: the disk is full from some time on. */
+/* _i 1: the disk is full from the fourth run on. */
 START_TEST(lives_at_random)
 {
     uint64_t seed = 5 + (uint64_t)_i;

@@ -195,8 +195,8 @@ START_TEST(hostile)
         uint64_t value;
     } lies[] = {
         {0, 20, 4, UINT32_MAX},     /* previous record before the beginning of the log */
-        {0, 24, 4, UINT32_MAX - 1}, /* so does the transaction's first */
-        {0, 28, 4, 4096 / 8 + 1},   /* so does the page's previous */
+        {0, 24, 4, UINT32_MAX - 1}, /* the transaction's first record, likewise */
+        {0, 28, 4, 4096 / 8 + 1},   /* the page's previous record, likewise */
         {0, 38, 2, 60},             /* redo longer than the record */
         {0, 38, 2, 65535},
         {0, 7, 1, 0}, /* no kind */
@@ -205,7 +205,7 @@ START_TEST(hostile)
         {0, 17, 1, 1},    /* the flag says wide, the length narrow */
         {1, 24, 8, 4096}, /* previous record is itself */
         {1, 24, 8, UINT64_MAX},
-        {1, 32, 8, 4104}, /* transaction begins after it */
+        {1, 32, 8, 4104}, /* transaction begins after this record */
         {1, 40, 8, 4096},
         {1, 48, 8, UINT64_C(1) << 48},
         {1, 56, 4, UINT32_MAX},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Recoveries that make segments, in which nothing is accepted, and die: at each device call, and
- * the next one at each of its calls, and the one after that. Each time the log opens, ends where it
- * ended, and hands out no LSN twice (LOG-1); so does a log opened for inspection.
+ * Three recoveries in a row make segments, accept nothing, and die: the first at each device call,
+ * the next two at many of their calls. Each time the log opens, ends where it ended, and hands out
+ * no LSN twice (LOG-1). A log opened for inspection ends there, too.
  *
- * And what earlier versions, which wrote a header before they renamed its file, have left.
+ * Also opens the files of earlier versions, which wrote a header before they renamed its file.
  */
 #include "log_fixture.h"
 
@@ -76,7 +76,8 @@ static void crash(const struct circumstances *c, uint64_t seed)
     fault_device_capacity(f.fd, capacity);
 }
 
-/* Larger than twice the records that are to be lost: a half-full ring is written. */
+/* Each ring is larger than twice the records that are to be lost, because a half-full ring is
+ * written. */
 static const size_t rings[] = {65536, 16384, 32768, 262144};
 
 /* Makes a log with durable records in more than one segment. After them come segments that were not
@@ -187,8 +188,8 @@ static void finish(const struct circumstances *c)
     ck_assert_uint_eq(f.count, count + 5);
 }
 
-/* Every call of the first recovery is tried. By day one in this many calls of the second, and of
- * the third: each of them is reached, with some calls before it. At night all. */
+/* Every call of the first recovery is tried. By day, one in SECOND_ONE_IN calls of the second
+ * recovery and one in nine of the third are tried. At night all are. */
 #ifdef LL_TEST_INSTRUMENTED
 #define SECOND_ONE_IN 4
 #define ROWS 25
@@ -286,8 +287,8 @@ static void begin_to_reuse(uint64_t name, uint64_t first, uint64_t cut)
     write_file(&f, path, 0, header, sizeof header);
 }
 
-/* The header that says where the log was cut, which connects the segments above to it, or one of
- * those; also on a full disk. _i: which; whether the disk is full. */
+/* A file has a header for a place that is not its name. _i / 2: which of the stale segments the
+ * header belongs to (0: the segment that says where the log was cut). _i % 2: the disk is full. */
 START_TEST(a_header_before_its_name)
 {
     char path[LL_LOG_NAME_SIZE];
@@ -348,7 +349,8 @@ START_TEST(left_overs)
 }
 END_TEST
 
-/* LSNs that were handed out; only the name of a file proves that their segment was being made. */
+/* Only the name of a file proves that a segment was being made. The LSNs below that segment may
+ * have been handed out. */
 START_TEST(the_name_keeps_the_highest_lsn)
 {
     struct lladd_file *file;

@@ -108,7 +108,7 @@ START_TEST(torn_at_every_byte)
 }
 END_TEST
 
-/* The last group lacks any subset of its sectors. */
+/* The last group lacks a random subset of its sectors. */
 START_TEST(torn_with_holes)
 {
     uint64_t random = 11;
@@ -369,8 +369,8 @@ END_TEST
 
 /* ---- stale segments ---- */
 
-/* A bug of the ancestor (2.1 #2): a reused segment still holds whole records of its former use, at
- * every alignment; the scan must not take them for what follows. */
+/* A bug of the ancestor: a reused segment still holds whole records of its former use, at every
+ * alignment. The scan must not accept these records. */
 START_TEST(reused_segments)
 {
     f.cfg.segment_max = 4096;

@@ -178,7 +178,7 @@ static int count(void *ctx, const struct ll_record *rec, struct lladd_error *err
     return 0;
 }
 
-/* Everything the threads did is in the log, once. */
+/* Asserts that each record of the threads is in the log, once. */
 static void check_log(unsigned rounds)
 {
     struct tally t = {.end = 8};
@@ -194,7 +194,7 @@ static void check_log(unsigned rounds)
 
 /* ---- cases ---- */
 
-/* Rings from 4 KiB (every append waits for space) to one that is never full. */
+/* Rings of 4 KiB, in which threads wait for space, of 16 KiB and of 1 MiB. */
 START_TEST(appends)
 {
     const uint64_t rings[] = {4096, 16384, 1 << 20};
@@ -245,7 +245,7 @@ START_TEST(commits_by_a_strange_clock)
 }
 END_TEST
 
-/* Durable, relaxed and waiting for space, all at once, in a small ring. */
+/* Threads force, write and wait for space at the same time, in a small ring. */
 START_TEST(everything)
 {
     f.cfg.ring_bytes = 8192;
@@ -258,8 +258,8 @@ START_TEST(everything)
 }
 END_TEST
 
-/* Most threads ask for as much as one can get; the others rest without returning what they did not
- * use. */
+/* Most requests are for the largest credit. The other threads rest, and do not return the credit
+ * that they did not use. */
 START_TEST(the_largest_credits_of_many)
 {
     f.cfg.ring_bytes = _i ? 65536 : 4096;
@@ -272,7 +272,7 @@ START_TEST(the_largest_credits_of_many)
 }
 END_TEST
 
-/* The same on files: a sync takes time there, so groups have several members. */
+/* Commits on files: a sync takes time there, so groups have several members. */
 START_TEST(on_files)
 {
     struct lladd_device *dev, *memory = f.cfg.dev;

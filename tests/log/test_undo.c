@@ -2,8 +2,8 @@
 /*
  * Undo reserve (REC-3): reserved space can be logged on a full disk, in the same run and, after a
  * crash, in the next one, even if seals are logged in between; a caller without a reservation
- * cannot take it; released space can be used by others. Repeated crashes use it up: then open
- * returns an error and the log stays as it is.
+ * cannot take the reserved space; released space can be used by others. Repeated crashes use up the
+ * reserve: then recovery gets an error, and the log stays as it is.
  */
 #include "log_fixture.h"
 
@@ -157,7 +157,7 @@ START_TEST(recovery_on_a_full_disk)
 }
 END_TEST
 
-/* Nothing is reserved; still, after a crash on a full disk the log has a file to go on in. */
+/* Nothing is reserved. After a crash on a full disk the log still has a file to go on in. */
 START_TEST(crash_on_a_full_disk)
 {
     fixture_create(&f);
