@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every call fails, once and for ever, and a correct workload survives it. A library that ignores
- * an error, or makes promises after one, is caught by O8, with a token that repeats the failure.
+ * Calls fail, once and for ever, and a correct workload survives each failure. A library that
+ * ignores an error, or makes promises after one, is caught by O8, with a token that repeats the
+ * failure.
  */
 #include "app_subject.h"
 #include "verdicts.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The recovery simulator finds every bug and no others: what is right passes in every crash state,
- * and what is broken is caught by the oracle meant for it, with a token that repeats the failure.
+ * The recovery simulator: a correct workload passes in every explored crash state, and a broken
+ * workload or library is caught by the oracle meant for it, with a token that repeats the failure.
  * Tokens that are not valid for the subject are refused with a reason.
  */
 #include "app_subject.h"
@@ -30,8 +30,8 @@ static struct lladd_sim_report *explore(const struct lladd_sim_subject *s,
 
 /* ---- correct workloads pass -------------------------------------------------------------- */
 
-/* For some subjects these are all states at this depth, for most the first ones; sim/all_subjects
- * explores all. */
+/* For some subjects these are all states at this depth, for most subjects the first states.
+ * sim/all_subjects explores more. */
 #define STATES 2000
 
 START_TEST(every_subject_recovers_from_every_crash)
@@ -370,8 +370,7 @@ static unsigned times(const char *what)
     return n;
 }
 
-/* Whatever the depth at which it was found, no crash and nothing that survives is more than
- * necessary. */
+/* A failure is reduced to the crashes that it needs, and almost nothing survives them. */
 START_TEST(a_failure_is_made_smaller)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;

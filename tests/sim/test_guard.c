@@ -134,7 +134,7 @@ START_TEST(redo_that_reads_another_page_is_caught)
 }
 END_TEST
 
-/* While the workload runs, its real frame; otherwise nothing. */
+/* Writes to the frame of page 0, but only while the workload runs. */
 static void redo_writes_another(struct lladd_page *page, struct lladd_span bytes)
 {
     unsigned char *other = (unsigned char *)(uintptr_t)remembered;
@@ -165,7 +165,7 @@ START_TEST(redo_that_remembers_where_its_page_was_is_caught)
 }
 END_TEST
 
-/* Also for an update that is not undone: after a crash it might have to be. */
+/* The simulator checks the undo also of an update that is not undone: a crash might undo it. */
 static void undo_reads_another(struct lladd_page *page, struct lladd_span bytes)
 {
     if (epoch && lladd_get64(bytes.data) == 5 && remembered[101] == 0xa5)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Crash and interleaving together: what is right passes in every schedule with two preemptions and
- * every crash of each. A bug that needs both a crash and an interleaving is caught, with a token
- * that repeats it, and is not caught if the threads run one after the other. What threads do wrong
- * without a crash is reported as such.
+ * Crash and interleaving together: a correct subject passes in every schedule with one or two
+ * preemptions and every crash of each schedule. A bug that needs both a crash and an interleaving
+ * is caught, with a token that repeats the failure, and is not caught if the threads run one after
+ * the other. A failure of the threads without a crash is reported as such.
  */
 #include <check.h>
 #include <lladd/dst.h>

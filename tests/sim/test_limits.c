@@ -26,11 +26,11 @@ enum { STEPS = 3, RECORD_LOG = 128 + 16 };
 
 /* The mistake that a case makes. */
 struct limits {
-    unsigned pages;     /* number that compensate fixes at a time */
-    bool forgets;       /* to ask for log space */
-    bool waits;         /* for a lock of the same thread */
-    uint64_t timeout;   /* of that wait */
-    bool waits_in_doubt; /* for the lock of a transaction in doubt, after recovery */
+    unsigned pages;      /* number that compensate fixes at a time */
+    bool forgets;        /* the workload does not ask for log space */
+    bool waits;          /* the workload waits for a lock of its own thread */
+    uint64_t timeout;    /* of that wait */
+    bool waits_in_doubt; /* after recovery, waits for the lock of a transaction in doubt */
     struct lladd_op add, plain;
     struct lladd_sim_subject subject;
 };
@@ -89,7 +89,7 @@ static int hold(struct lladd_db *db, unsigned pages, struct lladd_error *err)
     return rc;
 }
 
-/* In several steps. */
+/* Subtracts in STEPS updates. */
 static int add_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const struct limits *l = ctx;

@@ -169,7 +169,7 @@ START_TEST(a_broken_operation_is_caught_within_300_states)
     b.states = 300;
     struct lladd_sim_random_report *r = at_random(&app.subject, &b);
     ck_assert_uint_eq(r->n_failures, 1);
-    /* Wrong contents may happen to be those of another time. */
+    /* Wrong contents may equal the contents at another time, which is LLADD_SIM_O_LOST. */
     ck_assert_msg(
         r->failures->oracle == faults[_i].oracle ||
             (faults[_i].oracle == LLADD_SIM_O_CONTENTS && r->failures->oracle == LLADD_SIM_O_LOST),
@@ -269,8 +269,8 @@ static uint64_t slow_reduction(uint64_t found, uint64_t all)
     return dumps;
 }
 
-/* The time is used up by a reduction. There are few after it, and the token is good. With some
- * seeds the slow dump is one of the search: then the reductions have all their time. */
+/* A reduction uses up the time. Few dumps follow, and the token is valid. With some seeds the slow
+ * dump belongs to the search: then the reductions have all their time. */
 START_TEST(reductions_end_in_time)
 {
     struct lladd_sim_random_report *r;
@@ -290,8 +290,8 @@ START_TEST(reductions_end_in_time)
 }
 END_TEST
 
-/* One repetition and the subject's own sizes suffice to show it. The token contains these and the
- * choices, no more than necessary. */
+/* The reduced failure needs one repetition, the subject's own sizes and one crash, and its token
+ * says so. */
 START_TEST(a_failure_is_made_smaller)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;

@@ -6,17 +6,17 @@
 
 #include <lladd/sim.h>
 
-/* There are no failures. For any report. */
+/* Asserts that a report of any mode has no failures. */
 #define expect_passed(r) ll_expect_none((r)->subject, (r)->failures, (r)->n_failures)
-/* There is one failure, of this oracle; returns it. */
+/* Asserts that the report has one failure, of this oracle. Returns the failure. */
 #define expect_caught(r, oracle) ll_expect_one((r)->failures, (r)->n_failures, oracle)
 
 void ll_expect_none(const char *subject, const struct lladd_sim_failure *, uint32_t n);
 const struct lladd_sim_failure *ll_expect_one(const struct lladd_sim_failure *, uint32_t n,
                                               enum lladd_sim_oracle);
 
-/* The token is not too long, and repeats the failure with the same message; the history is in
- * `told`. */
+/* Asserts that the token is not too long and repeats the failure with the same message. Writes the
+ * history to `told`. */
 void expect_again(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                   const struct lladd_sim_failure *, struct text *told);
 
