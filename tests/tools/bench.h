@@ -39,7 +39,7 @@ struct lladd_inspect *bench_look(struct lladd_device *, bool known);
 struct lladd_inspect_info bench_info(const struct lladd_inspect *);
 /* For lladd_inspect_log. */
 int bench_ignore(void *ctx, const struct lladd_inspect_record *);
-/* Runs so many transactions that write 256 bytes each to the page. */
+/* Runs `txns` transactions that write 256 bytes each to the page. */
 void bench_commits(struct lladd_db *, lladd_pageno, unsigned txns);
 
 /* The findings of verify. */
@@ -59,8 +59,7 @@ struct findings {
 int bench_verify(struct lladd_inspect *, struct findings *);
 /* Returns the index of the first finding of this kind about the file; SIZE_MAX: none. */
 size_t bench_find(const struct findings *, enum lladd_finding_kind, const char *file);
-/* With a part of the log missing, no finding of damage says that an undamaged page is not what it
- * should be. */
+/* Asserts that no finding of damage says that a page has a wrong type. */
 void bench_no_page_accused(const struct findings *);
 /* Opens a view of the files, and verifies. */
 struct findings bench_verify_files(struct lladd_device *);

@@ -107,7 +107,7 @@ static int memory_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t o
     (void)lsn;
     (void)object;
     (void)redo;
-    return LLADD_BUG; /* never redone: see above */
+    return LLADD_BUG; /* is not called: memory_durable returns the maximum */
 }
 
 static int memory_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn,

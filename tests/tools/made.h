@@ -28,7 +28,7 @@ enum made_kind {
 
 extern const char *const made_names[MADE_KINDS];
 
-/* The places of everything. */
+/* What was made, and where. */
 struct made {
     lladd_pageno bytes, slotted, freed, raw, bulk, heap;
     lladd_lsn active, prepared, aborted; /* ids of transactions */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Inspection with bounded memory. Whatever the bound is, the findings about the same files are the
- * same, damaged or not; and for a log about very many pages it uses no more than the bound.
+ * same, damaged or not. For a log about very many pages, inspection uses the memory that it uses
+ * for any log, and not much more than the bound in addition.
  */
 #include "bench.h"
 
@@ -34,7 +35,7 @@ static bool same_finding(const struct findings *a, size_t i, const struct findin
            strcmp(a->at[i].message, b->at[k].message) == 0;
 }
 
-/* In any order. */
+/* Compares the findings, in any order. */
 static void expect_same(const struct findings *a, const struct findings *b, const char *what,
                         uint64_t at)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests: damage anywhere is found, in the right file, and never stops the reader; what verify
- * predicts comes true (a page that it says redo will rebuild is rebuilt); and a failing allocation
- * or device call never makes a database look undamaged.
+ * Tests: damage is found, in the right file, and does not stop the reader, except in `control`;
+ * what verify predicts comes true (redo rebuilds each page that verify says redo will rebuild); and
+ * a failing allocation or device call is reported or makes no difference.
  *
  * Uses the databases of made.c on the memory device. A byte may change unnoticed only where it
  * means nothing: in `lock`, in free pages and raw extents, in unused log, in the copies of an empty
@@ -123,7 +123,7 @@ static void check_flip(struct lladd_device *dev, const char *file, uint64_t at, 
     bench_flip(dev, file, at, mask);
 }
 
-/* Flips bits everywhere in a database that was closed. */
+/* Flips bits in all files of a database that was closed. */
 START_TEST(flips)
 {
     struct made m;
@@ -145,7 +145,8 @@ START_TEST(flips)
             p.use == LLADD_USE_NONE || p.use == LLADD_USE_FREED || p.use == LLADD_USE_RAW;
     }
     lladd_inspect_close(v);
-    /* A seventh of all bytes in each test process, another bit each time. */
+    /* Each _i takes other bytes: one in 49 of `control` and the first segment, one in 343 of the
+     * other files. */
     for (size_t k = 0; k < im.n; k++) {
         bool dense = strcmp(im.files[k].name, "control") == 0 ||
                      strcmp(im.files[k].name, "log/0000000000000008.seg") == 0;
@@ -161,7 +162,7 @@ START_TEST(flips)
 }
 END_TEST
 
-/* After a crash: no reader fails, and what is not damage is not reported as damage. */
+/* After a crash, a changed byte of `pages` or `dwb` is not reported as damage of another file. */
 START_TEST(crashed_flips)
 {
     struct made m;
@@ -191,7 +192,7 @@ START_TEST(crashed_flips)
 }
 END_TEST
 
-/* Files truncated at any place. */
+/* Each file is truncated at eight places. */
 START_TEST(truncated)
 {
     struct made m;
@@ -226,7 +227,6 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* Missing files. */
 START_TEST(missing)
 {
     struct made m;
@@ -320,7 +320,7 @@ START_TEST(redo_repairs)
 }
 END_TEST
 
-/* The same after a clean close: the first read repairs the page. */
+/* A torn page after a clean close: the first read rebuilds the page. */
 START_TEST(reading_repairs)
 {
     struct made m;
@@ -357,7 +357,8 @@ START_TEST(nothing_repairs)
 }
 END_TEST
 
-/* A write that never reached the disk: the page is valid, but older than the log. */
+/* A lost write: the page is valid, but older than the log. _i 1: redo repairs the page after a
+ * crash. */
 START_TEST(lost_write)
 {
     struct made m;
@@ -371,7 +372,6 @@ START_TEST(lost_write)
     else
         ck_assert_int_eq(lladd_close(db), 0);
     struct findings f = lose_write(dev, m.bytes, old);
-    /* after a crash redo repairs it */
     ck_assert_uint_eq(f.count.damage, _i ? 0 : 1);
     ck_assert(_i || is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "a write was lost"));
     lladd_device_close(dev);
@@ -397,8 +397,8 @@ START_TEST(lost_write_before_a_checkpoint_and_a_crash)
 }
 END_TEST
 
-/* Without images redo needs the page as it was at the first record after the checkpoint. An older
- * page is damage after a crash, too; recovery rebuilds it from the log before the checkpoint. */
+/* Without images redo needs the page as it was at the first record after the checkpoint. Recovery
+ * rebuilds an older page from the log before the checkpoint. */
 START_TEST(lost_write_before_redo)
 {
     struct made m;
@@ -426,7 +426,7 @@ START_TEST(lost_write_before_redo)
 }
 END_TEST
 
-/* Damage is reported once, even if the database is in use and everything is read repeatedly. */
+/* Damage of a database in use is reported once. */
 START_TEST(damaged_in_use)
 {
     struct lladd_device *dev;
@@ -447,8 +447,6 @@ START_TEST(damaged_in_use)
 }
 END_TEST
 
-/* A page in another page's place; one with an LSN beyond the log; one of an unknown type; one with
- * contents that its type does not allow. */
 START_TEST(strange_pages)
 {
     struct made m;

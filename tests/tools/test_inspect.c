@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests: a view reports the truth, whatever state the database is in, without the application, and
- * leaves every byte as it is. (For damage see test_damage.c.)
+ * Tests: a view reports the state of each database of made.c, with and without the application's
+ * operations, and leaves every byte as it is. (For damage see test_damage.c.)
  *
- * All on the memory device, with databases of made.c.
+ * All on the memory device.
  */
 #include "bench.h"
 
@@ -174,8 +174,7 @@ START_TEST(prepared)
 }
 END_TEST
 
-/* While a process has the database open, the view names that process, and what the log has so far.
- */
+/* While a process has the database open, the view names that process and shows the log so far. */
 START_TEST(in_use)
 {
     struct lladd_device *dev;
@@ -208,7 +207,7 @@ START_TEST(torn)
     struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
     struct lladd_inspect *v = bench_look(dev, false);
     struct lladd_inspect_info before = bench_info(v);
-    /* The newest commit: what follows it proves nothing about it. */
+    /* The newest commit: no later record proves that it was durable. */
     struct wanted last = {.n = 0};
     for (unsigned n = 0; n < 20 && last.entry.lsn.v < before.checkpoint.v; n++)
         last = find_record(v, "commit", NULL, n);
@@ -248,7 +247,8 @@ static int see_pinner(void *ctx, const struct lladd_pinner *p)
     return 0;
 }
 
-/* What keeps the log: in order of LSN, and the same as in the running database. */
+/* What keeps the log, in order of LSN; what only the application knows is last. In a running
+ * database the first of these is the one that lladd_log_pinner reports. */
 START_TEST(pinned)
 {
     struct made m;
@@ -366,7 +366,8 @@ static int follow(void *ctx, const struct lladd_inspect_record *r)
     return 0;
 }
 
-/* Every record comes once, in order, from any start, up to the end that the view has reported. */
+/* Every record comes once, in order, from the beginning and from the checkpoint, up to the end that
+ * the view has reported. */
 START_TEST(whole_log)
 {
     struct made m;

@@ -144,7 +144,7 @@ class Progress(unittest.TestCase):
             self.assertEqual(self.check(*args, self.db, says=["reading the log"]), self.out)
 
     def test_page(self):
-        """It walks the log for newer records, and again for the history."""
+        """lladd page reads the log for newer records, and again for the history."""
         db = self.db + ".crashed"
         made = subprocess.run([MAKE_DB, "crashed", db], check=True, stdout=subprocess.PIPE,
                               text=True).stdout

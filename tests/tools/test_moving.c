@@ -78,10 +78,10 @@ static int note_listing(struct lladd_device *dev, const char *dir, lladd_list_fn
     return memory_ops->list(dev, dir, fn, ctx);
 }
 
-/* The reader finds out what is left by listing the files and opening each, in order. If it then
- * opens one that it has opened already, it is about to read. A hasty database releases the next
- * part at that moment, in another thread, since the reader holds a mutex. In this test a released
- * file is reused at once, without waiting. */
+/* The reader finds out what is left by listing the files and opening each, in order. When it opens
+ * a file for the second time, it is about to read. If `hasty`, the next part of the log is released
+ * at that moment, by another thread, because the reader holds a mutex. In this test a released file
+ * can no longer be opened. */
 static int open_what_is_left(struct lladd_device *dev, const char *name, unsigned flags,
                              struct lladd_file **out)
 {
@@ -100,9 +100,9 @@ static int open_what_is_left(struct lladd_device *dev, const char *name, unsigne
     return memory_ops->open(dev, name, flags, out);
 }
 
-/* If checkpoints overtake the reader, it continues at the oldest record that is left, up to three
- * times, repeats no record, and reports how much it has missed; also if the log that was left is
- * gone by the time it is read. */
+/* If checkpoints overtake the reader, the reader continues at the oldest record that is left, up to
+ * three times, repeats no record, and reports how much it has missed. This also holds if the log
+ * that was left is gone before it is read. */
 START_TEST(recycled)
 {
     struct lladd_device *dev;

@@ -37,7 +37,8 @@ static uint64_t a_free_page(struct lladd_device *dev, uint32_t *salt)
     return n;
 }
 
-/* The contents of a free page do not matter; but it was not written before its log was durable. */
+/* The contents of a free page do not matter. But a valid free page with an LSN beyond the log
+ * proves that log is lost. */
 START_TEST(free_page_newer_than_the_log)
 {
     struct made m;
@@ -47,7 +48,7 @@ START_TEST(free_page_newer_than_the_log)
     unsigned char bytes[4096] = {0};
     lladd_put64(bytes + 8, UINT64_C(1) << 40);
     lladd_put64(bytes + 24, n);
-    /* the writer of that page does not matter */
+    /* Without a valid checksum the LSN proves nothing. */
     bench_write(dev, "pages", n * 4096, bytes, sizeof bytes);
     ck_assert_uint_eq(verify(dev).count.damage, 0);
     lladd_put32(bytes, ll_page_crc(salt, lladd_page_of(n), bytes, sizeof bytes));
@@ -83,7 +84,7 @@ static int note_names(void *ctx, const struct lladd_inspect_record *r)
     return 0;
 }
 
-/* Does a record from number k on refer to an earlier record other than the first? */
+/* Returns true if a record from number k on refers to a record before number k. */
 static bool is_named(const struct log *log, size_t k)
 {
     bool named = false;
@@ -227,8 +228,9 @@ static void flip_log(struct lladd_device *dev, lladd_lsn lsn)
     bench_flip(dev, name, at + 20, 0x10);
 }
 
-/* The log seems to have a torn tail, but `control` states how far it was durable when a page was
- * written, and the page proves it. _i: `control` does not state it, as after a power failure. */
+/* The log seems to have a torn tail. But `control` states how far the log was durable when a page
+ * was written, and that page proves the loss, too. _i 1: `control` does not state it, as after a
+ * power failure. */
 START_TEST(pages_newer_than_the_log)
 {
     static const unsigned char nothing[64];

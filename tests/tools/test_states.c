@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What `lladd verify` reports about structures after a crash: in no state that a crash can leave of
- * any subject of the simulator does it report a damaged structure, or that a structure cannot be
- * checked, with and without transactions in doubt. By day the test explores the first 400 states of
- * each subject. LLADD_NIGHTLY: as many as half a minute allows, or all.
+ * What `lladd verify` reports about structures after a crash. In the explored crash states of each
+ * subject of the simulator, `verify` reports no damaged structure, with and without transactions in
+ * doubt. By day the test explores the first 400 states of each subject. LLADD_NIGHTLY: as many as
+ * half a minute allows, or all.
  */
 #include "tool.h"
 

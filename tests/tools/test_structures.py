@@ -548,7 +548,7 @@ class Salvage(Case):
         return out.splitlines(), err
 
     def left_out(self, name, rows, key):
-        """All rows but those between two keys are printed, in their order. Returns the others."""
+        """All rows but those between two keys are printed, in order. Returns the left out rows."""
         printed, err = self.scanned(name)
         said = re.fullmatch(rf"lladd dtable scan: rows after {key} and before {key} are left out: "
                             r".*checksum.*\n", err)
@@ -586,7 +586,7 @@ class Salvage(Case):
                           ""))
 
     def test_two_damaged_places_of_a_table(self):
-        """The rows between them are there, too, for FROM and TO."""
+        """The rows between the two places are printed, also with FROM and TO."""
         rows = [(f"k{i:05}", f"row {i:05}") for i in range(9000)]
         self.table("t", rows)
         self.flip("row 01000", "row 08000")
@@ -623,8 +623,8 @@ class Salvage(Case):
         self.assertRegex(err, r"scan: rows are left out: ")
 
     def test_dump_names_the_command_for_tables(self):
-        """What the library knows of its tables is not in the text: a database that is loaded from
-        it has no tables, and no damage."""
+        """Managed dTables are not in the text: a database that is loaded from the text has no
+        tables, and no damage."""
         self.table("t", [("k", "v")])
         self.table("c", [("k", "v,w")], "--columns", "A,B")
         for options in ([], ["--salvage"]):
@@ -807,7 +807,7 @@ class InDoubt(Case):
         self.assertTrue(self.good("verify", self.db).endswith("\nno damage\n"))
 
     def test_a_managed_table_that_is_being_made_is_no_damage(self):
-        """Its existence is in doubt, too, so it is reported as not checked."""
+        """The existence of the table is in doubt, too, so the table is reported as not checked."""
         subprocess.run([MAKE_DB, "--doubt-makes", self.db], check=True)
         out = self.good("verify", self.db, code=3)
         self.assertRegex(out, r'note    pages, page \d+: managed dTable "more" cannot be checked '
