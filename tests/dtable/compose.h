@@ -20,8 +20,8 @@ struct compositions {
 };
 
 void compose_text(const struct composition *, char text[COMPOSE_MAX]);
-/* All compositions with one layer on top of one of these, valid or not; without any: those of one
- * layer. */
+/* Returns the number of compositions with one layer on top of one of `below`, valid or not; if
+ * `below` is empty, of one layer. */
 uint64_t compose_count(const struct compositions *below);
 struct composition compose_at(const struct compositions *below, uint64_t i);
 void compose_add(struct compositions *, const struct composition *);
@@ -32,7 +32,7 @@ unsigned compose_templates(void);
 void compose_class_name(unsigned template, char name[64]);
 /* The class of the layer at a level, 0 at the top. */
 unsigned compose_template(const struct composition *, unsigned level);
-/* Is a layer of the class in it, at any level? */
+/* Returns true if the composition has a layer of the class, at any level. */
 bool compose_has(const struct composition *, const char *class_name);
 
 #endif

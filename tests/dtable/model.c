@@ -553,8 +553,7 @@ static uint64_t found(const struct model *m)
     return n;
 }
 
-/* Lookups at and around each row and outside; all rows there and back by a cursor, in two batches;
- * each move is one comparison more, and one if it arrives at a row. */
+/* Returns the least number of comparisons of a cursor and of batches. */
 static uint64_t walked(uint64_t rows, unsigned steps)
 {
     return 2 * (2 * rows + 2) + steps + 2 * rows;

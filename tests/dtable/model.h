@@ -31,7 +31,7 @@ void rows_copy(struct model *, const struct model *);
 void rows_add(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
 /* Inserts at its place, replacing a row with this key. ABSENT: removes the row. */
 void rows_put(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
-/* The value of a key. */
+/* Returns the row of a key. */
 const struct model_row *rows_find(const struct model *, const struct lladd_dtable_key *);
 
 /* How keys and values are drawn. */
@@ -46,8 +46,9 @@ enum { SHAPE_ROOM = 160 };
 /* The i-th key of a shape: 0, 1, ... ascend. The bytes of *key are in `room` (64 bytes). */
 void shape_key(const struct shape *, uint64_t *random, uint64_t *number, unsigned char *room,
                struct lladd_dtable_key *key);
-/* A value: of no bytes, of four, of five, of up to 40; numbers, words; a placeholder in some of the
- * configurations. Or a packed row of such values. In `room` (SHAPE_ROOM bytes). */
+/* Draws a value: of no bytes, of four, of five, of up to 40; a number, a word, a placeholder of
+ * some of the configurations, or a packed row of such values. Its bytes are in `room` (SHAPE_ROOM
+ * bytes). */
 struct lladd_dtable_value shape_value(const struct shape *, uint64_t *random, unsigned char *room);
 
 /* Builds a run of drawn rows, and commits it. Rows that it rejects are not in the model. NULL if
@@ -55,11 +56,10 @@ struct lladd_dtable_value shape_value(const struct shape *, uint64_t *random, un
 struct lladd_dtable *rows_run(struct fixture *, struct model *, const char *config,
                               const struct shape *, uint64_t seed, lladd_pageno *root);
 
-/* All queries of a table, at every row, between all of them and outside; `steps` random moves of a
- * cursor. Tombstones are returned to calls that ask for them, and to no other. Asserts how many
- * answers it has compared. */
+/* Compares the table with the model: queries at every row, between rows and outside, and `steps`
+ * random moves of a cursor. Tombstones are returned only to calls that ask for them. */
 void rows_check(struct model *, const struct lladd_dtable *, uint64_t seed, unsigned steps);
-/* The same for a table that does not return tombstones, or not always: a managed table. */
+/* rows_check for a managed table, which does not return tombstones, or not always. */
 void rows_check_found(struct model *, const struct lladd_dtable *, uint64_t seed, unsigned steps);
 
 /* A cursor of the rows with values, which can stay open whatever happens to the table. It is

@@ -15,8 +15,8 @@ struct trial {
 struct trials {
     struct trial *all;
     size_t n, cap;
-    /* Pairs of layers at levels that were met, and that may be impossible; the same of a layer and
-     * a type or a shape. */
+    /* met: pairs of layers that are in the selection; unmet: pairs that were not found. met_data,
+     * unmet_data: the numbers for pairs of a layer and a type or a shape. */
     size_t met, unmet, met_data, unmet_data;
     size_t refused; /* compositions that were tried */
 };
@@ -24,21 +24,22 @@ struct trials {
 /* Shapes of data: all kinds of rows, for a type of keys. */
 enum { SHAPE_KINDS = 7, SHAPE_TYPES = 5 };
 struct shape shape_of(enum lladd_dtable_type, unsigned kind);
-/* The shape of rows that this one can store: a column_dtable's are packed rows. */
+/* Returns a shape of rows that the composition can store: a column_dtable stores packed rows. */
 struct shape shape_for(const struct composition *, enum lladd_dtable_type, unsigned kind);
 
-/* Is the configuration valid? *types gets the possible types of keys: 1u << LLADD_DTABLE_U32 ...
- * Not `open`: all sizes of values must be known, and there is room for tombstones, as managed
- * tables want it. */
+/* Returns true if the configuration is valid. *types gets the possible types of keys, as bits
+ * 1u << LLADD_DTABLE_U32 and so on. If not `open`: also requires that all sizes of values are known
+ * and that tombstones can be stored, as managed tables do. */
 bool pairs_admit(struct fixture *, const struct composition *, bool open, unsigned *types);
-/* All valid compositions of a depth, smaller ones first in *below (nullable). */
+/* Returns all valid compositions of a depth. */
 struct compositions pairs_all(struct fixture *, unsigned depth, bool open);
 /* The selection of those that are one layer above `below`. A pair is given up when this many
  * compositions with it were refused; 0: never. */
 struct trials pairs_select(struct fixture *, const struct compositions *below, bool open,
                            unsigned patience);
 void pairs_free(struct trials *);
-/* One composition, with drawn data; false: it is invalid, or has no keys. */
+/* Takes one composition with drawn data. Returns false if the composition is invalid or has no
+ * possible type of keys. */
 bool pairs_draw(struct fixture *, const struct composition *, bool open, uint64_t *random,
                 struct trial *out);
 

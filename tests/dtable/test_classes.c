@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Single classes, beyond the contract of every table (test_model.c): values stored once, in fewer
- * bytes, or cached; values that they reject, and layers that they may not be in. Tests with a
- * number are for that trap of the prototype.
+ * bytes, or cached; values that they reject, and layers that they may not be in.
  */
 #include "model.h"
 #include "texts.h"
@@ -358,7 +357,7 @@ static const char cached[] =
     "class(dt) cache_dtable config [ \"cache_size\" int %d \"cache_bytes\" int %d \"base\" "
     "class(dt) counting_dtable \"base_config\" config [ \"base\" class(dt) linear_dtable ] ]";
 
-/* An absent row is not a tombstone, the second time neither; an error is not cached. */
+/* An absent row is not a tombstone, also not from the cache. An error is not cached. */
 START_TEST(what_is_kept)
 {
     static const char *const values[] = {"one", "(gone)", "", "(none)", "five", NULL};
@@ -410,7 +409,7 @@ START_TEST(what_is_kept_is_bounded)
     ck_assert_uint_eq(below.asked, N + 1);
     lladd_dtable_close(t);
     uint64_t held[2];
-    for (int i = 0; i < 2; i++) { /* the configuration asks for 64 MiB, 20 KiB may be used */
+    for (int i = 0; i < 2; i++) { /* the cache may use no bytes, or 20000 */
         snprintf(config, sizeof config, cached, 1 << 10, i ? 20000 : 0);
         t = made(config, 700, 700, longer);
         lladd_dtable_cache_limit(b.db, 300000);
@@ -418,7 +417,7 @@ START_TEST(what_is_kept_is_bounded)
         held[i] = fault_alloc_bytes(&b.mem);
         lladd_dtable_close(t);
     }
-    ck_assert_uint_le(held[1], held[0] + 20000 + 2 * 4104); /* give or take a block */
+    ck_assert_uint_le(held[1], held[0] + 20000 + 2 * 4104); /* two blocks more at most */
 }
 END_TEST
 
@@ -528,8 +527,8 @@ static uint32_t of_any_size(uint32_t i, unsigned char *room)
     return i * 2654435761u % 9;
 }
 
-/* Consecutive keys take two bytes each in the leaves, for the places of their values, and twice
- * that with the rest of the line; with values of one size almost none. */
+/* An index of consecutive keys takes at most four or five bytes a key, and at most half a byte if
+ * all values have one size. */
 START_TEST(even_leaves)
 {
     enum { N = 40000 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every dTable, and every composition of them that the grammar allows up to a depth, against a
- * model: lookups at, between and outside all rows, cursors with random moves, batches, places,
- * columns; with holes, tombstones, empty values, values that equal a placeholder, a minimum key
- * that is not 0, and no rows at all.
+ * Compositions of dTables against a model: lookups at, between and outside all rows, cursors with
+ * random moves, batches, places, columns; with holes, tombstones, empty values, values that equal a
+ * placeholder, a minimum key that is not 0, and no rows at all.
  *
  *     test_model              all of two layers; of three and four a selection in which any two
  *                             layers meet at any two levels, and each layer all data (pairs.h)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Runs: there after commit, close, and a power failure after a commit; gone with all pages after an
- * abort, a discard, or a power failure before it. Invalid keys are refused, damage is named, and
- * neither a lack of memory nor failed reads lose or leak anything. Tests with a number are for that
- * trap of the prototype.
+ * abort, a discard, or a power failure before a commit. Invalid keys are refused, damage is named,
+ * and neither a lack of memory nor failed reads lose or leak anything.
  */
 #include "model.h"
 #include "texts.h"

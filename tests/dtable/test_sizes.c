@@ -126,7 +126,7 @@ START_TEST(open_sizes_are_found)
 }
 END_TEST
 
-/* A missing type of keys is a layer's fault, too. */
+/* The message names the place of the layer that does not have the type of keys. */
 START_TEST(types_of_keys_are_a_layers)
 {
     static const char text[] =
@@ -144,8 +144,8 @@ END_TEST
 
 /* ---- the maximum length --------------------------------------------------------------------- */
 
-/* The first value has 4000 bytes at most, whatever the size of blocks, like a size that is
- * configured; later values have the same length. */
+/* The first value has at most 4000 bytes, for each size of blocks, and later values have the same
+ * length. */
 START_TEST(a_learned_size_has_a_limit)
 {
     static const uint32_t blocks[] = {0, 4096, 65536};

@@ -248,8 +248,8 @@ static const struct lladd_dtable_class asked_class = {
     .cursor_lead = asked_lead,
 };
 
-/* One with hundreds of rows, holes and tombstones between those of two newer ones, also before the
- * first and after the last of these; some of their keys are in it, some are not. */
+/* Makes a table with hundreds of rows, and two newer tables with a few rows. Rows of the large
+ * table are between, before and after the few rows. Some of the few keys are in the large table. */
 static void many_below_few(const char *config, struct model *m, struct lladd_dtable *parts[3])
 {
     struct shape shape = {LLADD_DTABLE_U32, 4000, 100, 3, 20, false};
@@ -270,7 +270,7 @@ static void many_below_few(const char *config, struct model *m, struct lladd_dta
     }
 }
 
-/* Walks over all rows from one end to the other. Returns how many steps this asked of the table. */
+/* Walks over all rows from one end to the other. Returns how many steps the table was asked for. */
 static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
 {
     struct lladd_dtable_cursor *c;
@@ -286,8 +286,7 @@ static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
     return *t->steps - before;
 }
 
-/* Long moves in both directions that move one table's cursor instead of all of them, changing
- * direction in between, and then to another place. */
+/* Long moves in both directions move one table's cursor instead of all cursors. */
 START_TEST(one_leads_for_a_while)
 {
     static const char *const configs[] = {
@@ -404,8 +403,8 @@ static void forge_pages(const char *what)
     ck_assert_int_eq(b.base->ops->close(b.base, file), 0);
 }
 
-/* A genuine placeholder is itself; an unreadable exception is an error, and not the placeholder
- * stored in its place. */
+/* A value that equals the placeholder is returned. An unreadable exception is an error: the
+ * placeholder stored in its place is not returned. */
 START_TEST(placeholders_are_no_answer_to_damage)
 {
     lladd_pageno root;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs record the version of their format, and of each class. Those of a newer version are refused
- * by name, those of the previous one are read, and an unreadable run loses nothing.
+ * Runs record the version of their format, and of each class. A run with a newer version is refused
+ * by name, a run with the previous version of a class is read, and a refused run loses nothing.
  */
 #include "model.h"
 #include "texts.h"
@@ -49,7 +49,8 @@ static void store(struct descriptor *d)
     commit(txn);
 }
 
-/* The place of a layer's version: after it the length of its footer, and the beginning of that. */
+/* Returns the place of a layer's version in the descriptor. The version is followed by the length
+ * of the layer's footer, and by the footer, which begins with `first`. */
 static unsigned char *version_at(const struct descriptor *d, uint32_t version, uint32_t footer,
                                  uint64_t first)
 {
@@ -73,8 +74,8 @@ static void refused(lladd_pageno root, int code, const char *why)
     ck_assert_msg(strstr(b.err.message, why) != NULL, "%s", b.err.message);
 }
 
-/* Of values and distances that are all different, with blocks and leaves as in earlier versions:
- * the tree's footer begins with the keys, 32 bytes of it. */
+/* The values and the distances of the keys are all different, so the blocks and leaves are those of
+ * earlier versions. The footer of the tree has 32 bytes, and begins with the number of keys. */
 START_TEST(versions_of_classes)
 {
     enum { ROWS = 3000, FOOTER = 32, NOW = 3 };

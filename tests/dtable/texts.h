@@ -10,12 +10,13 @@
 extern const struct lladd_dtable_comparator no_case;
 
 struct lladd_dtable *open_run(struct fixture *, lladd_pageno root);
-/* With the smallest blocks. */
+/* Begins a run with the smallest blocks. */
 struct lladd_dtable_run_builder *begin_run(struct lladd_txn *, enum lladd_dtable_type,
                                            const char *config);
-/* NULL: a tombstone. */
+/* Adds a row; value NULL: a tombstone. */
 int add_text(struct lladd_dtable_run_builder *, uint32_t key, const char *value);
-/* Keys from `first` on; "(gone)" is a tombstone, at "(none)" there is no key; NULL ends them. */
+/* Builds a run with keys from `first` on. "(gone)" is a tombstone, "(none)" leaves out the key,
+ * NULL ends the values. */
 struct lladd_dtable *run_of(struct fixture *, const char *config, uint32_t first,
                             const char *const *values);
 /* The text of a value goes to `text` (nullable). */
