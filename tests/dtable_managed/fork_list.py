@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """fork_list.py <folder of headers> <test_fork.c>: the test of a forked process makes each call
-of dTables, managed tables and cTables that returns a code."""
+of dTables, managed tables and cTables that returns a code, except WITHOUT."""
 import os
 import re
 import sys

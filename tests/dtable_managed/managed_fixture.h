@@ -10,32 +10,32 @@
 #include <lladd/dtable_managed.h>
 
 void managed_init(struct fixture *);
-/* In one call: a database, and the table "rows" in it; the same after a power failure; closed, and
- * no memory is lost. */
+/* managed_begin makes a database and the table "rows" in it. managed_restart opens both again after
+ * a crash. managed_done closes both, and asserts that no page and no memory is lost. */
 struct lladd_managed *managed_begin(struct fixture *, struct lladd_managed_options *);
 struct lladd_managed *managed_restart(struct fixture *);
 void managed_done(struct fixture *, struct lladd_managed *);
-/* A table with u32 keys; options may be NULL. Created and opened. */
+/* Creates and opens a table with u32 keys; options may be NULL. */
 struct lladd_managed *managed_table(struct fixture *, const char *name,
                                     struct lladd_managed_options *);
 struct lladd_managed *managed_open(struct fixture *, const char *name);
 void managed_close(struct fixture *, struct lladd_managed *);
-/* One row, in a transaction; text NULL: a tombstone. */
+/* Put a row in the transaction; text NULL: delete the row. */
 int managed_try(struct lladd_txn *, struct lladd_managed *, uint32_t key, const char *text);
 void managed_put(struct lladd_txn *, struct lladd_managed *, uint32_t key, const char *text);
-/* "1=a 2=b 3": 3 is deleted. In a transaction of its own, which commits. */
+/* Puts rows in a transaction that commits. "1=a 2=b 3": 3 is deleted. */
 void managed_fill(struct fixture *, struct lladd_managed *, const char *rows);
 void managed_fill_in(struct lladd_txn *, struct lladd_managed *, const char *rows);
-/* The rows that the transaction sees, by a cursor forward, backward, and by lookups; the caller
- * frees the text. */
+/* Returns the rows that the transaction sees, by a cursor forward, backward, and by lookups; the
+ * caller frees the text. */
 char *managed_text(struct lladd_txn *, struct lladd_managed *);
 void managed_sees(struct lladd_txn *, struct lladd_managed *, const char *rows);
-/* The same in a transaction of its own. */
+/* Asserts that a new transaction sees these rows. */
 void managed_expect(struct fixture *, struct lladd_managed *, const char *rows);
 struct lladd_managed_stats managed_stats(struct fixture *, struct lladd_managed *);
 /* Does background work until none is due. */
 void managed_tidy(struct fixture *, struct lladd_managed *);
-/* Every allocated page has an owner: no page is lost. */
+/* Asserts that every allocated page has an owner. */
 void managed_no_leaks(struct fixture *);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables under failures: every allocation of a workload in turn, every write, a lack of
- * space, a power failure at every call; writing, digesting, combining, freeing, opening. A failed
- * call has changed nothing and is repeated; no row, no page and no memory is lost.
+ * Managed dTables under failures: in turn each allocation of a workload, each read and each write
+ * fails; the disk is full; the power fails at each device call. The workload writes, digests,
+ * combines and frees, and tables are opened. No row, no page and no memory is lost.
  */
 #include "managed_fixture.h"
 
@@ -228,7 +228,7 @@ START_TEST(every_read_fails_once)
 }
 END_TEST
 
-/* The power fails at every call. */
+/* The power fails at every call of the device. */
 START_TEST(power_fails)
 {
     static const struct fault_crash power = {FAULT_POWER, 0, false};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A forked process has the handle's memory, but not its threads and files: in it, each call on
- * dTables, managed tables and cTables returns LLADD_FORKED before it takes a mutex that a thread of
- * the parent may have held, and the parent is not affected. fork_list.py checks that every call is
- * in this test.
+ * A forked process has the handle's memory, but not its threads and files. In the forked process,
+ * each call on dTables, managed tables and cTables that returns a code and uses the handle returns
+ * LLADD_FORKED, before it takes a mutex that a thread of the parent may have held. The parent is
+ * not affected. fork_list.py checks that each of these calls is in this test.
  */
 #include "managed_fixture.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * kill -9 with real files (Anvil, section 6.5), with options drawn from a seed. A child writes to
- * two managed tables with several threads, while others digest and combine all the time. The child
+ * two managed tables with several threads, while other threads digest and combine. The child
  * acknowledges each commit through a pipe, and is killed after a number of acknowledgements. Then
  * every acknowledged transaction must be there, in both tables, whole, and for each thread at most
  * one more, which was in progress. Every page of a run must be allocated, and belong to no other
- * run. The same directory is used again, so that recoveries follow recoveries. LLADD_NIGHTLY: a
+ * run. The next child uses the same directory, so recoveries follow recoveries. LLADD_NIGHTLY: a
  * thousand times. LLADD_SEED=N runs one seed.
  */
 #include "support/fixtures.h"
@@ -89,7 +89,7 @@ static int change(const struct work *w, struct lladd_txn *txn, uint32_t n)
     return rc ? rc : put(txn, w->tables[1], w->worker, n);
 }
 
-/* Works until the log is full: the transaction that is open all the time holds it. */
+/* Works until the log is full: the transaction that stays open keeps the log. */
 static void *child_worker(void *arg)
 {
     struct work *w = arg;
@@ -283,7 +283,7 @@ static void check_all(const char *dir, uint64_t seed, uint32_t *acked)
     for (uint32_t w = 0; w < WORKERS; w++)
         check_worker(txn, tables, w, acked);
     ck_assert_int_eq(get(txn, tables[0], ROW - 1, &n), 0);
-    ck_assert_uint_eq(n, 0); /* of the table that was open all the time */
+    ck_assert_uint_eq(n, 0); /* the row of the transaction that stayed open */
     ck_assert_int_eq(lladd_commit(txn), 0);
     check_pages(db);
     lladd_db_kill(db); /* the next child recovers again, from an earlier state */

@@ -64,7 +64,8 @@ START_TEST(aborts)
 }
 END_TEST
 
-/* Savepoints and top actions undo later changes, at once and after a crash. */
+/* A rollback to a savepoint and an abort of a top action undo changes, and these do not come back
+ * after a crash. */
 START_TEST(savepoints)
 {
     lladd_savepoint_id one, two;
@@ -134,8 +135,8 @@ START_TEST(snapshots)
 }
 END_TEST
 
-/* Two tables change at the same moment, also when a table is first looked at late: the snapshot was
- * taken before its digest. */
+/* A transaction sees a table as of its snapshot, also if it first reads the table after later rows
+ * were digested. */
 START_TEST(late_table)
 {
     t = managed_begin(&b, NULL);
@@ -151,7 +152,7 @@ START_TEST(late_table)
     commit(reader);
     managed_expect(&b, other, "1=c");
     managed_close(&b, other);
-    /* One that is opened later has no older snapshot. */
+    /* This table is opened after the snapshot was taken: a put conflicts. */
     reader = fixture_begin(&b);
     managed_sees(reader, t, "");
     other = managed_table(&b, "third", NULL);
@@ -221,7 +222,7 @@ START_TEST(conflicts_digested)
 }
 END_TEST
 
-/* A cursor shows what its transaction writes while it is open, at any position. */
+/* An open cursor shows what its transaction writes, at any position. */
 START_TEST(cursor_and_own_writes)
 {
     const struct lladd_dtable *table = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory that rows take, in every order of insertion, and its accounting: the size by which
+ * The memory that rows take, in several orders of insertion, and its accounting: the size by which
  * digests become due is the allocated one.
  */
 #include "managed_fixture.h"
@@ -72,7 +72,7 @@ START_TEST(takes_little)
 }
 END_TEST
 
-/* In order, backward, and one by one: none is missing between those that have a slot. */
+/* No row is missing: forward and backward by a cursor, and by lookups. */
 START_TEST(all_are_found)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;

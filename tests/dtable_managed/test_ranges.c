@@ -63,7 +63,8 @@ static void check_runs(void)
     }
 }
 
-/* The same in memory, after a crash, in one run, over another, and combined. */
+/* Checks the rows. how: 0 in memory, 1 after a crash, 2 after a digest, 3 after a digest and a
+ * combine, 4 after a digest and a crash. */
 #define EVERYWHERE 5
 static void settle(int how, const char *rows)
 {
@@ -395,8 +396,8 @@ END_TEST
 
 /* ---- concurrent borders ---------------------------------------------------------------------- */
 
-/* Whenever a key is compared with the last border, another border has just been inserted before
- * that: as if other threads deleted ranges all the time. */
+/* A comparator that inserts another border whenever a key is compared with the last border, as if
+ * other threads deleted ranges at the same time. */
 static struct {
     struct ll_mem_part *part;
     unsigned char nearest; /* 0: none is inserted */
@@ -465,8 +466,8 @@ START_TEST(takes_no_memory_for_rows)
 }
 END_TEST
 
-/* The memory of an aborted transaction counts for the memtable as soon as it has ended: one digest
- * frees it. */
+/* The memory of an aborted transaction counts as memory of the memtable once the transaction has
+ * ended. One digest frees the memory. */
 static void digested_when_full(const char *rows)
 {
     struct lladd_managed_stats s = managed_stats(&b, t);
@@ -497,7 +498,7 @@ START_TEST(counts_what_it_goes_over)
 }
 END_TEST
 
-/* A refused transaction has used the memory all the same, whether it commits then or not. */
+/* A transaction with refused range deletions has used memory, whether it commits (_i 1) or not. */
 START_TEST(counts_what_was_refused)
 {
     struct lladd_txn *one = fixture_begin(&b);

@@ -92,8 +92,8 @@ START_TEST(write_skew_with_locks)
 }
 END_TEST
 
-/* A lock does not make a snapshot from before a change current, even if the change is undone or
- * digested since; if the row has its old value again, it does. */
+/* A row that was changed after the snapshot cannot be locked for reading or writing. If the change
+ * left the same bytes, the row can be locked after a digest. */
 START_TEST(snapshot_is_older)
 {
     t = begin(NULL);

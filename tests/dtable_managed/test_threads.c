@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables and threads: 8 of them move amounts between accounts in two tables, while threads
- * of the library digest and combine all the time; and at times one deletes a whole table at once,
- * and puts its sum into one account. A transaction that adds up all accounts of both tables always
- * gets the same sum, also after a restart. Runs under TSan.
+ * Managed dTables and threads: 2 and 8 threads move amounts between accounts in two tables, while
+ * threads of the library digest and combine. At times a thread deletes a whole table at once, and
+ * puts its sum into one account. A transaction that adds up all accounts of both tables always gets
+ * the same sum, also after a restart. Runs under TSan.
  */
 #include "managed_fixture.h"
 
@@ -29,7 +29,7 @@ struct worker {
 };
 static struct worker workers[MOST];
 
-/* So many threads do not use Check's assertions, which record each one. */
+/* An assertion for threads. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
@@ -278,8 +278,8 @@ START_TEST(slowed_down)
 }
 END_TEST
 
-/* Runs kept by an old snapshot are released when its transaction ends, even one of another table,
- * and freed, though the table is not used any more. */
+/* Runs that an old snapshot keeps are freed after its transaction has ended, even if the
+ * transaction read only another table, and the table is not used any more. */
 START_TEST(let_go_in_the_end)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -330,7 +330,8 @@ static int watching(void *ctx, struct lladd_span x, struct lladd_span y)
 static const struct lladd_dtable_comparator watcher = {
     .struct_size = sizeof watcher, .name = "watching", .compare = watching};
 
-/* One thread, and a table with work at all times: the other table gets its turn. */
+/* There is one thread of the library. A table with five runs to be freed does not keep the thread
+ * from digesting the other table. */
 START_TEST(one_after_the_other)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT, bytes = LLADD_MANAGED_OPTIONS_INIT;

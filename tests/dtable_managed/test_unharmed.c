@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables: one transaction or table does not harm another: other values, other keys, old
- * snapshots, rejected rows, runs that cannot be freed.
+ * Managed dTables: one transaction or table does not harm another. The tests have values and keys
+ * that do not fit, old snapshots, rejected rows, and runs that cannot be freed.
  */
 #include "operations/dtables/managed/managed.h"
 #include "managed_fixture.h"
@@ -49,7 +49,7 @@ START_TEST(unique_strings)
 }
 END_TEST
 
-/* An array cannot have keys that far apart: the run is of another class. */
+/* An array cannot store keys that are so far apart: the run is of another class. */
 START_TEST(sparse_keys)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -63,7 +63,7 @@ START_TEST(sparse_keys)
 }
 END_TEST
 
-/* An old snapshot keeps the rows that it sees, and not all later ones. */
+/* An old snapshot keeps the rows that it sees in memory, and not all later rows. */
 START_TEST(idle_snapshot)
 {
     t = managed_begin(&b, NULL);
@@ -119,7 +119,8 @@ static void put_word(struct lladd_txn *txn, const char *word)
     ok(txn, lladd_managed_put(txn, t, &key, &v));
 }
 
-/* The only row's key is that, in both directions, and the row is found by any other. */
+/* Asserts that the only row has this key, by a cursor from both ends, and that an equal key finds
+ * the row. */
 static void sees_word(struct lladd_txn *txn, const char *word)
 {
     const struct lladd_dtable *table;
@@ -227,7 +228,7 @@ START_TEST(time_of_others)
 }
 END_TEST
 
-/* While it is being dropped it cannot be opened (LLADD_BUSY), with runs or without. */
+/* While a table is being dropped it cannot be opened (LLADD_BUSY), with runs or without. */
 START_TEST(opened_while_dropped)
 {
     for (int i = 0; i < 2; i++) {
