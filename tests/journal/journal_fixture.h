@@ -2,27 +2,29 @@
 #ifndef TESTS_JOURNAL_FIXTURE_H
 #define TESTS_JOURNAL_FIXTURE_H
 /*
- * The fixture of tests/operations with a journal, and functions for entries: they are short texts,
- * and the live entries of a tag are written as one, "a b c".
+ * The fixture of tests/operations with a journal, and functions for entries. Entries are short
+ * texts. The live entries of a tag are written as one text, "a b c".
  */
 #include "op_fixture.h"
 
 #include <lladd/journal.h>
 #include <lladd/stats.h>
 
-/* A database in memory, small segments, the journal registered. */
+/* Prepares a database in memory with small segments, and registers the journal. */
 void journal_init(struct fixture *);
-/* A tag of the owner "test", created in a transaction of its own if it does not exist. */
+/* Returns a tag of the owner "test". Creates the tag in a transaction of its own if it does not
+ * exist. */
 uint64_t journal_tag(struct fixture *, const char *name);
 void journal_append(struct lladd_txn *, uint64_t tag, const char *text);
-/* In a transaction of its own; each word is an entry. Returns the newest commit of the tag. */
+/* Appends each word as an entry, in a transaction that commits. Returns the newest commit of the
+ * tag. */
 lladd_lsn journal_put(struct fixture *, uint64_t tag, const char *words);
-/* The live entries as text, which the caller frees. Asserts the order of commits and the
+/* Returns the live entries as text, which the caller frees. Asserts the order of commits and the
  * statistics. */
 char *journal_text(struct fixture *, uint64_t tag);
 void journal_expect(struct fixture *, uint64_t tag, const char *words);
-/* What lladd_journal_each reports for the tag, without its texts. LLADD_NOT_FOUND if there is none.
- */
+/* Gets what lladd_journal_each reports for the tag, without the texts. Returns LLADD_NOT_FOUND if
+ * there is no such tag. */
 int journal_info(struct fixture *, uint64_t tag, struct lladd_journal_info *);
 /* Updates a page until the log has grown by this many bytes. */
 void journal_grow_log(struct fixture *, uint64_t bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The journal under failures: every allocation of a workload in turn, every write, and a power
- * failure after every write. Acknowledged entries are there afterwards, and no others; no memory is
- * lost.
+ * The journal under failures: each allocation and each write of a workload fails in turn, and after
+ * each failed write there is a crash. Afterwards the acknowledged entries are there, perhaps with
+ * those of the commit in progress; no memory is lost.
  */
 #include "operations/journal/table.h"
 #include "journal_fixture.h"
@@ -162,8 +162,8 @@ START_TEST(every_write_fails)
 }
 END_TEST
 
-/* The catalogue is created in a transaction of its own. If an allocation in it fails, one of its
- * commit too, nothing of it is left, the caller's transaction returns the reason, and the caller
+/* The catalogue is created in a transaction of its own. If an allocation of that transaction or its
+ * commit fails, no catalogue is left, the caller's transaction returns the reason, and the caller
  * may try again. */
 START_TEST(every_allocation_of_the_catalogue_fails_once)
 {
@@ -199,7 +199,7 @@ END_TEST
 
 enum { TIMES = 2000 };
 
-/* One entry of each round stays; at commit a record lists the ranges that were rolled back. */
+/* One entry of each round stays; at commit, records list the ranges that were rolled back. */
 static struct lladd_txn *takes_back_often(void)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -258,7 +258,7 @@ START_TEST(what_was_refused_halfway_commits_later)
 }
 END_TEST
 
-/* It goes on in between, and rolls back more, also a range that was listed in part. */
+/* The transaction goes on after the refusal, and rolls back more. */
 START_TEST(what_was_refused_halfway_goes_on)
 {
     struct lladd_txn *txn;
@@ -281,7 +281,7 @@ START_TEST(what_was_refused_halfway_goes_on)
 }
 END_TEST
 
-/* Part of what it rolls back then was listed before. */
+/* The transaction rolls back a range after the refusal. Parts of that range were listed before. */
 START_TEST(what_was_refused_halfway_takes_back_more)
 {
     struct lladd_txn *txn;

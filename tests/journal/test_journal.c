@@ -258,8 +258,8 @@ START_TEST(top_actions_make_no_difference_unless_they_are_aborted)
 }
 END_TEST
 
-/* Closing a top action makes its entries and catalogue changes final, whatever becomes of the
- * transaction; but a tag's change and its memory end with the transaction. */
+/* The end of a top action makes its entries final, but changes of tags end with the transaction. So
+ * changes of tags are refused in a top action. */
 START_TEST(tags_are_not_changed_in_top_actions)
 {
     struct lladd_action action;
@@ -434,7 +434,7 @@ START_TEST(checkpoints_make_no_room_for_names)
 }
 END_TEST
 
-/* As in earlier versions, where the first checkpoint created it. */
+/* Earlier versions created the mark in the first checkpoint, so a journal may have none. */
 START_TEST(a_journal_without_a_mark_gets_one_when_it_is_opened)
 {
     begin();

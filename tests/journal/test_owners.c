@@ -220,8 +220,8 @@ START_TEST(attaching_is_all_or_nothing)
 }
 END_TEST
 
-/* For an empty tag, the rest of the log is given up: it is not replayed with the transaction in
- * doubt, although that must be read from before it. */
+/* A discard empties the tag. The discarded entries are not replayed with the transaction in doubt,
+ * although entries of that transaction are older. */
 START_TEST(what_is_discarded_is_not_replayed_beside_a_doubt)
 {
     struct owner o = {.logged = 0};
@@ -372,7 +372,7 @@ END_TEST
 
 /* ---- rolling over ---------------------------------------------------------------------------- */
 
-/* The target of the rollover has never had an entry. Its place is the commit. */
+/* In the order of the target's entries, a rollover has the place of its commit. */
 START_TEST(a_rollover_has_the_place_of_its_commit)
 {
     begin();
@@ -543,7 +543,8 @@ START_TEST(the_longest_entry_can_be_cleaned)
 }
 END_TEST
 
-/* Not before cleaning the tag pays, and again when the cleaned entries are old. */
+/* The owner is not asked before it pays to clean the tag, and is asked again when the cleaned
+ * entries are old. */
 START_TEST(an_owner_is_asked_once_before_each_cleaning)
 {
     struct owner o = {.fail = 0};
@@ -671,8 +672,7 @@ START_TEST(a_cold_tag_does_not_fill_the_log)
 }
 END_TEST
 
-/* A third of the limit is live, in tags that share the log, and stays so; users can go on for
- * ever. */
+/* A third of the limit is live, in tags that share the log, and stays so; users can go on. */
 START_TEST(much_that_is_live_does_not_fill_the_log)
 {
     enum { TAGS = 8, ENTRIES = 8, LIMIT = 1 << 20 };
@@ -722,9 +722,9 @@ static int append_later(uint64_t tag, const char *text)
     return rc;
 }
 
-/* A log that is full of entries is free again when they are discarded: also by a commit that is not
- * forced, and however often the journal has reported that it needs all of it. _i: checkpoints taken
- * by the users, one each. */
+/* A log that is full of entries is free again when the entries are discarded, also by a commit that
+ * is not forced. _i 1: a call gets LLADD_LOG_FULL instead of a checkpoint, and the test takes the
+ * checkpoints. */
 START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;

@@ -34,7 +34,7 @@ static struct {
     uint64_t last, entries, atomic_aborted;
 } follower;
 
-/* So many threads do not use Check's assertions, which record each one. */
+/* An assertion for threads. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
