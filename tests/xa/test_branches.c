@@ -48,7 +48,7 @@ START_TEST(two_phases_one_phase_and_rolling_back)
 }
 END_TEST
 
-/* No second phase, no record in the log. */
+/* A branch that has written nothing has no second phase, and no record in the log. */
 START_TEST(what_has_written_nothing_is_read_only)
 {
     opened();
@@ -70,7 +70,7 @@ END_TEST
 
 /* ---- recovery -------------------------------------------------------------------------------- */
 
-/* The XID with the maximum of every field, and one with the minimum. */
+/* Makes an XID with the longest identifiers (i = 0) or with the shortest. */
 static XID odd_xid(unsigned i)
 {
     XID x;
@@ -248,7 +248,7 @@ static int claim_and(void *ctx, const struct lladd_in_doubt_info *info)
     return 0;
 }
 
-/* An application that uses the library directly. */
+/* An application decides prepared branches by calls of the library, without the switch. */
 START_TEST(decisions_past_the_switch_are_found)
 {
     XID x = fixture_xid("a");

@@ -89,8 +89,8 @@ static int theirs(int (*call)(XID *, int, long), long flags)
 /* ---- situations ------------------------------------------------------------------------------ */
 
 enum branch { S0, S1, S2, S3, S4, S5, BRANCHES };
-/* T2M: the other thread has suspended its association, and any thread may resume it. T2O: the
- * caller has. T1M: T2M, and one has joined besides (only an outcome: nothing is begun there). */
+/* T2M: the other thread has suspended its association with TMMIGRATE. T2O: the caller has suspended
+ * its own with TMMIGRATE. T1M: T2M, and the caller has joined (an outcome, not a situation). */
 enum mine { T0, T1, T2, T2M, T2O, MINES, T1M };
 enum them { ALONE, ACTIVE, SUSPENDED, THEMS };
 
@@ -105,8 +105,8 @@ struct situation {
     bool scan;      /* a recovery scan is open */
 };
 
-/* Is the situation possible? One association at a time is active, and a prepared branch has
- * none. */
+/* Returns true if the situation is possible. At most one association is active, and a prepared
+ * branch has no association. */
 static bool possible(const struct situation *c)
 {
     int active = (c->t == T1) + (c->them == ACTIVE);
@@ -135,8 +135,8 @@ static bool possible(const struct situation *c)
 
 /* ---- the oracle ------------------------------------------------------------------------------ */
 
-/* An outcome beyond the standard's codes: the call blocks. With wait=0 in the open string it waits
- * not at all. */
+/* An outcome that has no code in the standard: the call blocks. With wait=0 in the open string the
+ * call does not wait. */
 enum { BLOCKS = XAER_RMERR };
 
 enum call {
@@ -403,8 +403,8 @@ static void open_both(void)
     ck_assert_int_eq(ask(NULL, lladd_xa_switch.xa_open_entry, 0), XA_OK);
 }
 
-/* From any situation: no thread is associated, no branch is left. The calls that do not apply fail,
- * and change nothing. */
+/* Ends all associations and branches, in any situation. The calls that do not apply fail, and
+ * change nothing. */
 static void clear(void)
 {
     gives(XA_OK, xa_open(info, RMID, TMNOFLAGS));
@@ -429,7 +429,7 @@ static void leave_by(enum mine t)
         gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));
 }
 
-/* S1, S2 and S4: the active thread comes last. */
+/* Makes the associations of S1, S2 and S4. The active thread comes last. */
 static void associate(const struct situation *c)
 {
     if (c->t == T2M) {
@@ -448,8 +448,7 @@ static void associate(const struct situation *c)
         gives(XA_OK, xa_start(&x, RMID, TMJOIN));
 }
 
-/* No call of the parties of the situation leads to S4, but one: the other thread marks the branch
- * rollback-only, or the state is set, as a third thread of the transaction manager would do. */
+/* Sets the branch to S4, as a call of a third thread would do. */
 static void doom(void)
 {
     struct lladd_gid gid = ll_xa__gid(&x);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lack of memory: in each call, the n-th allocation fails, for every n, once and from then on. The
- * call returns the error, has changed nothing and can be repeated, and at the end nothing leaks. (A
- * commit in one phase that cannot be done is a rollback.)
+ * call succeeds, or returns an error, has changed nothing and can be repeated. At the end nothing
+ * leaks. (A commit in one phase that fails is a rollback.)
  */
 #include "xa_fixture.h"
 
@@ -101,7 +101,7 @@ static int forget(void)
 {
     return xa_forget(&kept, RMID, TMNOFLAGS);
 }
-/* The scan stays open. */
+/* Leaves the scan open. */
 static int recover(void)
 {
     XID found[3];

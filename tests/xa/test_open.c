@@ -72,7 +72,7 @@ START_TEST(malformed_open_strings_are_refused_and_said_why)
 }
 END_TEST
 
-/* A real directory, which is not there. */
+/* A real directory that does not exist. */
 START_TEST(directories_are_made_only_if_the_string_says_so)
 {
     char info[MAXINFOSIZE], *dir = temp_dir_new(), *path = temp_dir_path(dir, "new");
@@ -104,7 +104,7 @@ START_TEST(the_string_gives_files_their_mode)
 }
 END_TEST
 
-/* Another handle of the process, or another process, has the database. */
+/* Another handle has the database open. */
 START_TEST(a_database_in_use_is_not_available)
 {
     struct lladd_db *db;
@@ -164,7 +164,7 @@ START_TEST(rmids_share_a_database_or_have_their_own)
 }
 END_TEST
 
-/* Calls of an application without a branch. */
+/* Calls for an rmid that is not open. */
 START_TEST(an_rmid_that_is_not_open_has_nothing)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -190,8 +190,8 @@ static void *succeeds(void *arg)
     return NULL;
 }
 
-/* A successful call clears an earlier error of its thread; an error of another thread's call hides
- * none. */
+/* A successful call clears the earlier error of its thread. Calls of other threads do not change
+ * that error. */
 START_TEST(the_error_is_that_of_the_last_call)
 {
     static char info[] = "dir=db";

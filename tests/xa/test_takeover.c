@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A thread of the transaction manager ends, rolls back and resumes branches that other threads work
- * in, as it does when a transaction takes too long: while these wait for a lock, are in a call,
- * have a nested top action open, or have ended. Runs under TSan, too.
+ * in, as when a transaction takes too long. The other threads wait for a lock, are in a call, have
+ * a nested top action open, or have ended. Runs under TSan, too.
  */
 #include "xa_fixture.h"
 
@@ -41,8 +41,8 @@ static int lock(struct lladd_txn *txn, uint64_t timeout)
 
 static uint32_t ended; /* atomic: the other thread's association has been ended */
 
-/* In a thread with an ended branch: calls on its transaction are refused, and the next one
- * works. */
+/* Runs in a thread with a branch that another thread has ended: calls on its transaction are
+ * refused, and the thread's next branch works. */
 static void find_it_taken(struct lladd_txn *txn)
 {
     XID x = fixture_xid("late"), y = fixture_xid("next");
@@ -85,7 +85,8 @@ static void until_one_waits(void)
     } while (s.waiting == 0);
 }
 
-/* Here the wait would last for ever: the lock's holder ends after it. */
+/* Without the takeover the wait would last for ever: the holder of the lock ends after the test has
+ * joined the waiting thread. */
 START_TEST(a_branch_that_waits_for_a_lock_is_ended_and_rolled_back)
 {
     char *info = _i ? each_info : any_info;

@@ -91,8 +91,8 @@ END_TEST
 
 /* ---- branches that migrate ------------------------------------------------------------------- */
 
-/* Each branch is suspended for any thread; the thread that gets it adds to it, or finds that
- * another was faster. */
+/* Each branch is suspended with TMMIGRATE. A thread resumes the branch and adds to a counter, or
+ * finds that another thread has resumed it. */
 static uint64_t moves;
 
 static void *migrate(void *arg)
@@ -280,7 +280,7 @@ static void *begin_and_end(void *arg)
     return NULL;
 }
 
-/* A new thread may get the number of one that has ended. It has none of its associations. */
+/* A new thread may get the number of an ended thread. The new thread has no associations. */
 static void *is_new(void *arg)
 {
     XID held = fixture_xid("held");
@@ -322,7 +322,7 @@ START_TEST(a_thread_that_ends_leaves_no_association)
 }
 END_TEST
 
-/* The last thread closes the database, and a thread that waits to join gets an error. */
+/* Joins a branch that is held by a thread that ends: the join returns XA_RBROLLBACK. */
 static void *join_what_is_held(void *arg)
 {
     XID held = fixture_xid("held");

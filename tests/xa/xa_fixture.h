@@ -7,8 +7,7 @@
  *
  *     struct fixture b;
  *     fixture_init(&b);                     makes the database and its page; leaves it closed
- *     fixture_open(&b);                     opens RMID through the switch; branches are controlled
- *                                           through it too
+ *     fixture_open(&b);                     opens RMID through the switch
  *     fixture_crash(&b, how);               makes the files what a crash `how` would leave now, and
  *                                           closes the database
  *     fixture_free(&b);                     closes RMID in the calling thread; asserts that nothing
@@ -75,8 +74,8 @@ void fixture_add(struct fixture *, unsigned cell, int64_t delta);
 void fixture_add_in(struct fixture *, struct lladd_txn *, unsigned cell, int64_t delta);
 /* The value of a counter. */
 int64_t fixture_get(struct fixture *, unsigned cell);
-/* Makes a branch that has added to a counter. work: leaves it ended (idle); prepared: also prepares
- * it. */
+/* Make a branch that has added to a counter. fixture_work leaves the branch idle; fixture_prepared
+ * prepares it. */
 void fixture_work(struct fixture *, XID *, unsigned cell, int64_t delta);
 void fixture_prepared(struct fixture *, XID *, unsigned cell, int64_t delta);
 
