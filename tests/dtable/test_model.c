@@ -84,7 +84,8 @@ static void say(const struct counts *k, unsigned depth, const char *which, size_
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* With all data that their keys allow. */
+/* Tries all compositions of a depth, with all data that their types of keys allow; if not DENSE,
+ * with a third of the data. */
 static void all_of_depth(unsigned depth, size_t least, unsigned steps)
 {
     struct counts k = {0, 0, 0};
@@ -172,7 +173,7 @@ START_TEST(depth_4)
 }
 END_TEST
 
-/* All classes of the library are among them. */
+/* The templates contain all classes of the library. */
 START_TEST(no_class_is_missing)
 {
     static const char *const classes[] = {
@@ -214,7 +215,7 @@ START_TEST(selection_is_complete)
 }
 END_TEST
 
-/* Each with drawn data. */
+/* Tries one part of all compositions, each with drawn data. */
 START_TEST(deep)
 {
     unsigned depth = (unsigned)_i;

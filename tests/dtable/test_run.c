@@ -320,7 +320,7 @@ START_TEST(placeholders)
     for (int i = 0; good[i]; i++) {
         snprintf(full, sizeof full, text, good[i]);
         ok_db(&b, lladd_dtable_config_parse(b.db, full, &c, &b.err));
-        /* It settles the size of the cells. */
+        /* The smallint_dtable settles the size of the cells. */
         ck_assert_int_eq(lladd_dtable_param_int(
                              lladd_dtable_param_child(lladd_dtable_param_child(c, "base"), "base"),
                              "value_size"),
@@ -536,7 +536,8 @@ static int note_first(void *ctx, lladd_pageno page)
     return 0;
 }
 
-/* A flipped bit in every page but the descriptor's, and then pages of another run in its place. */
+/* In each page but the descriptor's (at most 29 pages): a flipped bit, and then the bytes of a page
+ * of another run. */
 START_TEST(damage_is_named)
 {
     struct model m, other;
