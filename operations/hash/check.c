@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whole tables: statistics, the list of pages, and a check. If other threads change the table
- * meanwhile, statistics may be slightly wrong; the caller of the other two excludes that. */
+ * meanwhile, statistics mix states of different moments; the caller of the other two excludes
+ * changes. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -71,8 +72,7 @@ int lladd_hash_pages(struct lladd_hash *h, int (*fn)(void *ctx, lladd_pageno), v
 /* ---- checking -------------------------------------------------------------------------------- */
 
 struct checker {
-    /* The keys of the present bucket so far. */
-    unsigned char *keys;
+    unsigned char *keys; /* of the bucket, as far as it has been checked */
     size_t len, cap;
 };
 
@@ -162,7 +162,7 @@ int lladd_hash_check(struct lladd_hash *h, struct lladd_error *err)
 {
     struct ll_hash_table *t = h->table;
     struct checker c = {.keys = NULL};
-    ll_hash__forget(t); /* The check reads the root page, not what memory knows. */
+    ll_hash__forget(t); /* The check uses the number of buckets of the root page. */
     int rc = ll_hash__each_page(t, check_page, &c, err);
     lladd_mem_free(t->db, c.keys);
     if (rc)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Creating tables, and handles. Only the creating transaction may use a new table until it has
- * ended; afterwards any thread that knows the root page can open it. */
+ * committed. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -39,7 +39,6 @@ static uint64_t buckets_for(struct ll_hash_table *t, uint64_t expected)
     return n >> (HB_LEVEL_MAX - 1) ? UINT64_C(1) << (HB_LEVEL_MAX - 1) : n;
 }
 
-/* Creates the table's first buckets, empty. */
 static int make_buckets(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n)
 {
     unsigned char count[8];

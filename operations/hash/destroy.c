@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Destroying a table, at once or in steps.
  *
- * A step is part of its transaction and rolls back with it. The first step writes into the root
- * page that the table is destroyed (HR_STATE), and the number of buckets. Each step frees bucket
- * pages, the lowest first, and writes how many are freed (HR_GONE). The last step also frees the
- * chain of the extent sequence, and the root page. Overflow pages and blobs of a bucket are freed
- * together with its head page; before that, only blobs may have become shorter. After a crash
- * between two steps the root page says what is left, and a later call continues the destruction; no
- * other call is possible.
+ * A step is part of its transaction and rolls back with it. Each step frees pages of the run, the
+ * lowest first. If pages are left, it writes into the root page that the table is destroyed
+ * (HR_STATE) and how many pages are freed (HR_GONE). The last step also frees the chain of extents
+ * and the root page. The overflow pages and blobs of a bucket are freed together with its head
+ * page; before that, only blobs may have become shorter. Between two steps, and after a crash
+ * between them, only destroy calls and lladd_hash_destroy_pages can use the table.
  *
  * A blob that is too long for a step is truncated from its end, in this step and the following
- * ones, so the size of values does not matter for the work of a step. If the step's first bucket
- * has only its head page, overflow pages and one page of each blob left, the step frees these even
- * if they exceed its limit. */
+ * ones, so long values do not make a step longer. If the step's first bucket has only its head
+ * page, overflow pages and one page of each blob left, the step frees these even if they exceed its
+ * limit. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -21,9 +20,9 @@ struct step {
     struct lladd_txn *txn;
     struct ll_hash_table *t;
     struct ll_hash_rest rest;
-    uint64_t pages; /* pages that it may still free */
+    uint64_t pages; /* pages that the step may still free */
     bool all;       /* no limit */
-    bool cut;       /* a blob was truncated: the bucket waits for the next step */
+    bool cut;       /* the bucket is too large for this step, and waits for the next one */
 };
 
 static void spend(struct step *s, uint64_t pages)
@@ -44,7 +43,7 @@ static int count_page(void *ctx, lladd_pageno page)
     return c->n++ < c->most ? 0 : LLADD_END;
 }
 
-/* Counts the pages of the blob, up to most + 1. */
+/* Counts the pages of the blob; stops at most + 1. */
 static int pages_of(struct step *s, uint64_t blob, uint64_t most, uint64_t *out)
 {
     struct counting c = {0, most};
@@ -54,8 +53,7 @@ static int pages_of(struct step *s, uint64_t blob, uint64_t most, uint64_t *out)
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Frees as many of the blob's last pages as the step may; of a shorter blob, all but the root
- * page. */
+/* Frees as many of the blob's last pages as the step may, but never the blob's root page. */
 static int shorten(struct step *s, uint64_t blob)
 {
     lladd_pageno root = lladd_page_of(blob);
@@ -73,9 +71,9 @@ static int shorten(struct step *s, uint64_t blob)
 
 /* ---- a bucket -------------------------------------------------------------------------------- */
 
-/* Counts the pages of the bucket: *pages in total, head page included, but no further than the step
- * may free; *least, those that can be freed only together with the head page. If *least alone
- * exceeds what the step may free, *pages still tells whether there are others. */
+/* *least: the pages that can be freed only together with the head page, which is one of them.
+ * *pages: all pages of the bucket; the count may stop once it exceeds both *least and the pages
+ * that the step may free. */
 static int weigh(struct step *s, const struct ll_hash_parts *p, uint64_t *pages, uint64_t *least)
 {
     *least = *pages = 1 + p->overflow.n + p->blobs.n;
@@ -131,8 +129,8 @@ static int free_bucket(struct step *s, bool first)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Writes into the root page what is left. Only this transaction may change the page, because it has
- * claimed the table. */
+/* Writes into the root page what is left. The transaction has claimed the table, so no other one
+ * changes the page. */
 static int write_rest(struct step *s)
 {
     struct ll_hash_table *t = s->t;
@@ -156,7 +154,8 @@ static int write_rest(struct step *s)
     return rc;
 }
 
-/* Planted bug: writes it in a nested top action, which stays if the transaction rolls back. */
+/* Planted bug: writes the rest in a nested top action, which stays if the transaction rolls
+ * back. */
 static int write_rest_to_stay(struct step *s)
 {
     struct lladd_action action;
@@ -189,9 +188,9 @@ static int take_step(struct step *s)
     return rc ? rc : lladd_page_free(s->txn, s->t->root);
 }
 
-/* Claims the table for the transaction, then reads again what is left of it, because another
- * transaction may have changed that before the claim. Refuses while losers must be rolled back:
- * memory does not know which tables a loser has changed. */
+/* Claims the table for the transaction, then reads again what is left of it: another transaction
+ * may have destroyed a part of the table before the claim. Refuses while losers must be rolled
+ * back: `changers` does not count losers. */
 static int begin(struct step *s, lladd_pageno root)
 {
     struct lladd_error *err = lladd_txn_error_out(s->txn);

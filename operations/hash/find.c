@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From a key to its bucket's page, and through the chain. The number of buckets in memory gives the
- * page of a key, and the page itself says whether it is the right one. If it is not, the table has
- * been split or merged since the number was read, and the thread reads it again. */
+ * page of a key, and the page says whether it is the right one. If it is not, the number was
+ * outdated (a split, a merge or a rollback has changed it) or wrong, and the thread reads it
+ * again. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -22,8 +23,7 @@ int ll_hash__again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
     return 0;
 }
 
-/* Fixes the bucket's head page on the assumption of n buckets. LLADD_CONFLICT: it is not the
- * bucket. */
+/* Fixes the page that is the bucket's head if there are n buckets. LLADD_CONFLICT: it is not. */
 static int fix_believed(struct ll_hash_table *t, uint64_t hash, uint64_t n, enum lladd_latch latch,
                         struct lladd_page **out, struct lladd_error *err)
 {

@@ -3,12 +3,11 @@
  *
  *   u16 tag (0: empty), key, value
  *
- * The 15 bits of the hash in an entry's tag select its home slot. The entry is in its home slot, or
- * in the first slot after it (with wrap-around) that was free when the entry was stored. No slot
- * between its home and the entry is ever empty, so a search ends at the first empty slot, after one
- * or two cache lines. A removed entry leaves a ghost, which keeps searches going. New entries reuse
- * ghosts without a reservation; drop() removes such ghosts, and the entries after them move up. The
- * tags give the homes, so redo needs only the page and no hash function. */
+ * The 15 bits of the hash in an entry's tag select its home slot. The entry is in its home slot or
+ * in a later one (with wrap-around), and no slot from the home to the entry is empty. A search
+ * therefore ends at the first empty slot. A removed element leaves a ghost, so its slot is not
+ * empty. ll_hash__fixed_drop empties slots, and moves later entries up to keep the invariant. Redo
+ * needs no hash function: the tags give the homes. */
 #include "operations/hash/page.h"
 
 #include <string.h>
@@ -118,7 +117,6 @@ void ll_hash__fixed_empty(unsigned char *page, uint32_t slot)
     memset(p, 0, size);
 }
 
-/* The slots of a page. */
 struct lay {
     unsigned char *first;
     uint32_t slots, size;
@@ -181,7 +179,7 @@ static inline void clear_bit(uint64_t *bits, uint32_t i)
     bits[i / 64] &= ~(UINT64_C(1) << i % 64);
 }
 
-/* The first bit in [from, end) that is set after `flip` is applied; `end` if there is none. */
+/* The first bit in [from, end) that is set in bits XOR flip; `end` if there is none. */
 static inline uint32_t first_bit(const uint64_t *bits, uint64_t flip, uint32_t from, uint32_t end)
 {
     for (uint32_t w = from / 64; from < end; from = ++w * 64) {
@@ -206,11 +204,11 @@ static inline uint32_t empty_before(const uint64_t *taken, uint32_t home, uint32
 
 struct order {
     uint64_t taken[WORDS]; /* slots with an entry */
-    uint64_t away[WORDS];  /* of these, the slots with an entry that is not in its home */
+    uint64_t away[WORDS];  /* slots with an entry that is not in its home */
 };
 
-/* Moves each entry of [from, end) that is not in its home to the first empty slot from its home on.
- * Returns whether any has moved. */
+/* Moves each entry of [from, end) to the first empty slot between its home and the entry, if there
+ * is one. Returns whether any entry has moved. */
 static bool move_up(const struct lay *l, struct order *o, uint32_t from, uint32_t end)
 {
     bool moved = false;
@@ -244,7 +242,7 @@ static inline struct word word_of(const struct lay *l, uint32_t i, const unsigne
     struct word w = {.taken = 0};
     uint32_t n = l->slots - i < 64 ? l->slots - i : 64;
     const unsigned char *p = at(l, i + n);
-    for (uint32_t k = i + n; k-- > i;) { /* backwards, so that each bit is an addition */
+    for (uint32_t k = i + n; k-- > i;) { /* backwards: the bit of the first slot is the lowest */
         p -= l->size;
         uint16_t tag = lladd_get16(p);
         w.taken = 2 * w.taken + (tag != 0);
@@ -277,9 +275,8 @@ void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop)
         return;
     hb_set(page, HB_LIVE, hb_get(page, HB_LIVE) - (gone - ghosts));
     hb_set(page, HB_GHOSTS, hb_get(page, HB_GHOSTS) - ghosts);
-    /* No entry after an empty slot has its home before that slot. One round that begins at an empty
-     * slot therefore puts all entries in order. On a page that was full, entries may have to move
-     * again. */
+    /* Entries do not cross a slot that was empty before, so one round that begins at such a slot
+     * restores the invariant. Without such a slot, entries may have to move again. */
     uint32_t from = empty != HB_NONE ? empty : first;
     bool moved;
     do {

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Linear hash tables (paper, section 4.1): the calls that lladd/hash.h specifies. page.c has the
- * pages, table.c the state in memory, find.c the path to a bucket and through its chain, split.c
- * splits and merges, insert.c the fast path of insertion.
+/* Linear hash tables (paper, section 4.1): calls of lladd/hash.h for keys and values. page.c has
+ * the pages, table.c the state in memory, find.c the path to a bucket and through its chain,
+ * split.c splits and merges, insert.c the fast path of insertion.
  *
- * A change of a key is one lladd_update of its bucket's page. `prepare` searches the page under its
- * latch, and either drafts the record or returns why it cannot. The caller then tries again: with
- * the present number of buckets if the bucket has been split; through the chain, with the head page
- * latched, if there are overflow pages; after making room if there is none.
+ * A change of a key is one update of a page of its bucket. `prepare` searches the page under its
+ * latch, and either drafts the record or returns why it cannot. The caller then tries again:
+ * with the present number of buckets if the page is not the bucket; through the chain, with the
+ * head page latched, if there are overflow pages; after making room if there is none.
  *
- * Undo finds the key wherever it is at that time (undo.c). It is one log record without undo, and
- * does nothing if its work is already done, so recovery can repeat it after a crash. It needs no
- * room: a removal leaves a ghost with all its bytes, and a shorter value leaves slack. No other
- * transaction reuses that space while the change may still be rolled back (table.c, reservations).
+ * Logical undo finds the key wherever it is at that time (undo.c). It logs at most one record,
+ * which has no undo, and does nothing if its work is already done, so recovery can repeat it. It
+ * needs no room: a removal leaves a ghost with all its bytes, and a shorter value leaves slack.
+ * While the change may still be rolled back, no entry of another key gets that space (table.c,
+ * reservations).
  *
- * A transaction that has the table alone (it has created the table, or undo is physical) logs the
- * slot before and after the change. Where entries move on the page, the change is made on a copy of
- * the page, and the record has the bytes that differ. */
+ * A transaction that has the table alone (table.c) uses physical undo. With fixed lengths, the
+ * record has the slot before and after the change. Otherwise the change is made on a copy of the
+ * page, and the record has the bytes that differ. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -23,12 +24,14 @@
 
 #include <string.h>
 
-#define SPLIT_NUM 4 /* a page more than 4/5 in use asks for a split */
+/* The share of a page that its elements take decides: more than 4/5 asks for a split, at most 1/4
+ * for a merge, less than 1/2 on a page of a chain for a shorter chain. */
+#define SPLIT_NUM 4
 #define SPLIT_DEN 5
-#define MERGE_DEN 4   /* a page less than 1/4 in use asks for a merge */
-#define SHORTEN_NUM 1 /* a page of a chain less than 1/2 in use asks for a shorter chain */
+#define MERGE_DEN 4
+#define SHORTEN_NUM 1
 #define SHORTEN_DEN 2
-#define TOUCHED 128u /* bytes of slots to prefetch */
+#define TOUCHED 128u /* bytes of slots to prefetch, at least */
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
@@ -51,8 +54,8 @@ static int too_large(struct lladd_error *err, const char *what, size_t len)
     return lladd_error_set(err, LLADD_TOO_LARGE, "a %s of %zu bytes is too long", what, len);
 }
 
-/* The reference of a long key has two hashes with different keys, and the length. An adversary
- * without the table's seed cannot find two long keys with equal references, and accidental
+/* The reference of a long key has two hashes with different seeds, and the length. Without the
+ * table's seed an adversary cannot find two long keys with equal references, and accidental
  * collisions are practically impossible. */
 static void long_key(const struct ll_hash_table *t, const void *key, size_t len, struct hb_key *out,
                      uint64_t hash)
@@ -66,7 +69,6 @@ static void long_key(const struct ll_hash_table *t, const void *key, size_t len,
     out->len = HB_KEY_REF | HB_BLOB;
 }
 
-/* Fills in the key to search for. */
 static inline int key_of(struct ll_hash_table *t, const void *key, size_t len, struct hb_key *out,
                          uint64_t *hash, struct lladd_error *err)
 {
@@ -95,8 +97,8 @@ static int value_of(struct ll_hash_table *t, const void *value, size_t len, stru
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* Prefetches the page's frame, its header and the slots that the search will read. On nearly full
- * pages with slots of 18 bytes, a search reads three slots on average and a dozen at worst. */
+/* Prefetches what a search reads first: the page's header and, with fixed lengths, the slots from
+ * the key's home on. */
 static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t tag)
 {
     uint32_t size = 2 + t->key_size + t->value_size, at = HB_ENTRIES - LLADD_PAGE_HEADER;
@@ -211,7 +213,7 @@ int lladd_hash_get(struct lladd_hash *h, const void *key, size_t key_len, void *
 
 /* ---- many keys at once ----------------------------------------------------------------------- */
 
-#define AHEAD 16u /* keys with prefetched pages, ahead of the one that is looked up */
+#define AHEAD 16u /* the number of keys with prefetched pages */
 
 struct asked {
     struct hb_key key;
@@ -230,7 +232,7 @@ static inline void ask(struct ll_hash_table *t, const struct lladd_hash_query *q
     touch(t, a->page, a->key.tag);
 }
 
-/* Prefetches the pages of some keys before it looks at them, so that their cache misses overlap. */
+/* The prefetches make the cache misses of several keys overlap. */
 int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t n,
                         struct lladd_error *err)
 {
@@ -296,7 +298,7 @@ static int change_held(struct hb_change *c, lladd_op_id op, struct lladd_page *h
     return lladd_update_page(c->txn, physical ? t->hashes->slot : op, held, &c, sizeof c);
 }
 
-/* Inserts into a chain that does not have the key: on the first page with room. */
+/* Inserts into a chain that does not have the key, on the first page with room. */
 static int insert_somewhere(struct hb_change *c, lladd_op_id op, struct lladd_page *head,
                             bool physical)
 {
@@ -317,7 +319,7 @@ static int insert_somewhere(struct hb_change *c, lladd_op_id op, struct lladd_pa
     }
 }
 
-/* The general path: latches the head and goes through the chain. LLADD_BUSY: see c->answer. */
+/* The general path: latches the head and searches the chain. LLADD_BUSY: see c->answer. */
 static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
 {
     struct ll_hash_table *t = c->table;
@@ -353,7 +355,8 @@ static inline int attempt(struct hb_change *c, lladd_op_id op, bool physical)
     return lladd_update(c->txn, physical ? t->hashes->slot : op, c->page, &c, sizeof c);
 }
 
-/* Returns 0 if the change is done or c->answer tells why it is not. */
+/* Tries the change until c->answer is not HB_MOVED. 0: c->answer is HB_DONE, or says why the change
+ * is not made. */
 static int change(struct hb_change *c, lladd_op_id op, bool physical)
 {
     struct ll_hash_table *t = c->table;
@@ -385,8 +388,8 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
     }
 }
 
-/* The result of adapting the table's shape after a successful change. A failure does not make the
- * change fail; a later change tries again. */
+/* Ignores the failure of a split, merge or clearing: the change does not depend on it, and a later
+ * change tries again. A poisoned handle is reported. */
 static int reshape(int rc)
 {
     return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
@@ -447,7 +450,7 @@ struct given {
     unsigned char ref[HB_VALUE_REF];
 };
 
-/* Creates the blob of a long key, which its entry refers to. */
+/* Creates the blob of a long key, unless an earlier attempt has. */
 static int want_key(struct hb_change *c, const struct given *g)
 {
     lladd_pageno blob;
@@ -471,8 +474,8 @@ static int want_value(struct hb_change *c, struct given *g)
     return 0;
 }
 
-/* Destroys the blobs to which no entry refers any more. A key's own blob is one of them if the key
- * came in after the blob was made. */
+/* Destroys the blobs to which no entry refers any more. That includes the blob that an earlier
+ * attempt created for the key, if another transaction has inserted the key meanwhile. */
 static int drop_gone(struct hb_change *c)
 {
     uint64_t unused = c->key.len & HB_BLOB ? lladd_get64(c->key.ref + HB_KEY_REF_SAME) : 0;
@@ -483,8 +486,8 @@ static int drop_gone(struct hb_change *c)
     return rc;
 }
 
-/* Makes room. First drops ghosts without reservations. If elements fill the page, tries a split,
- * then creates a chain. */
+/* Makes room: at the first attempt by a clearing, at the second by a split if elements fill the
+ * page, then with overflow pages. */
 static int want_room(struct hb_change *c, bool physical, unsigned tried)
 {
     struct ll_hash_table *t = c->table;
@@ -497,7 +500,7 @@ static int want_room(struct hb_change *c, bool physical, unsigned tried)
     return ll_hash__make_room(c->txn, t, c, physical);
 }
 
-/* Puts the element, in as many attempts as it takes. c->answer: HB_DONE or HB_PRESENT. */
+/* Puts the element. On success c->answer is HB_DONE or HB_PRESENT. */
 static int store(struct hb_change *c, const struct given *g, bool physical)
 {
     struct ll_hash_table *t = c->table;
@@ -512,7 +515,7 @@ static int store(struct hb_change *c, const struct given *g, bool physical)
         case HB_PRESENT:
             return 0;
         case HB_REVIVE:
-            /* The transaction that reserves the ghost may end before this one does. */
+            /* The other transaction's reservation may end first, so this one reserves the key. */
             c->revive = true;
             rc = physical ? 0 : ll_hash__reserve(c->txn, t, c->hash);
             break;
@@ -527,7 +530,7 @@ static int store(struct hb_change *c, const struct given *g, bool physical)
     }
 }
 
-/* With blobs, a change takes several steps. */
+/* With blobs, a change has several steps; a failure rolls all of them back. */
 static int store_any(struct hb_change *c, struct given *g, bool physical)
 {
     lladd_savepoint_id before;
@@ -547,7 +550,7 @@ static int store_any(struct hb_change *c, struct given *g, bool physical)
     return rc ? rc : released;
 }
 
-/* Tables with fixed lengths: entries have no blobs, and usually one update is enough. */
+/* In tables with fixed lengths, entries have no blobs, and usually one update is enough. */
 static inline int store_fixed(struct hb_change *c, bool physical)
 {
     if (!physical) {
@@ -564,12 +567,12 @@ static inline int store_fixed(struct hb_change *c, bool physical)
 
 static __attribute__((noinline)) int store_long(struct hb_change *c, struct given *g, bool physical)
 {
-    /* A value that gets shorter leaves room that undo may need. */
+    /* A value that gets shorter leaves slack, which undo may need. */
     int rc = !physical && !c->only ? ll_hash__reserve(c->txn, c->table, c->hash) : 0;
     return rc ? rc : store_any(c, g, physical);
 }
 
-/* `only`: not if the key has an element. If the caller wants its value then, it has set c->old. */
+/* `only`: an element of the key is not replaced; its value is copied to c->old, if not NULL. */
 static inline int put(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
                       const void *value, size_t value_len, bool only, struct hb_change *c)
 {
@@ -601,7 +604,7 @@ int lladd_hash_insert(struct lladd_txn *txn, struct lladd_hash *h, const void *k
     return rc || __builtin_expect(c.inserted, 1) ? rc : exists(txn);
 }
 
-/* Inserts one of many into a table with fixed lengths; its page was prefetched earlier. */
+/* Inserts one of many elements into a table with fixed lengths; aim() was called before. */
 static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
 {
     bool physical;
@@ -613,13 +616,13 @@ static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
     return rc || c->inserted ? rc : exists(c->txn);
 }
 
-/* Has the result of inserting one by one; prefetches the pages of the following keys meanwhile. */
+/* Has the result of inserting one by one, but prefetches the pages of the following keys. */
 int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
                            const struct lladd_hash_element *e, size_t n, size_t *done)
 {
     LLADD_USE(txn);
     struct ll_hash_table *t = NULL;
-    /* The error is reported when it is this key's turn. */
+    /* lladd_hash_insert finds and reports a wrong key when it is that key's turn. */
     struct lladd_error ignored = LLADD_ERROR_INIT;
     struct hb_change ahead[AHEAD];
     bool aimed[AHEAD];
@@ -677,7 +680,7 @@ int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, con
         *inserted = !rc && c.inserted;
         if (rc || *inserted)
             return rc;
-        if (c.old_blob) /* If the element is removed before the read, the key can be inserted. */
+        if (c.old_blob) /* LLADD_NOT_FOUND: the element has been removed; the loop inserts again */
             rc = get_latched(c.table, &c.key, c.hash, buf, size, len, lladd_txn_error_out(txn));
         else if (len)
             *len = c.old_len;
@@ -697,7 +700,8 @@ static int take_away(struct hb_change *c, bool physical)
     return careful ? ll_operations__step_end(c->txn, before, rc) : rc;
 }
 
-/* After a removal. A merge of the last bucket does not shorten this bucket's chain. */
+/* Adapts the table's shape after a removal. A merge does not shorten this bucket's chain, unless it
+ * happens to merge this bucket. */
 static int shrunk(struct hb_change *c, bool physical)
 {
     int rc = 0;

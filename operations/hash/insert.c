@@ -4,8 +4,8 @@
  * page.c. */
 #include "operations/hash/table.h"
 
-/* The first empty slot from the key's home on. HB_NONE if the key or a ghost comes before it, or if
- * there is none. */
+/* The first empty slot from the key's home on. HB_NONE: no slot is empty, or the key or a ghost
+ * comes first. */
 static inline uint32_t vacancy(const unsigned char *page, const struct hb_key *key, uint32_t slots,
                                uint32_t key_size, uint32_t size)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lookups without a latch (optimistic reads, lladd/optimistic.h), in tables with short keys and
- * values of one length each. The lookup copies the page's header, and the slots from the key's home
- * on, word by word, and uses them only if validation succeeds. Less simple cases (a chain, long
- * values, a key far from its home) return LLADD_BUSY, and the caller latches the page.
+/* Lookups by optimistic reads (lladd/optimistic.h), in tables with fixed lengths and short slots.
+ * The lookup copies the page's header, and the slots from the key's home on, word by word. It
+ * returns a result only if the read validates. Other cases (a chain, long slots, a key far from its
+ * home) return LLADD_BUSY, and the caller latches the page.
  *
  * Keys and values of up to a word stay in registers: a load that spans words just stored would wait
  * for the processor's store buffer. */
@@ -18,14 +18,15 @@ enum {
     SLOTS = 12        /* slots to look at */
 };
 
-/* Number of aligned words that contain any n consecutive bytes. */
+/* The number of aligned words that is enough for n consecutive bytes at any offset. */
 static inline uint32_t words_of(uint32_t n)
 {
     return (n + 14) / 8;
 }
 
-/* Copies the n aligned words that contain the bytes from `from` on; returns a pointer to these
- * bytes. `n` is the same for every slot, so that the processor can predict the loop. */
+/* Copies the n aligned words from the one with byte `from` on, or the page's last n words;
+ * returns a pointer to the copy of byte `from`. `n` is the same for every slot, so that the
+ * processor can predict the loop. */
 static inline const unsigned char *copy(const struct lladd_read *g, uint32_t from,
                                         uint64_t *words, uint32_t n)
 {
@@ -35,8 +36,8 @@ static inline const unsigned char *copy(const struct lladd_read *g, uint32_t fro
     return (const unsigned char *)words + (from - first);
 }
 
-/* The word at `from`, a multiple of 8, as a number. If `from` is the page's end, reads another word
- * instead; the caller uses only bytes of the page. */
+/* The word at `from`, a multiple of 8, as a number. If `from` is not on the page, reads the page's
+ * last word instead, and the caller does not use the result. */
 static inline uint64_t word(const struct lladd_read *g, uint32_t from)
 {
     uint64_t w;
@@ -68,7 +69,7 @@ static inline int ended(const struct lladd_read *g, int rc)
     return __builtin_expect(lladd_read_validate(g), 1) ? rc : LLADD_BUSY;
 }
 
-/* Keys and values of 1 to 8 bytes. */
+/* For keys and values of 1 to 8 bytes. */
 static inline int look_short(const struct ll_hash_table *t, const struct lladd_read *g,
                              const struct hb_key *key, void *buf, size_t size)
 {
@@ -103,7 +104,7 @@ static inline int look_short(const struct ll_hash_table *t, const struct lladd_r
     return LLADD_BUSY;
 }
 
-/* Longer keys and values: copies their slots. */
+/* For longer keys or values. */
 static int look_long(const struct ll_hash_table *t, const struct lladd_read *g,
                      const struct hb_key *key, void *buf, size_t size)
 {

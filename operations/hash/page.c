@@ -1,37 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Bucket pages: page type "lladd.hash.bucket".
  *
- *   32 u48 the table's root page     38 u8 level     39 u8 flags (1: overflow page, 2: closed)
- *   40 u48 bucket                    46 u16 length of every key, 0: any
- *   48 u48 next page of the chain    54 u16 length of every value, 0: any
- *   56 u16 slots, u16 of these with an element, u16 with a ghost, u16 end of the entries (var.c)
- *   64 entries: fixed.c, var.c
+ *   32 u48 the table's root page
+ *   38 u8  level
+ *   39 u8  flags (1: overflow page, 2: closed)
+ *   40 u48 bucket
+ *   46 u16 length of every key, 0: any
+ *   48 u48 next page of the chain, 0: none
+ *   54 u16 length of every value, 0: any
+ *   56 u16 slots
+ *   58 u16 slots with an element
+ *   60 u16 slots with a ghost
+ *   62 u16 end of the entries (var.c)
+ *   64     entries: fixed.c, var.c
  *
- * A page of level n and bucket b holds the keys with a hash equal to b modulo 2^n. Level and bucket
- * are on the page, so a thread with an outdated number of buckets sees that it has the wrong page.
+ * A page of level n and bucket b holds the keys with a hash equal to b modulo 2^n. Level and
+ * bucket are on the page, so a thread with an outdated number of buckets sees that it has the
+ * wrong page.
  *
  * A bucket has at most one entry for a key: an element, or a ghost, which keeps the bytes of a
- * removed element. Only a split, a merge or a clearing moves an entry to another slot. It holds the
- * page exclusively and keeps all entries that undo may need.
+ * removed element. Only a split, a merge, a rebuild or a clearing moves an entry to another
+ * slot. The thread then holds the page exclusively, and keeps all entries that undo may need.
  *
- *   put      redo u16 slot, entry            undo (logical) root, u8 flags, key, and the old value,
- *                                            if there was one: else the element becomes a ghost
- *   remove   redo u16 slot, u8 1             undo (logical) root, u8 flags, key: the ghost is an
- *                                            element again
+ *   put      redo u16 slot, entry            undo (logical) u64 root, u8 flags, u16 key length,
+ *                                            key, old value (of a new key: none)
+ *   remove   redo u16 slot, u8 1             undo (logical) u64 root, u8 flags, key
  *   mark     redo u16 slot, u8 is a ghost    no undo: compensates remove, and put of a new key
- *   restore  redo u16 slot, entry            no undo: compensates put
- *   narrow   redo u8 level, u8 how, bitmaps  no undo: entries go, others move up (split, clearing)
- *   widen    redo u8 level, entries          no undo: entries come (merge)
- *   slot     redo u16 slot, entry or u16 0   undo (page) likewise: for a table of one transaction
- *   bytes    redo runs of bytes              undo (page) likewise: bytes.c
+ *   restore  redo u16 slot, entry            no undo: compensates put of a key with an old value
+ *   format   redo head, entries              no undo
+ *   narrow   redo u8 level, u8 how, bitmaps  no undo: entries go (split, merge, clearing)
+ *   widen    redo u8 level, entries          no undo: entries come (split, merge)
+ *   slot     redo u16 slot, entry or u16 0   undo (page) the same: for a table of one transaction
+ *   bytes    redo runs of bytes              undo (page) the same: bytes.c
  *
- * Why mark, restore, narrow and widen need no undo: see hash.c and split.c. */
+ * Why these need no undo: hash.c for mark and restore, split.c for format, narrow and widen. */
 #include "operations/hash/table.h"
 
 #include <lladd/log_read.h>
 #include <string.h>
 
-/* The longest entry in a record, and sizes of records. */
+/* The longest entry in a record, and the longest redo bytes of `narrow`. */
 #define ENTRY_BYTES (HB_VAR_HEAD + 2 * LL_HASH_INLINE_MAX)
 #define NARROW_BYTES (2u + 2u * (HB_PAGE_MAX / 4 / 8))
 
@@ -84,14 +92,15 @@ static uint32_t var_need(const unsigned char *p)
     return HB_VAR_HEAD + HB_LEN(lladd_get16(p + 2)) + lladd_get16(p + 6);
 }
 
-/* Bytes that are free after a compaction. */
+/* Bytes that are free once the page is compacted. */
 static uint32_t var_room(struct lladd_view v)
 {
     uint32_t taken = ll_hash__var_use(v.bytes, v.size).taken, of = ll_hash__var_bytes(v.size);
     return taken < of ? of - taken : 0;
 }
 
-/* May this entry be stored in that slot? The page has been checked. */
+/* Is this packed entry valid, and may it be stored in that slot? The caller has checked the
+ * page. */
 static bool store_fits(struct lladd_view v, uint32_t slot, const unsigned char *p, size_t n)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS);
@@ -118,7 +127,7 @@ static void store(unsigned char *page, uint32_t size, uint32_t slot, const unsig
         ll_hash__var_store(page, size, slot, p);
 }
 
-/* Do all these entries fit on the page together with those present? */
+/* Are these packed entries valid, and do they fit on the page besides those present? */
 static bool fill_fits(struct lladd_view v, const unsigned char *p, size_t n)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS);
@@ -328,7 +337,7 @@ static void mark_redo(struct lladd_page *page, struct lladd_span redo)
     hb_set(bytes, HB_GHOSTS, hb_get(bytes, HB_GHOSTS) + (p[2] ? 1u : -1u));
 }
 
-/* Writes the undo bytes of remove, and the first part of those of put. */
+/* Writes root and flags, with which the undo bytes of put and remove begin. */
 static unsigned char *put_undo(const struct hb_change *c, struct lladd_draft *d, unsigned flags,
                                size_t more)
 {
@@ -374,7 +383,7 @@ static inline uint32_t share_of(struct lladd_view v, const struct hb_entry *e)
                : HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(e->key_len) + HB_LEN(e->value_len);
 }
 
-/* Checks that this is the right page, and finds the key's place on it. HB_DONE: go on. */
+/* Checks that this is the right page, and finds the key's place. HB_DONE: *place is set. */
 static inline enum hb_answer look(struct hb_change *c, struct lladd_view v, struct hb_place *place)
 {
     const struct ll_hash_table *t = c->table;
@@ -398,7 +407,6 @@ static void copy_old(struct hb_change *c, const struct hb_entry *e)
         memcpy(c->old, e->value, c->old_len < c->old_size ? c->old_len : c->old_size);
 }
 
-/* Notes the blobs of an element that the change removes. */
 static void note_blobs(struct hb_change *c, const struct hb_entry *e, bool key)
 {
     if (key && e->key_len & HB_BLOB)
@@ -410,13 +418,13 @@ static void note_blobs(struct hb_change *c, const struct hb_entry *e, bool key)
 static int draft_entry(struct hb_change *c, struct lladd_view v, struct lladd_draft *d,
                        struct hb_entry *e)
 {
-    bool fixed = c->table->fixed; /* on the pages of a fixed table: checked in look */
+    bool fixed = c->table->fixed; /* the page has the same layout, which the caller has checked */
     unsigned char *redo = lladd_draft_redo(d, 2 + ll_hash__pack_size(fixed, e));
     if (!redo)
         return too_long(d);
     lladd_put16(redo, (uint16_t)c->slot);
     ll_hash__pack(redo + 2, fixed, e);
-    /* In the fixed layout all entries have one length, and an empty slot was found. */
+    /* In the fixed layout all entries have one length, so the slot is enough. */
     if (!fixed && (!ll_hash__var_fine(v) || !store_fits(v, c->slot, redo + 2, d->redo_len - 2)))
         return answer(c, d, HB_FULL);
     return 0;
@@ -475,7 +483,7 @@ static __attribute__((noinline)) int put_closely(struct hb_change *c, struct lla
     c->full += share_of(v, &fresh) - (element ? share_of(v, &old) : 0);
     c->inserted = !element;
     TRY(draft_entry(c, v, d, &fresh));
-    if (!element && !(ghost && c->revive)) /* a ghost that no undo needs is nothing */
+    if (!element && !(ghost && c->revive)) /* undo need not restore a ghost without a reservation */
         return draft_put_undo(c, d, HB_FLAG_NOTHING,
                               lladd_span_of(c->key.bytes, HB_LEN(c->key.len)),
                               lladd_span_of(NULL, 0));
@@ -550,7 +558,8 @@ static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
 
 /* ---- one slot, before and after -------------------------------------------------------------- */
 
-/* Does what put and remove do to a page of the fixed layout, with undo of the slot. */
+/* Drafts put or remove (c->op) for a page of the fixed layout, with the slot's old contents as
+ * undo. */
 static int slot_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                         struct lladd_draft *d)
 {
@@ -600,7 +609,7 @@ static void slot_apply(struct lladd_page *page, struct lladd_span bytes)
 
 /* ---- compensation ---------------------------------------------------------------------------- */
 
-/* Parses undo bytes; false: they are invalid. Those of a put have the key's length and a value. */
+/* Parses undo bytes; false: they are invalid. */
 static bool parse_undo(struct lladd_span s, enum hb_undo_what what, lladd_pageno *root,
                        struct hb_undo *out)
 {
@@ -712,11 +721,11 @@ static const struct lladd_field widen_fields[] = {
     BUCKET_OP(op_name, NARROW_BYTES, .record_pages = 1, .redo_fields = narrow_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = (how), \
               .validate = narrow_validate, .redo = narrow_redo)
-/* A compensation is one record. The longest restores a value: slot, head, key and value, which are
- * no longer than the undo bytes with their head. */
+/* A compensation logs at most one record. The longest is that of `restore`. It is no longer than
+ * the undo bytes of `put`: slot and entry head take no more bytes than HB_PUT_UNDO_HEAD. */
 _Static_assert(2 + HB_VAR_HEAD <= HB_PUT_UNDO_HEAD, "undo bytes are as long as what restores them");
 #define UNDO_LOG(bytes) (128 + (bytes))
-/* A walk along a chain latches three pages: the head, the page just searched, the next one. */
+/* A search of a chain latches up to three pages: the head, the page just searched, the next one. */
 #define PUT_OP(op_name, how) \
     BUCKET_OP(op_name, 2 + ENTRY_BYTES + HB_PUT_UNDO_HEAD + 2 * LL_HASH_INLINE_MAX, \
               .redo_fields = store_fields, .undo_fields = value_fields, \
@@ -770,9 +779,9 @@ const struct lladd_op ll_hash__mark = {
     .redo = mark_redo,
 };
 
-/* Operations of earlier versions, for insertions and replacements, for short entries, and for pages
- * of more than 4096 bytes. They are not logged any more, and so have no `prepare`; recovery may
- * meet them. Only an insertion's undo bytes differ from today's: they are like those of remove. */
+/* Operations of earlier versions, which recovery may meet. They are not logged any more, so they
+ * have no `prepare`. Their bytes are those of today's operations, except that the undo bytes of
+ * `insert` have the form of those of `remove`. */
 enum { OLD_INSERT, OLD_REPLACE, OLD_REPLACE_SHORT };
 const struct lladd_op ll_hash__old[] = {
     [OLD_INSERT] =

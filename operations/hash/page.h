@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_HASH_PAGE_H
 #define LL_OPERATIONS_HASH_PAGE_H
-/* The bytes of a bucket page: see page.c. fixed.c and var.c implement the two layouts; the
- * functions without a layout in their names serve both. */
+/* The bytes of a bucket page: see page.c. fixed.c and var.c implement the two layouts. */
 #include "operations/operations_private.h"
 
 #include <string.h>
@@ -10,25 +9,25 @@
 #define HB_PAGE_MAX 65536u       /* the largest page */
 #define LL_HASH_INLINE_MAX 1000u /* longest key, and longest value, in a bucket page */
 
-/* The header, after the common page header; it ends with the page's first cache line. */
+/* The header. Together with the common page header it fills the page's first cache line. */
 enum {
     HB_ROOT = LLADD_PAGE_HEADER,        /* u48 the table's root page */
     HB_LEVEL = LLADD_PAGE_HEADER + 6,   /* u8 number of low hash bits that all keys share */
     HB_FLAGS = LLADD_PAGE_HEADER + 7,   /* u8 HB_OVERFLOW, HB_CLOSED */
-    HB_BUCKET = LLADD_PAGE_HEADER + 8,  /* u48 these bits */
+    HB_BUCKET = LLADD_PAGE_HEADER + 8,  /* u48 the value of these bits */
     HB_KEY = LLADD_PAGE_HEADER + 14,    /* u16 length of every key, 0: any */
     HB_NEXT = LLADD_PAGE_HEADER + 16,   /* u48 overflow page, 0: none */
     HB_VALUE = LLADD_PAGE_HEADER + 22,  /* u16 length of every value, 0: any */
     HB_SLOTS = LLADD_PAGE_HEADER + 24,  /* u16 slots */
-    HB_LIVE = LLADD_PAGE_HEADER + 26,   /* u16 of these with an element */
-    HB_GHOSTS = LLADD_PAGE_HEADER + 28, /* u16 of these with a ghost */
+    HB_LIVE = LLADD_PAGE_HEADER + 26,   /* u16 slots with an element */
+    HB_GHOSTS = LLADD_PAGE_HEADER + 28, /* u16 slots with a ghost */
     HB_AREA = LLADD_PAGE_HEADER + 30,   /* u16 var.c: end of the entries */
     HB_ENTRIES = LLADD_PAGE_HEADER + 32
 };
-#define HB_HEAD_BYTES 24u /* the part of it that a format record has */
+#define HB_HEAD_BYTES 24u /* bytes of the header, from HB_ROOT on, in a format record */
 #define HB_LEVEL_MAX 47u
 #define HB_OVERFLOW 1u
-#define HB_CLOSED 2u /* no bucket yet, or no longer one */
+#define HB_CLOSED 2u /* the page is no bucket yet, or no longer one */
 
 /* A tag: 15 bits of the hash, never 0, and a bit for ghosts. */
 #define HB_GHOST 0x8000u
@@ -82,12 +81,12 @@ struct hb_entry {
     const unsigned char *key, *value;
     uint16_t tag; /* includes HB_GHOST */
     uint16_t key_len, value_len;
-    uint16_t cap; /* bytes that its value has in its present place */
+    uint16_t cap; /* the room for its value, in bytes */
 };
 #define HB_LEN(x) ((x) & (HB_BLOB - 1u))
 
-/* References to blobs. Key: u64 hash, u64 another hash, u64 length, u64 blob. Two long keys are
- * equal if both keyed hashes and the lengths are. Value: u64 length, u64 blob. */
+/* References to blobs. Key: u64 hash, u64 another hash, u64 length, u64 blob. Long keys with the
+ * same two hashes and the same length count as equal. Value: u64 length, u64 blob. */
 #define HB_KEY_REF 32u
 #define HB_KEY_REF_SAME 24u
 #define HB_VALUE_REF 16u
@@ -122,8 +121,8 @@ static inline bool ll_hash__same_key(const unsigned char *a, const unsigned char
     return memcmp(a, b, n) == 0;
 }
 
-/* The two layouts. If `head_fine` holds, offsets stay inside the page whatever the other bytes
- * are. */
+/* The two layouts. If `head_fine` holds, `fine`, `find`, and `entry` of a slot < HB_SLOTS read only
+ * bytes of the page, whatever the other bytes are. */
 bool ll_hash__fixed_head_fine(struct lladd_view);
 bool ll_hash__var_head_fine(struct lladd_view);
 bool ll_hash__fixed_fine(struct lladd_view);
@@ -136,23 +135,23 @@ void ll_hash__var_find(const unsigned char *page, uint32_t size, const struct hb
                        struct hb_place *out);
 void ll_hash__fixed_clear(unsigned char *page, uint32_t size);
 void ll_hash__var_clear(unsigned char *page, uint32_t size);
-/* Length of the packed entry at p; 0: it does not fit into n bytes or the page. */
+/* Length of the packed entry at p; 0: it is invalid, or longer than n bytes. */
 size_t ll_hash__fixed_packed(const unsigned char *page, const unsigned char *p, size_t n);
 size_t ll_hash__var_packed(const unsigned char *p, size_t n);
-/* Stores the entry in a slot and replaces what is there. */
+/* Stores the entry in a slot; an entry that is there is replaced. */
 void ll_hash__fixed_store(unsigned char *page, uint32_t slot, const unsigned char *packed);
 void ll_hash__fixed_empty(unsigned char *page, uint32_t slot);
 void ll_hash__var_store(unsigned char *page, uint32_t size, uint32_t slot,
                         const unsigned char *packed);
-/* Stores n bytes of packed entries in the slots that their tags select. */
+/* Stores n bytes of packed entries, each in the first empty slot from its home on. */
 void ll_hash__fixed_fill(unsigned char *page, const unsigned char *packed, size_t n);
-/* Drops the slots of the bitmap `drop`; trims the values in the slots of `trim` to the bytes they
- * need. */
+/* Drops the entries in the slots of the bitmap `drop`; cuts the slack of the entries in the
+ * slots of `trim` (nullable). */
 void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop);
 void ll_hash__var_drop(unsigned char *page, uint32_t size, const unsigned char *drop,
                        const unsigned char *trim);
-/* live: bytes of the elements with their directory entries. taken: the bytes that stay in use after
- * a compaction: elements, ghosts, slack, and a directory entry for each slot. */
+/* live: bytes of the elements without slack, with their directory entries. taken: the bytes that
+ * stay in use after a compaction: elements, ghosts, slack, and a directory entry for each slot. */
 struct hb_use {
     uint32_t live, taken;
 };
@@ -174,11 +173,10 @@ static inline void ll_hash__find(struct lladd_view v, const struct hb_key *key,
     else
         ll_hash__var_find(v.bytes, v.size, key, out);
 }
-/* Bytes that an entry takes in a record; writes it into one. */
+/* Bytes that an entry takes in a record; writes the entry into a record. */
 size_t ll_hash__pack_size(bool fixed, const struct hb_entry *);
 void ll_hash__pack(unsigned char *to, bool fixed, const struct hb_entry *);
-/* Number of entries that fit on a page of the fixed layout; bytes for entries on one of the
- * variable layout. */
+/* Slots of a page in the fixed layout; bytes for entries and directory in the variable layout. */
 uint32_t ll_hash__fixed_slots(uint32_t page_size, uint32_t key_size, uint32_t value_size);
 static inline uint32_t ll_hash__var_bytes(uint32_t page_size)
 {
@@ -195,19 +193,18 @@ struct ll_hash_table;
 struct hb_change {
     struct ll_hash_table *table;
     struct lladd_txn *txn;
-    const struct lladd_op *op; /* slot: the operation to carry out */
+    const struct lladd_op *op; /* put or remove; for the operation `slot` */
     struct hb_key key;
     uint64_t hash, buckets; /* assumed number of buckets */
-    lladd_pageno page;      /* the bucket's page, on that assumption */
+    lladd_pageno page;      /* the bucket's page, if that number is right */
     const unsigned char *value;
     uint16_t value_len;
     bool chain;  /* the whole chain has been searched: this page's answer is final */
-    bool only;   /* put: not if the key has an element */
+    bool only;   /* put: do not replace an element */
     bool revive; /* put: the transaction has a reservation, so it may replace a reserved ghost */
-    /* out */
-    /* The part of the page that elements take after the change, in slots (fixed) or bytes, and the
-     * part that was free. Ghosts and slack take the rest, which a clearing can free without a
-     * split. */
+    /* Results. The next three are in slots (fixed layout) or bytes. full: what elements without
+     * slack take after the change. of: what the page has in total. empty: what was free before the
+     * change; ghosts and slack take the rest. */
     uint32_t full, of, empty;
     uint32_t slot;
     enum hb_answer {
@@ -215,12 +212,12 @@ struct hb_change {
         HB_MOVED,   /* the page is not its bucket any more */
         HB_CHAINED, /* there are overflow pages to search */
         HB_FULL,    /* no room */
-        HB_PRESENT, /* put, `only`: the key is there */
-        HB_REVIVE,  /* put: it is there, as a ghost with a reservation */
-        HB_KEYLESS, /* put: it is not there, and is a reference to a blob that does not exist */
+        HB_PRESENT, /* put, `only`: the key has an element */
+        HB_REVIVE,  /* put: the key has a ghost with a reservation */
+        HB_KEYLESS, /* put: the key has no element, and the blob for a long key is missing */
         HB_ABSENT   /* remove: the key is not there */
     } answer;
-    bool inserted; /* put: the key was not there */
+    bool inserted; /* put: the key had no element */
     lladd_pageno gone_key, gone_value; /* blobs without an entry after the change, or 0 */
     unsigned char *old;                /* nullable: `only` copies the present value to it */
     size_t old_size, old_len;
@@ -235,9 +232,10 @@ extern const struct lladd_page_type ll_hash__bucket_page;
 
 /* Drafts the record of an insertion on the fast path; false: take the general path. insert.c */
 bool ll_hash__insert_usual(struct hb_change *, struct lladd_view, struct lladd_draft *);
-#define HB_UNDO_HEAD 9u     /* of undo bytes: root, flags */
-#define HB_PUT_UNDO_HEAD 11u /* of a put's: and the key's length */
-/* Flags in undo bytes: key and value are references; the key had a ghost; it had no entry. */
+#define HB_UNDO_HEAD 9u      /* u64 root, u8 flags */
+#define HB_PUT_UNDO_HEAD 11u /* for put: u64 root, u8 flags, u16 key length */
+/* Flags in undo bytes: the key, or the value, is a reference; the key had a ghost; it had no
+ * entry, or a ghost without a reservation. */
 enum { HB_FLAG_KEY = 1, HB_FLAG_VALUE = 2, HB_FLAG_GHOST = 4, HB_FLAG_NOTHING = 8 };
 
 /* Arguments of mark, and of restore. */
@@ -249,9 +247,9 @@ struct hb_restore {
     uint32_t slot;
     struct hb_entry entry;
 };
-/* Arguments of format and widen: a head (format only), and entries from latched pages. */
+/* Arguments of format and widen. */
 struct hb_fill {
-    unsigned char head[HB_HEAD_BYTES];
+    unsigned char head[HB_HEAD_BYTES]; /* format */
     unsigned level;              /* widen */
     const unsigned char *packed; /* entries in the form that records have */
     size_t len;

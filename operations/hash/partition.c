@@ -54,7 +54,7 @@ static inline struct slots look(const struct ll_hash_table *t, const unsigned ch
     uint32_t size = 2 + t->key_size + t->value_size;
     struct slots s = {0, 0, 0};
     const unsigned char *at = p + (size_t)n * size;
-    for (uint32_t i = n; i-- > 0;) { /* backwards, so that each bit is an addition */
+    for (uint32_t i = n; i-- > 0;) { /* backwards: the bit of the first slot is the lowest */
         at -= size;
         uint16_t tag = lladd_get16(at);
         s.taken = 2 * s.taken + ((tag & (HB_GHOST - 1)) != 0);
@@ -80,8 +80,9 @@ static uint64_t forgotten(const struct ll_hash_table *t, const unsigned char *p,
     return gone;
 }
 
-/* In the fixed layout a slot has the form of an entry in a record. Returns false if the page's
- * counts of elements or ghosts are wrong, or an empty slot is marked as a ghost. */
+/* Copies slots as they are: in the fixed layout a slot and a packed entry have the same form.
+ * Returns false if the page's counts of elements or ghosts are wrong, or an empty slot is marked as
+ * a ghost. */
 static bool sort_fixed(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
                        struct hb_sorted *s)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The pages of a bucket and what its elements refer to: overflow pages and blobs. */
+/* The pages of a bucket, overflow pages included, and the blobs of its elements. */
 #include "operations/hash/table.h"
 
-/* Is it a page of this table with a valid header? Only then can its entries be read safely. */
+/* Is it a page of this table with a valid header? Its entries are read only then. */
 static bool makes_sense(const struct ll_hash_table *t, struct lladd_view v)
 {
     return ll_hash__head_fine(v) && lladd_get48(v.bytes + HB_ROOT) == t->root.v &&

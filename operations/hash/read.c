@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads an element that has its key or value in a blob, without locks.
+/* Reads an element. A key or value in a blob is read without a latch on the element's page.
  *
- * A blob is read page by page. Meanwhile a writer may replace the value, and the old blob's pages
- * may be reused. The bytes read are one complete value if afterwards
+ * Meanwhile a writer may replace the value, and the old blob's pages may be reused. The bytes
+ * read are one complete value if afterwards
  *
  *   - the element refers to the same blob as before, and
  *   - the blob's root page has the same version as before the first byte was read.
  *
  * The reference alone is not enough: another blob of the same length may have got the same root
- * page. The two conditions together mean that the blob existed during the whole read. A writer
- * creates the blob before an entry refers to it, and destroys it after the entry refers to another;
- * undo reverses that order. The data pages belonged to the blob as long as it existed, and nothing
- * writes to a table's blob after its creation.
+ * page. The two conditions together mean that the blob existed during the whole read: a writer
+ * creates a blob before an entry refers to it, and destroys it after the entry has lost the
+ * reference; undo reverses that order. Nothing writes to a table's blob between its creation and
+ * its destruction.
  *
- * Otherwise the reader starts again with the present reference. After some attempts it reads under
- * the latch of the element's page, so that no writer can replace the blob meanwhile. */
+ * Otherwise the reader starts again. After some attempts it reads under the latch of the
+ * element's page, so that no writer can replace the blob meanwhile. */
 #include "operations/hash/table.h"
 
 #include "operations/blob/blob.h"
 
-#define UNLATCHED 4 /* attempts without the latch; later ones make writers of this bucket wait */
+#define UNLATCHED 4 /* attempts without the latch; the next one makes writers of the bucket wait */
 
 static int read_part(struct lladd_db *db, struct hb_part *part, struct lladd_error *err)
 {
@@ -36,8 +36,7 @@ static int read_parts(struct ll_hash_reader *r, struct lladd_error *err)
     return rc ? rc : read_part(r->table->db, &r->value_part, err);
 }
 
-/* Under the latch of the entry's page. An error counts as a change; the next attempt reports it if
- * it persists. */
+/* Under the latch of the entry's page. An error counts as a change, and the blob is read again. */
 static bool part_is_same(struct lladd_db *db, const struct hb_part *part, bool blob,
                          const unsigned char *ref)
 {

@@ -2,8 +2,8 @@
 #ifndef LL_OPERATIONS_HASH_SIPHASH_H
 #define LL_OPERATIONS_HASH_SIPHASH_H
 /* SipHash (Aumasson, Bernstein 2012): a keyed 64-bit hash. Without the key an adversary cannot
- * choose inputs that collide. It is inline, because most keys are one word long.
- * docs/decisions/siphash.md says why it is implemented here, and why as -1-3. */
+ * choose inputs that collide. docs/decisions/siphash.md says why it is implemented here, and why as
+ * -1-3. */
 #include <lladd/bytes.h>
 
 struct ll_siphash_key {
@@ -67,7 +67,7 @@ static __attribute__((noinline, unused)) uint64_t ll_siphash_any(const struct ll
 {
     return ll_siphash_rounds(key, bytes, len, 1, 3);
 }
-/* Keys of a word or half a word: inlined, so that the compiler unrolls the loop. */
+/* Inlined for keys of 4 and 8 bytes, so that the compiler unrolls the loop. */
 static inline __attribute__((always_inline)) uint64_t
 ll_siphash(const struct ll_siphash_key *key, const void *bytes, size_t len)
 {
@@ -77,8 +77,7 @@ ll_siphash(const struct ll_siphash_key *key, const void *bytes, size_t len)
 }
 
 /* Hashes n <= 64 keys of `len` <= 8 bytes, given as numbers (lladd_get64, lladd_get_few). Bit i of
- * the result is bit `bit` of the hash of key i. Reads all of `words`, also after the n-th.
- * siphash_bits.c */
+ * the result is bit `bit` of the hash of key i. May read all 64 words. siphash_bits.c */
 uint64_t ll_siphash_bits(const struct ll_siphash_key *, const uint64_t words[64], size_t n,
                          size_t len, unsigned bit);
 

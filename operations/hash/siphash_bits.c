@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One bit of the SipHash-1-3 of each of many keys, which a split needs for a page. The keys are
- * hashed side by side, in vector lanes if the processor has AVX2. The lanes are independent and the
- * loop has no branches. */
+/* One bit of the SipHash-1-3 of each of many keys: a split needs it for the keys of a page. With
+ * AVX2 the keys are hashed in vector lanes. */
 #include "operations/hash/siphash.h"
 
-/* Keys of up to a word, as numbers. A key of 8 bytes is hashed as one word and the tail; a shorter
- * one is part of the tail. */
 static uint64_t by_one(const struct ll_siphash_key *key, const uint64_t *words, size_t n,
                        size_t len, unsigned bit)
 {
@@ -25,7 +22,8 @@ typedef double lane_signs __attribute__((vector_size(8 * LANES)));
 #define ALL(x) ((lanes){(x), (x), (x), (x)})
 #define AVX2 __attribute__((target("avx2")))
 
-/* Two vectors at a time: while an addition on one is in progress, the other is rotated. */
+/* Two vectors at a time, so that the processor can overlap their instructions. A key of 8 bytes is
+ * one word before the tail; a shorter key is part of the tail. */
 AVX2 static uint64_t by_eight(const struct ll_siphash_key *key, const uint64_t *words, size_t n,
                               size_t len, unsigned bit)
 {

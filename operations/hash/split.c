@@ -5,30 +5,31 @@
  * records. The table is consistent after each of them, so they have no undo:
  *
  *   format   Page n becomes an empty bucket of the next level. It is closed, and beyond the number
- *            of buckets, so no thread looks at it. No page is latched yet (BUF-3).
- *   widen    Page n is opened, with the entries that move there.
+ *            of buckets, so no thread uses it. The thread holds no latch yet, because it may wait
+ *            (BUF-3).
+ *   widen    Page n is opened, with the entries that move to it.
  *   narrow   Page b loses these entries and gets the next level too: now the split has happened.
  *   buckets  The root page says n + 1. If a crash comes before this record, the level of b shows
  *            that the split has happened (table.c).
  *
- * A merge of the last bucket into its parent is similar: `narrow` (the parent drops ghosts without
- * reservations), `widen` (the parent gets the entries and the lower level: now the merge has
- * happened), `narrow` (the last page is closed), `buckets`. Splits and merges stay even if the
- * transaction rolls back. Each costs about a hundred bytes of log besides the entries moved.
+ * A merge of the last bucket into its parent is similar: `narrow` (the parent drops ghosts
+ * without reservations), `widen` (the parent gets the entries and the lower level: now the merge
+ * has happened), `narrow` (the last page is closed), `buckets`. With logical undo, splits and
+ * merges stay even if the transaction rolls back.
  *
  * With physical undo a split logs `bytes` instead of `narrow` and `buckets`, and there are no
  * merges (ll_hash__merge says why).
  *
- * Buckets with chains are *rebuilt*: the thread reads their entries, writes them to new overflow
- * pages, and changes the head page byte by byte. It does everything that can fail before it latches
- * the heads. Under the latches it reads the entries again; if they have changed, it rolls back and
- * repeats. With logical undo a rebuild is a nested top action that is closed before the latches are
- * released; with physical undo it is part of the transaction.
+ * Buckets with chains are *rebuilt*: the thread reads their entries, writes them to new pages,
+ * and then latches the heads and changes them byte by byte. Under the latches it first reads the
+ * entries again; if they have changed, it rolls back and repeats. With logical undo a rebuild is
+ * a nested top action that ends before the latches are released; with physical undo it is part
+ * of the transaction.
  *
  * Ghosts with a reservation move too (table.c); others are dropped. The mutex `shape` lets one
- * thread at a time split, merge or rebuild; a thread that does not get it at once skips its split
- * or merge. Page latches are taken in the order lower bucket, higher bucket, its chain, root
- * page. */
+ * thread at a time split, merge or rebuild. A thread that does not get it at once skips a split,
+ * a merge or a shortening; only to make room does it wait. Latches are taken in the order lower
+ * bucket, higher bucket, root page; a page of a chain is latched while its bucket's head is. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -46,15 +47,15 @@ int ll_hash__write(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_
     return lladd_update_page(txn, t->hashes->bytes, held, &args, sizeof args);
 }
 
-/* Is the page the head of bucket b, at this level? */
+/* Is the page the head of bucket b, with this level? */
 static bool is_head(const struct ll_hash_table *t, struct lladd_view v, uint64_t b, unsigned level)
 {
     return ll_hash__is_bucket(t, v, b) && v.bytes[HB_LEVEL] == level &&
            lladd_get48(v.bytes + HB_BUCKET) == b;
 }
 
-/* Fixes the head of bucket b. LLADD_CONFLICT: the page is not this head; the table has changed, or
- * memory is wrong. */
+/* Fixes the head of bucket b. LLADD_CONFLICT: the page is not this head, because the table has
+ * changed or the number of buckets in memory is wrong. */
 static int fix_head(struct ll_hash_table *t, uint64_t b, unsigned level, enum lladd_latch latch,
                     struct lladd_page **out, struct lladd_error *err)
 {
@@ -124,7 +125,8 @@ static int put_down(struct lladd_txn *txn, const struct ll_hash_table *t, int rc
 
 /* ---- a split without chains ------------------------------------------------------------------ */
 
-/* Logs the records of a split. Under all latches. The new page's contents need no undo. */
+/* Logs the records of a split. Under all latches. With physical undo, too, the new page needs no
+ * undo: after a rollback it is beyond the number of buckets. */
 static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
                          struct lladd_page *fresh, struct lladd_page *root,
                          const struct hb_sorted *s, uint64_t n, bool physical)
@@ -165,7 +167,7 @@ static int split_may_be_plain(struct ll_hash_table *t, uint64_t n, struct lladd_
     return rc;
 }
 
-/* Formats the new bucket's page, still closed, and takes log credit for the other records. */
+/* Formats the new bucket's page, and takes log credit for the other records. */
 static int split_prepare(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n, bool physical)
 {
     struct hb_fill f = {.packed = NULL};
@@ -204,7 +206,6 @@ static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
 
 /* ---- a merge without chains ------------------------------------------------------------------ */
 
-/* Do the entries of both fit on one page with room to spare? */
 static bool merge_fits(const struct ll_hash_table *t, const struct hb_sorted *parent,
                        const struct hb_sorted *last)
 {
@@ -276,29 +277,28 @@ static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
 
 /* ---- rebuilding ------------------------------------------------------------------------------ */
 
-enum { STAY, GO }; /* the bucket that keeps its number; the new bucket of a split */
+enum { STAY, GO }; /* the bucket with the lower number; the new bucket of a split */
 
-/* The contents of buckets: packed entries, those of STAY first, then those of GO. */
+/* The contents of buckets; indices are STAY and GO. */
 struct contents {
-    unsigned char *bytes[2];
+    unsigned char *bytes[2]; /* packed entries */
     size_t len[2], cap[2];
     uint64_t *chain; /* the present overflow pages */
     size_t n_chain, cap_chain;
     uint64_t pages[2]; /* pages that the layout takes, head included; 0: no such bucket */
 };
 
-/* The work to do. */
 struct rebuild {
     struct ll_hash_table *t;
     struct lladd_txn *txn;
     bool physical;
     enum { SPLIT, MERGE, ROOM } what;
-    uint64_t low, high;             /* buckets; high: only of a split or merge */
+    uint64_t low, high;             /* buckets; `high` only for a split or a merge */
     unsigned level;                 /* of the present heads */
     uint64_t n;                     /* present number of buckets */
     const struct hb_change *change; /* ROOM; NULL: shorten the chain */
     struct contents seen, now;
-    uint64_t *fresh; /* new pages for chains */
+    uint64_t *fresh; /* new overflow pages */
     unsigned char *image;
 };
 
@@ -386,7 +386,8 @@ static int add_bucket(const struct rebuild *r, struct contents *c, const struct 
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* How many of the bytes at p fit on a page; *left: the room that is left on it. */
+/* The number of bytes, in whole packed entries at p, that fit on one page; *left: the room that
+ * these entries leave. */
 static size_t page_full(const struct rebuild *r, const unsigned char *p, size_t n, uint32_t *left)
 {
     struct ll_hash_table *t = r->t;
@@ -409,8 +410,8 @@ static size_t page_full(const struct rebuild *r, const unsigned char *p, size_t 
     return at;
 }
 
-/* The room that a layout leaves for a change. When a chain is shortened: enough that it does not
- * grow again at once. */
+/* The room that a layout must leave on the last page: for the change, or on a shortened chain so
+ * much that it does not grow again at once. */
 static uint32_t room_wanted(const struct rebuild *r)
 {
     const struct ll_hash_table *t = r->t;
@@ -422,7 +423,6 @@ static uint32_t room_wanted(const struct rebuild *r)
                           HB_LEN(r->change->value_len);
 }
 
-/* Counts the pages that a layout of the contents takes. */
 static void lay_out(const struct rebuild *r, struct contents *c)
 {
     for (int to = STAY; to <= GO; to++) {
@@ -493,14 +493,13 @@ static int peek(struct rebuild *r)
     return rc;
 }
 
-/* The buckets' level after the change. */
 static unsigned new_level(const struct rebuild *r)
 {
     return r->what == SPLIT ? r->level + 1 : r->what == MERGE ? r->level - 1 : r->level;
 }
 
-/* Writes the new overflow pages of one bucket, the last one first. *first: number of the first one
- * (0: none); *head: bytes left for the head page. */
+/* Writes the new overflow pages of one bucket. *first: the number of the first one, 0: none;
+ * *head: bytes of entries that belong on the head page. */
 static int write_chain(struct rebuild *r, int to, uint64_t bucket, size_t *next_fresh,
                        uint64_t *first, size_t *head)
 {
@@ -523,7 +522,8 @@ static int write_chain(struct rebuild *r, int to, uint64_t bucket, size_t *next_
     return rc;
 }
 
-/* Allocates new pages, frees old ones, and writes the pages that no other thread can see yet. */
+/* Allocates new overflow pages, frees the old ones, and writes the pages that no other thread uses
+ * yet. */
 static int write_fresh(struct rebuild *r, uint64_t first[2], size_t head[2])
 {
     struct ll_hash_table *t = r->t;
@@ -552,7 +552,6 @@ static int write_fresh(struct rebuild *r, uint64_t first[2], size_t head[2])
                         ll_operations__extents_page(&t->run, r->high), &f, sizeof f);
 }
 
-/* Replaces the head page's contents by these entries. */
 static int write_head(struct rebuild *r, struct lladd_page *held, uint64_t bucket, unsigned flags,
                       uint64_t next, const unsigned char *packed, size_t len)
 {
@@ -577,8 +576,6 @@ static int write_root(struct rebuild *r, struct lladd_page *root, uint64_t n)
     return ll_hash__write(r->txn, r->t, root, r->image);
 }
 
-/* Writes the heads and the root page, under their latches. Only a bug or a poisoned handle makes
- * this fail. */
 static int write_heads(struct rebuild *r, struct lladd_page *low, struct lladd_page *high,
                        struct lladd_page *root, const uint64_t first[2], const size_t head[2])
 {
@@ -606,9 +603,9 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
     struct ll_hash_table *t = r->t;
     struct lladd_error *err = lladd_txn_error_out(r->txn);
     struct lladd_page *low, *high, *root = NULL;
-    /* One head, or two and the root; and the end of the top action, which must be logged under
-     * their latches: once these are released, other transactions may change the pages, and page
-     * undo would be wrong. */
+    /* One head, or two heads and the root; and the end of the nested top action. Its record is
+     * logged under the latches: once they are released, other transactions may change the pages,
+     * and page undo would be wrong. */
     const struct lladd_log_need needs[] = {{t->hashes->bytes, r->what == ROOM ? 1 : 3},
                                            {LLADD_NO_OP, r->physical ? 0 : 1}};
     int rc = lladd_log_credit_all(r->txn, needs, 2);
@@ -628,8 +625,7 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
         rc = write_heads(r, low, high, root, first, head);
         if (!rc && !r->physical)
             rc = lladd_nta_end(r->txn, action, LLADD_NO_OP, NULL, 0);
-        if (rc) /* The rollback that follows undoes the bytes: memory's state is not used until
-                 * then. */
+        if (rc) /* The rollback that follows undoes the bytes. */
             ll_hash__forget(t);
     }
     if (root)
@@ -672,8 +668,8 @@ static int rebuild(struct rebuild *r)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* One split, under `shape`. If the number of buckets is unsure, does nothing: the root page might
- * get a wrong number. */
+/* One split, under `shape`. If the number of buckets is unsure (table.c), does nothing: the root
+ * page might get a wrong number. */
 static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
 {
     uint64_t n;
@@ -704,7 +700,7 @@ static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_
                         .high = n - 1,
                         .level = top_bit(n - 1) + 1,
                         .n = n};
-    /* Merges only if both fit on one page. */
+    /* Merges only if the entries of both buckets fit on 3/4 of one page. */
     struct contents c = {.n_chain = 0};
     struct lladd_page *low, *high;
     uint32_t left = 0;
@@ -729,7 +725,7 @@ static int merge_step(struct lladd_txn *txn, struct ll_hash_table *t)
     return rc == LLADD_END ? merge_rebuilt(txn, t, n) : rc;
 }
 
-/* Unlocks `shape`. After a conflict the table's state in memory is read again at next use. */
+/* Unlocks `shape`. A conflict is no error: the number of buckets is read again at next use. */
 static int settle(struct ll_hash_table *t, int rc)
 {
     if (rc == LLADD_CONFLICT)
@@ -755,7 +751,7 @@ int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical
 }
 
 /* Drops ghosts and slack without reservations. *freed: the number of ghosts dropped and of entries
- * that lost slack. With logical undo. */
+ * that lost slack. For logical undo. */
 static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, uint32_t *freed)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -824,11 +820,11 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
                         .level = head->bytes[HB_LEVEL],
                         .change = c};
     lladd_page_unfix(t->db, head, LLADD_LATCH_SHARED);
-    /* Every change of a bucket's set of pages is made under this mutex, so the pages found in a
-     * chain still belong to it when they are freed. */
+    /* Chains change only under this mutex, so the pages found in a chain still belong to it when
+     * they are freed. */
     lladd_mutex_lock(&t->shape);
     rc = rebuild(&r);
     lladd_mutex_unlock(&t->shape);
-    /* On a conflict: if the bucket was split meanwhile, there may be room now. */
+    /* After a conflict there may be room: the bucket may have been split meanwhile. */
     return rc == LLADD_CONFLICT ? 0 : rc;
 }

@@ -2,24 +2,25 @@
 /* Hash tables in memory. txn.c has what a transaction keeps of them.
  *
  * Each table has one struct ll_hash_table, created at first use and kept until the database is
- * closed, so that compensations find it without allocating memory. Lookups use its number of
- * buckets; 0 means "read the root page". A wrong number does no harm, because a bucket page says
- * which keys belong to it.
+ * closed, so that a rollback finds it without allocating memory. Lookups use its number of
+ * buckets; 0 means "read the root page". A lookup with a wrong number does no harm, because a
+ * bucket page says which keys belong to it.
  *
- * The root page's number of buckets is logged after the record that completes a split or merge, so
- * a crash may leave the old number. The levels of buckets then show the split or merge: the next
- * bucket to be split has the higher level already, or the last bucket's parent has the lower one.
- * load() corrects the number.
+ * A split or merge without chains logs the root page's number of buckets last, so a crash may
+ * leave the old number. The levels of buckets then show the split or merge: the next bucket to
+ * be split has the higher level already, or the last bucket's parent has the lower one. load()
+ * corrects the number.
  *
- * A transaction that removes a key reserves 18 bits of its hash, with the number of the root page
- * (operations/shared/reservation.c). A reservation covers all keys with the same bits, which does
- * no harm.
+ * A transaction reserves a key (operations/shared/reservation.c) before it removes the key,
+ * before it replaces a reserved ghost, and before a put that may shorten a value. A reservation
+ * is the root page's number and 18 bits of the key's hash, so it covers other keys with the same
+ * bits too, which does no harm.
  *
- * A table belongs to one transaction alone (`owner`) until that ends if it has created the table,
- * or has changed it with physical undo. The changes are then undone byte by byte, splits included.
- * A transaction that has changed a table with logical undo is counted in `changers` until it ends.
- * Its undo looks for keys, so until then no other transaction may have the table alone, or destroy
- * it. */
+ * A transaction has a table alone (`owner`) until it ends, if it has created the table, changed
+ * it with physical undo, or begun to destroy it. Its changes are then undone byte by byte,
+ * splits included. A transaction that has changed a table with logical undo is counted in
+ * `changers` until it ends. Its undo looks for keys, so until then no other transaction may have
+ * the table alone. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -89,7 +90,7 @@ static void count_redo(struct lladd_page *page, struct lladd_span redo)
 static const struct lladd_field count_fields[] = {{"buckets", LLADD_FIELD_U64},
                                                   {NULL, LLADD_FIELD_END}};
 
-/* Logged after a split or a merge, which is never undone, so it has no undo. */
+/* Logged after a split or a merge that is never undone, so it has no undo. */
 static const struct lladd_op root_count = {
     .struct_size = sizeof(struct lladd_op),
     .name = "lladd.hash.buckets",
@@ -260,9 +261,9 @@ void ll_hash__forget(struct ll_hash_table *t)
     ll_hash__set_buckets(t, 0);
 }
 
-/* Stores the number read from pages, unless the number was set since they were read: then the table
- * has been split, merged or rolled back. With a wrong number a split would split the wrong bucket,
- * and a key could be stored on a page that was a bucket before a rollback. */
+/* Stores a number read from pages, except if the number was set after the reading began: then the
+ * table has been split, merged or rolled back. A split with an old number would split the wrong
+ * bucket, and a key could be stored on a page that was a bucket before a rollback. */
 static bool publish(struct ll_hash_table *t, uint64_t version, uint64_t n, bool unsure)
 {
     lladd_mutex_lock(&t->hashes->mutex);
@@ -285,7 +286,7 @@ static int destroyed(const struct ll_hash_table *t, struct lladd_error *err)
                                              (unsigned long long)t->root.v));
 }
 
-/* What the root page says. The reader also fills in the table's constant fields. */
+/* What the root page says. read_root() also fills in the table's constant fields. */
 struct root {
     uint64_t buckets, gone; /* gone: as HR_GONE */
     bool destroyed;
@@ -302,7 +303,7 @@ static int read_root(struct ll_hash_table *t, struct root *r, struct lladd_error
     if (!root_check(v) || r->buckets >> HB_LEVEL_MAX) {
         rc = ll_hash__corrupt(err, t->root, "is not a valid root page of a hash table");
     } else if ((r->destroyed && r->gone == 0) || !ll_extents_says(v.bytes + HR_RUN, 1)) {
-        rc = destroyed(t, err); /* The table has no pages: its creation was rolled back. */
+        rc = destroyed(t, err); /* completely, or its creation was rolled back */
     } else if (r->buckets == 0) {
         rc = ll_hash__corrupt(err, t->root, "is the root of a hash table without buckets");
     } else {
@@ -339,10 +340,10 @@ static int level_of(struct ll_hash_table *t, uint64_t b, unsigned *out, struct l
     return ours ? 0 : ll_hash__corrupt(err, n, "is not the bucket it should be");
 }
 
-/* The last split or merge may not have reached the root page; the level of the bucket that it
- * changed shows it. If that page is damaged, sets *unsure, and chooses *n such that the keys of
- * both buckets are looked up on the damaged page: their lookups fail, and the rest of the table
- * remains usable. */
+/* Corrects *n if the last split or merge has not reached the root page: the level of the bucket
+ * that it changed shows that. If that bucket's page is damaged, sets *unsure, and chooses *n
+ * such that the keys of both buckets are looked up on the damaged page. These lookups fail, and
+ * the rest of the table remains usable. */
 static int catch_up(struct ll_hash_table *t, uint64_t *n, bool *unsure, struct lladd_error *err)
 {
     unsigned level, full = 63 - (unsigned)__builtin_clzll(*n);
@@ -533,9 +534,9 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     return 0;
 }
 
-/* Allocates what undo by key in this table needs (REC-3): the copy of the run. A transaction in
- * doubt may have destroyed the table; undo restores its root page first, and the run is the same.
- * If the table is damaged, undo reports it. */
+/* Allocates what undo by key in this table needs (REC-3): the list of the run's extents. A
+ * transaction in doubt may have destroyed the table; undo restores the root page first, and the run
+ * is the same. If the table is damaged, undo reports it. */
 static int load_for_undo(struct ll_hash_table *t, struct lladd_error *err)
 {
     struct root r = {0, 0, false};
@@ -547,8 +548,8 @@ static int load_for_undo(struct ll_hash_table *t, struct lladd_error *err)
     return rc == LLADD_NO_MEMORY ? rc : 0;
 }
 
-/* Forgets what compensations have read during recovery, because recovery may have changed it since.
- * Then loads the tables that transactions in doubt have changed by key. */
+/* Forgets what was read during recovery, because recovery may have changed it since. Then loads the
+ * tables that transactions in doubt have changed by key. */
 static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
 {
     (void)ctx;

@@ -12,20 +12,19 @@
 /* The root page, page type "lladd.hash": offsets in the page. */
 enum {
     HR_LAYOUT = LLADD_PAGE_HEADER,       /* u32 2 */
-    HR_STATE = LLADD_PAGE_HEADER + 4,    /* u32 0; 1: destroyed (see HR_GONE) */
+    HR_STATE = LLADD_PAGE_HEADER + 4,    /* u32 0; 1: destroyed, at once or in steps */
     HR_KEY = LLADD_PAGE_HEADER + 8,      /* u32 length of every key, 0: any */
     HR_VALUE = LLADD_PAGE_HEADER + 12,   /* u32 length of every value, 0: any */
     HR_SEED = LLADD_PAGE_HEADER + 16,    /* 16 bytes */
     HR_BUCKETS = LLADD_PAGE_HEADER + 32, /* u64 */
     HR_RUN = LLADD_PAGE_HEADER + 40,
-    HR_GONE = HR_RUN + LL_RUN_BYTES /* u64 1 + bucket pages freed so far, if destroyed in steps */
+    HR_GONE = HR_RUN + LL_RUN_BYTES /* u64 0; between steps: 1 + pages of the run freed so far */
 };
 #define HR_SEED_BYTES 16u
 
 struct ll_hash_owner;
 
 struct ll_hash_table {
-    /* Read by every lookup; changed when the table splits or merges. */
     uint64_t buckets; /* atomic; 0: read the root page */
     uint32_t unsure;  /* atomic: `buckets` may be wrong by one because of a damaged page */
     uint64_t version; /* atomic, changed under the mutex: incremented whenever `buckets` is set */
@@ -38,17 +37,16 @@ struct ll_hash_table {
     uint32_t key_size, value_size;
     uint32_t fixed_slots;
     struct ll_extents run;
-    /* Other members. */
     struct ll_hash_table *next;
     bool loaded;        /* the members above are filled in; under `loading` */
     bool physical;      /* the undo that its open handles ask for; under the mutex */
     uint32_t handles;   /* under the mutex */
-    uint32_t destroyed; /* atomic: destroyed, by a transaction that may still roll back */
+    uint32_t destroyed; /* atomic; 0 again if the destruction is rolled back */
     uint64_t owner;     /* atomic: struct ll_hash_owner * of the transaction that has it alone,
                          * or 0 */
     uint64_t changers;  /* atomic: transactions that have not ended and may undo changes by key */
     struct lladd_mutex loading; /* held while the root page is read */
-    struct lladd_mutex shape;   /* held by the thread that splits, merges or rebuilds */
+    struct lladd_mutex shape;   /* held by the thread that splits, merges or rebuilds (split.c) */
     uint64_t splits, merges;    /* atomic */
 };
 
@@ -56,37 +54,38 @@ struct lladd_hash {
     struct ll_hash_table *table;
 };
 
-/* A table that a transaction has alone until it ends. */
+/* A table that a transaction has alone until the transaction ends. */
 struct ll_hash_own {
     struct ll_hash_table *table;
     lladd_savepoint_id claimed;   /* number of the transaction's next savepoint when it claimed the
                                    * table; 0 in doubt or in a compensation */
     lladd_savepoint_id destroyed; /* 0, or the number of the transaction's next savepoint when it
-                                   * destroyed the table, or the first part of it */
+                                   * began to destroy the table */
 };
 
 /* The state of a transaction that uses tables: a participant. */
 struct ll_hash_owner {
     struct ll_txn_part owner;
-    struct ll_reservation_txn hold; /* on the keys that it has removed */
+    struct ll_reservation_txn hold; /* on keys: see table.c */
     struct ll_hash_own *own;
     size_t n_own, cap_own;
-    /* Tables in which it may undo changes by key, the one used last first. */
+    /* Tables in which it may undo changes by key. noted() moves the table it finds to the front. */
     struct ll_hash_table **changed, *one;
     size_t n_changed, cap_changed; /* cap_changed 0: `changed` is NULL, or points to `one` */
-    /* Not NULL: points to ll_hashes.untold, which counts this transaction. It is in doubt, and its
-     * prepare record does not say which tables it has changed. */
+    /* Not NULL: the transaction is in doubt, and its prepare record does not say which tables it
+     * has changed. Then this points to ll_hashes.untold, which counts the transaction. */
     uint64_t *untold;
 };
 
 /* The state of a database. */
 struct ll_hashes {
     struct lladd_db *db;
-    struct lladd_mutex mutex; /* a leaf: protects the list of tables and the handles */
+    struct lladd_mutex mutex; /* a leaf: protects the list of tables, their handles, and writes of
+                               * `buckets` */
     struct ll_hash_table *tables;
     struct ll_txn_parts owners;
     struct ll_reservations holds;
-    uint64_t untold; /* atomic: the number of transactions of that kind */
+    uint64_t untold; /* atomic: the number of transactions that ll_hash_owner.untold describes */
     struct ll_operations *ops;
     lladd_op_id format, destroy, count, bucket, put, remove, mark, restore, narrow, widen, slot,
         bytes;
@@ -154,7 +153,8 @@ static inline uint64_t ll_hash__of(const struct ll_hash_table *t, const unsigned
     return len & HB_BLOB ? lladd_get64(key) : ll_siphash(&t->seed, key, len);
 }
 
-/* Is any key reserved? Is the key with this hash? May the ghost in a slot be dropped? */
+/* Is any key reserved? Is the key with this hash reserved? May this ghost be dropped? While
+ * recovery rolls losers back, every key counts as reserved. */
 bool ll_hash__any_held(const struct ll_hash_table *);
 bool ll_hash__held(const struct ll_hash_table *, uint64_t hash);
 bool ll_hash__may_forget(const struct ll_hash_table *, const struct hb_entry *);
@@ -169,7 +169,7 @@ static inline bool ll_hash__may_reuse(const struct ll_hash_table *t, struct llad
 
 /* Returns the table of a root page, created in memory if necessary. Reads no page. */
 int ll_hash__find_table(struct ll_hashes *, lladd_pageno root, struct ll_hash_table **out);
-/* Returns a new table for this root page; drops what memory knew of an older one. */
+/* Returns a new table for this root page; marks an older table of that page as destroyed. */
 int ll_hash__new_table(struct ll_hashes *, lladd_pageno root, struct ll_hash_table **out);
 /* The number of buckets. Reads the root page if necessary: LLADD_DESTROYED, LLADD_WRONG_TYPE. */
 int ll_hash__buckets_slow(struct ll_hash_table *, uint64_t *out, struct lladd_error *);
@@ -178,51 +178,56 @@ static inline int ll_hash__buckets(struct ll_hash_table *t, uint64_t *out, struc
     *out = lladd_atomic_load64(&t->buckets);
     return __builtin_expect(*out != 0, 1) ? 0 : ll_hash__buckets_slow(t, out, err);
 }
-/* What is left to destroy. LLADD_DESTROYED: nothing. */
+/* What is left to destroy. ll_hash__rest returns LLADD_DESTROYED if nothing is. */
 struct ll_hash_rest {
     bool begun;       /* the root page says that the table is destroyed */
     uint64_t buckets; /* before the first step */
-    uint64_t pages;   /* of the extent sequence, before the first step */
+    uint64_t pages;   /* of the run, before the first step */
     uint64_t gone;    /* pages freed so far, from the first one on */
 };
 int ll_hash__rest(struct ll_hash_table *, struct ll_hash_rest *, struct lladd_error *);
-/* Sets the number of buckets; a thread that is reading it reads again. */
+/* Sets the number of buckets. A thread that is reading the number from pages then reads it
+ * again. */
 void ll_hash__set_buckets(struct ll_hash_table *, uint64_t n);
-/* Forgets the number of buckets: it is read again at next use. */
+/* Forgets the number of buckets; the next use reads it from the root page. */
 void ll_hash__forget(struct ll_hash_table *);
 extern const struct lladd_participant ll_hash__participant; /* txn.c */
 void ll_hash__owner_drop(struct ll_txn_part *);
 /* The transaction's state, created if necessary. */
 int ll_hash__owner(struct lladd_txn *, struct ll_hashes *, struct ll_hash_owner **out);
-/* Gives the transaction the table alone until it ends. LLADD_BUSY: another transaction has it
- * alone, or may still undo a change of it by key. */
+/* Gives the transaction the table alone until the transaction ends, or rolls back to a savepoint
+ * before this call. LLADD_BUSY: another transaction has the table alone, or may still undo a change
+ * of it by key. */
 int ll_hash__claim(struct lladd_txn *, struct ll_hash_table *);
-/* The transaction, which has claimed the table, has destroyed it or a part of it since this
- * savepoint. Calls return LLADD_DESTROYED until that is rolled back. */
+/* Notes that the transaction, which has claimed the table, has destroyed all or a part of it since
+ * this savepoint. From now on calls return LLADD_DESTROYED; a rollback to the savepoint ends
+ * that. */
 void ll_hash__set_destroyed(struct lladd_txn *, struct ll_hash_table *, lladd_savepoint_id before);
-/* Sets *physical if the transaction's changes of the table must be undone byte by byte, and then
- * claims the table. Otherwise notes that the transaction changes it. */
+/* If the transaction's changes of the table must be undone byte by byte: sets *physical and claims
+ * the table. Otherwise: clears *physical and notes that the transaction changes the table. */
 int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
 /* Is another transaction in doubt with a prepare record of an earlier version, which does not name
- * the tables it has changed? A transaction that only inserted left no such record, and is not
- * seen. */
+ * the tables it has changed? Earlier versions wrote no such record for a transaction that had only
+ * inserted. */
 bool ll_hash__untold(struct lladd_txn *, struct ll_hashes *);
-/* Makes a reservation before the transaction removes the key with this hash. */
+/* Reserves the key with this hash for the transaction. Called before the transaction latches the
+ * key's page. */
 int ll_hash__reserve(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
 
 int ll_hash__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 
 /* ---- find.c ---------------------------------------------------------------------------------- */
 
-/* Called when a page is not the expected bucket with `believed` buckets: forgets the number if it
- * is stale. LLADD_CORRUPT_PAGE after too many tries. */
+/* Called when a page is not the expected bucket of `believed` buckets. From the third call on,
+ * forgets the number in memory if it is still `believed`. LLADD_CORRUPT_PAGE after too many
+ * calls. */
 int ll_hash__again(struct ll_hash_table *, uint64_t believed, unsigned *tries,
                    struct lladd_error *);
 /* Latches the head page of a key's bucket. */
 int ll_hash__fix_bucket(struct ll_hash_table *, uint64_t hash, enum lladd_latch,
                         struct lladd_page **out, struct lladd_error *);
-/* The same, exclusively, with log credit for one record of the operation. The caller returns unused
- * credit (lladd_log_credit for 0). */
+/* Latches the head page exclusively, with log credit for one record of the operation. The caller
+ * returns unused credit (lladd_log_credit for 0). */
 int ll_hash__fix_to_change(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, lladd_op_id,
                            struct lladd_page **out);
 /* The next page of a chain; the caller holds the head. LLADD_END after the last page. */
@@ -243,12 +248,13 @@ static inline void ll_hash__let_go(const struct ll_hash_table *t, struct ll_hash
         lladd_page_unfix(t->db, f->page, f->latch);
     lladd_page_unfix(t->db, f->head, f->latch);
 }
-/* Searches the chain; the caller holds the head. LLADD_END: the key is not there, and `page` is the
- * last page. Other errors: only the head is held. */
+/* Searches the chain; the caller holds the head. 0: `page` has the key, perhaps as a ghost.
+ * LLADD_END: no page has the key, and `page` is the last page. Other errors: only the head is
+ * held. */
 int ll_hash__find_in_chain(struct ll_hash_table *, struct ll_hash_found *, const struct hb_key *,
                            struct lladd_error *);
 
-/* Finds an element and returns its page latched shared; LLADD_NOT_FOUND without a message. */
+/* Finds an element; its page and the head are latched shared. LLADD_NOT_FOUND without a message. */
 int ll_hash__find_element(struct ll_hash_table *, const struct hb_key *, uint64_t hash,
                           struct ll_hash_found *, struct lladd_error *);
 
@@ -258,8 +264,8 @@ int ll_hash__find_element(struct ll_hash_table *, const struct hb_key *, uint64_
 struct hb_part {
     unsigned char ref[HB_VALUE_REF]; /* u64 length, u64 root page of the blob */
     unsigned char *into;             /* buffer for its first n bytes */
-    uint64_t n;                      /* 0: do not read it */
-    uint64_t version;                /* of the root page, when it was read */
+    uint64_t n;                      /* 0: the part is not read */
+    uint64_t version;                /* of the blob's root page, before its bytes were read */
 };
 
 /* Reads of an element: the caller embeds this struct. */
@@ -267,15 +273,15 @@ struct ll_hash_reader {
     struct ll_hash_table *table;
     const struct hb_key *key;
     uint64_t hash;
-    /* Called under the latch of the element's page. Copies what is on the page, and sets ref, into
-     * and n of the parts to read from blobs. It may be called several times; the last call
-     * counts. */
+    /* Called under the latch of the element's page. Copies the parts that are on the page, and sets
+     * ref, into and n of the parts that are in blobs. ll_hash__read may call it several times; the
+     * last call counts. */
     int (*see)(struct ll_hash_reader *, const struct hb_entry *, struct lladd_error *);
     struct hb_part key_part, value_part;
 };
 
-/* Reads an element as of one moment, blobs included. LLADD_NOT_FOUND without a message, the error
- * of `see`, which ends the call, or another error. A failed call may have written to `into`. */
+/* Reads an element as of one moment, blobs included. LLADD_NOT_FOUND without a message; an error of
+ * `see` ends the call. A failed call may have written to `into`. */
 int ll_hash__read(struct ll_hash_reader *, struct lladd_error *);
 
 /* Sets the part to the blob that this reference in an entry names. */
@@ -296,10 +302,10 @@ struct ll_hash_place {
 };
 typedef int ll_hash_page_fn(void *ctx, struct ll_hash_table *, const struct ll_hash_place *,
                             struct lladd_view, struct lladd_error *);
-/* Calls fn for each page of the bucket, overflow pages included, latched shared. */
+/* Calls fn for each page of the bucket, overflow pages included, under a shared latch. */
 int ll_hash__each_in_bucket(struct ll_hash_table *, struct ll_hash_place, ll_hash_page_fn *fn,
                             void *ctx, struct lladd_error *);
-/* The same for each bucket. */
+/* Calls fn for each page of each bucket. */
 int ll_hash__each_page(struct ll_hash_table *, ll_hash_page_fn *fn, void *ctx,
                        struct lladd_error *);
 
@@ -310,17 +316,18 @@ struct ll_hash_numbers {
 };
 struct ll_hash_parts {
     struct ll_hash_numbers overflow;
-    struct ll_hash_numbers blobs; /* of elements */
+    struct ll_hash_numbers blobs; /* root pages */
 };
-/* An ll_hash_page_fn: adds what a page refers to to the struct ll_hash_parts that is ctx. */
+/* An ll_hash_page_fn; ctx is a struct ll_hash_parts. Adds the page itself if it is an overflow
+ * page, and the blobs of its elements. */
 int ll_hash__list_parts(void *ctx, struct ll_hash_table *, const struct ll_hash_place *,
                         struct lladd_view, struct lladd_error *);
 void ll_hash__parts_free(struct ll_hash_table *, struct ll_hash_parts *);
 
 /* ---- optimistic.c ---------------------------------------------------------------------------- */
 
-/* Looks a key up without a latch (optimistic read). 0: buf has up to `size` bytes of the value,
- * *len (nullable) is its length. LLADD_NOT_FOUND. LLADD_BUSY: no answer, buf is unchanged. */
+/* Looks a key up with an optimistic read. 0: buf has up to `size` bytes of the value, and *len
+ * (nullable) is the value's length. LLADD_NOT_FOUND. LLADD_BUSY: no answer, buf is unchanged. */
 int ll_hash__read_optimistic(struct ll_hash_table *, const struct hb_key *, uint64_t hash,
                              lladd_pageno, void *buf, size_t size, size_t *len);
 
@@ -333,7 +340,7 @@ struct hb_undo {
     uint16_t key_len, value_len;
     bool ghost;
 };
-/* Compensates a change of a key. */
+/* Undoes a change of a key. */
 int ll_hash__undo(struct lladd_txn *, lladd_pageno root, const struct hb_undo *);
 
 /* ---- partition.c ----------------------------------------------------------------------------- */
@@ -344,36 +351,38 @@ struct hb_sorted {
     unsigned char *packed;      /* the entries that move */
     unsigned char *image;       /* room for a page, allocated before anything is changed */
     size_t len;
-    uint32_t moved, dropped, kept; /* numbers of entries; dropped: not even moved */
+    uint32_t moved, dropped, kept; /* numbers of entries; dropped: they neither move nor stay */
     uint32_t trimmed;              /* entries that lose slack */
     uint64_t kept_bytes;           /* bytes of the entries that stay */
 };
 
 /* NULL: out of memory. The caller frees it with lladd_mem_free. */
 struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *, uint32_t page_size);
-/* Sorts the entries of a page: those with `bit` set in their hash move. Reads the reservations
- * under the page's latch; a transaction reserves a key before it latches the page. */
+/* Sorts the entries of a page: those with `bit` set in their hash move. The caller holds the page's
+ * latch, so every reservation of a transaction that has changed the page is seen: a transaction
+ * reserves a key before it latches the page. */
 int ll_hash__sort(struct ll_hash_table *, struct lladd_view, uint64_t bit, struct hb_sorted *,
                   struct lladd_error *);
 
 /* ---- split.c --------------------------------------------------------------------------------- */
 
-/* Adds a bucket by a split, removes one by a merge. Does nothing if another thread is changing the
- * shape. */
+/* Adds a bucket by a split, removes one by a merge. Does nothing if another thread holds `shape`;
+ * with physical undo, a merge does nothing either. */
 int ll_hash__split(struct lladd_txn *, struct ll_hash_table *, bool physical);
 int ll_hash__merge(struct lladd_txn *, struct ll_hash_table *, bool physical);
-/* Drops ghosts without reservations from the head page of a key's bucket. */
+/* Drops ghosts and slack without reservations from the head page of a key's bucket. With physical
+ * undo, does nothing. */
 int ll_hash__clear(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, bool physical);
-/* Makes room in a key's bucket for the change: drops ghosts, or creates, lengthens or packs its
- * chain. */
+/* Makes room in a key's bucket for the change: drops ghosts and slack, or if there are none, writes
+ * the bucket's chain again. The caller tries the change again. */
 int ll_hash__make_room(struct lladd_txn *, struct ll_hash_table *, const struct hb_change *,
                        bool physical);
-/* Packs the chain of a key's bucket if it gets shorter. With logical undo. */
+/* Packs the chain of a key's bucket if that makes the chain shorter. For logical undo. */
 int ll_hash__shorten(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
-/* Makes the held page equal to `image`, with byte-by-byte undo. */
+/* Gives the held page the body of `image`, with byte-by-byte undo. */
 int ll_hash__write(struct lladd_txn *, struct ll_hash_table *, struct lladd_page *held,
                    const unsigned char *image);
-/* Builds the head of an empty bucket page. */
+/* Builds the first HB_HEAD_BYTES of a bucket page's header. */
 void ll_hash__head(const struct ll_hash_table *, unsigned char head[HB_HEAD_BYTES], unsigned level,
                    uint64_t bucket, unsigned flags, uint64_t next);
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What hash tables keep for a transaction: the tables that it has alone, those it has changed, and
- * its reservations. The prepare record has all three, so that recovery restores them for a
- * transaction in doubt. table.c explains them.
- */
+/* What hash tables keep for a transaction: the tables that it has alone, those that it has changed
+ * by key, and its reservations (table.c). The prepare record has all three, so that recovery
+ * restores them for a transaction in doubt. */
 #include "operations/hash/table.h"
 #include <string.h>
 
@@ -21,8 +19,8 @@ static void owner_release(struct ll_hash_owner *o)
     o->untold = NULL;
 }
 
-/* The transaction rolls back to a savepoint. Forgets the copies in memory of tables that it has
- * alone, and releases the tables that it claimed after the savepoint. */
+/* After a rollback to a savepoint: forgets the numbers of buckets of tables that the transaction
+ * has alone, and releases the tables that it claimed after the savepoint. */
 static void owner_forget(struct ll_hash_owner *o, lladd_savepoint_id to)
 {
     size_t kept = 0;
@@ -63,14 +61,14 @@ static int write_word(struct lladd_sink *sink, uint64_t word)
     return lladd_sink_write(sink, bytes, sizeof bytes);
 }
 
-/* Has another structure got the table's root page? Then the table's creation was rolled back. */
+/* Has another table got this table's root page? Then the creation of this table was rolled back. */
 static bool is_gone(const struct ll_hash_table *t)
 {
     return t->root.v == LLADD_NO_PAGE;
 }
 
-/* Writes the roots of the tables it has alone and of those it has changed, then its
- * reservations. */
+/* Writes u64 PREPARED_2; u64 number of tables that the transaction has alone; u64 number of those
+ * that it has changed; u64 root pages of both; the reservations. */
 static int owner_prepare(void *ctx, void *state, struct lladd_txn *txn, struct lladd_sink *sink)
 {
     struct ll_hash_owner *o = state;
@@ -128,9 +126,9 @@ static bool read_prepared(struct lladd_span blob, struct prepared *p)
 static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t);
 static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t);
 
-/* Gives the table back to the transaction in doubt alone. If another one in doubt has it, one of
- * the two has rolled its creation back, and the page was used again. Recovery cannot tell which,
- * and leaves the table to the one that has it; undo does not check. */
+/* Gives the table to the transaction in doubt alone, again. If another transaction in doubt has
+ * it already, one of the two has rolled back its creation of a table, and the root page was used
+ * again. Recovery cannot tell which, and changes nothing; undo does not need the claim. */
 static int take_again(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t)
 {
     if (lladd_atomic_load64(&t->owner) == (uintptr_t)o)
@@ -193,8 +191,7 @@ static void owner_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_ls
     struct lladd_txn_now now;
     (void)ctx;
     (void)since;
-    if (lladd_txn_now_get(txn, &now) == 0) /* Otherwise the handle is poisoned, and nothing is used
-                                            * any more. */
+    if (lladd_txn_now_get(txn, &now) == 0) /* it fails only if the handle is poisoned */
         owner_forget(state, now.undone);
 }
 
@@ -233,7 +230,7 @@ static int in_use(struct lladd_txn *txn, const struct ll_hash_table *t)
                            (unsigned long long)t->root.v);
 }
 
-/* LLADD_BUSY: another transaction has it alone. */
+/* LLADD_BUSY: another transaction has the table alone. */
 static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t)
 {
     uint64_t none = 0;
@@ -248,7 +245,7 @@ static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_
     return 0;
 }
 
-/* Has the transaction noted that it changes the table? Then moves the table to the front. */
+/* Has the transaction noted that it changes the table? If so, moves the table to the front. */
 static bool noted(struct ll_hash_owner *o, const struct ll_hash_table *t)
 {
     for (size_t i = 0; i < o->n_changed; i++) {
@@ -306,8 +303,8 @@ int ll_hash__claim(struct lladd_txn *txn, struct ll_hash_table *t)
     return in_use(txn, t);
 }
 
-/* The first change by key. If another transaction claims the table at the same moment, it sees the
- * note, or this one sees the claim. */
+/* A change of a table that is not first in `changed`. If another transaction claims the table at
+ * the same moment, the other one sees the note, or this one sees the claim (or both). */
 static int change_by_key(struct lladd_txn *txn, struct ll_hash_table *t, bool *physical)
 {
     struct ll_hash_owner *o;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The compensation of a change of a key. hash.c explains why one record is enough. */
+/* The logical undo of a change of a key. hash.c explains why one record is enough. */
 #include "operations/hash/table.h"
 
 #define FRAME_TRIES 100000
 
-/* Finds the key, with the head of the bucket latched. Tries again while other threads use all
- * frames. */
+/* Latches the bucket's head and finds the key. Tries again if other threads use all frames. */
 static int fix_to_undo(struct lladd_txn *txn, struct ll_hash_table *t, struct ll_hash_found *f,
                        const struct hb_key *key, uint64_t hash, lladd_op_id op)
 {
@@ -33,7 +32,7 @@ static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struc
     bool ghost = (f->entry.tag & HB_GHOST) != 0;
     if (u->what == HB_UNDO_PUT) {
         struct hb_restore r = {f->slot, f->entry};
-        r.entry.key = u->key; /* its blob may be another one */
+        r.entry.key = u->key; /* the present key may refer to another blob */
         r.entry.value = u->value;
         r.entry.value_len = u->value_len;
         r.entry.cap = t->fixed ? f->entry.cap : HB_LEN(u->value_len);
@@ -54,8 +53,8 @@ int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo
     int rc = ll_hash__find_table(h, root, &t);
     if (rc)
         return lladd_error_set(err, rc, "out of memory for a hash table");
-    /* No other transaction can have destroyed the table. If this one has, that has been undone
-     * before. */
+    /* No other transaction can have destroyed the table. If this one has destroyed it, the rollback
+     * has undone that already. */
     if (lladd_atomic_load32(&t->destroyed))
         lladd_atomic_store32(&t->destroyed, 0);
     TRY(ll_hash__buckets(t, &n, err));
@@ -68,7 +67,7 @@ int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo
     if (rc == 0)
         rc = undo_step(txn, t, &f, u);
     else if (u->what == HB_UNDO_INSERT)
-        rc = 0; /* Undone already, and the ghost has been dropped. */
+        rc = 0; /* undone before a crash; the ghost was dropped since */
     else
         rc = ll_hash__corrupt(err, f.head->number, "does not have what a removal left");
     ll_hash__let_go(t, &f);

@@ -3,14 +3,15 @@
  * from the end:
  *
  *   entry      u16 slot (UINT16_MAX: dropped), u16 key length, u16 value length, u16 cap,
- *              the key, `cap` bytes of which the first are the value
- *   directory  of slot i, 4 * (i + 1) bytes before the page's end: u16 tag (0: unused), u16 where
- *              the entry is
+ *              the key, then `cap` bytes: the value, then zeros
+ *   directory  of slot i, 4 * (i + 1) bytes before the page's end:
+ *              u16 tag (0: unused), u16 offset of the entry on the page
  *
- * When a value gets shorter, its entry keeps its length, so that undo finds the room again. drop()
- * frees the slack once nothing reserves it. Dropped entries leave gaps, which a compaction closes
- * when room is needed. The bytes between entries and directory are always zero, so that a page's
- * bytes do not depend on earlier contents. */
+ * When a value gets shorter, its entry keeps its length, so that undo finds the room again. The
+ * unused part of `cap` is slack. ll_hash__var_drop cuts the slack of the entries in `trim`; the
+ * caller names only entries that no transaction has reserved. Dropped entries leave gaps. compact()
+ * closes them: when a store needs room, and after every ll_hash__var_drop. The bytes between the
+ * entries and the directory are always zero, so free space holds nothing of earlier contents. */
 #include "operations/hash/page.h"
 
 #include <string.h>
@@ -24,13 +25,12 @@ static const unsigned char *dir_at(const unsigned char *page, uint32_t size, uin
     return page + size - (size_t)HB_VAR_DIR * (slot + 1);
 }
 
-/* Bytes of an entry on the page. */
+/* Bytes of an entry on the page, without its directory entry. */
 static uint32_t entry_size(const unsigned char *e)
 {
     return HB_VAR_HEAD + HB_LEN(lladd_get16(e + 2)) + lladd_get16(e + 6);
 }
 
-/* References have a fixed length. */
 static bool refs_fine(uint32_t key_len, uint32_t value_len)
 {
     return (!(key_len & HB_BLOB) || HB_LEN(key_len) == HB_KEY_REF) &&
@@ -43,8 +43,8 @@ bool ll_hash__var_head_fine(struct lladd_view v)
     return area >= HB_ENTRIES && area + HB_VAR_DIR * slots <= v.size;
 }
 
-/* Do the entries follow each other without gaps, is each where its slot says, and does every slot
- * in use have one? */
+/* Do entries, live or dropped, fill the area exactly; is each live one where its slot says; does
+ * every slot in use have one? */
 bool ll_hash__var_fine(struct lladd_view v)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS), area = hb_get(v.bytes, HB_AREA);
@@ -77,7 +77,8 @@ bool ll_hash__var_fine(struct lladd_view v)
            ghosts == hb_get(v.bytes, HB_GHOSTS);
 }
 
-/* Whatever the bytes are, the result lies within the page. */
+/* If ll_hash__var_head_fine holds and slot < HB_SLOTS, the entry lies within the page, whatever the
+ * other bytes are. */
 bool ll_hash__var_entry(const unsigned char *page, uint32_t size, uint32_t slot,
                         struct hb_entry *out)
 {
@@ -172,7 +173,8 @@ static void drop_slot(unsigned char *page, uint32_t size, uint32_t slot)
     memset(d, 0, HB_VAR_DIR);
 }
 
-/* Compacts the entries. Free space is zeros, so equal pages have equal bytes. */
+/* Closes the gaps between entries; with `trim`, also cuts the slack of those entries. Fills the
+ * space that becomes free with zeros. */
 static void compact(unsigned char *page, uint32_t size, const unsigned char *trim)
 {
     uint32_t to = HB_ENTRIES, area = hb_get(page, HB_AREA);
@@ -201,8 +203,8 @@ void ll_hash__var_store(unsigned char *page, uint32_t size, uint32_t slot,
     uint16_t tag = lladd_get16(packed), key_len = lladd_get16(packed + 2);
     uint16_t value_len = lladd_get16(packed + 4), cap = lladd_get16(packed + 6);
     const unsigned char *key = packed + HB_VAR_HEAD, *value = key + HB_LEN(key_len);
-    /* Overwrites the entry in place, so that it keeps its room; a long key may have got another
-     * blob. */
+    /* An entry of the same key with enough room is overwritten in place, so it keeps its room. A
+     * long key may have another blob than before. */
     size_t same = key_len & HB_BLOB ? HB_KEY_REF_SAME : HB_LEN(key_len);
     struct hb_entry e;
     if (slot < hb_get(page, HB_SLOTS) && ll_hash__var_entry(page, size, slot, &e) &&

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Walks through a table, and counting.
  *
- * The order is that of the hashes with their bits reversed. In this order bucket b of level n is an
- * interval: all values that begin with the n bits of b, reversed. A split cuts an interval in two,
- * a merge joins two neighbours, and the order of elements never changes. A walk therefore remembers
- * a position: it copies the elements at or after it from the bucket that contains the position, and
- * continues at the end of the bucket's interval. */
+ * The order is that of the hashes with their bits reversed. In this order bucket b of level n is
+ * an interval: all values that begin with the n bits of b, reversed. A split cuts an interval in
+ * two, a merge joins two neighbours, and the order of elements never changes. So a position, a
+ * reversed hash, is enough state for a walk: it copies the elements at or after the position
+ * from the position's bucket, and continues at the end of the bucket's interval. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -22,12 +22,12 @@ static uint64_t reverse(uint64_t x)
     return __builtin_bswap64(x);
 }
 
-/* Calls fn for each page of the bucket that contains the position, latched shared. *next: the end
- * of its interval; 0 after the last bucket. fn's `from` is 0 if all of the bucket's elements
- * count. */
+/* `from` is 0 if all of the bucket's elements are at or after the position, else the position. */
 typedef int page_fn(void *ctx, struct ll_hash_table *, struct lladd_view, uint64_t from,
                     struct lladd_error *);
 
+/* Calls fn for each page of the bucket with the position `from`, under a shared latch. *next: the
+ * end of the bucket's interval; 0 after the last bucket. */
 static int visit(struct ll_hash_table *t, uint64_t from, uint64_t *next, page_fn *fn, void *ctx,
                  struct lladd_error *err)
 {
@@ -36,7 +36,6 @@ static int visit(struct ll_hash_table *t, uint64_t from, uint64_t *next, page_fn
     unsigned level = head->bytes[HB_LEVEL];
     uint64_t begin = reverse(lladd_get48(head->bytes + HB_BUCKET));
     *next = level ? begin + (UINT64_C(1) << (64 - level)) : 0;
-    /* At the beginning of the interval all elements count. */
     page = head;
     int rc = 0;
     for (uint64_t steps = 0; !rc; steps++) {
@@ -141,7 +140,7 @@ static int fill(struct ll_hash_table *t, struct lladd_hash_cursor *w, struct lla
     w->private_[W_AT] = w->private_[W_FILLED] = 0;
     int rc = visit(t, w->private_[W_POSITION], &next, copy_page, w, err);
     if (rc) {
-        w->private_[W_FILLED] = 0; /* next time the same bucket again */
+        w->private_[W_FILLED] = 0; /* the next call reads the same bucket */
         w->private_[W_STATE] = STUCK;
         return rc;
     }
@@ -156,8 +155,7 @@ struct walker {
     uint64_t key_len, value_len;
 };
 
-/* Called for an element with a part in a blob: key and value are stored after the buffer's
- * contents. */
+/* For an element with a part in a blob: stores key and value after the buffer's contents. */
 static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_error *err)
 {
     struct walker *w = (struct walker *)r;
@@ -181,8 +179,8 @@ static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_
     return 0;
 }
 
-/* Reads the present value of the element that was at W_AT when its page was copied.
- * LLADD_NOT_FOUND: it has been removed. */
+/* Reads the present value of the element at W_AT in the buffer. LLADD_NOT_FOUND: the element has
+ * been removed since its page was copied. */
 static int read_element(struct ll_hash_table *t, struct lladd_hash_cursor *w,
                         struct lladd_span *key, struct lladd_span *value, struct lladd_error *err)
 {
@@ -235,9 +233,10 @@ int lladd_hash_cursor_skip(struct lladd_hash *h, struct lladd_hash_cursor *w,
     struct ll_hash_table *t = h->table;
     uint64_t n, next, hash = reverse(w->private_[W_POSITION]);
     if (w->private_[W_STATE] != STUCK)
-        return 0; /* One element could not be read, and has been skipped. */
+        return 0; /* one element could not be read; lladd_hash_cursor_next has skipped it */
     TRY(ll_hash__buckets(t, &n, err));
-    /* Copies the pages before the damaged one; the interval's end is known without that page. */
+    /* Copies the elements of the pages before the damaged one. The interval's end follows from the
+     * number of buckets. */
     int rc = visit(t, w->private_[W_POSITION], &next, copy_page, w, err);
     if (rc && lladd_code_root(rc) != LLADD_ROOT_DATA) {
         w->private_[W_FILLED] = 0;
