@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stored bytes: records in the log, rows in the catalogue (docs/disk-format.md).
  *
- * A record is a byte for its kind, then numbers, then bytes. A number takes as few bytes as
- * possible. Each byte has seven bits of the number, the lowest seven in the first byte. The top bit
- * is clear in the last byte and set in the others. */
+ * A record is u8 kind, then numbers, then bytes. A number takes as few bytes as possible: each byte
+ * has seven bits of it, lowest bits first, and the top bit is clear only in the last byte. */
 #include "operations/journal/table.h"
 
 enum { NUMBER_MAX = 10, ROW_VERSION = 1, ROW_HEAD = 18 };
 
-/* The numbers that each kind has, in the order tag, other, from, upto; and whether bytes follow. */
+/* The members that each kind has, in the order in which they are stored. */
 static const struct shape {
     bool tag, other, from, upto, bytes;
 } shapes[LL_JOURNAL_KINDS] = {

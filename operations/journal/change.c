@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Changes of the catalogue: create a tag, release it, discard, roll over. For each change the
- * caller's transaction logs a record and updates the tag's row. The LSN of the record gives the
- * change its place among the entries. */
+ * caller's transaction logs a record, then writes or deletes the tag's row if the row changes. */
 #include "operations/journal/table.h"
 
 static int bad_text(struct lladd_error *err, const char *what, const char *text, size_t max)
@@ -32,8 +31,7 @@ static int make_names(struct ll_journal *j, struct lladd_error *err)
     struct lladd_hash *hash = NULL;
     struct lladd_txn *txn;
     o.system = o.frees_log = true;
-    o.durability = LLADD_DURABLE_LATER; /* a transaction that uses the names commits at a higher
-                                         * LSN */
+    o.durability = LLADD_DURABLE_LATER; /* a later commit that uses the names makes them durable */
     TRY(lladd_begin(j->db, &o, &txn, err));
     int rc = 0;
     if (!lladd_atomic_load_ptr(&j->catalogue))
@@ -50,8 +48,7 @@ static int make_names(struct ll_journal *j, struct lladd_error *err)
             *err = *lladd_txn_error(txn);
         (void)lladd_abort(txn); /* a failure poisons the handle */
     } else if (rc) {
-        (void)lladd_db_error(j->db, err); /* rc is the code of the error that poisoned the handle;
-                                           * the call gets its message */
+        (void)lladd_db_error(j->db, err); /* the message of the error that poisoned the handle */
     }
     if (rc) {
         lladd_hash_close(hash);
@@ -93,7 +90,7 @@ static int row_write(struct lladd_txn *txn, struct ll_journal *j, const struct l
 
 /* ---- all of a change or none ----------------------------------------------------------------- */
 
-/* Rolls back a change that has failed half-way. False: the rollback has failed, too. */
+/* Rolls back a change that has failed half-way. False: the rollback has failed too. */
 static bool undo_half(struct lladd_txn *txn, lladd_savepoint_id sp)
 {
     struct lladd_error why = *lladd_txn_error(txn);
@@ -104,8 +101,7 @@ static bool undo_half(struct lladd_txn *txn, lladd_savepoint_id sp)
     return true;
 }
 
-/* A nested top action is kept when its transaction rolls back. A change of the catalogue in the top
- * action would be kept, too. Such changes are refused. */
+/* Refuses a change in a nested top action: a rollback of the transaction would keep the change. */
 static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
 {
     int rc = lladd_txn_now_get(txn, now);
@@ -140,8 +136,8 @@ static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll
 
 /* ---- creating -------------------------------------------------------------------------------- */
 
-/* Finds a tag by its name. *tag: its number. LLADD_NOT_FOUND: no tag has this name, and no
- * transaction is creating such a tag. */
+/* Finds a tag by its name; *tag: its number. LLADD_NOT_FOUND, without a message: no tag has this
+ * name, and no transaction is creating one. */
 static int find(struct ll_journal *j, const struct ll_journal_txn *t, const char *name,
                 const char *owner, uint64_t *tag, struct lladd_error *err)
 {
@@ -161,9 +157,8 @@ static int find(struct ll_journal *j, const struct ll_journal_txn *t, const char
     return rc;
 }
 
-/* Creates a tag. Its number is the LSN of the record that creates it. The tag is in the table
- * before it is in the catalogue, so that no other transaction creates a tag of this name
- * meanwhile. */
+/* Creates a tag; its number is the LSN of its MAKE record. The tag is added to memory before the
+ * catalogue, so that no other transaction creates a tag of this name meanwhile. */
 static int make(struct lladd_txn *txn, struct ll_journal_txn *t, const char *name,
                 const char *owner, uint64_t *number)
 {
@@ -206,7 +201,7 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     struct ll_journal_txn *t;
     lladd_savepoint_id sp;
     int rc = ll_operations__journal_join(txn, &t);
-    if (rc) /* txn may be invalid: no error can be stored in it. */
+    if (rc) /* txn may be invalid, so no error is stored in it */
         return rc;
     struct lladd_error *err = lladd_txn_error_out(txn);
     TRY(bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX));
@@ -222,8 +217,7 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     rc = make(txn, t, name, owner, tag);
     if (!rc)
         return lladd_savepoint_release(txn, sp);
-    (void)undo_half(txn, sp); /* If this fails, the handle is poisoned and the next call reports
-                               * that. */
+    (void)undo_half(txn, sp); /* if this fails, the handle is poisoned; the next call says so */
     return rc;
 }
 
@@ -299,8 +293,8 @@ static int discard(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_jo
     return rc ? rc : row_write(txn, t->all, tag, upto);
 }
 
-/* A change of one tag. begin_change keeps other transactions from changing the tag, and sets a
- * savepoint to roll back to. */
+/* A change of one tag. begin_change reserves the tag for the transaction (JRN-3), and sets a
+ * savepoint for a failure. */
 struct one_change {
     struct ll_journal_txn *t;
     struct ll_journal_tag *tag;

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cleaning: copies live entries to the end of the log, so that the log before them can be truncated
- * (Anvil, section 4.3; the cleaner of a log-structured file system).
+/* Cleaning: copies live entries to the end of the log, so that the log before them can be
+ * truncated (Anvil, section 4.3; the cleaner of a log-structured file system).
  *
  * One step copies the entries of some neighbouring buckets of one tag. It reads only the log
- * between their first entry and the last commit that affects them (JRN-5). A system transaction
- * logs a record that says which commits are replaced, then the copies. Each copy has the LSN of the
- * original's commit, so the order of the entries stays. The log of the originals is kept until the
- * system transaction is durable.
+ * from `first` to `read_to` of these buckets (JRN-5). A system transaction logs a CLEAN record,
+ * then the copies. Each copy has the LSN of the original's commit, so the order of the entries
+ * stays. The log of the originals is kept until the system transaction is durable.
  *
- * A checkpoint cleans when the log that tags keep is many times larger than their live entries; the
- * copies are then a small part of all that is logged. Cleaning is urgent when a tag keeps more than
- * three eighths of the log's limit, while much of the limit is still free. The limit does not
- * refuse the copies, because they free more log than they take. An owner that can digest (flush)
- * its entries is asked to do that before its tag is cleaned. */
+ * A checkpoint cleans when the log that tags keep is many times larger than their live entries;
+ * the copies are then a small part of all that is logged. Cleaning is urgent when a tag keeps
+ * more than three eighths of the log's limit. The limit does not refuse the copies, because they
+ * free more log than they take. An owner that can digest (flush) its entries is asked to do that
+ * first. */
 #include "operations/journal/table.h"
 
 #include <lladd/log_read.h>
 #include <lladd/stats.h>
 
 enum {
-    WORTH = 16,   /* bytes of log to be freed for each byte copied */
-    WORTH_NOW = 2, /* the same when cleaning is urgent; copying for less would not help */
-    SMALL = 4096  /* a tag's live bytes are counted as at least this many */
+    WORTH = 16,   /* cleans only if it frees this many bytes of log for each byte copied */
+    WORTH_NOW = 2, /* as WORTH, if cleaning is urgent */
+    SMALL = 4096  /* added to the live bytes of each tag */
 };
 
-/* The work of one step. */
 struct step {
     struct ll_journal_tag *tag;
     uint64_t number;
@@ -59,8 +57,8 @@ static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step
     return true;
 }
 
-/* The tag that keeps the oldest log below `below`. `asking`: skips the tags that this checkpoint
- * has asked to digest. Under the mutex. */
+/* Of the tags that keep log below `below`, the one that keeps the oldest. `asking`: skips the tags
+ * with owners that were asked to digest at this checkpoint. Under the mutex. */
 static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below, bool asking)
 {
     struct ll_journal_tag *found = NULL;
@@ -73,7 +71,7 @@ static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below,
     return found;
 }
 
-/* Chooses the work of the step. LLADD_END: there is none. */
+/* Chooses the work of the step. LLADD_END: there is nothing to do. */
 static int begin(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t number, uint64_t below,
                  struct step *s)
 {
@@ -96,7 +94,6 @@ static int begin(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t numbe
     return rc;
 }
 
-/* Logs the CLEAN record, then the copies. */
 static int copy(struct lladd_txn *txn, struct ll_journal_txn *t, const struct step *s,
                 const struct ll_journal_item *it, size_t n)
 {
@@ -156,8 +153,8 @@ int ll_operations__journal_wait(struct ll_journal *j, struct lladd_error *err)
     return rc;
 }
 
-/* The handle is poisoned, so the cleaning transaction never ends, and no callback reports that
- * (LOG-4). Wakes the threads that wait for its end. */
+/* The handle is poisoned, so the cleaning transaction has no end and no callback (LOG-4). Wakes the
+ * threads that wait for its end. */
 static int poisoned(struct ll_journal *j, struct lladd_error *err)
 {
     lladd_mutex_lock(&j->mutex);
@@ -166,7 +163,7 @@ static int poisoned(struct ll_journal *j, struct lladd_error *err)
     return lladd_db_error(j->db, err);
 }
 
-/* All old entries of the tag have been copied. Its owner is asked again when the copies are old. */
+/* All old entries of the tag have been copied: its owner is asked again once the copies are old. */
 static void forget_asked(struct ll_journal *j, uint64_t number)
 {
     lladd_mutex_lock(&j->mutex);
@@ -225,11 +222,9 @@ int lladd_journal_clean(struct lladd_db *db, uint64_t tag, lladd_lsn below, bool
 /* ---- at checkpoints -------------------------------------------------------------------------- */
 
 struct need {
-    uint64_t tag, low, live; /* live: bytes of live entries in all tags that keep log below
-                              * `below` */
+    uint64_t tag, low, live; /* live: bytes of live entries in all tags that keep old log */
 };
 
-/* The next tag to ask or clean. */
 static bool look(struct ll_journal *j, uint64_t below, struct need *out)
 {
     memset(out, 0, sizeof *out);
@@ -248,8 +243,8 @@ static bool look(struct ll_journal *j, uint64_t below, struct need *out)
     return tag != NULL;
 }
 
-/* Asks the tag's owner to digest, once before the tag is cleaned. False: the owner has been asked,
- * or cannot digest. */
+/* Asks the tag's owner to digest. False: the tag has no owner that can, or the owner has been asked
+ * already. */
 static bool ask(struct ll_journal *j, uint64_t number)
 {
     const struct lladd_journal_owner *calls = NULL;
@@ -262,7 +257,7 @@ static bool ask(struct ll_journal *j, uint64_t number)
         ctx = tag->ctx;
         upto = ll_journal_newest(tag);
         tag->asked = LL_ASKED_NOW;
-        tag->telling++; /* while above 0, the owner stays attached and the tag in memory */
+        tag->telling++; /* while above 0, the owner stays attached, and the tag is not released */
     }
     lladd_mutex_unlock(&j->mutex);
     if (!calls)
@@ -274,7 +269,7 @@ static bool ask(struct ll_journal *j, uint64_t number)
     return true;
 }
 
-/* An owner that an earlier checkpoint has asked has had its time. Its tag may be cleaned now. */
+/* Tags with owners that were asked at an earlier checkpoint may be cleaned at this one. */
 static void let_time_pass(struct ll_journal *j)
 {
     lladd_mutex_lock(&j->mutex);
@@ -286,7 +281,8 @@ static void let_time_pass(struct ll_journal *j)
 }
 
 /* Asks owners to digest, and cleans the tags that were not digested in time. Returns whether it has
- * cleaned a tag. All tags that keep old log must be cleaned before that log can be truncated. */
+ * cleaned a tag. A tag that is not cleaned keeps the log, so the live bytes of all tags that keep
+ * old log count as the cost. */
 static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint64_t limit)
 {
     struct need need;
@@ -307,8 +303,8 @@ static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint6
     return cleaned;
 }
 
-/* Runs in the thread that takes the checkpoint. Errors are not returned. If a resource is missing,
- * the next checkpoint tries again; damage is reported to the next reader. */
+/* Runs in the thread that takes the checkpoint. Errors are not reported: if a resource is missing,
+ * the next checkpoint tries again, and the next reader finds damage. */
 void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);
@@ -317,8 +313,8 @@ void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn be
     if (!j || lladd_stats_get(db, &s))
         return;
     let_time_pass(j);
-    /* This checkpoint truncates the log that was cleaned. If the mark cannot move, the next
-     * checkpoint truncates it. */
+    /* With a new durable mark, this checkpoint truncates the log that was cleaned; otherwise a
+     * later one does. */
     if (make_room(j, below.v, s.log_tail, s.log_limit_bytes))
         (void)ll_operations__journal_move_mark(j, true);
 }

@@ -2,17 +2,26 @@
 /* The journal's part of a prepare record.
  *
  *   u8    version, 1
- *   u64   LSN of the transaction's first journal record, u64 of its last
- *   u32   number of parts with entries; for each:
- *   u64   tag, u64 LSN of the first entry, u64 of the last, u64 number of entries, u64 their bytes
- *   u32   number of changes; for each:
- *   u8    kind: make, release or discard
- *   u64   tag, u64 LSN of the change, u64 upto
- *   u64   discarded: the newest commit that was discarded in this tag before the transaction
- *   u8    length of the tag's owner, u8 length of its name, owner, name
+ *   u64   LSN of the transaction's first journal record
+ *   u64   LSN of its last journal record
+ *   u32   number of parts with entries; for each part:
+ *         u64   tag
+ *         u64   LSN of the first entry
+ *         u64   LSN of the last entry
+ *         u64   number of entries
+ *         u64   bytes of the entries
+ *   u32   number of changes; for each change:
+ *         u8    kind (enum ll_journal_kind): MAKE, RELEASE or DISCARD
+ *         u64   tag
+ *         u64   LSN of the change's record
+ *         u64   upto
+ *         u64   `discarded` of the tag before the transaction
+ *         u8    length of the tag's owner
+ *         u8    length of the tag's name
+ *         owner, name
  *
- * The entries themselves are in the log. Redo puts the transaction's changes into the catalogue;
- * the prepare record therefore keeps the old contents of the changed rows. */
+ * The entries are in the log. Redo repeats the transaction's changes of the catalogue; the prepare
+ * record therefore has the old contents of the changed rows. */
 #include "operations/journal/table.h"
 
 enum { VERSION = 1, HEAD = 17, PART = 40, CHANGE = 35 };
@@ -47,8 +56,7 @@ static int put_change(const struct ll_journal_change *c, struct lladd_sink *sink
     return lladd_sink_write(sink, c->tag->name, name);
 }
 
-/* A part without entries is not written: a rollback has removed its entries, and may have removed
- * its tag. */
+/* A part without entries is not written: a rollback may have removed its tag. */
 static uint32_t count_parts(const struct ll_journal_txn *t)
 {
     uint32_t n = 0;
@@ -213,7 +221,7 @@ int ll_operations__journal_unblob(struct ll_journal *j, struct lladd_txn *txn,
     t->in_doubt = true;
     t->id = lladd_txn_id(txn).v;
     int rc = get_all(t, blob, err);
-    if (rc) { /* The open fails. Drops the parts and changes that were read so far. */
+    if (rc) { /* the open fails */
         t->n_parts = 0;
         ll_operations__journal_doubt_free(j, t->doubt);
         t->doubt = NULL;

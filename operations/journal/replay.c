@@ -4,8 +4,7 @@
 
 #include <lladd/log_read.h>
 
-/* The range of the log to read for some tags. It is determined in one critical section of the
- * mutex. */
+/* The range of the log to read for some tags. */
 struct range {
     uint64_t first, read_to; /* {UINT64_MAX, 0}: nothing to read */
 };
@@ -41,8 +40,8 @@ static int replay_items(struct ll_journal *j, const struct ll_journal_scan *scan
     return rc;
 }
 
-/* Forces the log up to the end of the range, then reads the range. The caller keeps that log from
- * truncation. */
+/* Forces the log up to the end of the range, then reads the range. The caller keeps that log
+ * (ll_operations__journal_keep_log). */
 static int read_range(struct ll_journal *j, const struct range *r, struct ll_journal_scan *scan,
                       struct lladd_error *err)
 {
@@ -88,12 +87,12 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
 
 /* ---- attaching ------------------------------------------------------------------------------- */
 
-/* A transaction in doubt with entries of one tag, as shown to the tag's owner. */
+/* A transaction in doubt with entries of one tag. */
 struct told {
     struct ll_journal_txn *txn;
     size_t which; /* index of the attachment */
     uint64_t id;  /* of the transaction */
-    void *state;
+    void *state; /* of the tag's owner, for this transaction */
 };
 
 struct attaching {
@@ -122,8 +121,8 @@ static struct ll_journal_part *doubtful_part(const struct ll_journal_txn *t,
     return NULL;
 }
 
-/* Collects the transactions in doubt with entries of the tag. Fails if other open transactions have
- * entries of it. Under the mutex. */
+/* Collects the transactions in doubt with entries of the tag. LLADD_BUSY: other open transactions
+ * have entries of it, or one in doubt is just ending. Under the mutex. */
 static int note_doubts(struct attaching *at, size_t which, const struct ll_journal_tag *tag,
                        struct lladd_error *err)
 {
@@ -140,7 +139,7 @@ static int note_doubts(struct attaching *at, size_t which, const struct ll_journ
         at->told[at->n_told++] = (struct told){.txn = t, .which = which, .id = t->id};
         at->range.first = p->first < at->range.first ? p->first : at->range.first;
         at->range.read_to = p->last > at->range.read_to ? p->last : at->range.read_to;
-        /* Include the annulments of the transaction: they may follow its last entry. */
+        /* Annulments of the transaction may follow its last entry. */
         at->range.read_to = t->last > at->range.read_to ? t->last : at->range.read_to;
         doubtful++;
     }
@@ -201,7 +200,7 @@ static int begin(struct attaching *at, struct lladd_error *err)
     return rc;
 }
 
-/* Shows an owner the entries of a transaction in doubt. */
+/* Calls the owner's `pending` for each entry of a transaction in doubt. */
 static int show_doubtful(struct attaching *at, struct told *told,
                          const struct ll_journal_scan *scan, struct lladd_log_cursor *c,
                          struct lladd_error *err)
@@ -242,8 +241,8 @@ static int show(struct attaching *at, const struct ll_journal_scan *scan, struct
     return rc;
 }
 
-/* Checks that no transaction in doubt has ended meanwhile, and attaches the owners. From now on the
- * owners learn how the transactions in doubt end. Under the mutex. */
+/* Checks that no transaction in doubt has ended meanwhile, and attaches the owners: they get the
+ * callbacks for the ends of these transactions. Under the mutex. */
 static int settle(struct attaching *at, struct lladd_error *err)
 {
     struct ll_journal *j = at->j;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads the log: finds the entries and their order.
+/* Finds the live entries and their order in the log.
  *
- * One pass reads the log, beginning at or before the oldest entry needed. The pass keeps a
- * transaction's records in memory until it reads the commit record. Then it carries them out in the
- * order logged, so each tag's items are sorted by commit. If the pass begins in the middle of a
- * transaction, none of the transaction's earlier entries is needed (JRN-2): each was discarded,
- * moved by a rollover, or copied by cleaning.
+ * One pass reads the log from the oldest entry needed, or from before it. It keeps a transaction's
+ * records in memory until it reads the commit record, and then carries them out in the order
+ * logged, so each tag's items are sorted by commit. If the pass begins in the middle of a
+ * transaction, none of the transaction's earlier entries is needed (JRN-2).
  *
- * Until recovery's rollbacks are durable, a reader sees losers as open transactions. An open
- * transaction has no items, like an aborted one, and a loser can no longer commit. */
+ * While recovery's rollbacks are not durable, losers look like open transactions. That does no
+ * harm: neither an open transaction nor an aborted one has items. */
 #include "operations/journal/table.h"
 
 #include <lladd/log_read.h>
@@ -66,10 +65,9 @@ bool ll_operations__journal_annulled(const struct ll_journal_open *o, uint64_t l
     return from < o->n_annuls && lsn > o->annuls[from].since;
 }
 
-/* Adds an annulment, and merges it with the annulments that it overlaps. The new annulment usually
- * comes last or overlaps the last ones, because it covers all that the transaction has logged since
- * some point. Older versions of the library logged annulments again after a refused commit, so the
- * new annulment may also repeat an earlier one. */
+/* Adds an annulment, and merges it with those that it overlaps. Most come last or overlap the last
+ * ones. Earlier versions of the library logged annulments again after a refused commit, so this one
+ * may also repeat an earlier one. */
 static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
                          const struct lladd_log_entry *e, const struct ll_journal_record *r,
                          struct lladd_error *err)
@@ -105,7 +103,7 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
     if (!ll_operations__journal_get(e->redo, &r))
         return bad(err, e, "is invalid");
     if (r.kind == LL_JOURNAL_MAKE || r.kind == LL_JOURNAL_RELEASE || r.kind == LL_JOURNAL_DISCARD)
-        return 0; /* the catalogue has the effect of this record */
+        return 0; /* the catalogue has its effect */
     struct ll_journal_open *o = open_of(s, e->txn.v);
     if (!o)
         return no_memory(err);
@@ -115,7 +113,6 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
     if (r.kind != LL_JOURNAL_ENTRY) {
         if (ll_operations__grow(db, &o->records, o->n_records + 1, &o->cap_records, sizeof r))
             return no_memory(err);
-        /* the cursor invalidates the bytes at its next step */
         r.bytes = lladd_span_of(NULL, r.bytes.len);
         o->records[o->n_records++] = r;
         step.more = (uint32_t)o->n_records;
@@ -142,7 +139,6 @@ static struct ll_journal_list *list_of(struct ll_journal_scan *s, uint64_t tag)
     return l;
 }
 
-/* Makes room for n more items. */
 static int room(struct ll_journal_scan *s, struct ll_journal_list *l, size_t n)
 {
     return ll_operations__grow(s->db, &l->items, l->n + n, &l->cap, sizeof *l->items);
@@ -162,8 +158,7 @@ static size_t first_after(const struct ll_journal_list *l, uint64_t commit)
     return low;
 }
 
-/* Moves the items with index `from` and higher to index `to` and higher. The list may have no
- * memory yet. */
+/* Moves the items from index `from` on to index `to`. */
 static void shift(struct ll_journal_list *l, size_t from, size_t to)
 {
     if (from < l->n)
@@ -176,8 +171,7 @@ static void cut(struct ll_journal_list *l, size_t from, size_t to)
     l->n -= to - from;
 }
 
-/* Moves items from r->tag to r->other: those with a commit in (r->from, r->upto], then those that
- * the committing transaction has added to r->tag so far. */
+/* Carries out a ROLLOVER record of the transaction that commits at `commit`. */
 static int roll_over(struct ll_journal_scan *s, const struct ll_journal_record *r, uint64_t commit)
 {
     struct ll_journal_list *from = list_of(s, r->tag), *to = list_of(s, r->other);
@@ -198,8 +192,8 @@ static int roll_over(struct ll_journal_scan *s, const struct ll_journal_record *
     return 0;
 }
 
-/* Replaces the items in (from, upto] by the copies in the following AGAIN steps. *i is the index of
- * the CLEAN step, and becomes that of the last AGAIN step. */
+/* Replaces the items in (from, upto] by the copies in the AGAIN steps after the CLEAN step *i.
+ * Advances *i to the last AGAIN step. */
 static int clean(struct ll_journal_scan *s, const struct ll_journal_open *o, size_t *i,
                  uint64_t commit)
 {
@@ -231,8 +225,8 @@ static int clean(struct ll_journal_scan *s, const struct ll_journal_open *o, siz
     return 0;
 }
 
-/* Are the copies in the right order? The records may be valid one by one, and still be in a wrong
- * order. */
+/* Are the copies of commits in (from, upto], in ascending order? Checked because damaged records
+ * can be valid one by one. */
 static bool cleans(const struct ll_journal_open *o, size_t i)
 {
     const struct ll_journal_record *r = &o->records[o->steps[i].more - 1];
@@ -249,7 +243,7 @@ static bool cleans(const struct ll_journal_open *o, size_t i)
 }
 
 /* Carries out one step of a committed transaction. Ignores an AGAIN step without a CLEAN step: the
- * pass began between the two, so this copy was later discarded, moved or copied again. */
+ * pass began between the two, so this copy is not needed (JRN-2). */
 static int carry_out(struct ll_journal_scan *s, const struct ll_journal_open *o, size_t *i,
                      const struct lladd_log_entry *e, struct lladd_error *err)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The journal of a handle: loading it, the part of the log that it needs, and the mark at which
- * reading begins. */
+/* The journal of a handle: loading it, the log that it needs (JRN-2), and the mark (JRN-4). */
 #include "operations/journal/table.h"
 
 #include <lladd/log_read.h>
@@ -132,9 +131,9 @@ static int load_mark(struct ll_journal *j, struct lladd_error *err)
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-/* Creates the mark if it is missing: earlier versions of the library created it at a checkpoint. If
- * there is no space for the mark, all of the log is kept, and the next open or the next new tag
- * tries again. */
+/* Creates the mark if it is missing although there is a catalogue: earlier versions created the
+ * mark at a checkpoint. If a resource is missing, the mark stays at 0, so all of the log is
+ * kept, and the next open or the next new tag tries again. */
 static int name_mark(struct ll_journal *j, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -148,7 +147,6 @@ static int name_mark(struct ll_journal *j, struct lladd_error *err)
     return rc;
 }
 
-/* Builds a tag's buckets from the entries found in the log. */
 static int fill(struct ll_journal *j, struct ll_journal_tag *tag,
                 const struct ll_journal_scan *scan)
 {
@@ -238,8 +236,8 @@ void ll_operations__journal_end_keep(struct ll_journal *j, struct ll_journal_kee
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* The lowest LSN of log that is kept only until a commit is durable. Forgets the commits that are
- * durable now. Under the mutex. */
+/* The lowest LSN from which ll_journal.held keeps the log. Drops the elements with durable commits.
+ * Under the mutex. */
 static uint64_t still_held(struct ll_journal *j)
 {
     uint64_t durable = lladd_durable_lsn(j->db).v, low = UINT64_MAX;
@@ -255,8 +253,8 @@ static uint64_t still_held(struct ll_journal *j)
     return low;
 }
 
-/* The oldest LSN needed (JRN-2). If a tag needs it, *tag (nullable) becomes that tag. Under the
- * mutex. */
+/* The LSN of JRN-2. `tag` is nullable: if a bucket needs that LSN, *tag is set to the bucket's tag.
+ * Under the mutex. */
 static uint64_t needed(struct ll_journal *j, const struct ll_journal_tag **tag)
 {
     uint64_t low = still_held(j);
@@ -285,8 +283,8 @@ static void settle_mark(struct ll_journal *j)
     j->mark_commit = 0;
 }
 
-/* JRN-4. Until the journal is loaded, all of the log is kept, because the journal's needs are
- * unknown. */
+/* The log is kept from this LSN on (JRN-2, JRN-4). 0, so all of the log, until the journal is
+ * loaded: its needs are unknown. */
 static lladd_lsn durable_lsn(void *ctx, struct lladd_db *db)
 {
     struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);
@@ -321,7 +319,7 @@ static void pins(void *ctx, struct lladd_db *db, char *text, size_t size)
 }
 
 /* The mark moves by at least MARK_STEP bytes, or by limit / MARK_PARTS if that is less, so that not
- * every checkpoint writes it. At most this much log is kept and read unnecessarily. */
+ * every checkpoint writes it. Up to this much log is kept and read without need. */
 #define MARK_STEP 65536u
 #define MARK_PARTS 16u
 
@@ -359,8 +357,8 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
 {
     if (!lladd_atomic_load_ptr(&j->catalogue) || !lladd_atomic_load32(&j->named))
         return 0;
-    /* Read the applied LSN before the list of transactions: a transaction with a record below that
-     * LSN has already set its `first` (JRN-2). */
+    /* The applied LSN is read before the list of transactions: a transaction with a record below
+     * that LSN has set its `first` already (JRN-2). */
     uint64_t low = lladd_object_applied_lsn(j->db).v;
     lladd_mutex_lock(&j->mutex);
     uint64_t need = j->loaded ? needed(j, NULL) : 0;
@@ -371,8 +369,8 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
     return low < mark + mark_step(j) ? 0 : write_mark(j, low, force);
 }
 
-/* The checkpoint that calls this function makes the new mark durable. If there is no space for the
- * new mark, the old one remains valid. */
+/* The checkpoint that calls this function makes the new mark durable. If writing the mark fails,
+ * the old one remains valid. */
 static int checkpoint(void *ctx, struct lladd_db *db)
 {
     struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);
@@ -461,7 +459,7 @@ int lladd_journal_newest(struct lladd_db *db, uint64_t number, lladd_lsn *out,
     return LLADD_NOT_FOUND;
 }
 
-/* A copy of the information about a tag, with its name. */
+/* A copy of what lladd_journal_each shows of a tag, strings included. */
 struct told {
     struct lladd_journal_info info;
     char name[LLADD_JOURNAL_NAME_MAX + 1], owner[LLADD_JOURNAL_OWNER_MAX + 1];

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_JOURNAL_TABLE_H
 #define LL_OPERATIONS_JOURNAL_TABLE_H
-/* The journal of one database handle: what its files share. It uses only the public headers
- * <lladd/...>.
+/* The journal of one database handle: the declarations that the source files of operations/journal/
+ * share. Of the library it uses only the public headers, besides helpers of operations/shared/.
  *
  * An entry is an object record of the class "journal"; it counts if its transaction's commit record
- * is in the log. Entries are not kept in memory, only their places in the log. Each tag has a
- * sequence of *buckets*; a bucket describes the entries of one commit or of several consecutive
- * ones. The catalogue is a hash table in recoverable pages. A tag's row has `discarded`: the
- * entries of this commit and of all older commits are discarded.
+ * is in the log. Memory has only the places of entries in the log. Each tag has a sequence of
+ * *buckets*; a bucket describes the entries of one commit or of several consecutive ones. The
+ * catalogue is a hash table with a row for each tag. The row has `discarded`, the LSN of a commit:
+ * the tag's entries of that commit and of all older ones are discarded.
  *
- *   JRN-1  An entry of tag t is live if its transaction committed at an LSN above t.discarded, if
- *          no annulment covers the entry, and if no committed rollover has moved the entry to
- *          another tag. Each live entry is covered by a bucket of t.
+ *   JRN-1  An entry belongs to the tag to which it was appended, with the LSN of its transaction's
+ *          commit record. A committed ROLLOVER moves it to another tag, with the LSN of the
+ *          ROLLOVER's commit record. An entry is live if this LSN is above its tag's `discarded`,
+ *          and no ANNUL record of its transaction covers it (kinds: below). Each live entry is
+ *          covered by a bucket of its tag.
  *   JRN-2  The log is kept from the lowest of these LSNs on: `first` of every bucket; the first
  *          journal record of every open transaction; `low` of every reader; and, while a commit
  *          that has discarded or copied entries is not durable, the first of those entries.
  *   JRN-3  At most one transaction at a time changes a tag's row in the catalogue.
- *   JRN-4  After a restart, reading begins at the mark (a named root). The mark is never above the
- *          LSN of JRN-2. The log is kept from the durable mark on. A crash may bring back log files
- *          that were removed, with gaps between them, so reading must not begin earlier.
+ *   JRN-4  After a restart, reading begins at the mark (a named root), not earlier: a crash may
+ *          bring back log files that were removed, with gaps between them. The mark is never above
+ *          the LSN of JRN-2. The log is kept from the durable mark on, which may be more than JRN-2
+ *          needs.
  *   JRN-5  To find the live entries of a bucket, it is enough to read the log from the bucket's
  *          `first` to its `read_to`. */
 #include "operations/shared/grow.h"
@@ -37,14 +40,14 @@
 enum {
     LL_JOURNAL_VERSION = 1,
     LL_JOURNAL_RANK = LLADD_RANK_LEAF + 90,
-    /* of `create`, which a thread holds while it creates the catalogue and the mark */
+    /* the rank of ll_journal.create */
     LL_JOURNAL_RANK_CREATE = LLADD_RANK_EXTENSION - 100,
     LL_JOURNAL_MANY_BUCKETS = 1024, /* a tag with this many buckets merges neighbours */
     LL_JOURNAL_STEP = 1u << 20      /* bytes cleaned in one step */
 };
 
 #define LL_JOURNAL_ROOT "journal"      /* a: root page of the catalogue, b: version */
-#define LL_JOURNAL_MARK "journal.mark" /* a: no live entry lies below this LSN */
+#define LL_JOURNAL_MARK "journal.mark" /* a: the mark (JRN-4) */
 
 struct ll_journal;
 struct ll_journal_txn;
@@ -56,14 +59,14 @@ enum ll_journal_kind {
     LL_JOURNAL_MAKE = 2,     /* name; the record's LSN is the tag */
     LL_JOURNAL_RELEASE = 3,  /* tag */
     LL_JOURNAL_DISCARD = 4,  /* tag, from, upto */
-    LL_JOURNAL_ROLLOVER = 5, /* tag, other, from, upto: moves entries from `tag` to `other`: those
-                              * of commits in (from, upto], then those that this transaction has
-                              * appended before */
+    LL_JOURNAL_ROLLOVER = 5, /* tag, other, from, upto: moves entries from `tag` to `other`: first
+                              * those of commits in (from, upto], then those that this transaction
+                              * appended to `tag` before this record */
     LL_JOURNAL_ANNUL = 6,    /* from, upto: the transaction has rolled back its records in (from,
                               * upto] */
-    LL_JOURNAL_CLEAN = 7,    /* tag, from, upto: the following AGAIN records replace the commits in
-                              * (from, upto] */
-    LL_JOURNAL_AGAIN = 8,    /* tag, from: commit of the original, bytes */
+    LL_JOURNAL_CLEAN = 7,    /* tag, from, upto: the AGAIN records after this one replace the tag's
+                              * entries of commits in (from, upto] */
+    LL_JOURNAL_AGAIN = 8,    /* tag, from (the original's commit), bytes */
     LL_JOURNAL_KINDS
 };
 
@@ -95,7 +98,7 @@ int ll_operations__journal_row_get(struct lladd_span, struct ll_journal_row *);
 
 struct ll_journal_bucket {
     uint64_t commit;  /* the newest commit in it */
-    uint64_t first;   /* LSN of the oldest log record that describes its entries */
+    uint64_t first;   /* LSN of the oldest log record needed to read its entries */
     uint64_t read_to; /* the newest commit that added, moved or copied an entry of it */
     uint64_t entries, bytes;
 };
@@ -108,8 +111,8 @@ enum ll_journal_tag_state {
 
 enum ll_journal_asked {
     LL_ASKED_NOT = 0,
-    LL_ASKED_NOW = 1,   /* by this checkpoint */
-    LL_ASKED_BEFORE = 2 /* by an earlier checkpoint: the tag may be cleaned */
+    LL_ASKED_NOW = 1,   /* at this checkpoint */
+    LL_ASKED_BEFORE = 2 /* at an earlier checkpoint: the tag may be cleaned */
 };
 
 struct ll_journal_tag {
@@ -123,11 +126,11 @@ struct ll_journal_tag {
     uint8_t state;
     bool made; /* created by `changing` */
     bool attaching;
-    uint8_t asked; /* to digest: enum ll_journal_asked */
+    uint8_t asked; /* was the owner asked to digest? enum ll_journal_asked */
     struct ll_journal_tag *next_touched; /* in the list of tags that `changing` changes */
     uint32_t telling; /* running calls of `digest`; while above 0, the owner stays attached */
     uint32_t users;   /* open transactions that have a part for this tag */
-    uint64_t ends;    /* how many transactions in doubt with entries of this tag have ended */
+    uint64_t ends;    /* transactions in doubt with entries of this tag that have ended */
     const struct lladd_journal_owner *calls;
     void *ctx;
     struct ll_journal_bucket *buckets;
@@ -136,7 +139,7 @@ struct ll_journal_tag {
     uint64_t entries, bytes;
 };
 
-/* These run under the journal's mutex. */
+/* The functions of tags.c run under the journal's mutex. */
 struct ll_journal_tag *ll_operations__journal_tag(const struct ll_journal *, uint64_t tag);
 /* The tag of this name that `txn` sees, or that another transaction creates or releases. */
 struct ll_journal_tag *ll_operations__journal_named(const struct ll_journal *, const char *name,
@@ -145,7 +148,7 @@ struct ll_journal_tag *ll_operations__journal_named(const struct ll_journal *, c
 struct ll_journal_tag *ll_operations__journal_tag_new(struct ll_journal *, uint64_t tag,
                                                       const char *name);
 void ll_operations__journal_tag_free(struct ll_journal *, struct ll_journal_tag *);
-/* Makes room for one bucket of each open transaction that uses the tag, and for two more. */
+/* Allocates room for one bucket of each open transaction that uses the tag, and for two more. */
 int ll_operations__journal_bucket_room(struct ll_journal *, struct ll_journal_tag *);
 /* Adds a bucket. Its commit is not below that of the last bucket; if both are equal, merges the
  * two. The caller has made room. */
@@ -153,8 +156,8 @@ void ll_operations__journal_bucket_put(struct ll_journal_tag *, struct ll_journa
 /* Removes the buckets with commits in (from, upto]. *sum: all of them, merged. */
 void ll_operations__journal_bucket_take(struct ll_journal_tag *, uint64_t from, uint64_t upto,
                                         struct ll_journal_bucket *sum);
-/* Updates the buckets with commits in (from, upto], after cleaning. The transaction that committed
- * at `commit` has copied the live entries of these buckets to the log from own->first on:
+/* Updates the buckets with commits in (from, upto] after their live entries were copied by the
+ * transaction that committed at `commit`. The copies are in the log from own->first on:
  * own->entries entries with own->bytes bytes. */
 void ll_operations__journal_bucket_move(struct ll_journal_tag *, uint64_t from, uint64_t upto,
                                         const struct ll_journal_bucket *own, uint64_t commit);
@@ -165,7 +168,7 @@ static inline uint64_t ll_journal_newest(const struct ll_journal_tag *t)
 
 /* ---- txn.c ----------------------------------------------------------------------------------- */
 
-/* The state of a part, saved before the first entry that follows a savepoint or the beginning of a
+/* The state of a part before the first entry that follows a savepoint or the beginning of a nested
  * top action. `next`: lladd_txn_now.next at that entry; `first`: the entry's LSN. */
 struct ll_journal_was {
     lladd_savepoint_id next;
@@ -192,8 +195,8 @@ struct ll_journal_change {
     struct ll_journal_bucket own; /* rollover: the transaction's own entries that move with it */
 };
 
-/* The log from `low` on, which entries need that `commit` has discarded or copied. It is kept until
- * `commit` is durable. */
+/* Keeps the log from `low` on until `commit` is durable: `commit` has discarded or copied entries
+ * that begin at `low`. If a crash loses `commit`, these entries are live again. */
 struct ll_journal_held {
     struct ll_journal_held *next;
     uint64_t commit, low;
@@ -208,27 +211,26 @@ struct ll_journal_txn {
     struct ll_journal_txn *next_all, *next_free;
     struct ll_journal_txn *newer, *older; /* in the list of open transactions; under the mutex */
     bool listed, in_doubt, ending;
-    bool cleaning; /* a cleaning transaction: others may wait until it ends, which is soon
-                    * (clean.c) */
+    bool cleaning; /* a cleaning transaction: other transactions may wait for its end (clean.c) */
     uint64_t id;    /* of a transaction in doubt */
     uint64_t first; /* atomic: LSN of its first journal record; UINT64_MAX: none yet */
     uint64_t last;
     struct ll_journal_part **parts, *recent;
     size_t n_parts, made_parts, cap_parts; /* in use; allocated; size of the array */
-    struct ll_journal_tag *touched; /* the tags that it changes; under the mutex */
+    struct ll_journal_tag *touched; /* the tags that the transaction changes; under the mutex */
     struct ll_journal_change *changes;
     size_t n_changes, cap_changes;
     struct ll_journal_annul *annuls;
     size_t n_annuls, cap_annuls;
-    size_t n_was; /* elements of `was` in all parts: each may become an annulment */
+    size_t n_was; /* the sum of n_was of its parts: a rollback may make as many annulments */
     struct ll_journal_held *held;
-    struct ll_journal_in_doubt *doubt; /* the changes in its prepare record, until the catalogue is
+    struct ll_journal_in_doubt *doubt; /* changes of its prepare record, until the catalogue is
                                         * loaded */
     unsigned char *scratch;
     size_t cap_scratch;
 };
 
-/* A reader that keeps the log from `low` on. */
+/* A reader's request to keep the log from `low` on. */
 struct ll_journal_keep {
     struct ll_journal_keep *next, **at;
     uint64_t low;
@@ -236,7 +238,7 @@ struct ll_journal_keep {
 
 struct ll_journal {
     struct lladd_db *db;
-    struct lladd_mutex mutex;  /* a leaf; protects all members that are not atomic */
+    struct lladd_mutex mutex;  /* a leaf; protects the members that are not atomic */
     struct lladd_cond cleaned; /* a cleaning transaction has ended, or the handle is poisoned */
     struct lladd_mutex create; /* held while the catalogue or the mark is created */
     bool loaded;
@@ -245,9 +247,9 @@ struct ll_journal {
     struct ll_journal_txn *all, *free, *newest;
     struct ll_journal_held *held;
     struct ll_journal_keep *holds;
-    uint64_t mark;                  /* the value of the named root, durable */
-    uint64_t next_mark, mark_commit; /* the next value, durable when the commit at mark_commit is;
-                                      * mark_commit 0: no next value */
+    uint64_t mark;                   /* the durable value of the named root */
+    uint64_t next_mark, mark_commit; /* the next value, and the commit that makes it durable;
+                                      * mark_commit 0: there is no next value */
     uint32_t named;                  /* atomic: the named root exists */
 };
 
@@ -256,26 +258,24 @@ extern const struct lladd_participant ll_operations__journal_participant;
 extern const struct lladd_object_class ll_operations__journal_class;
 
 int ll_operations__journal_of(struct lladd_db *, struct ll_journal **, struct lladd_error *);
-/* The transaction's state. The first call joins the transaction. Errors are stored in the
- * transaction. */
+/* The transaction's state; the first call creates it and joins the transaction. Errors are
+ * stored in the transaction. */
 int ll_operations__journal_join(struct lladd_txn *, struct ll_journal_txn **);
 int ll_operations__journal_join_new(struct ll_journal *, struct lladd_txn *,
                                     struct ll_journal_txn **);
 int ll_operations__journal_part(struct lladd_txn *, struct ll_journal_txn *, uint64_t tag,
                                 struct ll_journal_part **);
-/* Logs a record of the journal with its bytes. */
 int ll_operations__journal_log(struct lladd_txn *, struct ll_journal_txn *,
                                const struct ll_journal_record *, lladd_lsn *);
-/* Makes room for a change, and allocates `held`. */
+/* Allocates what the transaction needs to note one more change, and `held`. */
 int ll_operations__journal_change_room(struct lladd_txn *, struct ll_journal_txn *);
 /* From now until the transaction ends, no other transaction may change the tag. Under the mutex. */
 void ll_operations__journal_touch(struct ll_journal_txn *, struct ll_journal_tag *);
-/* Reverses ll_operations__journal_touch. The transaction has not changed the tag. Under the
- * mutex. */
+/* Reverses ll_operations__journal_touch, if no change of the tag is left. Under the mutex. */
 void ll_operations__journal_untouch(struct ll_journal_txn *, struct ll_journal_tag *);
 /* Adds the transaction to the list of open transactions. Under the mutex. */
 void ll_operations__journal_list(struct ll_journal_txn *);
-/* Makes room for one more part. */
+/* Allocates one more part. */
 int ll_operations__journal_part_room(struct ll_journal_txn *);
 int ll_operations__journal_may_change(struct lladd_txn *, struct ll_journal_txn *,
                                       struct ll_journal_tag *, uint64_t number);
@@ -292,11 +292,11 @@ void ll_operations__journal_doubt_free(struct ll_journal *, struct ll_journal_in
 
 /* ---- clean.c --------------------------------------------------------------------------------- */
 
-/* A checkpoint may clean a tag at any time. A call that attaches to this tag or changes its row
- * waits until the cleaning has ended. There is no deadlock, because a cleaning transaction never
- * waits for a transaction that may wait for it. Both functions run under the mutex. */
+/* A checkpoint may clean a tag at any time. A call that attaches to the tag or changes its row
+ * waits until the cleaning has ended. There is no deadlock, because a cleaning transaction does
+ * not wait for the transactions of these calls. Both functions run under the mutex. */
 bool ll_operations__journal_is_cleaned(const struct ll_journal *, uint64_t tag);
-/* Waits until a cleaning transaction has ended. Fails if the handle is poisoned, because then no
+/* Waits until a cleaning transaction has ended. Fails if the handle is poisoned: then no
  * transaction ends. */
 int ll_operations__journal_wait(struct ll_journal *, struct lladd_error *);
 
@@ -305,8 +305,8 @@ int ll_operations__journal_wait(struct ll_journal *, struct lladd_error *);
 /* A committed entry. */
 struct ll_journal_item {
     uint64_t commit, lsn;
-    uint64_t begin;  /* to find the entry again, read the log from `begin` ... */
-    uint64_t placed; /* ... to `placed`, the last commit that added, moved or copied the entry */
+    uint64_t begin;  /* to find the entry again, read the log from here to `placed` */
+    uint64_t placed; /* the last commit that added, moved or copied the entry */
     uint64_t len;
 };
 
@@ -316,11 +316,11 @@ struct ll_journal_list {
     size_t n, cap;
 };
 
-/* A journal record of a transaction. */
+/* One ENTRY, ROLLOVER, CLEAN or AGAIN record of a transaction. */
 struct ll_journal_step {
     uint64_t lsn, tag;
     uint32_t len;
-    uint32_t more; /* index in `records`, plus one; 0: an entry */
+    uint32_t more; /* index in `records`, plus one; 0: an ENTRY record */
 };
 
 struct ll_journal_open {
@@ -338,8 +338,9 @@ struct ll_journal_scan {
     struct ll_index lists, open;
 };
 
-/* Reads the log from `from` up to and including `to` (UINT64_MAX: to its end). Afterwards `lists`
- * has the committed items, and `open` has the transactions without a commit or end record. */
+/* Reads the log from `from` up to and including `to` (UINT64_MAX: to its end). On success
+ * `lists` has the committed items, and `open` the transactions without a commit or end record.
+ * The caller frees *scan, also after an error. */
 int ll_operations__journal_scan(struct lladd_db *, uint64_t from, uint64_t to,
                                 struct ll_journal_scan *, struct lladd_error *);
 void ll_operations__journal_scan_free(struct ll_journal_scan *);
@@ -353,12 +354,12 @@ int ll_operations__journal_read(struct lladd_log_cursor *, uint64_t tag, uint64_
 
 /* ---- state.c --------------------------------------------------------------------------------- */
 
-/* Moves the mark (JRN-4), if the new place is far enough from the old one. If `force`, the new mark
- * is durable on return; otherwise it is durable as soon as the present end of the log is. */
+/* Moves the mark (JRN-4), if the new place is far enough from the old one. If `force`, a new
+ * mark is durable on return; otherwise it is durable as soon as the present end of the log is. */
 int ll_operations__journal_move_mark(struct ll_journal *, bool force);
-/* Creates the catalogue and the name of the mark. Every tag needs both. A checkpoint writes the
- * mark, but must not create its name: creating a name takes latches, and the threads that hold
- * these latches may wait for the checkpoint. */
+/* Creates the catalogue and the named root of the mark, if they are missing. Every tag needs
+ * both. A checkpoint writes the mark, but must not create the name: creating a name takes
+ * latches, and the threads that hold these latches may wait for the checkpoint. */
 int ll_operations__journal_want_names(struct ll_journal *, struct lladd_error *);
 void ll_operations__journal_keep_log(struct ll_journal *, struct ll_journal_keep *, uint64_t low);
 void ll_operations__journal_end_keep(struct ll_journal *, struct ll_journal_keep *);

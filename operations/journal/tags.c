@@ -71,9 +71,9 @@ static void join(struct ll_journal_bucket *a, const struct ll_journal_bucket *b)
     a->bytes += b->bytes;
 }
 
-/* Merges a tag's buckets in pairs if there are many. The places of entries become less precise, but
- * no more log is kept. Does nothing while a transaction changes the tag, because that transaction
- * relies on the commits of the buckets. */
+/* Merges a tag's buckets in pairs if there are many. That makes the buckets less precise, but keeps
+ * no more log: `low` stays. Does nothing while a transaction changes the tag, because that
+ * transaction relies on the commits of the buckets. */
 static void condense(struct ll_journal_tag *t)
 {
     size_t n = 0;
@@ -112,8 +112,8 @@ static bool within(const struct ll_journal_bucket *b, uint64_t from, uint64_t up
     return b->commit > from && b->commit <= upto;
 }
 
-/* A bucket may still count entries that were discarded. Cleaning counts the live entries of all
- * these buckets together. The difference is subtracted from the first buckets. */
+/* A bucket may count entries that are not live any more. Cleaning counts the live entries of these
+ * buckets together; the difference is subtracted from the first buckets. */
 void ll_operations__journal_bucket_move(struct ll_journal_tag *t, uint64_t from, uint64_t upto,
                                         const struct ll_journal_bucket *own, uint64_t commit)
 {

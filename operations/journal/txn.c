@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The journal's state of a transaction, from its first call to its end.
  *
- * A rollback undoes all that the transaction has logged since a savepoint or since the beginning of
- * a nested top action. A part therefore saves its state before the first entry after each such
- * place, and a rollback restores that state. The rollback itself logs nothing here and cannot fail.
- * Before the commit or prepare record, the transaction logs an annulment for each range of records
- * that a rollback has undone. */
+ * A rollback goes back to a savepoint or to the beginning of a nested top action. A part therefore
+ * saves its state before the first entry after each such place, and a rollback restores that state.
+ * The rollback logs nothing here and cannot fail. Before the commit or prepare record, the
+ * transaction logs an ANNUL record for each range of records that a rollback has undone. */
 #include "operations/journal/table.h"
 
 void ll_operations__journal_wrong_tag(struct lladd_error *err, uint64_t tag)
@@ -65,8 +64,7 @@ static void rest(struct ll_journal_txn *t)
     t->n_parts = t->n_changes = t->n_annuls = t->n_was = 0;
     t->recent = NULL;
     t->in_doubt = t->ending = false;
-    ll_operations__journal_doubt_free(j, t->doubt); /* The transaction ended before it was connected
-                                                     * to its tags. */
+    ll_operations__journal_doubt_free(j, t->doubt); /* not NULL: ended before journal_tie */
     t->doubt = NULL;
     t->id = 0;
     lladd_atomic_store64(&t->first, UINT64_MAX);
@@ -162,7 +160,7 @@ int ll_operations__journal_part_room(struct ll_journal_txn *t)
     return 0;
 }
 
-/* Joins the tag: adds a part. Under the mutex. */
+/* Adds a part for the tag. Under the mutex. */
 static int begin_part(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t number,
                       struct ll_journal_part **out)
 {
@@ -205,9 +203,8 @@ int ll_operations__journal_part(struct lladd_txn *txn, struct ll_journal_txn *t,
         lladd_mutex_lock(&t->all->mutex);
         rc = begin_part(txn, t, tag, &p);
         lladd_mutex_unlock(&t->all->mutex);
-    } else if (p->tag->state == LL_TAG_GOING) { /* Released by this transaction: while it has a
-                                                 * part, no other transaction can release the
-                                                 * tag. */
+    } else if (p->tag->state == LL_TAG_GOING) { /* released by this transaction: its part keeps
+                                                 * other ones from releasing the tag */
         ll_operations__journal_wrong_tag(lladd_txn_error_out(txn), tag);
         rc = LLADD_NOT_FOUND;
     }
@@ -250,7 +247,7 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
         memcpy(t->scratch + head, r->bytes.data, r->bytes.len);
     TRY(lladd_log_object(txn, &ll_operations__journal_class, 0,
                          lladd_span_of(t->scratch, head + r->bytes.len), none, &token, lsn));
-    /* Set `first` before the record counts as applied, so that ll_operations__journal_move_mark
+    /* `first` is set before the record counts as applied, so that ll_operations__journal_move_mark
      * sees it (JRN-2). */
     if (lladd_atomic_load64_relaxed(&t->first) == UINT64_MAX)
         lladd_atomic_store64(&t->first, lsn->v);
@@ -259,8 +256,8 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
     return 0;
 }
 
-/* Makes room to save the part's state, if a savepoint was set or a top action began since the
- * part's last entry (*fresh). */
+/* *fresh: has a savepoint been set, or a nested top action begun, since the part's last entry?
+ * If so, allocates room to save the part's state and to annul the entry. */
 static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_savepoint_id next,
                     bool *fresh)
 {
@@ -273,7 +270,7 @@ static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_s
                                &t->cap_annuls, sizeof *t->annuls);
 }
 
-/* Is the entry short enough? Cleaning must be able to copy it, and a copy has a longer head. */
+/* Is the entry short enough to be copied by cleaning? A copy has a longer head than an entry. */
 static int may_have(struct lladd_txn *txn, const struct ll_journal_txn *t, size_t len)
 {
     size_t most = lladd_log_object_max(t->all->db) - LLADD_JOURNAL_HEAD_MAX;
@@ -371,8 +368,8 @@ int ll_operations__journal_may_change(struct lladd_txn *txn, struct ll_journal_t
 
 /* ---- rollback -------------------------------------------------------------------------------- */
 
-/* Rolls the part back to savepoint `to`. *first is lowered to the LSN of the first entry that is
- * rolled back. Returns whether the part had entries to roll back. */
+/* Restores the part's state at savepoint `to`. Lowers *first to the LSN of the first entry that is
+ * rolled back. Returns whether an entry is. */
 static bool part_back(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_savepoint_id to,
                       uint64_t *first)
 {
@@ -393,12 +390,11 @@ static void change_back(const struct ll_journal_change *c)
     if (c->kind == LL_JOURNAL_RELEASE)
         c->tag->state = c->tag->made ? LL_TAG_MAKING : LL_TAG_THERE;
     if (c->kind == LL_JOURNAL_MAKE)
-        c->tag->state = LL_TAG_GOING; /* now invisible; freed when the transaction ends */
+        c->tag->state = LL_TAG_GOING; /* unnamed now; freed when the transaction ends */
 }
 
-/* Compares savepoint numbers, not LSNs. If a savepoint was set after a closed top action, `since`
- * may be an LSN before the top action. Entries that were appended in the top action have higher
- * LSNs, but are older than the savepoint and stay. */
+/* Compares savepoint numbers, not LSNs: if a savepoint was set right after a nested top action,
+ * `since` may be an LSN before that action, but entries that were appended in it stay. */
 static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     struct ll_journal_txn *t = state;
@@ -407,7 +403,7 @@ static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn sinc
     (void)ctx;
     (void)since;
     if (lladd_txn_now_get(txn, &now))
-        return; /* poisoned: the transaction never ends */
+        return; /* the handle is poisoned: the transaction does not end */
     lladd_mutex_lock(&t->all->mutex);
     while (t->n_changes && t->changes[t->n_changes - 1].next > now.undone) {
         const struct ll_journal_change *c = &t->changes[--t->n_changes];
@@ -431,9 +427,8 @@ static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn sinc
     t->annuls[t->n_annuls++] = (struct ll_journal_annul){first - 1, t->last};
 }
 
-/* Logs the annulments, and removes each from the list when it is logged. No annulment is logged
- * twice, even if this function fails half-way, or if the commit is refused and the transaction
- * continues. */
+/* Logs the annulments, and drops those that are logged. So none is logged twice, even if this
+ * function fails half-way, or if the commit is refused and the transaction continues. */
 static int committing(void *ctx, void *state, struct lladd_txn *txn)
 {
     struct ll_journal_txn *t = state;
@@ -476,8 +471,7 @@ static void roll_over(const struct ll_journal_change *c, uint64_t commit)
     c->tag->discarded = c->upto > c->tag->discarded ? c->upto : c->tag->discarded;
 }
 
-/* Applies a committed change to memory. Everything that this needs has been allocated. Under the
- * mutex. */
+/* Applies a committed change to memory. All memory for it was allocated before. Under the mutex. */
 static void carry_out(const struct ll_journal_txn *t, const struct ll_journal_change *c,
                       uint64_t commit)
 {
@@ -507,7 +501,7 @@ static void carry_out(const struct ll_journal_txn *t, const struct ll_journal_ch
     }
 }
 
-/* Leaves the tags. Under the mutex. */
+/* The transaction has ended: releases its tags. Under the mutex. */
 static void leave_tags(struct ll_journal_txn *t, bool committed)
 {
     struct ll_journal *j = t->all;
@@ -522,8 +516,8 @@ static void leave_tags(struct ll_journal_txn *t, bool committed)
         next = tag->next_touched;
         tag->changing = NULL;
         bool gone = committed ? tag->state == LL_TAG_GOING : tag->made;
-        if (tag->state != LL_TAG_THERE) /* Avoids a needless store: other transactions with parts
-                                         * read this word. */
+        if (tag->state != LL_TAG_THERE) /* no needless store: other transactions read this word
+                                         * without the mutex */
             tag->state = LL_TAG_THERE;
         tag->made = false;
         if (gone)
@@ -547,7 +541,7 @@ static void tell_logged(const struct ll_journal_txn *t, uint64_t commit)
     }
 }
 
-/* If the transaction was in doubt: from now on no owner can attach to its entries. */
+/* If the transaction is in doubt: from now on no owner can attach to tags with its entries. */
 static void begin_end(struct ll_journal_txn *t)
 {
     if (!t->in_doubt)
@@ -557,7 +551,7 @@ static void begin_end(struct ll_journal_txn *t)
     lladd_mutex_unlock(&t->all->mutex);
 }
 
-/* Tells the owners first: as soon as the buckets have the commit, its entries can be discarded. */
+/* Calls the owners first: once a bucket has the commit, its entries can be discarded. */
 static void logged(void *ctx, void *state, lladd_lsn commit)
 {
     struct ll_journal_txn *t = state;
