@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A transaction's locks in its prepare record.
  *
- *   u8    1: serialisable
- *   then for each hold, in the order of first grants (ancestors before their parts):
- *   u8    mode
- *   u32   number of leading bytes that the name shares with the name of the hold before
- *   u32   number of the other bytes of the name
- *   ...   these other bytes; names are encoded (name.c)
+ *   u8    1 if the transaction is serialisable, else 0
+ *   for each hold, in the order of first grants (so ancestors come first):
+ *         u8    mode
+ *         u32   number of leading bytes that the name shares with the previous hold's name
+ *         u32   number of the other bytes
+ *         the other bytes; names are encoded (name.c)
  *
- * The record has only the locks that the transaction keeps after prepare. A transaction that is not
- * serialisable does not keep the locks that protect reads. Prepared transactions hold their locks
- * at the same time, so recovery refuses two records with incompatible locks as damage. It also
- * refuses a name that occurs twice, or without its ancestors. */
+ * The record has the locks that the transaction keeps after prepare: all if it is serialisable,
+ * else those that protect changes. Prepared transactions hold their locks at the same time, so
+ * recovery refuses two records with incompatible locks as damage. Recovery also refuses a name
+ * that occurs twice, or without its ancestors. */
 #include "operations/lock/table.h"
 
 enum { ENTRY_HEAD = 9 };

@@ -2,11 +2,12 @@
 /* Deadlock detection (LOCK-4).
  *
  * The waits-for graph has an edge from a waiter to each transaction that has an incompatible hold,
- * or an earlier incompatible request, on the same lock. A transaction that already waits gets a new
- * edge in two cases: to a transaction that has just been granted a lock, and therefore does not
- * wait; and to a transaction that begins to wait for an upgrade, because upgrades pass new
- * requests. Every cycle is therefore closed by the beginning of a wait, and contains the
- * transaction that begins it. A breadth-first search from this transaction finds a shortest cycle.
+ * or an incompatible request ahead in the queues, on the same lock. A transaction that already
+ * waits gets a new edge in two cases: to a transaction that has just been granted a lock, and
+ * therefore does not wait; and to a transaction that begins to wait for an upgrade, because
+ * upgrades pass new requests. Every cycle is therefore closed by the beginning of a wait, and
+ * contains the transaction that begins the wait. A breadth-first search from this transaction finds
+ * a shortest cycle.
  *
  * The search needs the queues of all partitions at one moment, so it takes all their mutexes, in
  * order. If none of the blockers waits, there is no cycle and no search. A transaction sets its own
@@ -14,9 +15,9 @@
  * cycle that sets `waits` therefore sees that the next member waits, and searches.
  *
  * The victim is the youngest transaction of the cycle, not necessarily the caller. The searching
- * thread removes it from its queue, sets its verdict, and wakes it. A verdict is set once, under
- * the mutex of the lock's partition. The thread that has set a verdict stores 1 in `word` when it
- * no longer uses the locker; the waiting thread continues only after that. */
+ * thread removes the victim from its queue, sets its verdict, and wakes it. A verdict is set once
+ * for a wait, under the mutex of the lock's partition. The thread that has set a verdict stores 1
+ * in `word` when it no longer uses the locker; the waiting thread continues only after that. */
 #include "operations/lock/table.h"
 
 #include <stdarg.h>
@@ -56,7 +57,7 @@ static void tell(struct story *s, const char *fmt, ...)
     }
 }
 
-/* Finds the mode in which one locker blocks another. */
+/* Finds the mode in which `locker` blocks a waiter. */
 struct in_the_way {
     const struct ll_locker *locker;
     unsigned mode;
@@ -158,7 +159,7 @@ static struct ll_locker *youngest_of(struct ll_locker *last)
     return youngest;
 }
 
-/* The text of the victim's error; NULL without memory. */
+/* The text of the victim's error; NULL: no memory. */
 static char *story_of(struct ll_locks *all, struct ll_locker *last, const struct ll_locker *victim)
 {
     size_t n = 0, at = 0;

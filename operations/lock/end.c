@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What happens to locks when a transaction ends, is prepared, or rolls back to a savepoint.
  *
- * A commit releases the locks as soon as the commit record has its LSN, before the record is
- * durable. Still, no acknowledged result depends on a commit that a crash could lose. A transaction
- * that gets one of the locks next commits at a higher LSN, so its commit is durable only if the
- * first one is. A transaction that logs nothing waits until everything that it may have read is
- * durable (TXN-1). */
+ * A commit releases the locks once the commit record has its LSN, before the record is durable.
+ * Still, no acknowledged result depends on a commit that a crash could lose: a transaction that
+ * gets one of the locks next commits at a higher LSN, so its commit is durable only if the first
+ * one is; and a transaction that logs nothing waits until what it may have read is durable
+ * (TXN-1). */
 #include "operations/lock/table.h"
 
 void ll_operations__lock_release(struct ll_locker *l, struct ll_lock_hold *h)
 {
-    ll_operations__lock_hold_drop(l, h); /* before the lock and its name may be freed */
+    ll_operations__lock_hold_drop(l, h); /* uses the lock, which lock_weaken may free */
     ll_operations__lock_weaken(h, LLADD_LOCK_NONE);
     ll_operations__lock_hold_spare(l, h);
 }
 
-/* Releases the newest hold first, so that parts are released before their ancestors (LOCK-3). */
+/* Releases the newest hold first, so that names are released before their ancestors (LOCK-3). */
 static void release_all(struct ll_locker *l)
 {
     for (struct ll_lock_hold *h = l->newest, *older; h; h = older) {
@@ -55,8 +55,8 @@ static void soften(struct ll_lock_hold *h, unsigned mode)
         ll_operations__lock_weaken(h, mode);
 }
 
-/* Undoes the upgrades since savepoint `to`. A serialisable transaction keeps the part of each
- * upgraded mode that protects reads. */
+/* Undoes the upgrades since savepoint `to`. A serialisable transaction keeps the part of the
+ * stronger mode that protects reads. */
 static void take_back_upgrades(struct ll_locker *l, lladd_savepoint_id to)
 {
     while (l->n_replaced && l->replaced[l->n_replaced - 1].since > to) {

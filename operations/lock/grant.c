@@ -2,16 +2,15 @@
 /* Granting: the holders of a lock and its two queues.
  *
  * A holder that wants a stronger mode waits in `upgrades`. Its request is granted as soon as the
- * other holders allow it. The requests in `waiters` do not matter, because they may wait for this
+ * other holders allow it; the requests in `waiters` do not count, because they may wait for this
  * holder. A transaction without a hold on the lock waits in `waiters`. Its request is granted when
  * its mode is compatible with the holders, with every waiting upgrade and with every earlier
- * waiter. A stream of readers therefore does not starve a writer; and compatible requests never
- * wait for each other. */
+ * waiter. A stream of readers therefore does not starve a writer. */
 #include "operations/lock/table.h"
 
 /* ---- the table of a partition ---------------------------------------------------------------- */
 
-/* Makes room for one more lock. */
+/* Makes room for one more lock in the partition's index. */
 static int spread(struct ll_locks *all, struct ll_lock_partition *part)
 {
     size_t before = part->locks.n_heads;
@@ -146,7 +145,7 @@ void ll_operations__lock_leave_queue(struct ll_locker *l)
     lladd_atomic_store32(&l->waits, 0);
 }
 
-/* Updates the statistics; called before a grant or an upgrade. */
+/* Counts a grant or an upgrade that is about to be made. */
 static void count(struct ll_lock_partition *part, const struct ll_lock_hold *h)
 {
     part->acquired += !h->mode;
@@ -190,8 +189,7 @@ void ll_operations__lock_wake(struct ll_locker *woken)
 {
     while (woken) {
         struct ll_locker *l = woken;
-        woken = l->next_woken; /* Read before the store, after which the waiting thread may reuse
-                                * the locker. */
+        woken = l->next_woken; /* after the store the waiting thread may reuse the locker */
         lladd_atomic_store32(&l->word, 1);
         lladd_word_wake(&l->word, 1, UINT32_MAX);
     }

@@ -3,9 +3,9 @@
  * caller's function gets the copies. */
 #include "operations/lock/table.h"
 
-/* What is reported of one locker and one lock. */
+/* A copy of what is reported of one locker and one lock. */
 struct row {
-    struct lladd_lock_info info; /* the name is in the next members */
+    struct lladd_lock_info info; /* without the name */
     unsigned char *name;
     size_t name_len;
 };

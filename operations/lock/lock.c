@@ -17,7 +17,6 @@ int ll_operations__locker_name(struct ll_locker *l, size_t len)
 
 /* ---- lock ------------------------------------------------------------------------------------ */
 
-/* Makes room to save a hold's mode before an upgrade. */
 static int want_replaced(struct ll_locker *l, struct lladd_error *err)
 {
     return ll_operations__grow(l->all->db, &l->replaced, l->n_replaced + 1, &l->cap_replaced,
@@ -27,7 +26,7 @@ static int want_replaced(struct ll_locker *l, struct lladd_error *err)
 }
 
 /* Locks the request's name, or upgrades the hold on it. *hold on entry: the present hold or NULL;
- * on return: the granted hold. */
+ * on success: the granted hold. */
 static int step(const struct ll_lock_request *r, struct ll_lock_hold **hold,
                 struct ll_lock_hold *parent, lladd_savepoint_id now)
 {
@@ -75,9 +74,9 @@ static size_t part_size(const struct lladd_lock_part *part)
     return ll_operations__lock_name_size((struct lladd_lock_name){part, 1});
 }
 
-/* If the name differs from the last one only in its last component, and the parent is held in mode
- * `intent` or a stronger one, returns the hold on the parent; else NULL. Puts the whole encoded
- * name into l->name. */
+/* Encodes the name into l->name. If it differs from the last name only in its last component, and
+ * the parent is held in mode `intent` or a stronger one, returns the hold on the parent; else
+ * NULL. */
 static struct ll_lock_hold *near_parent(struct ll_locker *l, struct lladd_lock_name name,
                                         size_t size, unsigned intent)
 {
@@ -174,7 +173,7 @@ int lladd_lock_acquire(struct lladd_txn *txn, struct lladd_lock_name name,
         return lladd_error_set(r.err, LLADD_BAD_ARGUMENT, "%d is not a lock mode", (int)mode);
     if (now.rolling_back)
         return 0;
-    if (now.page_held) /* Refused even if this request would not wait. */
+    if (now.page_held) /* refused even if the request would not wait */
         return lladd_error_set(
             r.err, LLADD_BAD_STATE,
             "lladd_lock_acquire while the thread holds a page: a transaction with "
@@ -203,7 +202,7 @@ static struct ll_lock_hold *find_path(struct ll_locker *l, struct lladd_lock_nam
             *implied = ll_operations__lock_join[*implied][ll_operations__lock_implies[h->mode]];
         h = ll_operations__lock_hold_find(l, hash, l->name, at);
         if (!h)
-            return NULL; /* Without this ancestor, there is no hold on the name either (LOCK-3). */
+            return NULL; /* without a hold on the ancestor, there is none on the name (LOCK-3) */
     }
     return h;
 }

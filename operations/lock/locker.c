@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lockers and their holds. Only the transaction's own thread uses the table and the list of holds,
- * without a mutex.
+/* Lockers and their holds. Only the transaction's own thread uses the table and the list of
+ * holds, without a mutex.
  *
- * Lockers are kept in pools and reused, each with some spare holds. Deadlock detection, or a thread
- * that wakes waiters, may read a locker after its transaction has ended. The memory of lockers is
- * therefore freed only when the handle is closed. */
+ * Lockers are kept in pools and reused, each with some spare holds. A thread that wakes waiters
+ * may use a locker's `word` after the transaction has ended, so the memory of lockers is freed
+ * only when the handle is closed. */
 #include "operations/lock/table.h"
 
 static struct ll_locker *new_locker(struct ll_locks *all)
@@ -66,7 +66,7 @@ void ll_operations__locker_rest(struct ll_locker *l)
 {
     struct ll_lock_partition *part = &l->all->parts[l->pool];
     l->n_replaced = 0;
-    if (l->buckets != l->inline_buckets) { /* a large transaction's table; do not keep it */
+    if (l->buckets != l->inline_buckets) { /* the table of a large transaction is not kept */
         lladd_mem_free(l->all->db, l->buckets);
         l->buckets = l->inline_buckets;
         l->n_buckets = LL_LOCK_BUCKETS;
@@ -115,7 +115,7 @@ struct ll_lock_hold *ll_operations__lock_hold_find(const struct ll_locker *l, ui
     return h;
 }
 
-/* Makes the table larger. If there is no memory, the chains grow longer. */
+/* Makes the table larger. If there is no memory, its chains grow longer. */
 static void spread(struct ll_locker *l)
 {
     size_t n = l->n_buckets * 4;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lock manager of a handle: how it is created, configured and freed. */
+/* The lock manager of a handle: creating, configuring and freeing it. */
 #include "operations/lock/table.h"
 
 #define DEFAULT_HISTORY 64
@@ -66,7 +66,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     return 0;
 }
 
-/* Locks may remain: the locks of transactions in doubt, and all locks if the handle is poisoned or
+/* Locks may be left: those of transactions in doubt, and all if the handle is poisoned or
  * killed. */
 static void detach(void *ctx, struct lladd_db *db, void *state)
 {

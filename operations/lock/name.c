@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names as bytes. A component is a byte 0 and a u64, or a byte 1, a u32 length and that many bytes.
- * The length of a component therefore follows from its first bytes. Two names are equal if and only
- * if their bytes are equal. A prefix of a name that ends with a component is an ancestor. */
+/* Names as bytes. A component is u8 0 and u64 number, or u8 1, u32 length and that many bytes.
+ * Two names are equal if and only if their bytes are equal. A prefix of a name that ends at the
+ * end of a component is an ancestor. */
 #include "operations/lock/table.h"
 
 #include <stdio.h>
@@ -48,9 +48,9 @@ size_t ll_operations__lock_part_size(const unsigned char *bytes, size_t left)
     return len <= left - BYTES_HEAD ? BYTES_HEAD + len : 0;
 }
 
-/* An adversary may choose byte strings, so they get a keyed hash: without the key, it is hard to
- * find strings with equal hashes. Numbers get a cheaper hash, also with the key. Two different
- * numbers with the same parent never have the same hash of 64 bits. */
+/* An adversary may choose byte strings, so their hash is keyed SipHash. Numbers get a cheaper
+ * hash, also with the key: different numbers with the same parent have different hashes, if
+ * hash_mask keeps all 64 bits. */
 uint64_t ll_operations__lock_hash(const struct ll_locks *all, uint64_t parent,
                                   const unsigned char *part, size_t len)
 {

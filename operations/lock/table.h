@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_LOCK_TABLE_H
 #define LL_OPERATIONS_LOCK_TABLE_H
-/* The lock manager of one database handle: what its files share. It uses only the public headers
- * <lladd/...>.
+/* The lock manager of one database handle: the declarations that the source files of
+ * operations/lock/ share. Of the library it uses only the public headers, besides helpers of
+ * operations/shared/ and operations/hash/siphash.h.
  *
  * There are three kinds of objects. A *lock* is a name that a transaction holds or waits for. A
  * *hold* is a transaction's request for a lock, granted or waiting. A *locker* is the lock
- * manager's state of a transaction: its holds, and the lock that it waits for, if any.
+ * manager's state of a transaction: its holds, and its wait, if any.
  *
  * Locks are partitioned by the hash of their names. Each partition has a leaf mutex that protects
  * its locks, their holders and their queues. Only the transaction's thread uses its locker's table
@@ -20,8 +21,8 @@
  *   LOCK-3  For each name that a transaction holds, it also holds all ancestors of the name, at
  *           least in the intention mode of that hold (lock_intent).
  *   LOCK-4  After deadlock detection the waiter is in no cycle. Detection runs at the beginning of
- *           a wait if one of its blockers is waiting as well. It holds the mutexes of all
- *           partitions.
+ *           a wait if one of the waiter's blockers is waiting too. The thread holds the mutexes of
+ *           all partitions meanwhile.
  *   LOCK-5  A call that fails leaves the transaction's holds as they were. */
 #include "operations/hash/siphash.h"
 #include "operations/shared/grow.h"
@@ -38,10 +39,9 @@ enum {
     LL_LOCK_MODES = 7,
     LL_LOCK_PARTITIONS = 64,
     LL_LOCK_BUCKETS = 16,                 /* initial size of a locker's table */
-    LL_LOCK_SMALL_NAME = 32,              /* a lock with room for a name of this length is kept for
-                                           * reuse */
-    LL_LOCK_SPARE_LOCKS = 64,             /* number of such locks that a partition keeps */
-    LL_LOCK_SPARE_HOLDS = 64,             /* number of holds that a pooled locker keeps */
+    LL_LOCK_SMALL_NAME = 32,              /* room for a name in locks that are kept for reuse */
+    LL_LOCK_SPARE_LOCKS = 64,             /* locks that a partition keeps for reuse, at most */
+    LL_LOCK_SPARE_HOLDS = 64,             /* holds that a locker keeps for reuse, at most */
     LL_LOCK_RANK = LLADD_RANK_LEAF + 100, /* of partition 0; the others follow */
     LL_LOCK_RANK_HISTORY = LL_LOCK_RANK + LL_LOCK_PARTITIONS
 };
@@ -55,8 +55,8 @@ struct ll_lock {
     uint32_t mask;                   /* bit m: some transaction holds the lock in mode m */
     uint32_t granted[LL_LOCK_MODES]; /* number of holders in each mode */
     struct ll_lock_hold *holders;
-    /* upgrades: holders that want a stronger mode. waiters: transactions that do not have the lock
-     * in any mode yet. Both in the order of arrival; grant.c says which of them are granted. */
+    /* Queues in the order of arrival (grant.c). upgrades: holders that want a stronger mode;
+     * waiters: transactions that do not hold the lock in any mode. */
     struct ll_locker *upgrades, **upgrades_end;
     struct ll_locker *waiters, **waiters_end;
     unsigned char name[]; /* name.c */
@@ -76,16 +76,16 @@ struct ll_lock_hold {
     lladd_savepoint_id changed;         /* lladd_txn_now.next at the last upgrade; at the first
                                            * grant if there was none */
     uint64_t call;                      /* number of the locker's last call that granted or
-                                           * upgraded it */
+                                           * upgraded the hold */
     uint8_t before;                     /* its mode before that call */
     uint8_t mode;                       /* under the partition's mutex */
-    uint32_t replaced;                  /* number of entries in `replaced` that refer to it */
+    uint32_t replaced;                  /* elements of the locker's `replaced` that refer to it */
 };
 
 /* The state of a hold before an upgrade, for rollback to a savepoint. */
 struct ll_lock_replaced {
     struct ll_lock_hold *hold; /* NULL: it has been released since */
-    lladd_savepoint_id since;
+    lladd_savepoint_id since;   /* lladd_txn_now.next at the upgrade */
     lladd_savepoint_id changed; /* the hold's earlier value */
     uint8_t mode;
 };
@@ -94,8 +94,8 @@ enum ll_locker_state { LL_LOCKER_RESTS = 0, LL_LOCKER_ACTIVE = 1, LL_LOCKER_PREP
 
 struct ll_locker {
     struct ll_locks *all;
-    struct ll_locker *next_all; /* in the list `lockers` of its partition (`pool`); set once, under
-                                 * that partition's mutex */
+    struct ll_locker *next_all; /* in the list `lockers` of partition `pool`; set once, under its
+                                 * mutex */
     struct ll_locker *next_free;
     uint32_t pool;
     uint32_t state;  /* atomic */
@@ -114,8 +114,7 @@ struct ll_locker {
     size_t n_replaced, cap_replaced;
     unsigned char *name; /* the name passed to the present call */
     size_t name_size;
-    struct ll_lock_hold *near; /* the hold on the parent of the last name; NULL: none, or
-                                * released */
+    struct ll_lock_hold *near; /* the hold on the parent of the last name; NULL: none */
     /* Its wait; under the mutex of the lock's partition. */
     uint32_t waits; /* atomic */
     uint32_t word;  /* atomic; 1: the verdict is final, and the waking thread no longer uses the
@@ -128,9 +127,9 @@ struct ll_locker {
     struct ll_locker *next_waiter, **at_waiter;
     struct ll_locker *next_woken;
     uint64_t waits_since; /* atomic */
-    char *story;          /* if it is a deadlock's victim: the text that describes the cycle; the
-                           * waiting thread frees it */
-    /* For deadlock detection, with all partitions stopped. */
+    char *story;          /* of a deadlock's victim: describes the cycle; the waiting thread frees
+                           * it */
+    /* For deadlock detection, under the mutexes of all partitions. */
     uint64_t seen;
     struct ll_locker *from, *next_seen;
     struct ll_lock_hold *inline_buckets[LL_LOCK_BUCKETS];
@@ -143,12 +142,12 @@ struct ll_lock_partition {
     size_t n_spare;
     uint64_t n_holds, acquired, upgraded, waits, wait_ns, busy, timeouts, deadlocks, bytes;
     uint64_t waiting;
-    /* The pool of lockers for the transactions of this partition. lockers: all of them; rest: those
-     * that are free. */
+    /* A pool of lockers; a transaction's address selects its pool. lockers: all; rest: the free
+     * ones. */
     struct ll_locker *lockers, *rest;
 };
 
-/* An event of the history: a wait that has ended. */
+/* A wait that has ended. */
 struct ll_lock_past {
     struct lladd_lock_event event; /* its name and text are in the following members */
     unsigned char *name;
@@ -163,7 +162,7 @@ struct ll_locks {
     uint64_t timeout_ns;
     uint32_t serialisable;
     uint64_t numbers; /* atomic: the last number assigned */
-    uint64_t epoch;   /* number of detections; with all partitions stopped */
+    uint64_t epoch;   /* number of searches; under the mutexes of all partitions */
     struct lladd_mutex history_mutex;
     struct ll_lock_past *past; /* a ring that grows up to past_max */
     size_t n_past, cap_past, first_past, past_max;
@@ -184,7 +183,7 @@ extern const uint8_t ll_operations__lock_join[LL_LOCK_MODES][LL_LOCK_MODES];
 extern const uint8_t ll_operations__lock_intent[LL_LOCK_MODES];
 extern const uint8_t ll_operations__lock_implies[LL_LOCK_MODES];
 extern const uint8_t ll_operations__lock_reading[LL_LOCK_MODES];
-/* writing: the mode that remains after prepare, which releases what protects reads. */
+/* writing: the mode that remains after prepare, unless the transaction is serialisable. */
 extern const uint8_t ll_operations__lock_writing[LL_LOCK_MODES];
 
 static inline bool ll_lock_includes(unsigned mode, unsigned want)
@@ -196,14 +195,14 @@ static inline bool ll_lock_includes(unsigned mode, unsigned want)
 
 /* Length of the encoded name; 0: the name is invalid, SIZE_MAX: it is too long. */
 size_t ll_operations__lock_name_size(struct lladd_lock_name);
-/* Appends the component at out; returns its length. */
+/* Encodes the component at out; returns its length. */
 size_t ll_operations__lock_part_put(unsigned char *out, const struct lladd_lock_part *);
 /* Length of the component that begins here; 0: the bytes are not a component. */
 size_t ll_operations__lock_part_size(const unsigned char *bytes, size_t left);
 uint64_t ll_operations__lock_hash(const struct ll_locks *, uint64_t parent,
                                   const unsigned char *part, size_t len);
-/* Returns the components of an encoded name, which point into the name. The caller frees the array
- * with lladd_mem_free. NULL: no memory. */
+/* Returns the components of an encoded name; byte strings point into the name. The caller frees the
+ * array with lladd_mem_free. NULL: no memory. */
 struct lladd_lock_part *ll_operations__lock_parts(struct lladd_db *, const unsigned char *name,
                                                   size_t len, size_t *n);
 size_t ll_operations__lock_text(const unsigned char *name, size_t len, char *out, size_t size);
@@ -212,7 +211,7 @@ size_t ll_operations__lock_text(const unsigned char *name, size_t len, char *out
 
 int ll_operations__locker_join(struct ll_locks *, struct lladd_txn *, struct ll_locker **out);
 void ll_operations__locker_rest(struct ll_locker *);
-/* Frees the locker and its holds; does not touch the locks. */
+/* Frees the memory of the locker and its holds. */
 void ll_operations__locker_free(struct ll_locker *);
 struct ll_lock_hold *ll_operations__lock_hold_find(const struct ll_locker *, uint64_t hash,
                                                    const unsigned char *name, size_t len);
@@ -225,7 +224,7 @@ void ll_operations__lock_hold_spare(struct ll_locker *, struct ll_lock_hold *);
 
 /* ---- lock.c ---------------------------------------------------------------------------------- */
 
-/* Makes room in l->name for a name of this length; keeps its contents. */
+/* Makes l->name at least this long; keeps its contents. */
 int ll_operations__locker_name(struct ll_locker *, size_t len);
 
 /* ---- manager.c ------------------------------------------------------------------------------- */
@@ -239,8 +238,6 @@ static inline struct ll_lock_partition *ll_lock_part_of(struct ll_locks *all, ui
     return &all->parts[hash >> 58];
 }
 
-/* One step of lladd_lock_acquire: locks the name in mode `want`. *hold on entry: the locker's hold
- * on the name, or NULL; on return: the granted hold. */
 struct ll_lock_request {
     struct ll_locker *by;
     const struct lladd_txn *txn;
@@ -251,15 +248,17 @@ struct ll_lock_request {
     uint64_t deadline; /* UINT64_MAX: none; 0: do not wait */
     unsigned want;
 };
+/* One step of lladd_lock_acquire: locks one name. *hold on entry: the locker's hold on the name, or
+ * NULL; on success: the granted hold. */
 int ll_operations__lock_take(const struct ll_lock_request *, struct ll_lock_hold **hold);
-/* Weakens a hold, or releases it with LLADD_LOCK_NONE, and grants the requests that this allows. */
+/* Weakens a hold (LLADD_LOCK_NONE: releases it), and grants the requests that this allows. */
 void ll_operations__lock_weaken(struct ll_lock_hold *, unsigned mode);
-/* The next two functions run under the partition's mutex. let_in grants all requests in the queues
- * that can be granted, and adds their lockers to the list `woken`. */
+/* Grants all requests in the lock's queues that can be granted; returns the list `woken` with their
+ * lockers added. lock_let_in and lock_leave_queue run under the partition's mutex. */
 struct ll_locker *ll_operations__lock_let_in(struct ll_locks *, struct ll_lock *,
                                              struct ll_locker *woken);
 void ll_operations__lock_leave_queue(struct ll_locker *);
-/* Wakes these lockers; called without a mutex. */
+/* Wakes the threads of these lockers; called without a mutex. */
 void ll_operations__lock_wake(struct ll_locker *woken);
 /* Calls fn for each locker that blocks the waiting locker, until fn returns false. Under the
  * partition's mutex. */
@@ -268,8 +267,8 @@ void ll_operations__lock_each_blocker(const struct ll_locker *, ll_lock_blocker_
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 
-/* Waits until the request that `by` has in a queue is decided, or returns LLADD_BUSY if the request
- * must not wait. Unlocks the partition's mutex. */
+/* Waits until the request that `by` has in a queue is decided; LLADD_BUSY: the request must not
+ * wait. The caller has locked the partition's mutex; this function unlocks it. */
 int ll_operations__lock_wait(const struct ll_lock_request *, struct ll_lock_partition *);
 
 /* ---- deadlock.c ------------------------------------------------------------------------------ */
@@ -283,7 +282,7 @@ void ll_operations__lock_go(struct ll_locks *);
 
 /* ---- history.c ------------------------------------------------------------------------------- */
 
-/* Copies the event and its text. If there is no memory, drops the event. */
+/* Adds a copy of the event and its text. If there is no memory, drops the event. */
 void ll_operations__lock_remember(struct ll_locks *, const struct lladd_lock_event *,
                                   const unsigned char *name, size_t len, const char *text);
 void ll_operations__lock_forget(struct ll_locks *);

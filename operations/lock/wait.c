@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting for a lock. A thread that begins to wait looks for deadlocks (deadlock.c).
+/* Waiting for a lock.
  *
  * Nothing wakes a waiter when the handle is poisoned, or when another thread takes the transaction
  * over (lladd_txn_take). A waiting thread polls for these two events. */
@@ -99,7 +99,7 @@ static void sleep_until_decided(const struct ll_lock_request *r, struct ll_lock_
         if (!rc && (now >= r->deadline || (LLADD_ALONE() && r->deadline != UINT64_MAX)))
             rc = LLADD_TIMEOUT;
         if (!rc && LLADD_ALONE())
-            rc = LLADD_BUSY; /* Only this thread runs, so no other can release the lock. */
+            rc = LLADD_BUSY; /* only this thread runs, so no other one can release the lock */
         if (rc)
             give_up(l, part, rc, event);
         else if (r->deadline - now < ns)
