@@ -2,38 +2,36 @@
 /* The allocator: pages and extents of the page file (lladd/pages.h).
  *
  * Only the allocation bitmaps say what is allocated (alloc_bitmap.c). Memory has hints, which are
- * unknown at first, so opening a database reads no bitmap:
+ * unknown at first, so an open reads no bitmap for them:
  *
  *   groups    for every bitmap, an upper bound of the longest run of free pages (`run`) and the
  *             place of the last free page found. A failed search lowers the bound. The end of a
  *             transaction that changed the bitmap makes the bound unknown again and increments
- *             `epoch`, so that a search that began before that does not lower the bound.
- *   current   the group that single pages are allocated from: after open the last one, later the
- *             lowest that may have any. Single pages therefore fill the front of the file, and
- *             allocation is O(1) while there is room where the last page was found.
+ *             `epoch`, so that a search that began before that end does not lower the bound.
+ *   current   the group from which single pages are allocated: after open the last one, later the
+ *             lowest that may have a free page. So single pages fill the front of the file.
  *   reserved  what transactions have freed and may need for undo (reservation.c).
  *
  * If no group has room, the page file grows: to four times its size while it is smaller than a MiB,
- * then to twice its size, by at least 16 pages and at most 64 MiB (more if the request needs it).
- * The file never shrinks. Growing allocates the device's blocks, so writing an allocated page never
- * needs space. Growing is not logged. A page of zeros in a bitmap's place stands for a group
- * without allocations; the bitmap is formatted when its group is first used.
+ * then to twice its size, by at least 16 pages and at most 64 MiB (more if the request needs it; on
+ * a full device, less). The file never shrinks. Growing allocates the device's blocks, so that
+ * writing an allocated page needs no more space. Growing is not logged. A page of zeros in a
+ * bitmap's place stands for a group without allocations; the bitmap is formatted when its group is
+ * first used.
  *
  * A transaction that has freed pages waits in the queue `pending` until its commit is durable. Each
  * call that allocates or frees pages checks the oldest transaction in the queue. If its commit is
  * durable, the call drops the cached copies of its pages (BUF-6), and then releases its
- * reservations. Only copies of pages that are free according to the bitmap are dropped, because the
+ * reservations. It drops only copies of pages that are free according to the bitmap: the
  * transaction may have freed a page and rolled back to a savepoint.
  *
- * With relaxed durability, a commit may stay in memory for a long time. Before the file grows, the
- * allocator therefore looks at all pending transactions. If they have freed many pages (`many`),
- * the allocator waits for a sync instead of growing the file. When they have freed half as many, it
- * asks the log thread for a sync. If the device is full, the allocator waits for a sync even for
- * one page.
+ * With relaxed durability, a commit may stay in memory for a long time. If the pending transactions
+ * have freed many pages (`many`), the allocator forces the log before it grows the file; from half
+ * as many on, it asks the log thread for a sync. If the device is full, the allocator forces the
+ * log even for one page.
  *
  * Threads: any number. No thread holds `mutex`, a leaf, while it waits for a page. A thread that
- * grows the file or formats a bitmap holds `grow`; threads that find room elsewhere do not take
- * it. */
+ * grows the file or formats a bitmap holds `grow`. */
 #include "operations/pages/alloc_bitmap.h"
 
 #include <lladd/bulk.h>
@@ -60,8 +58,8 @@ struct ll_page_owner {
     struct ll_operations *ops;
     struct ll_page_owner *next_pending;
     lladd_lsn commit; /* LSN of its commit record; 0: not logged yet */
-    uint64_t n_pages; /* set while pending: the number of reserved pages; frees that were rolled
-                       * back to a savepoint count, too */
+    uint64_t n_pages; /* while pending: the number of reserved pages, among them those that a
+                       * rollback to a savepoint has allocated again */
     bool pending;     /* its reservations are not released yet; like `told`, under the mutex */
     bool told;        /* `durable` has been called, so the release frees this struct */
     uint64_t *groups; /* groups that may get free pages when it ends */
@@ -70,7 +68,7 @@ struct ll_page_owner {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Makes room for groups 0 ... n-1 in the table. Under the mutex. */
+/* Makes the table have groups 0 to n - 1. Under the mutex. */
 static int want_groups(struct ll_operations *ops, uint64_t n)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -138,8 +136,8 @@ static bool is_map(struct lladd_db *db, const struct lladd_page *page)
     return lladd_page_is(db, lladd_page_view(page), ll_operations__map_page.name);
 }
 
-/* The page in the place of a group's bitmap is of another type. Type 0 means that the bitmap does
- * not exist yet. The first bitmap always exists, because it is created with the database. */
+/* The page in the place of a group's bitmap is of another type. Type 0: the bitmap does not exist
+ * yet. The first bitmap is created with the database. */
 static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *err)
 {
     if (type == 0 && map.v != 1)
@@ -182,8 +180,8 @@ static int want_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t g
     return rc;
 }
 
-/* Grows the file, unless another thread has grown it since the caller searched `seen` pages for a
- * run of n. */
+/* Grows the file for a run of n pages, unless another thread has grown it since it had `seen`
+ * pages. */
 static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, uint64_t seen)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -234,7 +232,7 @@ static int owner_of(struct lladd_txn *txn, struct ll_page_owner **out)
     return 0;
 }
 
-/* Notes that the transaction changes pages of the group. */
+/* Notes that the transaction changes bits of the group's bitmap. */
 static int owner_note(struct ll_page_owner *o, uint64_t group)
 {
     for (size_t i = o->n_groups; i > 0; i--)
@@ -247,7 +245,7 @@ static int owner_note(struct ll_page_owner *o, uint64_t group)
     return 0;
 }
 
-/* The transaction's state; notes in it that the transaction changes pages of the group. */
+/* The transaction's state, with the group noted. */
 static int owner_for(struct lladd_txn *txn, uint64_t group, struct ll_page_owner **out)
 {
     TRY(owner_of(txn, out));
@@ -257,7 +255,7 @@ static int owner_for(struct lladd_txn *txn, uint64_t group, struct ll_page_owner
 }
 
 /* The transaction has ended, or its reservations were released: its groups may have more free
- * pages. */
+ * pages than before. */
 static void touched(struct ll_page_owner *o)
 {
     struct ll_allocator *a = &o->ops->alloc;
@@ -332,7 +330,7 @@ static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn
     struct ll_page_owner *o = state;
     struct ll_allocator *a = &o->ops->alloc;
     if (!o->commit.v)
-        touched(o); /* The transaction has logged no commit. */
+        touched(o); /* the transaction has no commit record */
     lladd_mutex_lock(&a->mutex);
     o->told = true;
     bool over = !o->pending;
@@ -364,7 +362,7 @@ const struct lladd_participant ll_operations__pages_participant = {
 
 /* ---- dropping freed pages -------------------------------------------------------------------- */
 
-/* The pages of a node that are FREED and not reserved by another transaction. */
+/* The pages of a reservation node that are FREED and that no other transaction reserves. */
 static int node_freed(struct ll_operations *ops, const struct ll_reservation_node *node,
                       uint64_t out[LL_RESERVATION_WORDS], struct lladd_error *err)
 {
@@ -387,8 +385,8 @@ static int node_freed(struct ll_operations *ops, const struct ll_reservation_nod
     return 0;
 }
 
-/* Drops the cached copies of a node's freed pages. A copy in use stays; the next allocation of the
- * page formats or drops it. */
+/* Drops the cached copies of a node's freed pages. A copy in use stays, which does no harm: the
+ * next owner of the page formats it, or a redo barrier drops it. */
 static int node_drop(struct ll_operations *ops, const struct ll_reservation_node *node,
                      struct lladd_error *err)
 {
@@ -428,7 +426,7 @@ static struct ll_page_owner *take_pending(struct ll_operations *ops)
 }
 
 /* Releases the pages of the oldest pending transaction, if its commit is durable. *some (nullable):
- * whether it did. */
+ * was there such a transaction? */
 static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_error *err)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -461,15 +459,15 @@ static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_erro
     return rc;
 }
 
-/* From how many pending pages on a sync is better than growth: a quarter of the file, within
- * bounds. */
+/* With at least this many pending pages, a sync is better than growth: a quarter of the file,
+ * within bounds. */
 static uint64_t many(uint32_t page_size, uint64_t count)
 {
     uint64_t least = MANY_BYTES_MIN / page_size, most = GROW_BYTES_MAX / page_size;
     return count / 4 < least ? least : count / 4 > most ? most : count / 4;
 }
 
-/* Called at the beginning of each call that allocates or frees pages. Releases the pages of one
+/* The first step of each call that allocates or frees pages. Releases the pages of up to one
  * transaction, and asks for a sync before too many pages are pending. */
 static int look_at_pending(struct ll_operations *ops, struct lladd_error *err)
 {
@@ -478,7 +476,7 @@ static int look_at_pending(struct ll_operations *ops, struct lladd_error *err)
     int rc = drop_pending(ops, NULL, err);
     lladd_mutex_lock(&a->mutex);
     bool ask = a->n_pending_pages >= half && lladd_durable_lsn(ops->db).v >= a->asked;
-    if (ask) /* One request covers all transactions that are pending now. */
+    if (ask) /* one sync is enough for all transactions that are pending now */
         a->asked = a->newest.v + 1;
     lladd_mutex_unlock(&a->mutex);
     if (ask)
@@ -487,7 +485,7 @@ static int look_at_pending(struct ll_operations *ops, struct lladd_error *err)
     return rc;
 }
 
-/* Makes the pending transactions durable and releases what they freed. */
+/* Makes the pending transactions durable and releases the pages that they freed. */
 static int force_pending(struct ll_operations *ops, struct lladd_error *err)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -519,7 +517,7 @@ static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t gr
     uint64_t count = lladd_page_count(ops->db);
     int rc = 0;
     if (count <= map.v || count <= group * span) {
-        rc = LLADD_PAGE_FULL; /* the bitmap would lie beyond the end of the file */
+        rc = LLADD_PAGE_FULL; /* the bitmap lies beyond the end of the file */
         take->longest = 0;
     } else {
         take->hint = g.hint;
@@ -745,8 +743,8 @@ int lladd_page_use_get(struct lladd_db *db, lladd_pageno page, enum lladd_page_u
     return use_of(ll_operations_of(db), page, out, NULL, err);
 }
 
-/* Must the page have a base copy (BUF-5)? Recovery asks this about a page for which it has found
- * none. A raw page needs none. A freed page needs one as long as a transaction reserves it. */
+/* Must the page have a base copy (BUF-5)? Recovery asks this about a page without one. A raw page
+ * needs none. A freed page needs one while a transaction reserves the page. */
 int ll_operations__is_allocated(struct ll_operations *ops, lladd_pageno page, bool *out,
                                 struct lladd_error *err)
 {

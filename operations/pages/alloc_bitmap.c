@@ -5,9 +5,10 @@
  * first range page 0 is the root page and page 1 is the bitmap.) The place of a page's bitmap is
  * computed, so reading one page tells whether a page is in use (BUF-5).
  *
- *   32 u32 span, the number of pages covered; redundant, checked against the page size
+ *   32 u32 span, the number of pages covered; must fit the page size
  *   36     zeros
- *   64     two planes of span bits, 64-bit words, little-endian: `high`, then `low`
+ *   64     the `high` bits of span pages, in 64-bit words, little-endian
+ *          the `low` bits, likewise
  *
  *   high low   LLADD_USE_
  *     0   0    NONE    free
@@ -15,15 +16,13 @@
  *     1   0    PAGED   allocated
  *     1   1    FREED   freed by a transaction; free as soon as nothing reserves it (reservation.c)
  *
- * Taking a page changes NONE or FREED to RAW or PAGED; undo changes it to NONE. Freeing a page
- * changes it to FREED; undo restores the old state from the undo bytes. No transaction takes a
- * FREED page while another transaction may still roll back the free. Undo changes only the bits of
- * its own pages, so changes of other pages of the bitmap do not matter (physical undo, bit by bit;
- * OP-5). If a transaction takes a FREED page and rolls back, the page becomes NONE instead of
- * FREED; both mean free.
+ * Taking a page changes NONE or FREED to RAW or PAGED; undo changes the page to NONE. Freeing a
+ * page changes it to FREED; undo restores the old state. No transaction takes a FREED page while
+ * the free may still be rolled back. Undo changes only the bits of its own pages, so later
+ * changes of other pages' bits stay (OP-5).
  *
  * `prepare` chooses the pages under the bitmap's latch, so concurrent transactions cannot choose
- * the same page. The log record names the pages chosen. */
+ * the same page. */
 #include "operations/pages/alloc_bitmap.h"
 
 #include <string.h>
@@ -88,7 +87,7 @@ static bool is_place_of_map(struct lladd_view page)
     return page.number.v != 0 && ll_bitmap_system(page.size, page.number);
 }
 
-/* lladd_page_format also calls this. A record that validate would refuse must not be logged. */
+/* Refuses the calls of lladd_page_format with records that `validate` would refuse. */
 static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                           struct lladd_draft *draft)
 {
@@ -133,7 +132,7 @@ const struct lladd_op ll_operations__map_format = {
 struct search {
     const struct ll_bitmap_take *take;
     struct lladd_view map;
-    bool reuse; /* may FREED pages be taken? Not before all losers are rolled back */
+    bool reuse; /* may FREED pages be taken? No while recovery rolls losers back */
     uint32_t chunk;
     uint64_t held[LL_RESERVATION_WORDS];
 };

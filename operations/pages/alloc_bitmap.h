@@ -5,7 +5,7 @@
  * alloc_bitmap.c. */
 #include "operations/operations_private.h"
 
-#define LL_MAP_HEAD 32u /* after the page header: u32 pages covered, zeros */
+#define LL_MAP_HEAD 32u /* bytes after the page header: u32 pages covered, zeros */
 
 /* Number of pages that one bitmap covers; the bitmap is one of them. */
 static inline uint32_t ll_bitmap_span(uint32_t page_size)
@@ -29,7 +29,7 @@ static inline lladd_pageno ll_bitmap_numbered(uint32_t page_size, uint64_t group
 {
     return lladd_page_of(group * ll_bitmap_span(page_size) + index);
 }
-/* Is it the root page or a bitmap? These are never allocated and never freed. */
+/* Is it the root page or a bitmap? These pages are never allocated and never freed. */
 static inline bool ll_bitmap_system(uint32_t page_size, lladd_pageno page)
 {
     return page.v <= 1 || ll_bitmap_index(page_size, page) == 0;

@@ -2,17 +2,16 @@
 /* Plain bytes: page type "lladd.bytes", and its physical operations.
  *
  * The whole body belongs to the caller. An update logs the old and the new values of the changed
- * bytes: `prepare` compares the new bytes with the page and leaves out equal bytes at both ends
- * (lladd.set) or everywhere (lladd.set_range: page_diff.h). Undo need not restore the bytes that
- * were left out: this update did not change them, and isolation keeps other transactions from
- * changing them before the undo.
+ * bytes. It leaves out equal bytes at both ends (lladd.set, lladd.set.long), or also in the middle
+ * (lladd.set_range: page_diff.h).
  *
- *   lladd.set, lladd.set.long   u16 offset, bytes                     redo and undo alike
- *   lladd.set_range             { u16 offset, u16 n, n bytes } ...    redo and undo alike
+ *   lladd.set, lladd.set.long   redo u16 offset, bytes
+ *                               undo the same fields
+ *   lladd.set_range             redo any number of: u16 offset, u16 n, n bytes
+ *                               undo the same fields
  *
- * lladd.set is the shortest path through the library and the one that benchmarks measure. It takes
- * up to SHORT bytes, so that each call reserves little log space. lladd.set.long takes up to PIECE
- * bytes; a longer range, possible on larger pages, takes several records. */
+ * lladd.set takes up to SHORT bytes, so that a call reserves little log space. lladd.set.long and
+ * lladd.set_range take up to PIECE bytes; a longer range takes several records. */
 #include "operations/operations_private.h"
 #include "operations/shared/page_diff.h"
 
@@ -61,7 +60,6 @@ const struct lladd_page_type ll_operations__bytes_page = {
 
 /* ---- set ------------------------------------------------------------------------------------- */
 
-/* Compares eight bytes at a time to find the first and the last byte that differ. */
 size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, size_t n, size_t *skip)
 {
     size_t from = 0, to = n;
@@ -85,7 +83,7 @@ size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, siz
     *skip = from;
     if (from == n)
         return 0;
-    /* The byte at `from` differs, so neither loop goes below it. */
+    /* The byte at `from` differs, so both loops end there at the latest. */
     for (; to - from >= 8; to -= 8) {
         uint64_t x = lladd_get64(a + to - 8) ^ lladd_get64(b + to - 8);
         if (x)
@@ -178,8 +176,7 @@ const struct lladd_op ll_operations__set_range = {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Sets more than PIECE bytes, on large pages, with several records. All of them take effect, or
- * none. */
+/* Sets more than PIECE bytes, with several records. A failure rolls all of them back. */
 static int set_pieces(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page,
                       const struct set_args *all)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counters: the logical increment, on pages of type "lladd.bytes".
+/* Counters: increments on pages of type "lladd.bytes".
  *
- * Redo adds the delta, and undo subtracts it; neither depends on the present value. Additions of
- * several transactions to one counter therefore commute, even if some are rolled back. To add or
- * subtract twice would be wrong; the page LSN makes sure that each record is applied exactly once
- * (OP-2, OP-5). examples/counter.c implements the same as an application's own operation.
+ * Redo adds the delta, and undo subtracts it; neither stores a value. Additions of several
+ * transactions to one counter therefore commute, even if some are rolled back. The page LSN
+ * makes sure that each record is applied exactly once (OP-2, OP-5). examples/counter.c
+ * implements the same as an application's own operation.
  *
- *   u16 offset, i64 delta      redo and undo alike: undo subtracts the delta */
+ *   u16 offset, i64 delta      redo adds delta; undo, the same fields, subtracts it */
 #include "operations/operations_private.h"
 
 #define COUNTER_BYTES 10u
@@ -53,8 +53,7 @@ static bool add_validate(struct lladd_view page, enum lladd_span_kind kind, stru
     return s.len == COUNTER_BYTES && lladd_get16(s.data) <= lladd_body_size(page.size) - 8;
 }
 
-/* Adds modulo 2^64: the sum of concurrent additions may overflow, and undo must still restore the
- * same bits. */
+/* Adds modulo 2^64, so that a later subtraction restores the same bits even after an overflow. */
 static void add_redo(struct lladd_page *page, struct lladd_span redo)
 {
     const unsigned char *p = redo.data;

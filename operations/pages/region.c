@@ -9,11 +9,10 @@
  *   value  u64 pages, u32 kind (LLADD_EXTENT_), u32 zero, u64 the owner's tag
  *
  * The transaction that allocates a region's pages adds its row; the transaction that frees them
- * removes the row. No page begins two regions: the allocator reuses a page only when the commit
- * that freed it is durable, and that commit removed the row.
+ * removes the row. No page begins two regions: the allocator reuses a page only after the
+ * transaction that freed it, and removed the row, has committed.
  *
- * Threads: a thread that looks up or creates the catalogue holds `create`; later calls take no
- * latch. */
+ * Threads: any number. A thread that opens or creates the catalogue holds `create`. */
 #include "operations/pages/region.h"
 
 #include <lladd/hash.h>
@@ -57,8 +56,8 @@ static int fill(struct lladd_txn *txn, struct ll_regions *r, struct lladd_hash *
     return rc ? rc : open_catalogue(r, root, out, lladd_txn_error_out(txn));
 }
 
-/* Creates the catalogue in a transaction of its own, because other transactions may use the
- * catalogue before the transaction with the first region has ended. */
+/* Creates the catalogue in a transaction of its own: other transactions may use the catalogue
+ * before the transaction with the first region has ended. */
 static int make_catalogue(struct ll_regions *r, struct lladd_hash **out, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;

@@ -2,25 +2,26 @@
 /* The root page and the catalogue of named roots: page type "lladd.root".
  *
  * Page 0 is the entry point of a database. It has the number of pages that an allocation bitmap
- * covers, and names with two words each. When page 0 is full, another page of the type is chained
- * to it, and so on; a chain never gets shorter.
+ * covers, and names with two words each. If a search finds no room for a name, another page is
+ * linked to the last page of the chain. The chain never gets shorter.
  *
  *   32 u64 next page of the chain, 0: none
- *   40 u32 pages one allocation bitmap covers, u32 zero
+ *   40 u32 number of pages that one allocation bitmap covers
+ *   44 u32 zero
  *   48     entries of 80 bytes:
- *            +0  u8 state: 0 unused, 1 the name has a value, 2 it had one
- *            +1  u64 a, u64 b
+ *            +0  u8 state: 0 unused, 1 the name has a value, 2 the value is deleted
+ *            +1  u64 a
+ *            +9  u64 b
  *            +17 name, 63 bytes, padded with zeros
  *
  * An entry belongs to its name for ever, unless the transaction that added the name rolls back. Two
  * transactions write the same entry only if they write the same name, so undo may restore the old
  * entry.
  *
- * The chain has no order. An index in memory knows which page has each name (root_index.c); struct
- * ll_root_room knows where the last search for room ended. When the addition of a name is rolled
- * back, an earlier page may have room again. A search for room begins at the page where the last
- * search ended. If it finds no room up to the end of the chain, and the chain has grown by an
- * eighth since the last search from page 0, it begins again at page 0.
+ * The chain has no order. An index in memory has the page of each name (root_index.c). A search for
+ * room begins at the page where the last search ended (struct ll_root_room). If it finds no room up
+ * to the end of the chain, and the chain has grown by an eighth since the last search from page 0,
+ * it begins again at page 0: a rollback may have removed a name there.
  *
  * Threads: a thread that adds a name, or reads all names for the index, holds `roots`; page latches
  * protect the rest. */
@@ -228,8 +229,7 @@ static int fix_root(struct lladd_db *db, lladd_pageno n, struct lladd_page **out
     return ll_operations__fix(db, n, ll_operations__root_page.name, LLADD_LATCH_SHARED, out, err);
 }
 
-/* Goes to the next page of the chain. A cycle in the chain is damage, and must not make the walk
- * endless. */
+/* Counts the steps of a walk: a damaged chain may have a cycle. */
 static int step(struct lladd_db *db, uint64_t next, uint64_t *steps, struct lladd_error *err)
 {
     if (++*steps <= lladd_page_count(db))
@@ -239,8 +239,8 @@ static int step(struct lladd_db *db, uint64_t next, uint64_t *steps, struct llad
         lladd_error_set(err, LLADD_CORRUPT_PAGE, "the chain of root pages does not end"));
 }
 
-/* *found: the page has the name's entry, and *e is a copy of it. *next: the next page of the
- * chain. */
+/* Looks for the name's entry on one page. *found: it is there, and *e is a copy. *next: the next
+ * page of the chain. */
 static int ask_page(struct lladd_db *db, lladd_pageno at, const char *name, struct entry *e,
                     bool *found, uint64_t *next, struct lladd_error *err)
 {
@@ -274,7 +274,7 @@ static int walk_to_name(struct lladd_db *db, const char *name, lladd_pageno *whe
     }
 }
 
-/* Adds the names of one page to the index. LLADD_NO_MEMORY: there will be no index. */
+/* Adds the names of one page to the index. LLADD_NO_MEMORY: the index stays incomplete. */
 static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next,
                       struct lladd_error *err)
 {
@@ -293,9 +293,9 @@ static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next
     return rc;
 }
 
-/* Fills the index. Does nothing if another thread holds `roots`: that thread adds a name and may
- * wait for a checkpoint, and a checkpoint that waited here would be a deadlock (the journal looks
- * up a name in a checkpoint). Without the index a lookup walks the chain. */
+/* Fills the index. Does nothing if another thread holds `roots`: that thread may wait for a
+ * checkpoint, and the checkpoint may look up a name here (the journal's mark), so waiting could
+ * be a deadlock. Without the index a lookup walks the chain. */
 static int fill_index(struct ll_operations *ops, struct lladd_error *err)
 {
     uint64_t steps = 0, next = 0;
@@ -318,7 +318,7 @@ static int fill_index(struct ll_operations *ops, struct lladd_error *err)
     return rc == LLADD_NO_MEMORY ? 0 : rc;
 }
 
-/* Makes sure that the index has been filled before the first lookup, if possible. */
+/* Fills the index if it is incomplete and `roots` is free. */
 static int know_names(struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_operations *ops = ll_operations_of(db);
@@ -403,8 +403,8 @@ static int next_page(struct lladd_db *db, lladd_pageno at, uint64_t *next, struc
     return 0;
 }
 
-/* A search for room has reached the end of the chain. Sends it back to page 0, or adds a page to
- * the chain. *at: the page where the search continues. */
+/* A search for room has reached the end of the chain. Begins again at page 0, or adds a page to the
+ * chain. *at on return: the page where the search continues. */
 static int go_beyond(struct lladd_txn *txn, struct ll_root_room *room, bool *walked,
                      lladd_pageno *at)
 {

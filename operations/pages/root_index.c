@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The index of root names: from a name's hash to the page of the chain that has its entry.
  *
- * The chain of root pages has no order, so without the index a lookup reads every page. The first
- * lookup fills the index by one walk along the chain; later each new name is added. The index is a
- * hint: a rollback may remove an entry, and two names may have one hash. If the page does not have
- * the name, or if there is no memory for the index, the lookup walks the chain. */
+ * The chain of root pages has no order, so a lookup without the index walks along the chain. The
+ * first lookup fills the index by one such walk; later each new name is added. A page from the
+ * index is a hint: a rollback may have removed the entry, and two names may have one hash. If
+ * the page does not have the name, or if there is no memory for the index, the lookup walks
+ * along the chain. */
 #include "operations/pages/root_index.h"
 
 #include "operations/hash/siphash.h"
@@ -31,8 +32,8 @@ uint64_t ll_operations__root_hash(const char *name)
     return hash ? hash : 1;
 }
 
-/* The place of the hash, or the unused place where the hash belongs. The table always has an unused
- * place. */
+/* The place of the hash, or the unused place where the hash belongs. At least half of the table is
+ * unused. */
 static struct ll_root_place *place_of(struct ll_root_place *places, size_t cap, uint64_t hash)
 {
     size_t i = (size_t)hash & (cap - 1);

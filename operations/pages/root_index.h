@@ -13,7 +13,7 @@ struct ll_root_index {
         uint64_t page;
     } *places;
     size_t n, cap; /* cap: 0, or a power of two */
-    bool complete; /* has the hash of every name that is on a page */
+    bool complete; /* the index has the hash of every name that is on a page */
 };
 
 int ll_operations__root_index_init(struct ll_root_index *, struct lladd_db *);
@@ -23,7 +23,7 @@ uint64_t ll_operations__root_hash(const char *name);
  * same hash. LLADD_NOT_FOUND: the name has no entry. LLADD_BUSY: not found, and the index is not
  * complete. */
 int ll_operations__root_index_get(struct ll_root_index *, uint64_t hash, lladd_pageno *out);
-/* Stores the page for a hash. LLADD_NO_MEMORY: the index has been emptied. */
+/* Stores the page for a hash. LLADD_NO_MEMORY: the index is now empty and not complete. */
 int ll_operations__root_index_put(struct ll_root_index *, uint64_t hash, lladd_pageno);
 /* Declares that all names have been put. The caller keeps other threads from adding names. */
 void ll_operations__root_index_complete(struct ll_root_index *);
