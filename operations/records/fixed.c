@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Records of one length: page type "lladd.fixed".
  *
- *   32 u16 size of a record, u16 number of slots
- *   36 u16 slots in use, including the freed slots, u16 freed slots
+ *   32 u16 size of a record
+ *   34 u16 number of slots
+ *   36 u16 slots in use, including the freed slots
+ *   38 u16 freed slots
  *   40 u64 zero
- *   48 two planes of bits, in 64-bit words, little-endian: `used`, then `given` (freed)
+ *   48 bits of the slots in use, in 64-bit words, little-endian
+ *      bits of the freed slots, in as many words
  *      the records, one after the other
  *
  * As on slotted pages, freeing only marks a record: its bytes stay for undo, and its slot is reused
  * only when no transaction reserves it (reservation.c). An alloc can reuse a freed slot without a
  * purge. Undo of that alloc leaves the slot unused.
  *
+ *   lladd.fixed.format redo u16 size of a record, u16 slots           no undo
  *   lladd.fixed.alloc  redo u16 slot, bytes (none: zeros)             undo u16 slot
  *   lladd.fixed.free   redo u16 slot                                  undo u16 slot
- *   lladd.fixed.set    redo u16 slot, u16 offset, bytes               undo the same */
+ *   lladd.fixed.set    redo u16 slot, u16 offset, bytes               undo the same fields
+ *   lladd.fixed.add    see increment.c */
 #include "operations/operations_private.h"
 
 #include <string.h>
@@ -73,7 +78,6 @@ static void set_bit(unsigned char *page, bool given, uint32_t slot, bool v)
     lladd_put16(page + field, (uint16_t)(v ? count + 1 : count - 1));
 }
 
-/* How many records of a size fit on a page. */
 static uint32_t slots_for(uint32_t page_size, uint32_t size)
 {
     uint32_t room = page_size - FIXED_PLANES;
@@ -385,7 +389,8 @@ static bool fixed_check(struct lladd_view v)
     return used == get(v.bytes, FIXED_USED) && given == get(v.bytes, FIXED_GIVEN);
 }
 
-/* Masks what may differ: the contents of free slots, and whether a slot is free or freed. */
+/* Masks what may differ between equivalent pages: the contents of slots without a record, and
+ * whether such a slot is unused or freed. */
 static void fixed_mask(void *ctx, struct lladd_page *page)
 {
     unsigned char *p = page->bytes;
@@ -458,7 +463,7 @@ int lladd_fixed_free(struct lladd_txn *txn, struct lladd_rid rid)
     return rc ? rc : lladd_update(txn, LL_OP_FIXED_FREE, rid.page, slot, sizeof slot);
 }
 
-/* Prefetches the page's header and, if the rid tells its place, the record. */
+/* Prefetches the page's header and, if rid.size gives its place, the record. */
 static void touch(struct lladd_db *db, struct lladd_rid rid, uint32_t offset, size_t len)
 {
     uint32_t slots = slots_for(lladd_page_size(db), rid.size);

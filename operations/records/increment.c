@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The logical increment of a field of a record: like counter.c, but the counter's place is a slot
- * and an offset in the slot's record. Between an addition and its undo, the record may move on its
- * page, and other transactions may store and free records there.
+/* The increment of a field of a record, lladd.slotted.add and lladd.fixed.add: like counter.c,
+ * but the counter's place is a slot and an offset in the slot's record. Between an addition and
+ * its undo, the record may move on its page, and other transactions may store and free records
+ * on the page.
  *
- *   u16 slot, u16 offset, i64 delta      redo and undo alike: undo subtracts the delta */
+ *   u16 slot, u16 offset, i64 delta   redo adds delta; undo, the same fields, subtracts it */
 #include "operations/operations_private.h"
 
 #define ADD_BYTES 12u
@@ -15,7 +16,7 @@ struct add_args {
 
 typedef bool record_fn(struct lladd_view, uint32_t slot, struct lladd_record *out);
 
-/* The field's offset in the page; 0: there is no such field. */
+/* The field's offset on the page; 0: there is no such field. */
 static uint32_t field_at(record_fn *record, struct lladd_view v, uint32_t slot, uint32_t offset,
                          struct lladd_record *out)
 {

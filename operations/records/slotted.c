@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Slotted pages, the calls: they purge, reserve, and cut long records into pieces.
  *
- * The common case is one lladd_update. Otherwise the operation returns:
+ * The common case is one update. Otherwise the operation returns:
  *
  *   LLADD_BUSY, wants_hold   The record shrinks. The call reserves its bytes for undo, and tries
  *                            again.
  *   LLADD_PAGE_FULL, idle    The page has ghosts or slack. The call latches the page, purges what
  *                            is not reserved, and tries again. It holds the latch from the check
- *                            for reservations to the purge, so that no transaction can reserve
- *                            purged bytes.
+ *                            for reservations to the purge: no transaction changes the page after
+ *                            the check.
  *
- * On pages of more than 4 KiB, a change of one record may take several log records. Isolation keeps
- * other transactions from seeing the states in between. If a step fails, the call rolls back to a
- * savepoint and has changed nothing (API-1). */
+ * A change of a record longer than LLADD_SLOTTED_PIECE may take several log records. The caller's
+ * isolation keeps other transactions from reading the states in between. If a step fails, the call
+ * rolls back to a savepoint and has changed nothing (API-1). */
 #include "operations/records/slotted.h"
 
 #include <string.h>
@@ -98,7 +98,8 @@ const struct lladd_participant ll_operations__records_participant = {
 
 /* ---- purging --------------------------------------------------------------------------------- */
 
-/* Bytes that a purge of the slot would free; 0 if it must not be purged. */
+/* Bytes that a purge of the slot would free; 0 if the slot is reserved. *chunk and `held` cache the
+ * reservations of one chunk of slots. */
 static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t s, uint32_t *chunk,
                         uint64_t held[LL_RESERVATION_WORDS])
 {
@@ -113,8 +114,8 @@ static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t
     return held[s % LL_RESERVATION_CHUNK / 64] >> s % 64 & 1 ? 0 : gain;
 }
 
-/* If the ghosts and slack that no transaction reserves have `want` bytes together, purges as many
- * of them as one log record can name. Otherwise LLADD_PAGE_FULL. */
+/* If ghosts and slack without reservations may provide `want` bytes, purges as many slots of
+ * them as one log record can name. Otherwise LLADD_PAGE_FULL. */
 static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
 {
     struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
@@ -131,7 +132,7 @@ static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
             lladd_put16(list + 2 * n++, (uint16_t)s);
         sum += gain;
     }
-    /* Purging a ghost may also provide the directory entry for the new record. */
+    /* A purged ghost may also leave its directory entry to the new record. */
     if (n == 0 || sum + SLOT_BYTES < want)
         return LLADD_PAGE_FULL;
     return lladd_update_page(txn, LL_OP_SLOTTED_PURGE, page, list, 2 * n);
@@ -156,8 +157,8 @@ static int purge_unlatched(struct lladd_txn *txn, lladd_pageno n, uint32_t want)
 int lladd_slotted_credit(struct lladd_txn *txn, unsigned count)
 {
     LLADD_USE(txn);
-    /* The credit has a count for each operation, but the log space is shared, and a set has the
-     * longest record. A purge may precede each set, so space for 2 * count sets is enough. */
+    /* Log space is shared, but the credit must name each operation. A set has the longest record,
+     * and a purge may precede each set, so the space of 2 * count sets is enough. */
     static const lladd_op_id ops[] = {LL_OP_SLOTTED_ALLOC, LL_OP_SLOTTED_FREE, LL_OP_SLOTTED_PURGE};
     struct ll_reservation_txn *owner;
     int rc = records_owner(txn, &owner);
@@ -166,7 +167,7 @@ int lladd_slotted_credit(struct lladd_txn *txn, unsigned count)
     return rc ? rc : lladd_log_credit(txn, LL_OP_SLOTTED_SET, 2 * count);
 }
 
-/* ---- the steps, on a page held or not -------------------------------------------------------- */
+/* ---- single updates (held: the latched page, or NULL) ---------------------------------------- */
 
 static int alloc_step(struct lladd_txn *txn, lladd_pageno page, struct lladd_page *held,
                       struct ll_slotted_alloc *a)
@@ -263,8 +264,7 @@ static int set_long(struct lladd_txn *txn, struct lladd_rid rid, const unsigned 
     TRY(lladd_slotted_read(lladd_txn_db(txn), rid, NULL, 0, &had, NULL, lladd_txn_error_out(txn)));
     TRY(lladd_savepoint(txn, &before));
     int rc =
-        lengthen(txn, rid, bytes, (uint32_t)had, len); /* this step comes first, because it may not
-                                                         * find room */
+        lengthen(txn, rid, bytes, (uint32_t)had, len); /* first, because the page may be full */
     if (!rc && bytes)
         rc = overwrite(txn, rid, bytes, 0, (uint32_t)had < len ? (uint32_t)had : len);
     if (!rc && tag != SLOT_NONE) {
@@ -360,7 +360,7 @@ int lladd_slotted_set(struct lladd_txn *txn, struct lladd_rid rid, const void *b
     struct ll_slotted_set a = {
         .bytes = bytes, .slot = rid.slot, .len = (uint32_t)len, .new_tag = tag, .whole = true};
     TRY(check_record(txn, len, tag));
-    /* A short record that replaces a long one may also be too large for one log record. */
+    /* A short record may replace a long one; then the undo bytes may be too long for one record. */
     int rc = len <= LLADD_SLOTTED_PIECE ? set_step(txn, rid.page, NULL, &a) : LLADD_TOO_LARGE;
     return rc == LLADD_TOO_LARGE ? set_long(txn, rid, bytes, (uint32_t)len, tag) : rc;
 }

@@ -46,14 +46,14 @@ static inline struct slot slot_get(const unsigned char *page, uint32_t s)
     return e;
 }
 
-/* Bytes a record of this length occupies. */
+/* The least number of bytes that a record of this length occupies. */
 static inline uint32_t slot_need(uint32_t len)
 {
     uint32_t cap = (len + SLOT_ALIGN - 1) & ~(SLOT_ALIGN - 1);
     return cap < SLOT_CAP_MIN ? SLOT_CAP_MIN : cap;
 }
 
-/* Bytes between directory and records; the same after a compaction. */
+/* slotted_gap: bytes between directory and records now; slotted_free: after a compaction. */
 static inline uint32_t slotted_gap(const unsigned char *page, uint32_t size)
 {
     return size - slotted_get(page, SLOTTED_AREA) - SLOT_DIR -
@@ -64,18 +64,18 @@ static inline uint32_t slotted_free(const unsigned char *page, uint32_t size)
     return slotted_gap(page, size) + slotted_get(page, SLOTTED_HOLES);
 }
 
-/* head_fine: is the header valid, so that directory and area may be read? slot_fine: are the header
- * and the entry of the slot valid? */
+/* head_fine: is the header valid, so that the directory may be read? slot_fine: are the header and
+ * the entry of the slot valid, so that the record may be read? */
 bool ll_operations__slotted_head_fine(struct lladd_view);
 bool ll_operations__slot_fine(struct lladd_view, uint32_t slot);
-/* Is every slot valid and the space accounted for, so that records may be moved? */
+/* Is every entry valid or unused, and do records and holes add up to the area? Needed before
+ * records are moved. */
 bool ll_operations__slotted_fine(struct lladd_view);
 
-/* The owner of a page, and the page's free space */
 struct ll_slotted_state {
     uint64_t owner;
     uint32_t free; /* bytes for records and directory entries */
-    uint32_t idle; /* bytes that a purge could add, now or when a transaction has ended */
+    uint32_t idle; /* bytes of ghosts and slack: a purge adds them, once they are not reserved */
 };
 
 /* Arguments of the operations, passed to lladd_update. */
@@ -84,20 +84,20 @@ struct ll_slotted_alloc {
     uint32_t len; /* of the record; the operation stores at most LLADD_SLOTTED_PIECE of its bytes */
     unsigned tag;
     uint32_t slot;                 /* out */
-    uint32_t short_of;             /* out, with LLADD_PAGE_FULL: the number of bytes missing */
+    uint32_t short_of;             /* out: the number of bytes missing; above 0: LLADD_PAGE_FULL */
     struct ll_slotted_state state; /* out: after the operation; with LLADD_PAGE_FULL: at present */
 };
 
-/* Replaces contents [from, from + cut) by `bytes`; the rest of the contents moves up or down. */
+/* Replaces contents [from, from + cut) by `len` bytes; the contents after them move. */
 struct ll_slotted_set {
-    struct ll_reservation_txn *owner; /* the transaction's; NULL: the record may not shrink */
+    struct ll_reservation_txn *owner; /* the transaction's reservations; NULL: none */
     const unsigned char *bytes;       /* NULL: zeros */
     uint32_t slot;
     uint32_t from, cut, len;
-    uint32_t new_tag;              /* SLOT_NONE: keeps the old one */
+    uint32_t new_tag;              /* SLOT_NONE: keeps the old tag */
     bool whole;                    /* replaces all contents: `from` and `cut` are ignored */
-    bool wants_hold;               /* out, with LLADD_BUSY: the record shrinks; reserve its bytes
-                                    * first */
+    bool wants_hold;               /* out, with LLADD_BUSY: the record shrinks, so the caller must
+                                    * reserve its bytes first */
     uint32_t short_of;             /* out, with LLADD_PAGE_FULL: the number of bytes missing */
     struct ll_slotted_state state; /* out, if the record outgrows its bytes: before the operation */
 };

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Slotted pages: page type "lladd.slotted", records of any length, and their five operations.
+/* Slotted pages: page type "lladd.slotted", for records of different lengths, and its operations
+ * (lladd.slotted.add: increment.c).
  *
  *   32 header (slotted.h)
  *   56 directory: 6 bytes a slot, growing upwards
  *        +0 u16 bits 0-13: offset of the record / 4, 0 if unused; bit 15: ghost
  *        +2 u16 length of the contents
- *        +4 u16 bytes it occupies, a multiple of 4 and at least 8; the two low bits are its tag
- *      unused
+ *        +4 u16 bytes that the record occupies, a multiple of 4 and at least 8; the two low bits
+ *               are its tag
+ *      the gap
  *      records, growing downwards from the page's end, with holes between them
  *
- * This file keeps the rule that *undo never needs room* (REC-3). What undo may need stays on the
- * page, in a form that undo restores in place:
+ * Rule: *undo never needs room* (REC-3). What undo may need stays on the page:
  *
  *   - A freed record becomes a *ghost*: its slot and its bytes stay; undo clears the mark.
- *   - A record that shrinks keeps the bytes it occupied, as slack; undo writes there. A record that
- *     outgrows its bytes moves to a larger place; undo writes the old contents there and frees the
- *     rest.
+ *   - A record that shrinks keeps the bytes that it occupied, as slack; undo uses them again. A
+ *     record that outgrows its bytes moves to a larger place; undo writes the old contents there
+ *     and frees the rest.
  *   - Only `purge` frees ghosts and slack. It is never undone, and frees nothing that a transaction
  *     still reserves. No purge runs while recovery rolls losers back.
  *
- * No other transaction can use slot numbers or space that an unfinished transaction has freed. Log
- * records name a record by slot and contents ("physiological" logging), never by its place on the
- * page, so compaction needs no log record. Redo of alloc and of set compacts the page if the gap in
- * the middle is too small but gap and holes together are large enough. This depends only on the
- * page's bytes, so recovery compacts at the same log record.
+ * Log records name a record by its slot ("physiological" logging), never by its place on the page,
+ * so compaction needs no log record. Redo of alloc and of set compacts the page if the gap is too
+ * small but gap and holes together are large enough. This depends only on the page's bytes, so
+ * recovery compacts at the same log records.
  *
  * Invariants (slotted_check): the last slot is in use; records lie within the area, do not overlap,
  * and fill it together with the holes; the header's counts are right.
  *
+ *   lladd.slotted.format redo u64 owner
+ *                        no undo
  *   lladd.slotted.alloc  redo u16 slot, u8 tag, u16 length, bytes (the rest is zeros)
  *                        undo u16 slot
  *   lladd.slotted.free   redo u16 slot
@@ -36,8 +38,8 @@
  *                        undo u16 slot, u8 tag, u16 length, u16 from, u16 occupied, bytes
  *                        The new contents of `length` bytes are: the old ones before `from`, then
  *                        `bytes`, then the end of the old ones. Undo has the same form.
- *   lladd.slotted.purge  redo u16 slot, u16 slot, ...
- *                        undo none */
+ *   lladd.slotted.purge  redo any number of u16 slot
+ *                        no undo */
 #include "operations/records/slotted.h"
 
 #include <string.h>
@@ -120,8 +122,8 @@ static bool room_fine(struct lladd_view v, uint32_t gap_needed, uint32_t free_ne
 
 /* ---- moving records -------------------------------------------------------------------------- */
 
-/* Compaction works on one window after another, from the page's end downwards: redo may use only
- * the stack, which may be small. WINDOW_SLOTS is the largest number of records that begin in a
+/* Compaction works on one window after another, from the page's end downwards: redo has no memory
+ * but the stack, which may be small. WINDOW_SLOTS is the largest number of records that begin in a
  * window. */
 enum { WINDOW = 4096, WINDOW_SLOTS = WINDOW / SLOT_CAP_MIN };
 
@@ -131,9 +133,8 @@ static uint32_t last_window(uint32_t page_size)
     return (page_size - 1) / WINDOW * WINDOW;
 }
 
-/* The slots of the records that begin in the window, in descending order of offset. (Shellsort
- * needs no memory, and records of short pages are nearly sorted.) Returns WINDOW_SLOTS + 1 if there
- * are more: then records overlap, and `order` is incomplete. */
+/* The slots of the records that begin in the window, in descending order of offset (Shellsort).
+ * Returns WINDOW_SLOTS + 1 if there are more: then records overlap, and `order` is incomplete. */
 static uint32_t slots_by_place(const unsigned char *page, uint32_t window,
                                uint16_t order[WINDOW_SLOTS])
 {
@@ -158,8 +159,7 @@ static uint32_t slots_by_place(const unsigned char *page, uint32_t window,
     return n;
 }
 
-/* Moves the records of one window up to `low`; returns the new `low`. A record that moves into a
- * higher window is not seen again, because that window is finished. */
+/* Moves the records of one window up, so that they end at `low`; returns the new `low`. */
 static uint32_t compact_window(struct lladd_page *page, uint32_t window, uint32_t low)
 {
     uint16_t order[WINDOW_SLOTS];
@@ -198,13 +198,13 @@ static void reverse(unsigned char *from, unsigned char *to)
     }
 }
 
-/* Makes a record of a compacted page the lowest one, so that it can grow into the gap. */
+/* Makes a record of a compacted page the lowest record, so that it can grow into the gap. */
 static void sink_record(struct lladd_page *page, uint32_t s)
 {
     unsigned char *p = page->bytes;
     struct slot e = slot_get(p, s);
     uint32_t low = page->size - slotted_get(p, SLOTTED_AREA);
-    /* Rotate [low, end of the record) by its length, in place: reverse both parts, then all. */
+    /* Rotates [low, end of the record) by its length: reverses both parts, then the whole. */
     reverse(p + low, p + e.at);
     reverse(p + e.at, p + e.at + e.cap);
     reverse(p + low, p + e.at + e.cap);
@@ -219,7 +219,7 @@ static void sink_record(struct lladd_page *page, uint32_t s)
     slot_put(p, s, e);
 }
 
-/* Makes bytes a hole, or part of the gap if they are the lowest occupied ones. */
+/* Makes a record's bytes a hole, or part of the gap if the record is the lowest. */
 static void release_bytes(struct lladd_page *page, uint32_t at, uint32_t n)
 {
     if (at == page->size - slotted_get(page->bytes, SLOTTED_AREA))
@@ -228,7 +228,6 @@ static void release_bytes(struct lladd_page *page, uint32_t at, uint32_t n)
         add(page->bytes, SLOTTED_HOLES, (int32_t)n);
 }
 
-/* Frees the slot and its bytes. */
 static void clear_slot(struct lladd_page *page, uint32_t s)
 {
     unsigned char *p = page->bytes;
@@ -487,8 +486,8 @@ const struct lladd_op ll_operations__slotted_free = {
 
 /* ---- set ------------------------------------------------------------------------------------- */
 
-/* same_front and same_back count the equal bytes at one end of the old and the new bytes. The log
- * record leaves these out. */
+/* same_front and same_back count the equal bytes at one end of the old and the new bytes, which the
+ * log record leaves out. */
 static uint32_t same_front(const unsigned char *a, const unsigned char *b, uint32_t n)
 {
     uint32_t i = 0;
@@ -577,8 +576,8 @@ static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args
     return 0;
 }
 
-/* Is the change possible? The new contents of `want` bytes are [0, from) of the old `len` bytes,
- * then the `n` bytes of the log record, then the end of the old contents. */
+/* Is the change possible? The new contents of `want` bytes are the first `from` of the old `len`
+ * bytes, then the `n` bytes of the log record, then the end of the old contents. */
 static bool splice_fine(uint32_t len, uint32_t want, uint32_t from, uint32_t n)
 {
     return from <= want && n <= want - from && from + (want - from - n) <= len;
@@ -609,7 +608,7 @@ static void splice(unsigned char *contents, uint32_t len, uint32_t want, uint32_
     memcpy(contents + from, bytes, n);
 }
 
-/* Gives the record a place of `cap` bytes, with its contents at the front of the place. */
+/* Gives the record a larger place, of `cap` bytes. */
 static struct slot grow(struct lladd_page *page, uint32_t s, uint32_t cap)
 {
     unsigned char *p = page->bytes;
@@ -660,8 +659,8 @@ static void set_undo(struct lladd_page *page, struct lladd_span undo)
            (uint32_t)undo.len - SET_UNDO_HEAD);
     e.len = len;
     e.tag = u[2];
-    /* The record occupies as many bytes as before the change. If a purge has freed slack since, the
-     * contents may need more bytes than that. */
+    /* The record gets back the size that it had before the change; if a purge has freed slack
+     * since, it keeps the smaller size. Damaged undo bytes may say less than the contents need. */
     cap = cap < slot_need(len) ? slot_need(len) : cap;
     if (cap < e.cap) {
         add(p, SLOTTED_HOLES, (int32_t)(e.cap - cap));
@@ -767,7 +766,8 @@ static void slotted_hole(struct lladd_view v, uint32_t *begin, uint32_t *end)
     *end = v.size - slotted_get(v.bytes, SLOTTED_AREA);
 }
 
-/* Do the records that begin in a window lie below *low without overlaps? */
+/* Do the records that begin in a window end at or below *low without overlaps? Lowers *low to the
+ * lowest of them. */
 static bool window_check(struct lladd_view v, uint32_t window, uint32_t *low)
 {
     uint16_t order[WINDOW_SLOTS];
@@ -806,9 +806,9 @@ static bool slotted_check(struct lladd_view v)
     return window_check(v, 0, &low);
 }
 
-/* Masks the places of records, and the bytes of slack, holes and gap. A checksum of each record's
- * bytes replaces its offset in the directory, and one checksum of all records replaces their bytes:
- * a copy of the largest page would not fit on a small stack. */
+/* Masks the places of records, and the bytes of slack, holes and gap. In the directory, a
+ * checksum of each record's bytes replaces the record's offset. One checksum of all records
+ * replaces the bytes of the records: a copy of the largest page would not fit on a small stack. */
 static void slotted_mask(void *ctx, struct lladd_page *page)
 {
     unsigned char *p = page->bytes;
