@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Heaps: any number of records in slotted pages, with permanent ids.
  *
- * A record's id names a slot, its *home*. The contents are stored there as long as they fit on the
- * page. When they outgrow it, they move to another page, and the home gets their address. Tags tell
- * three kinds of slots apart:
+ * A record's id names a slot, its *home*. Contents that outgrow the home's page move to another
+ * page, and the home gets their address. Tags tell three kinds of slots apart:
  *
  *   PLAIN   the contents
  *   STUB    8 bytes: u48 page, u16 slot of the moved contents
  *   MOVED   8 bytes: u48 page, u16 slot of the home; then the contents
  *
  * Moved contents that outgrow their page go back to the home if they fit there now, else to a third
- * page. The contents are never more than one step away from the home. A stub needs 8 bytes, and
- * every record occupies at least 8, so replacing contents by a stub always succeeds.
+ * page; the contents are never more than one step away from the home. A stub needs 8 bytes, and
+ * every record occupies at least 8, so replacing contents by a stub needs no room.
  *
  * Each step is an ordinary update of one slotted page in the caller's transaction (slotted_page.c).
- * Contents are stored before the stub that points to them, and freed after it is gone. A reader
- * without isolation may follow a stub to contents that have moved meanwhile. The reader therefore
- * compares the home's address that is stored with the contents with the home that it came from. If
- * they differ, the reader starts again.
+ * Contents are stored before the stub that points to them, and freed after the stub is gone. A
+ * reader without isolation may follow a stub to a slot that the contents have left. The reader
+ * therefore checks that the home's address in the slot is the home that it came from; if not, it
+ * starts again.
  *
  * A cursor walks through the inventory in order, and through each page by slots. It follows stubs
  * and skips MOVED, so it returns each record once, at its home, even if the contents move
- * meanwhile. Pages never leave a heap. */
+ * meanwhile. */
 #include "operations/heap/heap.h"
 
 #include <string.h>
@@ -63,8 +62,7 @@ static int no_record(struct lladd_error *err, struct lladd_rid rid)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* The state of a record's home: its tag, the owner word of its page, and the address if the home is
- * a stub. Plain contents are copied to a struct copy. */
+/* A record's home: its tag, the owner word of its page, and the address if it is a stub. */
 struct home {
     unsigned tag;
     uint64_t owner;
@@ -131,8 +129,8 @@ static int look_moved(struct lladd_db *db, struct lladd_rid home, struct lladd_r
     return rc;
 }
 
-/* Looks at the home, then at the contents. Only one page is latched at a time, so the contents may
- * move in between. Then the home has changed, too, and the next attempt finds the contents. */
+/* Looks at the home, then at the contents. Only one page is latched at a time. If the contents move
+ * in between, the home has changed too, and the next attempt finds them. */
 static int look(struct lladd_db *db, struct lladd_rid rid, struct home *home, struct copy *c,
                 struct lladd_error *err)
 {
@@ -202,7 +200,6 @@ int lladd_heap_read(struct lladd_heap *h, struct lladd_rid rid, uint32_t offset,
 
 /* ---- storing --------------------------------------------------------------------------------- */
 
-/* Is the heap of the transaction's database? */
 static int check_handles(struct lladd_txn *txn, const struct lladd_heap *h)
 {
     if (lladd_txn_db(txn) == h->ops->db)
@@ -269,8 +266,7 @@ int lladd_heap_insert(struct lladd_txn *txn, struct lladd_heap *h, const void *b
     return ll_operations__heap_place(txn, h, &a, out);
 }
 
-/* Frees a record and notes the room in the inventory. If the hint cannot be written, the call
- * fails, and the caller rolls back both steps. */
+/* Frees a record and notes the room in the inventory. After an error, the caller rolls back. */
 static int freed(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid rid)
 {
     struct ll_slotted_free a = {.slot = rid.slot};
@@ -326,8 +322,7 @@ static int set_moved(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_r
     int rc = lladd_slotted_set(txn, at, packed, LINK_BYTES + len, MOVED);
     if (rc != LLADD_PAGE_FULL)
         return rc;
-    rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN); /* first tries whether the contents fit in
-                                                          * the home again */
+    rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN); /* the home may have room again */
     if (rc == LLADD_PAGE_FULL)
         rc = move_out(txn, h, rid, packed, len);
     return rc ? rc : freed(txn, h, at);
@@ -360,8 +355,7 @@ int lladd_heap_set(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid
 
 /* ---- a part of a record ---------------------------------------------------------------------- */
 
-/* Finds where bytes [*offset, *offset + len) of the record are stored. Moved contents follow the
- * home's address. */
+/* Changes *rid and *offset to the place where bytes [*offset, *offset + len) are stored. */
 static int find_part(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid *rid,
                      uint32_t *offset, size_t len)
 {
@@ -398,7 +392,7 @@ int lladd_heap_add(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid
 
 /* ---- destroying ------------------------------------------------------------------------------ */
 
-/* Frees the pages of one inventory page, neighbours together, then the page itself. */
+/* Frees the pages that one inventory page lists, neighbours together, then the inventory page. */
 static int free_inventory(struct lladd_txn *txn, lladd_pageno heap, lladd_pageno at,
                           lladd_pageno *next)
 {
@@ -454,8 +448,8 @@ int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno root)
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* private_[0]: inventory page. [1]: entry << 16 | next slot. [2]: data page + 1, or 0 if it must be
- * looked up. [3]: number of inventory pages visited. */
+/* private_[0]: inventory page. [1]: entry << 16 | next slot. [2]: data page + 1, or 0 if the entry
+ * must be read. [3]: number of inventory pages visited. */
 void lladd_heap_cursor_open(struct lladd_heap *h, struct lladd_heap_cursor *c)
 {
     *c = (struct lladd_heap_cursor){.heap = h};
@@ -554,7 +548,7 @@ int lladd_heap_cursor_next(struct lladd_heap_cursor *c, struct lladd_rid *rid,
         if (!rc && home.tag == STUB) {
             rc = look(db, *rid, &home, &copy, err);
             if (rc == LLADD_OUT_OF_RANGE)
-                continue; /* deleted since its home was read */
+                continue; /* the record was deleted after cursor_home */
         }
         if (rc == LLADD_NOT_FOUND) {
             c->private_[1] = ((c->private_[1] >> 16) + 1) << 16;

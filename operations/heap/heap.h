@@ -15,7 +15,7 @@
 
 struct ll_inventory_entry {
     lladd_pageno page; /* a slotted page of the heap */
-    uint32_t hint;     /* free bytes at the last update, in 256ths of a page, rounded down */
+    uint32_t hint;     /* room at the last update: see page.c */
 };
 
 static inline lladd_pageno ll_inventory_next(struct lladd_view v)
@@ -45,10 +45,9 @@ static inline lladd_pageno ll_heap_owner_page(uint64_t owner)
 
 /* Arguments of HEAP_APPEND and HEAP_HINT. */
 struct ll_heap_append {
-    lladd_pageno first; /* pages first ... first + n - 1 */
+    lladd_pageno first; /* of n pages */
     uint32_t n;
-    uint32_t expected; /* the number of entries that the caller has seen; if it is different now,
-                        * another thread has appended */
+    uint32_t expected; /* the number of entries; LLADD_CONFLICT if it is different */
 };
 struct ll_heap_hint {
     uint32_t index;
@@ -60,7 +59,7 @@ struct ll_heap_hint {
 struct ll_pool_page {
     lladd_pageno page;
     uint64_t owner; /* place of its inventory entry */
-    uint32_t room;  /* bytes for records and directory entries, as last seen */
+    uint32_t room;  /* free bytes, as last seen */
     uint32_t hint;  /* its hint in the inventory */
     bool busy;      /* an insert is using it */
 };
@@ -71,14 +70,14 @@ struct lladd_heap {
     struct ll_operations *ops;
     lladd_pageno root;
     uint32_t alive;          /* atomic; 1: the root page is known to be this heap's */
-    struct lladd_mutex grow; /* protects the pass, below */
+    struct lladd_mutex grow; /* protects the members at the end */
 
     /* Under heaps.mutex: */
     uint32_t refs;       /* handles, and the transaction that has created it */
     uint64_t looks;      /* incremented when the root page may have changed */
     bool gone;           /* another heap has its root page */
-    const void *creator; /* struct ll_heaps_created of the transaction that has created it, until it
-                          * commits */
+    const void *creator; /* struct ll_heaps_created of the transaction that has created it and has
+                          * not ended; NULL: none */
     struct ll_pool_page *pool;
     uint32_t n_pool;
     size_t cap_pool;
@@ -95,18 +94,18 @@ struct lladd_heap {
     lladd_pageno last; /* last known inventory page, or LLADD_NO_PAGE */
 };
 
-/* The heap of a root page, for the library's own use: nothing is read, it needs no closing, and
- * the caller's structure keeps it from being destroyed meanwhile. */
+/* The heap of a root page, for the library's own structures. Reads no page and takes no reference.
+ * The caller makes sure that the heap is not destroyed meanwhile. */
 int ll_operations__heap_at(struct lladd_db *, lladd_pageno root, struct lladd_heap **out,
                            struct lladd_error *);
 /* Is the page a heap's root? LLADD_WRONG_TYPE, LLADD_DESTROYED. */
 int ll_operations__heap_check_root(struct lladd_db *, lladd_pageno root, struct lladd_error *);
-/* Reads whether the heap still exists: LLADD_DESTROYED. */
+/* Reads the root page. LLADD_DESTROYED: the heap does not exist any more. */
 int ll_operations__heap_look(struct lladd_heap *, struct lladd_error *);
 /* Has the transaction created the heap? */
 bool ll_operations__heap_is_creator(struct lladd_txn *, struct lladd_heap *);
-/* The transaction has created a heap there; other transactions cannot see it until it has
- * committed. */
+/* Notes that the transaction has created a heap. The caller passes its root page to other
+ * transactions only after the commit. */
 int ll_operations__heap_created(struct lladd_txn *, lladd_pageno root);
 /* The heap's pages have been freed: forgets what memory knows of it. */
 void ll_operations__heap_destroyed(struct lladd_heap *);

@@ -9,8 +9,8 @@
  * clears `alive` and increments `looks`. A thread that reads the page sets `alive` only if `looks`
  * is the same before and after.
  *
- * A root page's number may be reused. If a heap is created where handles of an earlier one are
- * open, that one is `gone`: its handles never work on the new heap. */
+ * A root page's number may be reused. If a heap is created where an earlier heap has open handles,
+ * the earlier one is `gone`: its handles never work on the new heap. */
 #include "operations/heap/heap.h"
 
 /* The heaps that one transaction has created; it has a reference to each. */
@@ -38,8 +38,8 @@ static void free_heap(struct lladd_heap *h)
     lladd_mem_free(h->ops->db, h);
 }
 
-/* Resets the heap's state to "not used yet". Under both latches, or before other threads know the
- * heap. */
+/* Resets the heap's state to "not used yet". Under `grow` and heaps.mutex, or before other threads
+ * know the heap. */
 static void forget(struct lladd_heap *h)
 {
     h->looks++;
@@ -178,7 +178,7 @@ bool ll_operations__heap_is_creator(struct lladd_txn *txn, struct lladd_heap *h)
     return is;
 }
 
-/* The transaction's list of created heaps, with room for one more. */
+/* The transaction's list of heaps that it has created, with room for one more. */
 static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
                       struct ll_heaps_created **out)
 {
@@ -193,7 +193,7 @@ static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
     return 0;
 }
 
-/* A heap that was at this root page, and has handles, no longer exists: the page had been freed. */
+/* An earlier heap with this root page no longer exists. If it has references, it becomes `gone`. */
 static void supersede(struct ll_heaps *t, lladd_pageno root)
 {
     lladd_mutex_lock(&t->mutex);
@@ -237,8 +237,8 @@ void ll_operations__heap_destroyed(struct lladd_heap *h)
     lladd_mutex_unlock(&h->grow);
 }
 
-/* Called at the transaction's end: its heaps become ordinary. A rollback may have removed pages in
- * their pools, so the pools are emptied; a pass finds the pages that remain. */
+/* The transaction ends: its heaps have no creator any more. A rollback to a savepoint may have
+ * removed pages in their pools, so the pools are emptied; a pass finds the pages that remain. */
 static void disown(struct ll_heaps_created *c)
 {
     struct ll_operations *ops = c->ops;
@@ -269,7 +269,7 @@ static void created_drop(struct ll_txn_part *part)
     lladd_mem_free(c->ops->db, c->heaps);
 }
 
-/* The creation of the heaps may have been undone: their root pages tell. */
+/* A rollback may have undone the creation of the heaps: the next call reads their root pages. */
 static void look_again(struct ll_heaps_created *c)
 {
     lladd_mutex_lock(&c->ops->heaps.mutex);

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Free space of heaps.
  *
- * The inventory pages (page.c) say durably which pages a heap has, and roughly how much room each
- * has. In memory every heap in use has
+ * The inventory pages (page.c) say which pages a heap has, and roughly how much room each has.
+ * In memory every heap in use has
  *
  *   - a pool: pages with room. An insert marks a page of the pool as busy until it has stored its
  *     record, so concurrent inserts use different pages.
  *   - a pass: a walk through the inventory in search of pages with room. A pass advances when the
- *     pool has no page with enough room. The first pass begins when the heap is first used, so
- *     opening a database reads nothing. A new pass begins only if all passes so far have visited no
- *     more entries than records were stored, or four times as many if room was freed since the last
- *     pass began. The search therefore visits a few entries for each record stored.
+ *     pool has no page with enough room. A new pass begins only if all passes so far have visited
+ *     no more entries than records were stored, or four times as many if room was freed since the
+ *     last pass began. So a stored record costs visits of a few entries, on average.
  *
- * If neither finds room, the heap grows by an eighth of its pages, 1 to 32, in a nested top action:
- * other transactions use the pages immediately, so the pages stay even if this transaction rolls
- * back. The transaction that creates the heap grows it with ordinary updates, because its rollback
- * must remove the heap with all its pages, and no other transaction sees the heap before the
- * commit. This transaction may roll back to a savepoint and so remove pages; it therefore checks
- * each page of the pool before it uses the page.
+ * If neither finds room, the heap grows by an eighth of its pages, 1 to 32, in a nested top
+ * action: other transactions use the pages immediately, so the pages stay even if this
+ * transaction rolls back. The transaction that creates the heap grows it with ordinary updates,
+ * because its rollback must remove the heap with all its pages, and no other transaction uses
+ * the heap before the commit. A rollback to a savepoint may remove pages too; the creating
+ * transaction therefore checks each page of the pool before it uses the page.
  *
- * Threads: heap->grow, one for each heap, protects the pass and is held while the heap grows. The
- * leaf heaps.mutex protects the pools, and the table of heaps (memory.c). */
+ * Threads: heap->grow, one for each heap, protects the pass and is held while the heap grows.
+ * The leaf heaps.mutex protects the pools, and the table of heaps (memory.c). */
 #include "operations/heap/heap.h"
 
 #define GROW_MAX 32u
-#define POOL_MAX 64u /* most pages in a pool; a pass finds the others again */
+#define POOL_MAX 64u /* a pool gets larger only if all its pages are busy */
 #define ROOM_MIN (SLOT_BYTES + 2 * SLOT_CAP_MIN) /* the pool keeps no page with less room */
 
 /* ---- the pool -------------------------------------------------------------------------------- */
@@ -42,7 +41,7 @@ static struct ll_pool_page *pool_find(struct lladd_heap *h, lladd_pageno page)
     return NULL;
 }
 
-/* Takes a page that is not busy and has room for `need` bytes; makes it busy. */
+/* Takes a page that is not busy and has at least `need` bytes; makes it busy. */
 static bool pool_take(struct ll_operations *ops, struct lladd_heap *h, uint32_t need,
                       struct ll_pool_page *out)
 {
@@ -59,8 +58,8 @@ static bool pool_take(struct ll_operations *ops, struct lladd_heap *h, uint32_t 
     return found;
 }
 
-/* A place for one more page in the pool. If the pool is full, the place of the page with the least
- * room; a pass finds that page again. NULL: out of memory. */
+/* A place for one more page in the pool. If the pool is full: the place of the page with the least
+ * room, which a later pass finds again. NULL: out of memory. */
 static struct ll_pool_page *pool_add(struct ll_operations *ops, struct lladd_heap *h)
 {
     uint32_t least = h->n_pool;
@@ -78,7 +77,7 @@ static struct ll_pool_page *pool_add(struct ll_operations *ops, struct lladd_hea
     return &h->pool[h->n_pool++];
 }
 
-/* A pass or growing has found a page. Marks the page as busy. False: another insert uses it. */
+/* Marks a page that a pass or growing has found as busy. False: another insert uses the page. */
 static bool pool_claim(struct ll_operations *ops, struct lladd_heap *h, struct ll_pool_page p)
 {
     lladd_mutex_lock(&ops->heaps.mutex);
@@ -95,7 +94,7 @@ static bool pool_claim(struct ll_operations *ops, struct lladd_heap *h, struct l
 }
 
 /* Puts a page into the pool, or updates it there: not busy, with its present room. Removes a page
- * with too little room. `placed`: number of records stored. */
+ * with less than ROOM_MIN. `placed`: the number of records that the caller has stored. */
 static void pool_put(struct ll_operations *ops, struct lladd_heap *h, struct ll_pool_page p,
                      unsigned placed)
 {
@@ -149,14 +148,13 @@ int ll_operations__heap_member(struct lladd_db *db, lladd_pageno heap, lladd_pag
                         (unsigned long long)page.v, (unsigned long long)heap.v));
 }
 
-/* Converts a number of free bytes to a hint. */
 static uint32_t hint_of(uint32_t page_size, uint32_t bytes)
 {
     uint32_t hint = bytes / (page_size / 256);
     return hint < UINT8_MAX ? hint : UINT8_MAX;
 }
 
-/* May a page with this hint have `need` free bytes? Hint 255 stands for all higher values, too. */
+/* May a page with this hint have `need` bytes of room? */
 static bool hint_promises(uint32_t page_size, uint32_t hint, uint32_t need)
 {
     return hint == UINT8_MAX || (hint + 1) * (page_size / 256) > need;
@@ -232,7 +230,7 @@ int ll_operations__heap_endless(struct lladd_error *err, lladd_pageno heap)
 
 /* ---- growing --------------------------------------------------------------------------------- */
 
-/* Finds the last inventory page and its number of entries. */
+/* Finds the last inventory page, from `from` on, and its number of entries. */
 static int find_last(struct lladd_db *db, struct lladd_heap *h, lladd_pageno from,
                      lladd_pageno *last, uint32_t *count, struct lladd_error *err)
 {
@@ -267,7 +265,7 @@ static int add_inventory(struct lladd_txn *txn, struct lladd_heap *h, lladd_page
     return rc;
 }
 
-/* Adds *n pages or fewer: allocates and formats them and adds them to the inventory. */
+/* Adds up to *n pages to the heap. *n on return: their number. */
 static int add_pages(struct lladd_txn *txn, struct lladd_heap *h, lladd_pageno *last, uint32_t *n,
                      struct ll_pool_page *out)
 {
@@ -349,8 +347,8 @@ static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll
     return rc;
 }
 
-/* The page had no room. If ghosts or slack on it may become free, lets later passes look at it
- * again; otherwise corrects its hint. */
+/* The page had no room. If its ghosts and slack may become enough room, a later pass may visit it
+ * again; otherwise lowers its hint. */
 static int disappointed(struct lladd_txn *txn, struct ll_operations *ops, struct lladd_heap *h,
                         const struct ll_pool_page *p, uint32_t need,
                         const struct ll_slotted_state *s)
