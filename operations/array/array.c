@@ -2,28 +2,24 @@
 /* Expandable arrays (lladd/array.h; paper, sections 4.1 and 5): an extent sequence of pages with
  * plain bytes.
  *
- * The root page (page.c) has the length, the number of formatted pages, and the extent sequence
+ * Elements are stored next to each other on pages of type "lladd.bytes" and never cross a page:
+ * element i is on page i / n of the sequence, where n is the number of elements that fit a
+ * page's body. lladd.set, lladd.set.long and lladd.set_range change them like other bytes.
+ *
+ * (A1) Pages below `formatted` (of the root page) are formatted. The others have no contents;
+ * their elements read as zeros. A write to such a page formats the pages up to it and a few
+ * more, in nested top actions; in the transaction that creates the array, as ordinary updates
  * (extents.h).
  *
- * Elements are stored next to each other on pages of type "lladd.bytes" and never cross a page:
- * element i is on page i / n of the sequence, where n is the number of elements that fit a page's
- * body. lladd.set and lladd.set_range change them like other bytes.
+ * (A2) Elements at or above the length may have any contents: shrinking changes only the length,
+ * so its undo is one word. Extending the array writes zeros there, with undo.
  *
- * (A1) Pages below `formatted` are formatted. Pages at or above it have no contents and read as
- * zeros. A write there formats the pages up to its own and a few more, in nested top actions; in
- * the transaction that creates the array, as ordinary updates (extents.h).
- *
- * (A2) Elements at or above the length may have any contents: shrinking changes only the length, so
- * its undo is one word. Extending the array writes zeros there, with undo.
- *
- * (A3) When a shrink is durable and the length has not changed since the shrink, the next change of
- * the length lowers `formatted` and frees the pages beyond the end, in nested top actions. If a
- * crash comes first, the array keeps these pages until another shrink.
- *
- * memory.c describes the copies in memory and how they stay valid.
+ * (A3) When a shrink is durable and the length has not changed since the shrink, the next change
+ * of the length lowers `formatted` and frees the pages beyond the end, in nested top actions. If
+ * a crash comes first, the array keeps these pages until another shrink.
  *
  * Threads: any number, on different elements. A thread that changes the length or formats pages
- * holds `change`, also during I/O; `change` is taken before the latch of the extent sequence.
+ * holds `change`, also during I/O; `change` is taken before the mutex of the extent sequence.
  * `mutex` is a leaf. */
 #include "operations/array/array.h"
 
@@ -88,9 +84,9 @@ static inline int at_home(struct lladd_txn *txn, const struct lladd_array *a)
     return lladd_txn_db(txn) == a->db ? 0 : other_database(txn, a);
 }
 
-/* index / per_page, for an index of at most 2^48. The inverse is less than 1 too large, so the
- * quotient is too large by less than 2^48 / 2^64 = 2^-16. That is not enough to reach the next
- * page, because a page holds fewer than 2^16 elements. */
+/* index / per_page, for an index of at most 2^48. The inverse is too large by less than 1, so the
+ * product is too large by less than 2^48 / 2^64 = 2^-16. That does not change the quotient: a page
+ * has fewer than 2^16 elements, so the fraction is at most 1 - 2^-16. */
 static inline uint64_t page_of(const struct lladd_array *a, uint64_t index)
 {
 #ifdef __SIZEOF_INT128__
@@ -120,7 +116,7 @@ static int format_step(struct lladd_txn *txn, struct lladd_array *a, uint64_t fr
     return ll_operations__extents_step_end(txn, &step, rc);
 }
 
-/* Formats the pages up to and including `page`, and some more. Under `change`. */
+/* Formats the pages up to and including `page`, and a few more. Under `change`. */
 static int format_to(struct lladd_txn *txn, struct lladd_array *a, uint64_t page)
 {
     struct ll_array_root root;
@@ -294,8 +290,8 @@ static int free_cut(struct lladd_txn *txn, struct lladd_array *a, const struct l
     return rc;
 }
 
-/* Clears elements [from, to), which may have old contents (A2). For a page that is all zeros, the
- * log record has no bytes. */
+/* Clears those of elements [from, to) that are on formatted pages (A2). For a page that is all
+ * zeros, the log record has no bytes. */
 static int write_zeros(struct lladd_txn *txn, struct lladd_array *a, uint64_t from, uint64_t to,
                        uint64_t formatted)
 {
@@ -410,7 +406,7 @@ void lladd_array_close(struct lladd_array *a)
         ll_operations__array_release(a);
 }
 
-/* Writes the root page: the extent sequence, the length, and last the state. */
+/* Allocates and writes the root page, the state last. */
 static int make_root(struct lladd_txn *txn, uint32_t size, uint64_t length, lladd_pageno *root)
 {
     struct ll_arrays *all = ll_arrays_of(lladd_txn_db(txn));
@@ -521,7 +517,6 @@ int lladd_array_pages(struct lladd_array *a, int (*fn)(void *ctx, lladd_pageno),
     return ll_operations__extents_each_page(&a->run, fn, ctx, err);
 }
 
-/* Extents, to be sorted. */
 struct extent {
     uint64_t first, n;
 };

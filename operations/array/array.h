@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_ARRAY_H
 #define LL_OPERATIONS_ARRAY_H
-/* Internals of arrays: the root page (page.c), the copies in memory (memory.c), the
- * calls (array.c). The header of array.c describes how they work together. */
+/* Internals of arrays: the root page (page.c), arrays in memory (memory.c), the calls (array.c). */
 #include "operations/shared/extents.h"
 
 #include <lladd/array.h>
@@ -17,7 +16,6 @@ enum { LL_ARRAY_NOTHING = 0, LL_ARRAY_ALIVE = 1, LL_ARRAY_DESTROYED = 2 };
 /* Fields of 8 bytes: offset in the root page's body, divided by 8. */
 enum { LL_ARRAY_STATE = 1, LL_ARRAY_LENGTH = 2, LL_ARRAY_FORMATTED = 3 };
 
-/* The contents of a root page. */
 struct ll_array_root {
     uint32_t size, serial;
     uint64_t state, length, formatted, maker;
@@ -63,12 +61,11 @@ struct lladd_array {
     /* Under the extension's mutex: */
     struct ll_arrays *all;
     uint64_t users;
-    uint64_t looks;   /* counts changes of the root page; a thread that has read the page before a
-                       * change does not store what it has read */
+    uint64_t looks;   /* counts changes of the root page (memory.c) */
     uint64_t changes; /* counts changes of the length, and rollbacks that may undo such a change */
     bool gone;        /* the array is destroyed, or its creation rolled back */
-    bool cut;         /* the pages beyond `cut_to` may be freed */
-    uint64_t cut_to;  /* the length in elements after the shrink */
+    bool cut;         /* the pages beyond `cut_to` may be freed (A3) */
+    uint64_t cut_to;  /* the length after the shrink */
 };
 
 /* A transaction's changes of one array's root page. */
@@ -101,15 +98,15 @@ static inline struct ll_arrays *ll_arrays_of(struct lladd_db *db)
     return lladd_extension_state(db, &ll_operations__array_extension);
 }
 
-/* acquire returns the array in memory, created if necessary, and takes a reference. release drops
+/* acquire returns the struct of the array, created if necessary, with a reference. release drops
  * the reference. */
 int ll_operations__array_acquire(struct lladd_db *, lladd_pageno, struct lladd_array **,
                                  struct lladd_error *);
 void ll_operations__array_release(struct lladd_array *);
 /* Reads the root page and updates the copy in memory. LLADD_DESTROYED if the array is gone. */
 int ll_operations__array_look(struct lladd_array *, struct ll_array_root *, struct lladd_error *);
-/* Invalidates the copy of the root page in memory. `made`: a rollback of the transaction that
- * created the array, which may have rolled back formatting, too. Under the extension's mutex. */
+/* Invalidates the copy of the root page in memory. `made`: the transaction that created the array
+ * has rolled back, perhaps the formatting of pages too. Under the extension's mutex. */
 void ll_operations__array_forget(struct lladd_array *, bool made);
 /* Returns the transaction's note about the array, created if necessary. Called before the
  * transaction changes the root page. */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Arrays in memory, and how the copies stay valid.
  *
- * All handles of an array share one struct lladd_array. It has the length and the number of
- * formatted pages, so that a call on an element does not read the root page, and the extent
- * sequence. Length 0 means "read the root page", which also tells whether the array still exists. A
- * change of the length or state first changes the page, then sets the length in memory to 0 and
- * increments `looks`. A rollback that may undo such a change does the same. A thread that reads the
- * page stores what it has read only if `looks` is the same before and after the read. The copy is
- * therefore never older than the page.
+ * All handles of an array share one struct lladd_array. It has copies of the length and the
+ * number of formatted pages, so that a call on an element need not read the root page. Length 0
+ * means "read the root page", which also says whether the array still exists. A change of the
+ * length or state first changes the page, then sets the length in memory to 0 and increments
+ * `looks`. A rollback that may undo such a change does the same. A thread that reads the page
+ * stores what it has read only if `looks` is the same before and after the read. So once the
+ * change's call has returned, the copy is not older than the page.
  *
- * A root page's number may be reused. An array is therefore identified by its root page, the id of
- * the transaction that created it (stored with the extent sequence), and a serial number within
- * that transaction. */
+ * A root page's number may be reused. An array is therefore identified by its root page, the id
+ * of the transaction that created it (stored with the extent sequence), and a serial number
+ * that differs between the arrays of one transaction. */
 #include "operations/array/array.h"
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ void ll_operations__array_forget(struct lladd_array *a, bool made)
     a->changes++;
     a->cut = false;
     lladd_atomic_store64(&a->length, 0);
-    if (made) /* Only the creating transaction can roll back formatting. */
+    if (made) /* only the creating transaction can roll back formatting (A1) */
         lladd_atomic_store64(&a->formatted, 0);
 }
 
@@ -178,11 +178,11 @@ static void array_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_ls
     struct ll_array_owner *o = state;
     struct lladd_txn_now now;
     if (lladd_txn_now_get(txn, &now))
-        return; /* The handle is poisoned; the copies are not used any more. */
+        return; /* the handle is poisoned, so no call uses the copies */
     lladd_mutex_lock(&o->all->mutex);
     for (struct ll_array_note *n = o->notes; n; n = n->next) {
         ll_operations__array_forget(n->array, n->made);
-        n->cut = false; /* The shrink may have been undone. */
+        n->cut = false; /* the shrink may have been undone */
         if (n->destroyed > now.undone)
             n->destroyed = 0;
     }

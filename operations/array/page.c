@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Root pages of arrays: page type "lladd.array". See array.c.
  *
- *   32 u32 bytes of an element, u32 serial number
+ *   32 u32 bytes of an element
+ *   36 u32 serial number
  *   40 u64 state: 0 nothing, 1 an array, 2 a destroyed array
  *   48 u64 length, in elements
  *   56 u64 formatted pages
  *   64     the extent sequence (extents.h)
  *
- *   lladd.array.format  redo u32 size, u32 serial            undo none
- *   lladd.array.put     redo u8 field, u64 value             undo alike
+ *   lladd.array.format  redo u32 size, u32 serial            no undo
+ *   lladd.array.put     redo u8 field, u64 value             undo the same fields, old value
  *                       field: 1 state, 2 length, 3 formatted */
 #include "operations/array/array.h"
 
