@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Blobs (large objects): the calls.
  *
- * A blob is a sequence of bytes. The first bytes are in its root page, the others in data pages
- * (page.c, tree.c). A write of less than `bulk_from` bytes is logged: for existing pages the old
- * and the new bytes, for new pages the contents. A longer write is not logged. It is done in these
- * steps:
+ * The first bytes of a blob are in its root page, the others in data pages (page.c, tree.c).
+ * Changes of the root page are logged. A write of less than `bulk_from` bytes to data pages is
+ * logged too: for existing pages the old and the new bytes, for new pages the contents. A longer
+ * write is not logged. It is done in these steps:
  *
  *   - Allocate extents for its pages and log redo barriers for them, so that redo applies no older
  *     log records to these pages.
  *   - Write the pages to the page file. The first and the last page are completed with the blob's
  *     present bytes.
  *   - Log the change of the entries in root and index pages, one log record for each run of
- *     consecutive pages. The transaction frees the replaced pages. A rollback finds them unchanged,
- *     because the allocator reuses them only after the commit is durable.
+ *     consecutive pages, and free the replaced pages. A rollback finds these unchanged, because the
+ *     allocator reuses them only after the commit is durable.
  *   - At commit or prepare, the participant's `committing` syncs the written pages, once for all
  *     writes of the transaction.
  *
  * If a crash comes before the commit record is durable, the blob has its old pages, which are
  * unchanged. Otherwise it has its new pages, which were durable before the commit record. Logged
- * updates use physical undo, because no other transaction writes to the blob. A call that fails
- * rolls back to a savepoint.
- *
- * The few bytes of the root page are always logged. */
+ * updates use physical undo: isolation keeps other transactions from writing the blob. A call
+ * that fails rolls back to a savepoint. */
 #include "operations/blob/blob.h"
 
 #include <lladd/bulk.h>
@@ -29,9 +27,9 @@
 
 #define BULK_FROM (1u << 20) /* measurements: docs/structures-blob.md */
 #define STAGE_BYTES (1u << 20)
-#define EXTENT_BYTES (8u << 20) /* longer runs of free pages are rare */
+#define EXTENT_BYTES (8u << 20) /* extents of a write that is not logged, at most */
 #define FRESH_MAX 64u           /* new pages that a logged write allocates at a time */
-#define TRIES 16                /* attempts to read pages that another transaction replaces */
+#define TRIES 16                /* attempts to read pages that other transactions replace */
 
 /* ---- the extension and its participant ------------------------------------------------------- */
 
@@ -50,7 +48,7 @@ static const struct lladd_page_type *const page_types[] = {&ll_operations__blob_
                                                            &ll_operations__blob_index_page,
                                                            &ll_operations__blob_data_page, NULL};
 
-/* Only a transaction that has written pages without logging them has joined. */
+/* Only transactions that have written pages without logging them have joined. */
 static int committing(void *ctx, void *state, struct lladd_txn *txn)
 {
     (void)ctx;
@@ -106,7 +104,7 @@ void lladd_blob_bulk_from(struct lladd_db *db, uint64_t bytes)
 
 /* ---- logged bytes ---------------------------------------------------------------------------- */
 
-/* `redo_only`: this transaction has allocated the page. Its rollback frees the page, so the update
+/* `redo_only`: this transaction has allocated the page; a rollback frees the page, so the update
  * needs no undo. */
 static int log_update(struct lladd_txn *txn, enum ll_blob_op op, lladd_pageno page,
                       const void *args, size_t len, bool redo_only)
@@ -164,8 +162,8 @@ static uint64_t n_pages(const struct part *p, uint32_t room)
 {
     return (p->from + p->len - 1) / room - p->from / room + 1;
 }
-/* The overlap of data page i with the part. Returns its length; *at: its offset in the page's
- * contents. */
+/* The bytes of the part that are on data page i. Returns their number; *at: their offset in the
+ * page's contents. */
 static uint32_t of_page(const struct part *p, uint32_t room, uint64_t i, uint32_t *at,
                         const unsigned char **bytes)
 {
@@ -193,7 +191,7 @@ static int fill_page(struct lladd_txn *txn, const struct part *p, uint32_t room,
     return rc ? rc : write_data(txn, page, BLOB_REST + at + a.n, bytes + a.n, n - a.n, true);
 }
 
-/* Allocates and fills data pages i ... i + n - 1, which do not exist yet. */
+/* Allocates and fills the n data pages from i on, which do not exist yet. */
 static int fresh_pages(struct lladd_txn *txn, const struct part *p, uint32_t room, uint64_t i,
                        uint64_t n)
 {
@@ -236,7 +234,6 @@ static int put_logged(struct lladd_txn *txn, const struct part *p)
 
 /* ---- writes without logging ------------------------------------------------------------------ */
 
-/* The state of a large write. */
 struct bulk {
     struct lladd_txn *txn;
     const struct part *part;
@@ -247,7 +244,7 @@ struct bulk {
     uint32_t stage_pages;
 };
 
-/* Allocates an extent of at most `want` pages; fewer if no run of free pages is that long. */
+/* Allocates an extent of at most `want` pages; fewer if there is no space for so many. */
 static int take_extent(struct bulk *b, uint64_t want)
 {
     struct lladd_db *db = lladd_txn_db(b->txn);
@@ -359,8 +356,6 @@ static int put_bulk(struct lladd_txn *txn, const struct part *p)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Reads the blob's length. If the transaction writes to the blob, isolation keeps other
- * transactions from changing the length. */
 static int look(struct lladd_db *db, lladd_pageno root, uint64_t *len, struct lladd_error *err)
 {
     struct lladd_page *page;
@@ -378,8 +373,7 @@ static int check_span(struct lladd_txn *txn, uint64_t offset, uint64_t len)
                            "a blob has at most 2^48 bytes");
 }
 
-/* Replaces bytes [offset, offset + len). The blob had `was` bytes; it grows if offset + len is
- * larger. */
+/* Replaces bytes [offset, offset + len) of a blob of `was` bytes, which may get longer. */
 static int put(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t offset,
                const unsigned char *bytes, uint64_t len)
 {
@@ -402,7 +396,7 @@ static int put(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t 
     return rc;
 }
 
-/* Clears the bytes after the new length on the last page, because the blob may grow again. */
+/* Clears the bytes after the new length on the last page (page.c says why). */
 static int clear_tail(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t len)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -471,7 +465,7 @@ int lladd_blob_destroy(struct lladd_txn *txn, lladd_pageno root)
     return ll_operations__step_end(txn, before, rc);
 }
 
-/* Writes bytes. `all`: the blob then ends after these bytes. `offset` UINT64_MAX: appends. */
+/* Writes bytes. `all`: the blob ends after these bytes. `offset` UINT64_MAX: appends. */
 static int change(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, const void *bytes,
                   uint64_t len, bool all)
 {
@@ -645,7 +639,6 @@ struct checking {
     uint64_t len;
 };
 
-/* Are these n bytes zero? */
 static bool is_zero(const unsigned char *p, uint64_t n)
 {
     while (n && *p == 0) {

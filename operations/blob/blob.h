@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_BLOB_H
 #define LL_OPERATIONS_BLOB_H
-/* What the files of blobs share: the layout of their pages (page.c), and the tree that maps data
- * page numbers to pages (tree.c). */
+/* The declarations that the source files of operations/blob/ share: the layout of pages (page.c),
+ * and the tree that maps data page numbers to pages (tree.c). */
 #include "operations/operations_private.h"
 
 #include <lladd/blob.h>
 
-/* Operations by their index in ll_operations__blob_extension. The id of an operation is the id of
- * the first one plus the index. */
+/* Operations by their index in ll_operations__blob_extension. An operation's id is the first
+ * operation's id plus the index. */
 enum ll_blob_op {
     LL_BLOB_FORMAT,
     LL_BLOB_WRITE,
@@ -35,7 +35,7 @@ extern const struct lladd_extension ll_operations__blob_extension;
 /* The state of an open database. */
 struct ll_blobs {
     uint32_t first_op;  /* atomic; id of the first operation, 0: not looked up yet */
-    uint64_t bulk_from; /* atomic; writes of at least this many bytes are not logged */
+    uint64_t bulk_from; /* atomic; writes of so many bytes to data pages, or more, are not logged */
 };
 
 static inline struct ll_blobs *ll_blobs_of(struct lladd_db *db)
@@ -50,8 +50,8 @@ static inline lladd_op_id ll_blob_op(struct lladd_txn *txn, enum ll_blob_op op)
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-#define BLOB_DIRECT 32u /* data pages listed in the root page itself */
-#define BLOB_LEVELS 4u  /* trees of index pages; the first has one level, the second two ... */
+#define BLOB_DIRECT 32u /* data pages listed in the root page */
+#define BLOB_LEVELS 4u  /* trees of index pages; tree l has l levels */
 
 /* The root page. */
 #define BLOB_LENGTH LLADD_PAGE_HEADER
@@ -86,7 +86,7 @@ static inline uint64_t ll_blob_pages_for(uint32_t page_size, uint64_t len)
     uint32_t head = ll_blob_head_room(page_size), room = ll_blob_page_room(page_size);
     return len <= head ? 0 : (len - head + room - 1) / room;
 }
-/* A page's role in its blob, as the page stores it. Level 0: data page number `first`. Other
+/* A page's role in its blob, the word at BLOB_WHERE. Level 0: data page number `first`. Other
  * levels: the index page for the data pages from `first` on. */
 static inline uint64_t ll_blob_where(unsigned level, uint64_t first)
 {
@@ -111,8 +111,9 @@ struct ll_blob_set { /* data.set */
     uint32_t n;
     const unsigned char *bytes; /* NULL: zeros */
 };
-/* link: the n entries from entry `at` on become first, first + 1, ..., or become empty if `first`
- * is 0. Their old values must also be consecutive pages, or all empty; otherwise LLADD_CONFLICT. */
+/* link: the n entries from entry `at` on become n consecutive pages from `first` on, or empty if
+ * `first` is 0. Their old values must also be consecutive pages, or all empty; otherwise
+ * LLADD_CONFLICT. */
 struct ll_blob_link {
     uint32_t at, n;
     uint64_t first;
@@ -132,24 +133,23 @@ uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint3
 /* Fixes the root page of a blob that exists. */
 int ll_operations__blob_root(struct lladd_db *, lladd_pageno root, struct lladd_page **out,
                              struct lladd_error *);
-/* The version of the root page. While it is the same, the same pages have the same roles, if no
- * thread overwrites parts of the blob (hash tables only create, truncate and destroy blobs). */
+/* The version of the root page. Hash tables only create, truncate and destroy blobs; for such a
+ * blob, the same version means the same pages in the same roles. */
 int ll_operations__blob_version(struct lladd_db *, lladd_pageno root, uint64_t *out,
                                 struct lladd_error *);
 /* Fixes a page of the blob for reading. LLADD_CONFLICT: the page does not have this role in the
  * blob, perhaps because it has been replaced. */
 int ll_operations__blob_fix(struct lladd_db *, lladd_pageno root, lladd_pageno, uint64_t where,
                             struct lladd_page **out, struct lladd_error *);
-/* Reports damage: a page does not have its role in the blob, and no transaction can have changed
- * that. */
+/* Reports damage: a page does not have its role in the blob, and no transaction has replaced it. */
 int ll_operations__blob_broken(struct lladd_error *, lladd_pageno root, lladd_pageno);
 
-/* A run of data pages that begins with data page i, at most `max` long: n consecutive pages from
- * `first` on, or n pages that do not exist (first 0). */
+/* n consecutive pages from `first` on, or n data pages that do not exist. */
 struct ll_blob_run {
     lladd_pageno first; /* 0: never written, reads as zeros */
     uint64_t n;
 };
+/* Finds the run that begins with data page i, at most `max` long. */
 int ll_operations__blob_find(struct lladd_db *, lladd_pageno root, uint64_t i, uint64_t max,
                              struct ll_blob_run *, struct lladd_error *);
 
@@ -164,15 +164,14 @@ int ll_operations__blob_place(struct lladd_txn *, lladd_pageno root, uint64_t i,
 /* The run of entries at a place, at most `max` long. */
 int ll_operations__blob_at(struct lladd_db *, lladd_pageno root, struct ll_blob_place, uint64_t max,
                            struct ll_blob_run *, struct lladd_error *);
-/* Makes pages first, first + 1, ... the data pages i ... i + n - 1 of the blob. Frees the pages
- * that they replace. */
+/* Makes the n consecutive pages from `first` on the data pages from i on. Frees the pages that they
+ * replace. */
 int ll_operations__blob_link(struct lladd_txn *, lladd_pageno root, uint64_t i, lladd_pageno first,
                              uint64_t n);
 /* Frees the data pages from `keep` on, and index pages that become empty. */
 int ll_operations__blob_cut(struct lladd_txn *, lladd_pageno root, uint64_t keep);
-/* Calls fn for each page below the root, in the order of the data pages, and for an index page
- * before the pages below it. `where` is the page's role. No latch is held, so fn may use the
- * library. */
+/* Calls fn for each page below the root, in the order of the data pages; for an index page before
+ * the pages below it. `where` is the page's role. No latch is held meanwhile. */
 int ll_operations__blob_each(struct lladd_db *, lladd_pageno root,
                              int (*fn)(void *ctx, lladd_pageno, uint64_t where,
                                        struct lladd_error *),

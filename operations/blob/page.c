@@ -1,31 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The pages of blobs and the operations on them.
  *
- *   root page, type "lladd.blob"            index page, type "lladd.blob.index"
- *    32 u64 length                           32 u64 root page
- *    40 u48 number of data page 0            40 u56 first data page below it, u8 level, from 1
- *   ... to data page 31                      48 u48 page, u48 page ...: data pages (level 1), or
- *   232 u48 index page of level 1               index pages of the level below
- *   ... to level 4
- *   256 the first bytes                     data page, type "lladd.blob.data"
- *                                            32 u64 root page
- *   Number 0: the page does not exist,       40 u56 which data page, u8 0
- *   its bytes are zeros.                     48 bytes
+ *   root page, type "lladd.blob"
+ *     32 u64 length
+ *     40 32 * u48 data pages 0 to 31
+ *    232 4 * u48 index pages of levels 1 to 4
+ *    256 the first bytes
  *
- * All bytes after the blob's length are zero (or their page does not exist), so lengthening a blob
- * writes nothing.
+ *   index page, type "lladd.blob.index"
+ *     32 u64 root page
+ *     40 u56 first data page below it
+ *     47 u8  level, from 1
+ *     48 u48 each: data pages (level 1), or index pages of the level below
  *
- *   lladd.blob.format        redo u64 length, bytes from 256 on                  undo none
- *   lladd.blob.write         redo u64 length, u16 offset, bytes                  undo the same
- *   lladd.blob.link          redo u16 entry, u16 n, u64 first page               undo the same
- *   lladd.blob.index.format  redo u64 root, u64 what                             undo none
- *   lladd.blob.index.link    as lladd.blob.link
- *   lladd.blob.data.format   redo u64 root, u64 what, bytes from 48 on           undo none
- *   lladd.blob.data.set      redo u16 offset, bytes                              undo the same
+ *   data page, type "lladd.blob.data"
+ *     32 u64 root page
+ *     40 u56 number of the data page
+ *     47 u8  0
+ *     48 bytes
  *
- * Offsets are within the page. `what` is the page's second word, at 40. A link replaces one run of
- * n entries by another. A run is n consecutive pages, or n empty entries (first page 0). Redo and
- * undo are therefore short for any number of pages. */
+ * Page number 0 in an entry: the page does not exist, and its bytes are zeros. All bytes after
+ * the blob's length are zero, so lengthening a blob writes no bytes.
+ *
+ *   lladd.blob.format        redo u64 length, bytes from 256 on              no undo
+ *   lladd.blob.write         redo u64 length, u16 offset, bytes              undo the same fields
+ *   lladd.blob.link          redo u16 entry, u16 n, u64 first page           undo the same fields
+ *   lladd.blob.index.format  redo u64 root, u64 what                         no undo
+ *   lladd.blob.index.link    redo u16 entry, u16 n, u64 first page           undo the same fields
+ *   lladd.blob.data.format   redo u64 root, u64 what, bytes from 48 on       no undo
+ *   lladd.blob.data.set      redo u16 offset, bytes                          undo the same fields
+ *
+ * Offsets are within the page. `what` is the page's word at 40. A link replaces one run of n
+ * entries by another run. A run is n consecutive pages, or n empty entries (first page 0), so
+ * redo and undo are short for any number of pages. */
 #include "operations/blob/blob.h"
 
 #include <string.h>
@@ -90,8 +97,7 @@ static int write_prepare(void *ctx, struct lladd_view page, struct lladd_span ar
     size_t skip, n = ll_operations__differ(now, new, a->n, &skip);
     unsigned char *redo = lladd_draft_redo(draft, WRITE_HEAD + n);
     unsigned char *undo = lladd_draft_undo(draft, WRITE_HEAD + n);
-    uint16_t at = n ? (uint16_t)(a->at + skip) : BLOB_FIRST; /* An offset within a page fits 16
-                                                              * bits. */
+    uint16_t at = n ? (uint16_t)(a->at + skip) : BLOB_FIRST; /* an offset on a page: 16 bits */
     lladd_put64(redo, a->length);
     lladd_put16(redo + 8, at);
     memcpy(redo + WRITE_HEAD, new + skip, n);
@@ -128,7 +134,7 @@ uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint3
     return k;
 }
 
-/* Offset of a page's first entry, and number of its entries. Root and index pages differ. */
+/* Offset of a page's first entry, and the number of its entries. */
 struct entries {
     uint32_t base, n;
 };

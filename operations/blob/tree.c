@@ -2,16 +2,17 @@
 /* The tree that maps a blob's data page numbers to pages.
  *
  * The root page has entries for data pages 0 to 31 and for four trees of index pages, as in old
- * Unix file systems. An index page of level 1 has `fan` data pages below it; an index page of level
- * l has fan times as many as an index page of level l - 1. The root of tree l is an index page of
- * level l. The place of a data page's entry follows from its number, no entry moves when a blob
- * grows, and data that was never written takes no pages. With pages of 4 KiB (fan is 674) the first
- * tree ends at 2.9 MB, the second at 1.8 GB, the third at 1.2 TB, the fourth beyond LLADD_BLOB_MAX.
+ * Unix file systems. An index page of level 1 has `fan` data pages below it; an index page of
+ * level l has fan times as many as an index page of level l - 1. The root of tree l is an index
+ * page of level l. The place of a data page's entry follows from the page's number, so no entry
+ * moves when a blob grows. With pages of 4 KiB (fan is 674) the first tree ends at 2.9 MB, the
+ * second at 1.8 GB, the third at 1.2 TB, the fourth beyond LLADD_BLOB_MAX.
  *
- * Each page below the root stores its blob and its role. A reader latches one page at a time, so a
- * transaction may change an entry after the reader has read it. If the reader then finds a page of
- * another blob or role, it starts again from the root. If it finds the replaced page unchanged, the
- * result is correct: the change was not committed when the reader read the entry. */
+ * Each page below the root stores its blob and its role. A reader latches one page at a time, so
+ * a transaction may change an entry after the reader has read the entry. If the reader then
+ * finds a page of another blob or role, it starts again from the root. If it finds the replaced
+ * page unchanged, the result is correct: it is the blob as of the moment when the entry was
+ * read. */
 #include "operations/blob/blob.h"
 
 /* ---- fixing ---------------------------------------------------------------------------------- */
@@ -73,7 +74,7 @@ int ll_operations__blob_broken(struct lladd_error *err, lladd_pageno root, lladd
 
 /* ---- path from the root ---------------------------------------------------------------------- */
 
-/* The path from the root to the entry of one data page i. */
+/* A position on the path from the root to the entry of one data page i. */
 struct path {
     lladd_pageno node;
     uint64_t where; /* role of the node; 0: the root */
@@ -81,7 +82,7 @@ struct path {
     uint32_t slot;
     uint32_t room;   /* number of entries of the same kind from this entry on */
     uint64_t span;   /* data pages below one entry */
-    uint64_t beyond; /* number of data pages below this entry that precede page i */
+    uint64_t beyond; /* data pages below this entry that precede page i */
 };
 
 static struct path path_to(uint32_t page_size, lladd_pageno root, uint64_t i)
@@ -187,7 +188,8 @@ static int make_index(struct lladd_txn *txn, lladd_pageno root, const struct pat
     return link_run(txn, root, p->node, p->slot, 1, *out);
 }
 
-/* A conflict means damage, because no other transaction writes to the blob. */
+/* For a writer a conflict means damage: isolation keeps other transactions from writing the
+ * blob. */
 static int no_conflict(struct lladd_error *err, lladd_pageno root, lladd_pageno page, int rc)
 {
     return rc == LLADD_CONFLICT ? ll_operations__blob_broken(err, root, page) : rc;
@@ -262,7 +264,8 @@ static int free_run(struct freeing *f, struct ll_blob_run r)
     return rc;
 }
 
-/* Iterates over the runs of entries of one node; *next: the start of the next run. */
+/* Reads the run of entries at *next, up to `end`; *slot: its first entry; *next: the entry after
+ * it. */
 static int next_run(struct lladd_db *db, lladd_pageno root, lladd_pageno node, uint64_t where,
                     uint32_t *next, uint32_t *slot, uint32_t end, struct ll_blob_run *out,
                     struct lladd_error *err)
@@ -284,7 +287,7 @@ static uint64_t span_of(uint32_t page_size, unsigned level)
     return span;
 }
 
-/* Frees an index page and all pages below it. The contents of the pages stay for a rollback. */
+/* Frees an index page and all pages below it. Their contents stay, for a rollback. */
 static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where)
 {
     struct lladd_db *db = lladd_txn_db(f->txn);
@@ -307,10 +310,10 @@ static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, ui
     return rc ? rc : free_run(f, (struct ll_blob_run){node, 1});
 }
 
-/* Empties entries `from` ... end - 1 of a node, and frees the pages that they named and all pages
- * below these. `level`: of the named pages; `span`: data pages below each entry; `first`: the first
- * data page below entry 0. Entry 0 of the root page may belong to another tree. Then `first` is
- * calculated as if all entries were of this tree, and may be negative (modulo 2^64). */
+/* Empties entries [from, end) of a node, and frees the pages that they name and all pages below
+ * these. `level`: of the named pages; `span`: data pages below each entry; `first`: the first data
+ * page below entry 0. In the root page, `first` is calculated as if all entries were of this tree,
+ * and may be negative (modulo 2^64). */
 static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where,
                        uint32_t from, uint32_t end, unsigned level, uint64_t first, uint64_t span)
 {
@@ -332,8 +335,8 @@ static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, 
     return 0;
 }
 
-/* Keeps the first `keep` data pages below an index page and frees the others. At least one stays,
- * and at least one is freed. */
+/* Keeps the first `keep` data pages below an index page and frees the others. The caller makes sure
+ * that `keep` is above 0 and below the number of data pages that the index page can have. */
 static int cut_index(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where,
                      uint64_t keep)
 {
