@@ -2,35 +2,34 @@
 /* Lists, the calls (paper, section 4.1 and Figure "Linear Hash Table Bucket operations").
  *
  * Items are records of a heap (heap.c), which finds room for them and keeps their ids. Each item
- * has the ids of its predecessor and its successor. The root page has the ids of the first and the
- * last item.
+ * has the ids of its predecessor and its successor. The root page has the ids of the first and
+ * the last item.
  *
- * An *insertion* takes three log records, as in the paper's figure: (1) store the item with its
- * links; (2) link the predecessor, or the root page, to the item; (3) link the successor, or the
- * root page, to the item. After each of them a reader finds the chain intact. The three records
- * form a nested top action with a logical undo, "remove this item". Undo does not restore links,
- * because other transactions may have inserted items next to this one. (The paper logs an undo-only
- * record first. Here that record would have to name the item's place before the item is stored. If
- * the undo then ran before that, it could remove another item that has got the place.)
+ * An *insertion* takes three steps, as in the paper's figure: (1) store the item with its links;
+ * (2) link the predecessor, or the root page, to the item; (3) link the successor, or the root
+ * page, to the item. After each step a reader can follow the chain. The three steps form a
+ * nested top action with a logical undo, "remove this item". Undo does not restore links,
+ * because other transactions may have inserted items next to this one. (The paper logs an
+ * undo-only record first. Here that record would name a slot before the item is stored there,
+ * and an early undo could remove another item from that slot.)
  *
- * A *removal* changes one byte: it marks the item. A marked item stays in the chain at least until
- * the transaction has ended. Undo therefore needs no room and does not depend on the item's
- * neighbours, and transactions that remove neighbours do not conflict. A later change of the list
- * near a marked item *sweeps* it if nothing reserves it (reservation.c): a nested top action
- * unlinks the item with two log records and frees its record. Undo of an insertion also leaves a
- * marked item.
+ * A *removal* changes one byte: it marks the item. A marked item stays in the chain at least
+ * until the transaction has ended. Undo therefore needs no room and does not depend on the
+ * item's neighbours, and transactions that remove neighbours do not conflict. A later insertion
+ * or removal next to a marked item *sweeps* it if nothing reserves it (reservation.c): a nested
+ * top action unlinks the item and frees its record. Undo of an insertion also leaves a marked
+ * item.
  *
- * A transaction that creates or splices a list has the list alone until the transaction ends. Its
- * insertions are ordinary updates, which roll back one by one: links must not outlive the pages or
- * the order that they belong to. Such a transaction does not sweep.
+ * If a transaction creates or splices a list, no other transaction uses the list until that one
+ * has ended. Its insertions are ordinary updates, which roll back one by one: links must not
+ * outlive the pages or the order that they belong to. Such a transaction does not sweep.
  *
- * Readers latch one page at a time and hold nothing in between. When a reader follows a link, the
- * slot may have got another item meanwhile. Then the number `turn` in the item differs from `turn`
- * in the link, and the reader starts again from the caller's item.
+ * Readers latch one page at a time. When a reader follows a link, the slot may have got another
+ * item meanwhile. Then `turn` in the item differs from `turn` in the link, unless the counter of 16
+ * bits has gone round, and the reader starts again from the item that its caller has passed.
  *
- * Latches: insertions and sweeps hold `change`, one for each list, also during I/O, so links have
- * one writer. Only other writers of the list wait for it. Marks and bytes of items need no
- * latch. */
+ * Threads: a thread that changes links holds `change`, one for each list, also during I/O.
+ * Readers, and changes of marks and of items' bytes, do not take it. */
 #include "operations/heap/heap.h"
 #include "operations/list/list.h"
 
@@ -69,7 +68,7 @@ static int set_neighbour(struct lladd_txn *txn, const struct lladd_list *l, stru
 
 /* ---- sweeping -------------------------------------------------------------------------------- */
 
-/* May the item be swept? It must be marked, and no transaction may reserve it. *out: the item. */
+/* *may: the item is marked, and no transaction reserves it. Then *out is the item. */
 static int may_sweep(struct lladd_db *db, struct lladd_item item, bool *may,
                      struct ll_list_look *out, struct lladd_error *err)
 {
@@ -110,7 +109,7 @@ static int unlink_item(struct lladd_txn *txn, const struct lladd_list *l, struct
 }
 
 /* Sweeps at most SWEEP marked items, from *at on, forwards or backwards. *at becomes the first item
- * that is left. Under the latch. */
+ * that is left. Under `change`. */
 static int sweep(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item *at,
                  bool forwards)
 {
@@ -131,7 +130,6 @@ static int sweep(struct lladd_txn *txn, const struct lladd_list *l, struct lladd
 
 /* ---- inserting ------------------------------------------------------------------------------- */
 
-/* Stores the record of a new item. */
 static int store(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
                  struct lladd_item prev, struct lladd_item next, const void *bytes, size_t len,
                  struct lladd_item *out)
@@ -160,7 +158,7 @@ static int store(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
     return rc;
 }
 
-/* The three steps of an insertion (see above). */
+/* The three steps of an insertion. */
 static int insert_between(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
                           struct lladd_item prev, struct lladd_item next, const void *bytes,
                           size_t len, struct lladd_item *out)
@@ -259,8 +257,7 @@ uint32_t lladd_list_item_max(const struct lladd_db *db)
     return lladd_heap_max(lladd_page_size(db)) - ITEM_BYTES;
 }
 
-/* Marks the item. If the page has no such item, the item was not stored yet, or another transaction
- * has removed it. In each case readers do not find the item afterwards. */
+/* Marks the item. If the page has no such item, the item has been removed and swept already. */
 int ll_operations__list_undo(struct lladd_txn *txn, struct lladd_item item)
 {
     struct ll_lists *ls = ll_lists_of(lladd_txn_db(txn));
@@ -294,7 +291,7 @@ int lladd_list_delete(struct lladd_txn *txn, struct lladd_list *l, struct lladd_
     TRY(ll_operations__list_look_own(l, item, &it, NULL, err));
     if (it.gone)
         return ll_operations__list_no_item(err, item);
-    /* The sweep comes first, so that a failure has no visible effect. */
+    /* The sweep comes first, so that its failure leaves the list's items as they were. */
     if (!ll_operations__list_is_alone(txn, l))
         TRY(sweep_around(txn, l, item));
     TRY(ll_operations__reserve_record(txn, item.page, LINK_SLOT(item)));
@@ -405,7 +402,7 @@ int lladd_list_create_open(struct lladd_txn *txn, lladd_pageno *root, struct lla
     return 0;
 }
 
-/* Gives the heaps of both lists to `to`. `from` gets a new heap. */
+/* Gives all heaps of both lists to `to`, and a new heap to `from`. */
 static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lladd_list *from,
                         uint64_t heap[LIST_HEAPS_MAX])
 {
@@ -434,8 +431,7 @@ static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lla
                         sizeof a);
 }
 
-/* Unlinks the items from `from`, then links them to `to`. Between the two steps the items are in
- * neither list; a failure rolls both back. Under both latches. */
+/* Moves all items of `from` to the end of `to`. Under both lists' `change`. */
 static int splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_list *from)
 {
     struct lladd_db *db = to->lists->db;
@@ -474,8 +470,8 @@ int lladd_list_splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd
     bool had_from = ll_operations__list_is_alone(txn, from);
     TRY(lladd_savepoint(txn, &before));
     lladd_mutex_lock(&to->change);
-    if (!lladd_mutex_trylock(&from->change)) { /* The two latches have no order, so the thread does
-                                                * not wait for the second. */
+    if (!lladd_mutex_trylock(&from->change)) { /* two mutexes of one rank: waiting could be a
+                                                * deadlock */
         lladd_mutex_unlock(&to->change);
         return ll_operations__step_end(
             txn, before, lladd_error_set(err, LLADD_BUSY, "another thread is changing the list"));

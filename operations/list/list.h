@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_LIST_H
 #define LL_OPERATIONS_LIST_H
-/* What the files of lists share: root pages and items on disk (page.c), lists in memory
- * (memory.c). */
+/* The declarations that the source files of operations/list/ share: root pages and items on disk
+ * (page.c), lists in memory (memory.c). */
 #include "operations/operations_private.h"
 
 #include <lladd/list.h>
@@ -44,8 +44,9 @@ static inline struct ll_lists *ll_lists_of(struct lladd_db *db)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-/* A link is an item's id: page, slot, and `turn`, a number that differs for successive items in one
- * slot. struct lladd_item has slot and turn in one word. */
+/* A link is an item's id: page, slot, and `turn`, the low 16 bits of a counter of insertions, which
+ * tells an item from later items in the same slot. struct lladd_item has slot and turn in one
+ * word. */
 #define LINK_BYTES 10u
 #define LINK_SLOT(item) ((item).slot & UINT16_MAX)
 #define LINK_TURN(item) ((item).slot >> 16)
@@ -94,7 +95,7 @@ struct ll_list_link {
     struct lladd_item item, to;
     uint32_t which; /* ITEM_PREV, ITEM_NEXT */
 };
-/* Argument of `mark`. LLADD_NOT_FOUND: the page has no item with this slot and turn. */
+/* Argument of `mark`. The update returns LLADD_NOT_FOUND if the page has no such item. */
 struct ll_list_mark {
     struct lladd_item item;
     bool gone;
@@ -116,16 +117,16 @@ bool ll_operations__list_find(struct lladd_view, struct lladd_item, struct lladd
 
 /* ---- in memory: memory.c ---------------------------------------------------------------- */
 
-/* A list in memory. Each root page in use has one; all handles of the list share it. */
+/* A list in memory; all handles of the list share it. */
 struct lladd_list {
     struct ll_lists *lists;
     struct lladd_list *next;
     lladd_pageno root;
     uint32_t refs;             /* handles and transactions; under lists->mutex */
     uint32_t turns;            /* atomic */
-    const void *alone;         /* struct ll_list_changer of the transaction that has the list alone,
-                                * or NULL; under lists->mutex */
-    struct lladd_mutex change; /* held while links change */
+    const void *alone;         /* struct ll_list_changer of the transaction that has created or
+                                * spliced the list and has not ended, or NULL; under lists->mutex */
+    struct lladd_mutex change; /* held by the thread that changes links */
 };
 
 /* Returns the list of a root page and takes a reference; list_drop releases it. */
@@ -133,7 +134,7 @@ int ll_operations__list_take(struct ll_lists *, lladd_pageno root, struct lladd_
                              struct lladd_error *);
 void ll_operations__list_drop(struct ll_lists *, struct lladd_list *);
 bool ll_operations__list_is_alone(struct lladd_txn *, struct lladd_list *);
-/* From now until it ends, the transaction has the list alone: no other transaction changes it. */
+/* From now until the transaction ends, its changes of links are ordinary updates (list.c). */
 int ll_operations__list_stay_alone(struct lladd_txn *, struct ll_lists *, lladd_pageno root);
 /* Ends that: other transactions may use the list again. */
 void ll_operations__list_share(struct lladd_txn *, struct lladd_list *);
@@ -150,11 +151,11 @@ struct ll_list_look {
     size_t len;
 };
 
-/* Buffer for an item's bytes; NULL: none are copied. */
+/* What to do with an item's bytes, if the item is not removed. */
 struct ll_list_copy {
-    void *buf;
+    void *buf; /* gets the first `size` bytes */
     size_t size;
-    /* nullable; called for an item that is not removed; `yes`: the result */
+    /* nullable; `yes` gets its result */
     bool (*is)(void *ctx, struct lladd_span item);
     void *ctx;
     bool yes;
@@ -179,10 +180,11 @@ static inline uint64_t ll_list_heap_at(const unsigned char *root, uint32_t i)
  * heap. */
 int ll_operations__list_look_root(struct lladd_db *, lladd_pageno root, struct ll_list_ends *,
                                   lladd_pageno *heap, struct lladd_error *);
-/* LLADD_NOT_FOUND if the item no longer exists. */
+/* LLADD_NOT_FOUND, without a message: the item does not exist any more. copy: nullable. */
 int ll_operations__list_look_item(struct lladd_db *, struct lladd_item, struct ll_list_look *,
                                   struct ll_list_copy *, struct lladd_error *);
-/* For an item that a caller passes: LLADD_OUT_OF_RANGE if it belongs to another list. */
+/* For an item that the application passes. LLADD_OUT_OF_RANGE: it does not exist, or belongs to
+ * another list. */
 int ll_operations__list_look_own(const struct lladd_list *, struct lladd_item,
                                  struct ll_list_look *, struct ll_list_copy *,
                                  struct lladd_error *);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lists in memory, one for each root page that is open or that a transaction has alone; and the
- * extension. See list.c. */
+/* Lists in memory, one for each root page that is open or that an open transaction has created or
+ * spliced; and the extension. See list.c. */
 #include "operations/list/list.h"
 
-/* A transaction that has some lists alone. */
+/* A transaction that has created or spliced these lists. */
 struct ll_list_changer {
     struct ll_txn_part owner;
     struct ll_lists *lists;
@@ -76,7 +76,7 @@ static void changer_drop(struct ll_txn_part *part)
     lladd_mem_free(ls->db, c->list);
 }
 
-/* The commit record has its LSN. Transactions that change the list after this call log at higher
+/* The commit record has its LSN, so transactions that change the list from now on log at higher
  * LSNs. */
 static void changer_logged(void *ctx, void *state, lladd_lsn commit)
 {

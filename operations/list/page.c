@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Root pages of lists, page type "lladd.list", and the operations of lists.
  *
- *   32 link: the first item        link: u48 page, u16 slot, u16 turn; page 0: none
- *   42 link: the last item
- *   52 u16 heaps, u16 zero
- *   56 u64 each: the heaps that have the items as records; new items go to the first
+ *   32 link to the first item
+ *   42 link to the last item
+ *   52 u16 number of heaps
+ *   54 u16 zero
+ *   56 u64 each: the root pages of heaps with the items; new items go to the first heap
  *
- * An item is a record of one of the heaps:
+ * A link is u48 page (0: none), u16 slot, u16 turn. An item is a record of one of the heaps:
  *
- *    0 link: the previous item      20 u16 turn: distinguishes successive items in a slot
- *   10 link: the next item          22 u8 1: removed
- *                                   23 its bytes
+ *    0 link to the previous item
+ *   10 link to the next item
+ *   20 u16 turn: distinguishes successive items in a slot
+ *   22 u8  1 if the item is removed, else 0
+ *   23 its bytes
  *
- *   lladd.list.format  redo u64 heap                                 undo none
- *   lladd.list.ends    redo first, last                              undo the same
- *   lladd.list.heaps   redo u64 heap, u64 heap ...                   undo the same
- *   lladd.list.link    redo u16 slot, u8 link, the item to link to   undo the same
- *   lladd.list.mark    redo u16 slot, u8 removed                     undo the same
- *   lladd.list.insert  undo item: removes it
+ *   lladd.list.format  redo u64 heap                          no undo
+ *   lladd.list.ends    redo item (first), item (last)         undo the same fields
+ *   lladd.list.heaps   redo any number of u64 heap            undo the same fields
+ *   lladd.list.link    redo u16 slot, u8 which, item          undo the same fields
+ *   lladd.list.mark    redo u16 slot, u8 removed              undo the same fields
+ *   lladd.list.insert  no redo                                undo (logical) item: removes it
  *
- * In log records an item is u64 page, u16 slot, u16 turn. A link's u8 is the link's offset in the
+ * In log records an item is u64 page, u16 slot, u16 turn. `which` is the link's offset in the
  * record: 0 previous, 10 next. Link and mark change records on slotted pages; the operations of
  * slotted pages store items and change their bytes. */
 #include "operations/list/list.h"
@@ -59,7 +62,7 @@ static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span a
     return 0;
 }
 
-/* lladd_page_format passes no heap; such a list can have no items. */
+/* lladd_page_format passes no heap; such a page is a list that can have no items. */
 static bool format_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)page;
@@ -334,7 +337,7 @@ const struct lladd_op ll_operations__list_mark = {
     .undo = mark_apply,
 };
 
-/* Compensation needs one mark. */
+/* Its compensation logs at most one mark. */
 const struct lladd_op ll_operations__list_insert = {
     .struct_size = sizeof(struct lladd_op),
     .name = "lladd.list.insert",

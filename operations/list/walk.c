@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define TRIES 64   /* attempts to follow links that other threads change */
-#define ROUNDS 256 /* how often a walk may meet one item before the links are reported as a ring */
+#define ROUNDS 256 /* a walk that meets one item this often reports a ring */
 
 /* ---- lookups --------------------------------------------------------------------------------- */
 
@@ -140,15 +140,15 @@ struct walk {
     struct lladd_item at; /* LLADD_ITEM_NONE: before the first */
     struct lladd_item next;
     struct ll_list_look it; /* the item `at` as read */
-    /* To detect a ring. mark: the item at the last step with a number that is a power of two. met:
-     * how often the walk has met `mark` since. */
+    /* To detect a ring. mark: the item at the last step with a number that is a power of two; met:
+     * the number of times that the walk has met `mark` since. */
     struct lladd_item mark;
     uint64_t steps;
     int met;
 };
 #define WALK ((struct walk){.at = LLADD_ITEM_NONE, .mark = LLADD_ITEM_NONE})
 
-/* Starts a walk after item `at`, which must be the list's; LLADD_ITEM_NONE: at the first item. */
+/* Starts a walk after item `at`; LLADD_ITEM_NONE: at the first item. */
 static int walk_begin(struct lladd_list *l, struct walk *w, struct lladd_item at,
                       struct lladd_error *err)
 {
@@ -165,8 +165,8 @@ static int walk_begin(struct lladd_list *l, struct walk *w, struct lladd_item at
     return 0;
 }
 
-/* True if the links form a ring. A walk that starts again, or meets a reused id, may pass an item
- * more than once, but not ROUNDS times. */
+/* Do the links form a ring? A walk that starts again, or meets a reused id, may pass an item more
+ * than once, but hardly ROUNDS times. */
 static bool goes_round(struct walk *w)
 {
     if (ll_list_same(w->at, w->mark) && ++w->met == ROUNDS)
@@ -217,8 +217,8 @@ int lladd_list_next(struct lladd_list *l, struct lladd_item at, struct lladd_ite
 }
 
 /* Walks from `from` over the items that are not removed, up to the first item that `is` accepts or
- * to the end. *n: number of items passed; *out: the last of them. LLADD_BUSY: the walk could not
- * continue, because that item was swept; the caller starts again. */
+ * to the end (LLADD_END). *n: the number of items passed; *out: the last of them. LLADD_BUSY: item
+ * *out was swept, so the walk could not continue after it; the caller starts again. */
 static int walk_once(struct lladd_list *l, struct lladd_item from, struct ll_list_copy *copy,
                      uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
@@ -242,8 +242,8 @@ static int walk_all(struct lladd_list *l, struct lladd_item from, struct ll_list
                     uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
     struct lladd_item before = LLADD_ITEM_NONE;
-    /* A new walk does not meet the swept item again. If walks keep failing at the same item, the
-     * chain is broken. */
+    /* A new walk does not meet the swept item again. If walks keep failing after the same item, the
+     * chain is damaged. */
     for (int same = 0; same < TRIES; same++) {
         int rc = walk_once(l, from, copy, n, out, err);
         if (rc != LLADD_BUSY)
@@ -282,7 +282,6 @@ int lladd_list_count(struct lladd_list *l, uint64_t *out, struct lladd_error *er
 
 /* ---- the whole structure --------------------------------------------------------------------- */
 
-/* Calls fn for each page of a heap. */
 static int heap_pages(struct lladd_db *db, lladd_pageno heap, int (*fn)(void *ctx, lladd_pageno),
                       void *ctx, struct lladd_error *err)
 {
@@ -309,7 +308,6 @@ static int heap_pages(struct lladd_db *db, lladd_pageno heap, int (*fn)(void *ct
     return 0;
 }
 
-/* Calls fn for each heap. */
 static int each_heap(struct lladd_list *l,
                      int (*fn)(void *ctx, struct lladd_list *, lladd_pageno, struct lladd_error *),
                      void *ctx, struct lladd_error *err)
