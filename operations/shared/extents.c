@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Extent sequences: see extents.h. In the structure's root page, at an offset that the structure
- * chooses:
+/* Extent sequences: see extents.h. The area of the structure's root page:
  *
  *   +0  u64 extents in use
  *   +8  u64 first page of the chain, 0: none
  *   +16 u64 id of the transaction that created the sequence
- *   +24 u64 first page of extent 0, of extent 1, ... of extent 15
+ *   +24 16 * u64 first pages of extents 0 to 15
  *
- * and in a page of the chain, page type "lladd.run":
+ * A page of the chain, page type "lladd.run":
  *
  *   32 u64 next page of the chain, 0: none
  *   40 u64 the structure's root page
- *   48     u64 first page of an extent, u64 first page of the next extent, ... The first page of
- *          the chain begins with extent 16. Each later page continues where the page before ends.
+ *   48 u64 each: first pages of extents, from extent 16 on; each page continues the one before
  *
- * Entries beyond the number of extents have no meaning. A chain never gets shorter while the
- * sequence exists.
+ * Entries beyond the number of extents have no meaning. The chain keeps its pages when the sequence
+ * shrinks.
  *
- *   lladd.run.format  redo u64 root                   undo none
- *   lladd.run.put     redo u16 offset, u64 value      undo alike: one word of the root page
- *   lladd.run.link    redo u16 offset, u64 value      undo alike: one word of a page of the chain
+ *   lladd.run.format  redo u64 root                  no undo
+ *   lladd.run.put     redo u16 offset, u64 value     undo the same fields: a word of the root page
+ *   lladd.run.link    redo u16 offset, u64 value     undo the same fields: a word of the chain
  *
  * One nested top action allocates an extent, stores its first page number, and increments the
- * count. The copy in memory gets the extent only after the action is closed, so a page that a
- * reader finds in memory stays part of the sequence until it is freed. Another nested top action
- * lowers the count and frees the pages; their numbers stay listed until growing overwrites them.
+ * count. Memory gets the extent only after the action has ended, so a page that a reader finds in
+ * memory stays part of the sequence until it is freed. Another nested top action lowers the count
+ * and frees the pages; their numbers stay listed until growing overwrites them.
  *
  * Threads: a thread that changes the number of extents holds `grow`, also during I/O. Readers take
- * no latch. The extension's mutex, a leaf, protects the list of transactions with the sequences
- * that each has created. */
+ * no latch. The extension's mutex, a leaf, protects `stale`, `maker`, and the sequences of each
+ * maker. */
 #include "operations/shared/extents.h"
 
 #define DIRECT_AT 24u
@@ -37,7 +35,7 @@
 #define FIXED_EXTENTS 56u /* number of extents before those of LARGEST pages */
 #define LARGEST 8192u
 
-/* The sequences that an open transaction has created and grown. */
+/* The sequences of an open transaction that has created them and changed their size. */
 struct ll_extents_maker {
     struct ll_txn_part owner;
     struct ll_extents_all *runs;
@@ -71,7 +69,6 @@ static uint64_t extent_length(uint64_t k)
     return ll_operations__extents_pages(k + 1) - ll_operations__extents_pages(k);
 }
 
-/* Number of extents that n pages need. */
 static uint64_t extents_for(uint64_t n)
 {
     uint64_t offset;
@@ -165,11 +162,11 @@ static const struct lladd_field put_fields[] = {
         .validate = (check), .redo = put_apply, .undo = put_apply, \
     }
 
-/* NULL as page type: roots of arrays, tables and blobs have different page types. */
+/* NULL as page type: roots of arrays and of hash tables have different page types. */
 static const struct lladd_op run_put = PUT_OP("lladd.run.put", NULL, put_validate);
 static const struct lladd_op run_link = PUT_OP("lladd.run.link", "lladd.run", link_validate);
 
-/* Only the root page tells how many of the entries are valid. */
+/* Shows all entries, because only the root page says how many are valid. */
 static void run_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
 {
     (void)ctx;
@@ -218,7 +215,6 @@ static int broken(struct lladd_error *err, lladd_pageno page, const char *what)
                                              (unsigned long long)page.v, what));
 }
 
-/* Writes a word of the root page or of a page of the chain. */
 static int put(struct lladd_txn *txn, const struct ll_extents *r, lladd_pageno page,
                uint32_t offset, uint64_t value)
 {
@@ -236,7 +232,7 @@ static int read_word(const struct ll_extents *r, lladd_pageno page, uint32_t off
     return 0;
 }
 
-/* The page of the chain after `page` (the root page or one of the chain); 0: none. */
+/* The next page of the chain after `page`, which is the root page or in the chain; 0: none. */
 static int chain_next(const struct ll_extents *r, lladd_pageno page, lladd_pageno *next,
                       struct lladd_error *err)
 {
@@ -299,7 +295,7 @@ static int keep(struct ll_extents *r, uint64_t k, uint64_t first, struct lladd_e
     return 0;
 }
 
-/* Reads extents LL_RUN_DIRECT ... n - 1. */
+/* Reads extents LL_RUN_DIRECT to n - 1. */
 static int load_chain(struct ll_extents *r, lladd_pageno page, uint64_t n, struct lladd_error *err)
 {
     uint32_t entries = chain_entries(lladd_page_size(r->db));
@@ -328,7 +324,7 @@ static int load(struct ll_extents *r, struct lladd_error *err)
     const unsigned char *p = lladd_page_body(held) + r->at;
     uint64_t n = lladd_get64(p);
     lladd_pageno chain = lladd_page_of(lladd_get64(p + 8));
-    if (!r->maker_id) /* Set once, because readers compare it without a latch. */
+    if (!r->maker_id) /* set once: readers compare it without a latch */
         r->maker_id = lladd_get64(p + 16);
     int rc = 0;
     if (n > lladd_page_count(r->db))
@@ -415,8 +411,7 @@ static void maker_drop(struct ll_txn_part *part)
     lladd_mutex_unlock(&runs->mutex);
 }
 
-/* A rollback may have removed extents. Readers find no pages until the root page has been read
- * again. */
+/* A rollback may have removed extents: the size is 0 until the root page has been read again. */
 static void maker_forget(struct ll_extents_maker *m)
 {
     lladd_mutex_lock(&m->runs->mutex);
@@ -450,7 +445,7 @@ static const struct lladd_participant run_participant = {
     .undone = maker_undone,
 };
 
-/* From now on, the sequence is marked stale when the transaction rolls back. */
+/* From now on, a rollback of the transaction marks the sequence stale. */
 static int own(struct lladd_txn *txn, struct ll_extents *r)
 {
     struct ll_extents_all *runs = runs_of(r->db);

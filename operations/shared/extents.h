@@ -1,42 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_EXTENTS_H
 #define LL_OPERATIONS_EXTENTS_H
-/* Extent sequences: the pages 0, 1, 2 ... of a structure, stored in extents, so that the place of a
- * page can be computed. On disk they are called "lladd.run"; the sorted runs of dTables are
- * something else.
+/* Extent sequences: the numbered pages of a structure, stored in extents, so that the place of a
+ * page can be computed. Arrays and hash tables (one page for each bucket) use them. On disk and
+ * in messages they are called runs ("lladd.run"); the sorted runs of dTables are something else.
  *
- * Arrays, hash tables (one page for each bucket) and blobs use them. A sequence grows by extents,
- * which never move. Extent k holds
+ * A sequence grows by extents, which never move. Extent k has
  *
  *     k < 4                  page k                          one page each
- *     4 <= k < 4 + 4 * 13    four of each power of two: 1 1 1 1 | 2 2 2 2 | 4 4 4 4 ... 4096
+ *     4 <= k < 4 + 4 * 13    four extents of each power of two: 1 1 1 1 2 2 2 2 4 4 4 4, to 4096
  *     beyond                 8192 pages each
  *
- * At most a quarter of a sequence is unused. The highest bit of i and the two bits after it give
- * the extent of page i; one load gives its first page number. The structure's root page lists the
- * first LL_RUN_DIRECT extents, at an offset that the structure chooses; a chain of pages of type
- * "lladd.run" lists the others. The copy in memory only grows, so readers need no latch.
+ * So from 4 pages on, an extent adds at most a quarter. From 4 to 2^15, the highest bit of i and
+ * the two bits after it give the extent of page i. The structure's root page lists the first
+ * LL_RUN_DIRECT extents, at an offset that the structure chooses; a chain of pages of type
+ * "lladd.run" lists the others. The list in memory is freed only when the sequence is closed, so
+ * readers need no latch.
  *
- * Growing and shrinking are nested top actions: once closed, they stay even if the transaction
+ * Growing and shrinking are nested top actions: once ended, they stay even if the transaction
  * rolls back. New pages are not formatted; a structure reads only the pages that it uses.
  *
  * In the transaction that creates the structure, growing and shrinking are ordinary updates,
- * because its rollback must remove the structure. This transaction must not grow or shrink within a
- * nested top action that it closes later. No other transaction may know the structure before the
- * creating transaction has ended. The root page stores the id of the creating transaction; ids are
- * never reused.
+ * because its rollback must remove the structure. This transaction must not grow or shrink
+ * within a nested top action that it ends with success. No other transaction may use the
+ * structure before the creating transaction has ended. The root page stores the id of the
+ * creating transaction; ids are never reused.
  *
- * A database has one struct ll_extents for each root page; all handles of a structure share it. */
+ * All handles of a structure share one struct ll_extents. */
 #include "operations/operations_private.h"
 
 #define LL_RUN_DIRECT 16u
-/* The area of a root page: u64 n_extents, u64 first page of the chain (0: none), u64 id of the
- * creating transaction, u64 first page of each direct extent. */
+/* Bytes of the area of a root page (extents.c). */
 #define LL_RUN_BYTES (24u + 8u * LL_RUN_DIRECT)
 
 struct ll_extents_maker; /* extents.c */
 
-/* The copy in memory. */
+/* An extent sequence in memory. */
 struct ll_extents {
     struct lladd_db *db;
     lladd_pageno root;
@@ -49,7 +48,8 @@ struct ll_extents {
                               * extents */
     bool stale;              /* under `grow` and the extension's mutex: the root page must be read
                               * again */
-    struct ll_extents_maker *maker; /* the open transaction that has created and grown it */
+    struct ll_extents_maker *maker; /* the open transaction that has created the sequence and
+                                     * changed its size; NULL: none */
     struct ll_extents *next_made;
 };
 
@@ -117,34 +117,33 @@ static inline lladd_pageno ll_operations__extents_page(const struct ll_extents *
     uint64_t offset, k = ll_extents_extent(i, &offset);
     return lladd_page_of(lladd_atomic_load64(ll_extents_slot(r, k)) + offset);
 }
-/* Number of usable pages. After a partial rollback of the creating transaction it is 0 until a call
- * has read the root page again (grow, shrink, count, each). */
+/* Number of pages. After a rollback to a savepoint of the creating transaction, 0 until a call has
+ * read the root page again (grow, shrink, count, each). */
 static inline uint64_t ll_operations__extents_size(const struct ll_extents *r)
 {
     return ll_operations__extents_pages(lladd_atomic_load64(&r->n_extents));
 }
-/* Makes the sequence hold at least n pages, unless another thread has done so. The caller holds no
- * page latch. */
+/* Makes the sequence have at least n pages. The caller holds no page latch. */
 int ll_operations__extents_grow(struct lladd_txn *, struct ll_extents *, uint64_t n);
-/* Frees the extents beyond n pages. They stay freed if the transaction rolls back, unless this
- * transaction has created the sequence. No transaction may still need the pages for undo, so the
- * change that emptied them must be durable before the call. The caller makes sure that no thread
- * uses these pages. The allocator reuses them after the transaction has ended. */
+/* Frees the extents that n pages do not need. They stay freed if the transaction rolls back, unless
+ * this transaction has created the sequence. The caller makes sure that no thread uses the pages,
+ * and that no undo needs them: the change that emptied them must be durable. */
 int ll_operations__extents_shrink(struct lladd_txn *, struct ll_extents *, uint64_t n);
 /* Frees the whole sequence as part of the transaction: a rollback restores it. The caller frees the
  * root page, and keeps other threads from using the sequence. */
 int ll_operations__extents_free(struct lladd_txn *, struct ll_extents *);
-/* Two functions that do the same in parts. free_pages frees pages [from, to), which stay listed;
- * free_chain frees the pages of the chain. The caller records which parts it has freed. */
+/* free_pages and free_chain together free the whole sequence, in parts. free_pages frees pages
+ * [from, to), which stay listed; free_chain frees the pages of the chain. The caller records
+ * what it has freed. */
 int ll_operations__extents_free_pages(struct lladd_txn *, struct ll_extents *, uint64_t from,
                                       uint64_t to);
 int ll_operations__extents_free_chain(struct lladd_txn *, struct ll_extents *);
-/* Number of pages. Also correct after a partial rollback of the creating transaction. */
+/* Number of pages, correct after any rollback too. */
 int ll_operations__extents_count(struct ll_extents *, uint64_t *pages, struct lladd_error *);
-/* step_begin and step_end enclose a step of growing or freeing, to which a structure can add its
- * own updates. The step is a nested top action, which is closed with LLADD_NO_OP; in the creating
- * transaction it is an ordinary part of the transaction. step_end returns rc, or the error of
- * closing the step. If it does not return 0, the step has been rolled back. */
+/* step_begin and step_end enclose the updates of one step of growing or freeing. The step is a
+ * nested top action without logical undo; in the creating transaction it is an ordinary part of the
+ * transaction. `rc` is the result of the updates. If step_end does not return 0, the step has been
+ * rolled back, or the handle is poisoned. */
 struct ll_extents_step {
     bool maker;
     lladd_savepoint_id before;
@@ -154,8 +153,8 @@ int ll_operations__extents_step_begin(struct lladd_txn *, struct ll_extents *,
                                       struct ll_extents_step *);
 int ll_operations__extents_step_end(struct lladd_txn *, struct ll_extents_step *, int rc);
 
-/* extents_each calls fn for each extent and each page of the chain, until fn does not return 0.
- * each_page calls fn for each of their pages, each_link only for the pages of the chain. */
+/* extents_each calls fn for each extent and each page of the chain; each_page for each of their
+ * pages; each_link for each page of the chain. All three end when fn does not return 0. */
 int ll_operations__extents_each(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                                 void *ctx, struct lladd_error *);
 int ll_operations__extents_each_page(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno),

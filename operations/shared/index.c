@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See index.h. The keys are LSNs and page numbers, so they are mixed before they select a chain. */
+/* See index.h. Keys may be regular (LSNs, page numbers), so they are mixed before they select a
+ * chain. */
 #include "operations/shared/index.h"
 
 #include <string.h>

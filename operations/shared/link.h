@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_LINK_H
 #define LL_OPERATIONS_LINK_H
-/* The parts of an operation that sets the first eight bytes of a page's body. These are the number
- * of the next page of a chain. The redo and undo bytes are that number. */
+/* The parts of an operation that sets the number of the next page of a chain: the first eight bytes
+ * of a page's body. The redo and undo bytes are the new and the old number. */
 #include <lladd/op.h>
 
 extern const struct lladd_field ll_operations__link_fields[];

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_PAGE_DIFF_H
 #define LL_OPERATIONS_PAGE_DIFF_H
-/* The bytes in which two versions of a page differ, as redo and undo: { u16 offset in the body, u16
- * n, n bytes } ... For operations that need undo to restore a page byte by byte. */
+/* The bytes in which two versions of a page differ, as redo and undo: any number of runs, each u16
+ * offset in the body, u16 n, n bytes. For operations that need undo to restore a page byte by
+ * byte. */
 #include <lladd/lladd.h>
 #include <lladd/op.h>
 #include <lladd/pages.h>
 
-/* At least eight equal bytes separate two runs of changed bytes, so all heads together are at most
- * one head longer than the bytes that are left out. */
+/* Bytes of a run's head: offset and n. At least eight equal bytes separate two runs, so redo is at
+ * most one head longer than the compared bytes. */
 #define LL_PAGE_DIFF_HEAD 4u
 
-/* Builds redo and undo of a change: the `n` bytes at `offset` of the page's body become `then`. */
+/* Drafts a change: the `n` bytes at `offset` of the page's body become `then`. */
 int ll_operations__page_diff_prepare(struct lladd_view page, uint32_t offset,
                                      const unsigned char *then, size_t n, struct lladd_draft *);
 bool ll_operations__page_diff_validate(struct lladd_view, enum lladd_span_kind, struct lladd_span);

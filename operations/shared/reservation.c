@@ -1,37 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reservations of what transactions have freed, so that they can roll back.
  *
- * A transaction that frees a page, a slot or a record's bytes may still roll back, and then needs
- * the freed space again (REC-3). Freeing therefore destroys nothing. It marks the space as freed,
- * and undo can restore the old state without needing room. Other transactions may reuse the space
- * only
- *
- *     when every transaction that may still roll back has released its reservation.
- *
- * Reservations are not stored on the page. They are kept here, in memory, one table per database:
+ * A transaction that frees a page, a slot, a key or a record's bytes may still roll back, and
+ * then needs the freed space again (REC-3). Freeing therefore only marks the space as freed, so
+ * that undo needs no room. The space may be reused once no transaction reserves it. Reservations
+ * are not on the page but in memory, in one table for each kind in a database:
  *
  *   - Before its update is logged, a transaction reserves what it frees (ll_operations__reserve).
  *   - A thread that looks for room on a page holds the page's latch, and skips space that is freed
- *     and reserved. A transaction reserves space before it latches the page and marks the space. A
- *     thread that sees the mark and no reservation therefore knows that the reservation was
- *     released.
- *   - A transaction's end releases its reservations. Reservations of records are released as soon
- *     as the commit record has its LSN: a transaction that reuses the space logs at a higher LSN,
- *     so a crash that keeps the reuse keeps the commit. Reservations of pages are released when the
- *     commit is durable, because a page can be written without logging; alloc.c waits for that. The
- *     end of a rollback releases both kinds.
+ *     and reserved. A transaction reserves space before it latches the page and marks the space. So
+ *     if a thread sees the mark and no reservation, the reservation has been released.
+ *   - A transaction's end releases its reservations. Reservations of records and keys are released
+ *     as soon as the commit record has its LSN: a transaction that reuses the space logs at a
+ *     higher LSN, so a crash that keeps the reuse keeps the commit. Reservations of pages are
+ *     released when the commit is durable, because a page can be written without logging (alloc.c).
+ *     The end of a rollback releases all kinds.
  *
- * After a crash the table is empty. Losers need no reservations: until all losers are rolled back,
- * no freed space is reused at all (`recovering` in struct ll_operations), even if open returns
- * before that (lladd_losers_left). The prepare record of a transaction in doubt contains its
- * reservations.
+ * After a crash the tables are empty. Losers need no reservations: until all losers are rolled
+ * back, no freed space is reused (ll_operations__recovering), even if open has returned before.
+ * The prepare record of a transaction in doubt has its reservations.
  *
  * After a rollback to a savepoint or a refused update, the reservations remain. They delay reuse
  * until the transaction ends, and do no other harm.
  *
- * One node covers up to 256 items of one page for one owner: a transaction that deletes a million
- * records needs about 2 MiB of memory. Threads: any number; each transaction is used by one thread
- * at a time. */
+ * Threads: any number; one thread at a time uses a transaction. */
 #include "operations/shared/reservation.h"
 
 #include <lladd/bytes.h>

@@ -35,21 +35,22 @@ struct ll_reservation_txn {
 };
 
 int ll_operations__reservations_init(struct ll_reservations *, struct lladd_db *, const char *name);
-/* The caller has released all reservations before. */
+/* All reservations must have been released. */
 void ll_operations__reservations_free(struct ll_reservations *);
 
 /* Releases all reservations of the owner. */
 void ll_operations__reserve_release(struct ll_reservation_txn *);
 
-/* Reserves items first ... first + n - 1 of the page. Call it before the update that frees them is
- * logged. LLADD_NO_MEMORY: some of the reservations may have been added, which does no harm. */
+/* Reserves n items of the page, from `first` on. The caller calls it before it latches the page to
+ * free the items. LLADD_NO_MEMORY: some of the reservations may have been added, which does no
+ * harm. */
 int ll_operations__reserve(struct ll_reservation_txn *, lladd_pageno, uint32_t first, uint32_t n);
 bool ll_operations__reservations_own(struct ll_reservation_txn *, lladd_pageno, uint32_t index);
-/* The number of items that the owner reserves. Like all calls for one owner: one thread at a
- * time. */
+/* The number of items that the owner reserves. One thread at a time makes calls for one owner. */
 uint64_t ll_operations__reserve_count(const struct ll_reservation_txn *);
 /* The items of a chunk that owners other than `except` (nullable) reserve. If the caller holds the
- * page's latch, the answer includes the reservations for all marks on the page. */
+ * page's latch, the answer includes the reservations of all that is marked as freed on the page, as
+ * far as they are not released. */
 void ll_operations__held(struct ll_reservations *, lladd_pageno, uint32_t chunk,
                          const struct ll_reservation_txn *except,
                          uint64_t out[LL_RESERVATION_WORDS]);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_TXN_STATE_H
 #define LL_OPERATIONS_TXN_STATE_H
-/* The state that an extension keeps for each open transaction. This state is the participant's
- * state in the transaction. All such states are in a list, so that `detach` can free those that are
- * left. */
+/* The state that an extension's participant keeps for an open transaction. All states of an
+ * extension are in a list, so that `detach` can free those that are left. */
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 
@@ -16,8 +15,8 @@ struct ll_txn_parts {
     struct ll_txn_part *first;
 };
 
-/* Allocates an extension's state, `size` bytes of zeros, and initialises its mutex, a leaf, and its
- * list of transaction states, which are at these offsets. For `attach`. */
+/* Allocates an extension's state, `size` bytes of zeros. Initialises its mutex, a leaf, at offset
+ * mutex_at, and its list of transaction states at offset parts_at. For `attach`. */
 int ll_operations__state_new(struct lladd_db *, size_t size, size_t mutex_at, size_t parts_at,
                              void (*drop)(struct ll_txn_part *), const char *name, void **state,
                              struct lladd_error *);
