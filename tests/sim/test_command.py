@@ -72,7 +72,7 @@ class Refused(unittest.TestCase):
         self.refused("a token belongs to one subject", "--replay", "AAAA", "small", "counters")
         self.refused("a token belongs to one subject", "--replay", "AAAA", PLUGIN)
         self.refused("expected a subject")
-        self.refused("no subject is wanted", "--list", "small")
+        self.refused("this mode takes none", "--list", "small")
 
     def test_numbers(self):
         for bad in ["--depth=0", "--depth=9", "--depth=", "--depth=x", "--depth=1x", "--depth=-1",
