@@ -35,7 +35,7 @@ struct lladd_error {
     int line;
     lladd_lsn lsn;     /**< the log record in question, 0 if none */
     lladd_pageno page; /**< the page in question, LLADD_NO_PAGE if none */
-    char message[256]; /**< one line, names file, page or LSN */
+    char message[256]; /**< one line; names the file, page or LSN in question if there is one */
 };
 
 /** An error struct without an error. */
@@ -52,8 +52,8 @@ struct lladd_error {
  *  and line 0. Any thread; the caller owns the struct. */
 LLADD_API int lladd_error_set(struct lladd_error *err, int code, const char *fmt, ...)
     LLADD_PRINTF(3, 4);
-/** The macro lladd_error_set calls this function. `source` must live as long as the error is read,
- *  as __FILE__ does. */
+/** The macro lladd_error_set calls this function. Only the pointer `source` is stored, so the
+ *  string must outlive the struct, as __FILE__ does. */
 LLADD_API int lladd_error_set_at(struct lladd_error *err, const char *source, int line, int code,
                                  const char *fmt, ...) LLADD_PRINTF(5, 6);
 #define lladd_error_set(err, ...) lladd_error_set_at(err, __FILE__, __LINE__, __VA_ARGS__)

@@ -59,18 +59,18 @@ int ll_log_open(const struct ll_log_config *, const struct ll_log_start *, struc
  * Spans point into the reader's buffer and are valid only during the call. */
 typedef int ll_log_visit(void *ctx, const struct ll_record *, struct lladd_error *);
 /* Reads and verifies the log from start.from and finds its end (LOG-3). The log ends at the first
- * bad record, unless that record is known to have been durable: then LLADD_CORRUPT_LOG. Three
- * things prove it: a watermark or clean end in the control file, a watermark in a seal (even a seal
- * after the damage), or the cut of a later segment, if it is above the bad record. Writes
- * nothing. */
+ * bad record, unless that record is known to have been durable: then LLADD_CORRUPT_LOG. Any of
+ * three things proves it: a watermark or clean end in the control file, a watermark in a seal (even
+ * a seal after the damage), or a later segment that names a cut (the end of the log before it)
+ * above the bad record. Writes nothing. */
 int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *);
 /* Makes the log ready to append. After an unclean stop: rewrites and syncs the accepted records
  * above the newest known watermark (REC-4), then continues in a new segment with a header that
- * names the cut. After a clean stop: continues where the log ended and writes nothing, unless no
- * segment fits the clean end; then it makes a new segment, too. */
+ * names the cut. After a clean stop: continues where the log ended and writes nothing. If no
+ * segment covers the clean end, makes a new segment, as after an unclean stop. */
 int ll_log_start(struct ll_log *, struct lladd_error *);
-/* Call after ll_log_start, even if that failed: may ll_log_start_here be called instead? Not after
- * a clean stop, nor if the log ended below the watermark. */
+/* Call after ll_log_start, successful or not: can ll_log_start_here undo it, and continue the log
+ * in its last segment? Not after a clean stop, nor if the log ended below the watermark. */
 bool ll_log_could_stay(const struct ll_log *);
 /* The alternative to ll_log_start, if ll_log_could_stay. Call it before anything is logged, when
  * ll_log_start found no space or left too little for the owed records. It needs no space: the log
@@ -111,8 +111,8 @@ size_t ll_log_record_max(const struct ll_log *);
 /* Before ll_log_start: enlarges the ring if records of `bytes` bytes would not fit. */
 void ll_log_want_record(struct ll_log *, size_t bytes);
 /* The most credit that one caller can have with a ring of this size: five eighths of the ring. Idle
- * credits take about a quarter at most, so the request is granted once other threads have used or
- * returned their credits in hand. */
+ * credits take about a quarter at most, so a request for the rest is granted once other threads
+ * have used or returned their credits in hand. */
 size_t ll_log_credit_of_ring(uint64_t ring_bytes);
 size_t ll_log_credit_most(const struct ll_log *);
 /* The smallest ring that allows both a record of `record` bytes (ll_record_bound) and `credit`
@@ -176,10 +176,10 @@ int ll_log_undo_reserve(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* ll_log_undo_reserve for owed records (ll_log_credit_owed). It may reserve the slack too. */
 int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* ll_log_undo_reserve for recovery, which must manage with the space that the crash left: free
- * space of the current segment counts, too, and so does the slack. With `spare`, space must stay
- * free beside the reserve: as much as the current segment holds or, if the byte limit refuses
- * another segment, about the slack. If there is too little space, an error such as LLADD_NO_SPACE,
- * and no space is reserved. */
+ * space of the current segment counts, too, and so does the slack. With `spare`, also checks that
+ * more space is free now: as much as a segment of the current size holds or, if the byte limit
+ * refuses another segment, about the slack. If there is too little space, returns an error such as
+ * LLADD_NO_SPACE and reserves nothing. */
 int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, bool spare, struct lladd_error *);
 /* For recovery when the disk has less space than rollbacks may need: counts `bytes` as reserved
  * although the space may not exist. Credit for reserved records may then fail with
@@ -261,10 +261,11 @@ struct ll_log_batch {
     struct ll_record record[LL_LOG_BATCH];
 };
 /* Passes some records and returns those of the share: at most `most`, at most LL_LOG_BATCH, perhaps
- * none. Their spans are valid until the cursor's next call. The end of the log, gaps and errors are
- * as in ll_log_cursor_next, but not all of the records that are only passed are verified: a damaged
- * record is detected by the reader of the share that its bytes select, or by a reader that finds
- * its length wrong. If several readers fail, the error at the lowest LSN is the right one. */
+ * none. Their spans are valid until the cursor's next call. Treats the end of the log, gaps and
+ * errors as ll_log_cursor_next does, with one exception: a record of another share is not always
+ * verified. The reader of the share that its bytes select detects damage to it, and so does a
+ * reader that finds its length wrong. If several readers fail, the error at the lowest LSN is the
+ * right one. */
 int ll_log_cursor_batch(struct ll_log_cursor *, struct ll_log_share, unsigned most,
                         struct ll_log_batch *out, struct lladd_error *);
 /* Reads the first record that begins at or after lsn, which may be any position, even in a gap.
@@ -284,7 +285,8 @@ int ll_log_cursor_follow(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record
  * lsn below that of an earlier call has no effect. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 lladd_lsn ll_log_oldest(struct ll_log *); /* first LSN that can still be read */
-/* Is more than half of the byte limit in use? Then reserve only the space that is needed. */
+/* True if more than half of the byte limit is in use. Callers that normally reserve more than they
+ * need then reserve only what they need. */
 bool ll_log_is_scarce(const struct ll_log *);
 /* Would ll_log_truncate at lsn free a segment, once the log is durable up to lsn? */
 bool ll_log_would_free(struct ll_log *, lladd_lsn lsn);

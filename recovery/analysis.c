@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Analysis scans the log from the start of the last checkpoint to the end of the log. It rebuilds
- * the transaction table with the undo_next of each transaction, the catalogue, redo barriers, pins
- * and heuristic outcomes. It touches no page. It finds what makes recovery impossible, such as an
- * operation that is not registered, so an open that fails here has changed nothing.
+ * the transaction table (with each transaction's undo_next), the catalogue of operations (names and
+ * their numbers), the redo barriers, the pins and the heuristic outcomes. It touches no page. It
+ * finds what makes recovery impossible, such as an operation that is not registered, so an open
+ * that fails here has changed nothing.
  *
  * Updates go on while a checkpoint collects its data, so the scan meets records of transactions
  * before it meets their rows in the checkpoint. It drops the row of a transaction that has already
- * ended. From the row of a transaction that it has met, it takes only what the scanned records do
- * not state: the undo reserve of older records, and the LSN of a prepare record. It skips the data
- * of a later checkpoint, which is incomplete. */
+ * ended. If it has met the transaction, it takes from the row only the system flag and the undo
+ * reserve of the records that it did not scan. It skips the data of a later checkpoint, which is
+ * incomplete. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
@@ -30,7 +31,8 @@ static int new_txn(struct ll_analysis *a, lladd_lsn id, struct lladd_txn **out,
         return rc;
     (*out)->id = id;
     (*out)->undo_used = ll_undo_need_base();
-    (*out)->durability = LLADD_DURABLE; /* until it is claimed */
+    (*out)->durability = LLADD_DURABLE; /* until lladd_in_doubt_claim sets the
+                                           * database's default */
     if (ll_hashmap_put_ptr(&a->txns, id.v, *out))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     return 0;
@@ -114,7 +116,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     struct lladd_txn *txn = txn_of(a, rec->txn.v);
     if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END) {
         if (txn) {
-            txn->undo_used = 0; /* the log, which is not started, has reserved nothing */
+            txn->undo_used = 0; /* the log has reserved nothing: it has not been started */
             ll_txn_release(txn);
             ll_hashmap_remove(&a->txns, rec->txn.v);
         }
@@ -313,8 +315,8 @@ int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, stru
                        (unsigned long long)n->first_used.v);
 }
 
-/* Is this a checkpoint record or a seal? Such records state only what is known already, unless the
- * control block names their checkpoint. */
+/* Is this a checkpoint record or a seal? If the scan meets nothing else, nothing has changed since
+ * the checkpoint that the control block names. */
 static bool says_what_is_known(unsigned kind)
 {
     return kind == LL_REC_SEAL || kind == LL_REC_CHECKPOINT_DATA ||
@@ -336,8 +338,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         return rc;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_BEGIN:
-        if (a->begins++ == 0) { /* BEGIN is above the commits that were not scanned; they are
-                                 * visible */
+        if (a->begins++ == 0) { /* The commits below BEGIN are visible, also those that the scan
+                                 * did not meet. */
             a->begin = rec->lsn;
             lladd_atomic_max64(&a->core->txns.visible, rec->lsn.v);
         }

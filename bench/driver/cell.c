@@ -127,7 +127,7 @@ int load_records(const struct cell *c)
     struct bench_case kind = *c->c;
     struct bench_db *db = NULL;
     struct bench_thread *t;
-    kind.level = BENCH_OS; /* closing waits for the disk */
+    kind.level = BENCH_OS; /* enough while loading: the close makes everything durable */
     kind.keep_log = false;
     loading.c = &kind;
     int rc = cell_open(&loading, c->records, &db);
@@ -260,8 +260,9 @@ static void await_work(struct crew *crew)
     bench_must(pthread_mutex_unlock(&crew->mutex), "mutex");
 }
 
-/* Measures the work, from when all threads have started until the last is done. Creating and ending
- * threads is excluded: no engine takes part in that. */
+/* Measures from when all threads have been created until the last is done with `fn`. Creating and
+ * joining threads is excluded. An engine's `join` is partly included: the meter starts before the
+ * barrier. */
 int workers_run(const struct cell *c, struct bench_db *db, worker_fn *fn, void *shared,
                 struct row *r)
 {

@@ -26,7 +26,8 @@
  *  - LLADD_TIMEOUT: a lock was not granted, or an answer did not come, in time; also the result of
  *    a deadlock over several servers;
  *  - LLADD_DEADLOCK: a deadlock at one server;
- *  - LLADD_CONFLICT: a server does not have all operations of the transaction (it was restarted).
+ *  - LLADD_CONFLICT: a server has lost reads or writes of the transaction, usually because it was
+ *    restarted.
  *
  * Threads: any number of threads may use a cluster; one at a time may use a transaction. A call
  * waits at most `call_ms` for the servers. The commit of a transaction that has written at several
@@ -38,7 +39,7 @@
 struct cluster;
 struct cluster_txn;
 
-/** Zero means the default, for every member except `dir` and `servers`. */
+/** `dir`, `servers` and `n_servers` must be set. For the other members, zero means the default. */
 struct cluster_options {
     const char *dir;            /**< directory of the coordinator's database, which is created if it
                                      does not exist */
@@ -57,7 +58,8 @@ int cluster_close(struct cluster *);
 /** Waits until all servers are connected. LLADD_TIMEOUT, or the code that cluster_error returns. */
 int cluster_wait(struct cluster *, uint64_t ms);
 /** If the result is not 0, the coordinator commits no more transactions: its database is poisoned,
- *  or another coordinator has this id (LLADD_CONFLICT, LLADD_LOCKED). */
+ *  or a server has seen another coordinator with the same id, as after the directory was copied
+ *  (LLADD_CONFLICT, LLADD_LOCKED). */
 int cluster_error(struct cluster *, struct lladd_error *);
 void cluster_count(struct cluster *, struct coordinator_counts *);
 

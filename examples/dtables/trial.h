@@ -25,8 +25,8 @@ struct configuration {
     const char *about, *text;
 };
 
-/* Each of these functions prints a line. If a row is rejected (LLADD_REJECTED), the function
- * returns 0, and the line names the row. */
+/* Each trial function prints its results; trial_ctable prints a second line. If a row is rejected
+ * (LLADD_REJECTED), the function returns 0, and the line names the row. */
 
 /* As a run: built once. */
 int trial(struct lladd_db *, const struct rows *, const struct configuration *,
@@ -49,7 +49,7 @@ struct store {
     const char *keys; /* for a column store: configuration of the layer that stores the keys */
     const char *columns[COLUMNS_MOST];
 };
-/* As a cTable: looks up its last column, then reads all of that column. */
+/* As a cTable: measures lookups of values of the last column, then a scan of that column. */
 int trial_ctable(struct lladd_db *, const struct table *, const struct store *,
                  struct lladd_error *);
 
@@ -57,7 +57,8 @@ int trial_ctable(struct lladd_db *, const struct table *, const struct store *,
 
 /* Compares the table with the rows. LLADD_BUG if the table has other values or other keys. */
 int look_up(const struct lladd_dtable *, const struct rows *, struct lladd_error *);
-/* Looks up keys from `from` on. *out: microseconds per lookup. */
+/* Looks up pseudo-random keys from `from` to `from + keys - 1`, present or not. *out: microseconds
+ * per lookup. */
 int time_lookups(const struct lladd_dtable *, uint64_t from, uint64_t keys, double *out,
                  struct lladd_error *);
 double seconds(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds the live entries and their order in the log.
+/* Reads the log to find each tag's live entries, in the order of their commits.
  *
  * One pass reads the log from the oldest entry needed, or from before it. It keeps a transaction's
  * records in memory until it reads the commit record, and then carries them out in the order
@@ -103,7 +103,7 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
     if (!ll_operations__journal_get(e->redo, &r))
         return bad(err, e, "is invalid");
     if (r.kind == LL_JOURNAL_MAKE || r.kind == LL_JOURNAL_RELEASE || r.kind == LL_JOURNAL_DISCARD)
-        return 0; /* the catalogue has its effect */
+        return 0; /* its effect is in the journal's catalogue, which page recovery restores */
     struct ll_journal_open *o = open_of(s, e->txn.v);
     if (!o)
         return no_memory(err);
@@ -158,7 +158,7 @@ static size_t first_after(const struct ll_journal_list *l, uint64_t commit)
     return low;
 }
 
-/* Moves the items from index `from` on to index `to`. */
+/* Moves the tail of the list, which begins at index `from`, to index `to`. */
 static void shift(struct ll_journal_list *l, size_t from, size_t to)
 {
     if (from < l->n)
@@ -225,8 +225,8 @@ static int clean(struct ll_journal_scan *s, const struct ll_journal_open *o, siz
     return 0;
 }
 
-/* Are the copies of commits in (from, upto], in ascending order? Checked because damaged records
- * can be valid one by one. */
+/* Do the copies belong to commits in (from, upto], in ascending order? Checked because damaged
+ * records can be valid one by one. */
 static bool cleans(const struct ll_journal_open *o, size_t i)
 {
     const struct ll_journal_record *r = &o->records[o->steps[i].more - 1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The size of values: which layer settles that of the layers below it, when the first value of a
- * run settles it, and the maximum length of values of one size.
+ * The size of values in layers that store values of one size: which layers set it for the layers
+ * below them, when a run takes it from its first value, and how large it may be.
  */
 #include "model.h"
 #include "texts.h"
@@ -27,7 +27,7 @@ static void teardown(void)
 #define SMALLINT(below) "class(dt) smallint_dtable config [ \"bytes\" int 2 \"base\" " below " ]"
 #define BELOW(class, rest) "class(dt) " class " " rest
 static const struct {
-    const char *config; /* with one or two classes of open size */
+    const char *config; /* %s, once or twice: a class without a value size in its configuration */
     int size;
 } settled[] = {
     {SMALLINT(OPEN), 2},
@@ -126,7 +126,7 @@ START_TEST(open_sizes_are_found)
 }
 END_TEST
 
-/* The message names the place of the layer that does not have the type of keys. */
+/* The message gives line and column of the layer that does not support the type of the keys. */
 START_TEST(types_of_keys_are_a_layers)
 {
     static const char text[] =
