@@ -190,18 +190,6 @@ int ll_operations__fix(struct lladd_db *db, lladd_pageno n, const char *type,
     return ll_operations_untyped(db, n, ll_operations__on(err, n, rc), err);
 }
 
-int ll_operations__all_or_nothing(struct lladd_txn *txn, lladd_savepoint_id before, int rc)
-{
-    if (!rc)
-        return 0;
-    struct lladd_error why = *lladd_txn_error(txn);
-    int undone = lladd_rollback_to(txn, before);
-    if (undone)
-        return undone;
-    *lladd_txn_error_out(txn) = why;
-    return rc;
-}
-
 int ll_operations__action_all_or_nothing(struct lladd_txn *txn, struct lladd_action *action, int rc)
 {
     if (!rc)
@@ -226,9 +214,11 @@ int ll_operations__step_end(struct lladd_txn *txn, lladd_savepoint_id before, in
 {
     if (!rc)
         return lladd_savepoint_release(txn, before);
-    rc = ll_operations__all_or_nothing(txn, before, rc);
     struct lladd_error why = *lladd_txn_error(txn);
-    (void)lladd_savepoint_release(txn, before); /* fails only if the rollback did */
+    int undone = lladd_rollback_to(txn, before);
+    if (undone)
+        return undone;
+    (void)lladd_savepoint_release(txn, before); /* the rollback has kept it: cannot fail */
     *lladd_txn_error_out(txn) = why;
     return rc;
 }

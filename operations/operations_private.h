@@ -186,13 +186,12 @@ static inline int ll_operations__update(struct lladd_txn *txn, lladd_op_id op, l
 int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum lladd_latch,
                        struct lladd_page **out, struct lladd_error *);
 
-/* Ends a call that consists of several steps. If a step has failed, rolls back to the savepoint and
- * returns that step's error (API-1). */
-int ll_operations__all_or_nothing(struct lladd_txn *, lladd_savepoint_id before, int rc);
-/* Does the same, and releases the savepoint. */
+/* Ends a call that consists of several steps, and releases the savepoint from before the steps. If
+ * a step has failed, rolls back to the savepoint first and returns that step's error (API-1). */
 int ll_operations__step_end(struct lladd_txn *, lladd_savepoint_id before, int rc);
-/* The same two for a nested top action: undoes it after an error; ends it or undoes it. */
+/* For a nested top action: after an error undoes it and returns the error of the failed step. */
 int ll_operations__action_all_or_nothing(struct lladd_txn *, struct lladd_action *, int rc);
+/* The same; without an error ends the action with the logical undo. */
 int ll_operations__action_end(struct lladd_txn *, struct lladd_action *, int rc, lladd_op_id,
                               const void *undo, size_t len);
 

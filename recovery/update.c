@@ -563,7 +563,7 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
         memcpy(body, p + IMAGE_HEAD, len);
     if (!fine)
         return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
-                           "LSN %llu: invalid page image: expected a page without its hole",
+                           "LSN %llu: invalid page image: its bytes do not fill the page",
                            (unsigned long long)rec->lsn.v);
     memmove(page + begin + hole, body + before, len - before);
     memset(page + begin, 0, hole);

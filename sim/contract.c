@@ -218,17 +218,11 @@ static void check_accepts(const struct trial *t)
  * and in the page's hole (unless the operation formats the page) contains other noise. */
 static void check_pure(const struct trial *t)
 {
-    struct trial again = *t;
-    unsigned char moved[256];
-    if (t->redo.len < sizeof moved) {
-        memcpy(moved + 1, t->redo.data ? t->redo.data : moved, t->redo.len);
-        again.redo = lladd_span_of(moved + 1, t->redo.len);
-    }
     load(t->b, 1, t->s);
     if (!t->op->formats)
         fill_hole(t, 1, 0xa5);
     redo(t, 0);
-    redo(&again, 1);
+    redo(t, 1);
     memcpy(t->b->slot[2], t->b->slot[0], t->b->size);
     if (!same(t, LLADD_SIM_C_PURE, "redo on a copy of the page") || !undoable(t))
         return;

@@ -462,11 +462,11 @@ int lladd_array_create_open(struct lladd_txn *txn, uint32_t size, uint64_t lengt
     int rc = lladd_array_create(txn, size, length, &page);
     if (!rc)
         rc = lladd_array_open(lladd_txn_db(txn), page, &made, lladd_txn_error_out(txn));
-    rc = ll_operations__all_or_nothing(txn, before, rc);
-    if (!rc && (rc = lladd_savepoint_release(txn, before)) != 0)
+    rc = ll_operations__step_end(txn, before, rc);
+    if (rc) {
         lladd_array_close(made);
-    if (rc)
         return rc;
+    }
     *root = page;
     *out = made;
     return 0;

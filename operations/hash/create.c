@@ -153,11 +153,11 @@ int lladd_hash_create_open(struct lladd_txn *txn, const struct lladd_hash_option
     int rc = lladd_hash_create(txn, options, &page);
     if (!rc)
         rc = lladd_hash_open(lladd_txn_db(txn), page, flags, &made, lladd_txn_error_out(txn));
-    rc = ll_operations__all_or_nothing(txn, before, rc);
-    if (!rc && (rc = lladd_savepoint_release(txn, before)) != 0)
+    rc = ll_operations__step_end(txn, before, rc);
+    if (rc) {
         lladd_hash_close(made);
-    if (rc)
         return rc;
+    }
     *root = page;
     *out = made;
     return 0;

@@ -245,11 +245,11 @@ int lladd_heap_create_open(struct lladd_txn *txn, lladd_pageno *root, struct lla
     int rc = lladd_heap_create(txn, &page);
     if (!rc)
         rc = lladd_heap_open(lladd_txn_db(txn), page, &made, lladd_txn_error_out(txn));
-    rc = ll_operations__all_or_nothing(txn, before, rc);
-    if (!rc && (rc = lladd_savepoint_release(txn, before)) != 0)
+    rc = ll_operations__step_end(txn, before, rc);
+    if (rc) {
         lladd_heap_close(made);
-    if (rc)
         return rc;
+    }
     *root = page;
     *out = made;
     return 0;

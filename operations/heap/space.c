@@ -307,7 +307,7 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct lladd_h
     lladd_savepoint_id before;
     TRY(creator ? lladd_savepoint(txn, &before) : lladd_nta_begin(txn, &action));
     int rc = add_pages(txn, h, &last, &n, fresh);
-    TRY(creator ? ll_operations__all_or_nothing(txn, before, rc)
+    TRY(creator ? ll_operations__step_end(txn, before, rc)
                 : ll_operations__action_end(txn, &action, rc, LLADD_NO_OP, NULL, 0));
     if (!creator)
         h->last = last;

@@ -174,8 +174,8 @@ static int insert_alone(struct lladd_txn *txn, struct lladd_list *l, lladd_pagen
 {
     lladd_savepoint_id before;
     TRY(lladd_savepoint(txn, &before));
-    return ll_operations__all_or_nothing(txn, before,
-                                         insert_between(txn, l, heap, prev, next, bytes, len, out));
+    return ll_operations__step_end(txn, before,
+                                   insert_between(txn, l, heap, prev, next, bytes, len, out));
 }
 
 static int insert_among(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
@@ -339,7 +339,7 @@ int lladd_list_create(struct lladd_txn *txn, lladd_pageno *root)
     lladd_savepoint_id before;
     lladd_pageno got;
     TRY(lladd_savepoint(txn, &before));
-    TRY(ll_operations__all_or_nothing(txn, before, create(txn, ls, &got)));
+    TRY(ll_operations__step_end(txn, before, create(txn, ls, &got)));
     *root = got;
     return 0;
 }
@@ -364,7 +364,7 @@ int lladd_list_destroy(struct lladd_txn *txn, lladd_pageno root)
     struct ll_lists *ls = ll_lists_of(lladd_txn_db(txn));
     lladd_savepoint_id before;
     TRY(lladd_savepoint(txn, &before));
-    return ll_operations__all_or_nothing(txn, before, destroy(txn, ls, root));
+    return ll_operations__step_end(txn, before, destroy(txn, ls, root));
 }
 
 int lladd_list_open(struct lladd_db *db, lladd_pageno root, struct lladd_list **out,
@@ -392,11 +392,11 @@ int lladd_list_create_open(struct lladd_txn *txn, lladd_pageno *root, struct lla
     int rc = lladd_list_create(txn, &page);
     if (!rc)
         rc = lladd_list_open(lladd_txn_db(txn), page, &made, lladd_txn_error_out(txn));
-    rc = ll_operations__all_or_nothing(txn, before, rc);
-    if (!rc && (rc = lladd_savepoint_release(txn, before)) != 0)
+    rc = ll_operations__step_end(txn, before, rc);
+    if (rc) {
         lladd_list_close(made);
-    if (rc)
         return rc;
+    }
     *root = page;
     *out = made;
     return 0;

@@ -389,10 +389,8 @@ int lladd_slotted_write(struct lladd_txn *txn, struct lladd_rid rid, uint32_t of
     int rc = check_record(txn, len, 0);
     if (rc || len <= LLADD_SLOTTED_PIECE)
         return rc ? rc : set_step(txn, rid.page, NULL, &a);
-    rc = lladd_savepoint(txn, &before);
-    return rc ? rc
-              : ll_operations__all_or_nothing(txn, before,
-                                              overwrite(txn, rid, bytes, offset, (uint32_t)len));
+    TRY(lladd_savepoint(txn, &before));
+    return ll_operations__step_end(txn, before, overwrite(txn, rid, bytes, offset, (uint32_t)len));
 }
 
 int lladd_slotted_resize(struct lladd_txn *txn, struct lladd_rid rid, size_t len)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How much one transaction can change under a limit of the log: the undo reserve is what its
- * rollback writes, not the longest compensation for each change.
+ * rollback writes, not the longest compensation for each change. And its memory does not grow with
+ * the number of its calls.
  */
 #include "op_fixture.h"
 
+#include <lladd/blob.h>
 #include <lladd/hash.h>
 #include <lladd/stats.h>
 
@@ -89,11 +91,36 @@ START_TEST(a_transaction_puts_what_the_log_has_room_for)
 }
 END_TEST
 
+/* Calls of several steps set a savepoint, and release it when they return. */
+START_TEST(memory_does_not_grow_with_the_calls)
+{
+    enum { CALLS = 4000, LONG = 3000 };
+    unsigned char bytes[LONG];
+    lladd_pageno blob;
+    uint64_t early = 0;
+    make(UINT64_MAX);
+    struct lladd_txn *txn = fixture_begin(&b);
+    memset(bytes, 1, sizeof bytes);
+    ok(txn, lladd_blob_create(txn, bytes, sizeof bytes, &blob));
+    for (unsigned i = 0; i < CALLS; i++) {
+        bytes[0] = (unsigned char)i;
+        ok(txn, lladd_blob_write(txn, blob, 0, bytes, sizeof bytes));
+        if (i == CALLS / 4)
+            early = fault_alloc_bytes(&b.mem);
+    }
+    ck_assert_uint_le(fault_alloc_bytes(&b.mem), early);
+    abort_txn(txn);
+    lladd_hash_close(hash);
+    fixture_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("long transactions");
     TCase *t = tcase_create("all");
     tcase_add_test(t, a_transaction_puts_what_the_log_has_room_for);
+    tcase_add_test(t, memory_does_not_grow_with_the_calls);
     suite_add_tcase(s, t);
     return fixture_run(s);
 }
