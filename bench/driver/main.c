@@ -306,6 +306,10 @@ int main(int argc, char **argv)
     if (p.n_engines == 0 && p.n_skipped == 0)
         take_all_engines(&p);
     rc = plan_run(&p);
+    if (p.json && ferror(p.json)) {
+        fprintf(stderr, "lladd-bench: not all rows were written to %s\n", p.json_name);
+        return 1;
+    }
     if (p.json && fclose(p.json) != 0)
         return cannot_write(p.json_name);
     return rc ? 1 : 0;

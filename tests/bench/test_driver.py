@@ -135,6 +135,12 @@ class Usage(Driver):
         self.assertEqual(result.returncode, 0)
         self.check([json.loads(line) for line in result.stdout.splitlines()])
 
+    def test_rows_that_cannot_be_written(self):
+        result = run("W1", "--engine", "lladd-hash", "--n", "100", "--threads", "1", "--json",
+                     "/dev/full")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("not all rows were written to /dev/full", result.stderr)
+
 
 class Ours(Driver):
     def test_every_workload(self):
