@@ -385,9 +385,11 @@ static bool part_back(struct ll_journal_txn *t, struct ll_journal_part *p, lladd
     return any;
 }
 
+/* A release that was refused has not changed the state. It must not store it either: the
+ * transactions for which it was refused read this word without the mutex. */
 static void change_back(const struct ll_journal_change *c)
 {
-    if (c->kind == LL_JOURNAL_RELEASE)
+    if (c->kind == LL_JOURNAL_RELEASE && c->tag->state == LL_TAG_GOING)
         c->tag->state = c->tag->made ? LL_TAG_MAKING : LL_TAG_THERE;
     if (c->kind == LL_JOURNAL_MAKE)
         c->tag->state = LL_TAG_GOING; /* unnamed now; freed when the transaction ends */
