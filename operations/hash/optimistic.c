@@ -59,9 +59,11 @@ static inline uint64_t mask_of(uint32_t bytes)
 static inline bool is_bucket(const struct ll_hash_table *t, const struct lladd_read *g,
                              uint64_t hash)
 {
-    struct hb_head head = {word(g, HB_ROOT), word(g, HB_BUCKET), word(g, HB_NEXT),
-                           word(g, HB_SLOTS)};
-    return ll_hash__is_whole_bucket(t, (uint16_t)(word(g, 0) >> 32), &head, hash);
+    uint64_t type, w[4];
+    lladd_read_copy(g, 0, &type, 1);
+    lladd_read_copy(g, HB_ROOT, w, 4);
+    struct hb_head head = {LLADD_LE64(w[0]), LLADD_LE64(w[1]), LLADD_LE64(w[2]), LLADD_LE64(w[3])};
+    return ll_hash__is_whole_bucket(t, (uint16_t)(LLADD_LE64(type) >> 32), &head, hash);
 }
 
 static inline int ended(const struct lladd_read *g, int rc)
