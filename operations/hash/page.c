@@ -549,7 +549,9 @@ static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
         return too_long(d);
     lladd_put16(redo, (uint16_t)r->slot);
     ll_hash__pack(redo + 2, fixed, &r->entry);
-    return ll_hash__fine(v) && store_fits(v, r->slot, redo + 2, d->redo_len - 2)
+    /* For the fixed layout, store_fits reads nothing but the head. */
+    bool fine = fixed ? ll_hash__head_fine(v) : ll_hash__fine(v);
+    return fine && store_fits(v, r->slot, redo + 2, d->redo_len - 2)
                ? 0
                : lladd_error_set(d->error, LLADD_CORRUPT_PAGE,
                                  "page %llu has no room for what was there",
