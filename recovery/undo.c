@@ -393,8 +393,10 @@ static void prefetch_pages(struct lladd_txn *txn, lladd_lsn stop, struct prefetc
         if (ll_log_cursor_read(txn->cursor, a->next, &rec, NULL) != 0 || rec.prev.v >= rec.lsn.v ||
             rec.undo_next.v >= rec.lsn.v)
             return;
-        if (rec.kind == LL_REC_UPDATE && (rec.flags & LL_REC_UNDO_PAGE))
-            ll_core_expect(txn->core, &rec, rec.undo);
+        /* A logical undo most often changes the page that the update changed. */
+        if (rec.kind == LL_REC_UPDATE)
+            ll_core_expect(txn->core, &rec,
+                           rec.flags & LL_REC_UNDO_PAGE ? rec.undo : rec.redo);
         a->seen += ll_rollback_needs(&rec);
         a->next = ll_rollback_passes_over(&rec) ? rec.undo_next : rec.prev;
     }
