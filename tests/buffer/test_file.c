@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The page file and what goes around the cache: the file grows, at first only in its page count, or
- * ahead so that later writes need no space; pages can be dropped, all or none; extents are written
- * and read in bulk; pages can be prefetched.
+ * The page file. A new page raises the page count at once, and lengthens the file when it is
+ * written; ll_buffer_extend lengthens the file in advance, so that later writes need no space.
+ * Pages are dropped all or none. Extents are written and read in bulk. Pages are prefetched.
  */
 #include "buffer/buffer_private.h"
 #include "buffer_fixture.h"
@@ -33,7 +33,7 @@ START_TEST(the_file_grows_when_pages_are_written)
     fixture_put(&r, 9, 1);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 10);
     ck_assert_uint_eq(file_size(&r), 0);
-    ck_assert_uint_eq(fixture_get(&r, 4), 0); /* between the two ends are zeros */
+    ck_assert_uint_eq(fixture_get(&r, 4), 0); /* beyond the file, below the count */
     fixture_flush(&r);
     ck_assert_uint_eq(file_size(&r), 10 * FIXTURE_PAGE);
     fixture_reopen(&r);
@@ -56,7 +56,7 @@ START_TEST(extending_needs_the_space_now)
     ck_assert_uint_eq(fixture_get(&r, 1), 5);
     ck_assert_uint_eq(fixture_get(&r, 199), 0);
     uint64_t syncs = fixture_stats(&r).syncs;
-    ck_assert_int_eq(ll_buffer_extend(r.b, 100, &r.err), 0); /* it was extended */
+    ck_assert_int_eq(ll_buffer_extend(r.b, 100, &r.err), 0); /* it is longer */
     ck_assert_uint_eq(fixture_stats(&r).syncs, syncs);
 
     /* From now on there is no space, and none is needed. */
@@ -114,7 +114,8 @@ START_TEST(extending_fails_for_good)
 }
 END_TEST
 
-/* Zeros never overwrite a page that was written beyond the former end. */
+/* A page written beyond the file's end lengthens the file. Extending the file later writes zeros
+ * only after that page. */
 START_TEST(extending_spares_what_is_there)
 {
     struct fixture r;
@@ -203,7 +204,7 @@ START_TEST(dropped_pages_are_forgotten)
     ck_assert_uint_eq(d.n, 4);
     for (uint64_t n = 0; n < 10; n++)
         ck_assert_uint_eq(fixture_get(&r, n), n >= 2 && n < 8 ? 1 : 2);
-    /* By slot rather than by page: a range longer than the cache. */
+    /* For a range with more pages than the cache has frames, a drop scans the frames. */
     ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(1), UINT64_MAX - 1), 0);
     ck_assert_uint_eq(fixture_stats(&r).frames_used, 1);
     ck_assert_uint_eq(fixture_get(&r, 0), 2);
@@ -243,7 +244,8 @@ START_TEST(held_pages_cannot_be_dropped)
         struct ll_frame *f = fixture_fix(&r, 3, how);
         uint32_t events = lladd_atomic_load32(&r.b->events);
         ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), lengths[k / 2]), LLADD_BUSY);
-        /* A search for a frame that saw one of them seized waits for an event. */
+        /* The failed drop raises an event: a thread that looks for a frame may have seen one of
+         * these pages seized, and waits for it. */
         ck_assert_uint_ne(lladd_atomic_load32(&r.b->events), events);
         fixture_unfix(&r, f, how);
         ck_assert_uint_eq(fixture_stats(&r).frames_used, 5);
@@ -277,8 +279,8 @@ START_TEST(bulk_writes_and_reads)
     fixture_flush(&r);
     make_extent(bytes, 4, N, 1500);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(4), N, bytes, true, &r.err), 0);
-    ck_assert_uint_eq(r.gate.durable, 1501);     /* BUF-1 holds here as well */
-    ck_assert_uint_eq(r.checker.page_writes, 3); /* and it is one write */
+    ck_assert_uint_eq(r.gate.durable, 1501);     /* the log up to the newest page LSN (BUF-1) */
+    ck_assert_uint_eq(r.checker.page_writes, 3); /* two of the flush, one of the extent */
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 4 + N);
     ck_assert_uint_eq(fixture_get(&r, 5), 101); /* the copy in the cache was dropped */
     ck_assert_uint_eq(fixture_get(&r, 0), 1);
