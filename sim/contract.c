@@ -214,8 +214,8 @@ static void check_accepts(const struct trial *t)
     ll_sim__kept(t->k, LLADD_SIM_C_ACCEPTS);
 }
 
-/* Runs redo, and then undo, on two equal pages at different addresses. The memory before the bytes
- * and in the page's hole (unless the operation formats the page) contains other noise. */
+/* Runs redo, and then undo, on two equal pages at different addresses. The memory before the bytes,
+ * and in the page's hole (unless the operation formats the page), is different for each. */
 static void check_pure(const struct trial *t)
 {
     load(t->b, 1, t->s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, kinds: generates all damages to a set of files. The order is always the same, so that a
+ * damage_kinds: generates all damages to a set of files. The order is always the same, so that a
  * token can identify a damage by its kind and number.
  */
 #include "sim/damage_private.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, place: decides which bytes of the files mean something (docs/disk-format.md). Only damage
+ * damage_place: decides which bytes of the files mean something (docs/disk-format.md). Only damage
  * to these bytes must be noticed. Inspection of the undamaged files says which pages and records
  * exist. These bytes mean something:
  *
@@ -270,8 +270,8 @@ static uint64_t witnessed(const struct ll_sim_damaging *d)
     return lladd_get32(bytes + 4) == WITNESS_MAGIC ? lladd_get64(bytes + 8) : 0;
 }
 
-/* Decides whether damage to the log must be noticed: it must if the control file or an undamaged
- * seal proves that the first damaged record was durable. */
+/* Decides whether damage to the log must be noticed: it must if a close, the control file or an
+ * undamaged seal proves that the first damaged record was durable. */
 static void weigh_log(const struct ll_sim_damaging *d, struct ll_sim_meaning *m)
 {
     const struct ll_sim_situation *s = &d->now;

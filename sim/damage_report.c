@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, report: the results of tests of silent damage, as text and as JSON.
+ * damage_report: the results of tests of silent damage, as text and as JSON.
  */
 #include "sim/sim_private.h"
 

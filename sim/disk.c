@@ -3,8 +3,8 @@
  * disk: names, files, and disk states (worlds).
  *
  * A file is an array of blocks. Images share inodes and blocks until an image writes, so a copy of
- * an image costs a few hundred bytes for files of any size. If a write covers a whole block, the
- * bytes of the call become the block, without a copy.
+ * an image costs a few hundred bytes for files of any size. If a recorded write covers a whole
+ * block, the bytes of the call become the block, without a copy.
  *
  * A world is the durable state of the disk and the list of pending operations, in the order in
  * which they were issued. ll_sim_step applies one call of a trace. A change is appended to the

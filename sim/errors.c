@@ -28,12 +28,12 @@
  * recovery, the power then fails too: this shows whether recovery trusted the cache (REC-4).
  *
  * Which recoveries. A recovery is described by a set of features: phases, paths of redo and undo,
- * kinds of device calls on kinds of files. A greedy algorithm chooses crashes until their
- * recoveries together have all features.
+ * kinds of device calls on kinds of files. A greedy algorithm chooses bounds.points crashes, so
+ * that their recoveries together have as many features as possible (features.c).
  *
  * Lies. If a sync has returned 0 and lost everything, the library cannot know what is missing.
- * After a loss of power it is enough that recovery ends, misuses no memory and keeps the WAL rules.
- * After the death of the process nothing is lost, so the usual claims hold.
+ * After a loss of power it is enough that recovery ends, releases its memory and files, and writes
+ * no page before its log. After the death of the process nothing is lost, so the usual claims hold.
  *
  * A row of choices begins with three values: 1 + kind; n; 2 * stage + (1 if the fault lasts for
  * ever). If the fault is in recovery, the crash before this recovery follows. Then follow crashes
@@ -521,7 +521,7 @@ static int one_state(struct ll_sim_faults *f, const struct row *from, uint32_t c
     sim->choices.pos = base;
     sim->choices.mode = draw ? LL_SIM_DRAW : LL_SIM_TAKE;
     sim->choices.drawn = draw;
-    sim->choices.plain = 2; /* half of the answers are 0 */
+    sim->choices.plain = 2; /* at least half of the answers are 0 */
     if (!rc)
         rc = follow(f, &r, &v);
     sim->choices.mode = LL_SIM_TAKE;

@@ -2,9 +2,9 @@
 /*
  * explore: explores the crashes of a workload, and the crashes of the recoveries after them.
  *
- * A call of a trace adds to the states that a crash may leave; only a sync removes some and adds
- * none. Two rules therefore cover all states. After each call, visit the states in which a part of
- * that call has arrived. Where an acknowledgement has made the promises stricter, visit all
+ * Each recorded device call adds to the states that a crash may leave, except a sync, which only
+ * removes some. Two rules therefore cover all states. After each call, visit the states in which a
+ * part of that call has arrived. Where the claims have changed (what recovery must show), visit all
  * possible states once more.
  *
  *   in the world after call c of a trace:
@@ -17,11 +17,12 @@
  * same contents (O5, REC-4).
  *
  * A log that is cut inside a record is recovered and judged. Crashes of that recovery are explored
- * only if it does something that no other recovery of its level has done.
+ * only if it does something that no earlier recovery of its level has done.
  *
  * If the caller has not set the depth, the fourth crash is tried for only one recovery of each
- * sort, because all of them would be millions. Recoveries are of one sort if they make the same
- * kinds of calls for the same kinds of files in the same order.
+ * sort, because there are millions of recoveries. Recoveries are of one sort if they follow the
+ * same kind of crash (loss of power or death of the process) and make the same kinds of calls for
+ * the same kinds of files in the same order.
  */
 #include "sim/sim_private.h"
 
@@ -61,7 +62,7 @@ int ll_sim_found(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, ui
 static int explore_trace(struct lladd_sim *sim, uint32_t level, struct ll_sim_run *run,
                          uint32_t n_calls, const struct ll_sim_claims *claims);
 
-/* Hashes the kinds of calls and files, but not offsets and bytes. */
+/* Hashes the kind of crash, and the kinds of calls and files, but not offsets and bytes. */
 static uint64_t sort_of(const struct lladd_sim *sim, const struct ll_sim_run *run, uint32_t n_calls)
 {
     uint64_t sort = ll_sim_mix(run->level, run->kill);
@@ -85,8 +86,9 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     if (rc)
         return rc;
     if (run->pick != LL_SIM_NO_UNIT && run->variant[run->pick] == LL_SIM_UNDECIDED) {
-        pass_over(sim); /* Recovery has not read unit `pick`, so this state was visited before the
-                         * last call. */
+        pass_over(sim); /* Recovery has not read unit `pick`, so to recovery this state equals
+                         * another one: a state from before the last call, or one that is visited
+                         * with another pick. */
         return 0;
     }
     struct lladd_sim_report *r = sim->report;
@@ -113,8 +115,8 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     return explore_trace(sim, run->level + 1, run, open_calls, &next);
 }
 
-/* Explores the results of a loss of power in which a part of the last call has arrived in unit
- * `pick`. */
+/* Explores the results of a loss of power: those in which a part of the last call has arrived in
+ * unit `pick`, or with LL_SIM_NO_UNIT all. */
 static int explore_power(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
                          struct ll_sim_units *units, uint32_t pick,
                          const struct ll_sim_claims *claims)
@@ -152,8 +154,9 @@ static int explore_kill(struct lladd_sim *sim, uint32_t level, const struct ll_s
     return rc;
 }
 
-/* Hashes the contents that the claims allow, not the claims. Claims are numbers of decisions, and
- * another schedule may lead to the same world and contents with other numbers. */
+/* Hashes the contents that the claims allow, not the claims. A claim is a count k: the contents
+ * after the first k decisions. Another schedule may reach the same world and contents with another
+ * k. */
 static uint64_t claims_hash(const struct lladd_sim *sim, const struct ll_sim_claims *c)
 {
     uint32_t lo = c->lo_power < c->lo_kill ? c->lo_power : c->lo_kill;
@@ -163,8 +166,8 @@ static uint64_t claims_hash(const struct lladd_sim *sim, const struct ll_sim_cla
     return h;
 }
 
-/* Explores crashes in this world. Without `all`, visits only the states that the last call has
- * added. */
+/* Explores crashes in this world. Without `all`, a loss of power leaves only states in which a part
+ * of the last call has arrived. */
 static int explore_world(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
                          const struct ll_sim_claims *claims, bool all)
 {

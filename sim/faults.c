@@ -2,9 +2,9 @@
 /*
  * faults: the kinds of faults, and how they are injected.
  *
- * A fault counts the calls that it can hit, and hits the n-th. For O8 (errors.c) it also notes
- * whether LOG-4 applies to the call that was hit, and whether a failed sync was repeated without a
- * write in between.
+ * A fault counts the calls that it can hit, and hits the n-th; if it lasts for ever, all later
+ * ones, too. For O8 (errors.c) it also notes whether LOG-4 applies to the call that was hit, and
+ * whether a failed sync was repeated without a write in between.
  *
  * A write that fails has written nothing, one byte, one sector, all but one byte, or all bytes.
  * Unlike a crash (unit.c), it can tear a sector.

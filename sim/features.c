@@ -2,10 +2,11 @@
 /*
  * features: chooses recoveries for the faults.
  *
- * Two recoveries that go through the same phases, find records in the same states and make the same
- * kinds of calls nearly always fail in the same ways. (Pathfinder, OOPSLA 2025, shows this for
- * crash states.) A few recoveries that together have all features are therefore enough. If the
- * caller wants more recoveries, the choice starts again with those that remain.
+ * The *features* of a recovery are its phases, the states in which it finds records, and the kinds
+ * of its calls. Two recoveries with the same features nearly always fail in the same ways.
+ * (Pathfinder, OOPSLA 2025, shows this for crash states.) A few recoveries that together have all
+ * features are therefore enough. If the caller wants more recoveries, the choice starts again with
+ * those that remain.
  */
 #include "sim/errors.h"
 

@@ -16,9 +16,9 @@
  * thread could do during the call, it does before or after the call in another schedule.
  *
  * What is skipped. If a run has the same trace and promises as an earlier run, it has the same
- * crashes. All schedules share one set of the crash states seen. A state is the disk and the
- * contents that recovery must find. Decisions are compared by their effects (expect, in record.c),
- * because their numbers differ between schedules.
+ * crashes, and they are not explored again. All schedules share one set of the crash states seen. A
+ * state is the disk and the contents that recovery must find. Decisions are compared by their
+ * effects (expect, in record.c), because their numbers differ between schedules.
  *
  * The schedule begins when all threads have started, and ends when the last thread has ended.
  * Before and after, only one thread works, and the library's own threads are idle. The thread that
@@ -29,8 +29,8 @@
  *
  * A row of choices (choice.c) begins with 2 + n, where n is the number of answers that are not
  * ordinary. Two values follow for each of them: the number of ordinary answers since the previous
- * one, and the answer. A random schedule with many such answers is stored as three values instead:
- * 1, 1 + its number, the bound. Then follow crashes as in replay.c.
+ * one, and the answer. A random schedule with more than ANSWERS_TOLD such answers is stored as
+ * three values instead: 1, 1 + its number, the bound. Then follow crashes as in replay.c.
  */
 #include "sim/schedule.h"
 #include "sim/sim_private.h"

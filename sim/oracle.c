@@ -287,7 +287,7 @@ static int wrong_number(struct judging *j, uint32_t k)
                              names[kind], r->decision[k].txn + 1, k + 1);
     }
     return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS,
-                         "decision %u, of transaction %u, is in force and was never called for", k,
+                         "decision %u, of transaction %u, is in force before it was called for", k,
                          r->decision[k - 1].txn + 1);
 }
 
@@ -505,9 +505,10 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     return run->failed;
 }
 
-/* Instant recovery is not complete when open returns. A transaction runs while pages still have
- * pending redo. Then one of three things is done: nothing; the remaining redo, in steps; a
- * checkpoint. The hash of the trace chooses, so that a replay chooses the same. */
+/* Instant recovery is not complete when open returns. The subject's `meanwhile`, or else a small
+ * transaction, runs while pages still have pending redo. Then one of three things is done: nothing;
+ * the remaining redo, in steps; a checkpoint. The hash of the trace chooses, so that a replay
+ * chooses the same. */
 static int work_meanwhile(struct lladd_sim *sim, const struct ll_sim_run *run, struct lladd_db *db,
                           struct lladd_error *err)
 {

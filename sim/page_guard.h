@@ -23,7 +23,8 @@ struct ll_sim_place {
     uint64_t page;
     const unsigned char *bytes; /* the page's frame; NULL: not in the cache */
     uint32_t last;              /* number of the page's last change, from 1; 0: none */
-    bool moved;                 /* rebuild.c: recovery has changed the page outside redo and undo */
+    bool moved;                 /* rebuild.c: the checkpoint that ends recovery has changed the page
+                                 * (let_go) */
 };
 
 struct ll_sim_page_type {

@@ -5,10 +5,11 @@
  *   workload w     has its own seed: other numbers for `run`, several calls of `run`, other sizes
  *                  of cache, log and checkpoints; one workload of four has an error
  *     point p      a place to crash at. The sort of a place is the kind of call and file before it,
- *                  or what the workload was doing. Each sort has the same chance; otherwise nearly
- *                  all places would be writes
- *       variant v  each pending operation has arrived or not, at random. The recovery is judged, or
- *                  has an error and is killed. Then the recovery may be crashed like the workload
+ *                  or what the workload was doing. Each sort has the same chance, since nearly all
+ *                  places are writes; one crash of eight is at any place
+ *       variant v  the process dies, or the power fails and random parts of what is pending have
+ *                  arrived. The recovery is judged, or has an error and is killed. Then the
+ *                  recovery may be crashed like the workload
  *
  * Each w, (w, p) and (w, p, v) has its own random stream, so the seed and these three numbers
  * are enough to repeat a run.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * random, smaller: reduces a failure.
+ * random_shrink: makes a failure that random.c has found smaller.
  *
  * First the workload is reduced: no errors in recovery, no error in the workload, the subject's own
  * sizes, fewer repetitions, fewer crashes in a row. A reduction is kept if the same oracle reports

@@ -206,7 +206,7 @@ static int object_page(struct ll_sim_archive *a, uint64_t page, uint32_t at)
     char operations[200];
     tell_operations(a->guard, page, operations, sizeof operations);
     return ll_sim_object(&a->sim->violation, LLADD_SIM_O_REBUILD,
-                         "page %llu, made of a copy and the log, is not what it is: byte %u is "
+                         "page %llu, made of a copy and the log, is not as it was: byte %u is "
                          "0x%02x, and should be 0x%02x; it was changed by %s",
                          (unsigned long long)page, (unsigned)at, a->page[0][at], a->page[1][at],
                          operations);

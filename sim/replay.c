@@ -8,7 +8,7 @@
  * committed (1); then the same for the crash of that recovery, and so on.
  *
  * A row is made smaller in four ways: leave out a crash, leave out the last choices, set a choice
- * to 0, lower a choice.
+ * to 0, lower a choice. Before that, answers are removed from a schedule (interleave.c).
  */
 #include "sim/sim_private.h"
 

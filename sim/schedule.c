@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * schedule: policies that turn the scheduler's questions into choices.
+ * schedule: policies that choose which fiber runs next. A fiber is a simulated thread
+ * (lladd/dst.h).
  *
- * Bounded. Most concurrency bugs need one or two preemptions at the right places (CHESS). The
- * number of schedules with at most c preemptions grows with the c-th power of the number of points,
- * not exponentially. While preemptions are left, each point is a choice: the current fiber
- * continues, or another fiber runs. When no preemption is left, the current fiber continues. A
- * switch away from a fiber that cannot continue is not a preemption.
+ * Bounded. Most concurrency bugs need one or two preemptions at the right places, as the tool CHESS
+ * has shown. The number of schedules with at most c preemptions grows with the c-th power of the
+ * number of points, not exponentially. While preemptions are left, each point is a choice: the
+ * current fiber continues, or another fiber runs. When no preemption is left, the current fiber
+ * continues. A switch away from a fiber that cannot continue is not a preemption.
  *
- * Delayed. If several threads sleep and wake all the time, the number of free choices grows
- * exponentially. Under this policy every answer other than 0 therefore counts as a preemption
- * (delay bounding).
+ * Delayed. If several threads sleep and wake all the time, the choices of the fiber that follows a
+ * sleeper grow exponentially. Under this policy every answer other than 0 therefore counts as a
+ * preemption (delay bounding).
  *
- * PCT. With random answers at every point, all fibers advance at nearly the same rate. With
- * priorities, some fibers fall far back: the fiber with the highest priority runs until it sleeps.
- * At a few random points the running fiber gets the lowest priority.
+ * PCT (probabilistic concurrency testing). With random answers at every point, all fibers advance
+ * at nearly the same rate. With priorities, some fibers fall far back: the fiber with the highest
+ * priority runs until it sleeps. At a few random points the running fiber gets the lowest priority.
  *
  * A policy keeps no state between runs; only the answers persist.
  */

@@ -97,7 +97,7 @@ void ll_sim_set_free(struct ll_sim_set *);
 
 /* ---- disk.c: what is on the disk --------------------------------------------------------- */
 
-/* LL_SIM_LOG_NEW: a log segment that is being recycled. */
+/* LL_SIM_LOG_NEW: a log segment that is being made, often from a truncated one (log/create.c). */
 enum ll_sim_file_kind { LL_SIM_PLAIN, LL_SIM_PAGES, LL_SIM_LOG, LL_SIM_LOG_NEW };
 
 /* Names are numbered; 0 is the database's directory. */
@@ -470,7 +470,8 @@ struct ll_sim_expected {
 
 /* Runs the subject's setup. */
 int ll_sim_set_up(struct lladd_sim *, struct lladd_error *);
-/* Opens, runs the workload, closes. ll_sim_record_begin must have been called. */
+/* Opens, runs the workload, closes (with several threads: kills). ll_sim_record_begin must have
+ * been called. */
 int ll_sim_record_run(struct lladd_sim *, struct lladd_error *);
 /* Runs the workload of a subject: `run`, or its threads by the current schedule, or without a
  * schedule its threads one after the other. */
@@ -498,7 +499,7 @@ void ll_sim_allowed(const struct ll_sim_record *, uint32_t c, bool kill, uint32_
 
 /* ---- oracle.c ---------------------------------------------------------------------------- */
 
-/* The number of decisions that may be in force in the recovered database. */
+/* The lowest and highest number of decisions that may be in force in the recovered database. */
 struct ll_sim_claim {
     uint32_t lo, hi;
     bool again; /* lo and hi are what the previous recovery has shown (O5) */
@@ -512,8 +513,9 @@ struct ll_sim_verdict {
 };
 
 /* Recovers what a crash has left, and judges the result. *open_calls is the length of the trace
- * when open has returned. *ending is true if no earlier recovery of this level had the same calls
- * and result. Returns LLADD_NO_MEMORY or 0. */
+ * when recovery has ended; instant recovery ends after the work that is done while redo is pending.
+ * *ending is true if no earlier recovery of this level had the same calls and result. Returns
+ * LLADD_NO_MEMORY or 0. */
 int ll_sim_judge(struct lladd_sim *, struct ll_sim_run *, const struct ll_sim_claim *,
                  struct ll_sim_verdict *, uint32_t *open_calls, bool *ending);
 /* Judges a database that is open, and closes or kills it. */

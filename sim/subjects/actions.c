@@ -211,7 +211,7 @@ static int op_id(struct lladd_txn *txn, const struct lladd_op *op, lladd_op_id *
     return lladd_op_lookup(lladd_txn_db(txn), op->name, op->version, id);
 }
 
-/* Closes an action, which is then undone by a transfer in the other direction. */
+/* Closes an action. Its undo is a transfer in the other direction. */
 static int close_action(struct ll_sim_work *w, struct lladd_txn *txn, struct lladd_action *action,
                         uint32_t from, uint32_t to, int64_t amount)
 {

@@ -4,8 +4,8 @@
  * grows again. A transaction makes and fills another array, and rolls back a part of that. A third
  * array is destroyed.
  *
- * An element fills a page. A cell is the beginning of an element. The last cell of an array is its
- * length.
+ * An element fills a page. Its first LEN bytes are a cell (cells.h); one more cell of each array
+ * holds the array's length.
  */
 #include "sim/subjects/cells.h"
 
@@ -37,7 +37,8 @@ static unsigned length_cell(unsigned which)
     return arrays[which].cell + arrays[which].cells + arrays[which].high;
 }
 
-/* Returns the cell of an element; LL_SIM_CELLS: no transaction writes this element. */
+/* Returns the cell of an element; LL_SIM_CELLS: the element has no cell; it must be zeros after
+ * every recovery. */
 static unsigned cell_of(unsigned which, uint64_t index)
 {
     if (index < arrays[which].cells)
@@ -300,7 +301,8 @@ static int see(struct lladd_array *a, unsigned which, uint64_t index, struct ll_
         return 0;
     if (cell == LL_SIM_CELLS || bytes[0] != '0' + cell || !ll_sim_cells_see(c, bytes, LEN) ||
         memcmp(bytes + LEN, zeros, SIZE - LEN) != 0)
-        return lladd_error_set(err, LLADD_BAD_STATE, "element %llu of %s was never written",
+        return lladd_error_set(err, LLADD_BAD_STATE,
+                               "element %llu of %s has contents that were never written to it",
                                (unsigned long long)index, arrays[which].name);
     return 0;
 }

@@ -106,7 +106,7 @@ static int read_blob(struct lladd_db *db, unsigned cell, lladd_pageno root, unsi
         TRY(lladd_blob_read(db, root, at, out, n, NULL, err));
         for (size_t i = 0; i < n; i++)
             if (out[i])
-                return lladd_error_set(err, LLADD_BAD_STATE, "a byte that was never written");
+                return lladd_error_set(err, LLADD_BAD_STATE, "a byte before the contents is not 0");
     }
     TRY(lladd_blob_read(db, root, from, out, LONGEST, &got, err));
     *len = (size_t)got;
@@ -128,7 +128,8 @@ int ll_sim_blobs_dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink,
             continue;
         TRY(read_blob(db, cell, root, bytes, &len, err));
         if (!ll_sim_cells_see(&c, bytes, len) || !c.at[cell].letter)
-            return lladd_error_set(err, LLADD_BAD_STATE, "blob %u is not its own", cell);
+            return lladd_error_set(err, LLADD_BAD_STATE, "blob %u has other bytes than its own",
+                                   cell);
     }
     return ll_sim_cells_write(&c, sink);
 }

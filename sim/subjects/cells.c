@@ -83,7 +83,8 @@ int ll_sim_cells_dump_bytes(struct lladd_db *db, unsigned cells, uint32_t at, ui
         lladd_pageno page = lladd_page_of(stride ? first.v : first.v + cell);
         TRY(lladd_bytes_get(db, page, at + cell * stride, bytes, len, err));
         if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, len) && c.at[cell].letter))
-            return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
+            return lladd_error_set(err, LLADD_BAD_STATE, "cell %u has other bytes than its own",
+                                   cell);
     }
     return ll_sim_cells_write(&c, sink);
 }

@@ -107,7 +107,8 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     TRY(open_table(&w, db, err));
     while ((rc = lladd_hash_cursor_next(w.hash, &walk, &key, &value, err)) == 0)
         if (!ll_sim_cells_see(&c, value.data, value.len)) {
-            rc = lladd_error_set(err, LLADD_BAD_STATE, "an element is there twice, or not put");
+            rc = lladd_error_set(err, LLADD_BAD_STATE,
+                                 "an element is there twice, or was never put");
             break;
         }
     lladd_hash_cursor_close(w.hash, &walk);

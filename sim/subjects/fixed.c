@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fixed: records of one length, on a full page and on a new page. Several transactions store,
- * change and delete records on one page. One transaction rolls back, and one stays open.
+ * fixed: records of one length, on a nearly full page and on a new page. Several transactions
+ * store, change and delete records on one page. One transaction rolls back, and one stays open.
  */
 #include "sim/subjects/cells.h"
 
@@ -69,8 +69,8 @@ static int changes(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The page has room for one more record, in the slot of record 3. The slot of record 0 is reserved
- * for the undo of the open transaction. */
+/* Record 7 may get the slot of record 3, but not that of record 0, which is reserved for the undo
+ * of the open transaction. */
 static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id here;

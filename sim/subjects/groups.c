@@ -124,7 +124,7 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
         enum lladd_page_use use;
         TRY(lladd_page_use_get(db, lladd_page_of(p), &use, err));
         if (use != LLADD_USE_SYSTEM && is_owned(first, p) != (use == LLADD_USE_PAGED))
-            return lladd_error_set(err, LLADD_BAD_STATE, "page %llu is used otherwise: %d",
+            return lladd_error_set(err, LLADD_BAD_STATE, "page %llu has the wrong use: %d",
                                    (unsigned long long)p, (int)use);
     }
     return 0;
@@ -132,7 +132,7 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 static const char *const operations[] = {"lladd.map.format", "lladd.map.take", NULL};
 static const struct lladd_sim_excuse excuses[] = {
-    {"lladd.map.format", LL_SIM_NO_UNDO, "an empty map says what no map says"}, {NULL, 0, NULL}};
+    {"lladd.map.format", LL_SIM_NO_UNDO, "an empty map means the same as no map"}, {NULL, 0, NULL}};
 
 const struct lladd_sim_subject ll_sim_subject_groups = {
     .struct_size = sizeof ll_sim_subject_groups,
