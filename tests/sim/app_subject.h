@@ -30,10 +30,10 @@ enum app_fault {
     APP_SETUP_SPEECHLESS, /* the setup fails without a reason */
     APP_SETUP_HOLDS,      /* the setup leaves a page fixed */
     APP_WAITS,            /* the workload waits for a lock that it holds itself */
-    APP_NO_CREDIT_MAX     /* it uses more records at a time than the operation declares */
+    APP_NO_CREDIT_MAX     /* the workload asks for more log space than the operation declares */
 };
 
-/* The state of such a subject: no globals. */
+/* The state of such a subject. */
 struct app {
     enum app_fault fault;
     struct lladd_op op;

@@ -44,7 +44,7 @@ static void add_undo(struct lladd_page *p, struct lladd_span s)
 static const struct lladd_field add_fields[] = {
     {"offset", LLADD_FIELD_U16}, {"delta", LLADD_FIELD_I64}, {NULL, LLADD_FIELD_END}};
 
-/* An operation; `set` describes how it differs from the default. */
+/* An operation that keeps its promises. A test changes a member to break one. */
 static struct lladd_op good(const char *name)
 {
     return (struct lladd_op){.struct_size = sizeof(struct lladd_op),
@@ -495,8 +495,8 @@ END_TEST
 
 /* ---- histories ------------------------------------------------------------------------------- */
 
-/* Sets eight bytes, and keeps the rest of the page as a before-image: correct by itself, wrong as
- * soon as another transaction has changed the page. */
+/* Redo adds to eight bytes; undo restores the whole page: correct by itself, wrong as soon as
+ * another transaction has changed the page. */
 static bool image_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)v;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The built-in operations keep every promise of the contract. The samples come from the log of a
- * database in which transactions have used all operations concurrently, and have committed or
- * rolled back.
+ * The operations on bytes, records, heaps, roots, pages and arrays keep every promise of the
+ * contract. The samples come from the log of a database in which transactions have used them, in
+ * part concurrently, and have committed or rolled back.
  */
 #include "operations/operations.h"
 
@@ -205,7 +205,7 @@ static void use_roots_and_pages(struct fixture *b)
     must(lladd_commit(t));
 }
 
-/* So long that the root page cannot list it. */
+/* An array that is so long that its root page cannot list all its pages. */
 static void use_array(struct fixture *b)
 {
     struct lladd_array *a;

@@ -96,7 +96,8 @@ END_TEST
 
 /* ---- bugs are caught --------------------------------------------------------------------- */
 
-/* A library that misses a certain damage, and the text that the history must contain. */
+/* A planted bug with which the library misses a certain damage, and a subject and a number of
+ * damages that reveal it. */
 static const struct {
     enum lladd_bug bug;
     const char *subject;

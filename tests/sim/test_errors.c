@@ -39,7 +39,7 @@ static void expect_told(const struct lladd_sim_subject *s, const struct lladd_si
 /* ---- correct workloads pass -------------------------------------------------------------- */
 
 /* Every sixth call. Under a sanitizer, which only looks for memory errors, every thirtieth. The
- * nightly run tries all calls. */
+ * nightly run (sim/errors_deep) skips no call, as far as its time allows. */
 #ifdef LL_TEST_INSTRUMENTED
 #define EVERY 30
 #else
@@ -85,7 +85,7 @@ START_TEST(every_call_fails)
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC].close, 0);
     ck_assert_uint_eq(r->faults[LLADD_SIM_FAULT_SYNC_ELSEWHERE].returned, 0);
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC_LATE].returned, 0);
-    /* Calls that only creation makes. */
+    /* Calls that creation makes. */
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_MKDIR].returned, 0);
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_UNLINK].returned, 0);
     lladd_sim_errors_free(r);
@@ -121,7 +121,7 @@ END_TEST
 
 /* ---- bugs are caught --------------------------------------------------------------------- */
 
-/* Each kind of failing sync reveals both bugs. */
+/* Each kind of failing sync reveals the planted bug. */
 static const enum lladd_sim_fault syncs[] = {LLADD_SIM_FAULT_SYNC, LLADD_SIM_FAULT_SYNC_LOST,
                                              LLADD_SIM_FAULT_SYNC_REVERTED};
 
@@ -185,7 +185,7 @@ START_TEST(bounds_are_kept)
 }
 END_TEST
 
-/* The kind is a part of the token: a damaged kind and an unknown kind are refused. */
+/* The kind is a part of the token: a token with another kind is refused as damaged. */
 START_TEST(tokens_of_errors_are_checked)
 {
     struct app app;
@@ -228,7 +228,7 @@ START_TEST(reports_say_what_failed)
 }
 END_TEST
 
-/* Also while recoveries are chosen. */
+/* The time limit also ends the choice of recoveries, before the first fault. */
 START_TEST(time_is_a_bound)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The recovery simulator: a correct workload passes in every explored crash state, and a broken
- * workload or library is caught by the oracle meant for it, with a token that repeats the failure.
- * Tokens that are not valid for the subject are refused with a reason.
+ * workload or library is caught by the oracle meant for it. If the failure belongs to one run, a
+ * token repeats it. Tokens that are not valid for the subject are refused with a reason.
  */
 #include "app_subject.h"
 #include "verdicts.h"
@@ -30,8 +30,7 @@ static struct lladd_sim_report *explore(const struct lladd_sim_subject *s,
 
 /* ---- correct workloads pass -------------------------------------------------------------- */
 
-/* For some subjects these are all states at this depth, for most subjects the first states.
- * sim/all_subjects explores more. */
+/* The first states of each subject; each has at least as many. sim/all_subjects explores more. */
 #define STATES 2000
 
 START_TEST(every_subject_recovers_from_every_crash)
@@ -54,8 +53,8 @@ START_TEST(every_subject_recovers_from_every_crash)
 END_TEST
 
 /* The same with instant recovery: databases open before their pages are redone, and crash while
- * redo is pending. (Records that a newer image supersedes are not redone: some paths do not run.)
- */
+ * redo is pending. A record that is older than an image of its page is not redone, so some paths of
+ * redo need not run. */
 START_TEST(every_subject_recovers_instantly)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -88,7 +87,7 @@ START_TEST(options_change_between_runs)
 END_TEST
 
 /* Two deaths of the process, and then a loss of power: the name of a used segment comes back,
- * although a recovery had seen that it was gone (log/log.c, settle_names). */
+ * although a recovery had seen that it was gone (ll_log__settle_names in log/directory.c). */
 START_TEST(a_third_crash_finds_names_that_were_never_durable)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -161,9 +160,9 @@ static enum lladd_sim_oracle verdict(const struct lladd_sim_subject *s, uint32_t
     return o;
 }
 
-/* One page at a time and all combinations agree, for correct and for broken subjects. With atomic
- * pages only: where pages may tear, recovery fills them from images, so their versions on disk make
- * no difference. */
+/* Varying the version of one page at a time gives the same verdict as all combinations, with and
+ * without planted bugs. With atomic pages only: where pages may tear, recovery fills them from
+ * images, so their versions on disk make no difference. */
 START_TEST(the_reduction_and_the_full_product_agree)
 {
     const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
@@ -312,7 +311,8 @@ START_TEST(bounds_are_kept)
     ck_assert_uint_eq(r->states, 100);
     ck_assert_uint_eq(r->kill_states, 0);
     ck_assert(!r->complete);
-    ck_assert_uint_eq(r->n_failures, 0); /* and no path that was not reached is reported */
+    ck_assert_uint_eq(r->n_failures, 0); /* an exploration that is cut off does not report missing
+                                          * coverage */
     lladd_sim_report_free(r);
     b.flags = LLADD_SIM_NO_POWER | LLADD_SIM_NO_COVERAGE;
     b.states = 0;
@@ -370,7 +370,8 @@ static unsigned times(const char *what)
     return n;
 }
 
-/* A failure is reduced to the crashes that it needs, and almost nothing survives them. */
+/* A smaller failure has only the crashes that it needs, and almost nothing that was pending at them
+ * has arrived. */
 START_TEST(a_failure_is_made_smaller)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -383,8 +384,8 @@ START_TEST(a_failure_is_made_smaller)
     ck_assert_uint_eq(times("Crash "), 1);
     ck_assert_uint_eq(times("survived: "), 0);
     lladd_sim_report_free(r);
-    /* Losing a compensation record takes a second crash, and the record must have survived the
-     * first. */
+    /* Redo without compensation records fails only at a second crash: the log that the first one
+     * leaves must have these records. */
     b.planted = UINT64_C(1) << LLADD_BUG_REDO_CLR;
     b.depth = 2;
     r = explore(s, &b);

@@ -18,7 +18,7 @@ enum { OTHER_PAGE = 0 }; /* the root page */
 
 /* State that operations must not have. */
 static const unsigned char *remembered; /* bytes of a page while it was fixed */
-static unsigned char *own;              /* of the page itself */
+static unsigned char *own;              /* bytes of the app's own page */
 static uint64_t epoch;                  /* 1 in the workload, 0 elsewhere */
 
 static struct app app;
@@ -269,7 +269,7 @@ static void redo_knows_when_it_runs(struct lladd_page *page, struct lladd_span b
 START_TEST(redo_that_depends_on_more_than_its_page_is_caught)
 {
     app.op.redo = redo_knows_when_it_runs;
-    app.op.undo_kind = LLADD_UNDO_NONE; /* which does not restore that byte */
+    app.op.undo_kind = LLADD_UNDO_NONE; /* an undo would not restore that byte */
     app.op.undo = NULL;
     app.subject.model_size = 0;
     EXPECT_CAUGHT(LLADD_SIM_O_REBUILD, "redo of \"app.add\"", "LSN",

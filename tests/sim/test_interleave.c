@@ -253,7 +253,7 @@ START_TEST(and_is_not_caught_with_one_thread_after_the_other)
     expect_passed(r);
     ck_assert(r->complete);
     lladd_sim_report_free(r);
-    /* Nor without a preemption, unless it shows without a crash. */
+    /* Nor in the first schedule, which has no preemption. */
     b = bounds_for(_i);
     b.preemptions = UINT32_MAX;
     b.schedules = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Mistakes of an operation's author that no crash reveals: a logical undo that takes more than is
- * declared (O19); a wait that only the waiting thread could end (O17); log space that was left over
- * but never asked for. Each is named in the report.
+ * declared (O19); a wait that only the waiting thread could end (O17); an update that needs log
+ * space which was never asked for. Each is named in the report.
  */
 #include "verdicts.h"
 

@@ -61,7 +61,7 @@ static const struct row rows[] = {
     {LLADD_BUG_SAVEPOINT, EXPLORE, "actions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, EXPLORE, "counters", LLADD_SIM_O_LOST, 1, 0, 0, 0},
     {LLADD_BUG_PREPARE, EXPLORE, "prepared", LLADD_SIM_O_IN_DOUBT, 1, 0, 0, 0},
-    /* With seed 1 the contents show it first. */
+    /* With seed 1 another oracle (O2) reports it first. */
     {LLADD_BUG_PREPARED, RANDOM, "prepared", LLADD_SIM_O_IN_DOUBT, 0, 0, 2, 0},
     {LLADD_BUG_OUTCOMES, EXPLORE, "heuristic", LLADD_SIM_O_IN_DOUBT, 1, 0, 0, 0},
     {LLADD_BUG_NAMES, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
@@ -268,7 +268,8 @@ START_TEST(each_bug_has_a_row)
 }
 END_TEST
 
-/* Without the bug the token must not fail. The workload may then be another one. */
+/* Without the bug, the run of the token must not fail. The token may also be refused, because the
+ * workload does other things then. */
 static void expect_innocent(const struct row *row, const struct lladd_sim_failure *f)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -322,8 +323,8 @@ static void read_page(void)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Its numbers depend on the machine; everything else must match, and there must be no extra line.
- */
+/* The numbers in the table depend on the machine; everything else must match, and there must be no
+ * extra line. */
 START_TEST(the_table_of_the_manual_is_this_one)
 {
     unsigned lines = 0, expected = 0;

@@ -198,7 +198,7 @@ END_TEST
 
 /* ---- shrinking --------------------------------------------------------------------------- */
 
-/* A subject that is slow after so many dumps: it then waits until the time is up. */
+/* A subject in which dump number `slow_after` waits for `nanoseconds`. */
 static struct {
     struct app app;
     int (*dump)(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
@@ -237,8 +237,9 @@ static uint64_t slow_run(uint64_t states, uint64_t milliseconds, uint64_t slow_a
     return slow.dumps;
 }
 
-/* The number of dumps before a failure that is found with so many states. A row of crashes goes on
- * beyond the bound, so it takes several states less not to find it. 0: the first row has it. */
+/* Returns the number of dumps before a failure that is found within `states` states. A row of
+ * crashes goes on beyond the bound, so the bound is lowered until the failure is no longer found.
+ * 0: the first row already has it. */
 static uint64_t dumps_without_failure(uint64_t states)
 {
     struct lladd_sim_random_report *r;
@@ -252,8 +253,9 @@ static uint64_t dumps_without_failure(uint64_t states)
     return 0;
 }
 
-/* Lets a dump use up all the time, a quarter of the way from `found` to `all` dumps, with more and
- * more time until the failure is found and the dump is reached. Returns the number of dumps. */
+/* Lets one dump use up all the time: the one a quarter of the way from `found` to `all` dumps.
+ * Doubles the time until the failure is found and that dump is reached. Returns the number of
+ * dumps. */
 static uint64_t slow_reduction(uint64_t found, uint64_t all)
 {
     struct lladd_sim_random_report *r;
@@ -311,7 +313,8 @@ START_TEST(a_failure_is_made_smaller)
 }
 END_TEST
 
-/* Their failures have an error in a recovery; which seeds do depends on the layout of the log. */
+/* Seeds with which the failure has an error in a recovery. Which seeds these are depends on the
+ * layout of the log. */
 static const uint64_t seeds_with_errors[] = {4, 10, 12};
 
 /* An error in recovery is no choice; then the token contains the numbers from which everything was

@@ -411,7 +411,7 @@ START_TEST(an_hour_passes_at_once)
 }
 END_TEST
 
-/* Two threads spin for each other, and both need a third one: none starves. */
+/* Three threads spin, each until another one has set `stage`: none starves. */
 struct relay {
     uint32_t stage;
 };
