@@ -147,7 +147,7 @@ ALL = [("insert", insert, "Inserts in one transaction: time against their number
 
 
 def ratios(rows, path):
-    """How many times the best peer, a bar for each line of the README's table."""
+    """How many times the best peer, a bar for each line of the table with each workload once."""
     bars = [(text, here / there, peer) for text, here, there, peer in summary.compared(rows)]
     if not bars:
         return False

@@ -575,7 +575,8 @@ static void bench_crash(void)
         free(c.files[i].bytes);
 }
 
-/* Updates ten times the cache in one transaction. How far does memory grow beyond the budget? */
+/* Updates ten times the cache in one transaction, and measures how far memory exceeds the budget.
+ */
 static void bench_large(void)
 {
     enum { BUDGET = 32 << 20, PAGES = 10 * BUDGET / 4096 };

@@ -9,7 +9,7 @@
  *
  * Calls return 0, BENCH_ABSENT, BENCH_AGAIN (roll back, try again) or BENCH_FAILED with a message
  * on stderr. Unless the function's comment says otherwise, a NULL function means that the engine
- * lacks the capability; workloads that need the capability skip the engine, and print its name. */
+ * lacks the capability; workloads that need the capability skip the engine, and print why. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -60,7 +60,8 @@ static int open_it(const struct bench_setup *s, struct bench_db **out)
     return failed("open", message);
 }
 
-/* Writes synchronously, which also makes all earlier writes durable. */
+/* If commits were not synced, first writes an empty batch synchronously, which makes the earlier
+ * ones durable. */
 static int close_it(struct bench_db *b)
 {
     char *message = NULL;

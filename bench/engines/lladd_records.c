@@ -132,6 +132,7 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
 const struct bench_engine bench_engine_lladd_records = {
     RECORDS, .name = "lladd-records", .open = open_records};
 
-/* Shows the cost of page images. Its options are not the default, so it is in no comparison. */
+/* Shows the cost of page images. Its options are not the default, so it is not compared with peers.
+ */
 const struct bench_engine bench_engine_lladd_records_atomic = {
     RECORDS, .name = "lladd-records-atomic", .open = open_atomic};
