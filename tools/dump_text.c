@@ -381,7 +381,7 @@ static int read_tail(struct reading *r)
     (void)snprintf(want, sizeof want, "%08" PRIx32, r->crc);
     if (!word(r, want)) {
         char what[48];
-        (void)snprintf(what, sizeof what, "the checksum %s of what is here", want);
+        (void)snprintf(what, sizeof what, "the checksum %s of the lines above", want);
         return expected(r, what);
     }
     r->inside = false;

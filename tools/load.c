@@ -400,7 +400,7 @@ static int load(const struct tool *t, struct loading *l, FILE *from, struct llad
     if (rc && !undone && l->batch)
         undone = sweep(l, &second);
     if (undone)
-        *err = second; /* the error of the close is more serious */
+        *err = second; /* a failed abort or sweep is more serious */
     return undone ? undone : rc;
 }
 

@@ -32,9 +32,8 @@ static const char usage[] =
     "truncated before it could be read is left out; standard error says how much (with --json the\n"
     "last object: \"recycled\").\n"
     "\n"
-    "Exit status: 0, also at a torn tail, which is normal after a crash; 1 at the first place "
-    "where\n"
-    "something is damaged that was durable; 2 if the log cannot be read.\n";
+    "Exit status: 0, also at a torn tail, which is normal after a crash; 1 if durable log\n"
+    "is damaged; 2 if the log cannot be read.\n";
 
 enum { TXN = TOOL_OWN, PAGE, OP, KIND, FROM, TO, LAST, BYTES, STATS };
 

@@ -29,7 +29,7 @@ static const struct {
     {"dump", tool_dump, "arrays, hash tables, lists and blobs as text"},
     {"load", tool_load, "make them out of such text"},
     {"hash", tool_hash, "get, put, del, scan: one hash table, for scripts"},
-    {"dtable", tool_dtable, "create, put, get, del, scan, maintain, stat: managed dTables"},
+    {"dtable", tool_dtable, "create, put, get, del, scan, maintain, alter, stat: managed dTables"},
     {"sim", tool_sim, "explore the crashes of a workload, or replay one (lladd-sim)"},
 };
 
@@ -39,10 +39,10 @@ static void print_usage(FILE *to)
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         fprintf(to, "  %-10s%s\n", verbs[i].name, verbs[i].about);
     fprintf(to, "\n\"lladd VERB --help\" says more. Only recover, resolve, load, and put, del,\n"
-                "create and maintain of hash and dtable change anything. Every verb takes --json;\n"
-                "all but sim also --ops FILE.so, for operations that are not built in.\n"
+                "create, alter and maintain of hash and dtable change anything. Every verb takes\n"
+                "--json; all but sim also --ops FILE.so, for operations that are not built in.\n"
                 "Exit status: 0 success, 1 the database is damaged (hash, dtable: or the key does\n"
-                "not exist), 2 the command could not be carried out.\n");
+                "not exist), 2 the command could not be carried out, 3 not all was checked.\n");
 }
 
 int main(int argc, char **argv)

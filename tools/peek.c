@@ -38,7 +38,7 @@ static void warn(const struct tool *t, struct lladd_db *db)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
     if (lladd_stats_get(db, &s) == 0 && s.in_doubt)
-        fprintf(stderr, "lladd %s: what %" PRIu64 " transaction%s in doubt changed is regarded\n",
+        fprintf(stderr, "lladd %s: the changes of %" PRIu64 " transaction%s in doubt are visible\n",
                 t->verb, s.in_doubt, s.in_doubt == 1 ? "" : "s");
 }
 

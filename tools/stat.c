@@ -163,7 +163,7 @@ static int print_journal(const struct tool *t, struct lladd_inspect *view,
     printf("\nWhat is live in the journal\n  %*s %10s %12s  tag\n", width, "from LSN", "entries",
            "bytes");
     if (each_tag(t, i, print_tag, &width, &err))
-        printf("  cannot be told: %s\n", err.message);
+        printf("  cannot be listed: %s\n", err.message);
     return 0;
 }
 

@@ -506,7 +506,7 @@ static int judge(struct walk *w)
     w->out->leaked = w->out->unowned;
     snprintf(text, sizeof text,
              "%" PRIu64
-             " allocated page%s (%s): every root is a structure, but no structure has %s",
+             " allocated page%s (%s): every root leads to a structure, but none contains %s",
              w->out->unowned, w->out->unowned == 1 ? "" : "s", r.text,
              w->out->unowned == 1 ? "it" : "them");
     return report(w, TOOL_LEAK, 0, first, text);

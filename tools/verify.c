@@ -211,7 +211,7 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
         rc = print_json(&v, &l, list) ? -1 : rc;
         return rc ? TOOL_CANNOT : TOOL_FINDINGS;
     }
-    (void)print_finding(&f); /* with these arguments print_finding returns 0 */
+    (void)print_finding(&f); /* print_finding always returns 0 */
     printf("without a control block nothing else can be checked\n");
     return TOOL_FINDINGS;
 }

@@ -122,7 +122,7 @@ class DumpAndLoad(Case):
         self.assertTrue(got.isascii())
 
     def test_zeros(self):
-        """For blobs, too; only pieces of nothing but zeros are written as zeros."""
+        """Also of blobs; a piece is written as zeros only if all its bytes are zero."""
         text = dump(structure("array", "a", [7, "1234", 10**7], element=4),
                     structure("blob", "b", ["x" * 1024, 2048, "y" + 1023 * "\0", 10**7]))
         self.load(text)
@@ -355,7 +355,7 @@ class Verify(Case):
         subprocess.run([MAKE_DB, "--forget", self.db, "people"], check=True)
         out = self.good("verify", self.db, code=1)
         self.assertRegex(out, r"leak    pages, page \d+: \d+ allocated pages \([0-9, to]+\): every "
-                              "root is a structure, but no structure has them\n")
+                              "root leads to a structure, but none contains them\n")
         self.assertRegex(out, r"; \d+ pages outside of structures\n\d+ pages lost\n$")
         said = json.loads(self.good("verify", "--json", self.db, code=1))
         self.assertEqual(said["findings"][0]["kind"], "leak")
@@ -433,7 +433,7 @@ class Salvage(Case):
                        structure("list", "l", self.items)))
 
     def flip(self, *places):
-        """Flips a byte at each place: an offset, or a text."""
+        """Changes a byte at each place: an offset, or a text."""
         with open(os.path.join(self.db, "pages"), "r+b") as file:
             whole = file.read()
             for place in places:
@@ -534,7 +534,7 @@ class Salvage(Case):
         self.assertIn("LLADD_CORRUPT_", err)
 
     def table(self, name, rows, *options):
-        """A managed dTable; rows beyond the former ones become a run of their own."""
+        """Puts rows into a managed dTable, made if it does not exist, and digests them."""
         run("dtable", "create", *options, self.db, name)
         head = "key,A,B\n" if "--columns" in options else ""
         self.good("dtable", "put", "--csv", self.db, name,
@@ -693,7 +693,7 @@ class HostileBytes(Case):
         dice = random.Random(4)
         used = [n for n in range(len(self.pages) // 4096) if any(self.pages[n * 4096:][:4096])]
         page = self.pages[used[3] * 4096:][:4096]
-        self.write(used[3], page)  # it is known how a checksum is made
+        self.write(used[3], page)  # this test computes checksums correctly
         self.sound("1 array, 1 list, 1 blob, 2 hash tables")
         ends = set()
         for turn in range(SAMPLES):

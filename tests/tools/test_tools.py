@@ -254,7 +254,7 @@ What keeps the log, the strongest first
         page = os.path.join(db, "pages")
         with open(page, "r+b") as file:
             file.truncate(4096)
-        self.assertIn("  cannot be told: ", self.good("stat", db))
+        self.assertIn("  cannot be listed: ", self.good("stat", db))
         self.assertIn("error", self.json("stat", db)["journal"])
 
     def test_run(self):
@@ -431,12 +431,12 @@ What keeps the log, the strongest first
         """Verbs that recover in memory (peek.c) see what transactions in doubt have changed."""
         for verb in ("dump", "verify"):
             for kind, doubts in (("crashed", "1 transaction"), ("prepared", "2 transactions")):
-                self.assertIn(f"lladd {verb}: what {doubts} in doubt changed is regarded\n",
+                self.assertIn(f"lladd {verb}: the changes of {doubts} in doubt are visible\n",
                               run(verb, "--ops", PLUGIN, self.made.path(kind))[2])
             self.assertNotIn("in doubt", run(verb, "--ops", PLUGIN, self.made.path("clean"))[2])
 
     def test_several_may_look(self):
-        """A verb that recovers in memory keeps off what would change the files, no other verb."""
+        """A verb that recovers in memory keeps out only verbs that would change the files."""
         db = self.copy("crashed")
         args = ["--ops", PLUGIN, db]
         with open(db + "/lock", "rb") as lock:
@@ -664,7 +664,7 @@ class Damaged(Case):
         found = self.json("verify", db, code=1)["findings"][0]
         self.assertEqual((found["kind"], found["code"], found["file"], found["page"]),
                          ("damage", "LLADD_CORRUPT_PAGE", "pages", where["bulk"]))
-        self.good("stat", db)  # it has not looked
+        self.good("stat", db)  # stat does not read this page
 
     def test_log(self):
         db, where = self.copy("clean"), self.made.where["clean"]

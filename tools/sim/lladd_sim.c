@@ -37,7 +37,7 @@ static const char usage[] =
     "lladd-sim [options] --all          all subjects of the library, instead of names\n"
     "lladd-sim SUBJECT --replay TOKEN   repeat a failure and print its history\n"
     "lladd-sim --list                   list the subjects\n"
-    "lladd-sim --operations             list the operations that each must cover completely\n"
+    "lladd-sim --operations             list the operations that each subject must cover fully\n"
     "\n"
     "A subject is a name from the list, or a shared object (a name with a slash), which\n"
     "stands for all its subjects; SHARED-OBJECT:NAME is one of them.\n"
