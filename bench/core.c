@@ -575,8 +575,7 @@ static void bench_crash(void)
         free(c.files[i].bytes);
 }
 
-/* Updates ten times the cache in one transaction, and measures how far memory exceeds the budget.
- */
+/* Measures how far memory exceeds the budget in a transaction that updates ten times the cache. */
 static void bench_large(void)
 {
     enum { BUDGET = 32 << 20, PAGES = 10 * BUDGET / 4096 };

@@ -142,7 +142,7 @@ static int check_entry(void *ctx, const struct lladd_journal_entry *e, struct ll
         abort();
     act_bytes(r->s->plan, r->w, r->n, r->act - 1, &a, bytes);
     if (e->bytes.len != a.len || memcmp(e->bytes.data, bytes, a.len) != 0)
-        fail(r->s->oracle, "contents: journal", "worker %u: the entry of transaction %u is another",
+        fail(r->s->oracle, "contents: journal", "worker %u: the entry of transaction %u differs",
              r->w, r->n);
     free(bytes);
     return 0;

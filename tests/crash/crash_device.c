@@ -197,7 +197,7 @@ static int check_room(struct crash_device *cd, struct lladd_file *file, uint64_t
     return used + (size - now) > capacity ? -ENOSPC : 0;
 }
 
-/* Takes the mutex and keeps it. So no thread makes another call, and no record is incomplete. */
+/* Keeps the mutex, so that no thread makes another call, and no record is incomplete. */
 void crash_device_stop(struct crash_device *cd)
 {
     enter(cd);
@@ -220,7 +220,7 @@ static int crash_pwritev(struct lladd_device *dev, struct lladd_file *file,
     if (!last || atomic_load(&cd->how) != DEATH_WITHIN)
         return end(cd, &c, last, cd->base->ops->pwritev(cd->base, f->base, pieces, n, off));
 
-    /* A number decides which pieces of the write survive. */
+    /* A number decides how many pieces of the write survive. */
     uint64_t first = cd->piece - off % cd->piece;
     uint64_t ends = c.len > first ? 1 + (c.len - first - 1) / cd->piece : 0;
     uint64_t kept = ends ? (off / cd->piece + atomic_load(cd->calls)) % (ends + 1) : 0;

@@ -7,7 +7,7 @@
  *
  * Calls that change or persist something are counted over all threads, from the moment the device
  * is armed. At the chosen call the process sends itself SIGKILL: before the call, after it, or
- * within a write, of which some whole pieces are then done. With a trace, calls are made one at a
+ * within a write, of which the first pieces are then done. With a trace, calls are made one at a
  * time, and each is recorded (trace.h) before the next begins, so that files and trace agree
  * whenever the process dies. With DEATH_POWER the call is recorded as in progress, but not made.
  */
@@ -35,7 +35,7 @@ struct crash_device;
 /* Returns NULL if the directory cannot be opened or there is no memory. */
 struct crash_device *crash_device_new(const struct crash_device_config *);
 void crash_device_free(struct crash_device *);
-/* Blocks further changes: the process is about to end while other threads are running. */
+/* With `serial` or a trace, blocks further changes: the process ends while other threads run. */
 void crash_device_stop(struct crash_device *);
 struct lladd_device *crash_device_dev(struct crash_device *);
 /* Kills the process at the n-th call from now; 0: never. */

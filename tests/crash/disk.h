@@ -15,7 +15,7 @@ void disk_free(struct disk *);
 void disk_replay(struct disk *, const void *trace, size_t len);
 /* Returns the number of pending operations: written and not durable. */
 uint64_t disk_pending(const struct disk *);
-/* Makes `dir` with what the power failure leaves. The disk is not changed. */
+/* Makes `dir` with what the power failure leaves, and *after (nullable), the disk after it. */
 void disk_power(const struct disk *, const struct fault_crash *, const char *dir,
                 struct disk **after);
 

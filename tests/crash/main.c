@@ -16,19 +16,19 @@
 
 static const char usage[] =
     "usage: crash [options]\n"
-    "  --seed N        the rounds' seeds follow from it (1)\n"
-    "  --rounds N      so many rounds (60; with LLADD_NIGHTLY set 1500)\n"
-    "  --round N       only this one\n"
-    "  --first N       the rounds from this one on\n"
-    "  --kills N       ends when so many processes were killed inside a recovery\n"
-    "  --seconds N     ends after the round in which so much time has passed\n"
-    "  --without LIST  names with commas between them: nothing of the kind is drawn\n"
-    "  --relay DIR     one cycle of each round goes on with the database in DIR/<round>, and\n"
-    "                  leaves it there for another machine's program; no power failures\n"
-    "  --last          with --relay: the last process instead of a cycle\n"
-    "  --hang N        a process that lives so many seconds hangs (900)\n"
-    "  --keep          directories of rounds that failed stay\n"
-    "  --verbose       every process has its line\n"
+    "  --seed N        determines the seed of each round (1)\n"
+    "  --rounds N      number of rounds (60; 1500 if LLADD_NIGHTLY is set; 12 if instrumented)\n"
+    "  --round N       runs only round N\n"
+    "  --first N       begins with round N\n"
+    "  --kills N       ends after the round with the N-th kill inside recovery\n"
+    "  --seconds N     ends after the first round that ends N seconds or more after the start\n"
+    "  --without LIST  draws nothing of these kinds (names with commas between them)\n"
+    "  --relay DIR     runs one cycle of each round with the database in DIR/<round>, and leaves\n"
+    "                  it there for another machine's program; no power failures\n"
+    "  --last          with --relay: runs the last process instead of a cycle\n"
+    "  --hang N        a process that runs for N seconds counts as hung (900)\n"
+    "  --keep          keeps the directories of failed rounds\n"
+    "  --verbose       prints a line for each process\n"
     "Kinds: ";
 
 struct kind {

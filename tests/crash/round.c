@@ -42,7 +42,7 @@ struct round {
     char *base, *dir, *trace;
     unsigned life, dirs;
     bool dirty; /* the next open has something to recover */
-    bool tears; /* atomic pages are off, or were off when a pending write was made */
+    bool tears; /* atomic pages are off, and were off when each pending write was made */
     struct failure *failure;
 };
 
@@ -284,7 +284,7 @@ static bool probe(struct round *r)
     fit_capacity(r);
     bool dirty = r->dirty;
     if (!run_life(r, &l))
-        return false; /* that directory is kept */
+        return false; /* r->dir is that directory, for `keep` */
     r->dirty = dirty;
     memcpy(r->oracle, &before, sizeof before);
     r->disk = disk;
@@ -428,8 +428,7 @@ static bool whole(struct round *r)
     return good;
 }
 
-/* Runs one leg of a round that machines run in turn. First verifies what the leg before has left.
- */
+/* Runs one leg of a round that machines run in turn. First verifies what the last leg has left. */
 static bool leg(struct round *r)
 {
     uint64_t conductor[2] = {0};

@@ -32,7 +32,7 @@ struct failure {
     char *dir; /* NULL unless it was kept; the caller frees it */
 };
 
-/* Returns true if no check failed. The directory is then removed, otherwise it is kept. */
+/* Returns true if no check failed. LEG_WHOLE then removes its directory; else `keep` decides. */
 bool round_run(uint64_t seed, const struct settings *, struct tally *, struct failure *);
 
 #endif

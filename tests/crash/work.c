@@ -113,7 +113,7 @@ static int do_acts(struct session *s, struct lladd_txn *txn, unsigned w, uint32_
     return rc ? rc : lladd_hash_put(txn, s->hash, &k, sizeof k, value, sizeof value);
 }
 
-/* Commits, and notes the promise, which depends on the durability and on what may happen. */
+/* Commits, and notes the promise, which depends on the durability and on power failures. */
 static int commit(struct session *s, struct lladd_txn *txn, unsigned w, uint32_t n,
                   enum lladd_durability durability)
 {
@@ -142,7 +142,7 @@ static enum lladd_durability durability_of(const struct plan *p, unsigned w, uin
     return !(p->features & WITH_RELAXED) || r > 3 ? LLADD_DURABLE : (enum lladd_durability)r;
 }
 
-/* Makes other changes and rolls them back. */
+/* Makes the changes of transaction n and rolls them back. */
 static int do_nothing(struct session *s, unsigned w, uint32_t n)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -358,7 +358,7 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
-/* Digests, or combines, or frees a run. Only digests are owed at the limit of the log (REC-3). */
+/* Digests, combines, or frees a run. At the limit of the log only digests must succeed (REC-3). */
 static int maintain_rows(struct session *s, struct lladd_error *err)
 {
     bool more;
@@ -368,7 +368,7 @@ static int maintain_rows(struct session *s, struct lladd_error *err)
     return rc;
 }
 
-/* The limit of the log refuses none of these. */
+/* At the limit of the log these must succeed. */
 static void upkeep(struct session *s, uint64_t *rng)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -11,8 +11,8 @@
  * stay open until the process dies, with changes of which nothing may be left; prepared
  * transactions; and pins of the log.
  *
- * The oracle is in memory shared by the processes, and so survives them. The working process writes
- * there what it asks for before a call, and what was promised after it.
+ * The oracle is in memory shared by the processes, and so survives them. Before a call the working
+ * process writes there what it asks for, and after it what was promised.
  */
 #include "crash_device.h"
 
@@ -73,7 +73,7 @@ enum stage {
 };
 
 enum doubt_state {
-    DOUBT_NONE,      /* no state since `committed` */
+    DOUBT_NONE,      /* no transaction, or it has ended */
     DOUBT_PREPARING, /* in doubt or absent */
     DOUBT_PREPARED,
     DOUBT_COMMITTING, /* in doubt or committed */
@@ -92,7 +92,7 @@ struct oracle {
     _Atomic uint32_t killed; /* the device killed the process */
     _Atomic uint32_t stage;
     _Atomic uint32_t made;    /* the structures exist */
-    _Atomic uint32_t pending; /* instant recovery had pages to redo when open returned */
+    _Atomic uint32_t pending; /* instant recovery had work left when open returned */
     _Atomic uint64_t open_calls, open_ns;
     _Atomic uint64_t capacity; /* of the disk */
     _Atomic uint64_t chance;   /* number of requests for random bytes */
@@ -139,10 +139,10 @@ void fail(struct oracle *, const char *kind, const char *format, ...)
 /* Fails unless rc is 0; the kind of failure is `what` and the name of the code. */
 void must(struct oracle *, int rc, const char *what, const struct lladd_error *);
 void must_txn(struct session *, int rc, const char *what, const struct lladd_txn *);
-/* Is rc an answer that work may get at the limits, after which it continues? Counts it. */
+/* Is rc LLADD_BUSY, or the answer of a full log or disk? Then work continues. Counts it. */
 bool refused(struct session *, int rc);
-/* A checkpoint may need a new segment, which a full disk does not have. At the limit of the log it
- * must not fail. */
+/* Is rc the answer of a full disk? A checkpoint may need room for a new segment; at the limit of
+ * the log it must not fail. */
 bool no_space(struct session *, int rc);
 
 /* Opens the database, and makes the structures or finds them. */
@@ -183,7 +183,7 @@ unsigned acts_of(const struct plan *, unsigned w, uint32_t n, struct act acts[AC
 /* Sets what an act of transaction n writes; never the same twice. `bytes` has room for a->len. */
 void act_bytes(const struct plan *, unsigned w, uint32_t n, unsigned index, const struct act *,
                void *bytes);
-/* The bytes of a key. Kinds: 'W' workers, 'N' their count, 'L' losers, 'D' slots. */
+/* The bytes of a key. Kinds: 'W' workers, 'N' their count, 'L' losers, 'D' slots, 'Z' the last. */
 struct key {
     unsigned char bytes[9];
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See fault_alloc.h. A header before each block stores its size and a mark that the block is ours.
- */
+/* See fault_alloc.h. A header before each block has its size and a mark that it is ours. */
 #include "support/fault_alloc.h"
 
 #include <stdio.h>

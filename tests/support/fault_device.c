@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See fault_device.h. All functions of the device have the same structure: begin() counts the call,
- * decides its fate and takes the latch; the base does the call; the model records it; end()
- * releases the latch.
+ * decides whether it fails, and takes the mutex; the base does the call; the model records it;
+ * end() releases the mutex.
  */
 #include "support/fault_device.h"
 
@@ -64,7 +64,7 @@ static int kind_index(unsigned kind)
     return __builtin_ctz(kind);
 }
 
-/* ---- the fate of a call ---- */
+/* ---- whether a call fails ---- */
 
 static bool plan_hits(struct fault_device *fd, unsigned kind, const char *name)
 {

@@ -120,7 +120,7 @@ void fault_device_can_allocate(struct fault_device *, bool can);
 uint64_t fault_device_bytes(struct fault_device *); /* the present sizes of all files together */
 
 /* Called before each call, with the call's number, its kind and the name of the file. The thread
- * holds no latch of the device. */
+ * does not hold the mutex of the device. */
 typedef void fault_hook(void *ctx, uint64_t number, unsigned kind, const char *name);
 void fault_device_hook(struct fault_device *, fault_hook *, void *ctx);
 

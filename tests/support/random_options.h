@@ -4,14 +4,14 @@
 /*
  * Options of a database, drawn from a seed: page size, ring, segments, limit of the log, cache,
  * checkpoints, frames, threads of redo, kind of recovery and its memory. Sizes are small, so that
- * little work crosses segments, fills the cache and takes checkpoints.
+ * even little work crosses segments, fills the cache and takes checkpoints.
  */
 #include <lladd/lladd.h>
 
 /* Changes these fields of *o. A limit of the log is at least `limit` bytes, and enough to open
  * with; about one seed in three gives no limit. */
 void random_options(uint64_t seed, uint64_t limit, struct lladd_options *o);
-/* Prints the seed and what it stands for, on one line: ctest shows it if the test fails. */
+/* Prints the seed and the options drawn, on one line: ctest shows it if the test fails. */
 void random_options_print(uint64_t seed, const struct lladd_options *o);
 
 #endif

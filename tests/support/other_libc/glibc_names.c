@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* For C libraries other than glibc: defines the names that glibc's headers have put into the
- * archive of Check, which was compiled with them. Linked into the tests only (cmake/Tests.cmake).
- */
+ * archive of Check, which was compiled with them. Linked only into tests (cmake/Tests.cmake). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
