@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A plug-in with a check of the root "ordered" that makes the mistake named by LLADD_TEST_MISTAKE.
- */
+/* A plug-in with a check of the root "ordered" that makes the mistake in LLADD_TEST_MISTAKE. */
 #include <lladd/extension.h>
 #include <lladd/inspect.h>
 #include <lladd/pages.h>

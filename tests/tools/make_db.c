@@ -178,7 +178,7 @@ static int journal_fill(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : journal_txn(db, "bulk", 7);
 }
 
-/* Its mark (operations/journal/table.h) is a root that points to no page. */
+/* Makes a journal. Its mark (operations/journal/table.h) is a root that points to no page. */
 static int journal(const char *dir)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;

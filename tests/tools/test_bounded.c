@@ -53,7 +53,7 @@ static void expect_same(const struct findings *a, const struct findings *b, cons
     ck_assert_uint_eq(a->count.free_pages, b->count.free_pages);
 }
 
-/* Compares: with room for a few pages at a time, and with room for all. */
+/* Compares the findings with room for a few pages at a time and with room for all. */
 static void compare(struct lladd_device *dev, const char *what, uint64_t at)
 {
     static struct findings few, all;
@@ -158,8 +158,8 @@ static void transaction(struct lladd_db *db, bool more, lladd_pageno *page)
     ck_assert_int_eq(lladd_commit(txn), 0);
 }
 
-/* Killed: a log about so many pages. Its length hardly depends on that number, and no checkpoint
- * includes the pages. */
+/* Makes a log about so many pages, and kills the database. The log's length hardly depends on the
+ * number, and no checkpoint includes the pages. */
 static struct lladd_device *a_log_about(unsigned pages)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;

@@ -297,8 +297,7 @@ static struct findings lose_write(struct lladd_device *dev, lladd_pageno page,
     return bench_verify_files(dev);
 }
 
-/* A torn page with its base image in the log: verify says that redo will rebuild it, and redo does.
- */
+/* A torn page with its base image in the log: redo rebuilds it, as verify says. */
 START_TEST(redo_repairs)
 {
     struct made m;
@@ -773,8 +772,7 @@ static int everything(struct lladd_device *dev, const struct lladd_allocator *me
     return rc;
 }
 
-/* The n-th allocation fails, once or for ever: LLADD_NO_MEMORY, or no difference; nothing is
- * leaked. */
+/* The n-th allocation fails, once or forever: LLADD_NO_MEMORY, or no difference; and no leak. */
 START_TEST(no_memory)
 {
     struct made m;

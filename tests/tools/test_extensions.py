@@ -4,7 +4,7 @@
 test_extensions.py <lladd> <make_ordered> <ordered-ops.so> <bad_plugin.so>.
 
 examples/ordered is checked like one of the library's own structures, undamaged and with planted
-damage. A check that does what it must not do is not reported as damage."""
+damage. A check that does what it must not do is reported."""
 import json
 import os
 import struct
@@ -62,7 +62,7 @@ class Ordered(Case):
         self.assertEqual(said["findings"], [])
         self.assertEqual(said["structures"]["extensions"], {"example.ordered": 1})
         self.assertEqual(said["structures"]["not_checked"], 0)
-        # Without the plug-in the result is as before.
+        # Without the plug-in the structure is not checked.
         out = self.verify(code=3, plugin=None)
         self.assertIn('root "ordered" does not lead to one of the library', out)
         said = json.loads(self.verify("--json", code=3, plugin=None))
@@ -96,7 +96,7 @@ class Ordered(Case):
         self.assertEqual(said["leaked_pages"], 1)
 
     def test_damaged_page(self):
-        """A leaf of the wrong type, and a link to nothing; the checksums are right."""
+        """A leaf with room for no entry; its checksum is right."""
         self.make("sound")
         self.write(self.leaf, HEAD + 2, b"\0\0")  # room for no entry
         said = json.loads(self.verify("--json", code=1))
@@ -115,7 +115,7 @@ class Ordered(Case):
 
 
 class Mistakes(Case):
-    """Mistakes of a check. Each is reported, and none as damage of the database."""
+    """Mistakes of a check. Each is reported; if later findings would be unreliable, verify ends."""
 
     def setUp(self):
         super().setUp()

@@ -111,8 +111,7 @@ static int see_txn(void *ctx, const struct lladd_inspect_txn *t)
     return 0;
 }
 
-/* After a crash the view finds what recovery finds: losers, transactions in doubt, what redo reads.
- */
+/* After a crash the view finds what recovery finds: losers, transactions in doubt, redo's work. */
 START_TEST(crashed)
 {
     struct made m;
@@ -408,7 +407,7 @@ static int see_name(void *ctx, const struct lladd_inspect_name *n)
     return 0;
 }
 
-/* The catalog, with layouts; names that are not registered are marked. */
+/* The catalogue, with layouts; names that are not registered are marked. */
 START_TEST(catalogue)
 {
     struct made m;
@@ -438,8 +437,8 @@ static int see_page_type(void *ctx, const struct lladd_inspect_name *n)
     return 0;
 }
 
-/* The page type of an operation stays known while a process uses the database that does not know
- * the operation: checkpoints repeat the catalog. */
+/* The page type of an operation stays known while a process that does not know the operation uses
+ * the database: checkpoints repeat the catalogue. */
 START_TEST(page_types_outlive_strangers)
 {
     struct made m;

@@ -16,7 +16,7 @@ import unittest
 from dumps import dump, structure
 
 LLADD, MAKE_DB, PLUGIN = sys.argv[1:4]
-MEMORY = 64 << 20  # the least that --memory takes
+MEMORY = 64 << 20  # the least that --memory accepts
 LOG_MIB = 160      # and as many bytes of pages
 GONE = "\r\x1b[K"
 

@@ -58,7 +58,7 @@ static struct lladd_device *long_crashed(bool open)
     return dev;
 }
 
-/* Everything that is there is well, but the log has a hole. Verify must see what open refuses. */
+/* The log has a hole, and no other damage. Verify must report what open refuses. */
 START_TEST(missing_segments)
 {
     struct lladd_device *dev = long_crashed(_i == 1);

@@ -21,7 +21,7 @@ struct chase {
     lladd_pageno page;
     lladd_lsn pin[2];      /* log below this is released next */
     unsigned jumps, pins;  /* number done; number to do */
-    lladd_lsn last, began; /* number of the records seen; of the last one before a jump */
+    lladd_lsn last, began; /* end of the last record seen; LSN of the first one */
     uint64_t missing;
     unsigned n;
     bool hasty;     /* release the next part as soon as the reader has asked what is left */

@@ -135,8 +135,8 @@ static uint64_t pages_written(struct lladd_db *db)
 }
 
 /* A page is freed before it was ever written, and allocated again by a transaction that will format
- * it later: the log has a record about it that the disk has not, and no write was lost. But if the
- * page was not freed, the write was lost. */
+ * it later: the log has a record about it that is newer than the page on disk, and no write was
+ * lost. But if the page was not freed, the write was lost. */
 START_TEST(pages_taken_again_and_not_formatted_yet)
 {
     struct lladd_device *dev;
@@ -177,7 +177,7 @@ START_TEST(pages_taken_again_and_not_formatted_yet)
 END_TEST
 
 /* An acknowledged commit changes a page that is then written; then the process dies. Returns the
- * LSN from which on the log is missing if that commit is. */
+ * LSN at which that transaction's records begin. */
 static lladd_lsn write_a_page_and_die(struct lladd_device *dev, lladd_pageno *changed)
 {
     enum { OTHERS = 300 };

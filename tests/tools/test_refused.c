@@ -15,7 +15,7 @@ static int look(struct lladd_device *dev, struct lladd_inspect **v)
     return lladd_inspect_open(NULL, &o, v, &err);
 }
 
-/* Returns the result of an open; closes the device. */
+/* Returns the result of an open. */
 static int open_them(struct lladd_device *dev)
 {
     struct lladd_options o = made_options(dev);
