@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Expandable arrays: single elements and ranges. JSON lines; see docs/benchmarks.md.
+ *
  *   bench-array [case]...   cases: fill overwrite get range; none: all
+ *
  * Everything is cached, and the log is in memory, so no I/O is measured. */
 #include "common.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dTables: build time, lookups, scans and sizes for the configurations of the paper's figures 11
  * and 12, and others. JSON lines; see docs/benchmarks.md.
+ *
  *   bench-dtable [case]...   figure11 figure12 sparse auto texts stamps hot; none: all
+ *
  * Figure 11: four million keys from 0 up; values have five bytes, but one in 500 has seven (in the
  * plain array none has). The tables are in memory, and cached before the measurement, so no I/O is
  * measured. */

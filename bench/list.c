@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lists: append, insert, walk, use as a queue. JSON lines; see docs/benchmarks.md.
+ *
  *   bench-list [case]...   cases: append insert walk queue; none: all
+ *
  * Everything is cached, and the log is in memory, so no I/O is measured. Items have 100 bytes. */
 #include "common.h"
 

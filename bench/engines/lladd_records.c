@@ -132,7 +132,6 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
 const struct bench_engine bench_engine_lladd_records = {
     RECORDS, .name = "lladd-records", .open = open_records};
 
-/* Shows the cost of page images. Its options are not the default, so it is not compared with peers.
- */
+/* Shows the cost of page images. Not compared with peers: its options are not the default. */
 const struct bench_engine bench_engine_lladd_records_atomic = {
     RECORDS, .name = "lladd-records-atomic", .open = open_atomic};

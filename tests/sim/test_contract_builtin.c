@@ -186,7 +186,7 @@ static void use_roots_and_pages(struct fixture *b)
     struct lladd_txn *t = begin(b);
     char name[64];
     lladd_pageno first;
-    /* More names than fit on one catalog page. */
+    /* More names than fit on one catalogue page. */
     for (unsigned i = 0; i < 120; i++) {
         snprintf(name, sizeof name, "a name of some length, so that few fit a page: %u", i);
         must(lladd_root_set(t, name, (struct lladd_root_value){i, i}));
