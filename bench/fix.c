@@ -80,8 +80,7 @@ struct visitor {
     struct ll_frame **frames; /* for bare: the frames of all pages */
 };
 
-/* Returns page numbers in random order. Reading the array is sequential and costs next to
- * nothing. */
+/* Returns page numbers in random order. Reading the array is sequential and costs little. */
 static uint32_t *make_order(uint64_t first, uint64_t pages)
 {
     uint32_t *order = malloc(ORDER * sizeof *order);

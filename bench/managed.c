@@ -173,8 +173,7 @@ static void print_reads(const char *what, struct bench_reads *r, bool targets)
     print(text, "million rows/s", &r->backward, targets ? ">= the run alone - 10 %" : NULL);
 }
 
-/* Compares the managed table, which has a newer row in front of the large run, with that run
- * alone. */
+/* Compares the managed table, which has a newer row besides the large run, with that run alone. */
 static void compare(struct fixture *b, const char *what, const struct lladd_dtable *direct)
 {
     struct bench_reads all = BENCH_NO_READS, alone = all;

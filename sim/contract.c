@@ -550,8 +550,7 @@ static bool header_untouched(const struct trial *t, const unsigned char *before)
     return false;
 }
 
-/* Runs mangled records on the intact page first. Then mangles the page, and sometimes the record
- * as well. */
+/* Runs mangled records on the intact page, then mangles the page, and sometimes the record, too. */
 static void check_hostile(const struct trial *t)
 {
     struct ll_sim__bench *b = t->b;

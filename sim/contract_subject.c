@@ -93,8 +93,7 @@ static int collect(struct session *s, const struct lladd_sim_subject *subject,
         return judge(s, "workload", rc, err);
     if (rc)
         return rc;
-    /* lladd_sim_collect reads only the durable log. This commit makes all earlier records durable.
-     */
+    /* lladd_sim_collect reads only the durable log. This commit makes earlier records durable. */
     rc = lladd_log_note(last, "contract", lladd_span_of("", 0), NULL);
     if (!rc)
         rc = lladd_commit(last);

@@ -120,8 +120,7 @@ static bool is_refusal(int code)
            code == LLADD_NEWER_FORMAT || code == LLADD_WRONG_TYPE;
 }
 
-/* Are the damaged bytes valid in themselves: an old version, or zeros as in a page that was never
- * used? */
+/* Are the damaged bytes valid in themselves: an old version, or zeros as in a page never used? */
 static bool is_stale(const struct ll_sim_damaging *d, const struct ll_sim_meaning *m)
 {
     return d->kind == LLADD_SIM_DAMAGE_LOST || d->kind == LLADD_SIM_DAMAGE_OLDER ||
@@ -427,8 +426,7 @@ static bool situation(struct ll_sim_damaging *d, uint32_t number)
     return !(sim->bounds.flags & (s->power ? LLADD_SIM_NO_POWER : LLADD_SIM_NO_KILL));
 }
 
-/* Checks that the undamaged files pass all checks. If they fail, the results with damage would mean
- * nothing. */
+/* Checks that the undamaged files pass all checks; otherwise results with damage mean nothing. */
 static int undamaged(struct ll_sim_damaging *d)
 {
     struct outcome o = {.why = "without any damage", .meaning.tail = UINT64_MAX};

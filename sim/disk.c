@@ -386,8 +386,7 @@ static void hash_op(const struct lladd_sim *sim, const struct ll_sim_world *w, s
     op->hash = ll_sim_mix(h, sim->names.at[op->to].hash);
 }
 
-/* Makes one operation for each page of a write to the page file, because each page is a crash
- * unit. */
+/* Makes one operation for each page of a write to the page file: each page is a crash unit. */
 static int add_write(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_world *w,
                      const struct ll_sim_call *call, uint32_t number)
 {
@@ -429,8 +428,7 @@ static int make_durable(struct ll_sim_arena *a, struct ll_sim_image *image,
     return ll_sim_put(a, inode, op->off, op->data, op->len, true, true);
 }
 
-/* A later write over lost bytes was made durable. It has also replaced the lost bytes in the cache.
- */
+/* A later write over lost bytes was made durable. It also replaced the lost bytes in the cache. */
 static int patch(struct ll_sim_arena *a, struct ll_sim_op *lost, const struct ll_sim_op *by)
 {
     uint64_t from = lost->off > by->off ? lost->off : by->off;

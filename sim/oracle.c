@@ -483,8 +483,7 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     verdict->code = 0;
     int rc = look(&j);
     ll_sim_object_seen(sim, verdict);
-    /* Of the units that were not read so far, nothing has arrived; so the following steps make no
-     * choices. */
+    /* Of the units not read so far, nothing has arrived; so the following steps make no choices. */
     run->undecided = 0;
     hash = ll_sim_mix(hash, sim->expected[verdict->k].hash * 2 + j.resolved);
     int seen = rc || verdict->oracle ? 1 : ll_sim_set_put(&sim->endings, hash + run->level);

@@ -524,8 +524,7 @@ static int crash_recorded(struct ll_sim_random *r, uint64_t seed, struct lladd_e
     return rc;
 }
 
-/* Draws sizes and repetitions. Draws them even if they are not used, so that later draws stay the
- * same. */
+/* Draws sizes and repetitions, even if they are not used, so that later draws stay the same. */
 static void vary(struct ll_sim_random *r)
 {
     struct lladd_sim *sim = r->sim;

@@ -333,8 +333,7 @@ int ll_sim_rebuild(struct lladd_sim *sim)
     if (rc)
         return rc;
     void (*observe)(void *, const struct lladd_dst_event *) = sim->dst.observe;
-    sim->dst.observe = NULL; /* This is no recovery from a crash, so it must not count as coverage.
-                              */
+    sim->dst.observe = NULL; /* Not a recovery from a crash, so it must not count as coverage. */
     a.guard->again = &a;
     rc = recover(&a, &run, &err);
     a.guard->again = NULL;

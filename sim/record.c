@@ -73,8 +73,7 @@ void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, 
                             : d->kind == LL_SIM_COMMIT || d->kind == LL_SIM_ROLLBACK;
         if (!fits || !txn.v || r->txn[d->txn]->id.v != txn.v)
             continue;
-        /* For a heuristic abort, the record of the decision counts, not that of the rollback's end.
-         */
+        /* For a heuristic abort the decision's record counts, not that of the rollback's end. */
         if (!d->outcome || !d->order.v)
             d->order = record;
         return;
@@ -181,8 +180,7 @@ int lladd_sim_begin(struct lladd_sim *sim, struct lladd_db *db,
     int rc = lladd_begin(db, options, out, err);
     if (rc)
         return rc;
-    /* Each entry is allocated alone, so it does not move when another thread begins a transaction.
-     */
+    /* Entries are allocated alone, so that none moves when another thread begins a transaction. */
     struct ll_sim_txn *t = ll_sim_take(&sim->noted, sizeof *t);
     struct ll_sim_txn **all =
         ll_sim_grow(&sim->noted, r->txn, r->n_txns, &r->txns_capacity, sizeof(*all));

@@ -47,8 +47,7 @@ struct ll_sim_arena {
     size_t used;
 };
 void *ll_sim_take(struct ll_sim_arena *, size_t); /* NULL: no memory; not zeroed */
-/* Returns the array, moved if necessary, with room for an element of index `count`. NULL: no
- * memory. */
+/* Returns the array, moved if necessary, with room for element `count`. NULL: no memory. */
 void *ll_sim_grow(struct ll_sim_arena *, void *array, size_t count, uint32_t *capacity,
                   size_t element);
 void ll_sim_rewind(struct ll_sim_arena *);
@@ -133,8 +132,7 @@ struct ll_sim_binding {
     uint32_t name, inode; /* inode LL_SIM_DIRECTORY: the name is a directory's */
 };
 
-/* Names and files. Copies are cheap, since images share inodes and blocks until one image writes.
- */
+/* Names and files. Copies are cheap: images share inodes and blocks until one image writes. */
 struct ll_sim_image {
     struct ll_sim_binding *names;
     uint32_t n_names, names_capacity;
@@ -211,8 +209,7 @@ void ll_sim_orphans(const struct lladd_sim *, struct ll_sim_image *);
 /* Adds an inode. Inode numbers are consecutive. LL_SIM_NO_INODE: no memory. */
 uint32_t ll_sim_inode_new(struct ll_sim_arena *, struct ll_sim_image *, uint64_t birth);
 int ll_sim_image_copy(struct ll_sim_arena *, const struct ll_sim_image *, struct ll_sim_image *out);
-/* Returns an inode that the image may modify, and copies it first if it is shared. NULL: no memory.
- */
+/* Returns an inode that the image may modify, copied first if it is shared. NULL: no memory. */
 struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *, struct ll_sim_image *, uint32_t inode);
 /* Writes bytes to a file. `stable`: `data` stays unchanged while the image lives, so whole blocks
  * need no copy. `hashed`: maintain the inode's hash. */
@@ -528,8 +525,7 @@ const char *ll_sim_explain(const struct lladd_sim *, struct lladd_db *, int rc,
                            struct lladd_error *err);
 /* Allocates, writes and frees a page. */
 int ll_sim_go_on(struct lladd_db *, struct lladd_error *);
-/* Reports a run that has made too many calls (O13), or has not released its memory and files (O12).
- */
+/* Reports a run that made too many calls (O13), or has not released its memory and files (O12). */
 void ll_sim_object_ends(struct lladd_sim *, const struct ll_sim_run *, struct ll_sim_verdict *);
 /* A growing buffer on malloc, not in an arena. */
 struct ll_sim_buffer {

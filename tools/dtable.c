@@ -540,8 +540,7 @@ static int del(struct tabling *d)
     return find(d, take_away);
 }
 
-/* Parses an end of the range if the argument is given and not empty; otherwise sets *out to
- * NULL. */
+/* Parses an end of the range if the argument is given and not empty; else sets *out to NULL. */
 static int take_end(struct tabling *d, int arg, unsigned char **room, struct lladd_dtable_key *key,
                     const struct lladd_dtable_key **out)
 {

@@ -204,8 +204,7 @@ static int find_kinds(struct dumping *d)
     return rc;
 }
 
-/* Collects all roots in the order of their names, so that the dumps of two databases can be
- * compared. */
+/* Collects all roots in the order of names, so that dumps of two databases can be compared. */
 static int all_roots(struct dumping *d)
 {
     int rc = lladd_root_each(d->db, gather, &d->names, d->err);

@@ -245,8 +245,7 @@ static uint64_t said_of(const struct walk *w)
     return w->out->damage + w->out->unchecked;
 }
 
-/* If a finding about the structure was already reported, an error of listing its pages is not
- * reported. */
+/* Does not report an error of listing the pages if a finding about the structure was reported. */
 static int list_extended(struct walk *w, const struct lladd_structure *s,
                          struct lladd_root_value value, const struct lladd_stats *before,
                          uint64_t said)

@@ -16,8 +16,7 @@ int tool_fail(const struct tool *t, const char *fmt, ...)
 {
     va_list ap;
     if (t->progress.shown)
-        fprintf(stderr, "\r\033[K"); /* erases the progress line; tool_progress writes it again
-                                      * later */
+        fprintf(stderr, "\r\033[K"); /* erases the progress line; tool_progress rewrites it later */
     fprintf(stderr, "lladd %s: ", t->verb);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);

@@ -11,8 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Records per transaction while loading: uncommitted changes must fit into a fraction of the
- * cache. */
+/* Records per transaction while loading: uncommitted changes must fit into part of the cache. */
 #define PIECE_MAX 100000u
 #define PIECE_BYTES 2048u
 

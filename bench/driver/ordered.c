@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* W11: engines with ordered keys: loading many records in small transactions, lookups, and
- * scans. */
+/* W11: engines with ordered keys: loading many records in small transactions, lookups, scans. */
 #include "driver.h"
 
 #include "common.h"

@@ -58,8 +58,7 @@ static int give_up(struct lladd_db *db, struct lladd_heap *heap, struct lladd_ri
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Stores a record. The heap searches all pages for room, and marks the full pages in its inventory.
- */
+/* Stores a record. The heap searches all pages for room, and marks full pages in its inventory. */
 static int settle(struct lladd_db *db, struct lladd_heap *heap, struct lladd_error *err)
 {
     struct lladd_txn *txn;

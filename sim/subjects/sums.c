@@ -59,8 +59,7 @@ static int keep(struct lladd_txn *txn, const char *name, struct lladd_rid rid)
     return lladd_root_set(txn, name, (struct lladd_root_value){rid.page.v, rid.slot});
 }
 
-/* Stores a record that makes_room() shrinks later, the record with the counters, and a large one.
- */
+/* Stores a record that makes_room() shrinks later, the record with counters, and a large one. */
 static int make_slotted(struct lladd_txn *txn, const unsigned char *zeros)
 {
     lladd_pageno page;

@@ -174,8 +174,7 @@ static int prepares(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsig
 
 enum { PAGES = 18 };
 
-/* Together the threads use more pages than the cache holds, and write enough log for a checkpoint.
- */
+/* Together the threads use more pages than the cache holds, and enough log for a checkpoint. */
 static int works(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                  struct lladd_error *err)
 {

@@ -148,8 +148,7 @@ bool no_space(struct session *, int rc);
 /* Opens the database, and makes the structures or finds them. */
 void session_open(struct session *, bool instant, bool atomic);
 void session_find(struct session *);
-/* Returns false if the disk is full and killed checkpoints have used up the space that close needs.
- */
+/* Returns false if the disk is full and killed checkpoints have used the space that close needs. */
 bool session_close(struct session *);
 /* Finishes instant recovery. */
 void session_catch_up(struct session *);

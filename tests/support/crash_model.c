@@ -593,8 +593,7 @@ void model_crash(const struct crash_model *m, const struct fault_crash *how,
     if (after)
         *after = model_new();
 
-    /* A directory is made before its contents; the contents of a directory that did not survive are
-     * lost. */
+    /* A directory is made before its contents; the contents of a lost directory are lost. */
     if (names.count > 0)
         qsort(names.at, names.count, sizeof *names.at, by_length);
     for (size_t i = 0; i < names.count; i++) {

@@ -537,8 +537,7 @@ START_TEST(old_control)
 }
 END_TEST
 
-/* Damage below a watermark is reported with segment, byte and LSN; the rest is checked all the
- * same. */
+/* Damage below a watermark is reported with segment, byte and LSN; the rest is checked, too. */
 START_TEST(damage_and_the_rest)
 {
     struct made m;
