@@ -67,6 +67,7 @@ static void install_end(void)
     lladd_atomic_store32(&installing, 0);
 }
 
+/* A failed call has changed nothing: listen_end must not follow it. */
 static int listen_begin(void)
 {
     struct sigaction a;
@@ -76,9 +77,13 @@ static int listen_begin(void)
     a.sa_flags = SA_SIGINFO | SA_ONSTACK;
     (void)sigemptyset(&a.sa_mask);
     install_begin();
-    for (unsigned i = 0; recording == 0 && i < SIGNALS; i++)
-        rc |= sigaction(signals[i], &a, &before[i]);
-    recording++;
+    unsigned done = 0;
+    while (!rc && recording == 0 && done < SIGNALS &&
+           !(rc = sigaction(signals[done], &a, &before[done])))
+        done++;
+    while (rc && done-- > 0)
+        (void)sigaction(signals[done], &before[done], NULL);
+    recording += rc == 0;
     install_end();
     return rc;
 }

@@ -219,7 +219,7 @@ static unsigned option_of(int option)
 static int take_interval(struct tabling *d, const char *value)
 {
     enum { NANOSECONDS = 1000000000 };
-    if (!tool_number("--interval", value, &d->interval) || d->interval > UINT32_MAX)
+    if (!tool_number_in("--interval", value, 0, UINT32_MAX, &d->interval))
         return -1;
     d->interval *= NANOSECONDS;
     return 0;
@@ -272,7 +272,7 @@ static int take(void *ctx, int option, const char *value)
     case GROUP:
         return take_group(d, value);
     case EVERY:
-        return tool_number("--every", value, &d->every) && d->every <= UINT32_MAX ? 0 : -1;
+        return tool_number_in("--every", value, 0, UINT32_MAX, &d->every) ? 0 : -1;
     case MEMORY:
         return tool_number("--memory", value, &d->memory) ? 0 : -1;
     case ROWS:
@@ -280,7 +280,7 @@ static int take(void *ctx, int option, const char *value)
     case INTERVAL:
         return take_interval(d, value);
     case BATCH:
-        return tool_number("--batch", value, &d->batch) && d->batch ? 0 : -1;
+        return tool_number_in("--batch", value, 1, UINT64_MAX, &d->batch) ? 0 : -1;
     default:
         return -1;
     }

@@ -63,11 +63,9 @@ static int take(void *ctx, int option, const char *value)
         h->create = true;
         return 0;
     case KEY_SIZE:
-        return tool_number("--key-size", value, &h->key_size) && h->key_size <= UINT32_MAX ? 0 : -1;
+        return tool_number_in("--key-size", value, 0, UINT32_MAX, &h->key_size) ? 0 : -1;
     case VALUE_SIZE:
-        return tool_number("--value-size", value, &h->value_size) && h->value_size <= UINT32_MAX
-                   ? 0
-                   : -1;
+        return tool_number_in("--value-size", value, 0, UINT32_MAX, &h->value_size) ? 0 : -1;
     default:
         return -1;
     }

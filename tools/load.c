@@ -78,7 +78,7 @@ static int take(void *ctx, int option, const char *value)
     l->replace = l->replace || option == REPLACE;
     if (option != BATCH)
         return option == CREATE || option == REPLACE ? 0 : -1;
-    return tool_number("--batch", value, &l->batch) && l->batch ? 0 : -1;
+    return tool_number_in("--batch", value, 1, UINT64_MAX, &l->batch) ? 0 : -1;
 }
 
 /* ---- transactions --------------------------------------------------------------------------- */

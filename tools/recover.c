@@ -242,8 +242,8 @@ static void print_plan(const struct plan *p)
                    tool_gid(&t->doubt.gid, gid), tool_time(t->doubt.prepared_us, when),
                    t->doubt.owner[0] ? ", owner " : "", t->doubt.owner);
     }
-    printf("records for redo: %" PRIu64 ", about %zu pages", p->info.redo_page_records,
-           p->pages.len);
+    printf("records for redo: %" PRIu64 ", about %zu page%s", p->info.redo_page_records,
+           p->pages.len, p->pages.len == 1 ? "" : "s");
     if (p->pages.len) {
         printf(": ");
         print_ranges(&p->pages);

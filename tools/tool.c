@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <lladd/dtable_managed.h>
 #include <lladd/lock.h>
 #include <stdarg.h>
@@ -56,6 +57,21 @@ bool tool_number(const char *what, const char *text, uint64_t *out)
     unsigned long long v = strtoull(text, &end, hex ? 16 : 10);
     if (errno || !begins || end == text || *end) {
         fprintf(stderr, "lladd: %s: \"%s\" is not a number\n", what, text);
+        return false;
+    }
+    *out = v;
+    return true;
+}
+
+bool tool_number_in(const char *what, const char *text, uint64_t least, uint64_t most,
+                    uint64_t *out)
+{
+    uint64_t v;
+    if (!tool_number(what, text, &v))
+        return false;
+    if (v < least || v > most) {
+        fprintf(stderr, "lladd: %s: %s is not between %" PRIu64 " and %" PRIu64 "\n", what, text,
+                least, most);
         return false;
     }
     *out = v;
@@ -177,8 +193,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
                 *exit_code = usage_error(t);
                 return 1;
             }
-        }
-        else if (o == TOOL_OPS)
+        } else if (o == TOOL_OPS)
             t->plugin = optarg;
         else if (o == '?' || !take || take(ctx, o, optarg)) {
             *exit_code = usage_error(t);

@@ -81,6 +81,9 @@ void tool_progress_log(struct tool *, const struct lladd_inspect *, lladd_lsn at
 /* Parses a number, decimal or with 0x. If the text is not a number, prints an error and returns
  * false. */
 bool tool_number(const char *what, const char *text, uint64_t *out);
+/* As tool_number, for a number from `least` to `most`. */
+bool tool_number_in(const char *what, const char *text, uint64_t least, uint64_t most,
+                    uint64_t *out);
 /* Prints "lladd <verb>: ..." to stderr; returns TOOL_CANNOT. */
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* Prints an error with the name of its code to stderr; with --json prints {"error": ...} to stdout.

@@ -199,6 +199,9 @@ class DumpAndLoad(Case):
         self.assertIn("Is a directory", self.bad("load", self.db, "/"))
         self.assertIn("too many", self.bad("load", self.db, "a", "b"))
         self.assertIn("not a number", self.bad("load", "--batch", "x", self.db))
+        self.assertIn("0 is not between 1 and", self.bad("load", "--batch", "0", self.db))
+        self.assertIn("4294967296 is not between 0 and 4294967295",
+                      self.bad("hash", "put", "--key-size", "4294967296", self.db, "1", "a", "b"))
 
     def test_output_that_cannot_be_written(self):
         self.load(SMALL)

@@ -495,7 +495,7 @@ class Doing(Case):
         self.assertIn("committed since the checkpoint: 1\nto be rolled back: 2\n"
                       f"  transaction {where['active']}, ", out)
         self.assertIn(f"in doubt: 1\n  transaction {where['prepared']}, gid {GID1}", out)
-        self.assertIn(f"records for redo: 5, about 1 pages: {where['bytes']}\n", out)
+        self.assertIn(f"records for redo: 5, about 1 page: {where['bytes']}\n", out)
         plan = self.json("recover", "--dry-run", "--ops", PLUGIN, db)
         self.assertEqual(plan["redo_pages"], [where["bytes"]])
         self.assertEqual((len(plan["winners"]), len(plan["losers"])), (1, 2))
