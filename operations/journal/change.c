@@ -107,7 +107,7 @@ static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
     int rc = lladd_txn_now_get(txn, now);
     return rc || !now->actions ? rc
                                : lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_STATE,
-                                                 "a journal tag is not changed in a top action");
+                                                 "a journal tag cannot be changed in a top action");
 }
 
 /* Logs the record and notes the change in the transaction's state. `own` (nullable): the

@@ -7,7 +7,7 @@
  *   u32   number of parts with entries; for each part:
  *         u64   tag
  *         u64   LSN of the first entry
- *         u64   LSN of the last entry
+ *         u64   LSN of the last entry that was appended, rolled back or not
  *         u64   number of entries
  *         u64   bytes of the entries
  *   u32   number of changes; for each change:

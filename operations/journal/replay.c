@@ -155,7 +155,7 @@ static int reserve(struct attaching *at, size_t i, struct lladd_error *err)
         return LLADD_NOT_FOUND;
     }
     if (tag->calls || tag->attaching)
-        return busy(err, tag, "has an owner attached");
+        return busy(err, tag, "has an owner, or an owner is attaching");
     if (tag->changing && !(tag->changing->in_doubt && tag->state == LL_TAG_THERE))
         return busy(err, tag, "is being changed");
     TRY(note_doubts(at, i, tag, err));
@@ -301,7 +301,8 @@ int lladd_journal_attach(struct lladd_db *db, const struct lladd_journal_attachm
     int rc = ll_operations__journal_of(db, &at.j, err);
     for (size_t i = 0; !rc && i < n; i++)
         if (!a[i].owner || a[i].owner->struct_size < sizeof *a[i].owner)
-            rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "an owner's struct_size is missing");
+            rc = lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                                 "an owner is NULL, or its struct_size is too small");
     if (rc || n == 0)
         return rc;
     at.ends = lladd_mem_alloc(db, n * sizeof *at.ends);

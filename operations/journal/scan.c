@@ -65,9 +65,9 @@ bool ll_operations__journal_annulled(const struct ll_journal_open *o, uint64_t l
     return from < o->n_annuls && lsn > o->annuls[from].since;
 }
 
-/* Adds an annulment, and merges it with those that it overlaps. Most come last or overlap the last
- * ones. Earlier versions of the library logged annulments again after a refused commit, so this one
- * may also repeat an earlier one. */
+/* Adds an annulment, and merges it with those that it overlaps. Most annulments come last, or
+ * overlap the last ones. Earlier versions of the library logged annulments again after a refused
+ * commit, so an annulment may also repeat an earlier one. */
 static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
                          const struct lladd_log_entry *e, const struct ll_journal_record *r,
                          struct lladd_error *err)

@@ -84,7 +84,7 @@ static int load_row(struct ll_journal *j, struct lladd_span key, struct lladd_sp
     char name[LLADD_JOURNAL_NAME_MAX + 1] = {0};
     struct ll_journal_row row;
     if (key.len == 0 || key.len > LLADD_JOURNAL_NAME_MAX || memchr(key.data, 0, key.len))
-        return lladd_error_set(err, LLADD_BAD_RECORD, "the journal has a tag without a name");
+        return lladd_error_set(err, LLADD_BAD_RECORD, "the journal has a tag with an invalid name");
     memcpy(name, key.data, key.len);
     int rc = ll_operations__journal_row_get(value, &row);
     if (rc)
@@ -283,8 +283,8 @@ static void settle_mark(struct ll_journal *j)
     j->mark_commit = 0;
 }
 
-/* The log is kept from this LSN on (JRN-2, JRN-4). 0, so all of the log, until the journal is
- * loaded: its needs are unknown. */
+/* The log is kept from this LSN on (JRN-2, JRN-4). Until the journal is loaded, its needs are
+ * unknown: 0 keeps all of the log. */
 static lladd_lsn durable_lsn(void *ctx, struct lladd_db *db)
 {
     struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);

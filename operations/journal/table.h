@@ -43,7 +43,7 @@ enum {
     /* the rank of ll_journal.create */
     LL_JOURNAL_RANK_CREATE = LLADD_RANK_EXTENSION - 100,
     LL_JOURNAL_MANY_BUCKETS = 1024, /* a tag with this many buckets merges neighbours */
-    LL_JOURNAL_STEP = 1u << 20      /* bytes cleaned in one step */
+    LL_JOURNAL_STEP = 1u << 20      /* a step copies at most this many bytes, or one bucket */
 };
 
 #define LL_JOURNAL_ROOT "journal"      /* a: root page of the catalogue, b: version */
@@ -323,7 +323,7 @@ struct ll_journal_step {
     uint32_t more; /* index in `records`, plus one; 0: an ENTRY record */
 };
 
-struct ll_journal_open {
+struct ll_journal_open { /* a transaction of which no commit or end was read yet */
     struct ll_index_node node; /* key: the transaction's id */
     struct ll_journal_step *steps;
     size_t n_steps, cap_steps;

@@ -256,8 +256,8 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
     return 0;
 }
 
-/* *fresh: has a savepoint been set, or a nested top action begun, since the part's last entry?
- * If so, allocates room to save the part's state and to annul the entry. */
+/* *fresh: is this the part's first entry, or the first one after a savepoint or the beginning of a
+ * nested top action? If so, allocates room to save the part's state and to annul the entry. */
 static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_savepoint_id next,
                     bool *fresh)
 {
