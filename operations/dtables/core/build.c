@@ -325,7 +325,8 @@ static int check_range(const struct lladd_dtable_run_builder *run,
         (run->ranges && (run->range_open || !from ||
                          lladd_dtable_compare(&run->order, &last, from) >= 0)))
         return lladd_error_set(run->error, LLADD_BAD_ARGUMENT,
-                               "range %llu of a run: ranges must ascend, and not touch",
+                               "range %llu of a run: ranges must not be empty, must ascend, "
+                               "and must not touch",
                                (unsigned long long)run->ranges);
     return run->config->caps.ranges
                ? 0

@@ -345,8 +345,8 @@ static bool changes_nothing(const struct lladd_dtable_class *k)
            !k->cursor_seek;
 }
 
-/* A layer that looks up rows by itself would miss the range tombstones that a layer below it
- * stores. Refuses such a layer above a layer that stores ranges. */
+/* Refuses a layer that stores ranges below any other layer, except as the base of a layer that
+ * changes nothing. A layer that looks up rows by itself would miss the range tombstones. */
 static int check_ranges(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);

@@ -6,8 +6,9 @@
  *     place.
  *   - Otherwise the cursor wraps a cursor of the base and decodes its values.
  *
- * Opening a cursor of a filter's table returns a cursor of the base. For all kinds, this file
- * handles the ends of the table, and skips tombstones unless the caller has asked for them. */
+ * Opening a cursor of a filter returns a cursor of the base; so does an index, if the base's rows
+ * come from a layer with a cursor of its own. For all kinds, this file handles the ends of the
+ * table, and skips tombstones unless the caller has asked for them. */
 #include "operations/dtables/core/dtable.h"
 
 enum end { BEFORE, AT_ROW, AFTER };

@@ -11,6 +11,7 @@
  *   cache.c         the block cache
  *   lookup.c        point lookups, for any class
  *   cursor.c        cursors, for any class
+ *   row.c, columns.c       packed rows, and reading some columns of a row
  *   memory.c, overlay.c    tables that are not runs
  *   ../class/       the classes, which include no header of this folder
  *   ../pack/        the classes that compress values
@@ -125,7 +126,8 @@ int lladd_dtable_comparator_add(struct lladd_db *db, const struct lladd_dtable_c
     struct ll_dtables *d = ll_dtables_of(db);
     TRY(lladd_check_process(db, err));
     if (c->struct_size != sizeof *c || !good_name(c->name) || !c->compare)
-        return lladd_error_set(err, LLADD_BAD_REGISTRATION, "a comparator without name or order");
+        return lladd_error_set(err, LLADD_BAD_REGISTRATION,
+                               "a comparator needs struct_size, a valid name, and compare");
     lladd_mutex_lock(&d->cache.mutex);
     const struct lladd_dtable_comparator *old = find_comparator(d, c->name);
     int rc = old == c ? 0 : old ? LLADD_EXISTS : 0;
@@ -157,7 +159,7 @@ int lladd_dtable_order_of(struct lladd_db *db, enum lladd_dtable_type type, cons
 static const char *incomplete(const struct lladd_dtable_class *c)
 {
     if (c->struct_size != sizeof *c || !good_name(c->name) || c->version == 0)
-        return "name or version is missing";
+        return "struct_size, name or version is missing or invalid";
     if (c->builder_size && c->builder_size < sizeof(struct lladd_dtable_builder))
         return "builder_size is too small";
     if (c->reader_size && c->reader_size < sizeof(struct lladd_dtable))

@@ -503,7 +503,7 @@ static int check_lookup(const struct lladd_dtable *t, const struct lladd_dtable_
     bool bytes = !rc && v.state == LLADD_DTABLE_FOUND; /* only a row that is found has bytes */
     if (rc || (v.state == value->state && (!bytes || same_bytes(v.bytes, value->bytes))))
         return rc;
-    return lladd_dtable_corrupt(t, err, "a lookup of a row's key finds another row");
+    return lladd_dtable_corrupt(t, err, "a lookup of a row's key does not find the row");
 }
 
 static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *c,
@@ -540,7 +540,8 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
     lladd_dtable_unpin(&pin);
     if (!rc && (rows != d->rows || tombstones != d->tombstones ||
                 (rows && !same_key(&end, &d->max))))
-        rc = lladd_dtable_corrupt(t, err, "the number of rows is not the one stored");
+        rc = lladd_dtable_corrupt(t, err,
+                                  "its rows, tombstones or largest key are not those stored");
     lladd_mem_free(t->db, last.data);
     return rc;
 }

@@ -6,11 +6,12 @@
  * numbers of the stream and the block, and the contents. Unlike a page's checksum, a block's
  * checksum detects pages that are intact but stale, or that belong to another block.
  *
- * Each stream stages up to 256 KiB in page layout. If all streams of a run fit into their stages,
- * the run is written when it ends, to exactly the pages that it needs. A longer run allocates
- * extents of up to 8 MiB (refill), divides their pages among its streams, and frees the pages that
- * it does not use. Streams share extents because each extent costs a force of the log (its redo
- * barrier must be durable before its pages are written), and a run may have many streams. */
+ * Each stream stages up to 256 KiB in page layout, or one block if that is longer. If all streams
+ * of a run fit into their stages, the run is written when it ends, to exactly the pages that it
+ * needs. A longer run allocates extents of up to 8 MiB (refill), divides their pages among its
+ * streams, and frees the pages that it does not use. Streams share extents because each extent
+ * costs a force of the log (its redo barrier must be durable before its pages are written), and a
+ * run may have many streams. */
 #include "operations/dtables/core/build.h"
 
 #include <lladd/bulk.h>
@@ -56,9 +57,9 @@ static size_t staged_pages(const struct lladd_dtable_writer *w)
 }
 
 /* Allocates another extent for all streams: `need` pages for the caller, and the pages that the
- * other streams have staged. Unless the run is ending, the extent is at least as long as all
- * earlier ones together. It is shorter if it would exceed the limit, or if the page file has too
- * little space. */
+ * other streams have staged. Unless the run is ending, the extent is made as long as all earlier
+ * ones together, if that is longer. The limit, or a lack of space in the page file, shortens the
+ * extent, even below `need`. */
 static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
 {
     uint64_t page = lladd_page_size(run->db), unit = run->d.block_pages;
@@ -84,7 +85,8 @@ static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
 }
 
 /* Gives the stream *n spare pages, at most `need`: whole blocks, except that the stream's last
- * block may be shorter. If these pages follow the stream's last extent, they extend it. */
+ * block may be shorter. If these pages follow the stream's last pages in the same allocation, they
+ * lengthen the stream's last extent. */
 static int take_pages(struct lladd_dtable_writer *w, uint64_t need, uint64_t *n)
 {
     struct lladd_dtable_run_builder *run = w->run;

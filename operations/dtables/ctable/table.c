@@ -168,7 +168,8 @@ static int below(struct lladd_db *db, const struct lladd_ctable_options *o,
     *m = (struct lladd_managed_options)LLADD_MANAGED_OPTIONS_INIT;
     *store = NULL;
     if (size < sizeof size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "cTable options: managed is missing");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "cTable options: managed.struct_size is missing");
     if (o->n_groups && !o->groups)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "%zu groups, but groups is NULL",
                                o->n_groups);
@@ -176,7 +177,7 @@ static int below(struct lladd_db *db, const struct lladd_ctable_options *o,
     int rc = o->groups || o->keys ? ll_ctable__store(db, o, store, err) : 0;
     if (!rc && *store && m->combine_config)
         rc = lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                             "a cTable with groups takes no combine_config");
+                             "a cTable with groups or keys takes no combine_config");
     if (*store) {
         m->combine_config = m->config ? *store : NULL;
         m->config = m->config ? m->config : *store;
@@ -379,7 +380,8 @@ int ll_ctable__check(const struct lladd_ctable *t, const uint32_t *columns, size
 {
     for (size_t i = 0; i < n; i++)
         if (columns[i] >= t->n)
-            return lladd_error_set(err, LLADD_NOT_FOUND, "cTable \"%s\" has no column %u, but %u",
-                                   t->name, columns[i], t->n);
+            return lladd_error_set(err, LLADD_NOT_FOUND,
+                                   "cTable \"%s\" has no column %u: it has %u columns", t->name,
+                                   columns[i], t->n);
     return 0;
 }

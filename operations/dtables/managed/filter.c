@@ -6,7 +6,7 @@
  * A memtable has several Bloom filters, each four times as large as the one before. New keys are
  * added to the newest filter; a lookup checks the filters until a key passes one. A key sets up to
  * four bits of one word in a filter. A filter has at least twelve bits per key; about one absent
- * key in forty passes a full filter.
+ * key in a hundred passes a full filter.
  *
  *   FIL-1  A key is in the filters before its node can be found. A thread that must find the node
  *          knows of the key's commit, holds the table's mutex, or wrote the key itself. In each of

@@ -144,9 +144,9 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     return rc;
 }
 
-/* Throttles a writer. There is no delay while the pending bytes are at most twice the digest
- * trigger, and the runs not yet combined are at most ROUNDS times `every`. Beyond that, the delay
- * grows with the backlog, up to 10 ms. */
+/* Throttles a writer, if there are maintenance threads. There is no delay while the pending bytes
+ * are at most twice the digest trigger, and the runs not yet combined are at most ROUNDS times
+ * `every` or are never combined. Beyond that, the delay grows with the backlog, up to 10 ms. */
 void ll_managed__stall(struct lladd_managed *t)
 {
     enum { LAG = 2, ROUNDS = 4, LONGEST = 10 };

@@ -60,8 +60,8 @@ static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from
             int discarded = lladd_dtable_run_discard(b);
             if (rc && !discarded)
                 *err = why;
-            rc = discarded ? discarded : rc; /* if this failed, pages are still allocated: the
-                                              * transaction must not commit */
+            rc = discarded ? discarded : rc; /* if the discard failed, pages are still allocated:
+                                              * the transaction must not commit */
         }
     }
     lladd_dtable_cursor_close(rows);

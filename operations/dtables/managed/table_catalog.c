@@ -151,7 +151,7 @@ int ll_managed__set_triggers(const struct lladd_managed_options *o, unsigned whi
     if (which & LLADD_MANAGED_INTERVAL)
         m->interval_ns = o->interval_ns;
     return m->schedule > LLADD_MANAGED_NEVER || m->every < 2
-               ? lladd_error_set(err, LLADD_BAD_ARGUMENT, "no such schedule")
+               ? lladd_error_set(err, LLADD_BAD_ARGUMENT, "no such schedule, or every is 1")
                : 0;
 }
 
@@ -350,7 +350,7 @@ int lladd_managed_each(struct lladd_db *db, int (*fn)(void *ctx, const char *nam
     struct lladd_hash *hash = rc ? NULL : lladd_atomic_load_ptr(&all->catalogue);
     while (!rc && hash && (rc = lladd_hash_cursor_next(hash, &walk, &key, &value, err)) == 0) {
         if (key.len == 0 || key.len >= sizeof name || memchr(key.data, 0, key.len)) {
-            rc = lladd_error_set(err, LLADD_BAD_RECORD, "a managed table without a name");
+            rc = lladd_error_set(err, LLADD_BAD_RECORD, "a managed table with an invalid name");
             break;
         }
         memcpy(name, key.data, key.len);
