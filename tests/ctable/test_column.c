@@ -210,7 +210,7 @@ START_TEST(never_half)
     has(t, 2, "c,-,-");
     has(t, 3, "d,ee,-");
     lladd_dtable_close(t);
-    /* The first value fixes the size: a value of another one is refused, and no partial row is
+    /* The first value fixes the size: a value of another size is refused, and no partial row is
      * left. */
     begin_run(COLUMNS(LINEAR, "\"0\" \"1\"", LINEAR " class(dt) fixed_dtable"));
     ok(txn, add(1, row("a", "bb", NULL)));
@@ -383,8 +383,8 @@ static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32
 
 #define AUTO(form) "class(dt) auto_dtable config [ \"encodings\" words [ \"" form "\" ] ]"
 
-/* Values are copied by each class that can copy, and read from some that cannot; one row lacks the
- * value. */
+/* Values are copied by each class that can copy, and read from one that cannot; with each class
+ * also in a table in which one row lacks the value. */
 START_TEST(copies)
 {
     static const char *const configs[] = {
@@ -453,7 +453,7 @@ START_TEST(groups)
     struct lladd_dtable_key key = lladd_dtable_u32(1);
     struct lladd_ctable_change change = {0, {LLADD_DTABLE_FOUND, {"12345", 5}}};
     struct lladd_ctable_group g[] = {{names, 1, NULL}, {names, 2, NULL}};
-    o.n_groups = 1; /* where are they? */
+    o.n_groups = 1; /* but `groups` is NULL */
     not_made(LLADD_BAD_ARGUMENT, &o);
     o.keys = LINEAR;
     not_made(LLADD_BAD_ARGUMENT, &o);

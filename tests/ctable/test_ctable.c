@@ -278,7 +278,7 @@ START_TEST(made_and_opened)
 }
 END_TEST
 
-/* Dropped as the managed table that it is: nothing of it is left, also after a rollback. */
+/* Dropped as a managed table: a rollback brings all of it back, and a commit leaves nothing. */
 START_TEST(dropped_below)
 {
     struct lladd_ctable_options o = plain();

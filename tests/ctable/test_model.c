@@ -181,7 +181,7 @@ static void looks_up(struct lladd_txn *x, const struct model *m)
     lladd_ctable_row_free(&r);
 }
 
-/* The cursor is at row k; or, if there is none left, rc says so. */
+/* Checks that the cursor is at row k; if k is KEYS, that there was no row (rc). */
 static void shows(struct lladd_ctable_cursor *c, int rc, const struct model *m, uint32_t k,
                   const uint32_t *columns, uint32_t n)
 {
@@ -347,7 +347,7 @@ static void restarts(void)
 {
     reader_ends();
     if (draw(2)) {
-        if (txn) { /* and the snapshot is lost with the rest */
+        if (txn) { /* an open transaction keeps the table from being closed */
             abort_txn(txn);
             txn = NULL;
         }
@@ -403,7 +403,7 @@ static void step(void)
         ends(draw(5) != 0);
 }
 
-/* Every key has a row. */
+/* Gives every key a row. */
 static void deletes_none(void)
 {
     begins();

@@ -17,8 +17,8 @@ static const char *const leaves[] = {
     "auto_dtable",
     "auto_dtable|\"encodings\" words [ \"numbers\" ]",
 };
-/* $: a table of the depth below; @: another one beside it, a leaf. They are named after their hole,
- * except in lists of layers. */
+/* $: a composition of the depth below; @: a leaf. After the sign comes the name of the parameter;
+ * in a list of layers there is none. */
 static const char *const layers[] = {
     "exception_dtable|$base @alt \"reject_value\" string \"_____\"",
     "exception_dtable|$base @alt \"reject_value\" blob ff000000",

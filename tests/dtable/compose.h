@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_DTABLE_COMPOSE_H
 #define TESTS_DTABLE_COMPOSE_H
-/* Compositions of dTables as configurations: templates of layers, with holes for other layers.
- * Impossible ones are included: parsing has to refuse them. A layer above a refused composition is
- * refused as well, so larger ones are made only of smaller ones that were accepted. */
+/* Compositions of dTables as configurations: templates of layers, with holes for other layers. Some
+ * compositions are impossible, and parsing refuses them. A layer above a refused composition is
+ * refused as well, so larger compositions are made only of smaller ones that were accepted. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +30,7 @@ void compose_free(struct compositions *);
 /* Templates have numbers below compose_templates(): a class, with some parameters. */
 unsigned compose_templates(void);
 void compose_class_name(unsigned template, char name[64]);
-/* The class of the layer at a level, 0 at the top. */
+/* Returns the number of the layer's template at a level; level 0 is the top. */
 unsigned compose_template(const struct composition *, unsigned level);
 /* Returns true if the composition has a layer of the class, at any level. */
 bool compose_has(const struct composition *, const char *class_name);

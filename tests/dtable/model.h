@@ -31,7 +31,7 @@ void rows_copy(struct model *, const struct model *);
 void rows_add(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
 /* Inserts at its place, replacing a row with this key. ABSENT: removes the row. */
 void rows_put(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
-/* Returns the row of a key. */
+/* Returns the row of a key, or NULL. */
 const struct model_row *rows_find(const struct model *, const struct lladd_dtable_key *);
 
 /* How keys and values are drawn. */
@@ -40,10 +40,11 @@ struct shape {
     size_t rows;
     uint64_t first, gap; /* keys: the first number; up to `gap` apart */
     unsigned tombstones; /* one in this many rows; 0: none */
-    bool packed;         /* values are packed rows of up to three columns */
+    bool packed;         /* values are packed rows of up to four columns */
 };
 enum { SHAPE_ROOM = 160 };
-/* The i-th key of a shape: 0, 1, ... ascend. The bytes of *key are in `room` (64 bytes). */
+/* Draws the next key of a shape. *number is the number of the previous key, and becomes that of
+ * this key. The bytes of *key are in `room` (64 bytes). */
 void shape_key(const struct shape *, uint64_t *random, uint64_t *number, unsigned char *room,
                struct lladd_dtable_key *key);
 /* Draws a value: of no bytes, of four, of five, of up to 40; a number, a word, a placeholder of

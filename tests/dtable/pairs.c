@@ -63,7 +63,7 @@ struct compositions pairs_all(struct fixture *b, unsigned depth, bool open)
     struct compositions below = {NULL, 0, 0}, all = {NULL, 0, 0};
     unsigned types;
     if (depth > 1)
-        below = pairs_all(b, depth - 1, true); /* the layer above may settle it */
+        below = pairs_all(b, depth - 1, true); /* the layer above may settle sizes */
     uint64_t n = compose_count(&below);
     for (uint64_t i = 0; i < n; i++) {
         struct composition c = compose_at(&below, i);

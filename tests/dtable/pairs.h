@@ -18,7 +18,7 @@ struct trials {
     /* met: pairs of layers that are in the selection; unmet: pairs that were not found. met_data,
      * unmet_data: the numbers for pairs of a layer and a type or a shape. */
     size_t met, unmet, met_data, unmet_data;
-    size_t refused; /* compositions that were tried */
+    size_t refused; /* compositions that were tried and are invalid */
 };
 
 /* Shapes of data: all kinds of rows, for a type of keys. */
@@ -27,9 +27,9 @@ struct shape shape_of(enum lladd_dtable_type, unsigned kind);
 /* Returns a shape of rows that the composition can store: a column_dtable stores packed rows. */
 struct shape shape_for(const struct composition *, enum lladd_dtable_type, unsigned kind);
 
-/* Returns true if the configuration is valid. *types gets the possible types of keys, as bits
- * 1u << LLADD_DTABLE_U32 and so on. If not `open`: also requires that all sizes of values are known
- * and that tombstones can be stored, as managed tables do. */
+/* Returns true if the configuration is valid. *types: the possible types of keys, as caps.types.
+ * All sizes of values must be known, if not `open` or with a column_dtable. If not `open`,
+ * tombstones must be possible, too, as in managed tables. */
 bool pairs_admit(struct fixture *, const struct composition *, bool open, unsigned *types);
 /* Returns all valid compositions of a depth. */
 struct compositions pairs_all(struct fixture *, unsigned depth, bool open);

@@ -113,7 +113,7 @@ static uint32_t each_its_own(uint32_t i, unsigned char *room)
     return 4;
 }
 
-/* Values longer than a block; some are longer than the dictionary's memory. */
+/* Values of 0, 9000, 9001 and 90000 bytes. A window of 100000 bytes remembers none of 90000. */
 static uint32_t longer(uint32_t i, unsigned char *room)
 {
     uint32_t len = i % 3 ? 9000 + i % 2 : 90000;
@@ -152,7 +152,7 @@ START_TEST(strings_are_stored_once)
 }
 END_TEST
 
-/* A value that the dictionary has forgotten is stored again, which is its only cost. */
+/* A value that the builder has forgotten is stored again. That is the only cost of forgetting. */
 START_TEST(forgotten_strings_are_stored_again)
 {
     static const char config[] =
@@ -207,7 +207,7 @@ START_TEST(numbers_run_out)
 }
 END_TEST
 
-/* A caller that asks whether a value could be stored gets no where no number could be. */
+/* lladd_dtable_accepts rejects a value if the base cannot store numbers. */
 START_TEST(unique_strings_without_numbers)
 {
     struct lladd_dtable_config *c;
@@ -225,8 +225,8 @@ END_TEST
 
 /* ---- differences ----------------------------------------------------------------------------- */
 
-/* Time stamps; each hundredth is far from the others, each seventh deleted; the last ones go beyond
- * 2^32. */
+/* Time stamps: each hundredth is far from the others, each seventh is deleted. From row 1683 on all
+ * exceed 2^32 and wrap around. */
 static uint32_t stamps(uint32_t i, unsigned char *room)
 {
     lladd_put32(room, 4294900000u + i * 40 + (i % 100 == 99 ? 1u << 30 : 0));
@@ -254,7 +254,8 @@ START_TEST(differences_wrap_around)
         bytes = bytes_of(t);
         lladd_dtable_close(t);
     }
-    /* Tag and difference, and those that are far away, which return. */
+    /* A state byte and a difference a row; a far value makes two differences that are
+     * exceptions. */
     ck_assert_uint_le(bytes, N * 2 + N / 100 * 2 * 16 + 1000);
     refused("class(dt) deltaint_dtable config [ \"base\" class(dt) exist_dtable \"base_config\" "
             "config [ \"base\" class(dt) linear_dtable \"tombstones\" class(dt) linear_dtable ] ]",
@@ -267,7 +268,7 @@ START_TEST(differences_wrap_around)
 }
 END_TEST
 
-/* A placeholder makes any difference. */
+/* The differences beside a placeholder are unknown, so the base must store any number. */
 START_TEST(placeholders_of_differences)
 {
     static const char text[] =
@@ -423,7 +424,7 @@ END_TEST
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Equally far apart, with a gap and an odd one now and then: keys in between are not stored. */
+/* Keys at equal distances, now and then at another one. Absent keys beside them are not found. */
 START_TEST(even_keys)
 {
     enum { N = 20000 };
@@ -455,7 +456,7 @@ START_TEST(even_keys)
         }
     lladd_dtable_unpin(&pin);
     ok_db(&b, lladd_dtable_run_check(t, &b.err));
-    /* The last quarter has three bytes for each key, and 7 or so blocks without any before it. */
+    /* The last quarter takes at most four bytes a key; the other keys are in at most 14 blocks. */
     ck_assert_uint_le(bytes_of(t), N / 4 * 4 + 14 * 4064);
     lladd_dtable_close(t);
 }
@@ -467,7 +468,7 @@ static uint32_t eight(uint32_t i, unsigned char *room)
     return 8;
 }
 
-/* Consecutive keys, with values of one size, take no bytes besides the values'. */
+/* Consecutive keys with values of one size take at most a page besides the values. */
 START_TEST(even_keys_of_even_values)
 {
     enum { N = 40000 };
@@ -480,8 +481,8 @@ END_TEST
 
 /* ---- indexes, filters ------------------------------------------------------------------------ */
 
-/* Keys that take no byte in a leaf, one, two, four and eight; values of no bytes and of many,
- * tombstones; over a base with a state byte, one with a hidden state byte, and one with holes. */
+/* Keys that take no byte in a leaf, one, two, four and eight; values of no bytes and of many;
+ * tombstones. The bases: with marks, without marks, and with holes. */
 START_TEST(leaves_of_all_widths)
 {
 #define BESIDE " \"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ] "
@@ -555,8 +556,7 @@ START_TEST(even_leaves)
 }
 END_TEST
 
-/* After lookups of many present keys the filter is not asked any more; then absent keys are looked
- * up. */
+/* After lookups of many present keys, lookups skip the filter. Absent keys are still not found. */
 START_TEST(a_filter_that_is_not_asked)
 {
     enum { N = 4000 };
@@ -579,7 +579,7 @@ END_TEST
 
 /* ---- compressed ------------------------------------------------------------------------------ */
 
-/* Words, as logs have them; one in eleven rows is another length. */
+/* Words, as logs have them; one in eleven rows has another length. */
 static uint32_t words(uint32_t i, unsigned char *room)
 {
     static const char *const word[] = {"committed", "aborted", "transaction", "page", "waiting"};
@@ -623,7 +623,7 @@ START_TEST(compressed)
         lladd_dtable_close(t);
     }
     ck_assert_uint_le(bytes[0][1], bytes[0][0] / 3);
-    ck_assert_uint_ge(bytes[0][1], 256 << 10); /* the unit of writing */
+    ck_assert_uint_ge(bytes[0][1], 256 << 10); /* a stage: there are several extents */
     ck_assert_uint_le(bytes[0][2], bytes[0][0] / 3);
     ck_assert_uint_le(bytes[1][1], bytes[1][0] + bytes[1][0] / 100);
     /* A byte of state each, and no cell crosses the end of a block. */
@@ -687,7 +687,8 @@ static uint32_t mixed(uint32_t i, unsigned char *room)
     }
 }
 
-/* Bytes for 20000 rows in the best form; other forms have the same contents. */
+/* 20000 rows take about the bytes that the best form needs. In each other form, 3000 rows have the
+ * same contents. */
 START_TEST(whatever_is_shortest)
 {
     enum { N = 20000, OVERHEAD = 20 * 64 + 3 * 4064 };
@@ -738,7 +739,7 @@ END_TEST
 
 /* ---- tables side by side --------------------------------------------------------------------- */
 
-/* An array without a byte of state beside its tombstones. */
+/* An array without state bytes, and a second table with its tombstones. */
 START_TEST(tombstones_elsewhere)
 {
     static const char config[] =
@@ -778,7 +779,7 @@ END_TEST
     "class(dt) keydiv_dtable config [ \"below\" class(dt) " below " \"from\" class(dt) " from \
     " \"divider\" " divider " ]"
 
-/* The divider is the first key of its part, whatever the type; several ranges; places. */
+/* The divider is the first key of "from". There are three ranges, and rows have places. */
 START_TEST(ranges)
 {
     static const char three[] =

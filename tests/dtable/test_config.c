@@ -171,7 +171,7 @@ START_TEST(too_deep_is_placed)
         (void)snprintf(text + at, sizeof text - at, "%s%s", filter, last ? "" : how);
         if (!last)
             continue;
-        if (_i % 2) /* with parameters, which end its line */
+        if (_i % 2) /* the last layer with parameters */
             (void)strcat(text, "\"base_config\" config [ \"bits_per_key\" int 9 ]");
         for (int i = 1; i < depth; i++)
             (void)strcat(text, " ]");

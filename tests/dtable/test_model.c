@@ -4,8 +4,8 @@
  * random moves, batches, places, columns; with holes, tombstones, empty values, values that equal a
  * placeholder, a minimum key that is not 0, and no rows at all.
  *
- *     test_model              all of two layers; of three and four a selection in which any two
- *                             layers meet at any two levels, and each layer all data (pairs.h)
+ *     test_model              all of one layer and two; of three and four a selection in which any
+ *                             two layers meet at any two levels, and each layer all data (pairs.h)
  *     test_model all K N      all of three layers and four, of each the K-th of N parts
  */
 #include "operations/dtables/class/classes.h"
@@ -119,7 +119,7 @@ START_TEST(depth_2)
 }
 END_TEST
 
-/* A layer over a refused composition is refused: so none is missed. */
+/* A layer over a refused composition is refused, so pairs_all misses no valid composition. */
 START_TEST(refused_below_is_refused)
 {
     struct compositions none = {NULL, 0, 0}, bad = {NULL, 0, 0};
@@ -173,7 +173,6 @@ START_TEST(depth_4)
 }
 END_TEST
 
-/* The templates contain all classes of the library. */
 START_TEST(no_class_is_missing)
 {
     static const char *const classes[] = {
@@ -234,7 +233,7 @@ START_TEST(deep)
 }
 END_TEST
 
-/* "5", a number; false for all other text. */
+/* Parses a number below 1000. False: the text is something else. */
 static bool number(const char *text, unsigned *out)
 {
     char *end;

@@ -98,8 +98,8 @@ static int none_is_the_same(void *ctx, struct lladd_span x, struct lladd_span y)
     return -1;
 }
 
-/* A comparator that now orders the stored keys differently is noticed when a run is opened, and the
- * run is usable when the right one is back. A run without rows has no order. */
+/* Opening a run finds a comparator under which the first key is not before the last one, or a
+ * single key is not equal to itself. The run is usable again when the right comparator is back. */
 START_TEST(a_changed_comparator)
 {
     static int (*const changed[])(void *, struct lladd_span,

@@ -51,7 +51,7 @@ static const struct kind {
     {LLADD_DTABLE_U64,
      NULL,
      {OVER("class(dt) fixed_dtable",
-           "class(dt) array_dtable"), /* with rows that have holes between them */
+           "class(dt) array_dtable"), /* its rows have holes between them */
       LINEAR, OVER(LINEAR, LINEAR),
       OVER(BASE("class(dt) exist_dtable", "\"base\" class(dt) array_dtable \"tombstones\" " LINEAR),
            AND_RANGES("class(dt) btree_dtable", "\"base\" " LINEAR))}},
@@ -459,12 +459,11 @@ START_TEST(stands_at_the_top)
 }
 END_TEST
 
-/* Damage in stored ranges is reported with run and layer. */
+/* A wrong number of ranges in the footer is reported, with the class of the layer. */
 START_TEST(damage_has_a_name)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, OVER(LINEAR, LINEAR));
-    /* The row of the child that says where a range ends: here it has the bytes of another one. */
     for (uint32_t i = 0; i < 3000; i++)
         ok(txn, add_range(run, 10 * i, 10 * i + 5));
     lladd_pageno root;

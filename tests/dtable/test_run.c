@@ -348,7 +348,6 @@ START_TEST(placeholders)
 }
 END_TEST
 
-/* An array that consists almost only of holes is refused. */
 START_TEST(sparse_arrays)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -389,7 +388,7 @@ START_TEST(size_of_a_filter)
             struct lladd_dtable_value v;
             ok_db(&b, lladd_dtable_lookup(t, &key, &pin, &v, &b.err));
             ck_assert_int_eq(v.state, LLADD_DTABLE_ABSENT);
-            in_vain += pin.held_[0] != NULL; /* a cursor has looked into a block */
+            in_vain += pin.held_[0] != NULL; /* the lookup has read a block */
             lladd_dtable_unpin(&pin);
         }
         ck_assert_uint_le(in_vain, 50000 / 40);
@@ -705,7 +704,7 @@ START_TEST(tables_that_are_not_asked)
 }
 END_TEST
 
-/* Keys of other types, in memory: numbers with a sign, and bytes with equal beginnings. */
+/* Keys of other types, in memory: doubles of both signs, and strings with equal beginnings. */
 START_TEST(memory_tables_that_are_not_asked)
 {
     static const double numbers[] = {-1e300, -1, 0, 1e-300, 7};

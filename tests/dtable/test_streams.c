@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A run's streams share the extents that are allocated for it: the number of forces depends on the
- * amount written, and not on the number of streams; and every page is freed.
+ * A run's streams share the extents that are allocated for it: the number of syncs depends on the
+ * amount written, and not on the number of streams. Every page is freed.
  */
 #include "model.h"
 #include "texts.h"
@@ -12,7 +12,7 @@ static struct fixture b;
 
 enum { GROUPS = 16, LONG = 1200 };
 
-/* Column i of a row. */
+/* Writes the value of a column of a row. Returns its length. */
 static size_t value_of(uint32_t row, uint32_t column, unsigned char *out)
 {
     size_t len = column % 4 == 3 ? row % 23 : 4;
@@ -80,7 +80,7 @@ static void has_rows(lladd_pageno root, uint32_t rows)
     }
     ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     ck_assert_uint_eq(info.rows, rows);
-    /* Except for the ends of streams, no page is empty. */
+    /* All pages are full, except the last one of each stream. A layer has at most three streams. */
     ck_assert_uint_le(info.pages * 4064, info.bytes + 3 * (GROUPS + 1) * 4064);
     lladd_dtable_close(t);
 }
@@ -90,8 +90,8 @@ static const struct {
     const char *around;
     unsigned syncs; /* the maximum */
 } runs[] = {
-    /* All of it is staged: one force for the extent, one for its contents, and one for the first
-     * change of a database. */
+    /* The whole run stays in memory until it ends. Then: one sync for the log of the extent, one
+     * for its contents, and one because it is the first change after open. */
     {300, "", 3},
     {300, "class(dt) compress_dtable config [ \"base\" ", 3},
     {60000, "", 8}, /* 8 MiB */
@@ -124,7 +124,7 @@ START_TEST(syncs_are_of_a_run_and_not_of_its_streams)
 }
 END_TEST
 
-/* The extents of all streams are freed with them, at whatever point the run is given up. */
+/* However many rows the run has when it is discarded, the extents of all streams are freed. */
 START_TEST(a_discarded_run_leaves_nothing)
 {
     char text[GROUPS * 40 + 300];
@@ -142,7 +142,7 @@ START_TEST(a_discarded_run_leaves_nothing)
 }
 END_TEST
 
-/* On a nearly full disk the pieces get smaller, and the run is the same. */
+/* On a nearly full disk the extents get smaller, and the run has the same rows. */
 START_TEST(a_small_disk_has_small_extents)
 {
     char text[GROUPS * 40 + 300];

@@ -24,7 +24,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* The prefix of all keys, and the maximum number of bytes that follow. */
+/* The length of the prefix of all keys, and the maximum number of bytes that follow it. */
 static const struct {
     size_t common, most;
 } kinds[] = {{0, 8}, {1, 20}, {8, 9}, {20, 20}};
@@ -143,7 +143,7 @@ START_TEST(found_by_what_tells_them_apart)
 }
 END_TEST
 
-/* Of this length, but one in `odd` a byte longer, like their values, of 20 bytes. */
+/* Keys of `len` bytes, values of 20; one of both in `odd` (0: none) is a byte longer. */
 static const struct {
     size_t len;
     unsigned rows, odd;

@@ -128,7 +128,7 @@ START_TEST(before_the_first_row_nothing_is_shown)
 }
 END_TEST
 
-/* Every third row is in another table, and one table is empty: back and forth at each row. */
+/* The rows alternate among three tables, and a fourth is empty: back and forth at each row. */
 START_TEST(merged_cursors_turn_round)
 {
     struct lladd_dtable *parts[4], *all;
@@ -171,7 +171,7 @@ START_TEST(merged_cursors_turn_round)
 }
 END_TEST
 
-/* A table with the rows of another one; its cursors count their calls. */
+/* A table with the rows of another one; its cursors count their steps. */
 struct asked {
     struct lladd_dtable base;
     const struct lladd_dtable *of;

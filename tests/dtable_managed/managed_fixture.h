@@ -23,7 +23,7 @@ void managed_close(struct fixture *, struct lladd_managed *);
 /* Put a row in the transaction; text NULL: delete the row. */
 int managed_try(struct lladd_txn *, struct lladd_managed *, uint32_t key, const char *text);
 void managed_put(struct lladd_txn *, struct lladd_managed *, uint32_t key, const char *text);
-/* Puts rows in a transaction that commits. "1=a 2=b 3": 3 is deleted. */
+/* Put rows, in a transaction that commits or in the given one. "1=a 2=b 3": 3 is deleted. */
 void managed_fill(struct fixture *, struct lladd_managed *, const char *rows);
 void managed_fill_in(struct lladd_txn *, struct lladd_managed *, const char *rows);
 /* Returns the rows that the transaction sees, by a cursor forward, backward, and by lookups; the

@@ -9,7 +9,7 @@
 static struct fixture b;
 static struct lladd_managed *t;
 
-/* The rows before each step, and those that may be there if it was in progress. */
+/* The rows before each step, and those that may be there after a crash during the step. */
 struct promise {
     const char *before, *after;
 };
@@ -30,7 +30,7 @@ static int rows(const char *const *row)
     for (; !rc && *row; row++) {
         struct lladd_dtable_key from = lladd_dtable_u32((uint32_t)(**row - '0')),
                                 to = lladd_dtable_u32((uint32_t)((*row)[1] - '0'));
-        bool range = (*row)[1] >= '0' && (*row)[1] <= '9'; /* "25": from 2 to before 5 */
+        bool range = (*row)[1] >= '0' && (*row)[1] <= '9'; /* "25": deletes from 2 to before 5 */
         rc = range ? lladd_managed_delete_range(txn, t, &from, &to)
                    : managed_try(txn, t, (uint32_t)from.number, (*row)[1] ? *row + 1 : NULL);
     }
@@ -46,7 +46,7 @@ static int tidy(void)
     return rc;
 }
 
-/* Changes the configuration to filtered runs, or back. */
+/* Changes the configuration: later runs have a filter. */
 static int alter(void)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -104,7 +104,7 @@ static void expect_one_of(const struct promise *p)
     commit(txn);
 }
 
-/* The table is valid, and stays so. */
+/* A digest and a combine change no row and lose no page. */
 static void done(const char *expected)
 {
     if (expected)
@@ -147,7 +147,7 @@ START_TEST(every_allocation_fails_once)
 }
 END_TEST
 
-/* Opening, with rows to be replayed, one in doubt, a run, and one that is to be freed. */
+/* Opening a table with rows to be replayed, a transaction in doubt, a run, and runs to be freed. */
 START_TEST(every_allocation_of_an_open_fails_once)
 {
     struct lladd_gid g = fixture_gid("x");
@@ -170,8 +170,8 @@ START_TEST(every_allocation_of_an_open_fails_once)
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
             failures++;
-        } else if (fired) { /* the failed part was optional: again; the table is closed with the
-                             * database */
+        } else if (fired) { /* the failed part was optional: opens again, after the database has
+                             * closed the table */
             fixture_close(&b);
             fixture_open(&b);
         }
@@ -184,7 +184,6 @@ START_TEST(every_allocation_of_an_open_fails_once)
 }
 END_TEST
 
-/* Creating a table. */
 START_TEST(every_allocation_of_a_new_one_fails_once)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -228,7 +227,6 @@ START_TEST(every_read_fails_once)
 }
 END_TEST
 
-/* The power fails at every call of the device. */
 START_TEST(power_fails)
 {
     static const struct fault_crash power = {FAULT_POWER, 0, false};
@@ -260,7 +258,7 @@ START_TEST(power_fails)
 }
 END_TEST
 
-/* The space runs out in digests and combines; when there is some again, they are made. */
+/* The space runs out in digests. When there is space again, one digest takes all rows. */
 START_TEST(space_runs_out)
 {
     unsigned failures = 0;
@@ -294,8 +292,8 @@ START_TEST(space_runs_out)
 }
 END_TEST
 
-/* The run that was begun is discarded, and the rows go into another one; if the discard fails the
- * digest ends, or the run's pages would have no owner. */
+/* The run that was begun is discarded, and the rows go into another one. If the discard fails, the
+ * digest fails: otherwise the run's pages would have no owner. */
 START_TEST(every_allocation_of_a_refused_run_fails_once)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

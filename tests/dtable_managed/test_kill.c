@@ -214,7 +214,7 @@ static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_
     return full;
 }
 
-/* The rows that worker w's n transactions have left under the slot. */
+/* The value that a worker's n transactions have left under the slot; 0: none. */
 static uint32_t expected(uint32_t n, uint32_t slot)
 {
     uint32_t last = 0;

@@ -43,7 +43,7 @@ static uint32_t nested(uint32_t i)
 
 static const struct {
     uint32_t (*key)(uint32_t);
-    uint32_t index; /* the maximum of bytes per row */
+    uint32_t index; /* the maximum of the index's bytes per row */
 } orders[] = {{ascending, 4}, {descending, 28}, {scattered, 22}, {interleaved, 26}, {nested, 8}};
 enum { ORDERS = sizeof orders / sizeof *orders };
 
@@ -59,7 +59,7 @@ static void put_all(uint32_t (*key)(uint32_t), uint32_t a_transaction)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* A row of four bytes and five is 32 bytes, and two of filters; the rest is the index. */
+/* A row takes 32 bytes, and two in filters. The rest is the index. */
 START_TEST(takes_little)
 {
     t = managed_begin(&b, NULL);
@@ -107,8 +107,8 @@ START_TEST(all_are_found)
 }
 END_TEST
 
-/* Also the memory of transactions besides their rows, of duplicates, and of rows that were rolled
- * back. */
+/* `pending_bytes` also counts the memory of transactions besides their rows, of rows that were put
+ * again, and of rows that were rolled back. */
 START_TEST(counts_what_it_takes)
 {
     t = managed_begin(&b, NULL);

@@ -2,9 +2,9 @@
 /*
  * Managed dTables against a model: several open transactions, in two tables, with savepoints and
  * cursors that stay open, range deletions, conflicts and transactions in doubt, while tables are
- * digested, combined, cleaned, closed and opened, and with power failures. Each step is followed by
- * a read: a row, a move of a cursor, all of a table. And one transaction in a longer table, where
- * one table below leads its cursor.
+ * digested, combined, closed and opened, and with power failures. Many of the steps are reads: a
+ * row, a move of a cursor, all of both tables. A second test has one transaction in a longer table.
+ * There, one run's cursor leads the transaction's cursor (operations/dtables/core/cursor.c).
  */
 #include "managed_fixture.h"
 
@@ -64,7 +64,7 @@ static struct lladd_dtable_key key_of(unsigned table, unsigned i, char text[16])
     return lladd_dtable_string(text);
 }
 
-/* Some of a length that the second table's configuration stores separately. */
+/* Every fourth value has a length that the second table's configuration stores separately. */
 static struct lladd_dtable_value value_of(unsigned v, char text[16])
 {
     if (v == 0)
@@ -352,7 +352,7 @@ static bool wrote(const struct buyer *y)
     return false;
 }
 
-/* Prepared transactions are in doubt afterwards, with their keys; the others are gone. */
+/* Prepared transactions with changes are in doubt afterwards, with their keys; others are gone. */
 static void crash(void)
 {
     for (struct buyer *y = buyers; y < buyers + TXNS; y++)
@@ -495,7 +495,7 @@ END_TEST
 
 enum { MANY = 700, WAYS = 400 };
 
-/* One run has most rows; in another one, in memory and of the transaction there are a few. */
+/* One run has most rows. Another run, the memtable and the transaction have a few. */
 struct long_table {
     struct lladd_managed *t;
     struct lladd_txn *txn;

@@ -337,7 +337,7 @@ START_TEST(two_that_overlap)
 }
 END_TEST
 
-/* A transaction that writes to an older memtable, after a newer one was digested. */
+/* A transaction writes on in an older memtable, after a digest of the rows committed there. */
 START_TEST(in_a_memtable_that_stays)
 {
     managed_fill(&b, t, "1=a 2=b 3=c");
@@ -394,10 +394,10 @@ START_TEST(cursors_see_it_when_they_move)
 }
 END_TEST
 
-/* ---- concurrent borders ---------------------------------------------------------------------- */
+/* ---- concurrent endpoints -------------------------------------------------------------------- */
 
-/* A comparator that inserts another border whenever a key is compared with the last border, as if
- * other threads deleted ranges at the same time. */
+/* A comparator that inserts another endpoint whenever a key is compared with the last endpoint, as
+ * if other threads deleted ranges at the same time. */
 static struct {
     struct ll_mem_part *part;
     unsigned char nearest; /* 0: none is inserted */
@@ -486,7 +486,7 @@ static void digested_when_full(const char *rows)
     ck_assert_uint_eq(managed_stats(&b, t).digests, digests + 1);
 }
 
-/* A range deletion goes over all borders before its own. */
+/* A range deletion adds a version to each endpoint before its end. */
 START_TEST(counts_what_it_goes_over)
 {
     uint32_t i = 1;
@@ -546,7 +546,8 @@ START_TEST(counts_what_was_given_up)
 }
 END_TEST
 
-/* As many layers as possible, one below the other: no lookup skips one. */
+/* A configuration as deep as possible. It cannot be below a ranges_dtable, so runs with ranges have
+ * a linear_dtable instead. */
 START_TEST(around_what_is_as_deep_as_can_be)
 {
     enum { DEPTH = 32 };

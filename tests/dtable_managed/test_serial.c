@@ -125,7 +125,7 @@ START_TEST(snapshot_is_older)
 }
 END_TEST
 
-/* An absent key can be locked, and a walk keeps all other transactions from inserting. */
+/* An absent key can be locked. A reader's lock of the table keeps others from inserting. */
 START_TEST(phantoms)
 {
     t = begin(NULL);
@@ -180,7 +180,7 @@ START_TEST(ranges_are_locked_with_the_table)
 }
 END_TEST
 
-/* Transactions without locks are noticed where possible. */
+/* A lock conflicts with a write of a transaction that takes no locks. */
 START_TEST(others_without_locks)
 {
     t = begin(NULL);

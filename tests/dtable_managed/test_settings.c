@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Settings of a managed table: invalid configurations are refused at creation, which leaves
- * nothing. And their changes: they are durable, and apply to runs that are built afterwards, and to
- * the schedule.
+ * nothing. Changes of settings are durable, and apply to runs that are built afterwards, and to the
+ * schedule.
  */
 #include "managed_fixture.h"
 
@@ -12,8 +12,8 @@
 static struct fixture b;
 static struct lladd_managed *t;
 
-/* A table in which rows can be put must be able to delete them: by digests, and by combines that
- * leave an older run in place. */
+/* A table must be able to store tombstones: in digests, and in combines that leave an older run in
+ * place. */
 static const struct {
     const char *config, *says; /* says: NULL: it can */
 } deleting[] = {
@@ -149,7 +149,7 @@ START_TEST(each_option_is_changed)
     t = managed_begin(&b, &o);
     managed_fill(&b, t, "1=a 2=b");
     are(t, changes[0].after);
-    o.type = LLADD_DTABLE_BYTES; /* is not asked */
+    o.type = LLADD_DTABLE_BYTES; /* is ignored */
     o.config = FILTER;
     o.combine_config = LINEAR;
     o.schedule = LLADD_MANAGED_NEVER;
@@ -170,7 +170,6 @@ START_TEST(each_option_is_changed)
 }
 END_TEST
 
-/* A call that is refused changes nothing. */
 START_TEST(wrong_changes_change_nothing)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -276,7 +275,7 @@ START_TEST(digests_are_due_anew)
 }
 END_TEST
 
-/* A cTable gets other groups, and rows again; its columns stay the same. */
+/* A cTable gets other groups, and becomes a row store again; its columns stay the same. */
 START_TEST(columns_are_grouped_anew)
 {
     static const char *const names[] = {"a", "b", "c"};
@@ -299,7 +298,7 @@ START_TEST(columns_are_grouped_anew)
         ok_db(&b, lladd_ctable_open(b.db, "people", &ct, &b.err));
         t = lladd_ctable_managed(ct);
         if (i) {
-            o.columns = NULL; /* are not asked, nor is the type */
+            o.columns = NULL; /* are ignored, as is the type */
             o.n_columns = 0;
             o.managed.type = 0;
             o.groups = i == 3 ? NULL : groups;

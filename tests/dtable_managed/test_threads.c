@@ -392,8 +392,8 @@ START_TEST(told_of_a_digest)
 }
 END_TEST
 
-/* The handle is closed while threads of the library digest and combine: these end before the memory
- * that they use is freed. */
+/* The handle is closed or killed while threads of the library digest and combine: these end before
+ * the memory that they use is freed. */
 START_TEST(closed_or_killed_at_work)
 {
     enum { TIMES = 20, PUTS = 200 };

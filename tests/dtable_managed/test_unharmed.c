@@ -274,7 +274,7 @@ START_TEST(refused_often)
 }
 END_TEST
 
-/* A run that cannot be freed for now hinders no other. */
+/* A run that cannot be freed for now does not keep later rows from being digested. */
 START_TEST(a_free_that_fails)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

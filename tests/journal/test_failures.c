@@ -39,7 +39,8 @@ static int goes_back(struct lladd_txn *txn)
     return rc ? rc : add(txn, "e");
 }
 
-/* Keeps the entry that goes_back has appended last: it is moved there in two steps. */
+/* Discards the tag's entries, and puts the last of them there again: appends it to the other tag,
+ * and rolls that tag over. */
 static int moves(struct lladd_txn *txn)
 {
     int rc = lladd_journal_discard(txn, tag, lladd_lsn_of(0));
@@ -173,7 +174,7 @@ START_TEST(every_allocation_of_the_catalogue_fails_once)
         journal_init(&b);
         fixture_open(&b);
         fixture_close(&b);
-        fixture_open(&b); /* the first commit marks it as in use, which needs memory */
+        fixture_open(&b); /* the first commit marks the database as in use, which needs memory */
         struct lladd_txn *txn = fixture_begin(&b);
         fault_alloc_fail(&b.mem, n, false);
         int rc = lladd_journal_acquire(txn, "t", "test", &made);
@@ -355,7 +356,7 @@ START_TEST(what_was_said_twice_is_read)
             .kind = LL_JOURNAL_ANNUL, .from = t->annuls[i].since, .upto = t->annuls[i].upto};
         ok(txn, ll_operations__journal_log(txn, t, &r, &lsn));
     }
-    commit(txn); /* again, and the first one, which precedes all of them, for the first time */
+    commit(txn); /* lists all ranges: these again, and the first one, which precedes them */
     expect_kept(2 + TIMES);
     fixture_crash(&b);
     expect_kept(2 + TIMES);
@@ -365,7 +366,7 @@ END_TEST
 
 /* ---- cleaning that neither commits nor rolls back -------------------------------------------- */
 
-enum { LONG = 1000, MANY = 700 }; /* more of it than the log keeps in memory */
+enum { LONG = 1000, MANY = 700 }; /* more than the log keeps in memory */
 
 static void put_much(void)
 {
@@ -377,8 +378,8 @@ static void put_much(void)
     commit(txn);
 }
 
-/* The log's device fails for good while entries are written again. A thread that wants the tag then
- * gets the handle's error, instead of waiting for a thread that never ends. */
+/* The log's device fails for good while entries are copied. A thread that wants the tag then gets
+ * the handle's error, instead of waiting for a thread that never ends. */
 START_TEST(cleaning_is_left_halfway)
 {
     static const struct lladd_journal_owner idle = {.struct_size = sizeof idle};

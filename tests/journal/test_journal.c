@@ -258,8 +258,8 @@ START_TEST(top_actions_make_no_difference_unless_they_are_aborted)
 }
 END_TEST
 
-/* The end of a top action makes its entries final, but changes of tags end with the transaction. So
- * changes of tags are refused in a top action. */
+/* A rollback of the transaction would keep what a closed top action has changed in the catalogue.
+ * So changes of tags are refused in a top action. */
 START_TEST(tags_are_not_changed_in_top_actions)
 {
     struct lladd_action action;

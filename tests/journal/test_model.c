@@ -93,7 +93,7 @@ static void drop_upto(struct model_tag *t, uint64_t upto)
     t->n = kept;
 }
 
-/* The tag's committed entries when it was rolled over, and this transaction's own. */
+/* Moves the tag's entries committed before the rollover, and this transaction's own. */
 static void model_roll(const struct deed *d, uint64_t commit)
 {
     struct model_tag *from = &tags[d->tag], *to = &tags[d->to];
@@ -299,7 +299,7 @@ static void end(int i, bool commits_it)
     forget_txn(i);
 }
 
-/* An abort that was not durable: the transaction may be in doubt again. */
+/* Finds a transaction in doubt that is not claimed: its abort was not durable. */
 static int note_doubt(void *ctx, const struct lladd_in_doubt_info *info)
 {
     struct lladd_gid *gid = ctx;

@@ -21,8 +21,8 @@ struct write_set {
 struct owner {
     struct text_of text;
     unsigned logged, aborted, undone, asked;
-    int fail;    /* replay stops with it */
-    bool leaves; /* tries to, when asked to digest */
+    int fail;    /* replay stops with this error */
+    bool leaves; /* when asked to digest, it detaches, which is refused */
 };
 
 static void free_set(struct write_set *w)
@@ -340,7 +340,7 @@ START_TEST(changes_in_doubt_are_made_when_they_are_committed)
 }
 END_TEST
 
-/* The tag is gone with the entries appended to it: opening the database does not ask for it. */
+/* The tag is gone with the entries appended to it: opening the database does not look for it. */
 START_TEST(a_tag_that_is_taken_back_is_in_no_doubt)
 {
     struct lladd_gid g = fixture_gid("x");
@@ -576,8 +576,8 @@ START_TEST(an_owner_is_asked_once_before_each_cleaning)
 }
 END_TEST
 
-/* One checkpoint asks all owners that are due; and the log that the next cleaning frees is
- * released, too. */
+/* One checkpoint asks all owners that are due. The next one cleans their tags, and releases the log
+ * that this frees. */
 START_TEST(owners_are_asked_together)
 {
     struct owner o[3] = {{.fail = 0}};

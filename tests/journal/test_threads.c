@@ -291,7 +291,7 @@ static void *clean_once(void *arg)
 
 static void begin_halfway(struct lladd_thread *thread, bool fails)
 {
-    enum { LONG = 1000, MANY = 700 }; /* more of it than the log keeps in memory */
+    enum { LONG = 1000, MANY = 700 }; /* more than the log keeps in memory */
     char entry[LONG];
     memset(entry, 'm', sizeof entry);
     journal_init(&b);

@@ -100,7 +100,6 @@ static bool stays_even(const struct ll_keys_builder *k, uint64_t key)
     return k->even && (k->numbers && k->n == 1 ? step <= STEP_MAX : step == k->step);
 }
 
-/* Are the marks still evenly spaced with this mark added? */
 static bool stays_marked(const struct ll_keys_builder *k, uint64_t mark)
 {
     return k->n == 0 || (k->marked && mark - k->mark[k->n - 1] == k->mark[0] - k->base);
@@ -607,7 +606,6 @@ int ll_keys_find(const struct ll_keys *k, const struct lladd_dtable_key *key,
     return 0;
 }
 
-/* Reads the marks of a row and of the row before it. */
 static int marks_at(const struct ll_keys *k, const struct block *b, uint32_t i, uint64_t *before,
                     uint64_t *mark, struct lladd_error *err)
 {

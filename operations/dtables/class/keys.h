@@ -67,7 +67,6 @@ int ll_keys_class_lookup(const struct lladd_dtable *, const struct lladd_dtable_
 /* Called by a class's `open`. *more becomes the bytes that ll_keys_finish got as `more`. */
 int ll_keys_open(struct ll_keys *, struct lladd_dtable *owner, struct lladd_span *more,
                  struct lladd_error *);
-/* Like a class's `find`. */
 int ll_keys_find(const struct ll_keys *, const struct lladd_dtable_key *, struct lladd_dtable_pin *,
                  uint64_t *place, bool *exact, struct lladd_error *);
 /* Reads the row at a place: its key (nullable), its mark, and the mark of the row before it (0 for

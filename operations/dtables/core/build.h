@@ -63,9 +63,7 @@ int ll_dtable__pack(struct lladd_dtable_writer *, const void *bytes, size_t len)
 int ll_dtable__pack_end(struct lladd_dtable_writer *);
 /* Writes what all streams have staged, and frees the spare pages. */
 int ll_dtable__writers_end(struct lladd_dtable_run_builder *);
-/* Frees the spare pages of the newest extent. */
 int ll_dtable__give_spare(struct lladd_dtable_run_builder *);
-/* Frees all pages of the stream. */
 int ll_dtable__writer_discard(struct lladd_dtable_writer *);
 void ll_dtable__writer_free(struct lladd_dtable_writer *);
 

@@ -170,7 +170,6 @@ static int parse_bool(struct parser *p, struct ll_dtable_param *out)
     return 0;
 }
 
-/* Decimal, or hexadecimal after 0x. */
 static int parse_int(struct parser *p, struct ll_dtable_param *out)
 {
     TRY(next(p));

@@ -46,7 +46,6 @@ static void put64(struct put *p, uint64_t v)
     lladd_put64(b, v);
     put(p, b, sizeof b);
 }
-/* Writes the length, the bytes and a zero byte. */
 static void put_bytes(struct put *p, const void *bytes, size_t n)
 {
     put32(p, (uint32_t)n);

@@ -262,7 +262,6 @@ static int check_order(const struct ll_dtable_run *run, struct lladd_error *err)
                            run->order.comparator->name);
 }
 
-/* Opens the children first. */
 static int open_layer(struct lladd_dtable *t, struct lladd_error *err)
 {
     int rc = 0;

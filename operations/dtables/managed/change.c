@@ -77,9 +77,8 @@ void ll_managed__version_add_mem(struct ll_version *v, struct ll_memtable *m)
     v->mems[v->n_mems++] = m;
 }
 
-/* Fills in the next version: the current version without the flushed memtables. A flush's new run
- * comes before all runs; a compaction's takes the place of the runs that it replaces. Called under
- * `swap` and the mutex. */
+/* Fills in the next version, without the flushed memtables. A flush's new run is the first; that of
+ * a compaction replaces the inputs. Called under `swap` and the mutex. */
 static void fill(struct ll_managed_change *c, bool flush)
 {
     const struct ll_version *now = c->t->view;

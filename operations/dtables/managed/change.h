@@ -31,7 +31,6 @@ int ll_managed__build(struct ll_managed_change *, struct lladd_dtable *const *ta
 
 /* ---- change.c ---- */
 
-/* Begins the transaction. */
 int ll_managed__change_begin(struct ll_managed_change *, bool frees_log, struct lladd_error *);
 /* Allocates the new version, and copies the manifest into c->next, with room for `obsolete` more
  * obsolete runs. Called under `swap`. */
