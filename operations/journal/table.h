@@ -222,7 +222,7 @@ struct ll_journal_txn {
     size_t n_changes, cap_changes;
     struct ll_journal_annul *annuls;
     size_t n_annuls, cap_annuls;
-    size_t n_was; /* the sum of n_was of its parts: a rollback may make as many annulments */
+    size_t n_was; /* the sum of n_was of its parts: rollbacks may make as many annulments */
     struct ll_journal_held *held;
     struct ll_journal_in_doubt *doubt; /* changes of its prepare record, until the catalogue is
                                         * loaded */

@@ -5,8 +5,8 @@
  * the place of its row, so the base must have places. The base's own search is not used. A leaf is
  * one cache line and has as many rows as fit. It stores keys as distances from its first key; if
  * the keys are evenly spaced, it stores only their difference. If the base can fetch a value by
- * marks (`at_mark`), the leaf stores the marks of its rows, so that a lookup does not read the
- * base's keys.
+ * marks (`at_mark`; keys.h), the leaf stores the marks of its rows, so that a lookup does not read
+ * the base's keys.
  *
  *     0    u64  first key
  *     8    u48  place of the first row

@@ -3,9 +3,9 @@
  * dictionary_dtable with the list of the paper (section 5.4).
  *
  * A number takes one byte, or two if there are more than 256 words; the "passthrough_value" counts
- * as one. The passthrough value is stored unchanged: it has as many bytes as a number, but is not
- * the number of a word, and not a word. An exception_dtable above this table can store it in place
- * of other values, which are rejected. */
+ * as a word. The passthrough value is stored unchanged: it has as many bytes as a number, but is
+ * not the number of a word, and not a word. An exception_dtable above this table can store it in
+ * place of other values, which are rejected. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -193,7 +193,7 @@ static int decode(const struct lladd_dtable *t, const struct lladd_dtable_key *k
 
 static const struct lladd_dtable_param params[] = {
     {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for the numbers"},
-    {"values", LLADD_DTABLE_PARAM_WORDS, true, 0, 0, 0, "the words; places are numbers"},
+    {"values", LLADD_DTABLE_PARAM_WORDS, true, 0, 0, 0, "the words; a word's place is its number"},
     {"passthrough_value", LLADD_DTABLE_PARAM_BYTES, false, 0, 0, 0,
      "a number without a word, stored as it is"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},

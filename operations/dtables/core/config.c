@@ -473,7 +473,7 @@ static int check_all(struct lladd_dtable_config *c, struct lladd_error *err)
 /* ---- requirements of tables that transactions write to --------------------------------------- */
 
 /* Returns LLADD_BAD_CONFIG if a layer takes the size of its values from the first value that is
- * added. The message names such a layer; no layer below it is one. */
+ * added. The message names a layer that does so while no layer below it does. */
 int lladd_dtable_config_settled(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);

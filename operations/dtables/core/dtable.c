@@ -151,8 +151,8 @@ int lladd_dtable_order_of(struct lladd_db *db, enum lladd_dtable_type type, cons
         return rc;
     if (!lladd_dtable_type_name(type) || (comparator && type != LLADD_DTABLE_BYTES))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "a table without a type of keys, or a comparator for other than "
-                               "bytes");
+                               "a table without a valid type of keys, or a comparator for keys "
+                               "that are not bytes");
     return ll_dtable__comparator(ll_dtables_of(db), comparator, &out->comparator, err);
 }
 

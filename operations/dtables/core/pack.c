@@ -111,8 +111,8 @@ static int stored(const struct lladd_dtable_source *s, uint64_t at, size_t len, 
     return rc;
 }
 
-/* Fills in the map. False if the blocks' lengths do not add up to `all`, the bytes stored before
- * the map. */
+/* Fills in the map. False if a block's length is impossible, or if the lengths do not add up to
+ * `all`, the bytes stored before the map. */
 static bool fill_map(struct lladd_dtable_source *s, const unsigned char *entries, uint64_t all)
 {
     uint64_t end = 0;

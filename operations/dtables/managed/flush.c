@@ -49,8 +49,8 @@ static int freeze(struct ll_managed_change *c, uint64_t *cutoff, struct lladd_er
     return rc ? ll_managed__no_memory(err) : 0;
 }
 
-/* Discards the journal's entries. Called before the run is built, because the discard fails at once
- * if another transaction is changing the tag. */
+/* Discards the journal's entries up to the cutoff. Called before the run is built, because the
+ * discard fails at once if another transaction is changing the tag. */
 static int discard(struct ll_managed_change *c, uint64_t cutoff)
 {
     lladd_lsn newest;

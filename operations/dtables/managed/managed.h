@@ -452,7 +452,8 @@ int ll_managed__manifest_edit(struct lladd_managed *,
                               void *ctx, lladd_lsn *commit, struct lladd_error *);
 /* Returns the work that is due at `now`, or 0. */
 int ll_managed__due(struct lladd_managed *, uint64_t now);
-/* Returns the time until the interval may make a digest due; 0: never. */
+/* Returns the time until the interval can make a digest due: the rest of it or, when it is over,
+ * another whole one. 0: never. */
 uint64_t ll_managed__interval_left(struct lladd_managed *, uint64_t now);
 int ll_managed__step(struct lladd_managed *, int due, struct lladd_error *);
 /* Wakes a maintenance thread, because something may have become due. */

@@ -176,7 +176,7 @@ static void set(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, uin
     lladd_atomic_store64(&b->prefix[i], prefix);
 }
 
-/* Inserts a slot into a block that has room. LST-1 */
+/* Inserts a slot into a block that has room (LST-1). */
 static void insert(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, uint32_t below)
 {
     for (uint32_t k = b->n; k > i; k--)

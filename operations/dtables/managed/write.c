@@ -236,7 +236,7 @@ static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
 }
 
 /* The previous holder of the lock released it after its commit was ordered. So the memtables, or
- * the runs, have that commit, even if the transaction's snapshot is older. */
+ * the runs, have that commit, even if this transaction's snapshot is older. */
 int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
                        const struct lladd_dtable_key *key, enum lladd_lock_mode mode,
                        uint64_t timeout_ns)
