@@ -257,7 +257,7 @@ static void batch_shows(const struct lladd_ctable_batch *got, unsigned flags, co
     }
 }
 
-/* Batches of all sizes, and the cursor's position after them. */
+/* Checks batches of many sizes, and the cursor's position after them. */
 static void batches(struct lladd_ctable_cursor *c, const struct model *m, const uint32_t *columns,
                     uint32_t n)
 {

@@ -67,7 +67,7 @@ START_TEST(bytes_are_these)
 }
 END_TEST
 
-/* Absent, empty and some bytes are three different values; ends of all widths. */
+/* Absent, empty and some bytes are three different values. The end offsets have all widths. */
 START_TEST(all_kinds)
 {
     char *big = calloc(1, 70000);

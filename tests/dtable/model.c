@@ -106,7 +106,7 @@ void shape_key(const struct shape *s, uint64_t *random, uint64_t *number, unsign
         *key = lladd_dtable_double((double)*number / 8 - 40);
     if (s->type < LLADD_DTABLE_STRING)
         return;
-    /* Digits, then up to a few letters: keys of one length and prefixes of each other. */
+    /* Nine digits, then up to three letters: keys of several lengths that begin alike. */
     int len = snprintf((char *)room, 64, "%09llu", (unsigned long long)*number);
     for (uint64_t more = seeded_next(random) % 4; more > 0; more--)
         room[len++] = (unsigned char)('a' + more);
@@ -257,7 +257,7 @@ static void check_lookup(struct model *m, const struct lladd_dtable *t,
     ck_assert(rc || (len == r->len && memcmp(buf, r->value, len) == 0));
 }
 
-/* Keys that are close to one: a little less, a little more, longer, shorter. */
+/* Returns a key close to one: the same, a little less, a little more, longer, or shorter. */
 static struct lladd_dtable_key near_key(const struct lladd_dtable_key *key, int how,
                                         unsigned char room[64])
 {

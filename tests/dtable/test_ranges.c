@@ -132,7 +132,7 @@ static enum lladd_dtable_state state_at(const struct stack *s, unsigned i, unsig
     return LLADD_DTABLE_ABSENT;
 }
 
-/* Ascending, not touching: at least one key is between two. */
+/* Draws ascending ranges, with at least one key between two of them. */
 static void draw_ranges(struct stack *s, struct layer *l)
 {
     unsigned at = draw(s, 20), most = draw(s, RANGES);

@@ -86,8 +86,8 @@ static void same_of(const struct model *m, const struct lladd_dtable *t,
     ck_assert_int_eq(lladd_dtable_compare(&m->order, &found, &m->rows[low].key), 0);
 }
 
-/* The key, and its neighbours: a byte less, one more, the last one changed; without the common
- * prefix, and with another one. */
+/* Compares the key, and keys like it: prefixes, one more byte, the last byte changed, without the
+ * common prefix, and with another one. */
 static void same_around(const struct model *m, const struct lladd_dtable *t,
                         struct lladd_dtable_cursor *c, const struct lladd_dtable_key *key,
                         unsigned kind)

@@ -52,7 +52,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* Keys 10, 20, ... 90 with the values a, b, ... i. */
+/* Makes a run: the keys 10, 20, ... 90 with the values a, b, ... i. */
 static struct lladd_dtable *tens(const char *config, lladd_pageno *root)
 {
     struct lladd_txn *txn = fixture_begin(&b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_DTABLE_TEXTS_H
 #define TESTS_DTABLE_TEXTS_H
-/* Small runs as text: u32 keys, values that are texts. */
+/* Small runs: keys are u32, values are texts. */
 #include "op_fixture.h"
 
 #include <lladd/dtable_class.h>

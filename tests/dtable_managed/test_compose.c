@@ -81,7 +81,7 @@ static void read_on(struct scenario *s)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Some of the shape's rows; the keys are the same in every round, the values are not. */
+/* Puts some of the shape's rows. The keys are the same in every round, the values are not. */
 static void write_some(struct scenario *s)
 {
     const struct shape *shape = &s->trial->shape;

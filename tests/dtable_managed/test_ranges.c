@@ -278,7 +278,7 @@ START_TEST(a_put_after_it_is_refused)
 }
 END_TEST
 
-/* Of rows that are only in runs, the contents are compared. */
+/* A range deletion compares the contents of rows that are only in runs. */
 START_TEST(what_was_digested_since)
 {
     managed_fill(&b, t, "1=a 3=c 5=e 7=g");
@@ -617,7 +617,7 @@ START_TEST(what_is_deleted_is_not_read)
 }
 END_TEST
 
-/* A table that is itself in an overlay. */
+/* Deleted ranges of a table in an overlay hide rows of the table below. */
 START_TEST(hides_what_is_below_the_table)
 {
     struct lladd_dtable *memory, *both, *two[2];

@@ -12,8 +12,8 @@
 static struct fixture b;
 static struct lladd_managed *t;
 
-/* The numbers of strings belong to a run: rows put meanwhile, or before a restart, do not use them;
- * and a large number of strings is no reason to refuse rows. */
+/* The numbers of strings belong to a run: rows in memory use none, before a restart or after it.
+ * A row is accepted even if there are many strings. */
 START_TEST(unique_strings)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

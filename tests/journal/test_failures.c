@@ -121,7 +121,7 @@ START_TEST(every_allocation_fails_once)
 }
 END_TEST
 
-/* Opening: with a transaction in doubt, changes of it, and entries to be read. */
+/* Opening with a transaction in doubt that has changed tags, and with entries to be read. */
 START_TEST(every_allocation_of_an_open_fails_once)
 {
     uint64_t fired = 1;

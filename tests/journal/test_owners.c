@@ -760,7 +760,7 @@ START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
 }
 END_TEST
 
-/* Many commits, discarded piece by piece: the count is the exact one, or a bit more. */
+/* Many commits, a third of them discarded: the count is exact, or a bit too high. */
 START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
 {
     enum { COMMITS = 3000 };

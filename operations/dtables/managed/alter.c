@@ -83,7 +83,7 @@ int lladd_managed_alter(struct lladd_managed *t, unsigned which,
     struct alteration a = {.o = LLADD_MANAGED_OPTIONS_INIT, .which = which};
     TRY(lladd_check_process(t->db, err));
     if (!options || options->struct_size < sizeof options->struct_size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "table options: struct_size is missing");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no table options, or no struct_size");
     if (which & ~(unsigned)LLADD_MANAGED_ALL)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table has no options %#x", which);
     memcpy(&a.o, options, options->struct_size < sizeof a.o ? options->struct_size : sizeof a.o);

@@ -228,7 +228,7 @@ int lladd_managed_create(struct lladd_txn *txn, const char *name,
     TRY(ll_managed__of(lladd_txn_db(txn), &all, err));
     TRY(check_name(name, err));
     if (!options || options->struct_size < sizeof options->struct_size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "table options: struct_size is missing");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no table options, or no struct_size");
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     int rc = first_manifest(txn, &o, &m);
     if (!rc)
