@@ -239,8 +239,8 @@ static const char figure9[] =
     "\"bytes\" int 1 \"base\" class(dt) array_dtable ] \"alt\" class(dt) fixed_dtable "
     "\"reject_value\" blob ff000000 ] ]";
 
-/* Tombstones add nothing, there is a landmark before the first row, numbers wrap around.
- * With the paper's tables below (figure 9). */
+/* Differences wrap around, and there are tombstones between the numbers. The configuration is that
+ * of the paper's figure 9. */
 START_TEST(differences_wrap_around)
 {
     enum { N = 3000 };
@@ -254,8 +254,8 @@ START_TEST(differences_wrap_around)
         bytes = bytes_of(t);
         lladd_dtable_close(t);
     }
-    /* A state byte and a difference a row; a far value makes two differences that are
-     * exceptions. */
+    /* Each row has a state byte and a difference of one byte. For each far value, two
+     * differences need more. */
     ck_assert_uint_le(bytes, N * 2 + N / 100 * 2 * 16 + 1000);
     refused("class(dt) deltaint_dtable config [ \"base\" class(dt) exist_dtable \"base_config\" "
             "config [ \"base\" class(dt) linear_dtable \"tombstones\" class(dt) linear_dtable ] ]",
@@ -481,8 +481,8 @@ END_TEST
 
 /* ---- indexes, filters ------------------------------------------------------------------------ */
 
-/* Keys that take no byte in a leaf, one, two, four and eight; values of no bytes and of many;
- * tombstones. The bases: with marks, without marks, and with holes. */
+/* In a leaf, a key takes no byte, or one, two, four or eight. There are empty and long values, and
+ * tombstones. The bases are with marks, without marks, and with holes. */
 START_TEST(leaves_of_all_widths)
 {
 #define BESIDE " \"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ] "
@@ -598,8 +598,8 @@ static uint32_t noise(uint32_t i, unsigned char *room)
     return 140;
 }
 
-/* Several extents: a block's pages need not be contiguous. Incompressible data is stored as it
- * is. */
+/* A run has several extents, so a block's pages need not be contiguous. Incompressible data is
+ * stored as it is. */
 START_TEST(compressed)
 {
     enum { N = 20000 };
@@ -626,7 +626,7 @@ START_TEST(compressed)
     ck_assert_uint_ge(bytes[0][1], 256 << 10); /* a stage: there are several extents */
     ck_assert_uint_le(bytes[0][2], bytes[0][0] / 3);
     ck_assert_uint_le(bytes[1][1], bytes[1][0] + bytes[1][0] / 100);
-    /* A byte of state each, and no cell crosses the end of a block. */
+    /* Each row has a state byte, and no cell crosses the end of a block. */
     ck_assert_uint_le(bytes[1][2], bytes[1][0] + bytes[1][0] / 20);
 }
 END_TEST
@@ -650,7 +650,7 @@ static uint32_t in_runs(uint32_t i, unsigned char *room)
     seeded_fill(i / 100, room, 30);
     return i / 100 % 3 * 15;
 }
-/* Of ten bits, one in fifty far away, one in a hundred a word. */
+/* Numbers that differ in ten bits. One in fifty is far away, one in a hundred is a word. */
 static uint32_t near(uint32_t i, unsigned char *room)
 {
     lladd_put64(room, UINT64_C(1) << 40 | i * 2654435761u >> 22);
@@ -739,7 +739,7 @@ END_TEST
 
 /* ---- tables side by side --------------------------------------------------------------------- */
 
-/* An array without state bytes, and a second table with its tombstones. */
+/* The array has no state bytes, so a second table has the tombstones. */
 START_TEST(tombstones_elsewhere)
 {
     static const char config[] =
@@ -779,7 +779,7 @@ END_TEST
     "class(dt) keydiv_dtable config [ \"below\" class(dt) " below " \"from\" class(dt) " from \
     " \"divider\" " divider " ]"
 
-/* The divider is the first key of "from". There are three ranges, and rows have places. */
+/* Keys from the divider on go to "from". Two dividers make three ranges. */
 START_TEST(ranges)
 {
     static const char three[] =

@@ -616,7 +616,7 @@ START_TEST(memory_is_bounded)
     for (int i = 0; i < 4; i++)
         lladd_dtable_unpin(&pins[i]);
     rows_check(&m, t, 2, 100);
-    /* Less than the open run has by itself: the cache has a few blocks all the same. */
+    /* The open run alone has more than this limit. The cache has a few blocks nevertheless. */
     lladd_dtable_cache_limit(b.db, 1);
     rows_check(&m, t, 3, 100);
     lladd_dtable_close(t);
@@ -626,8 +626,8 @@ START_TEST(memory_is_bounded)
 }
 END_TEST
 
-/* A query of a second table must not release the block that holds the key: with little memory the
- * block would be another one by then. */
+/* The lookup of an exception must not release the block that holds the key: in a small cache,
+ * another block would soon take its place. */
 START_TEST(keys_stay_while_exceptions_are_looked_up)
 {
     static const char config[] =

@@ -74,8 +74,8 @@ static void refused(lladd_pageno root, int code, const char *why)
     ck_assert_msg(strstr(b.err.message, why) != NULL, "%s", b.err.message);
 }
 
-/* The values and the distances of the keys are all different, so the blocks and leaves are those of
- * earlier versions. The footer of the tree has 32 bytes, and begins with the number of keys. */
+/* The values have several sizes, so the leaves have a form that version 2 has, too. The footer of
+ * the tree has FOOTER bytes, and begins with the number of keys. */
 START_TEST(versions_of_classes)
 {
     enum { ROWS = 3000, FOOTER = 32, NOW = 3 };

@@ -63,7 +63,7 @@ START_TEST(sparse_keys)
 }
 END_TEST
 
-/* An old snapshot keeps the rows that it sees in memory, and not all later rows. */
+/* An old snapshot keeps in memory the rows that it sees, and not all later rows. */
 START_TEST(idle_snapshot)
 {
     t = managed_begin(&b, NULL);

@@ -157,7 +157,7 @@ START_TEST(what_was_not_committed_at_a_crash_never_appears)
     uint64_t tag = journal_tag(&b, "t");
     struct lladd_txn *txn = fixture_begin(&b);
     journal_append(txn, tag, "never");
-    journal_put(&b, tag, "a"); /* makes the other one's record durable */
+    journal_put(&b, tag, "a"); /* makes the record of `txn` durable */
     fixture_crash(&b);
     journal_expect(&b, tag, "a");
     journal_put(&b, tag, "b");
@@ -308,7 +308,7 @@ START_TEST(what_is_discarded_is_gone_if_that_commits)
     commit(txn);
     expect_for_good(tag, "d e");
     txn = fixture_begin(&b);
-    ok(txn, lladd_journal_discard(txn, tag, upto)); /* it is already */
+    ok(txn, lladd_journal_discard(txn, tag, upto)); /* these are discarded already */
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     journal_append(txn, tag, "f");
     commit(txn);
@@ -474,7 +474,7 @@ START_TEST(the_oldest_files_of_the_log_are_missed)
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     fixture_kill(&b);
-    for (int i = 0; i < 2; i++) { /* the second one has the mark */
+    for (int i = 0; i < 2; i++) { /* the mark is in the second file */
         char name[64] = "", path[80];
         ck_assert_int_eq(b.base->ops->list(b.base, "log", first_name, name), 0);
         snprintf(path, sizeof path, "log/%s", name);
@@ -580,7 +580,7 @@ START_TEST(a_database_without_a_journal_says_so_and_one_with_it_is_not_opened_wi
     abort_txn(txn);
     ck_assert_int_eq(lladd_journal_each(b.db, NULL, NULL, &b.err), LLADD_BAD_STATE);
     fixture_close(&b);
-    ok_db(&b, lladd_journal_register(&b.options, &b.err)); /* an older database gets one */
+    ok_db(&b, lladd_journal_register(&b.options, &b.err)); /* an older database gets a journal */
     fixture_open(&b);
     tag = journal_tag(&b, "t");
     journal_put(&b, tag, "a");

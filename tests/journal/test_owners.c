@@ -512,7 +512,7 @@ START_TEST(cleaning_changes_nothing_but_the_place)
     journal_put(&b, tag, "d");
     fixture_crash(&b);
     journal_expect(&b, tag, "x c d");
-    ok_db(&b, lladd_journal_clean(b.db, 0, lladd_lsn_of(1), NULL, &b.err)); /* nothing so old */
+    ok_db(&b, lladd_journal_clean(b.db, 0, lladd_lsn_of(1), NULL, &b.err)); /* no log is so old */
     forget(&o);
     fixture_free(&b);
 }

@@ -24,7 +24,7 @@ enum {
 };
 #define LL_MANAGED_ROOT "managed" /* a: root page of the catalogue, b: version */
 #define LL_MANAGED_OWNER "managed"
-#define LL_MANAGED_TAG "managed:" /* prefix of the table's name */
+#define LL_MANAGED_TAG "managed:" /* with the table's name: the name of its tag */
 /* A named root of this prefix and the table's name may point to a blob that a layer above (cTables)
  * keeps with the table. The blob is freed when the table is dropped. */
 #define LL_MANAGED_BESIDE "ctable:"
