@@ -441,6 +441,28 @@ START_TEST(ruler)
 }
 END_TEST
 
+/* A combine of some of the new runs leaves the others to be counted: the fourth of four is due. */
+START_TEST(ruler_after_a_partial_combine)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    static const uint64_t runs[] = {1, 2, 3, 3, 4, 1};
+    char row[32];
+    o.every = 4;
+    o.rows = 1;
+    t = managed_begin(&b, &o);
+    for (unsigned i = 0; i < 6; i++) {
+        if (i == 3)
+            ok_db(&b, lladd_managed_combine(t, 2, &b.err));
+        snprintf(row, sizeof row, "%u=x", i);
+        managed_fill(&b, t, row);
+        managed_tidy(&b, t);
+        ck_assert_uint_eq(managed_stats(&b, t).runs, runs[i]);
+    }
+    managed_expect(&b, t, "0=x 1=x 2=x 3=x 4=x 5=x");
+    managed_done(&b, t);
+}
+END_TEST
+
 /* Tiers: small runs are combined with each other before a large one is. */
 START_TEST(tiered)
 {
@@ -829,6 +851,7 @@ int main(void)
     tcase_add_test(tc, puts_do_not_digest);
     tcase_add_test(tc, close_aborts);
     tcase_add_test(tc, ruler);
+    tcase_add_test(tc, ruler_after_a_partial_combine);
     tcase_add_test(tc, tiered);
     tcase_add_test(tc, made_and_dropped);
     tcase_add_test(tc, made_and_opened);

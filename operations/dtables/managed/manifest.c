@@ -107,7 +107,7 @@ static int get(const unsigned char *p, size_t left, struct ll_manifest *m, struc
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         *numbers[i] = lladd_get64(p + 16 + 8 * i);
     if (!lladd_dtable_type_name(m->type) || m->schedule > LLADD_MANAGED_NEVER || m->every == 0 ||
-        m->memory_bytes == 0 ||         p[3] || lladd_get64(p + HEAD - 8))
+        m->memory_bytes == 0 || p[3] || lladd_get64(p + HEAD - 8))
         return damaged(err);
     p += HEAD;
     left -= HEAD;

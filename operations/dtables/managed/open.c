@@ -173,10 +173,10 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
     lladd_mutex_unlock(&all->mutex);
     if (there) {
         ll_managed__table_free(t);
+        if (busy)
+            return lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being opened or closed", name);
         *out = there;
-        return busy ? lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being opened or closed",
-                                      name)
-                    : 0;
+        return 0;
     }
     int rc = load(t, err);
     /* The catalogue shows uncommitted changes: a transaction that drops the table may already have

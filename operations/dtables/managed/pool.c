@@ -133,8 +133,8 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     for (unsigned i = 0; !rc && i < n; i++) {
         memset(&all->threads[i], 0, sizeof all->threads[i]);
         if (lladd_thread_start(&all->threads[i], work, all))
-            rc =
-                lladd_error_set(err, LLADD_NO_THREAD, "thread %u of %u could not be started", i, n);
+            rc = lladd_error_set(err, LLADD_NO_THREAD, "thread %u of %u could not be started",
+                                 i + 1, n);
         else
             all->n_threads++;
     }
