@@ -157,7 +157,7 @@ static void bench_get(uint32_t size)
             bench_add(&rate, N * 1e9 / (double)(bench_now_ns() - t0));
     }
     if (sum == 0)
-        bench_must(-1, "no value was read");
+        bench_must(-1, "reading the values");
     unmake(&b);
     close_db(&b);
     print("get at random", size, &rate, NULL);

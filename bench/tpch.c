@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TPC-H's lineitem in cTables: figures 14, 15 and 16 of the paper (sections 6.3 and 6.4). JSON
- * lines; see docs/benchmarks.md.
+/* TPC-H's lineitem in cTables: figures 14, 15 and 16 of the Anvil paper (sections 6.3 and
+ * 6.4). JSON lines; see docs/benchmarks.md.
  *
  *   bench-tpch [SCALE] [case]...   cases: sizes columns rows figure15 figure16; none: all
  *
@@ -62,8 +62,8 @@ static const enum lineitem_column order[LINEITEM_COLUMNS] = {
 struct store {
     const char *name;
     const char *config;  /* of a row store; NULL: a column store */
-    const char *column;  /* column store: of each column but the comment */
-    const char *comment; /* column store: of the comment */
+    const char *column;  /* column store: configuration of each column but l_comment */
+    const char *comment; /* column store: configuration of l_comment */
 };
 static const struct store row_store = {"row store", "class(dt) linear_dtable", NULL, NULL};
 static const struct store column_store = {"column store", NULL, AUTO, AUTO};
@@ -99,7 +99,8 @@ static void open_table(struct fixture *b)
     bench_must(lladd_ctable_open(b->db, "lineitem", &b->t, NULL), "open a table");
 }
 
-/* Creates the table with the options `m` and the store's type and configuration. */
+/* Creates and opens the table, with keys of 32 bits, the options `m` and the store's
+ * configuration. */
 static void create(struct fixture *b, const struct store *s, const struct lladd_managed_options *m)
 {
     struct lladd_ctable_options c = LLADD_CTABLE_OPTIONS_INIT;
@@ -115,7 +116,8 @@ static void create(struct fixture *b, const struct store *s, const struct lladd_
     c.n_columns = LINEITEM_COLUMNS;
     c.managed = *m;
     c.managed.type = LLADD_DTABLE_U32;
-    c.managed.config = s->config ? s->config : "class(dt) linear_dtable"; /* for digests */
+    /* In a column store a digest makes packed rows, and the combine makes the columns. */
+    c.managed.config = s->config ? s->config : "class(dt) linear_dtable";
     c.groups = s->config ? NULL : groups;
     c.n_groups = s->config ? 0 : LINEITEM_COLUMNS;
     bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
@@ -201,7 +203,7 @@ static double mebibytes(struct fixture *b)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};
     bench_must(lladd_managed_stats_get(lladd_ctable_managed(b->t), &s, NULL, 0, NULL), "stats");
-    bench_must(s.runs == 1 && s.run_rows == b->rows ? 0 : -1, "one run of all");
+    bench_must(s.runs == 1 && s.run_rows == b->rows ? 0 : -1, "one run with all rows");
     return (double)s.run_pages * lladd_page_size(b->db) / 1048576;
 }
 
@@ -329,7 +331,7 @@ static void check_sum(struct fixture *b)
     lladd_ctable_batch_free(&got);
     lladd_ctable_cursor_close(c);
     bench_must(lladd_commit(txn), "commit");
-    bench_must(sum == b->sum ? 0 : -1, "the sum of prices and discounts");
+    bench_must(sum == b->sum ? 0 : -1, "the sum of price times discount");
 }
 
 /* Opens the table again, with nothing of it in the library's and the operating system's caches. */
@@ -433,7 +435,8 @@ static void sizes(void)
 /* ---- figures 15 and 16 ----------------------------------------------------------------------- */
 
 struct progress {
-    uint64_t begun, slice, longest, slices, cap; /* nanoseconds; slices, cap: of `seconds` */
+    uint64_t begun, slice, longest; /* nanoseconds */
+    uint64_t slices, cap;           /* used and allocated elements of `seconds` */
     double *seconds;                             /* duration of each slice */
 };
 
@@ -524,7 +527,7 @@ static void load_rows(bool background)
     print(figure, "load", "s", took, NULL);
     print(figure, "rows", "thousand/s", (double)b.rows / took / 1e3, NULL);
     print(figure, "longest stop", "ms", (double)p.longest / 1e6, background ? "<= 100" : NULL);
-    print(figure, "slowest 10,000 rows", "ms", slowest * 1e3, NULL);
+    print(figure, "slowest slice", "ms", slowest * 1e3, NULL);
     print_series(figure, &p);
     free(p.seconds);
     remove_db(&b);

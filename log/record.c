@@ -6,8 +6,8 @@
  * redo span of 64 KiB or more; a distance of about 32 GiB or more to the transaction's previous
  * record, its first record, or the page's previous record.
  *
- * Header fields are stored as words of eight bytes, because the checksum reads them back
- * immediately: a load that spans several recent smaller stores would stall.
+ * The narrow form's header fields are stored as words of eight bytes, because the checksum reads
+ * them back immediately: a load that spans several recent smaller stores would stall.
  *
  * The decoder trusts nothing that it has not checked (ERR-1). Even after the checksum it checks
  * that the fields are consistent, because a right checksum does not prove that this library wrote
