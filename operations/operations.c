@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The built-in operations, which every database has. They are packed in extensions, like the
- * operations of an application. The other extensions build on the first one:
+ * operations of an application. The first extension, "lladd", has these operations:
  *
  *   page 0      lladd.root      named roots                       pages/root.c, root_index.c
  *   page 1, ... lladd.map       which pages are in use            pages/alloc_bitmap.c, alloc.c
@@ -8,13 +8,11 @@
  *               lladd.slotted   records of any length             records/slotted_page.c, slotted.c
  *               lladd.fixed     records of one length             records/fixed.c
  *               lladd.heap      many slotted pages                heap/
- *               lladd.blob      large objects                     blob/
- *               lladd.list      items in an order, in heaps       list/
  *
- * The folder operations/ includes only the public headers <lladd/...> and its own, so an
- * application's extension can do everything that these extensions do, with one exception: the first
- * extension is registered first, so the ids of its operations are constants (operations_private.h;
- * a test compares them). Each data structure is an extension of its own. */
+ * Each other data structure is an extension of its own and builds on the first one. The folder
+ * operations/ includes only the public headers <lladd/...> and its own, so an application's
+ * extension can do everything that these extensions do, with one exception: "lladd" is registered
+ * first, so the ids of its operations are constants (operations_private.h; a test checks them). */
 #include "operations/operations.h"
 
 #include "operations/blob/blob.h"
@@ -161,8 +159,8 @@ int ll_operations_untyped(struct lladd_db *db, lladd_pageno n, int rc, struct ll
     enum lladd_page_use use;
     if (lladd_page_fix(db, n, LLADD_LATCH_SHARED, &page, &ignored))
         return rc;
-    bool typed = lladd_page_view(page).type != 0; /* an undo may have written the other header
-                                                   * fields */
+    bool typed = lladd_page_view(page).type != 0; /* the header's other fields prove nothing: an
+                                                   * undo may have written them */
     lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     if (typed || lladd_page_use_get(db, n, &use, &ignored))
         return rc;

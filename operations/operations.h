@@ -5,8 +5,8 @@
  * has. */
 #include <lladd/op.h>
 
-/* NULL-terminated, static. The library registers them first and in this order, so the built-in
- * operations have the ids that operations_private.h lists. */
+/* NULL-terminated, static. The library registers these extensions first and in this order, so the
+ * operations of the first one have the ids that operations_private.h lists. */
 const struct lladd_extension *const *ll_operations_builtin(void);
 
 /* For inspection without an open database. bitmap_of returns the number of the allocation bitmap

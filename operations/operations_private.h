@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_PRIVATE_H
 #define LL_OPERATIONS_PRIVATE_H
-/* What the files of operations/ share: the list of operations with their ids, the state of each
- * open database, and small helpers. Outside operations/, it includes only <lladd/...>. */
+/* What the files of operations/ share: the operations of the extension "lladd" with their ids, its
+ * state in each open database, and small helpers. */
 #include "operations/pages/root_index.h"
 #include "operations/shared/grow.h"
 #include "operations/shared/index.h"
@@ -18,8 +18,8 @@
 #include <lladd/records.h>
 #include <lladd/sync.h>
 
-/* Every built-in operation, in the order of its id. LL_OP_X is the id, ll_operations__x the
- * descriptor. */
+/* The operations of the extension "lladd", in the order of their ids. LL_OP_X is the id,
+ * ll_operations__x the descriptor. */
 #define LL_OPERATIONS(X) \
     X(ROOT_FORMAT, root_format) \
     X(ROOT_PUT, root_put) \
@@ -122,7 +122,7 @@ struct ll_operations {
 };
 
 /* Must losers still be rolled back? LL_UNDO_OVER: no. LL_UNDO_TO_COME: recovery is running.
- * LL_UNDO_DEFERRED: the database is open, and rollbacks may be in progress (lladd_losers_left). */
+ * LL_UNDO_DEFERRED: the database is open, and lladd_losers_left says whether losers are left. */
 enum ll_operations_undo { LL_UNDO_OVER = 0, LL_UNDO_TO_COME = 1, LL_UNDO_DEFERRED = 2 };
 
 /* May a loser still need freed space for its rollback? */
@@ -138,8 +138,8 @@ static inline struct ll_operations *ll_operations_of(struct lladd_db *db)
     return lladd_extension_state(db, &ll_operations__extension);
 }
 
-/* Ranks of the extension's latches. A thread acquires them in this order, and before page
- * latches. */
+/* Ranks of mutexes of lists, of heaps and of "lladd" itself. A thread acquires them in this order,
+ * and before page latches. */
 enum {
     LL_OPERATIONS_RANK_LIST = LLADD_RANK_EXTENSION,
     LL_OPERATIONS_RANK_HEAP = LLADD_RANK_EXTENSION + 1,

@@ -8,9 +8,9 @@
  *             place of the last free page found. A failed search lowers the bound. The end of a
  *             transaction that changed the bitmap makes the bound unknown again and increments
  *             `epoch`, so that a search that began before that end does not lower the bound.
- *   current   the group from which single pages are allocated: after open the last one, later the
- *             lowest that may have a free page. So single pages fill the front of the file.
- *   reserved  what transactions have freed and may need for undo (reservation.c).
+ *   current   the group from which single pages are allocated: after open the last one. When it is
+ *             full, the lowest group that may have a free page becomes the current one.
+ *   holds     reservations of freed pages that an undo may need (reservation.c).
  *
  * If no group has room, the page file grows: to four times its size while it is smaller than a MiB,
  * then to twice its size, by at least 16 pages and at most 64 MiB (more if the request needs it; on
@@ -41,7 +41,7 @@
 #define GROW_PAGES_MIN 16u
 #define GROW_BYTES_SOON (1u << 20)
 #define GROW_BYTES_MAX (64u << 20)
-/* If the pending pages have fewer bytes than this, a sync is not worth its cost. */
+/* With fewer bytes of pending pages than this, the file grows without a sync before. */
 #define MANY_BYTES_MIN (4u << 20)
 
 struct ll_bitmap_group {
@@ -60,7 +60,7 @@ struct ll_page_owner {
     lladd_lsn commit; /* LSN of its commit record; 0: not logged yet */
     uint64_t n_pages; /* while pending: the number of reserved pages, among them those that a
                        * rollback to a savepoint has allocated again */
-    bool pending;     /* its reservations are not released yet; like `told`, under the mutex */
+    bool pending;     /* in the queue, or being released; like `told`, under the mutex */
     bool told;        /* `durable` has been called, so the release frees this struct */
     uint64_t *groups; /* groups that may get free pages when it ends */
     size_t n_groups, cap_groups;
@@ -191,7 +191,7 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, ui
     lladd_mutex_lock(&a->grow);
     uint64_t count = lladd_page_count(ops->db);
     if (count == seen) {
-        uint64_t least = n + 2, step = count; /* room for a bitmap and for the rest of a group */
+        uint64_t least = n + 2, step = count; /* n pages, a bitmap, and one to spare */
         if (count < GROW_BYTES_SOON / page_size)
             step = 3 * count;
         step = step < GROW_PAGES_MIN ? GROW_PAGES_MIN : step;
@@ -502,7 +502,7 @@ static int force_pending(struct ll_operations *ops, struct lladd_error *err)
 /* ---- allocating and freeing ------------------------------------------------------------------ */
 
 /* Tries one group. LLADD_PAGE_FULL: the group has no run of this length; its bound has been
- * lowered. */
+ * lowered, unless pages may have become free during the search. */
 static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
                    struct ll_bitmap_take *take)
 {
@@ -707,7 +707,7 @@ int lladd_extent_free(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/* The page's use. *held (nullable): the page is freed, and a transaction reserves it. */
+/* The page's use. *held (nullable): a transaction reserves the page. */
 static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_use *out,
                   bool *held, struct lladd_error *err)
 {

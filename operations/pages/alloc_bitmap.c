@@ -18,7 +18,7 @@
  *
  * Taking a page changes NONE or FREED to RAW or PAGED; undo changes the page to NONE. Freeing a
  * page changes it to FREED; undo restores the old state. No transaction takes a FREED page while
- * the free may still be rolled back. Undo changes only the bits of its own pages, so later
+ * the freeing may still be rolled back. Undo changes only the bits of its own pages, so later
  * changes of other pages' bits stay (OP-5).
  *
  * `prepare` chooses the pages under the bitmap's latch, so concurrent transactions cannot choose
@@ -87,7 +87,7 @@ static bool is_place_of_map(struct lladd_view page)
     return page.number.v != 0 && ll_bitmap_system(page.size, page.number);
 }
 
-/* Refuses the calls of lladd_page_format with records that `validate` would refuse. */
+/* Refuses the pages for which `validate` would refuse the record. */
 static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                           struct lladd_draft *draft)
 {
@@ -132,7 +132,7 @@ const struct lladd_op ll_operations__map_format = {
 struct search {
     const struct ll_bitmap_take *take;
     struct lladd_view map;
-    bool reuse; /* may FREED pages be taken? No while recovery rolls losers back */
+    bool reuse; /* may FREED pages be taken? No until all losers are rolled back */
     uint32_t chunk;
     uint64_t held[LL_RESERVATION_WORDS];
 };

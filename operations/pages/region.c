@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Regions: extents with an identity (lladd/pages.h).
  *
- * An allocation bitmap says which pages are in use, not where an extent begins: it has two bits for
- * each page, and all four values are taken. Regions are therefore listed in a catalogue: a hash
+ * An allocation bitmap says which pages are in use, not where an extent begins: its two bits for
+ * each page have no value left for that. Regions are therefore listed in a catalogue: a hash
  * table under the named root LLADD_REGIONS_ROOT, created with the first region.
  *
  *   key    u64 first page
@@ -136,7 +136,7 @@ static int get_row(struct lladd_db *db, lladd_pageno first, const unsigned char 
     return ll_operations__on(
         err, first,
         lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                        "invalid region of page %llu: expected pages within the page file",
+                        "invalid region of page %llu: expected a known kind and existing pages",
                         (unsigned long long)first.v));
 }
 

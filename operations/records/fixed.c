@@ -162,7 +162,7 @@ const struct lladd_op ll_operations__fixed_format = {
 
 /* ---- alloc ----------------------------------------------------------------------------------- */
 
-/* Finds a slot that is unused, or freed and not reserved. */
+/* Finds a slot that is unused, or (when all losers are rolled back) freed and not reserved. */
 static bool find_slot(struct ll_operations *ops, struct lladd_view v, uint32_t *slot)
 {
     uint32_t slots = get(v.bytes, FIXED_SLOTS);
@@ -463,7 +463,7 @@ int lladd_fixed_free(struct lladd_txn *txn, struct lladd_rid rid)
     return rc ? rc : lladd_update(txn, LL_OP_FIXED_FREE, rid.page, slot, sizeof slot);
 }
 
-/* Prefetches the page's header and, if rid.size gives its place, the record. */
+/* Prefetches the page's header and, if rid.size gives their place, bytes of the record. */
 static void touch(struct lladd_db *db, struct lladd_rid rid, uint32_t offset, size_t len)
 {
     uint32_t slots = slots_for(lladd_page_size(db), rid.size);

@@ -75,7 +75,7 @@ bool ll_operations__slotted_fine(struct lladd_view);
 struct ll_slotted_state {
     uint64_t owner;
     uint32_t free; /* bytes for records and directory entries */
-    uint32_t idle; /* bytes of ghosts and slack: a purge adds them, once they are not reserved */
+    uint32_t idle; /* bytes of ghosts and slack: a purge adds those without reservation to `free` */
 };
 
 /* Arguments of the operations, passed to lladd_update. */
@@ -107,7 +107,7 @@ struct ll_slotted_free {
     struct ll_slotted_state state; /* out: after the operation */
 };
 
-/* Like lladd_slotted_alloc and lladd_slotted_free, with more results. */
+/* As lladd_slotted_alloc, without its checks, and lladd_slotted_free; with more results. */
 int ll_operations__record_store(struct lladd_txn *, lladd_pageno, struct ll_slotted_alloc *);
 int ll_operations__record_drop(struct lladd_txn *, lladd_pageno, struct ll_slotted_free *);
 

@@ -18,7 +18,7 @@
  *     record that outgrows its bytes moves to a larger place; undo writes the old contents there
  *     and frees the rest.
  *   - Only `purge` frees ghosts and slack. It is never undone, and frees nothing that a transaction
- *     still reserves. No purge runs while recovery rolls losers back.
+ *     still reserves. No purge runs until all losers are rolled back.
  *
  * Log records name a record by its slot ("physiological" logging), never by its place on the page,
  * so compaction needs no log record. Redo of alloc and of set compacts the page if the gap is too

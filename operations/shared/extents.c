@@ -16,8 +16,8 @@
  * shrinks.
  *
  *   lladd.run.format  redo u64 root                  no undo
- *   lladd.run.put     redo u16 offset, u64 value     undo the same fields: a word of the root page
- *   lladd.run.link    redo u16 offset, u64 value     undo the same fields: a word of the chain
+ *   lladd.run.put     redo u16 offset, u64 value     undo the same; sets a word of the root page
+ *   lladd.run.link    redo u16 offset, u64 value     undo the same; sets a word of a chain's page
  *
  * One nested top action allocates an extent, stores its first page number, and increments the
  * count. Memory gets the extent only after the action has ended, so a page that a reader finds in
@@ -166,7 +166,7 @@ static const struct lladd_field put_fields[] = {
 static const struct lladd_op run_put = PUT_OP("lladd.run.put", NULL, put_validate);
 static const struct lladd_op run_link = PUT_OP("lladd.run.link", "lladd.run", link_validate);
 
-/* Shows all entries, because only the root page says how many are valid. */
+/* Shows all entries except zeros, because only the root page says how many are valid. */
 static void run_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
 {
     (void)ctx;
@@ -250,8 +250,8 @@ static int chain_next(const struct ll_extents *r, lladd_pageno page, lladd_pagen
     return ours ? 0 : broken(err, page, "in the chain of another run");
 }
 
-/* Page c of the chain. LLADD_END: the chain has exactly c pages, and *out is its last page (the
- * root page if c is 0). */
+/* Page c of the chain, counted from 0. LLADD_END: the chain has exactly c pages, and *out is its
+ * last page (the root page if c is 0). */
 static int chain_find(const struct ll_extents *r, uint64_t c, lladd_pageno *out,
                       struct lladd_error *err)
 {

@@ -153,8 +153,8 @@ int ll_operations__extents_step_begin(struct lladd_txn *, struct ll_extents *,
                                       struct ll_extents_step *);
 int ll_operations__extents_step_end(struct lladd_txn *, struct ll_extents_step *, int rc);
 
-/* extents_each calls fn for each extent and each page of the chain; each_page for each of their
- * pages; each_link for each page of the chain. All three end when fn does not return 0. */
+/* extents_each calls fn for each extent and each page of the chain; each_page for each single page
+ * of both; each_link for each page of the chain. All three end when fn does not return 0. */
 int ll_operations__extents_each(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                                 void *ctx, struct lladd_error *);
 int ll_operations__extents_each_page(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno),

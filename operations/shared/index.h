@@ -6,7 +6,7 @@
 
 struct ll_index_node {
     uint64_t key;
-    struct ll_index_node *next; /* of the chain */
+    struct ll_index_node *next; /* the next node of the chain */
 };
 
 struct ll_index {

@@ -21,7 +21,7 @@ void ll_operations__page_diff_describe(void *ctx, struct lladd_sink *, enum llad
                                        struct lladd_span);
 extern const struct lladd_field ll_operations__page_diff_fields[];
 
-/* The members of an operation with such a redo and undo, except `prepare`. */
+/* The members that all operations with such a redo and undo have in common. */
 #define LL_PAGE_DIFF_OP \
     .redo_fields = ll_operations__page_diff_fields, \
     .undo_fields = ll_operations__page_diff_fields, .undo_kind = LLADD_UNDO_PAGE, \
