@@ -19,8 +19,8 @@
  * a crash comes first, the array keeps these pages until another shrink.
  *
  * Threads: any number, on different elements. A thread that changes the length or formats pages
- * holds `change`, also during I/O; `change` is taken before the mutex of the extent sequence.
- * `mutex` is a leaf. */
+ * holds `change`, also during I/O; `change` is taken before the mutex of the extent sequence. The
+ * extension's `mutex` is a leaf. */
 #include "operations/array/array.h"
 
 #include <stdlib.h>

@@ -61,10 +61,10 @@ struct lladd_array {
     /* Under the extension's mutex: */
     struct ll_arrays *all;
     uint64_t users;
-    uint64_t looks;   /* counts changes of the root page (memory.c) */
-    uint64_t changes; /* counts changes of the length, and rollbacks that may undo such a change */
+    uint64_t looks;   /* counts changes of the root page, also by rollbacks (memory.c) */
+    uint64_t changes; /* counts changes of length or state, and rollbacks that may undo such one */
     bool gone;        /* the array is destroyed, or its creation rolled back */
-    bool cut;         /* the pages beyond `cut_to` may be freed (A3) */
+    bool cut;         /* the pages beyond `cut_to` may be freed (A3 in array.c) */
     uint64_t cut_to;  /* the length after the shrink */
 };
 
@@ -106,10 +106,10 @@ void ll_operations__array_release(struct lladd_array *);
 /* Reads the root page and updates the copy in memory. LLADD_DESTROYED if the array is gone. */
 int ll_operations__array_look(struct lladd_array *, struct ll_array_root *, struct lladd_error *);
 /* Invalidates the copy of the root page in memory. `made`: the transaction that created the array
- * has rolled back, perhaps the formatting of pages too. Under the extension's mutex. */
+ * has rolled back changes, perhaps the formatting of pages. Under the extension's mutex. */
 void ll_operations__array_forget(struct lladd_array *, bool made);
 /* Returns the transaction's note about the array, created if necessary. Called before the
- * transaction changes the root page. */
+ * transaction changes length or state of an existing array. */
 int ll_operations__array_note(struct lladd_txn *, struct lladd_array *, struct ll_array_note **);
 
 #endif

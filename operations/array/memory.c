@@ -127,7 +127,7 @@ void ll_operations__array_forget(struct lladd_array *a, bool made)
     a->changes++;
     a->cut = false;
     lladd_atomic_store64(&a->length, 0);
-    if (made) /* only the creating transaction can roll back formatting (A1) */
+    if (made) /* only the creating transaction can roll back formatting (A1 in array.c) */
         lladd_atomic_store64(&a->formatted, 0);
 }
 
@@ -178,7 +178,7 @@ static void array_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_ls
     struct ll_array_owner *o = state;
     struct lladd_txn_now now;
     if (lladd_txn_now_get(txn, &now))
-        return; /* the handle is poisoned, so no call uses the copies */
+        return; /* the handle is poisoned */
     lladd_mutex_lock(&o->all->mutex);
     for (struct ll_array_note *n = o->notes; n; n = n->next) {
         ll_operations__array_forget(n->array, n->made);
@@ -213,7 +213,7 @@ static void array_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn
     for (struct ll_array_note *n = o->notes; n; n = n->next) {
         struct lladd_array *a = n->array;
         a->gone |= n->destroyed != 0;
-        if (n->cut && n->changes == a->changes) { /* A3 */
+        if (n->cut && n->changes == a->changes) { /* A3 in array.c */
             a->cut = true;
             a->cut_to = n->cut_to;
         }

@@ -3,7 +3,7 @@
  *
  * The first bytes of a blob are in its root page, the others in data pages (page.c, tree.c).
  * Changes of the root page are logged. A write of less than `bulk_from` bytes to data pages is
- * logged too: for existing pages the old and the new bytes, for new pages the contents. A longer
+ * logged too: for existing pages the old and the new bytes, for new pages the contents. Any longer
  * write is not logged. It is done in these steps:
  *
  *   - Allocate extents for its pages and log redo barriers for them, so that redo applies no older

@@ -164,8 +164,8 @@ int ll_operations__blob_place(struct lladd_txn *, lladd_pageno root, uint64_t i,
 /* The run of entries at a place, at most `max` long. */
 int ll_operations__blob_at(struct lladd_db *, lladd_pageno root, struct ll_blob_place, uint64_t max,
                            struct ll_blob_run *, struct lladd_error *);
-/* Makes the n consecutive pages from `first` on the data pages from i on. Frees the pages that they
- * replace. */
+/* The n consecutive pages from `first` on become the blob's data pages from data page i on. Frees
+ * the pages that they replace. */
 int ll_operations__blob_link(struct lladd_txn *, lladd_pageno root, uint64_t i, lladd_pageno first,
                              uint64_t n);
 /* Frees the data pages from `keep` on, and index pages that become empty. */

@@ -53,7 +53,7 @@ static int outside(struct lladd_draft *draft, struct lladd_view page, uint64_t a
 {
     return ll_operations__on(draft->error, page.number,
                              lladd_error_set(draft->error, LLADD_OUT_OF_RANGE,
-                                             "bytes %llu to %llu of a page of a blob",
+                                             "from %llu to %llu: outside a page of a blob",
                                              (unsigned long long)at, (unsigned long long)(at + n)));
 }
 

@@ -81,13 +81,13 @@ struct lladd_heap {
     struct ll_pool_page *pool;
     uint32_t n_pool;
     size_t cap_pool;
-    bool gained;     /* room was freed since the pass began */
+    bool gained; /* since the pass began, room was freed, or the pool has lost a page with room */
     uint64_t placed; /* records stored */
 
     /* Under `grow`: */
     bool passing;
-    lladd_pageno at; /* next entry of the pass */
-    uint32_t index;
+    lladd_pageno at;   /* the pass continues on this inventory page, */
+    uint32_t index;    /* with this entry */
     uint64_t seen;     /* entries this pass has visited */
     uint64_t visited;  /* entries all passes have visited */
     uint64_t entries;  /* of the heap: counted by the last pass, plus those added afterwards */

@@ -5,7 +5,7 @@
  * (space.c), and stays in the table when the handles are closed.
  *
  * `alive` says that the root page still belongs to this heap, so most calls need not read the page.
- * Destroying the heap, and every rollback that may undo its creation, first changes the page, then
+ * Destroying the heap, and every rollback that may undo its creation, first frees the page, then
  * clears `alive` and increments `looks`. A thread that reads the page sets `alive` only if `looks`
  * is the same before and after.
  *

@@ -14,7 +14,7 @@
  * in 256ths of a page, rounded down; 255 means 255 or more. A hint need not be right and is never
  * undone. A thread that finds less room than the hint says lowers the hint.
  *
- *   lladd.heap.format  redo u64 the heap's first page            no undo
+ *   lladd.heap.format  redo u64 first inventory page             no undo
  *   lladd.heap.append  redo u16 index, u16 n, u64 first page     undo u16 index, u16 n
  *   lladd.heap.link    redo u64 next                             undo u64 next
  *   lladd.heap.hint    redo u16 index, u8 hint                   no undo

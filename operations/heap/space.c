@@ -8,15 +8,15 @@
  *     record, so concurrent inserts use different pages.
  *   - a pass: a walk through the inventory in search of pages with room. A pass advances when the
  *     pool has no page with enough room. A new pass begins only if all passes so far have visited
- *     no more entries than records were stored, or four times as many if room was freed since the
- *     last pass began. So a stored record costs visits of a few entries, on average.
+ *     no more entries than records were stored, or four times as many if room was freed or fell out
+ *     of the pool since the last pass began. So a stored record costs few visits, on average.
  *
  * If neither finds room, the heap grows by an eighth of its pages, 1 to 32, in a nested top
- * action: other transactions use the pages immediately, so the pages stay even if this
- * transaction rolls back. The transaction that creates the heap grows it with ordinary updates,
- * because its rollback must remove the heap with all its pages, and no other transaction uses
- * the heap before the commit. A rollback to a savepoint may remove pages too; the creating
- * transaction therefore checks each page of the pool before it uses the page.
+ * action: other transactions use the pages immediately, so the pages stay even if this transaction
+ * rolls back. The transaction that creates the heap makes no passes, and grows the heap with
+ * ordinary updates, because its rollback must remove the heap with all its pages; no other
+ * transaction uses the heap before the commit. A rollback to a savepoint may remove pages, so the
+ * creating transaction checks each page of the pool before it uses the page.
  *
  * Threads: heap->grow, one for each heap, protects the pass and is held while the heap grows.
  * The leaf heaps.mutex protects the pools, and the table of heaps (memory.c). */
@@ -59,7 +59,7 @@ static bool pool_take(struct ll_operations *ops, struct lladd_heap *h, uint32_t 
 }
 
 /* A place for one more page in the pool. If the pool is full: the place of the page with the least
- * room, which a later pass finds again. NULL: out of memory. */
+ * room that is not busy; a later pass finds that page again. NULL: out of memory. */
 static struct ll_pool_page *pool_add(struct ll_operations *ops, struct lladd_heap *h)
 {
     uint32_t least = h->n_pool;
@@ -173,8 +173,8 @@ static bool pass_begin(struct ll_operations *ops, struct lladd_heap *h)
     return h->passing;
 }
 
-/* Advances to the next page that has `need` bytes according to its hint; LLADD_END at the end of
- * the inventory. */
+/* Advances to the next page that is not busy and may have `need` bytes according to its hint;
+ * LLADD_END at the end of the inventory. */
 static int pass_on(struct ll_operations *ops, struct lladd_heap *h, uint32_t need,
                    struct ll_pool_page *out, struct lladd_error *err)
 {

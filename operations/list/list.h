@@ -136,7 +136,7 @@ void ll_operations__list_drop(struct ll_lists *, struct lladd_list *);
 bool ll_operations__list_is_alone(struct lladd_txn *, struct lladd_list *);
 /* From now until the transaction ends, its changes of links are ordinary updates (list.c). */
 int ll_operations__list_stay_alone(struct lladd_txn *, struct ll_lists *, lladd_pageno root);
-/* Ends that: other transactions may use the list again. */
+/* Ends list_stay_alone early: other transactions may use the list again. */
 void ll_operations__list_share(struct lladd_txn *, struct lladd_list *);
 
 lladd_op_id ll_operations__list_id(struct ll_lists *, enum ll_list_op);
@@ -180,11 +180,11 @@ static inline uint64_t ll_list_heap_at(const unsigned char *root, uint32_t i)
  * heap. */
 int ll_operations__list_look_root(struct lladd_db *, lladd_pageno root, struct ll_list_ends *,
                                   lladd_pageno *heap, struct lladd_error *);
-/* LLADD_NOT_FOUND, without a message: the item does not exist any more. copy: nullable. */
+/* LLADD_NOT_FOUND: the item does not exist any more; the caller sets the message. copy:
+ * nullable. */
 int ll_operations__list_look_item(struct lladd_db *, struct lladd_item, struct ll_list_look *,
                                   struct ll_list_copy *, struct lladd_error *);
-/* For an item that the application passes. LLADD_OUT_OF_RANGE: it does not exist, or belongs to
- * another list. */
+/* For an item of the application. LLADD_OUT_OF_RANGE: no such item, or an item of another list. */
 int ll_operations__list_look_own(const struct lladd_list *, struct lladd_item,
                                  struct ll_list_look *, struct ll_list_copy *,
                                  struct lladd_error *);

@@ -17,7 +17,7 @@
  * The victim is the youngest transaction of the cycle, not necessarily the caller. The searching
  * thread removes the victim from its queue, sets its verdict, and wakes it. A verdict is set once
  * for a wait, under the mutex of the lock's partition. The thread that has set a verdict stores 1
- * in `word` when it no longer uses the locker; the waiting thread continues only after that. */
+ * in `word`, its last change of the locker; the waiting thread continues only after that. */
 #include "operations/lock/table.h"
 
 #include <stdarg.h>

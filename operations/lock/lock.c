@@ -233,7 +233,7 @@ int lladd_lock_release(struct lladd_txn *txn, struct lladd_lock_name name)
     else if (h->children)
         why = "a part of the name is locked";
     if (why)
-        return lladd_error_set(err, LLADD_BAD_STATE, "this lock stays until the end: %s", why);
+        return lladd_error_set(err, LLADD_BAD_STATE, "this lock cannot be released: %s", why);
     ll_operations__lock_release(l, h);
     return 0;
 }

@@ -110,7 +110,7 @@ static void put_string(struct text *t, const char *s)
         put_char(t, *s++);
 }
 
-/* Prints printable bytes as they are, others as \xx. */
+/* Prints a number, or a byte string in quotes, with ", \ and unprintable bytes as \xx. */
 static void put_part(struct text *t, const struct lladd_lock_part *part)
 {
     char small[24];

@@ -114,11 +114,11 @@ struct ll_locker {
     size_t n_replaced, cap_replaced;
     unsigned char *name; /* the name passed to the present call */
     size_t name_size;
-    struct ll_lock_hold *near; /* the hold on the parent of the last name; NULL: none */
+    struct ll_lock_hold *near; /* the hold on the parent of the last locked name; NULL: none */
     /* Its wait; under the mutex of the lock's partition. */
     uint32_t waits; /* atomic */
-    uint32_t word;  /* atomic; 1: the verdict is final, and the waking thread no longer uses the
-                     * locker */
+    uint32_t word;  /* atomic; 1: the verdict is final, and the waking thread uses no other member
+                     * any more */
     bool decided;   /* the verdict has been set */
     int verdict;    /* 0: granted */
     bool upgrading;
