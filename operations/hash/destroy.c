@@ -43,7 +43,7 @@ static int count_page(void *ctx, lladd_pageno page)
     return c->n++ < c->most ? 0 : LLADD_END;
 }
 
-/* Counts the pages of the blob; stops at most + 1. */
+/* Counts the pages of the blob; ends the count at `most` + 1. */
 static int pages_of(struct step *s, uint64_t blob, uint64_t most, uint64_t *out)
 {
     struct counting c = {0, most};

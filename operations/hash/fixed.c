@@ -6,8 +6,8 @@
  * The 15 bits of the hash in an entry's tag select its home slot. The entry is in its home slot or
  * in a later one (with wrap-around), and no slot from the home to the entry is empty. A search
  * therefore ends at the first empty slot. A removed element leaves a ghost, so its slot is not
- * empty. ll_hash__fixed_drop empties slots, and moves later entries up to keep the invariant. Redo
- * needs no hash function: the tags give the homes. */
+ * empty. ll_hash__fixed_drop empties slots, and moves later entries nearer to their homes to keep
+ * the invariant. Redo needs no hash function: the tags give the homes. */
 #include "operations/hash/page.h"
 
 #include <string.h>

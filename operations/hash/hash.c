@@ -486,8 +486,8 @@ static int drop_gone(struct hb_change *c)
     return rc;
 }
 
-/* Makes room: at the first attempt by a clearing, at the second by a split if elements fill the
- * page, then with overflow pages. */
+/* Makes room: at the first attempt by a clearing, at the second by a split if elements fill more
+ * than 4/5 of the page, then with overflow pages. */
 static int want_room(struct hb_change *c, bool physical, unsigned tried)
 {
     struct ll_hash_table *t = c->table;

@@ -782,8 +782,8 @@ const struct lladd_op ll_hash__mark = {
 };
 
 /* Operations of earlier versions, which recovery may meet. They are not logged any more, so they
- * have no `prepare`. Their bytes are those of today's operations, except that the undo bytes of
- * `insert` have the form of those of `remove`. */
+ * have no `prepare`. Their bytes have the form of those of put, or of the operation above with the
+ * same name; but the undo bytes of `insert` have the form of those of remove. */
 enum { OLD_INSERT, OLD_REPLACE, OLD_REPLACE_SHORT };
 const struct lladd_op ll_hash__old[] = {
     [OLD_INSERT] =

@@ -10,8 +10,8 @@
  * The reference alone is not enough: another blob of the same length may have got the same root
  * page. The two conditions together mean that the blob existed during the whole read: a writer
  * creates a blob before an entry refers to it, and destroys it after the entry has lost the
- * reference; undo reverses that order. Nothing writes to a table's blob between its creation and
- * its destruction.
+ * reference; undo reverses that order. Between the two, only a destruction of the table in steps
+ * writes to the blob (destroy.c), and each such write changes the blob's root page.
  *
  * Otherwise the reader starts again. After some attempts it reads under the latch of the
  * element's page, so that no writer can replace the blob meanwhile. */

@@ -153,8 +153,8 @@ static inline uint64_t ll_hash__of(const struct ll_hash_table *t, const unsigned
     return len & HB_BLOB ? lladd_get64(key) : ll_siphash(&t->seed, key, len);
 }
 
-/* Is any key reserved? Is the key with this hash reserved? May this ghost be dropped? While
- * recovery rolls losers back, every key counts as reserved. */
+/* Is any key reserved? Is the key with this hash reserved? May this ghost be dropped? Until all
+ * losers are rolled back, every key counts as reserved. */
 bool ll_hash__any_held(const struct ll_hash_table *);
 bool ll_hash__held(const struct ll_hash_table *, uint64_t hash);
 bool ll_hash__may_forget(const struct ll_hash_table *, const struct hb_entry *);
@@ -347,7 +347,7 @@ int ll_hash__undo(struct lladd_txn *, lladd_pageno root, const struct hb_undo *)
 
 /* The entries of a page that are dropped, and those that move. */
 struct hb_sorted {
-    unsigned char *drop, *trim; /* bitmaps */
+    unsigned char *drop, *trim; /* bitmaps of slots; drop: also the slots of entries that move */
     unsigned char *packed;      /* the entries that move */
     unsigned char *image;       /* room for a page, allocated before anything is changed */
     size_t len;
@@ -373,8 +373,8 @@ int ll_hash__merge(struct lladd_txn *, struct ll_hash_table *, bool physical);
 /* Drops ghosts and slack without reservations from the head page of a key's bucket. With physical
  * undo, does nothing. */
 int ll_hash__clear(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, bool physical);
-/* Makes room in a key's bucket for the change: drops ghosts and slack, or if there are none, writes
- * the bucket's chain again. The caller tries the change again. */
+/* Makes room in a key's bucket for the change: drops ghosts and slack from the head page, or if
+ * that gains nothing, writes the bucket's chain again. The caller tries the change again. */
 int ll_hash__make_room(struct lladd_txn *, struct ll_hash_table *, const struct hb_change *,
                        bool physical);
 /* Packs the chain of a key's bucket if that makes the chain shorter. For logical undo. */

@@ -69,7 +69,7 @@ int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo
     else if (u->what == HB_UNDO_INSERT)
         rc = 0; /* undone before a crash; the ghost was dropped since */
     else
-        rc = ll_hash__corrupt(err, f.head->number, "does not have what a removal left");
+        rc = ll_hash__corrupt(err, f.head->number, "does not have the entry that undo needs");
     ll_hash__let_go(t, &f);
     int rest = lladd_log_credit(txn, h->restore, 0);
     return rc ? rc : rest;

@@ -95,7 +95,7 @@ int lladd_hash_count(struct lladd_hash *h, uint64_t *out, struct lladd_error *er
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* private_ of a walk. */
+/* Indices in private_ of a cursor. */
 enum { W_POSITION, W_STATE, W_AT, W_FILLED };
 enum { BEFORE, UNDER_WAY, OVER, STUCK /* its bucket could not be read */ };
 
