@@ -25,7 +25,7 @@
 #include <lladd/bulk.h>
 #include <string.h>
 
-#define BULK_FROM (1u << 20) /* measurements: docs/structures-blob.md */
+#define BULK_FROM (1u << 20) /* measurements: docs/structures-blobs.md */
 #define STAGE_BYTES (1u << 20)
 #define EXTENT_BYTES (8u << 20) /* extents of a write that is not logged, at most */
 #define FRESH_MAX 64u           /* new pages that a logged write allocates at a time */

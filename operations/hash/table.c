@@ -500,7 +500,7 @@ static const struct lladd_page_type *const page_types[] = {&ll_hash__root_page,
 static const struct lladd_participant *const participants[] = {&ll_hash__participant, NULL};
 
 /* The ids of an extension's operations are consecutive, so one lookup at each open is enough.
- * tests/operations/test_hash.c checks the others. */
+ * tests/operations/test_hash.c checks three of them. */
 static int look_up(struct ll_hashes *h)
 {
     lladd_op_id *const ids[] = {
