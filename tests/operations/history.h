@@ -32,7 +32,7 @@ struct history {
     unsigned undone;
 };
 
-/* Records that transaction t has written this version of the record. */
+/* Notes in the model that transaction t has written this version of the record. */
 void history_wrote(struct history *, int t, uint32_t record, struct version);
 /* Returns true if no other transaction uses the record. */
 bool history_may_write(const struct history *, int t, uint32_t record);

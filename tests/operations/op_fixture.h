@@ -52,14 +52,14 @@ struct lladd_gid fixture_gid(const char *text);
 
 /* Allocates a page, formats it with lladd_page_format, and commits. */
 lladd_pageno fixture_page(struct fixture *, const char *type);
-/* Asserts that each page passes the check of its type, if the type is one of the library's. */
+/* Asserts that each page in use passes the check of its type, if a built-in extension has one. */
 void fixture_check(struct fixture *);
 /* Exchanges `bytes` with the bytes of a page in the cache, without logging. A second call restores
  * the page. */
 void fixture_forge(struct fixture *, lladd_pageno, uint32_t offset, void *bytes, size_t len);
 /* The number of allocated pages. */
 uint64_t fixture_pages_used(struct fixture *);
-/* For operations that are not called: `validate` and `redo`. */
+/* `validate` and `redo` for operations that are registered and never called. */
 bool fixture_any(struct lladd_view, enum lladd_span_kind, struct lladd_span);
 void fixture_nothing(struct lladd_page *, struct lladd_span);
 /* Ends a transaction: commits if rc is 0. If rc is an error or the commit fails, aborts, unless the

@@ -177,7 +177,7 @@ static void commit_relaxed(struct lladd_txn *txn, int kind)
     ok(txn, kind ? lladd_commit_async(txn, &lsn) : lladd_commit(txn));
 }
 
-/* Each transaction frees an extent of 2 MiB and allocates another. The file must stay small. */
+/* Each transaction frees an extent and allocates another. The file must stay small. */
 START_TEST(relaxed_commits_give_extents_back)
 {
     lladd_pageno live = {0};
@@ -402,8 +402,8 @@ START_TEST(in_doubt_frees_are_still_held_after_a_crash)
 }
 END_TEST
 
-/* While recovery undoes another transaction, the pages that a loser has freed are marked free in
- * the bitmap. A logical undo that allocates must not get these pages. */
+/* While recovery undoes another transaction, the pages that a loser has freed are FREED in the
+ * bitmap. A logical undo that allocates must not get these pages. */
 static lladd_pageno taken_in_recovery[64];
 static int n_taken;
 
@@ -479,7 +479,7 @@ START_TEST(extents_are_contiguous_and_disjoint)
         ok(txn, lladd_extent_free(txn, first[i], len[i]));
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), 0);
-    /* All of it is one run again. */
+    /* At least half of the file is one run again. */
     uint64_t pages = lladd_page_count(b.db);
     txn = fixture_begin(&b);
     extent(txn, pages / 2, LLADD_EXTENT_PAGED);

@@ -573,8 +573,8 @@ END_TEST
 
 /* ---- what runs out --------------------------------------------------------------------------- */
 
-/* Uses an array from creation to destruction; in run n, memory allocation n fails. The call must
- * return an error and change nothing, and succeed when it is repeated. */
+/* Makes one of six calls; in run n, memory allocation n fails. If the call returns an error, it has
+ * changed nothing. */
 START_TEST(without_memory_nothing_changes)
 {
     static uint64_t values[2000];

@@ -2,7 +2,7 @@
 /*
  * One array and many threads. Transactions that commit and roll back write adjacent elements of the
  * same pages; the first writer of a page formats it. Meanwhile one thread extends and shrinks the
- * array, and others read it. Runs under TSan.
+ * array, and another reads it. Runs under TSan.
  */
 #include "op_fixture.h"
 

@@ -42,7 +42,7 @@ static lladd_pageno create(struct lladd_txn *txn, uint64_t seed, size_t len)
     return root;
 }
 
-/* Asserts that all ways of reading the blob return these bytes, and that it passes its check. */
+/* Asserts that the blob has these bytes and this length, and passes its check. */
 static void is(lladd_pageno root, const unsigned char *want, uint64_t len)
 {
     uint64_t got = UINT64_MAX;
@@ -188,7 +188,7 @@ START_TEST(replaces_and_reads_ranges)
 }
 END_TEST
 
-/* Appending copies nothing: the log gets the appended bytes, and a little more. */
+/* Appending does not copy the blob: the log gets little more than twice the appended bytes. */
 START_TEST(appends)
 {
     setup_sized(4096);
@@ -204,7 +204,7 @@ START_TEST(appends)
         ok(txn, lladd_blob_append(txn, root, want + len, 1000));
     commit(txn);
     ok_db(&b, lladd_stats_get(b.db, &after));
-    /* New pages are logged with their contents, old ones with the bytes that change: zeros. */
+    /* New pages are logged with their contents, old pages with new bytes and old bytes (zeros). */
     ck_assert_uint_lt(after.log_bytes - before.log_bytes, 2 * 200000 + 200 * 220);
     is(root, want, 200000);
     free(want);
@@ -269,7 +269,7 @@ START_TEST(commit_forces_once)
 }
 END_TEST
 
-/* A sync that fails refuses the commit. */
+/* If the sync fails, the commit fails and poisons the handle. */
 START_TEST(commit_fails_with_the_sync)
 {
     setup_sized(4096);
@@ -625,7 +625,7 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Makes all calls on one blob. Asserts that a call that fails has changed nothing. */
+/* Makes all calls that change a blob, until one fails. The model gets the other changes. */
 static int work(struct lladd_txn *txn, struct model *m, const unsigned char *p)
 {
     static const struct {

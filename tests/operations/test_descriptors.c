@@ -22,14 +22,14 @@ static const struct lladd_op *ops_of_all[MANY];
 static const struct lladd_page_type *types_of_all[MANY];
 static uint32_t n_ops, n_types;
 
-/* Collects the operations and page types of all extensions, in the order of registration. */
+/* Collects operations and page types of the built-in extensions, in the order of registration. */
 static void collect(void)
 {
     for (const struct lladd_extension *const *e = ll_operations_builtin(); *e; e++) {
         for (size_t i = 0; (*e)->ops && (*e)->ops[i]; i++)
             if (n_ops < MANY - 1)
                 ops_of_all[n_ops++] = (*e)->ops[i];
-        /* Pages of a type without operations are bulk-written, and may have any bytes. */
+        /* Pages of an extension without operations are bulk-written, and may have any bytes. */
         for (size_t i = 0; (*e)->ops && (*e)->page_types && (*e)->page_types[i]; i++)
             if (n_types < MANY - 1)
                 types_of_all[n_types++] = (*e)->page_types[i];
@@ -89,7 +89,7 @@ START_TEST(every_operation_could_be_registered_by_a_user)
     struct lladd_error err = LLADD_ERROR_INIT;
     for (const struct lladd_extension *const *e = ll_operations_builtin(); *e; e++)
         ck_assert_int_eq(lladd_register_extension(&options, *e, &err), 0);
-    /* Open does not repeat the measurements of registration. */
+    /* lladd_open uses these constants, and does not measure the built-in extensions. */
     const struct ll_payloads *p = &options.registry->payloads;
     ck_assert_uint_eq(p->names, ll_extensions_builtin.names);
     ck_assert_uint_eq(p->bytes, ll_extensions_builtin.bytes);
@@ -123,7 +123,7 @@ static uint32_t below(struct random *r, uint32_t n)
     return n ? (uint32_t)(seeded_next(&r->state) % n) : 0;
 }
 
-/* A number as records have them: small, a size, or garbage. */
+/* A number as records have them: small, within a page, or random. */
 static uint64_t make_number(struct random *r, uint32_t page_size)
 {
     switch (below(r, 6)) {
@@ -267,7 +267,7 @@ START_TEST(hostile_records_on_good_pages)
 }
 END_TEST
 
-/* The page has a good checksum and random contents. No callback may access bytes outside it. */
+/* The page gets random bytes and counts as checked. No callback may access bytes outside it. */
 START_TEST(hostile_records_on_hostile_pages)
 {
     const struct lladd_page_type *const *types = all_types();

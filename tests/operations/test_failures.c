@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures as a parameter. One workload that uses all built-in operations runs again and again: in
- * run n, memory allocation n fails, or device call n, or the device is full at another size. Each
+ * Failures as a parameter. One workload with roots, bytes, records, heaps and extents runs again
+ * and again: in run n, memory allocation n or device call n fails, or the device is smaller. Each
  * call succeeds, or returns the reason and has changed nothing (API-1). Every rollback succeeds
  * (REC-3). The database has exactly the committed changes, and no page is lost.
  */
@@ -45,7 +45,7 @@ static void setup(void)
             return try_rc; \
     } while (0)
 
-/* The changes of one transaction: every kind of operation, some of them undone. */
+/* The changes of one transaction; it rolls some of them back. */
 static int change(struct lladd_txn *txn, struct lladd_heap *heap, int i)
 {
     static unsigned char big[4000], raw[2 * 4096];

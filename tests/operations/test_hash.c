@@ -95,7 +95,7 @@ static void packed_entry(unsigned char *p, uint64_t i, uint64_t *seed)
 }
 
 /* Pages of 7 and of 36 slots, with few entries or full. After some entries were dropped, a search
- * finds every other one, also one that has wrapped around to the first slots. */
+ * finds each one that is left, also if it has wrapped around to the first slots. */
 START_TEST(what_a_drop_leaves_is_found)
 {
     enum { SIZE = 14, MOST = 36 };
@@ -136,7 +136,7 @@ START_TEST(what_a_drop_leaves_is_found)
 }
 END_TEST
 
-/* The test vectors of the paper that defines SipHash: key 00 01 02 ... 0f, input 00 01 02 ... */
+/* Test vectors of the authors of SipHash: key 00 01 02 ... 0f, input 00 01 02 ... */
 START_TEST(siphash_is_siphash)
 {
     unsigned char bytes[64];
@@ -224,7 +224,7 @@ START_TEST(a_page_with_too_many_slots_is_noticed)
 }
 END_TEST
 
-/* A bucket with entries of wrong lengths is due for a split. The split must leave it unchanged. */
+/* A bucket has an entry with a wrong length. A split is refused and leaves the bucket unchanged. */
 START_TEST(a_bucket_that_makes_no_sense_is_not_split)
 {
     unsigned char length[2] = {0, 4};

@@ -137,7 +137,7 @@ START_TEST(each_step_gives_back_so_many_pages)
 }
 END_TEST
 
-/* After each step but the last one, the power fails, or the database is closed. */
+/* Of three steps, the power fails after one, and the database is closed after another. */
 START_TEST(what_is_left_is_destroyed_after_a_crash)
 {
     lladd_hash_close(make((enum kind)(_i % KINDS)));
@@ -225,7 +225,7 @@ END_TEST
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-/* One value has most of the table's pages. */
+/* Three values have almost all pages of the table. */
 START_TEST(a_long_value_goes_in_steps_too)
 {
     enum { LONG = 4000000, PAGES = 50 };
@@ -380,7 +380,7 @@ static void create_in_vain(struct lladd_txn *txn, unsigned times)
 }
 
 /* Transactions in doubt have created tables. Some creations were rolled back, and later tables may
- * have their pages. _i: the number of creations that were rolled back before. */
+ * have their pages. _i: the number of creations rolled back before; the first has one more. */
 START_TEST(created_in_doubt)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -590,8 +590,8 @@ START_TEST(a_prepare_record_that_makes_no_sense)
 }
 END_TEST
 
-/* A prepare record of an earlier version, which named only the tables that the transaction was
- * destroying. */
+/* A prepare record of an earlier version, which named only the tables that the transaction had
+ * alone (operations/hash/table.c). */
 START_TEST(an_older_prepare_record)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];

@@ -204,8 +204,8 @@ static bool end(struct lladd_txn *txn, bool keep)
 }
 
 /* The transactions. The table grows, shrinks in several transactions (removed elements take room
- * until their transaction has ended), and grows again. Each transaction also changes the keys from
- * `again_from` on, and rolls that back to a savepoint. */
+ * until their transaction has ended), and grows again. Each transaction also changes keys
+ * `again_from` to `again_to` - 1 in the other direction, and rolls that back to a savepoint. */
 static const struct {
     uint32_t from, to, again_from, again_to;
     bool put, keep;

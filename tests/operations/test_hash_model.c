@@ -252,7 +252,7 @@ static void model(uint32_t page_size, uint32_t key_size, uint32_t value_size, un
     txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy(txn, root));
     commit(txn);
-    /* Dropped pages become free when the next page is allocated. */
+    /* The next allocation drops the cached copies of the freed pages. */
     txn = fixture_begin(&b);
     lladd_pageno page;
     ok(txn, lladd_page_alloc(txn, &page));

@@ -84,9 +84,9 @@ END_TEST
 
 /* ---- records of earlier versions ------------------------------------------------------------- */
 
-/* Logs and makes a change as those versions did. The record puts the new value. Its undo bytes have
- * the key, and the old value if there was one. (Here the undo bytes are in an undo-only record, and
- * the redo bytes in a redo-only one, which has the same effect.) */
+/* Logs and makes a change as earlier versions did. The record puts the new value. Its undo bytes
+ * have the key, and the old value if there was one. (Here the undo bytes are in an undo-only
+ * record, and the redo bytes in a redo-only one, which has the same effect.) */
 static void old_put(struct lladd_txn *txn, const char *name, uint64_t key, uint64_t value,
                     const uint64_t *old)
 {

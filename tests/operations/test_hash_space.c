@@ -54,7 +54,7 @@ static struct lladd_hash *new_table(const struct load *l, struct lladd_txn *txn,
     options.key_size = l->key_size;
     options.value_size = l->key_size ? l->longest : 0;
     ok(txn, lladd_hash_create(txn, &options, root));
-    commit(txn); /* until then, a rollback would free the table as a whole */
+    commit(txn); /* later transactions change the table with logical undo */
     ok_db(&b, lladd_hash_open(b.db, *root, 0, &h, &b.err));
     return h;
 }

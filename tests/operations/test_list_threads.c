@@ -42,7 +42,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* Inserts after one of the thread's own items. Items of other threads may follow that item. */
+/* Writes or removes one of the thread's own items, or inserts after it. */
 static void change(struct worker *w, struct lladd_txn *txn)
 {
     unsigned char bytes[200];

@@ -315,7 +315,7 @@ START_TEST(bad_names_and_modes)
 }
 END_TEST
 
-/* All names have the same hash, but are different. */
+/* All names have one of two hashes. */
 START_TEST(equal_hashes)
 {
     struct lladd_lock_options o = LLADD_LOCK_OPTIONS_INIT;
@@ -512,7 +512,7 @@ END_TEST
 
 /* ---- prepared -------------------------------------------------------------------------------- */
 
-/* Prepares a transaction that holds one lock of each kind. */
+/* Prepares a transaction that holds locks in each mode. */
 static struct lladd_txn *prepare_one(const char *gid, uint64_t table, bool serialisable)
 {
     struct lladd_gid id = fixture_gid(gid);

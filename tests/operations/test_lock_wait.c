@@ -130,8 +130,7 @@ START_TEST(readers_do_not_overtake_a_writer)
 }
 END_TEST
 
-/* Adjacent requests with compatible modes are granted together; otherwise requests are granted in
- * order. */
+/* A new request that is compatible with the holders and with all waiters is granted at once. */
 START_TEST(a_request_that_delays_no_waiter_need_not_wait)
 {
     struct waiter ix;
@@ -145,6 +144,7 @@ START_TEST(a_request_that_delays_no_waiter_need_not_wait)
 }
 END_TEST
 
+/* Requests are granted in order, and adjacent ones with compatible modes together. */
 START_TEST(first_come_first_served)
 {
     enum { N = 12 };
@@ -481,12 +481,12 @@ START_TEST(blockers_are_told_while_one_waits)
     struct lladd_txn *one = holder(NAME(1), S), *two = holder(NAME(1), IS);
     start_new(&writer, NAME(1), X, 1);
     start_new(&reader, NAME(1), S, 2);
-    ok_db(&b, lladd_lock_blockers(b.db, 3, see, &s, &b.err)); /* the writer blocks two others */
+    ok_db(&b, lladd_lock_blockers(b.db, 3, see, &s, &b.err)); /* two others block the writer */
     ck_assert_uint_eq(s.n, 2);
     ck_assert_uint_eq(s.numbers, 1 + 2);
     ck_assert_uint_eq(s.waiting, 0);
     s = (struct seen){.n = 0};
-    ok_db(&b, lladd_lock_blockers(b.db, 4, see, &s, &b.err)); /* the reader blocks the writer */
+    ok_db(&b, lladd_lock_blockers(b.db, 4, see, &s, &b.err)); /* the writer blocks the reader */
     ck_assert_uint_eq(s.n, 1);
     ck_assert_uint_eq(s.last.number, 3);
     ck_assert_int_eq(s.last.wanted, X);
@@ -565,7 +565,7 @@ END_TEST
 
 /* ---- while undo runs ------------------------------------------------------------------------- */
 
-/* An operation with an undo that calls lladd_lock_acquire and lladd_lock_release. */
+/* Results of lladd_lock_acquire and lladd_lock_release in the undo of the operation `locking`. */
 static struct {
     unsigned runs;
     int locked, unlocked;

@@ -282,7 +282,7 @@ START_TEST(an_operation_registered_later_asks_for_its_ring)
     ok_db(&b, lladd_register_op(&b.options, &large, &b.err));
     uint64_t need = refused();
     ck_assert_ptr_nonnull(strstr(b.err.message, "test.large"));
-    ck_assert_uint_eq(need, 1u << 20); /* 4 of 104 KiB are more than 5/8 of the half */
+    ck_assert_uint_eq(need, 1u << 20); /* 4 of 104 KiB are more than 5/8 of 512 KiB */
     b.options.log_ring_bytes = need / 2;
     ck_assert_uint_eq(refused(), need);
     b.options.log_ring_bytes = need;

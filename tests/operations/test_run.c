@@ -21,7 +21,7 @@ static void open_run(void)
     ok_db(&b, ll_operations__extents_open(&run, b.db, root, AT, &b.err));
 }
 
-/* Makes a root page (of any page type) and an empty run. */
+/* Makes a root page, here a page of bytes, and an empty run. */
 static void make(struct lladd_txn *txn)
 {
     ok(txn, lladd_page_alloc(txn, &root));
@@ -437,8 +437,8 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* The n-th memory allocation fails, for each n: the call changes nothing, and succeeds when it is
- * repeated. */
+/* In try n, memory allocation n fails: the call changes nothing. It succeeds when it makes less
+ * than n allocations. */
 START_TEST(without_memory_nothing_changes)
 {
     for (uint64_t n = 1;; n++) {

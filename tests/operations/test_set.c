@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Plain bytes and counters. Bytes that were set can be read. Only the bytes that change are logged,
- * and undo restores exactly these. (The ancestor's Tset read its before-image outside the latch,
- * and logged both images whole.) Additions of concurrent transactions to a counter commute. No
+ * and undo restores exactly these. Additions of concurrent transactions to a counter commute. No
  * offset leads outside the page.
  */
 #include "op_fixture.h"
@@ -47,7 +46,7 @@ static const unsigned char *undo_of(const struct draft *d)
     return d->bytes + d->d.redo_len;
 }
 
-/* Sets bytes of a page, tests redo and undo, and returns the lengths of the record in *out. */
+/* Sets bytes of a page, tests redo and undo, and returns the record in *out. */
 static void draft_set(struct scratch *s, const struct lladd_op *op, uint32_t offset,
                       const void *bytes, uint32_t len, struct draft *out)
 {
@@ -258,7 +257,7 @@ static int64_t counter(uint32_t offset)
     return v;
 }
 
-/* Two transactions add and end in all orders. */
+/* Two transactions add and end in all orders; each commits or rolls back. */
 START_TEST(increments_commute)
 {
     for (int order = 0; order < 16; order++) {
@@ -299,7 +298,7 @@ START_TEST(overflow_is_refused_and_undo_is_not)
     other = fixture_begin(&b);
     ok(other, lladd_counter_add(other, page, 0, 15));
     commit(other);
-    abort_txn(txn); /* the sum overflowed, and the undo gives the right result all the same */
+    abort_txn(txn); /* overflows: undo computes modulo 2^64 */
     txn = fixture_begin(&b);
     ok(txn, lladd_counter_add(txn, page, 0, 1)); /* from INT64_MIN + 14 */
     commit(txn);

@@ -3,8 +3,7 @@
  * Several transactions on one slotted page. Slots and space that a rollback may need are reserved.
  * So the rollback succeeds and restores its records, whatever other transactions have done to the
  * page, even if they have filled it to the last byte. Other transactions get the slots and the
- * space as soon as no rollback can need them (REC-3). (The ancestor reused slots and space as soon
- * as they were free, and undo found them taken.)
+ * space as soon as no rollback can need them (REC-3).
  */
 #include "history.h"
 
@@ -246,8 +245,8 @@ START_TEST(after_a_crash_nothing_of_the_dead_is_reserved)
 }
 END_TEST
 
-/* A purge moves records. The result depends only on the contents of the page, so the moved bytes
- * are not logged. */
+/* An allocation moves the records of a page. The result depends only on the contents of the page,
+ * so the moved bytes are not logged. */
 START_TEST(compaction_is_not_logged)
 {
     struct lladd_rid r[7];

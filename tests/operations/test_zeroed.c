@@ -213,7 +213,7 @@ static int read_slotted(struct structure *s)
     return rc;
 }
 
-/* None of these calls accepts the page. */
+/* All these calls have the same result. */
 static int change_slotted(struct structure *s, struct lladd_txn *txn)
 {
     struct lladd_rid rid = s->rid[1];
@@ -312,7 +312,7 @@ static void make_journal(struct structure *s, struct lladd_txn *txn)
     }
 }
 
-/* The open has read the catalogue of tags. */
+/* lladd_open has read the catalogue of tags already. */
 static int read_journal(struct structure *s)
 {
     char name[32];
