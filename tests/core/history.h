@@ -80,7 +80,7 @@ void history_copy(struct history *to, const struct history *from);
 struct cell history_cell(const struct history *, size_t i);
 /* The value of a cell in the newest state. */
 uint64_t history_value(const struct history *, size_t i);
-/* Records that all commits attempted so far are durable. */
+/* Notes in the model that all commits attempted so far are durable. */
 void history_all_acked(struct history *);
 /* Asserts that the database holds one of the possible states. Commits transactions in doubt with
  * even numbers, and aborts the others. The result becomes the only state of the history. */

@@ -46,8 +46,8 @@ static int diary_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn, lla
     return LLADD_BUG;
 }
 
-/* Called in the thread that takes the checkpoint. Runs a transaction, after which the class does
- * not need its records any more. */
+/* Called in the thread that takes the checkpoint. If the class gives up its records, it runs a
+ * transaction; then it needs the log from `below` on only. */
 static void diary_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct diary *d = ctx;

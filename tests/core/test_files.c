@@ -88,7 +88,7 @@ static void change(const char *name, enum change how)
     free(moved);
 }
 
-/* The files and directories of a database are not replaced by what an intruder can put there. */
+/* Open refuses what an intruder can put in the place of a database's file or directory. */
 START_TEST(links_pipes_and_files_of_others_are_refused)
 {
     static const char *const names[] = {"control", "pages", "lock", "log"};

@@ -253,7 +253,7 @@ static void ask_with_a_mutex(struct lladd_txn *txn, bool in_hand)
         lladd_mutex_unlock(&mutex);
 }
 
-/* Pages of the same database are an error in every build. */
+/* A page of another database. (A page of the same database is an error in every build.) */
 static void ask_with_a_page_of_another_database(struct lladd_txn *txn, bool in_hand)
 {
     static struct fixture other;
