@@ -398,7 +398,7 @@ static inline enum hb_answer look(struct hb_change *c, struct lladd_view v, stru
     return HB_DONE;
 }
 
-/* Copies a value out for insert_if_absent. */
+/* Copies a value out for lladd_hash_insert_if_absent. */
 static void copy_old(struct hb_change *c, const struct hb_entry *e)
 {
     c->old_len = HB_LEN(e->value_len);
