@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bulk writing: writes whole pages and bypasses the log and the page cache (BUF-6). */
+/* Bulk access: reads and writes whole pages past the log and the page cache (BUF-6). */
 #include "db/db_private.h"
 
 #include <lladd/bulk.h>
@@ -26,7 +26,7 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     if (rc)
         return rc;
     struct ll_core *core = txn->core;
-    /* Cached copies of the pages must not be written over the new contents. */
+    /* Neither pending redo nor cached copies of the pages may replace the new contents. */
     ll_instant_forget(core, first, n);
     rc = ll_buffer_drop(core->buffer, first, n);
     if (rc) {
@@ -40,8 +40,8 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
                             .page = LLADD_NO_PAGE,
                             .redo = lladd_span_of(bytes, sizeof bytes)};
     /* Under the mutex, the record and the list change together: either a checkpoint collects the
-     * barrier from the list, or the barrier's record follows the record at A (checkpoint.c).
-     * Appending does not wait. */
+     * barrier from the list, or the barrier's record follows the record at which analysis will
+     * start (A in recovery/checkpoint.c). Appending does not wait. */
     lladd_mutex_lock(&core->misc);
     rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
     if (!rc) {
@@ -53,10 +53,11 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return rc;
 }
 
-/* Fills in the headers of typed pages: the page LSN is the LSN of the page's redo barrier. A
- * checkpoint may drop a barrier that is older than the start of redo: then the barrier is logged
- * again, and all pages are stamped again, because no page may get an LSN below that of its earlier
- * life (BUF-6). Base 0: the first logged change logs an image. */
+/* Logs a redo barrier for the n pages if a page has none: before the first write, or after a
+ * checkpoint has dropped a barrier below the start of redo. Then begins again with the first page,
+ * because the new barrier covers all n pages. Typed pages (`type` not NULL) get headers: the page
+ * LSN is the LSN of the page's barrier, so page LSNs never go back (BUF-6); the base stays 0, so
+ * the page's first logged change logs an image. */
 static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno first, uint64_t n,
                  unsigned char *bytes)
 {
@@ -81,9 +82,9 @@ static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno
 }
 
 /* Raw pages have no LSN for the buffer's WAL check (BUF-1), so the barrier is forced here. If the
- * barrier were lost in a crash, redo could apply older records to the new contents. The log of
- * those records need not be durable: a transaction may have freed the pages in a closed top action
- * and then been rolled back, without waiting for the log. */
+ * barrier were lost in a crash, redo could apply older records to the new contents. The log before
+ * the barrier may not be durable yet: a transaction may have freed the pages in a closed top action
+ * and then been rolled back without forcing the log. This force makes that log durable, too. */
 static int force_barriers(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     lladd_lsn newest = {0};

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The background checkpointer: one thread that takes a checkpoint when enough log has been written
- * since the last one. After an instant recovery the thread first finishes the deferred undo,
- * because transactions may be waiting for the losers' locks. A handle without threads does the same
- * work in lladd_maintain. */
+/* The background checkpointer: a thread that takes a checkpoint after much log, or when the log is
+ * near its byte limit. After an instant recovery the thread first finishes the deferred undo,
+ * because transactions may be waiting for the losers' locks. Without threads lladd_maintain does
+ * the same work. */
 #include "db/db_private.h"
 
-/* Between checkpoint_bytes and checkpoint_most of log, a checkpoint is due after this many bytes of
- * log for each byte of pages that are dirty, or were logged as images since the last checkpoint. A
- * checkpoint writes each dirty page, and the page's next change logs an image. The larger of the
- * two counts is used, because in a database that fits the cache they count the same pages. */
+/* Between checkpoint_bytes and checkpoint_most of log since the last checkpoint, a checkpoint is
+ * due after this many bytes of log for each byte of pages that are dirty or, if more pages were
+ * logged as images since then, of those. (In a database that fits the cache both are the same
+ * pages.) A due checkpoint writes the dirty pages that are older than the previous checkpoint. */
 enum { LOG_FOR_DIRTY = 4 };
 
-/* Bytes of losers' log that one step undoes: in the background, and in lladd_maintain. */
+/* Bytes of losers' log that one step undoes: UNDO_AT_ONCE in the background, UNDO_A_STEP in
+ * lladd_maintain. */
 enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
 
 static bool due(const struct ll_core *core)
@@ -30,7 +31,7 @@ void ll_background_pressed(void *ctx)
 {
     struct ll_core *core = ctx;
     lladd_atomic_store32(&core->pressed, 1);
-    lladd_atomic_fence(); /* before `signalled` is read (rest) */
+    lladd_atomic_fence(); /* before ll_background_want reads `signalled`: see rest() */
     ll_background_want(core);
 }
 
@@ -63,7 +64,7 @@ void ll_background_poll(struct lladd_db *db)
         ll_background_want(&db->core);
 }
 
-/* Takes the checkpoint that checkpoint_recovery (db/open.c) has left to the background. */
+/* Takes the checkpoint that checkpoint_recovery (db/open.c) has postponed. */
 static int settle_recovery(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_checkpoint(core, true, err);
@@ -72,9 +73,9 @@ static int settle_recovery(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* Does one step of deferred undo, or the checkpoint that is due. *more: call again. Errors are not
- * reported here. Every later call reports the poison. After another error, the next wake-up tries
- * again, and a writer that reaches the byte limit reports what is wrong. */
+/* Does one step of deferred undo or, if none is left, the checkpoint that is due. *more: call
+ * again. If an error poisons the handle, every later call reports it. After any other error, the
+ * next wake-up tries again, and a writer that reaches the byte limit reports what is wrong. */
 static int work(struct ll_core *core, bool *more)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
@@ -91,7 +92,8 @@ static int work(struct ll_core *core, bool *more)
 /* Called with `wake_mutex`, before the checkpointer sleeps. A thread that finds the log near its
  * byte limit sets `pressed`, but sends no wake-up while `signalled` is set. Both threads have a
  * memory fence between their store and their load. So either the other thread reads `signalled` as
- * 0 and sends a wake-up, or this thread reads `pressed` as 1 and does not sleep. */
+ * 0 and sends a wake-up, or this thread reads `pressed` as 1 and, unless rc is an error, does not
+ * sleep. */
 static void rest(struct lladd_db *db, int rc)
 {
     lladd_atomic_store32(&db->signalled, 0);
@@ -160,7 +162,7 @@ int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
 }
 
 /* Does one step of deferred undo. When undo is complete, does one step of pending redo. After the
- * last page, takes the checkpoint. */
+ * last page, takes the postponed checkpoint. */
 static int recover_some(struct ll_core *core, bool *more, struct lladd_error *err)
 {
     enum { PAGES = 16 };
@@ -181,8 +183,8 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
     int rc = ll_db_enter_checkpoint(db, err, "lladd_maintain");
     if (more)
         *more = false;
-    /* If a page cannot be redone, or a checkpoint lacks space, the other maintenance work is done
-     * before the error is returned. */
+    /* If a step of recovery fails without poisoning, or a checkpoint lacks a resource, the work on
+     * the log and the page cache is done before the error is returned. */
     bool alone = !lladd_atomic_load32(&db->checkpoints_on);
     int pending_rc = !rc && alone ? recover_some(&db->core, &redo_more, err) : 0;
     if (lladd_code_root(pending_rc) == LLADD_ROOT_POISONED)

@@ -14,11 +14,11 @@
 struct ll_env;
 struct lladd_options;
 
-/* Copies options that an older or a newer program may have filled in; NULL: none. */
+/* Copies options of an older or newer program. Missing members become 0; NULL: all are missing. */
 int ll_options_take(const struct lladd_options *, struct lladd_options *out, struct lladd_error *);
 /* Writes the built-in descriptors (operations/) to *out, and after them the descriptors that `user`
  * registers. LLADD_NO_MEMORY, or LLADD_BAD_REGISTRATION if two descriptors have the same name and
- * version. The caller frees the arrays. */
+ * version. The caller frees out->items. */
 int ll_extensions_merge(const struct ll_env *, const struct lladd_registry *user,
                         struct lladd_registry *out, struct lladd_error *);
 #endif

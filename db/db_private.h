@@ -39,7 +39,7 @@ static inline struct lladd_db *ll_db_of(struct ll_core *core)
     return (struct lladd_db *)core;
 }
 
-/* 0 if this process opened the handle and the handle is not poisoned. */
+/* 0 if the handle is open in this process and is not poisoned. */
 int ll_db_enter(const struct lladd_db *, struct lladd_error *);
 /* 0 if the transaction may write log records now. */
 int ll_txn_enter_slow(struct lladd_txn *);
@@ -78,10 +78,10 @@ static inline int ll_db_no_page(const struct lladd_db *db, struct lladd_error *e
 {
     return LL_UNLIKELY(ll_held_pages(db)) ? ll_db_refuse_held(err, call) : 0;
 }
-/* ll_db_enter for a call that takes the checkpoint mutex. Also LLADD_BAD_STATE if the thread holds
- * a page, or if it runs a class's checkpoint callback, because it then holds the checkpoint
- * mutex. */
+/* Returns LLADD_BAD_STATE for `call`: the thread runs a class's callback in a checkpoint. */
 int ll_db_refuse_asked(struct lladd_error *, const char *call);
+/* ll_db_enter for a call that takes the checkpoint mutex. Also LLADD_BAD_STATE if the thread holds
+ * a page, or runs a class's callback in a checkpoint: it then holds the checkpoint mutex. */
 static inline int ll_db_enter_checkpoint(const struct lladd_db *db, struct lladd_error *err,
                                          const char *call)
 {
@@ -117,8 +117,8 @@ void ll_background_stop(struct lladd_db *);
 /* Wakes the checkpointer if a checkpoint is due. Cheap. */
 void ll_background_poll(struct lladd_db *);
 void ll_background_want(struct ll_core *);
-/* The log is near its byte limit: wakes the checkpointer. Without threads, the next lladd_maintain
- * takes a checkpoint. */
+/* The log is near its byte limit: wakes the checkpointer, which takes a checkpoint if that frees
+ * log. Without threads, the next lladd_maintain does this. */
 void ll_background_pressed(void *core);
 
 /* extensions.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Extensions of a handle: merges the built-in descriptors with the registered ones, checks that the
- * log can hold what they need, and attaches, recovers and stops them. Built-in extensions come
- * first, then the user's in the order of registration. */
+ * log can hold what they need, and calls the extensions' callbacks. Built-in extensions come first,
+ * then the user's in the order of registration; stop and detach go in the opposite order. */
 #include "db/db_private.h"
 #include "operations/operations.h"
 
@@ -42,12 +42,12 @@ int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *u
     return put_items(out, user, err);
 }
 
-/* The most log space that one caller needs at once, and the operation that needs it; NULL: a
- * descriptor's catalogue record needs it. */
+/* The largest log buffer and the largest byte limit that any operation needs, and these operations;
+ * NULL: the catalogue records of the registered names need the most. */
 struct fit {
     const struct lladd_options *o;
     uint32_t page_size;
-    uint64_t aside; /* reserved for the next checkpoint in any case */
+    uint64_t aside; /* log bytes reserved for the next checkpoint in any case */
     uint64_t ring, limit;
     const struct lladd_op *ring_for, *limit_for;
 };
@@ -183,8 +183,8 @@ int ll_extensions_create(struct lladd_db *db, struct lladd_error *err)
         return rc;
     rc = lladd_commit(txn);
     if (rc &&
-        !ll_core_check(&db->core, err)) { /* The handle is not poisoned, so the transaction still
-                                           * exists. */
+        !ll_core_check(&db->core, err)) { /* the handle is not poisoned, so the transaction still
+                                           * exists */
         if (err)
             *err = txn->err;
         int undone = lladd_abort(txn);

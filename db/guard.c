@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Guarded transactions: another thread can take such a transaction over. If the user of the
- * transaction is in a call, the other thread waits for the end of the call.
+/* Guarded transactions: a transaction's user is the thread that may make calls on it. Another
+ * thread, the taker, can become the user (lladd_txn_take). If the user is in a call, the taker
+ * waits for the end of the call.
  *
- * `inside` works like a mutex. The transaction's user takes `inside` at its outermost call, and
- * keeps it until that call has returned and no top action is open. So a taker never rolls a
- * structure back in the middle of a change. On a poisoned handle nothing is rolled back and no top
- * action ends, so the user releases `inside` when the call returns, even in a top action. While the
- * transaction is guarded, only the thread that holds `inside` changes `user`. A taker counts itself
- * in `takers` before it tries to get `inside`, so the next release of `inside` wakes the taker. The
- * handle is reference-counted: a thread from which the transaction was taken can still pass the
- * handle to calls, which return LLADD_TAKEN or LLADD_CLOSED. */
+ * `inside` works like a mutex. The user takes `inside` at its outermost call, and keeps it until
+ * that call has returned and no top action is open. So a taker never rolls a structure back in the
+ * middle of a change. On a poisoned handle nothing is rolled back and no top action ends, so the
+ * user releases `inside` when the call returns. While the transaction is guarded, only the thread
+ * that holds `inside` changes `user`. A taker counts itself in `takers` before it tries to get
+ * `inside`, so the next release of `inside` wakes the taker. The handle is reference-counted: a
+ * thread that has lost the transaction can still pass the handle to calls (LLADD_TAKEN,
+ * LLADD_CLOSED). */
 #include "db/db_private.h"
 
 #include <limits.h>
@@ -95,7 +96,8 @@ bool lladd_txn_stopped(const struct lladd_txn *txn)
  * not wake takers. */
 #define POLL_NS UINT64_C(100000000)
 
-/* Waits for `inside`. On a poisoned handle it returns the poison's code after one wait. */
+/* Waits for `inside`; LLADD_TIMEOUT after wait_ns. On a poisoned handle, returns the poison's code
+ * after one wait of at most POLL_NS. */
 static int get_inside(struct lladd_txn *txn, uint64_t self, uint64_t wait_ns)
 {
     struct lladd_db *db = txn->core->db;
@@ -154,8 +156,7 @@ int lladd_txn_take(struct lladd_txn *txn, bool stop, uint64_t wait_ns)
         lladd_atomic_store64(&txn->user, self);
         return 0;
     }
-    if (lladd_atomic_load64(&txn->inside) == self) /* The transaction is in a call of this thread,
-                                                    * or in its top action. */
+    if (lladd_atomic_load64(&txn->inside) == self) /* this thread is in a call or a top action */
         return lladd_atomic_load64(&txn->user) == self ? 0 : LLADD_BAD_STATE;
     return take(txn, self, stop, wait_ns);
 }
@@ -169,8 +170,8 @@ bool lladd_txn_give(struct lladd_txn *txn)
         lladd_atomic_add32(&txn->takers, 1);
         do
             rc = get_inside(txn, self, UINT64_MAX);
-        while (rc && lladd_atomic_load64(&txn->user) == self); /* poisoned, and another thread is
-                                                                * taking the transaction */
+        while (rc && lladd_atomic_load64(&txn->user) == self); /* poisoned, and a taker has `inside`
+                                                                * now */
         lladd_atomic_add32(&txn->takers, UINT32_MAX);
         if (rc)
             return false;

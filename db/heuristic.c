@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* Records in the control block that the feature is used. Older libraries would lose the outcomes,
- * so they must not open the database. */
+/* Records in the control block that the feature is used, so that older libraries, which would lose
+ * the outcomes, do not open the database. */
 static int set_feature(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_core_mark(core, err);
@@ -36,9 +36,9 @@ static int enter(struct lladd_txn *txn, enum lladd_outcome outcome)
 }
 
 /* Logs the decision. The list and the log change under the checkpoint mutex, so a checkpoint sees
- * both changes or neither. The first request for credit also marks the control block and reserves
- * space. The credit is returned before the mutex is taken, because no thread may wait for that
- * mutex with credit (BUF-3); under the mutex it is requested again. */
+ * both changes or neither. The first request for credit also marks the control block and sets log
+ * space aside for checkpoints. The credit is returned before the mutex is taken, because no thread
+ * may wait for that mutex with credit (BUF-3); under the mutex it is requested again. */
 static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn *lsn)
 {
     struct ll_core *core = txn->core;

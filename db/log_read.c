@@ -9,7 +9,7 @@ struct lladd_log_cursor {
     struct lladd_db *db;
     struct ll_log_cursor *cursor;
     lladd_lsn from;
-    lladd_lsn next; /* end of the last record; 0: not started */
+    lladd_lsn next; /* end of the last record, if `started` */
     bool started;
     char name[64]; /* "": every record */
 };
@@ -31,7 +31,7 @@ int lladd_log_open(struct lladd_db *db, lladd_lsn from, const char *name,
     if (rc)
         return rc;
     if (!out || (name && strlen(name) > 63))
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "a name has at most 63 bytes");
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "out is NULL, or the name has more than 63 bytes");
     struct lladd_log_cursor *c = ll_alloc_zero(&db->core.env, sizeof *c);
     if (!c)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a cursor");

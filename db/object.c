@@ -2,7 +2,7 @@
 /* Object records: changes of extensions' objects in memory, logged without a page. */
 #include "db/db_private.h"
 
-/* An object's number is stored in the record's page field; all ones mean none. */
+/* An object's number is stored in the record's page field, of 48 bits; all ones mean none. */
 #define OBJECT_MAX ((1ull << 48) - 1)
 
 int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls, uint64_t object,

@@ -2,12 +2,12 @@
 /* Opens and closes a database handle, and puts its parts together. While one thread opens or closes
  * the handle, no other thread of the application uses it.
  *
- * While a database is created, its directory has a file "creating"; the control file is written
- * last. If a crash leaves "creating" and no valid control file, the next open removes the other
- * files and starts again. Without the file "creating", open removes nothing, and refuses a
- * directory that has files other than "lock" but no control file. No file of a new database has to
- * be durable before the control file is, so syncs are deferred (io/device_deferred.c,
- * ll_control_write).
+ * While a database is created, its directory has a file "creating"; the control block is written
+ * last. If a crash leaves "creating" and no valid control block, the next open that may create a
+ * database removes the other files and starts again. Without the file "creating", open removes
+ * nothing, and refuses a directory that has files other than "lock" but no file "control". No file
+ * of a new database has to be durable before the control block is, so syncs are deferred
+ * (io/device_deferred.c, ll_control_write).
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
  *        ► background work ► (after an unclean stop) checkpoint */
@@ -28,7 +28,7 @@
 #define DEFAULT_CHECKPOINT (64ull << 20)
 /* Upper limit of the default checkpoint_bytes (docs/decisions/checkpoints-by-dirty-pages.md). */
 #define CHECKPOINT_MOST (512ull << 20)
-/* Bounds of pending_undo_max (core.h), in bytes of log. */
+/* Bounds of pending_undo_max (recovery/core.h), in bytes of log. */
 #define PENDING_MIN (4ull << 20)
 #define PENDING_MOST (64ull << 20)
 #define FLAGS_KNOWN \
@@ -230,8 +230,8 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
 }
 
 /* Puts the poison into memory that the kernel clears in a forked child, so that `healthy` is 0
- * there. A handle without threads must be cheap to open, so it compares process ids instead. Called
- * before another thread knows the handle. */
+ * there. Process ids are compared instead if there is no such memory, or if the handle has no
+ * threads: it must be cheap to open. Called before another thread knows the handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)
@@ -331,7 +331,7 @@ static int remove_if_there(struct lladd_device *dev, const char *name, struct ll
     return rc && rc != -ENOENT ? ll_fail_io(err, rc, true, "remove", name) : 0;
 }
 
-/* After an interrupted creation. */
+/* Removes the files that an interrupted creation may have left. */
 static int sweep(struct lladd_device *dev, struct lladd_error *err)
 {
     int rc = remove_if_there(dev, FILE_CONTROL, err);
@@ -506,8 +506,8 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;
 }
 
-/* Takes a checkpoint, so that the next recovery need not repeat this one. With threads or after an
- * instant recovery, the checkpointer or lladd_maintain takes it later. */
+/* Takes a checkpoint, so that the next recovery does not repeat this one. With threads the
+ * checkpointer takes it later; without, after an instant recovery, lladd_maintain does. */
 static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
 {
     if (db->core.recover_instantly || db->core.env.threads) {
@@ -607,7 +607,7 @@ int lladd_open(const char *dir, const struct lladd_options *options, struct llad
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = open_db(dir, options, out, &why);
     if (rc && err)
-        *err = why; /* recovery may have set *err for an error that it then handled */
+        *err = why; /* only here, because recovery sets `why` for errors that it then handles */
     return rc;
 }
 
@@ -639,8 +639,8 @@ static int write_clean(struct ll_core *core, lladd_lsn end)
     return ll_control_write(&core->env, core->dev, core->control_file, &core->control, &err);
 }
 
-/* Makes every commit durable, runs the participants' `durable` callbacks, and takes a full
- * checkpoint. */
+/* Makes every commit durable, runs the participants' `durable` callbacks, aborts the transactions
+ * that these began, and takes a checkpoint that writes back all pages. */
 static int close_round(struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_core *core = &db->core;
@@ -649,15 +649,15 @@ static int close_round(struct lladd_db *db, struct lladd_error *err)
     if (!rc)
         ll_txns_drain(core);
     if (!rc)
-        rc = abort_all(db); /* aborts transactions that the callbacks began */
+        rc = abort_all(db);
     (void)ll_txns_release_credit(core);
     core->closing = true;
     return rc ? rc : ll_checkpoint(core, true, err);
 }
 
-/* Participants may write in their callbacks, so rounds repeat. If the last round does not settle,
- * the database is not marked clean, and the next open redoes what participants have written, as
- * after a crash. */
+/* Participants may write in their callbacks, so rounds repeat until one ends with nothing left to
+ * write. After CLOSE_ROUNDS rounds the database is not marked clean, and the next open redoes what
+ * participants have written, as after a crash. */
 enum { CLOSE_ROUNDS = 16 };
 
 static int close_clean(struct lladd_db *db)
@@ -679,8 +679,8 @@ static int close_clean(struct lladd_db *db)
         rc = close_round(db, &err);
         settled = ll_core_settled(core);
     }
-    /* A checkpoint that would free nothing lacks space, or a class lacks space for its data in the
-     * checkpoint. All commits are made durable, and the next open redoes them. */
+    /* LLADD_NO_SPACE: the checkpoint would free no log, or a class has no space for what it writes
+     * at a checkpoint. ll_log_finish makes all commits durable, and the next open redoes them. */
     if (rc == LLADD_NO_SPACE && core->closing) {
         rc = ll_core_check(core, &err);
         settled = false;

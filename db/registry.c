@@ -41,7 +41,7 @@ void ll_registry_put(struct lladd_registry *reg, uint8_t kind, const void *desc)
     reg->items[reg->n++] = (struct ll_registered){.kind = kind, .desc = desc};
 }
 
-/* Every descriptor begins with struct_size, name and version, so any type can read the head. */
+/* Every descriptor begins with struct_size, name and version, as a page type does. */
 static bool same_name(const void *a, const void *b)
 {
     const struct lladd_page_type *x = a, *y = b;

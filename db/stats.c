@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Statistics of a handle, as a struct and by name. Any thread. Counters are read one after the
- * other, so they need not agree with each other. */
+/* Statistics of a handle, as a struct and by name. Counters are read one after the other, so they
+ * may be as of different moments. */
 #include "db/db_private.h"
 
 #include <lladd/stats.h>

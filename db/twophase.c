@@ -11,8 +11,8 @@
  *     4 u32 offset of the piece in the blob, in bytes
  *     8 the bytes of the piece
  *
- * The global id is claimed under the transaction table's mutex before anything is logged, so two
- * transactions cannot have the same id at the same time. */
+ * The global id is reserved under the transaction table's mutex before the blobs are logged, so two
+ * transactions never have the same id at the same time. */
 #include "db/db_private.h"
 #include "recovery/analysis.h"
 #include "util/vec.h"
@@ -28,7 +28,8 @@ int ll_gid_check(const struct lladd_gid *g, struct lladd_error *err)
     if (!g || g->format == -1 || g->gtrid_length < 1 || g->gtrid_length > 64 ||
         g->bqual_length > 64)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
-                       "a global id has 1 to 64 and 0 to 64 bytes and a format other than -1");
+                       "a global id has a gtrid of 1 to 64 bytes, a bqual of 0 to 64 bytes, and a "
+                       "format other than -1");
     return 0;
 }
 

@@ -118,8 +118,8 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     return 0;
 }
 
-/* Waits until a logged commit is as durable as the transaction demands. With `drain`, waits until
- * it is fully durable, because too much log space is reserved for commits that are not durable. */
+/* `wait`: waits until a logged commit is as durable as the transaction demands. `drain`: forces the
+ * log up to the commit, because commits that are not durable have much log space reserved. */
 static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drain,
                        unsigned durability, bool system)
 {
@@ -251,7 +251,7 @@ int lladd_savepoint(struct lladd_txn *txn, lladd_savepoint_id *out)
     return 0;
 }
 
-/* Index + 1 of the savepoint; 0 if it is dead. */
+/* Index + 1 of the savepoint; 0 if it no longer exists. */
 static size_t find_savepoint(struct lladd_txn *txn, lladd_savepoint_id id)
 {
     size_t i = txn->n_savepoints;

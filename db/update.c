@@ -181,8 +181,8 @@ int lladd_log_redo_only(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page
     return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_REDO_ONLY);
 }
 
-/* With lladd_dst.scarce a call fails if it requests more records than the operation's credit_max,
- * as it could with the smallest log buffer that lladd_open accepts. */
+/* With lladd_dst.scarce, refuses more records than the operation's credit_max: with the smallest
+ * log buffer that lladd_open accepts, such a request could be refused, too. */
 static int check_credit_max(struct lladd_txn *txn, const struct ll_name *name, unsigned count)
 {
     const struct lladd_op *op = name->desc;
@@ -267,9 +267,9 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
 
 /* ---- records without a page -------------------------------------------------------------- */
 
-/* Gets credit for one record with spans of these lengths, and for its undo; `name` may be NULL. No
- * thread may wait under a latch. A thread that holds a page may therefore only end a top action
- * without logical undo, with credit that it already has. */
+/* Gets credit for one record with spans of these lengths, and for its undo; `name` NULL: a record
+ * without undo. A thread that holds a page must not wait, so it gets nothing: it may only log a
+ * record without undo, with credit that it already has. */
 static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo, size_t undo)
 {
     const struct lladd_op *op = name ? name->desc : NULL;
@@ -372,7 +372,7 @@ int lladd_nta_begin(struct lladd_txn *txn, struct lladd_action *out)
         return rc;
     if (!out)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "out is NULL");
-    /* A compensation uses the memory that is allocated before it asks for more. */
+    /* A compensation first uses the memory that is already allocated (REC-3). */
     if (!txn->rolling_back || txn->n_actions == txn->cap_actions)
         rc = ll_core_want_nesting(txn);
     if (rc)
