@@ -30,7 +30,7 @@ LLADD_API uint32_t lladd_array_element_max(const struct lladd_db *);
 
 /** Makes an array of `length` elements of `size` bytes each, all zero. Elements that were never
  *  written take no log and no page writes. LLADD_BAD_ARGUMENT for a size of 0 or more than
- *  lladd_array_element_max. */
+ *  lladd_array_element_max, LLADD_TOO_LARGE beyond 2^48 bytes. */
 LLADD_API int lladd_array_create(struct lladd_txn *, uint32_t size, uint64_t length,
                                  lladd_pageno *root);
 /** Frees all pages of the array, in the transaction. Later calls on the array return

@@ -3,7 +3,7 @@
 #define LLADD_BULK_H
 /**
  * @file
- * @brief Writing whole pages without logging them: for structures that write large extents once.
+ * @brief Reading and writing whole pages past log and page cache: for large extents, written once.
  *
  * These steps, in this order, make the write atomic (BUF-6): allocate the pages,
  * lladd_redo_barrier, lladd_bulk_write, lladd_bulk_sync, then the logged change that publishes the

@@ -105,9 +105,9 @@ LLADD_API int lladd_device_posix(const char *dir, bool create, struct lladd_devi
 /** As lladd_device_posix, with a mode for new files (0 means 0600), from which the bits of the
  *  process's umask are removed. A new directory gets search permission for each class (user, group,
  *  others) that has read permission for files. LLADD_BAD_ARGUMENT for bits other than read and
- *  write, or if the user class lacks read or write. LLADD_NO_ACCESS: the directory holds a symbolic
- *  link, or a file that is not a plain file of this user or of the directory's owner (other owners
- *  are allowed if the mode lets group or others write). */
+ *  write, or if the user class lacks read or write. A call of the device returns -ELOOP for a name
+ *  that is a symbolic link, and -EPERM for anything but a plain file of this user or of the
+ *  directory's owner (any owner if the mode lets group or others write). */
 LLADD_API int lladd_device_posix_mode(const char *dir, bool create, uint32_t mode,
                                       struct lladd_device **out, struct lladd_error *);
 /** A device for files in memory. The files live as long as the device, so that a test can crash a

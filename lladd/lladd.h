@@ -87,7 +87,8 @@ enum {
                                        and in other calls */
     LLADD_OPT_MUST_EXIST = 2,     /**< do not create */
     LLADD_OPT_MUST_NOT_EXIST = 4, /**< create; LLADD_EXISTS if the database exists */
-    LLADD_OPT_ATOMIC_PAGES = 8,   /**< the device never tears a page: no page images in the log */
+    LLADD_OPT_ATOMIC_PAGES = 8,   /**< the device never tears a page: no page images in the log,
+                                       except of pages written in bulk */
     LLADD_OPT_LOG_FULL_ERROR = 16 /**< at the byte limit of the log, calls return LLADD_LOG_FULL and
                                        take no checkpoint */
 };
@@ -186,8 +187,8 @@ LLADD_API void lladd_options_release(struct lladd_options *);
 /** Opens the database in directory `dir`, and creates it if the directory is absent or empty.
  *  Recovers the database: when the call returns 0, the database has the changes of every commit
  *  that was reported durable, possibly of later commits, and of no other transaction; prepared
- *  transactions are in doubt (REC-1). `options` may be NULL. LLADD_LOCKED: another process has the
- *  database open; the message has its pid if the pid is known. LLADD_NO_OPERATION: the message
+ *  transactions are in doubt (REC-1). `options` may be NULL. LLADD_LOCKED: a process, perhaps this
+ *  one, has the database open; the message has its pid if known. LLADD_NO_OPERATION: the message
  *  names the operation that is not registered; LLADD_BAD_REGISTRATION: an operation with the same
  *  name and version has other fields in the log. Both errors are found before any page is
  *  touched. */

@@ -73,12 +73,13 @@ struct lladd_pinner {
     uint64_t age_bytes; /**< bytes of log from `lsn` to the end */
     lladd_lsn txn;      /**< for "transaction" and "prepared": the transaction; for "undo": the
                         transaction with the largest reservation */
-    uint64_t page;
+    uint64_t page;      /**< LLADD_NO_PAGE */
     char name[64]; /**< name of the class, with the text of lladd_object_class.pins; name of the
                         pin; for "prepared": lladd_txn_options.owner (lladd_inspect_pinners: the
                         global id); for "undo": the bytes reserved and the number of transactions */
 };
-/** Returns the pinner with the smallest LSN, or "undo". Any thread. `kind` is a static string. */
+/** Returns the pinner with the smallest LSN, or "undo". If even a new checkpoint would free no log,
+ *  "page" and "checkpoint" do not count. Any thread. `kind` is a static string. */
 LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -221,9 +221,9 @@ struct lladd_object_class {
 
 /** Callbacks for an extension that keeps state for each transaction: locks, memtables, deferred
  *  frees. `state` is the pointer that was set with lladd_txn_join. The library does not use the
- *  pointer after `aborted`, or after the transaction is committed and durable. If the handle is
- *  poisoned or killed, the library calls none of these callbacks, because the transaction's outcome
- *  is unknown: the extension's `detach` then releases the state. */
+ *  pointer after `aborted`, or after both `durable` and `committed`. If the handle is poisoned or
+ *  killed, the library calls none of these callbacks, because the transaction's outcome is unknown:
+ *  the extension's `detach` then releases the state. */
 struct lladd_participant {
     size_t struct_size;
     const char *name;

@@ -60,7 +60,7 @@ static inline void lladd_read_copy(const struct lladd_read *g, uint32_t offset, 
     lladd_atomic_copy64((const uint64_t *)(const void *)(g->bytes + offset), into, n);
 }
 
-/** The page type number in the first eight bytes of a page. */
+/** The page type number, from the first eight bytes of a page. */
 static inline uint16_t lladd_view_type(const unsigned char *header)
 {
     return (uint16_t)(header[4] | header[5] << 8);

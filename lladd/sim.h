@@ -230,7 +230,7 @@ enum lladd_sim_oracle {
     LLADD_SIM_O_WAL = 4,          /**< O4: a page was written before its log */
     LLADD_SIM_O_AGAIN = 5,        /**< O5: a second recovery gives other contents */
     LLADD_SIM_O_PROGRESS = 6,     /**< O6: work in the recovered database fails */
-    LLADD_SIM_O_REBUILD = 7,      /**< O7: a page differs from its rebuild from base and log */
+    LLADD_SIM_O_REBUILD = 7,      /**< O7: a page differs from its rebuild from the whole log */
     LLADD_SIM_O_ERRORS = 8,       /**< O8: an error was not reported, or a call promised durability
                                        after it */
     LLADD_SIM_O_IN_DOUBT = 9,     /**< O9: prepared transactions differ from before the crash */
@@ -573,7 +573,7 @@ LLADD_API const struct lladd_sim_subject *const *lladd_sim_subjects(void);
 /** The library's subject of that name; NULL if no subject has the name. */
 LLADD_API const struct lladd_sim_subject *lladd_sim_subject_find(const char *name);
 
-/** The function that a shared object given to `lladd sim` exports under the name
+/** The function that a shared object given to `lladd-sim` exports under the name
  *  LLADD_SIM_PLUGIN_SYMBOL. It returns a NULL-terminated array of subjects. */
 typedef const struct lladd_sim_subject *const *lladd_sim_plugin_fn(void);
 #define LLADD_SIM_PLUGIN_SYMBOL "lladd_sim_plugin"

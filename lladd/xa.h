@@ -24,7 +24,7 @@
  * may end and resume the association of another thread |
  *
  * Any other string is refused with XAER_INVAL; lladd_xa_error gives the reason. All rmids of a
- * process with the same `dir` share one database handle and must have the same string.
+ * process with the same `dir` share one database handle and must have the same values.
  *
  * Threads: any thread may make any of these calls at any time. As in the standard, an rmid is valid
  * in the whole process.
@@ -44,7 +44,7 @@ struct xid_t;
 extern LLADD_API struct xa_switch_t lladd_xa_switch;
 
 /** The transaction of the branch with which the calling thread is associated under this rmid; NULL
- *  if the thread has no association. This thread may work in the transaction until xa_end. It must
+ *  if it has no active association. This thread may work in the transaction until xa_end. It must
  *  not end the transaction: the transaction manager does. Another thread may end the association
  *  (`threads=any`, lladd_xa_abandon) or the branch. If this thread is then in a call or in a nested
  *  top action, the other thread waits for the end of that call or action; with TMFAIL, a wait of
@@ -54,9 +54,9 @@ extern LLADD_API struct xa_switch_t lladd_xa_switch;
  *  thread that keeps a pin, cursor or view of the transaction between calls must enclose its use in
  *  lladd_use_begin and lladd_use_end (lladd/extension.h). */
 LLADD_API struct lladd_txn *lladd_xa_txn(int rmid);
-/** The database that any thread has opened under this rmid; NULL if no thread has. The handle lives
- *  until the last xa_close, or until an xa_open after a failure. It may also be used for work
- *  outside of any branch. */
+/** The database that any thread has opened under this rmid; NULL if no thread has, or while it is
+ *  opened again after a failure. The handle lives until the last xa_close, or until an xa_open
+ *  after a failure. It may also be used for work outside of any branch. */
 LLADD_API struct lladd_db *lladd_xa_db(int rmid);
 /** Sets the options for the next xa_open of this rmid that opens a database: registrations, a
  *  device, an allocator. The open string overrides these options. They are not copied: they must
