@@ -9,15 +9,16 @@
  *
  * The leader waits in one of two ways. Repeated yields are best if the leader soon gets the
  * processor back: other threads run during a yield, and no thread must be woken. But if threads
- * that only compute share the processors, one yield can take milliseconds. After such a yield, the
- * leaders of the next `polite` groups sleep instead, and the last expected committer wakes the
- * leader; each further late yield doubles the number of groups. The scheduler prefers a woken
- * sleeper to threads that compute.
+ * that only compute share the processors, one yield can take milliseconds. After such a late yield,
+ * the leaders of the next `polite` groups sleep instead, and the last expected committer wakes the
+ * leader: the scheduler prefers a woken sleeper to threads that compute. Each further late yield
+ * doubles the number of these groups, and each wait without one halves it.
  *
  * The wait pays if all expected committers came, or if it made the group a quarter bigger. If it
- * does not pay, the next `pause` groups do not wait; each repetition doubles the number of groups.
+ * does not pay, the next `pause` groups do not wait. Each repetition about doubles the number of
+ * these groups, and each wait that pays halves it.
  *
- * Threads. `arrivals` and `goal` are shared by all threads; the other fields belong to the leader.
+ * Threads. `arrivals`, `goal` and `sync_ns` are shared by all threads; the others are the leader's.
  */
 #include "log/log_private.h"
 #include "util/held.h"

@@ -127,7 +127,7 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
                            (unsigned long long)lsn);
     rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
     if (rc && !live && (rc == LLADD_END || rc == LLADD_CORRUPT_LOG)) {
-        /* Another process may have written there since the read. */
+        /* Another process may have written there since the bytes were buffered. */
         ll_log__reader_forget(&c->reader);
         rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
     }
@@ -384,8 +384,8 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     return resynchronise(c, goal, rec, err);
 }
 
-/* Reads the record at the goal or, if none begins there, the first good record of the log: it is
- * unknown where the log's first record begins. */
+/* Reads the record at the goal. If no record begins there, reads the first good record of the log,
+ * because it is unknown where the log's first record begins. */
 static int follow_from_start(struct ll_log_cursor *c, uint64_t goal, struct ll_record *rec,
                              struct lladd_error *err)
 {

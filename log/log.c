@@ -80,8 +80,8 @@ static int check_config(const struct ll_log_config *c, struct lladd_error *err)
     if (!ll_power_of_two(c->ring_bytes) || c->ring_bytes < LL_LOG_RING_MIN ||
         c->ring_bytes > LL_LOG_RING_MAX)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
-                       "a log buffer of %llu bytes: not a power of two of at least 4096",
-                       (unsigned long long)c->ring_bytes);
+                       "a log buffer of %llu bytes: not a power of two from %u to %u",
+                       (unsigned long long)c->ring_bytes, LL_LOG_RING_MIN, LL_LOG_RING_MAX);
     if (c->limit_bytes && c->limit_bytes < 4 * c->segment_min)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "a log limit of %llu bytes: less than four segments of %llu",

@@ -147,9 +147,8 @@ struct ll_log {
     uint64_t limit;                /* the ring space below is zeroed */
     uint64_t disk_limit;           /* credit below it is granted without examining the segments */
     uint64_t undo_left;            /* signed: unreserved bytes in untouched segments, in eighths */
-    /* While undo_left is below undo_floor, users get credit only after a check that the slack stays
-     * free (undo_reserve.c). */
-    uint64_t undo_floor;
+    uint64_t undo_floor;           /* while undo_left is below it, users get credit only after a
+                                    * check that the slack stays free (undo_reserve.c) */
     uint64_t undo_low; /* while undo_left is below this, another segment is preallocated */
     uint32_t scarce;   /* more than half of the byte limit is in use */
 

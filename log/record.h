@@ -21,7 +21,7 @@ enum ll_record_kind {
     LL_REC_IMAGE = 10,       /* full page image: redo of the page can start here (BUF-5) */
     LL_REC_OBJECT = 11,      /* object class, object id, redo, undo */
     LL_REC_OBJECT_CLR = 12,  /* compensation of an object record; undo_next */
-    LL_REC_CATALOGUE = 13,   /* assigns an operation name its number */
+    LL_REC_CATALOGUE = 13,   /* gives a name of the catalogue its number */
     LL_REC_CHECKPOINT_BEGIN = 14,
     LL_REC_CHECKPOINT_DATA = 15,
     LL_REC_CHECKPOINT_END = 16,
@@ -53,8 +53,8 @@ struct ll_record {
     lladd_lsn undo_next; /* CLR, CLR_END, OBJECT_CLR: where undo continues. ACTION_END: where undo
                             continues once the action is undone or skipped. 0: no record is left
                             to undo */
-    uint64_t page;       /* page number (below 2^48), or LLADD_NO_PAGE */
-    uint32_t op;         /* number of the operation or object class; 0 if none (below 2^16) */
+    uint64_t page;       /* page (or object) number below 2^48 - 1, or LLADD_NO_PAGE */
+    uint32_t op;         /* number of the name in the catalogue, below 2^16; 0 if none */
     uint32_t depth;      /* number of top actions and compensations that it is inside of (REC-5) */
     uint8_t kind;        /* enum ll_record_kind */
     uint8_t flags;

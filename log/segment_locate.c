@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * segment_locate: maps an LSN to a file and its bytes, for tools that report a place.
+ * segment_locate: lists the segment files, and maps an LSN to a file and its bytes, for tools.
  *
  * The list of segments, with the damaged ones, is copied under seg_mutex and visited without it,
  * because the visitor may call the log.

@@ -13,9 +13,9 @@
  * records consume the reserve; undo_left may then become negative.
  *
  * Slack. A compensation that a crash interrupts is undone and logged again, and no space is
- * reserved for this. Users therefore cannot reserve the last bytes, the slack. If reserved records
- * have left less than the slack in untouched segments, users and the page images of a rollback get
- * credit only if the slack stays free (undo_floor).
+ * reserved for this. Users (callers without owed or reserved records) therefore cannot reserve the
+ * last bytes, the slack. If reserved records have left less than the slack in untouched segments,
+ * users and the page images of a rollback get credit only if the slack stays free (undo_floor).
  */
 #include "log/log_private.h"
 
