@@ -9,7 +9,7 @@
  *   page.c         pages: a page's header, and its use in the allocation bitmap
  *   verify.c       checks everything, with a finding for each damaged place
  *   verify_log.c   the same for the log
- *   part.c         bounds the memory for the log's pages: one part at a time
+ *   part.c         bounds the memory for pages that the log changes: one part of them at a time
  *   open.c         tries the first steps of the next open, with the open's own code
  *
  * A view has the log open for reading. It also has the parts of the core that need no running

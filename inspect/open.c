@@ -2,14 +2,14 @@
 /* Inspection: tries the steps of the next open that change nothing.
  *
  * An open reads the control block, lists the log, and reads the log from the last checkpoint on,
- * before it changes anything. This file takes the same steps on its own core with the functions of
- * lladd_open, so the results agree. Operations that are not registered are not an error here. Then
- * the log is checked for all records that redo and undo need. verify.c checks the pages and the
- * witness. */
+ * before it changes anything. This file takes the same steps with the functions of lladd_open, on a
+ * core of its own, so the results agree. Operations that are not registered are not an error here.
+ * Then the log is checked for all records that redo and undo need. verify.c checks the pages and
+ * the witness. */
 #include "inspect/inspect_private.h"
 
-/* Does the log contain redo's start? The opened log begins above the highest hole, and was verified
- * from there on. If redo starts below the hole, log that redo needs is missing. */
+/* Does the log contain all records that redo reads? The opened log begins after the last missing
+ * file, and was verified from there on. If redo starts before that, reads the log in between. */
 static int try_redo(struct ll_core *core, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     uint64_t oldest = ll_log_oldest(core->log).v;

@@ -16,8 +16,8 @@
  * zeroes the bytes from `made` to the start of the write. So truncation to a greater size touches
  * no memory. sync does nothing: the simulator's device models the loss of unsynced data.
  *
- * Threads. `names` guards the table, reference counts and lock flags. The latch of a node, taken
- * after `names` or alone, guards the node's contents. A long read is counted in `readers` under the
+ * Threads. `names` guards the table, reference counts and locks. The latch of a node, taken after
+ * `names` or alone, guards the node's contents. A long read is counted in `readers` under the
  * latch and then copies without the latch, in parallel with other reads. A thread that changes the
  * file waits until `readers` is 0.
  */
@@ -140,8 +140,8 @@ static uint64_t hash_name(const char *name, size_t *len)
     return hash ^ hash >> 32;
 }
 
-/* Returns the pointer that points to the entry of `name`, or the NULL pointer at the end of the
- * bucket. */
+/* Returns the address of the pointer to the entry of `name`. If there is no entry, that pointer is
+ * the NULL at the end of the bucket. */
 static struct entry **find(const struct memory_device *dev, const char *name, uint64_t hash,
                            size_t len)
 {

@@ -246,7 +246,7 @@ static int check_parent(struct overlay_device *dev, const char *name)
     return rc;
 }
 
-/* Makes a node for a name that has only the file or directory below. */
+/* Finds the node of a name, or makes one if only the device below has the name. */
 static int find(struct overlay_device *dev, const char *name, struct node **out)
 {
     const struct entry *e = find_entry(dev, name, strlen(name));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xa_start and xa_end: states T0, T1 and T2 of C193's table 6-3, and S0, S1, S2 and S4 of table
- * 6-4.
+/* xa_start and xa_end: states T0, T1 and T2 of table 6-3 of the XA standard (C193), and S0, S1, S2
+ * and S4 of table 6-4.
  *
  * One thread at a time uses a transaction, so tightly coupled threads work one after the other, as
  * C193 allows. A thread that joins or resumes while another thread is active waits for the xa_end

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xa_prepare, xa_commit, xa_rollback, xa_forget: how branches end (table 6-4).
+/* xa_prepare, xa_commit, xa_rollback, xa_forget: how branches end (table 6-4 of C193).
  *
  * A branch that has ended is removed: calls with its XID return XAER_NOTA, and a recovering
  * transaction manager presumes abort. */
@@ -42,7 +42,7 @@ static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool now
                           "the branch is in a state in which this cannot be done");
     if (b->assocs)
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
-                          "a thread is associated with the branch, or has suspended that");
+                          "a thread has an association, perhaps suspended, with the branch");
     *out = b;
     return XA_OK;
 }
