@@ -262,10 +262,10 @@ struct ll_log_batch {
 };
 /* Passes some records and returns those of the share: at most `most`, at most LL_LOG_BATCH, perhaps
  * none. Their spans are valid until the cursor's next call. Treats the end of the log, gaps and
- * errors as ll_log_cursor_next does, with one exception: a record of another share is not always
- * verified. The reader of the share that its bytes select detects damage to it, and so does a
- * reader that finds its length wrong. If several readers fail, the error at the lowest LSN is the
- * right one. */
+ * errors as ll_log_cursor_next does, with one exception: a damaged record that seems to belong to
+ * another share may be passed. But the reader of that share reports the damage, and so does a
+ * reader that finds the record's length wrong. If several readers fail, the error at the lowest LSN
+ * is the right one. */
 int ll_log_cursor_batch(struct ll_log_cursor *, struct ll_log_share, unsigned most,
                         struct ll_log_batch *out, struct lladd_error *);
 /* Reads the first record that begins at or after lsn, which may be any position, even in a gap.

@@ -400,8 +400,7 @@ bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)
 
 /* ---- reserve and publish ---- */
 
-/* The lowest of the LSNs that the narrow form stores as distances; `none` if there is none below
- * it. */
+/* The lowest of the LSNs that the narrow form stores as distances; `none` if all of them are 0. */
 static uint64_t farthest(const struct ll_record *rec, uint64_t none)
 {
     uint64_t far = rec->txn.v ? rec->txn.v : none;
