@@ -11,13 +11,13 @@
  * Without LLADD_DST the macros of this header do nothing or are false; the functions do not exist
  * in `lladd`.
  *
- * A thread enters a `struct lladd_dst` (lladd_dst_enter). From then on its callbacks observe the
- * calls of this OS thread on all databases. A new thread, also a thread of the library, has not
- * entered a struct: it is not observed, and in this thread the library behaves like `lladd`.
+ * A thread enters a `struct lladd_dst` (lladd_dst_enter). From then on the struct's callbacks
+ * observe the calls of this OS thread on all databases. A thread that has not entered a struct, for
+ * example a new thread of the library, is not observed; the library behaves in it like `lladd`.
  *
  * lladd_dst_run makes the interleaving of threads deterministic: it runs the threads as fibers of
- * one OS thread. Whenever a fiber locks, waits, wakes another fiber, or calls the device, the
- * scheduler calls lladd_dst_schedule.turn, which decides which fiber runs next.
+ * one OS thread. At each scheduling point (enum lladd_dst_point), if several fibers can run,
+ * lladd_dst_schedule.turn decides which of them runs next.
  * @ingroup sim
  */
 #include <lladd/op.h>
@@ -196,14 +196,14 @@ enum lladd_dst_point {
                                     separate decision */
     LLADD_DST_THREAD = 1 << 4, /**< after the fiber has started a thread, and before it joins a
                                     thread */
-    LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that uses lladd_dst_point */
+    LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that calls lladd_dst_reach */
     LLADD_DST_ATOMIC = 1 << 6, /**< before an access to a shared word (lladd_atomic_...) */
     LLADD_DST_YIELD = 1 << 7,  /**< the current fiber yields: `turn` cannot choose it */
     LLADD_DST_BLOCKED = 1 << 8 /**< the current fiber sleeps or has ended */
 };
 
-/** A decision: which of `n` fibers (at least 2) runs next. Fibers are numbered from 0, in the order
- *  in which they are started. */
+/** A decision: which of `n` fibers (at least 2) runs next, or which of `n` sleepers is woken.
+ *  Fibers are numbered from 0, in the order in which they are started. */
 struct lladd_dst_turn {
     enum lladd_dst_point why;
     unsigned n;

@@ -134,7 +134,7 @@ LLADD_API void lladd_page_unfix(struct lladd_db *, struct lladd_page *, enum lla
 LLADD_API struct lladd_view lladd_page_view(const struct lladd_page *);
 /** The version number of a page that the caller holds. Each change gives the page a number that it
  *  has not had before, also if the page is freed and formatted again. A reader that releases the
- *  page can later check whether it has changed. Operations must not use it (OP-2). */
+ *  page can later check whether the page has changed. Operations must not use the number (OP-2). */
 LLADD_API uint64_t lladd_page_version(const struct lladd_page *);
 /** True if the view has the page type of this name. */
 LLADD_API bool lladd_page_is(struct lladd_db *, struct lladd_view, const char *page_type);
@@ -202,10 +202,10 @@ struct lladd_action {
 LLADD_API int lladd_nta_begin(struct lladd_txn *, struct lladd_action *);
 /** Closes the innermost top action. From now on `op` (of undo kind LOGICAL) with these undo bytes
  *  undoes the action; LLADD_NO_OP: the action is not undone. LLADD_BAD_STATE if *action is not the
- *  innermost action. If a crash interrupts a compensation, recovery runs the compensation again,
- *  and the top actions that it has closed with LLADD_NO_OP are not undone before: such an action
- *  must be idempotent (OP-5). While the thread holds a page, `op` must be LLADD_NO_OP, and the log
- *  space must be reserved with lladd_log_credit_all; otherwise LLADD_BAD_STATE. */
+ *  innermost action. If a crash interrupts a compensation, recovery runs the compensation again and
+ *  does not first undo the actions that the compensation has closed with LLADD_NO_OP; so such an
+ *  action must be idempotent (OP-5). While the thread holds a page, `op` must be LLADD_NO_OP, and
+ *  the log space must be reserved with lladd_log_credit_all; otherwise LLADD_BAD_STATE. */
 LLADD_API int lladd_nta_end(struct lladd_txn *, struct lladd_action *, lladd_op_id op,
                             const void *undo, size_t len);
 /** Undoes the innermost top action physically and closes it. */

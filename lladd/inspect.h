@@ -38,8 +38,8 @@ struct lladd_inspect;
  *
  *  `recovery_bytes` (default 32 MiB) bounds the memory for the index of changed pages: if the log
  *  changes more pages than fit, the log is read several times. In addition a view takes memory for
- *  each transaction of those that are open together, for each name and each redo barrier in the
- *  log, one page for each allocation bitmap of the page file, and a few hundred KiB. */
+ *  each of the transactions that were open at the same time, for each name and each redo barrier in
+ *  the log, one page for each allocation bitmap of the page file, and a few hundred KiB. */
 LLADD_API int lladd_inspect_open(const char *dir, const struct lladd_options *options,
                                  struct lladd_inspect **out, struct lladd_error *err);
 /** Closes the view; NULL does nothing. */
@@ -77,7 +77,7 @@ struct lladd_inspect_info {
     int64_t holder;       /**< process id of that process, 0 if not known */
     lladd_lsn checkpoint; /**< LSN of the first record of the last complete checkpoint */
     lladd_lsn redo;       /**< where redo from that checkpoint starts */
-    lladd_lsn watermark;  /**< the log below was durable when the control block was written */
+    lladd_lsn watermark;  /**< log below this LSN was durable when the control block was written */
     /* the log */
     lladd_lsn log_oldest; /**< first LSN that can still be read */
     lladd_lsn log_end;    /**< end of the last good record */
@@ -260,13 +260,13 @@ struct lladd_verified {
     uint64_t pages, zero_pages, raw_pages, free_pages, records, segments;
     uint64_t damage, repair, notes;
 };
-/** Checks both copies of the control block and the witness after them, every record of the log,
- *  every page and the double-write area. If these show no damage, the call also tries the first
- *  steps of lladd_open without changing a file, and reports an error of these steps as damage. It
- *  does not check whether all operations are registered, or what extensions do at an open. Returns
- *  0 even if it has reported findings; an error means that the check could not go on (no memory).
- *  For a database in use the call takes the view several times, and reports only the findings that
- *  every check has made. */
+/** Checks both copies of the control block, the witness, every record of the log, every page and
+ *  the double-write area. If these show no damage, the call also tries the first steps of
+ *  lladd_open without changing a file, and reports an error of these steps as damage. It does not
+ *  check whether all operations are registered, or what extensions do at an open. Returns 0 even if
+ *  it has reported findings; an error means that the check could not go on (no memory). For a
+ *  database in use the call takes the view several times, and reports only the findings that every
+ *  check has made. */
 LLADD_API int lladd_inspect_verify(struct lladd_inspect *, lladd_finding_fn *, void *ctx,
                                    struct lladd_verified *out, struct lladd_error *);
 

@@ -150,8 +150,8 @@ LLADD_API enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *, struct 
  *  before the transaction ends. LLADD_BAD_STATE if the transaction is prepared. */
 LLADD_API int lladd_lock_serialisable(struct lladd_txn *, bool on);
 /** The number by which errors and statistics identify the transaction. Transactions of a handle are
- *  numbered in the order of their first locks, so a higher number is younger. 0: the transaction
- *  has not requested a lock. */
+ *  numbered in the order of their first requests: a younger transaction has a higher number. 0: the
+ *  transaction has not requested a lock. */
 LLADD_API uint64_t lladd_lock_number(const struct lladd_txn *);
 
 /* ---- holders and waiters ------------------------------------------------------------------ */

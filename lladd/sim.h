@@ -323,12 +323,12 @@ LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct llad
 /* ---- several threads ----------------------------------------------------------------------- */
 
 /** Runs the workload of a subject with `threads` in every schedule with at most
- *  lladd_sim_bounds.preemptions preemptions: wherever a thread locks, waits, wakes another thread,
- *  or calls the device, another thread may go on. A run ends when its last thread has ended. Each
- *  run with device calls or promises that no earlier run had is then explored as by
- *  lladd_sim_explore; crash states that were seen before are skipped. A deadlock, an endless run
- *  and a thread that returns an error are failures, too. Only lladd_sim_explore simulates closing
- *  and crashes inside a record, and checks coverage. Otherwise as lladd_sim_explore. */
+ *  lladd_sim_bounds.preemptions preemptions: at each scheduling point (enum lladd_dst_point, dst.h)
+ *  another thread may go on. A run ends when its last thread has ended. Each run with device calls
+ *  or promises that no earlier run had is then explored as by lladd_sim_explore; crash states that
+ *  were seen before are skipped. A deadlock, an endless run and a thread that returns an error are
+ *  failures, too. Only lladd_sim_explore simulates closing and crashes inside a record, and checks
+ *  coverage. Otherwise as lladd_sim_explore. */
 LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
                                    const struct lladd_sim_bounds *, struct lladd_sim_report **out,
                                    struct lladd_error *);

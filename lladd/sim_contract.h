@@ -45,7 +45,7 @@ enum lladd_sim_check {
 /** "one-page"; never NULL. */
 LLADD_API const char *lladd_sim_check_name(enum lladd_sim_check);
 
-/** A page and an update of the page. Unknown members are zero. */
+/** A page and an update of the page. Set members that you do not know to zero. */
 struct lladd_sim_sample {
     const struct lladd_op *op;
     const struct lladd_page_type *type; /**< of the page after the update: hole, check, mask */

@@ -57,7 +57,7 @@ typedef int lladd_in_doubt_fn(void *ctx, const struct lladd_in_doubt_info *);
 LLADD_API int lladd_in_doubt_each(struct lladd_db *, lladd_in_doubt_fn *, void *ctx,
                                   struct lladd_error *);
 /** Returns the handle of an in-doubt transaction that recovery has found; the caller commits or
- *  aborts it. LLADD_BUSY if the transaction was claimed before, or was prepared with this handle.
+ *  aborts it. LLADD_BUSY if the transaction was claimed before, or was prepared after lladd_open.
  *  LLADD_NOT_FOUND: no prepared transaction has the id. LLADD_HEUR_COMMITTED, LLADD_HEUR_ABORTED:
  *  an administrator has already ended the transaction (lladd_heuristic_end). */
 LLADD_API int lladd_in_doubt_claim(struct lladd_db *, const struct lladd_gid *,
