@@ -92,8 +92,7 @@ static int work(struct ll_core *core, bool *more)
 /* Called with `wake_mutex`, before the checkpointer sleeps. A thread that finds the log near its
  * byte limit sets `pressed`, but sends no wake-up while `signalled` is set. Both threads have a
  * memory fence between their store and their load. So either the other thread reads `signalled` as
- * 0 and sends a wake-up, or this thread reads `pressed` as 1 and, unless rc is an error, does not
- * sleep. */
+ * 0 and sends a wake-up, or this thread reads `pressed` as 1 and goes on unless rc is an error. */
 static void rest(struct lladd_db *db, int rc)
 {
     lladd_atomic_store32(&db->signalled, 0);

@@ -9,8 +9,7 @@
  * user releases `inside` when the call returns. While the transaction is guarded, only the thread
  * that holds `inside` changes `user`. A taker counts itself in `takers` before it tries to get
  * `inside`, so the next release of `inside` wakes the taker. The handle is reference-counted: a
- * thread that has lost the transaction can still pass the handle to calls (LLADD_TAKEN,
- * LLADD_CLOSED). */
+ * thread that has lost the transaction can still pass the handle to calls. */
 #include "db/db_private.h"
 
 #include <limits.h>

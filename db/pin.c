@@ -45,8 +45,7 @@ static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
     if (!rc)
         rc = log_pin(core, name, lsn, err);
     if (rc)
-        (void)ll_pin_put(core, name, before,
-                         NULL); /* cannot fail: the table has room for the pin */
+        (void)ll_pin_put(core, name, before, NULL); /* cannot fail: the table has room */
     return rc;
 }
 

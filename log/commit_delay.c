@@ -4,9 +4,8 @@
  *
  * Committers that were just woken commit again soon. If the leader synced immediately, its group
  * would lack many of them, and these would wait for this sync and for the next. The leader expects
- * as many committers as were in the last group plus those that came during the last sync. If it
- * expects more than one, it waits for them, at most about a fifth of a sync. It does not wait if
- * syncs are fast.
+ * as many committers as were in the last group plus those that came during the last sync. It waits
+ * for them, at most about a fifth of a sync, if it expects more than one and syncs are not fast.
  *
  * The leader waits in one of two ways. Repeated yields are best if the leader soon gets the
  * processor back: other threads run during a yield, and no thread must be woken. But if threads
