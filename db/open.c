@@ -4,9 +4,9 @@
  *
  * While a database is created, its directory has a file "creating"; the control block is written
  * last. If a crash leaves "creating" and no valid control block, the next open that may create a
- * database removes the other files and starts again. Without the file "creating", open removes
- * nothing, and refuses a directory that has files other than "lock" but no file "control". No file
- * of a new database has to be durable before the control block is, so syncs are deferred
+ * database removes the library's other files and starts again. Without the file "creating", open
+ * removes nothing, and refuses a directory that has files other than "lock" but no file "control".
+ * No file of a new database has to be durable before the control block is, so syncs are deferred
  * (io/device_deferred.c, ll_control_write).
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
@@ -231,7 +231,7 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
 
 /* Puts the poison into memory that the kernel clears in a forked child, so that `healthy` is 0
  * there. Process ids are compared instead if there is no such memory, or if the handle has no
- * threads: it must be cheap to open. Called before another thread knows the handle. */
+ * threads, because it must then be cheap to open. Called before another thread knows the handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)

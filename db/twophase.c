@@ -81,7 +81,8 @@ static int log_blobs(struct lladd_txn *txn)
         txn->err.code = 0;
         rc = p->prepare(p->ctx, txn->joined[i].state, txn, &sink);
         if (!rc && sink.failed)
-            rc = ll_fail(&txn->err, sink.failed, "participant \"%s\": its blob", p->name);
+            rc = ll_fail(&txn->err, sink.failed,
+                         "participant \"%s\": storing its prepare bytes failed", p->name);
         else if (rc && txn->err.code != rc)
             ll_fail(&txn->err, rc, "participant \"%s\" refuses to prepare", p->name);
         if (!rc)

@@ -251,8 +251,8 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
     struct ll_frame *f = ll_frame_of(held);
     if (LL_UNLIKELY(!ll_frame_exclusive(f)))
         return ll_fail_page(&txn->err, LLADD_BAD_STATE, held->number,
-                            "operation \"%s\": page %llu is held shared; what changes it has to "
-                            "fix it with LLADD_LATCH_EXCLUSIVE",
+                            "operation \"%s\": page %llu is held shared; to change it, fix it with "
+                            "LLADD_LATCH_EXCLUSIVE",
                             op->name, (unsigned long long)held->number.v);
     uint64_t undo = txn->rolling_back ? 0 : name->need_undo + (txn->id.v ? 0 : ll_undo_need_base());
     if (!lladd_atomic_load32(&name->number) || txn->undo_spare < undo ||
