@@ -104,8 +104,8 @@ static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uin
     return 0;
 }
 
-/* Checks that the log reaches as far as the witness. Not for a database in use, where both grow
- * between the two reads. */
+/* Checks that the log reaches as far as the witness. Not after a clean close, and not for a
+ * database in use, where both grow between the two reads. */
 static int verify_witness(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -137,8 +137,8 @@ static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes,
         return 0;
     return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, LLADD_CORRUPT_CONTROL, "control",
                                2 * LL_CONTROL_COPY,
-                               whole ? "what pages have seen of the log has a wrong checksum"
-                                     : "it is cut off: what pages have seen of the log is missing");
+                               whole ? "the witness has a wrong checksum"
+                                     : "the file is cut off: the witness is missing");
 }
 
 /* Checks the bytes between and after the copies in the control file, which has `have` bytes. */
