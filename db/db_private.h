@@ -107,8 +107,7 @@ int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
 /* Tells participants that changes newer than `since` have been undone. */
 void ll_txn_tell_undone(struct lladd_txn *, lladd_lsn since);
 int ll_txn_tell_committing(struct lladd_txn *);
-/* Tells participants the commit's LSN. Called after the commit is logged, without a mutex of the
- * core. */
+/* Tells participants the commit's LSN; after the commit is logged, under no mutex of the core. */
 void ll_txn_tell_committed(struct lladd_txn *, lladd_lsn commit);
 
 /* checkpointer.c */

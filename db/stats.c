@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Statistics of a handle, as a struct and by name. Counters are read one after the other, so they
- * may be as of different moments. */
+/* Statistics of a handle, as a struct and by name. */
 #include "db/db_private.h"
 
 #include <lladd/stats.h>

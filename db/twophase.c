@@ -191,8 +191,6 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     return 0;
 }
 
-/* Does not call the participants' `prepared`, so participants keep the resources that they would
- * release there. */
 int lladd_prepare_async(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
     LL_USE(txn);

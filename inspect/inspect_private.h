@@ -187,9 +187,8 @@ int ll_verify_tell_file(struct ll_verify *, enum lladd_finding_kind, int code, c
 int ll_verify_tell_lsn(struct ll_verify *, enum lladd_finding_kind, int code, uint64_t lsn,
                        const char *message);
 int ll_verify_no_memory(struct ll_verify *);
-/* Checks the whole log. */
 int ll_verify_log(struct ll_verify *);
-/* For the next part of the pages. */
+/* Reads the log again, for the next part of the pages. */
 int ll_verify_log_again(struct ll_verify *);
 void ll_verify_progress(const struct ll_verify *, const char *what, uint64_t done, uint64_t all);
 /* The data about a page; NULL: the log has no record about it. */

@@ -135,10 +135,9 @@ static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes,
     if (whole && (memcmp(bytes + 2 * LL_CONTROL_COPY, nothing, sizeof nothing) == 0 ||
                   ll_witness_decode(bytes + 2 * LL_CONTROL_COPY, c->v->core.salt, &w)))
         return 0;
-    return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, LLADD_CORRUPT_CONTROL, "control",
-                               2 * LL_CONTROL_COPY,
-                               whole ? "the witness has a wrong checksum"
-                                     : "the file is cut off: the witness is missing");
+    return ll_verify_tell_file(
+        c, LLADD_FINDING_REPAIR, LLADD_CORRUPT_CONTROL, "control", 2 * LL_CONTROL_COPY,
+        whole ? "the witness has a wrong checksum" : "the file is cut off: the witness is missing");
 }
 
 /* Checks the bytes between and after the copies in the control file, which has `have` bytes. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xa_open and xa_close: for each thread, the states R0 (not open) and R1 (open) of table 6-2 of the
- * XA standard (C193). */
+/* xa_open and xa_close: a thread's states R0 and R1 in table 6-2 of the XA standard (C193). */
 #include "xa/xa_private.h"
 
 #include <string.h>
