@@ -291,7 +291,7 @@ static void release(struct lladd_db *db)
 /* ---- creating ---------------------------------------------------------------------------- */
 
 struct listing {
-    bool others, creating, control, ours;
+    bool others, creating, ours;
 };
 
 static int see_name(void *ctx, const char *name)
@@ -299,12 +299,10 @@ static int see_name(void *ctx, const char *name)
     struct listing *l = ctx;
     if (strcmp(name, FILE_CREATING) == 0)
         l->creating = true;
-    else if (strcmp(name, FILE_CONTROL) == 0)
-        l->control = true;
     else if (strcmp(name, FILE_PAGES) == 0 || strcmp(name, FILE_DWB) == 0 ||
              strcmp(name, DIR_LOG) == 0)
         l->ours = true;
-    else if (strcmp(name, FILE_LOCK) != 0)
+    else if (strcmp(name, FILE_CONTROL) != 0 && strcmp(name, FILE_LOCK) != 0)
         l->others = true;
     return 0;
 }
@@ -339,11 +337,13 @@ static int sweep(struct lladd_device *dev, struct lladd_error *err)
         rc = remove_if_there(dev, FILE_PAGES, err);
     if (!rc)
         rc = remove_if_there(dev, FILE_DWB, err);
-    for (;;) {
+    while (!rc) {
         struct segment s = {.found = false};
         int io = dev->ops->list(dev, DIR_LOG, see_segment, &s);
-        if (rc || !s.found || (io < 0 && io != -ENOENT))
-            break;
+        if (io < 0 && io != -ENOENT)
+            return ll_fail_io(err, io, false, "list", DIR_LOG);
+        if (!s.found)
+            return 0;
         rc = remove_if_there(dev, s.name, err);
     }
     return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef LL_UTIL_MAP_H
-#define LL_UTIL_MAP_H
+#ifndef LL_UTIL_HASHMAP_H
+#define LL_UTIL_HASHMAP_H
 /*
  * A hash map from 64-bit numbers (LSNs, page numbers) to 64-bit words; a pointer fits in a word.
  *

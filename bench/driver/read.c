@@ -19,7 +19,7 @@ static int look(struct worker *w, uint64_t i)
     memcpy(&found, value, c->value_size < sizeof found ? c->value_size : sizeof found);
     return rc == 0 && found == i
                ? 0
-               : bench_failed(c->engine->name, "lookup", "it failed, or did not return the key's value");
+               : bench_failed(c->engine->name, "lookup", "the key is absent or has a wrong value");
 }
 
 /* Brings everything into the engine's cache. */
@@ -66,7 +66,7 @@ static int look_group(struct worker *w, unsigned char *values)
     int rc = c->engine->lookup_many(w->db, keys, GROUP, values, found);
     for (unsigned k = 0; !rc && k < GROUP; k++)
         if (!found[k] || memcmp(values + k * size, &wanted[k], head) != 0)
-            rc = bench_failed(c->engine->name, "lookup_many", "a key was absent or had a wrong value");
+            rc = bench_failed(c->engine->name, "lookup_many", "a key is absent, or its value wrong");
     return rc;
 }
 

@@ -437,10 +437,11 @@ int lladd_blob_create(struct lladd_txn *txn, const void *bytes, uint64_t len, ll
     lladd_pageno page;
     TRY(check_span(txn, 0, len));
     TRY(lladd_savepoint(txn, &before));
-    TRY(lladd_page_alloc(txn, &page));
     struct ll_blob_write a = {bytes ? in_root : len, BLOB_FIRST,
                               in_root < BLOB_PIECE ? in_root : BLOB_PIECE, bytes};
-    int rc = lladd_update(txn, ll_blob_op(txn, LL_BLOB_FORMAT), page, &a, sizeof a);
+    int rc = lladd_page_alloc(txn, &page);
+    if (!rc)
+        rc = lladd_update(txn, ll_blob_op(txn, LL_BLOB_FORMAT), page, &a, sizeof a);
     if (!rc && in_root > a.n)
         rc = write_root(txn, page, in_root, in_root, BLOB_FIRST + a.n, a.bytes + a.n, in_root - a.n,
                         true);

@@ -223,9 +223,9 @@ struct asked {
 };
 
 static inline void ask(struct ll_hash_table *t, const struct lladd_hash_query *q, uint64_t buckets,
-                       struct asked *a, struct lladd_error *err)
+                       struct asked *a)
 {
-    a->rc = key_of(t, q->key, q->key_len, &a->key, &a->hash, err);
+    a->rc = key_of(t, q->key, q->key_len, &a->key, &a->hash, NULL);
     if (a->rc)
         return;
     a->page = ll_operations__extents_page(&t->run, ll_hash__bucket(a->hash, buckets));
@@ -237,26 +237,30 @@ int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t
                         struct lladd_error *err)
 {
     struct ll_hash_table *t = NULL;
-    struct lladd_error one = LLADD_ERROR_INIT;
+    struct lladd_error one = LLADD_ERROR_INIT, why = LLADD_ERROR_INIT;
     struct asked asked[AHEAD];
     uint64_t buckets;
     int first = 0;
     TRY(table_of(h, &t, err));
     TRY(ll_hash__buckets(t, &buckets, err));
     for (size_t i = 0; i < n && i < AHEAD; i++)
-        ask(t, &q[i], buckets, &asked[i], &one);
+        ask(t, &q[i], buckets, &asked[i]);
     for (size_t i = 0; i < n; i++) {
         struct asked *a = &asked[i % AHEAD];
-        if (!a->rc)
+        if (a->rc) /* again, for the message */
+            a->rc = key_of(t, q[i].key, q[i].key_len, &a->key, &a->hash, &one);
+        else
             a->rc = get(t, &a->key, a->hash, a->page, q[i].buf, q[i].size, &q[i].len, &one);
         q[i].rc = a->rc;
-        if (__builtin_expect(a->rc && a->rc != LLADD_NOT_FOUND && !first, 0))
+        if (__builtin_expect(a->rc && a->rc != LLADD_NOT_FOUND && !first, 0)) {
             first = a->rc;
+            why = one;
+        }
         if (n - i > AHEAD)
-            ask(t, &q[i + AHEAD], buckets, a, &one);
+            ask(t, &q[i + AHEAD], buckets, a);
     }
     if (first && err)
-        *err = one;
+        *err = why;
     return first;
 }
 

@@ -225,9 +225,11 @@ int lladd_heap_create(struct lladd_txn *txn, lladd_pageno *out)
     lladd_pageno root;
     unsigned char bytes[8];
     TRY(lladd_savepoint(txn, &before));
-    TRY(lladd_page_alloc(txn, &root));
-    lladd_put64(bytes, root.v);
-    int rc = lladd_update(txn, LL_OP_HEAP_FORMAT, root, bytes, sizeof bytes);
+    int rc = lladd_page_alloc(txn, &root);
+    if (!rc) {
+        lladd_put64(bytes, root.v);
+        rc = lladd_update(txn, LL_OP_HEAP_FORMAT, root, bytes, sizeof bytes);
+    }
     if (!rc)
         rc = ll_operations__heap_created(txn, root);
     if (!rc)
@@ -345,8 +347,12 @@ int lladd_heap_set(struct lladd_txn *txn, struct lladd_heap *h, struct lladd_rid
         rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN);
     if (rc != LLADD_PAGE_FULL && (rc || home.tag == PLAIN))
         return rc;
-    TRY(lladd_savepoint(txn, &before));
     TRY(pack(txn, rid, bytes, len, &packed));
+    rc = lladd_savepoint(txn, &before);
+    if (rc) {
+        lladd_mem_free(lladd_txn_db(txn), packed);
+        return rc;
+    }
     rc = home.tag == PLAIN ? move_out(txn, h, rid, packed, len)
                            : set_moved(txn, h, rid, home.to, bytes, len, packed);
     lladd_mem_free(lladd_txn_db(txn), packed);

@@ -690,10 +690,11 @@ int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_
     lladd_savepoint_id before;
     lladd_pageno got;
     TRY(lladd_savepoint(txn, &before));
-    TRY(take_pages(txn, (uint32_t)n, use, &got));
+    int rc = take_pages(txn, (uint32_t)n, use, &got);
     /* The barrier also drops cached copies of the pages: an aborted transaction may have left dirty
      * ones. */
-    int rc = lladd_redo_barrier(txn, got, n);
+    if (!rc)
+        rc = lladd_redo_barrier(txn, got, n);
     if (!rc)
         *first = got;
     return ll_operations__step_end(txn, before, rc);

@@ -273,6 +273,14 @@ START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
     fixture_file_write(&r, "control", zero, sizeof zero, 0); /* as if it was not written yet */
     ck_assert_int_ne(fixture_try_open(&r), 0);
     fixture_file_write(&r, "creating", "", 0, 0);
+    /* Not if the log's files cannot be listed: one that stayed could be taken for the new log's. */
+    if (r.fd) {
+        fault_device_only(r.fd, "log");
+        fault_device_fail(r.fd, 1, FAULT_LIST, EIO, false);
+        ck_assert_int_eq(fixture_try_open(&r), LLADD_READ_FAILED);
+        ck_contains(r.err.message, "list");
+        fault_device_only(r.fd, NULL);
+    }
     fixture_open(&r);
     ck_assert_uint_eq(fixture_stats(&r).committed, 1); /* the transaction of the creation */
     fixture_set(&r, cell_of(fixture_page(&r), 0), 2);

@@ -678,8 +678,7 @@ START_TEST(many_at_a_time)
 {
     enum { N = 1000 };
     static struct lladd_hash_query q[N];
-    static uint64_t key[N], value[N];
-    uint64_t seen = 0;
+    static uint64_t key[N], value[N], seen;
     make(8, 8);
     struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t i = 0; i < N; i++) {
@@ -694,8 +693,9 @@ START_TEST(many_at_a_time)
         ck_assert_int_eq(q[i].rc, i % 3 ? 0 : LLADD_NOT_FOUND);
         ck_assert(!(i % 3) || (value[i] == i * i && q[i].len == 8));
     }
-    q[500].key_len = 3;
+    q[500].key_len = 3, q[505].key_len = 5; /* the message is that of the first error */
     ck_assert_int_eq(lladd_hash_get_many(hash, q, N, &b.err), LLADD_KEY_SIZE);
+    ck_assert_ptr_nonnull(strstr(b.err.message, "a key of 3 bytes"));
     ck_assert_int_eq(q[500].rc, LLADD_KEY_SIZE);
     ck_assert_int_eq(q[501].rc, LLADD_NOT_FOUND);
     ck_assert_int_eq(lladd_hash_get_in_place(hash, &key[4], 8, see, &seen, &b.err), -7);
