@@ -25,8 +25,8 @@ if(LLADD_SANITIZE)
         -fno-omit-frame-pointer)
     target_compile_options(ll_flags INTERFACE ${ll_sanitize})
     target_link_options(ll_flags INTERFACE ${ll_sanitize})
-    # TSan does not support fences, and gcc warns of that. Ours order atomic words only, for which
-    # TSan reports nothing anyway.
+    # TSan does not support fences, and gcc warns of that. The library's fences order atomic words
+    # only, for which TSan reports nothing anyway.
     check_c_compiler_flag(-Wtsan ll_have_wtsan)
     if(ll_have_wtsan)
         target_compile_options(ll_flags INTERFACE -Wno-tsan)

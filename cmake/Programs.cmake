@@ -16,10 +16,10 @@ function(ll_program target)
     endif()
 endfunction()
 
-# Every layer. Programs that read stored bytes without the library's help need their headers.
+# Benchmarks and fuzzers may include the headers of these layers.
 set(LL_ALL_LAYERS util io log buffer recovery operations)
 
-# The layers that have been compiled; programs are built once all of them are there.
+# Programs are linked with the whole library.
 if(NOT TARGET ll_db OR NOT TARGET lladd_static)
     message(STATUS "No assembly layer yet: no tools, examples, benches, fuzzers")
     return()
@@ -62,7 +62,7 @@ function(ll__folder folder)
     list(FILTER sources EXCLUDE REGEX "/(common[^/]*|standalone_main)\\.c$")
     foreach(source IN LISTS sources)
         get_filename_component(name ${source} NAME_WE)
-        # Used by the command and by an example, not by a layer.
+        # `of`: the folder of the code under test, if that is not a layer.
         set(of)
         if(name STREQUAL "fuzz_dump")
             set(of ${CMAKE_SOURCE_DIR}/tools)
@@ -79,7 +79,7 @@ function(ll__folder folder)
             ll_program(example-${name} SOURCES ${source} OUTPUT_NAME ${name})
             set(target example-${name})
         elseif(folder STREQUAL "bench" AND name STREQUAL "sim")
-            # Used by the simulator, which has its own library.
+            # Measures the simulator, which has its own library.
             if(NOT TARGET lladd_sim)
                 continue()
             endif()
@@ -91,7 +91,7 @@ function(ll__folder folder)
             set(target bench-${name})
         elseif(LLADD_LIBFUZZER)
             ll_program(${name} SOURCES ${source} SEES ${LL_ALL_LAYERS})
-            # The files it brings along (`of`) are its subject, not a layer.
+            # For the files of `of`; the layers are instrumented below.
             target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
             target_link_options(${name} PRIVATE -fsanitize=fuzzer)
             set(target ${name})

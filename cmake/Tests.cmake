@@ -9,9 +9,9 @@
 # headers of the folders FIXTURES, and is linked with their fixtures (ll_fixtures).
 #
 # Labels (default: quick): quick (takes a second or two; `runtests --quick` runs these), slow,
-# nightly (not run by default), threads (also run under TSan), asan (run in that build in addition
-# to the quick tests). TSAN_CASE names the only test case that starts threads: the others would show
-# TSan nothing.
+# nightly (not run by default), threads (also run under TSan), asan (run under AddressSanitizer in
+# addition to the quick tests). TSAN_CASE names the only test case that starts threads: the others
+# would show TSan nothing.
 #
 # When cross-compiling, only the program that does not need Check is built: crash/.
 if(NOT CMAKE_CROSSCOMPILING)
@@ -41,7 +41,8 @@ endif()
 
 # ll_fixtures(SOURCES db_fixture.c... [LIBRARY] [SEES log...] [FIXTURES core...]): an archive of the
 # sources that several tests of this folder or of others share, so that they are compiled once.
-# With LIBRARY they call the library. Tests with DST compile what they share with other tests.
+# With LIBRARY the sources call the library. Tests with DST cannot use the archive, and compile such
+# sources themselves.
 function(ll_fixtures)
     cmake_parse_arguments(F "LIBRARY" "" "SOURCES;SEES;FIXTURES" ${ARGN})
     get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
@@ -88,8 +89,8 @@ function(ll_test)
         message(FATAL_ERROR "${folder}/${T_NAME}: there is no library")
     endif()
 
-    # A test that does not compile must not keep the others from being built; for runtests a warning
-    # is a failure.
+    # A missing source must not keep the other tests from being built; for runtests a warning is a
+    # failure.
     foreach(source IN LISTS T_SOURCES)
         if(NOT IS_ABSOLUTE ${source} AND NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
             message(WARNING "${folder}/${T_NAME}: there is no ${source}; not built")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""coverage.py <build folder> <source folder>...: runs lcov over a coverage build, prints lines and
-functions executed per folder and in all, and leaves an HTML report in <build folder>/report."""
+"""coverage.py <build folder> <source folder>...: runs lcov over a coverage build, prints the share
+of lines executed per folder and in all, and of functions in all, and leaves an HTML report in
+<build folder>/report."""
 import os
 import re
 import subprocess

@@ -2,9 +2,9 @@
 /* members DIR: a dTable class of your own, a set of numbers.
  *
  * A member of a set is a key with an empty value. Such rows need neither lengths nor values: this
- * class stores eight bytes per row, finds rows by binary search, and rejects rows with other
- * values; an exception_dtable above it stores the rejected rows elsewhere. docs/writing-a-dtable.md
- * walks through this file. */
+ * class stores eight bytes per row, finds rows by binary search, and rejects tombstones and rows
+ * with other values; an exception_dtable above it stores the rejected rows elsewhere.
+ * docs/writing-a-dtable.md walks through this file. */
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
 #include <lladd/pages.h>

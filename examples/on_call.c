@@ -2,9 +2,9 @@
 /* on_call DIR: serialisable transactions on a managed table.
  *
  * Two doctors are on call, and each may leave if the other one stays. Two transactions read that
- * both are on call, and each lets one doctor leave: snapshot isolation allows this, because the two
- * transactions write different keys (write skew). It cannot happen if each transaction locks the
- * keys that it reads. */
+ * both are on call, and each lets one doctor leave: snapshot isolation allows this write skew,
+ * because the two transactions write different keys. Write skew cannot happen if each transaction
+ * locks the keys that it reads. */
 #include <lladd/dtable_managed.h>
 
 #include <stdio.h>
@@ -97,8 +97,8 @@ static int both_come(const struct ward *w, struct lladd_error *err)
     return end(txn, rc, err);
 }
 
-/* If `may`, the doctor leaves, and the transaction commits. A transaction that does not get a lock
- * rolls back. */
+/* If `may`, lets the doctor leave. Then commits; a transaction that does not get a lock rolls
+ * back. */
 static int goes(struct lladd_txn *txn, const struct ward *w, uint32_t doctor, bool may,
                 struct lladd_error *err)
 {

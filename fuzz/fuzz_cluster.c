@@ -7,9 +7,9 @@
  * frames. If a message is accepted, encoding it must give the same bytes.
  *
  * Then, as the flags say, a server and a coordinator with two open transactions receive the pieces
- * as messages. They must not crash or leak. The coordinator must answer both of its calls. After
- * the fuzzer has disconnected, the server must have no active transaction, waiting request or
- * connection.
+ * as messages; with DURABLE, the log is made durable after each piece. They must not crash or leak.
+ * The coordinator must answer both of its calls. After the fuzzer has disconnected, the server must
+ * have no active transaction, waiting request or connection.
  */
 #include "fuzz.h"
 #include "coordinator.h"

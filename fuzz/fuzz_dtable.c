@@ -20,7 +20,7 @@
 static struct lladd_db *db; /* all inputs use it; an input leaves no data in it */
 
 /* ---- a class that writes the input ----------------------------------------------------------- */
-/* The streams are separate pieces of the input: a byte n, then 16 n bytes. */
+/* The footer and each stream are a piece of the input: a byte n, then 16 n bytes. */
 
 static struct {
     const uint8_t *data;

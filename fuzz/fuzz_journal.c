@@ -3,9 +3,9 @@
  * What the journal reads back: its log records, its catalogue rows, and its blobs in prepare
  * records. The first byte of the input selects one of the three; the rest is its bytes.
  *
- * A log record's head and a catalogue row must be the same bytes when written again. A refused row
- * or blob must give LLADD_BAD_RECORD or LLADD_NEWER_FORMAT. After the rollback of a transaction
- * with an accepted blob, the journal must have no tags.
+ * An accepted record's head and an accepted row must be the same bytes when written again. A
+ * refused row or blob must give LLADD_BAD_RECORD or LLADD_NEWER_FORMAT. After the rollback of the
+ * blob's transaction, the journal must have no tags.
  */
 #include "fuzz.h"
 #include "operations/journal/table.h"

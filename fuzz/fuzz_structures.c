@@ -6,10 +6,11 @@
  * action, value. The fuzzer corrects the pages' checksums afterwards, so only the structures' own
  * checks can detect the changes.
  *
- * Seven transactions use one structure each. A transaction reads, checks and changes its structure,
- * and with DESTROY destroys it. Then it commits (COMMIT) or rolls back. There must be no crash,
- * access out of bounds, leak or endless loop. Each call must succeed or give a reason. No call may
- * report a bug of the library, except as said() allows.
+ * Seven transactions use one structure each (REVERSED: in reverse order). A transaction reads,
+ * checks and changes its structure, tables with physical undo if PHYSICAL, blobs past the log if
+ * BULK; with DESTROY it also destroys the structure. Then it commits (COMMIT) or rolls back. There
+ * must be no crash, access out of bounds, leak or endless loop. Each call must succeed or give a
+ * reason. No call may report a bug of the library, except as said() allows.
  */
 #include "buffer/buffer.h"
 #include "limited_device.h"

@@ -8,9 +8,9 @@
  *
  * A transaction without a durable decision counts as aborted after a crash (presumed abort): so
  * only a durable decision is sent to servers (COMMIT) and reported to the caller. A server that
- * inquires about an unknown transaction gets ABORT; an inquiry about a transaction that is VOTING
- * or LOGGING gets no answer. A COMMITTED transaction stays known, even after a crash, until every
- * server that voted YES has acknowledged. */
+ * inquires about an unknown transaction gets ABORT; an inquiry about a known transaction that is
+ * not COMMITTED gets no answer. A COMMITTED transaction stays known, even after a crash, until
+ * every server that voted YES has acknowledged. */
 #include "coordinator_private.h"
 
 #include <search.h>

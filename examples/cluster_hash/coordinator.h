@@ -13,9 +13,9 @@
 #include <lladd/lladd.h>
 #include <sys/queue.h>
 
-/** The result of a commit with an unknown outcome: the transaction was at one server only, and the
- *  server was lost before it could report the outcome; or the coordinator's log has failed. The
- *  transaction is either committed or rolled back, as a whole. This is not one of LLADD's codes. */
+/** The result of a commit with an unknown outcome: the only server of the transaction did not
+ *  report the outcome, or the log failed or the coordinator was closed before the decision was
+ *  durable. The transaction is committed or rolled back as a whole. Not one of LLADD's codes. */
 #define CLUSTER_UNKNOWN 1
 
 struct coordinator;
@@ -108,9 +108,9 @@ void coordinator_unreachable(struct coordinator *, size_t server);
 void coordinator_receive(struct coordinator *, uint64_t conn, const unsigned char *frame,
                          size_t len);
 void coordinator_disconnected(struct coordinator *, uint64_t conn);
-/** The LSN that must become durable before a decision can be sent; 0: none. */
+/** The LSN up to which the log must be durable before all logged decisions can be sent; 0: none. */
 lladd_lsn coordinator_wants(const struct coordinator *);
-/** True if at most one transaction is undecided. */
+/** True if at most one transaction is without a durable decision. */
 bool coordinator_alone(const struct coordinator *);
 void coordinator_durable(struct coordinator *, lladd_lsn);
 /** Call it if lladd_wait_durable has returned an error, which is rc. */
@@ -123,8 +123,8 @@ void coordinator_tick(struct coordinator *);
 int coordinator_error(const struct coordinator *, struct lladd_error *);
 
 struct coordinator_counts {
-    size_t up, open, undelivered; /**< connected servers; undecided transactions; decisions that
-                                       some server has not acknowledged */
+    size_t up, open, undelivered; /**< connected servers; transactions without a durable decision;
+                                       decisions that some server has not acknowledged */
     uint64_t committed, read_only, one_phase, unknown, aborted, connections; /**< since open */
 };
 void coordinator_count(const struct coordinator *, struct coordinator_counts *);

@@ -11,8 +11,8 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-/** The machine's functions for events. A function may be NULL if its event cannot happen; `wants`
- *  must be set. */
+/** The machine's functions for events. `accepted`, `connected` and `unreachable` may be NULL if
+ *  their event cannot happen; `woken` may be NULL. */
 struct shell_events {
     void (*accepted)(void *ctx, uint64_t conn);
     void (*connected)(void *ctx, size_t peer, uint64_t conn);

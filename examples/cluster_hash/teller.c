@@ -11,7 +11,8 @@
  * in eight); prints a line about ten times a second. audit: reads all accounts in one transaction.
  * With --exclusive it also writes them back unchanged: so it locks every copy of every account, and
  * must wait for all transactions in doubt. inspect: opens the databases of servers that are not
- * running and compares their contents. The exit status is 0 if the sum is right. */
+ * running and compares their contents. The exit status is 0 if work had no error, audit finds the
+ * right sum, or inspect finds the right sum, equal copies and nothing else. */
 #include "cluster.h"
 #include "teller.h"
 

@@ -79,7 +79,8 @@ static int load(struct trying *t, struct lladd_error *err)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* Looks up the last column of rows with keys from `from` on; *out: microseconds per lookup. */
+/* Looks up the last column of rows with pseudo-random keys from `from` on. *out: microseconds per
+ * lookup. */
 static int look_column_up(struct lladd_txn *txn, const struct trying *t, uint64_t from, double *out)
 {
     struct lladd_dtable_value want[COLUMNS_MOST];

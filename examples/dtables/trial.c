@@ -57,7 +57,6 @@ static int build(struct lladd_txn *txn, const struct rows *rows, const char *tex
 
 /* ---- lookups --------------------------------------------------------------------------------- */
 
-/* Checks that lookups find the right values. */
 int look_up(const struct lladd_dtable *t, const struct rows *rows, struct lladd_error *err)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;

@@ -55,7 +55,8 @@ int trial_ctable(struct lladd_db *, const struct table *, const struct store *,
 
 /* ---- shared functions ------------------------------------------------------------------------ */
 
-/* Compares the table with the rows. LLADD_BUG if the table has other values or other keys. */
+/* Looks up pseudo-random keys, and compares with the rows. LLADD_BUG if a value differs, or a key
+ * is found that has no row. */
 int look_up(const struct lladd_dtable *, const struct rows *, struct lladd_error *);
 /* Looks up pseudo-random keys from `from` to `from + keys - 1`, present or not. *out: microseconds
  * per lookup. */

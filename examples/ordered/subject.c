@@ -100,8 +100,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 }
 /* [/run] */
 
-/* [threads] Two threads on one leaf: the split by the second thread moves keys of the first, in any
- * order of the threads. */
+/* [threads] Two threads on one leaf. Whichever comes second, its split moves keys of the other
+ * thread. */
 static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                       struct lladd_error *err)
 {

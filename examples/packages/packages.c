@@ -153,8 +153,8 @@ static int hear(struct run *r, struct child *c)
     return n > 0;
 }
 
-/* Reads the loader's acknowledgements until it has ended; kills it when `target` transactions have
- * an outcome. */
+/* Reads the loader's acknowledgements until it has ended. Kills it when `target` transactions have
+ * an outcome, and it has acknowledged one itself or none is left below the limit. */
 static bool child_watch(struct run *r, struct child *c, uint64_t target, bool *killed)
 {
     int more = 1;
@@ -264,7 +264,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Limits the killed loaders, so that some transactions are left for the last loader, however late a
- * killed loader dies. The last commit is shown at the end. */
+ * killed loader dies. The first of these transactions commits: show_last needs a commit. */
 static uint64_t limit_of(const struct ledger *l)
 {
     uint64_t limit = l->n - l->n / 50;

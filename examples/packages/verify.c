@@ -4,7 +4,7 @@
  *
  *   the walk    every element of the table belongs to exactly one transaction of the run, and its
  *               value is that transaction's stanza.
- *   lookups     every transaction's key leads to its stanza, or to nothing.
+ *   lookups     find a transaction's key exactly if the walk has found its stanza.
  *   the tally   has, for each letter, the number of stanzas and bytes that the walk has found.
  *
  * The ledger says for each transaction whether its stanza must be there. Only the stanza of a
@@ -23,7 +23,7 @@ struct comparison {
     struct ledger *ledger;
     struct verdict *verdict;
     struct lladd_error *err;
-    unsigned char *there; /* by transaction: how often the walk has found its stanza, at most 2 */
+    unsigned char *there; /* by transaction: 1 if the walk has found its stanza */
     struct tally tally[TALLY_CELLS];
 };
 

@@ -326,7 +326,7 @@ int ring_create(struct lladd_txn *txn, uint16_t size, uint16_t slots, uint16_t p
     LLADD_USE(txn);
     if (!size || size > RING_ITEM_MAX || slots > fit || !pages || LIST + 8u * pages > body)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
-                               "no ring is like that");
+                               "the ring's item size, slots or pages are out of range");
     unsigned char *args = lladd_mem_alloc(db, 6 + 8 * (size_t)pages);
     if (!args)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY, "for a list of pages");

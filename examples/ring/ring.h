@@ -12,7 +12,7 @@
  * - A slot is used again only when the transaction that emptied it has ended.
  * - A take never waits for another transaction. A put waits for the end of another put. A put waits
  *   for the end of another transaction only if that transaction is serialisable, or if its last put
- *   has returned an error.
+ *   has returned an error: then it may still have the lock of the next number.
  *
  * For each item that it has put or taken, a transaction holds X on a lock name of the ring and the
  * item's number. */
@@ -38,8 +38,8 @@ int ring_count(struct lladd_db *, lladd_pageno ring, uint64_t *count, struct lla
  * library. */
 typedef int ring_fn(void *ctx, uint64_t number, struct lladd_span item);
 int ring_each(struct lladd_db *, lladd_pageno ring, ring_fn *, void *ctx, struct lladd_error *);
-/* Checks the ring. LLADD_CORRUPT_PAGE if the count on the head page is not the number of items. No
- * transaction may be open. */
+/* Checks the ring. LLADD_CORRUPT_PAGE if a page is damaged, or the head page's numbers contradict
+ * each other or the slots. No transaction may be open. */
 int ring_check(struct lladd_db *, lladd_pageno ring, struct lladd_error *);
 /* Calls the function for each page of the ring. */
 int ring_pages(struct lladd_db *, lladd_pageno ring, int (*fn)(void *, lladd_pageno), void *arg,

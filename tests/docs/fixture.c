@@ -17,7 +17,7 @@ struct lladd_db *db;
 struct lladd_options options;
 struct lladd_error err;
 
-/* ---- operations of our own: one that can be made to misbehave in each way -------------------- */
+/* ---- operations that can be made to misbehave (struct bad) ----------------------------------- */
 
 struct bad bad;
 

@@ -35,7 +35,7 @@ extern struct bad bad;
 
 /* Adds its eight bytes to the first word of a page of bytes. */
 extern const struct lladd_op word_add;
-/* Its undo, the number of a page, subtracts one from the counter there. */
+/* The undo bytes are the number of a page; undo subtracts one from the counter there. */
 extern const struct lladd_op logical_add;
 
 void open_db(void);
@@ -47,7 +47,7 @@ void refused(int code, const char *words);
 struct lladd_txn *begin(void);
 lladd_op_id op_id(const struct lladd_op *);
 lladd_pageno new_page(void);
-/* Commits one more; returns the transaction's first LSN. */
+/* Commits an addition of one to the page's counter; returns the transaction's first LSN. */
 lladd_lsn count(lladd_pageno page);
 int64_t counted(lladd_pageno page);
 

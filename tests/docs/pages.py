@@ -6,8 +6,8 @@ refuses a violation.
 
     link        a link inside the tree leads to a file, and to a heading that is there
     path        a file or folder in backticks exists
-    name        an identifier in backticks is in the public headers (lladd_, LLADD_) or somewhere in
-                the sources (ll_, LL_)
+    name        an identifier in backticks is in the public headers, an example or the build files
+                (lladd_, LLADD_), or somewhere in the sources (ll_, LL_)
     rule        a rule that is cited, here or in the sources, has a section in docs/wal-rules.md
     code        a region of C says where it comes from, and is what stands there
     index       every page is listed: docs/*.md in docs/README.md, decisions in

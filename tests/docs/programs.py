@@ -42,7 +42,7 @@ def regions(root):
 
 
 def relocate(path, prefix):
-    """The .pc file knows the prefix that was configured; users install there, we do not."""
+    """Replaces the prefix in a .pc file."""
     with open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
     lines = [f"prefix={prefix}" if line.startswith("prefix=") else line for line in lines]

@@ -62,7 +62,7 @@ static const struct lladd_op op_logical = {
     .undo_pages_max = 1,
 };
 
-/* The class needs no log any more: its objects are not kept. */
+/* The class needs no log, because it keeps no objects. */
 static lladd_lsn nothing_needed(void *ctx, struct lladd_db *handle)
 {
     (void)ctx;
@@ -154,7 +154,7 @@ static void open_db(uint32_t page_size)
     o.page_size = page_size;
     o.cache_bytes = 8u << 20;
     o.log_ring_bytes = 1u << 20;
-    o.log_segment_min = 1u << 14; /* blocks of less than 64 KiB, and later ones of just that */
+    o.log_segment_min = 1u << 14; /* first blocks of less than 64 KiB, later blocks of 64 KiB */
     o.log_segment_max = 1u << 18;
     OK(lladd_register_extension(&o, &extension, &err));
     OK(lladd_open(dir, &o, &db, &err));
@@ -262,7 +262,7 @@ static void write_records(void)
     TXN_OK(lladd_heap_insert(txn, heap, "the first one", 13, &first));
     for (int i = 0; i < 12; i++)
         TXN_OK(lladd_heap_insert(txn, heap, big, size / 5, &rid));
-    /* Its page is full: it has to move. */
+    /* The first record's page is full, so the record has to move. */
     memcpy(big, "moved away", 10);
     TXN_OK(lladd_heap_set(txn, heap, first, big, size / 2));
     TXN_OK(lladd_heap_delete(txn, heap, rid));
@@ -424,7 +424,7 @@ START_TEST(everything_that_can_be_written)
     ck_assert_msg(strstr(text, line) != NULL, "no \"%s\" in:\n%s", line, text);
     free(text);
 
-    /* And the library agrees: it goes on with it. */
+    /* The library opens the same database. */
     open_db(size);
     struct lladd_gid gid = {.format = 4711, .gtrid_length = 5, .bqual_length = 3};
     struct lladd_txn *txn;

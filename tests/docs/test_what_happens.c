@@ -2,7 +2,7 @@
 /*
  * Lines of docs/what-happens-when.md, from an application's view: real files, the public interface,
  * and for each line the code and the words that the page promises. test_wrong_bytes.c has more of
- * them; other tests prove the others. pages.py checks that every line names a test.
+ * the lines; other tests prove the rest. pages.py checks that every line names a test.
  */
 #include "fixture.h"
 

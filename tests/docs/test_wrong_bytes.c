@@ -163,7 +163,7 @@ START_TEST(a_lost_write_without_images_is_noticed)
 }
 END_TEST
 
-/* The same while it is open: the handle remembers the newest of its own writes. */
+/* The write is lost while the database is open: the handle remembers the newest of its writes. */
 START_TEST(a_lost_write_of_this_run)
 {
     enum { MANY = 120 };
@@ -217,7 +217,7 @@ START_TEST(a_flipped_bit_in_the_log)
     snprintf(lsn, sizeof lsn, "%llu", (unsigned long long)damaged.v);
     refused(LLADD_CORRUPT_LOG, lsn);
     file_flip(first_segment, place_of(damaged) + 20);
-    open_db(); /* no byte was changed */
+    open_db(); /* the refused open has changed no byte */
     ck_assert_int_eq(counted(page), 3);
     close_db();
 }
@@ -247,14 +247,14 @@ START_TEST(after_a_clean_close_there_is_no_newest_group)
     char *path = temp_dir_path(dir, "control");
     ck_assert_int_eq(stat(path, &before), 0);
     file_flip(first_segment, place_of(newest) + 20);
-    /* Damage in pages that are read only on request is found by the request. */
+    /* The damaged record is read only on request, and the request finds the damage. */
     struct lladd_log_cursor *cursor;
     struct lladd_log_entry entry;
     open_db();
     OK(lladd_log_open(db, lladd_lsn_of(0), NULL, &cursor, &err));
     ck_assert_int_eq(lladd_log_read(cursor, newest, &entry, &err), LLADD_CORRUPT_LOG);
     lladd_log_close(cursor);
-    /* A reader that begins there gets the error, too. */
+    /* A reader that begins at the damaged record gets the error, too. */
     OK(lladd_log_open(db, newest, NULL, &cursor, &err));
     ck_assert_int_eq(lladd_log_next(cursor, &entry, &err), LLADD_CORRUPT_LOG);
     ck_assert_uint_eq(err.lsn.v, newest.v);
@@ -291,7 +291,7 @@ START_TEST(pages_that_were_cut_off)
     lladd_pageno other, page = forgotten_page(&other);
     char *path = temp_dir_path(dir, "pages");
     ck_assert_uint_lt(page.v, other.v);
-    /* In the middle of a page, and at its end: the checkpoint says how many there were. */
+    /* Cut in the middle of a page, and between pages: the checkpoint states the number of pages. */
     ck_assert_int_eq(truncate(path, (off_t)other.v * PAGE + 100), 0);
     refused(LLADD_MISSING_FILE, "\"pages\" is cut off");
     ck_assert_int_eq(truncate(path, (off_t)page.v * PAGE), 0);

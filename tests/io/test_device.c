@@ -40,7 +40,7 @@ static void setup_overlay(void)
     ck_assert_int_eq(lladd_device_overlay(below, &dev), 0);
 }
 
-/* A deferred sync reports its failure when it is settled. */
+/* Settled at once: until then a sync would return 0 and report its failure later. */
 static void setup_deferred_posix(void)
 {
     static struct ll_env env;
@@ -236,8 +236,7 @@ START_TEST(gaps_are_zeros)
     expect_bytes(f, "ab\0\0\0\0z", 7);
     write_at(f, "XY", 1);
     expect_bytes(f, "aXY\0\0\0z", 7);
-    ck_assert_int_eq(ll_io_pwrite(dev, f, "", 0, 100), 0); /* an empty extent does not extend the
-                                                            * file */
+    ck_assert_int_eq(ll_io_pwrite(dev, f, "", 0, 100), 0); /* does not extend the file */
     expect_bytes(f, "aXY\0\0\0z", 7);
     ck_assert_int_eq(ll_io_close(dev, f), 0);
 }
@@ -604,8 +603,8 @@ struct worker {
     bool good;
 };
 
-/* Appends blocks of its own letter, writes and reads its own region of another file, and opens,
- * renames and unlinks its own files. */
+/* Appends blocks with its own number to the shared file; creates, writes, reads, renames and
+ * unlinks a file of its own. */
 static void *work(void *arg)
 {
     struct worker *w = arg;

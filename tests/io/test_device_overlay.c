@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is specific to an overlay; test_device.c shows that it is a device like any other. It begins
- * with the files of the device below, changes stay in the overlay, and the counting device below
- * sees what it is asked. A random walk over an overlay and over a plain memory device with a copy
- * of the files finds no difference, whatever the limit of blocks in memory.
+ * What is specific to an overlay; test_device.c shows that it is a device like any other. An
+ * overlay begins with the files of the device below, and changes stay in the overlay. Random steps
+ * on an overlay and on a plain memory device with a copy of the file give the same results,
+ * whatever the limit of blocks in memory.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -255,7 +255,7 @@ START_TEST(like_a_copy)
     ck_assert_int_eq(ll_io_close(dev, f), 0);
     expect(below, "f", bytes, 20000);
     lladd_device_close(plain);
-    ck_assert_int_eq(rmdir(dir), 0); /* nothing is left, nor seen meanwhile */
+    ck_assert_int_eq(rmdir(dir), 0); /* the files for blocks have no names, even while in use */
     free(dir);
 }
 END_TEST

@@ -98,7 +98,7 @@ int __wrap_fstat(int, struct stat *);
 DIR *__wrap_fdopendir(int);
 struct dirent *__wrap_readdir(DIR *);
 
-/* As the C library's do: musl's own callers rely on it. */
+/* Sets errno, as the C library does: callers inside musl rely on it. */
 static void *no_memory(void)
 {
     errno = ENOMEM;
@@ -276,8 +276,8 @@ static bool starved(int rc)
     return rc != 0;
 }
 
-/* Runs a call in which one allocation may fail: it is repeated, then works, with the same result.
- * Returns whether the plan was used up. */
+/* Makes many calls. If an allocation fails in one of them, that call is repeated and then works.
+ * Returns whether an allocation has failed. */
 static bool workload(void)
 {
     char text[16];
@@ -449,7 +449,7 @@ START_TEST(a_read_that_ends_too_early)
     ck_assert_int_eq(ll_io_pread(dev, f, got, SIZE + 1, 0), -EIO);
     plan.ends = 2;
     ck_assert_int_eq(ll_io_read_full(dev, f, got, SIZE, 0), -EIO);
-    /* At the real end it may. */
+    /* At the real end of the file a read may return less. */
     plan.ends = 0;
     ck_assert_int_eq(ll_io_pread(dev, f, got, 10, SIZE), 0);
     ck_assert_int_eq(ll_io_pread(dev, f, got, 10, SIZE + 100), 0);
@@ -493,7 +493,7 @@ START_TEST(errors_come_through)
     ck_assert_int_eq(ll_io_truncate(dev, f, 0), -EIO);
     fails_with("fallocate", EDQUOT);
     ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EDQUOT);
-    fails_with("fallocate", ENOSYS); /* with this and EINVAL the file system cannot do it */
+    fails_with("fallocate", ENOSYS); /* this and EINVAL: the file system cannot allocate */
     ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EOPNOTSUPP);
     fails_with("fallocate", EINVAL);
     ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EOPNOTSUPP);
@@ -510,7 +510,7 @@ START_TEST(errors_come_through)
 
     ck_assert_int_eq(ll_io_read_full(dev, f, &c, 1, 0), 0);
     ck_assert_int_eq(c, 'x');
-    ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0); /* the failed one released it */
+    ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0); /* the failed call released it */
     ck_assert_int_eq(ll_io_close(dev, l), 0);
     fails_with("close", EIO);
     ck_assert_int_eq(ll_io_close(dev, f), -EIO);

@@ -403,7 +403,7 @@ START_TEST(credit)
 }
 END_TEST
 
-/* A bad configuration is refused, and the message names the field. */
+/* A bad configuration is refused. */
 START_TEST(bad_config)
 {
     struct ll_log_config good = f.cfg;

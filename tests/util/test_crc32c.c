@@ -142,8 +142,8 @@ START_TEST(every_bit_counts)
 END_TEST
 
 #if defined(__x86_64__)
-/* If this processor has the instructions, they are what runs: else the comparisons above compare
- * the portable code with itself. */
+/* If this processor has the instructions, the library must use them: otherwise the comparisons
+ * above would compare the portable code with itself. */
 START_TEST(instructions_are_used)
 {
     int have = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
