@@ -200,7 +200,7 @@ START_TEST(stale_blocks)
         f.start.from = f.list[from].rec.lsn;
         f.start.watermark = ll_log_durable(f.log);
     }
-    /* At some place in a reused file. */
+    /* Crashes at several places in a reused file. */
     for (unsigned i = 0; i < 9; i++) {
         fill_to(ll_log_tail(f.log).v + 30000, 700);
         if (i % 2)

@@ -29,7 +29,7 @@ struct progress {
     uint64_t step;
 };
 
-/* One step of it; an error ends it. */
+/* One step of the workload; an error ends the workload. */
 static int step(uint64_t n)
 {
     lladd_lsn lsn = {0};

@@ -210,7 +210,7 @@ START_TEST(missing_and_short)
     unsigned char bytes[4096];
     uint64_t last;
     make_log(&last);
-    /* If the newest file is gone, so are the seals that prove it; the control file must. */
+    /* If the newest file is gone, so are its seals; then the control file must prove the loss. */
     f.start.watermark.v = last;
     for (uint64_t first = 8; first < last; first += 4032) {
         struct lladd_file *file;
@@ -565,8 +565,7 @@ START_TEST(a_needed_record_in_a_damaged_segment)
         must_fail(&f, code, ll_log_cursor_read(c, first, &rec, &f.err));
         must_fail(&f, code, ll_log_cursor_follow(c, first, &rec, &f.err));
     }
-    must(&f, ll_log_cursor_seek(c, first, &rec, &f.err)); /* for a reader that takes what there
-                                                           * is */
+    must(&f, ll_log_cursor_seek(c, first, &rec, &f.err)); /* a seek may skip damage */
     ck_assert_uint_gt(rec.lsn.v, first.v);
     ll_log_cursor_close(c);
 }

@@ -48,7 +48,7 @@ static uint64_t leave_torn_group(unsigned durable, unsigned torn)
     return end;
 }
 
-/* _i: how many records are durable before the torn group. */
+/* 1 + _i records are durable before the torn group. */
 START_TEST(a_torn_group_does_not_come_back)
 {
     fixture_create(&f);
@@ -103,8 +103,8 @@ START_TEST(no_space_is_needed)
 }
 END_TEST
 
-/* After a clean stop in a segment that holds such an end, the next run goes on there; after a
- * crash, the records of both runs are read. */
+/* After a clean stop in a segment in which the log went on after a crash, the next run goes on
+ * there, too; after another crash, the records of both runs are read. */
 START_TEST(a_clean_stop_after_it)
 {
     fixture_create(&f);

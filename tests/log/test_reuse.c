@@ -373,7 +373,7 @@ START_TEST(the_name_keeps_the_highest_lsn)
 END_TEST
 
 /* A damaged file in the gap that a cut has left does no harm, nor do files above a gap, also while
- * the segment that declares the gap is reused. _i: it is gone. */
+ * the segment that declares the gap is reused. _i 1: the file in the gap is missing. */
 START_TEST(damage_in_a_gap)
 {
     bool fired = true;

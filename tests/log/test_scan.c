@@ -369,8 +369,8 @@ END_TEST
 
 /* ---- stale segments ---- */
 
-/* A bug of the ancestor: a reused segment still holds whole records of its former use, at every
- * alignment. The scan must not accept these records. */
+/* A reused segment still holds whole records of its former use, at every alignment. The scan must
+ * not accept these records. */
 START_TEST(reused_segments)
 {
     f.cfg.segment_max = 4096;
@@ -428,7 +428,7 @@ START_TEST(clean_end_is_checked)
     must(&f, ll_log_start(f.log, &f.err));
     ck_assert_uint_eq(ll_log_tail(f.log).v, f.start.end.v);
     ll_log_close(f.log);
-    /* A later incarnation goes on in the segment, an earlier one in another, and states the end. */
+    /* With a later incarnation the log goes on in the segment, with an earlier one in another. */
     for (unsigned i = 0; i < 2; i++) {
         f.cfg.incarnation = i ? 0 : 9;
         must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Segment files: they grow, are zeroed and synced before use, are reused after truncation, and are
- * removed. A segment that cannot be made is a resource error and changes nothing (LOG-4), the byte
- * limit is a retryable one. No reader reads a segment that is being reused.
+ * removed. A segment that cannot be made is a resource error and changes nothing (LOG-4); the error
+ * at the byte limit can be retried. No reader reads a segment that is being reused.
  */
 #include "log_fixture.h"
 
@@ -441,7 +441,8 @@ START_TEST(maintenance)
 }
 END_TEST
 
-/* Listing finds them, too; but a segment made ahead must have been made for its place. */
+/* Open finds segments made ahead by listing, too; such a segment must have been made for its
+ * place. */
 START_TEST(segments_ahead_are_checked)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -479,7 +480,7 @@ START_TEST(segments_ahead_are_checked)
     must(&f, ll_log_start(f.log, &f.err));
     must_fail(&f, LLADD_CORRUPT_LOG, ll_log_undo_reserve(f.log, 100, &f.err));
     ll_log_close(f.log);
-    /* Listed at open, it is no clean stop: the log goes on after it. */
+    /* If open lists the directory and finds the segment, the log goes on after that segment. */
     flip_byte(&f, name, 0, 1);
     by_listing = f.start;
     by_listing.segment.v = 0;

@@ -380,7 +380,7 @@ END_TEST
 
 /* ---- the tally and its operation ------------------------------------------------------------- */
 
-/* Three count in one cell, and end in the reverse order. */
+/* Three transactions count in one cell, and end in the reverse order. */
 START_TEST(undo_leaves_the_others_alone)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

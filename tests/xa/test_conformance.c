@@ -9,13 +9,14 @@
  * that is active in X, or has suspended it, and another branch that the caller is active in. (Table
  * 6-5 is about asynchronous calls, of which there are none: TMASYNC is XAER_ASYNC.)
  *
- * All of it twice: `threads=each` is the standard's, where an association belongs to one thread.
- * With `threads=any` all threads of the process are one thread of control for xa_end and TMRESUME:
- * a call that one of them may make in T1 and T2 the others may make, too.
+ * Every case is tried twice. With `threads=each`, the standard's rule, an association belongs to
+ * one thread. With `threads=any` all threads of the process are one thread of control for xa_end
+ * and TMRESUME: a call that one of them may make in T1 and T2 the others may make, too.
  *
  * Every situation is set up in a real database, every call is made, its code is compared with the
  * oracle's, and the state of the resource manager with the state before: an error changes nothing,
- * a success changes what the tables say. The number of cases is printed, and asserted.
+ * a success changes what the tables say. The number of cases is printed; at least 5000 are
+ * asserted.
  */
 #include "xa_fixture.h"
 #include "xa/xa_private.h"
@@ -544,7 +545,6 @@ static bool one_case(const struct situation *c, enum call call, unsigned long fl
                   c->open, (int)c->t, (int)c->s, (int)c->them, c->elsewhere, c->recovered,
                   call_names[call], flags, got, code);
     is = observed();
-    /* A branch that was prepared in this run of the process and rolled on has its handle. */
     ck_assert_msg(equal(&is, &want),
                   "R%d T%d S%d them=%d elsewhere=%d: after %s(%#lx), %d: R%d T%d S%d them=%d, "
                   "wanted R%d T%d S%d them=%d",

@@ -190,7 +190,7 @@ START_TEST(a_table_that_cannot_grow_finds_all_the_same)
         gives(XA_OK, xa_end(&x[i], RMID, TMSUCCESS));
     }
     ck_assert_uint_gt(refused, 0);
-    ck_assert_uint_lt(refused, MANY); /* where it was the table's growth */
+    ck_assert_uint_lt(refused, MANY); /* a call succeeds if only the table's growth failed */
     for (unsigned i = 0; i < MANY; i++)
         gives(XA_OK, xa_commit(&x[i], RMID, TMONEPHASE));
     fixture_free(&b);

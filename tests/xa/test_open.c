@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Open strings and what they open: malformed ones are refused with the reason; several rmids, and
- * several databases, in one process; a failed device; lack of memory.
+ * several databases, in one process; a failed device.
  */
 #include "xa_fixture.h"
 

@@ -56,7 +56,7 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     int rmid = RMID + (int)(w->number % 3);
-    ck_assert_int_eq(xa_start(&(XID){0}, rmid, TMNOFLAGS), XAER_PROTO); /* R0: it is a thread's */
+    ck_assert_int_eq(xa_start(&(XID){0}, rmid, TMNOFLAGS), XAER_PROTO); /* R0 in this thread */
     ck_assert_int_eq(xa_open("dir=db", rmid, TMNOFLAGS), XA_OK);
     for (unsigned round = 0; round < ROUNDS; round++) {
         XID found[THREADS];
@@ -343,7 +343,7 @@ START_TEST(threads_that_end_close_what_they_have_opened)
         fixture_init(&b);
         ck_assert_int_eq(lladd_thread_start(&waits, join_what_is_held, info), 0);
         while (!lladd_xa_db(RMID))
-            lladd_yield(); /* else all would be over when the other one ends */
+            lladd_yield(); /* else the thread that ends might close the database for both */
         ck_assert_int_eq(lladd_thread_start(&dies, begin_and_end, info), 0);
         lladd_thread_join(&dies);
         lladd_thread_join(&waits);

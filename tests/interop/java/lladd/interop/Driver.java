@@ -16,8 +16,8 @@ import java.util.TimerTask;
  *
  *     Driver PAIR short|full|POINT[/POINT]
  *
- * PAIR names A and B: "postgres-postgres", "lladd-postgres". POINT is as Point has it; the second one
- * is a crash in the recovery from the first.
+ * PAIR names A and B: "postgres-postgres", "lladd-postgres", "bdb-postgres". POINT is as Point has
+ * it; the second one is a crash in the recovery from the first.
  */
 public final class Driver {
     /** A case that takes longer is killed with all its processes, and fails. */
@@ -32,7 +32,7 @@ public final class Driver {
 
     private final String pair;
     private Fixture fixture;
-    private boolean quiet; // undisturbed, all was well
+    private boolean quiet; // the cases without a crash have passed
     private int failed;
     private int count;
 

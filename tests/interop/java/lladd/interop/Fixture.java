@@ -195,7 +195,8 @@ final class Fixture {
         });
     }
 
-    /** A is asked first: the transaction manager hears of it in time, and rolls B back as well. */
+    /** A is asked first: the transaction manager learns in time that A has rolled back, and rolls B
+     * back as well. */
     void heardInTime(int account, long amount) throws Exception {
         String told = overruled(account, amount, "A B");
         if (!told.startsWith("RESULT ABORTED")) throw new Broken("not rolled back: " + told);
@@ -334,8 +335,8 @@ final class Fixture {
         }
     }
 
-    /* Both did it or neither, as was decided; the other accounts are as they were; the account is
-     * not locked any more. */
+    /* Both sides have the transfer or neither has it, as was decided; the other accounts are as they
+     * were; the account is not locked any more. */
     private void settle(int account, long amount, Outcome outcome) throws Exception {
         for (Server s : servers.values()) unlocked(s, account);
         long moved = balances.get("A")[account] - server("A").link().read(account);
