@@ -159,8 +159,8 @@ inline apply_to(where, at)
     where.lsn = at
 }
 
-/* Logs a change, then applies it while the page is still latched. Only a checkpoint can come
- * between the two; without checkpoints, and in recovery, they are one step. */
+/* Logs a change, then applies it while the page is still latched. What comes between the two
+ * matters only to checkpoints; without checkpoints, and in recovery, they are one step. */
 inline change(t, what, where, to, from, jump)
 {
     append(t, what, where, to, from, jump);

@@ -11,7 +11,7 @@
  *   - the coordinator and the participants crash between any two steps, CRASHES times in all; after
  *     a restart each knows only what its log holds
  *   - a process without a record of the transaction still answers: the coordinator *abort*, a
- *     participant *no* to a request for its vote and *done* to an order to commit
+ *     participant *no* to a request for its vote and *ack* to an order to commit
  *   - when the crashes and faults are used up, every process comes to an end. No process waits for
  *     ever (otherwise Spin reports an invalid end state), and no history goes round in circles
  *     (Spin's search for non-progress cycles; no step here needs fairness)
@@ -41,7 +41,7 @@
  * IMPATIENT       a participant in doubt aborts before it has the decision
  * NEVER_ASK       a participant in doubt waits for the decision and does not ask for it
  * SILENT          a participant that has forgotten a transaction does not answer
- * CALM            breaks no rule: no process gives up or votes no, so it must commit */
+ * CALM            breaks no rule: no process gives up or votes no, so the transaction commits */
 
 /* Messages to a participant, then those from it. The network holds each at most once. */
 #define PREPARE 1

@@ -129,7 +129,8 @@ class Segment:
         self.salt = control.record_salt(self.incarnation)
 
     def header(self, control, index):
-        """The offset of the first record in a block; None if the block was never written."""
+        """Where the first record of a block begins; None if nothing was written to the block since
+        the file has this name."""
         h = self.data[index * self.block:index * self.block + 64]
         if not any(h) and index:
             return None
@@ -198,7 +199,7 @@ class Log:
         self.end = at
 
     def check_block(self, lsn, size):
-        """The block in which this record begins says rightly where its first one begins."""
+        """The first record of the block, by its header, is this record or an earlier one."""
         s = self.segment_at(lsn)
         index, into = divmod(lsn - s.first, s.room)
         offset = s.header(self.control, index)
@@ -457,7 +458,7 @@ class Pages:
         return self.meaning.names[number].name if number else None
 
     def check(self, n):
-        """The header of page n; what type it has, None if it was never formatted."""
+        """Checks the header of page n. Returns the page's type; None if all its bytes are 0."""
         data = self.page(n)
         if not any(data):
             return None

@@ -41,7 +41,7 @@ static int open_env(DB_ENV **out, uint32_t more)
     return rc;
 }
 
-/* Recovery is run by the administrator, before any process opens. */
+/* Runs recovery, as an administrator does before any process opens the environment. */
 int accounts_register(int rmid, const char *info)
 {
     (void)rmid;

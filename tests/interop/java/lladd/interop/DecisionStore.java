@@ -8,9 +8,9 @@ import com.arjuna.ats.arjuna.state.OutputObjectState;
 import com.arjuna.ats.internal.arjuna.objectstore.ShadowNoFileLockStore;
 
 /**
- * Narayana's default object store, with an announcement around the write that is the decision: the
- * state of a transaction with all participants prepared is written as committed. The
- * store's class is a matter of configuration, so nothing inside Narayana is touched.
+ * Narayana's default object store. It announces, before and after, the write that is the decision:
+ * the state of a transaction with all participants prepared is written as committed. The store's
+ * class is a matter of configuration, so Narayana itself is not changed.
  */
 public final class DecisionStore extends ShadowNoFileLockStore {
     private static final String TRANSACTION = "/TwoPhaseCoordinator/AtomicAction";

@@ -26,7 +26,7 @@ import javax.transaction.xa.XAResource;
  * The process a C resource manager lives in, so that it can be killed without the transaction
  * manager. It loads the accounts' library (tests/interop/accounts.h) and the switch that this
  * names, and serves connections on a socket, each with a thread of control of its own. When a
- * connection breaks, its unprepared branch is rolled back.
+ * connection breaks, the branches that it began and did not prepare are rolled back.
  *
  *     Host SOCKET LIBRARY OPEN-STRING ACCOUNTS BALANCE
  */
@@ -157,7 +157,7 @@ final class Host implements Runnable {
                 case START -> {
                     xa.start(xid, flags);
                     working = xid;
-                    // The connection that began the branch ends it, not one that joins or resumes it.
+                    // When connections break, only the one that began the branch rolls it back.
                     if (flags == XAResource.TMNOFLAGS) loose.add(xid);
                 }
                 case END -> {

@@ -11,7 +11,7 @@ import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
 
-/** A connection to a Host. If the Host is gone, the XA side returns XAER_RMFAIL. */
+/** A connection to a Host. If the Host is gone, the calls of XAResource throw XAER_RMFAIL. */
 final class HostLink implements Link, XAResource {
     enum Call { START, END, PREPARE, COMMIT, ROLLBACK, FORGET, RECOVER, ADD, READ, LOCKED, HEURISTIC }
 

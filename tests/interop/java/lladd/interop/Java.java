@@ -19,7 +19,7 @@ final class Java {
 
     private static boolean ending;
 
-    /** All processes. A thread that waits for one of them then gets an error. */
+    /** Kills all processes. A thread that waits for one of them then gets an error. */
     static synchronized void killAll() {
         for (ProcessHandle p : CHILDREN) {
             try {
@@ -44,8 +44,8 @@ final class Java {
     }
 
     /**
-     * It and its children, at once, and without a chance to send anything: it is stopped first, or
-     * PostgreSQL would have time to tell its clients that it ends.
+     * Kills a process and its descendants, at once, and without a chance to send anything: it is
+     * stopped first, or PostgreSQL would have time to tell its clients that it ends.
      */
     static void kill(ProcessHandle process) throws IOException {
         List<ProcessHandle> all = new ArrayList<>();

@@ -35,7 +35,7 @@ import javax.transaction.xa.XAResource;
  *     Manager NAME=WHERE...                  the resource managers, as Link.open has it
  *
  *     open FOLDER                            Narayana's log; READY
- *     transfer ACCOUNT AMOUNT NAME...        between the first and the others; RESULT ...
+ *     transfer ACCOUNT AMOUNT NAME...        from the first to each of the others; RESULT ...
  *     suspend|join ACCOUNT AMOUNT NAME...    the same, but the first resource manager does its part in
  *                                            two steps: on one connection, suspended and resumed,
  *                                            or on two, of which the second joins the branch

@@ -6,8 +6,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** A place, and the processes that die there: "A.prepare.after kill tm+B", "tm.decision.before kill
- * A". */
+/** An event, and the processes that die then: "A.prepare.after=tm+B", "tm.decision.before=A". */
 record Point(String who, String what, String when, Set<String> victims) {
     static Point parse(String text) {
         String[] part = text.split("[.=]");

@@ -66,7 +66,7 @@ abstract class Server {
         return link;
     }
 
-    /** Itself and its children. */
+    /** Kills the process and its children. */
     final void kill() throws IOException {
         if (link != null) link.close();
         link = null;

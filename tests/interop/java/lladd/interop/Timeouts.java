@@ -92,7 +92,7 @@ final class Timeouts {
         inAThread(() -> commits(0));
     }
 
-    /* The thread waits for a lock that another transaction keeps until after. */
+    /* The thread waits for a lock that another transaction keeps until after the timeout. */
     private static void waitsForALock() throws Exception {
         CountDownLatch locked = new CountDownLatch(1);
         CountDownLatch over = new CountDownLatch(1);
@@ -152,7 +152,7 @@ final class Timeouts {
         return t;
     }
 
-    /* Waits without limit. The status alone is not enough: it is set before the end. */
+    /* Waits without limit until the rollback has ended. */
     private static void untilReaped(Transaction t) throws Exception {
         while (t.getStatus() != Status.STATUS_ROLLEDBACK) Thread.onSpinWait();
     }

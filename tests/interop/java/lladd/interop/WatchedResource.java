@@ -7,7 +7,8 @@ import javax.transaction.xa.Xid;
 import org.jboss.tm.XAResourceWrapper;
 
 /**
- * A resource manager as the transaction manager calls it: each call is announced before and after.
+ * A resource manager as the transaction manager calls it: each call about a branch is announced,
+ * before and after.
  * It has a name, so that recovery knows a resource manager that was asked and does not have the
  * branch (it has finished) from one that could not be asked.
  */

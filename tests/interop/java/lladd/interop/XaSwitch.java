@@ -13,8 +13,8 @@ import javax.transaction.xa.Xid;
 
 /**
  * A resource manager's struct xa_switch_t (X/Open C193), found by name in a shared object: the name
- * in 32 bytes, two longs, ten functions. The functions return what the resource manager returned,
- * untouched.
+ * in 32 bytes, two longs, ten functions. The last, xa_complete, is not needed here. The methods
+ * return what the resource manager returned.
  */
 final class XaSwitch {
     private static final int NAME = 32;
@@ -68,7 +68,7 @@ final class XaSwitch {
         return call(Entry.FORGET, xid, rmid, 0);
     }
 
-    /** At most count of them. A result below zero is an error. */
+    /** Appends at most count XIDs to out and returns their number; below zero: an error. */
     int recover(List<XidBytes> out, int count, int rmid, int flags) {
         try (Memory xids = new Memory((long) XID * count)) {
             xids.clear();
@@ -105,8 +105,8 @@ final class XaSwitch {
         p.write(3L * LONG + global.length, branch, 0, branch.length);
     }
 
-    /* The resource manager's XIDs are checked: one that returns lengths of 0 must be reported as
-     * such, and not crash the test. */
+    /* A length out of range counts as 0: a resource manager that returns a wrong XID must be
+     * reported, and not crash the test. */
     private static XidBytes get(Pointer p) {
         long format = p.getNativeLong(0).longValue();
         int global = length(p.getNativeLong(LONG).longValue());
