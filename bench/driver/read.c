@@ -66,7 +66,7 @@ static int look_group(struct worker *w, unsigned char *values)
     int rc = c->engine->lookup_many(w->db, keys, GROUP, values, found);
     for (unsigned k = 0; !rc && k < GROUP; k++)
         if (!found[k] || memcmp(values + k * size, &wanted[k], head) != 0)
-            rc = bench_failed(c->engine->name, "lookup_many", "a key is absent, or its value wrong");
+            rc = bench_failed(c->engine->name, "lookup_many", "a key is absent or its value wrong");
     return rc;
 }
 
