@@ -8,10 +8,10 @@
 
 static int check_range(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
-    if (n == 0 || first.v == 0 || first.v >= (1ull << 48) || n > (1ull << 48) - first.v)
+    if (n == 0 || first.v == 0 || first.v >= LL_PAGE_END || n > LL_PAGE_END - first.v)
         return ll_fail_page(&txn->err, LLADD_OUT_OF_RANGE, first,
-                            "pages %llu to %llu: no such pages", (unsigned long long)first.v,
-                            (unsigned long long)(first.v + n - 1));
+                            "%llu pages from page %llu on: no such pages", (unsigned long long)n,
+                            (unsigned long long)first.v);
     return 0;
 }
 

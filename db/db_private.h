@@ -8,6 +8,9 @@
 #include "util/held.h"
 
 #define LL_DB_MAGIC 0x4244444cu
+/* Numbers of pages and objects are below it: a record's page field has 48 bits, and all ones mean
+ * no page. */
+#define LL_PAGE_END ((1ull << 48) - 1)
 
 struct ll_extension_state {
     const struct lladd_extension *ext;

@@ -2,9 +2,6 @@
 /* Object records: changes of extensions' objects in memory, logged without a page. */
 #include "db/db_private.h"
 
-/* An object's number is stored in the record's page field, of 48 bits; all ones mean none. */
-#define OBJECT_MAX ((1ull << 48) - 1)
-
 int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls, uint64_t object,
                      struct lladd_span redo, struct lladd_span undo, struct lladd_token *token,
                      lladd_lsn *lsn)
@@ -17,7 +14,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
     struct ll_name *name = ll_op_catalog_by_desc(core, LL_NAME_CLASS, cls);
     if (!name || !token)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "the class is not registered, or no token");
-    if (object >= OBJECT_MAX)
+    if (object >= LL_PAGE_END)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "object %llu: objects count up to 2^48 - 2",
                        (unsigned long long)object);
     if (!cls->undo && undo.len)

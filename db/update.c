@@ -8,7 +8,6 @@
 #include <lladd/bytes.h>
 #include <string.h>
 
-#define PAGE_MAX (1ull << 48)
 
 /* The registered operation, or LLADD_BAD_ARGUMENT. */
 static int op_of(struct lladd_txn *txn, lladd_op_id op, struct ll_name **out)
@@ -127,7 +126,7 @@ static int check_page_op(struct lladd_txn *txn, const struct ll_name *name, llad
     const struct lladd_op *op = name->desc;
     if (LL_UNLIKELY(!op->redo))
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "operation \"%s\" changes no page", op->name);
-    if (LL_UNLIKELY(page.v >= PAGE_MAX))
+    if (LL_UNLIKELY(page.v >= LL_PAGE_END))
         return ll_fail_page(&txn->err, LLADD_OUT_OF_RANGE, page, "page %llu: no such page",
                             (unsigned long long)page.v);
     return 0;
