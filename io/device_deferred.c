@@ -5,9 +5,10 @@
  *
  * For the creation of a database: none of its files has to be durable before the control file is. A
  * sync is therefore recorded as a debt (several syncs of one file are one debt), and ll_io_settle
- * does the recorded syncs. Until it returns 0, callers must not rely on any write being durable,
- * nor on the order in which writes become durable. After ll_io_settle the device passes every call
- * on.
+ * does the recorded syncs. Before it has returned 0, callers must not rely on any write being
+ * durable, nor on the order in which writes become durable. After ll_io_settle the device passes
+ * every call on. If ll_io_settle fails, the syncs are not repeated: a later call returns 0 and does
+ * nothing.
  *
  * Closing a file does its postponed sync. The ll_io_settle or close that does a postponed sync
  * returns the error of the sync. If there is no memory to record a debt, the sync is done

@@ -109,7 +109,8 @@ static bool all_zero(const unsigned char *p, size_t len)
     return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
 }
 
-/* Writes a line that represents `counts` items. Zeros are collected for one line. */
+/* Writes a line for `counts` array elements or blob bytes. If they are all zero, only counts them:
+ * flush_zeros then writes one line for all consecutive zeros. */
 static void put_line(struct dump_out *o, struct lladd_span s, uint64_t counts)
 {
     o->count += counts;
@@ -176,7 +177,7 @@ struct reading {
     uint64_t count, structures;
 };
 
-/* "line 7: expected ..., found ...". */
+/* Sets the error: "line 7: " and the message. */
 LLADD_PRINTF(2, 3) static int wrong(struct reading *r, const char *fmt, ...)
 {
     char text[200];
@@ -187,6 +188,7 @@ LLADD_PRINTF(2, 3) static int wrong(struct reading *r, const char *fmt, ...)
     return lladd_error_set(r->err, LLADD_BAD_ARGUMENT, "line %" PRIu64 ": %s", r->number, text);
 }
 
+/* "line 7: expected ..., found ...". */
 static int expected(struct reading *r, const char *what)
 {
     char found[4 * 24 + 1];
@@ -198,7 +200,7 @@ static int expected(struct reading *r, const char *what)
     return wrong(r, "expected %s, found %s%s", what, found, n < left ? "..." : "");
 }
 
-/* Called if the line's callback has returned an error: puts the line number before the message. */
+/* Returns rc, a callback's result. If it is an error, puts the line number before its message. */
 static int failed(struct reading *r, int rc)
 {
     char why[sizeof r->err->message];
@@ -407,11 +409,11 @@ static int read_zeros(struct reading *r)
 {
     uint64_t n = 0;
     if (strcmp(r->head.kind, "array") != 0 && strcmp(r->head.kind, "blob") != 0)
-        return wrong(r, "zeros are elements of arrays, or bytes of blobs");
+        return wrong(r, "only an array or a blob may have a line \"zeros\"");
     int rc = number(r, "how many zeros", &n);
     rc = rc ? rc : line_end(r);
     if (!rc && n == 0)
-        return wrong(r, "no zeros");
+        return wrong(r, "the number of zeros must be at least 1");
     rc = rc ? rc : counted(r, n);
     return rc ? rc : failed(r, r->to->zeros(r->to->ctx, n, r->err));
 }

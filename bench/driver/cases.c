@@ -22,7 +22,7 @@ static const char *levels(const struct bench_engine *e, const struct cell *c)
 static const char *common(const struct bench_engine *e, const struct cell *c)
 {
     if (e->one_changer && c->threads > 1)
-        return "one transaction at a time may be changing it";
+        return "only one transaction at a time can change it";
     return levels(e, c);
 }
 
@@ -63,12 +63,12 @@ static const char *refuses_w8(const struct bench_engine *e, const struct cell *c
 
 static const char *refuses_w11(const struct bench_engine *e, const struct cell *c)
 {
-    return e->scan ? levels(e, c) : "it has no scans in the order of keys, or none is measured";
+    return e->scan ? levels(e, c) : "no scans in key order, or the bench does not implement them";
 }
 
 const struct bench_case bench_cases[] = {
     {.workload = "W1", .name = "insert", .refuses = refuses_w1, .run = run_insert,
-     .what = "N inserts, int to int, in one transaction (each thread one), creation to clean close",
+     .what = "N inserts, int to int, one transaction a thread; timed from creation to clean close",
      .level = BENCH_DISK, .n = MILLION, .key_size = 4, .value_size = 4, .cache = CACHE,
      .threads = {{1, 200}, 2}},
     {.workload = "W2", .name = "fill", .refuses = refuses_w2, .run = run_fill,
@@ -76,7 +76,7 @@ const struct bench_case bench_cases[] = {
      .level = BENCH_DISK, .n = MILLION, .key_size = 8, .value_size = 4, .cache = CACHE,
      ONE_THREAD},
     {.workload = "W2", .name = "overwrite", .refuses = refuses_w2, .run = run_overwrite,
-     .what = "N random ones overwritten in one transaction, opening to clean close",
+     .what = "N random overwrites of these in one transaction; timed from opening to clean close",
      .load = load_fill, .level = BENCH_DISK, .n = MILLION, .records = MILLION, .key_size = 8,
      .value_size = 4, .cache = CACHE, ONE_THREAD},
     {.workload = "W3", .name = "durable", .refuses = common, .run = run_commits,
@@ -104,7 +104,7 @@ const struct bench_case bench_cases[] = {
      .threads = {{1, 2}, 2}},
     {.workload = "W6", .name = "recovery-warm", .refuses = common,
      .run = run_recovery, .prepare = run_transactions_and_die,
-     .what = "kill -9 after N transactions of one update: until open and the first read answered",
+     .what = "after N transactions of one update and kill -9: time to open and answer a read",
      .load = load_records, .level = BENCH_OS, .n = 200000, .txn_ops = 1, RECORDS, ONE_THREAD,
      .keep_log = true},
     {.workload = "W6", .name = "recovery-cold", .refuses = common,
@@ -113,25 +113,25 @@ const struct bench_case bench_cases[] = {
      .load = load_records, .level = BENCH_OS, .n = 200000, .txn_ops = 1, RECORDS, ONE_THREAD,
      .keep_log = true, .cold = true},
     {.workload = "W7", .name = "update", .refuses = common, .run = run_large,
-     .what = "N random updates, 100 a transaction, of ten times what the cache holds",
+     .what = "N random updates, 100 a transaction, of 16 times what the cache holds",
      .load = load_records, .level = BENCH_OS, .n = 200000, .records = 10 * MILLION, .txn_ops = 100,
      .key_size = 8, .value_size = 100, .cache = SMALL_CACHE, ONE_THREAD, .in_order = true},
     {.workload = "W8", .name = "latency", .refuses = refuses_w8, .run = run_latency,
-     .what = "durable transactions at full load, at half load, and there with checkpoints",
+     .what = "durable transactions: full load, a checkpoint; half load; the same, checkpoints",
      .load = load_records, .level = BENCH_DISK, .txn_ops = 1, RECORDS, .seconds = 6,
      .threads = {{8}, 1}},
     {.workload = "W9", .name = "rollback", .refuses = common, .run = run_rollback,
      .what = "N updates of one transaction rolled back",
      .load = load_records, .level = BENCH_DISK, .n = MILLION, RECORDS, ONE_THREAD},
     {.workload = "W11", .name = "load", .refuses = refuses_w11, .run = run_load,
-     .what = "N records in random order, 1000 a transaction, keys of 16 bytes, into an empty one",
+     .what = "N records in random order, 1000 a transaction, 16-byte keys, into an empty database",
      .level = BENCH_OS, .n = 10 * MILLION, .txn_ops = 1000, ORDERED},
     {.workload = "W11", .name = "lookup", .refuses = refuses_w11, .run = run_ordered_lookups,
      .what = "N random lookups of these",
      .load = load_records, .level = BENCH_OS, .n = MILLION, .records = 10 * MILLION,
      .txn_ops = 1000, ORDERED},
     {.workload = "W11", .name = "scan", .refuses = refuses_w11, .run = run_scans,
-     .what = "N scans of 100 of these, in their order, from random ones on",
+     .what = "N scans of 100 records in key order, each from a random key on",
      .load = load_records, .level = BENCH_OS, .n = 100000, .records = 10 * MILLION,
      .txn_ops = 1000, ORDERED},
     {.workload = NULL}};

@@ -2,10 +2,10 @@
 #ifndef LL_BENCH_ROCKSDB_API_H
 #define LL_BENCH_ROCKSDB_API_H
 /* The part of RocksDB's C interface that the bench uses. Functions are found with dlsym, for two
- * reasons: the release build is a Java library without headers; and it contains copies of
- * compressors, with names that must not clash with other engines' libraries. X(result, name,
- * parameters): the name is without the prefix "rocksdb_", objects are void pointers, booleans are
- * bytes. */
+ * reasons: RocksDB's official release build is a shared library in its Java package, which has no C
+ * headers; and it contains copies of compressors, with names that must not clash with other
+ * engines' libraries. X(result, name, parameters): the name is without the prefix "rocksdb_",
+ * objects are void pointers, booleans are bytes. */
 #include <stddef.h>
 #include <stdint.h>
 
