@@ -140,6 +140,7 @@ TITLES = {
     "peak": "durable transactions while a checkpoint runs, full load",
     "half-load": "the same at half of that load, no checkpoint",
     "half-load-checkpoints": "the same at half of that load, checkpoint after checkpoint",
+    "half-load-natural": "the same at half of that load, a checkpoint after 16 MiB of log",
     "rollback": "updates of one transaction rolled back",
 }
 

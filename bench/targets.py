@@ -130,7 +130,7 @@ def verdict(text, here, target, met):
 
 def latency_lines(rows):
     """W8: p99.9 with checkpoints by p99.9 without."""
-    cases = ("half-load-checkpoints", "half-load")
+    cases = ("half-load-natural", "half-load")
     found = [best_for(rows, query("W8", case, "lladd-hash", threads=8), "p999_us", min)
              for case in cases]
     if None in found:

@@ -117,7 +117,7 @@ const struct bench_case bench_cases[] = {
      .load = load_records, .level = BENCH_OS, .n = 200000, .records = 10 * MILLION, .txn_ops = 100,
      .key_size = 8, .value_size = 100, .cache = SMALL_CACHE, ONE_THREAD, .in_order = true},
     {.workload = "W8", .name = "latency", .refuses = refuses_w8, .run = run_latency,
-     .what = "durable transactions: full load, a checkpoint; half load; the same, checkpoints",
+     .what = "durable transactions: full load; half load without and with checkpoints",
      .load = load_records, .level = BENCH_DISK, .txn_ops = 1, RECORDS, .seconds = 6,
      .threads = {{8}, 1}},
     {.workload = "W9", .name = "rollback", .refuses = common, .run = run_rollback,

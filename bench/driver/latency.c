@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* W8: latency of durable commits while checkpoints run. The first phase, at full load and with one
- * checkpoint, gives the peak rate and the curve of the throughput. Two phases at half of the peak
- * follow, without checkpoints and with one checkpoint after the other. At half load each commit has
+ * checkpoint, gives the peak rate and the curve of the throughput. Three phases at half of the peak
+ * follow: without checkpoints; with one checkpoint after the other; and, after the database was
+ * opened again, with checkpoints as the engine takes them by itself, after every NATURAL bytes of
+ * log. At half load each commit has
  * a time at which it should begin, and its latency counts from that time: a commit that starts late
  * because the previous one was slow counts the delay too. */
 #include "driver.h"
@@ -14,7 +16,8 @@
 #include <string.h>
 #include <time.h>
 
-#define PAUSE_NS 100000000u /* between two checkpoints */
+#define PAUSE_NS 100000000u /* between two checkpoints, or two looks at the log */
+#define NATURAL (UINT64_C(16) << 20)
 #define SECOND 1000000000u
 
 struct load {
@@ -71,17 +74,35 @@ struct keeper {
     struct bench_db *db;
     uint64_t first_at, end;
     bool once;
+    uint64_t every; /* bytes of log between two checkpoints; 0: one after the other */
     double from_s, to_s; /* the first checkpoint, in seconds after `begun` */
     uint64_t begun;
     int rc;
     pthread_t thread;
 };
 
+/* Until so many bytes of log were written since the last call, or the phase ends. */
+static int wait_for_log(const struct keeper *k, uint64_t *seen)
+{
+    struct counts now;
+    int rc = 0;
+    for (count_read(&now); !rc && now.log_bytes - *seen < k->every && bench_now_ns() < k->end;
+         count_read(&now))
+        rc = wait_until(bench_now_ns() + PAUSE_NS);
+    *seen = now.log_bytes;
+    return rc;
+}
+
 static void *keep(void *arg)
 {
     struct keeper *k = arg;
+    struct counts at;
+    count_read(&at);
     int rc = wait_until(k->first_at);
     for (uint64_t n = 0; !rc && bench_now_ns() < k->end && !(k->once && n); n++) {
+        rc = wait_for_log(k, &at.log_bytes);
+        if (rc || bench_now_ns() >= k->end)
+            break;
         uint64_t t0 = bench_now_ns();
         rc = k->engine->checkpoint(k->db);
         if (n == 0) {
@@ -95,7 +116,7 @@ static void *keep(void *arg)
     return NULL;
 }
 
-enum checkpoints { NEVER, ONCE, ALWAYS };
+enum checkpoints { NEVER, ONCE, ALWAYS, BY_LOG };
 
 static int phase(const struct cell *c, struct bench_db *db, const char *name, double rate,
                  enum checkpoints when, double *reached)
@@ -107,6 +128,7 @@ static int phase(const struct cell *c, struct bench_db *db, const char *name, do
     l.interval_ns = rate > 0 ? (uint64_t)((double)SECOND * c->threads / rate) : 0;
     struct keeper k = {.engine = c->engine, .db = db, .begun = l.begun, .once = when == ONCE,
                        .first_at = l.begun + (when == ONCE ? length / 3 : 0),
+                       .every = when == BY_LOG ? NATURAL : 0,
                        .end = l.begun + length};
     if (when != NEVER)
         bench_must(pthread_create(&k.thread, NULL, keep, &k), "pthread_create");
@@ -126,6 +148,24 @@ static int phase(const struct cell *c, struct bench_db *db, const char *name, do
     return rc;
 }
 
+/* At least three times the time that the half load takes to write NATURAL bytes of log. */
+static int run_natural(const struct cell *c, double rate)
+{
+    enum { LOG_A_COMMIT = 160, INTERVALS = 3 };
+    struct bench_setup s = cell_setup(c, c->records);
+    struct cell longer = *c;
+    struct bench_db *db;
+    double unused;
+    uint64_t seconds = 1 + (uint64_t)(INTERVALS * (double)NATURAL / (LOG_A_COMMIT * rate));
+    if (c->seconds > 1 && seconds > c->seconds)
+        longer.seconds = seconds < 10 * c->seconds ? seconds : 10 * c->seconds;
+    s.checkpoint_log = NATURAL;
+    int rc = c->engine->open(&s, &db);
+    rc = rc ? rc : phase(&longer, db, "half-load-natural", rate,
+                         c->engine->checkpoints ? NEVER : BY_LOG, &unused);
+    return rc ? rc : c->engine->close(db);
+}
+
 int run_latency(const struct cell *c)
 {
     double peak = 0, half;
@@ -134,5 +174,6 @@ int run_latency(const struct cell *c)
     rc = rc ? rc : phase(c, db, "peak", 0, ONCE, &peak);
     rc = rc ? rc : phase(c, db, "half-load", peak / 2, NEVER, &half);
     rc = rc ? rc : phase(c, db, "half-load-checkpoints", peak / 2, ALWAYS, &half);
-    return rc ? rc : c->engine->close(db);
+    rc = rc ? rc : c->engine->close(db);
+    return rc ? rc : run_natural(c, peak / 2);
 }

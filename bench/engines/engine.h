@@ -33,6 +33,7 @@ struct bench_setup {
     uint32_t threads; /* threads that will use the database */
     enum bench_level level;
     bool keep_log; /* the engine takes no checkpoints, so recovery repeats all transactions */
+    uint64_t checkpoint_log; /* bytes of log between two checkpoints; 0: the engine's default */
 };
 
 struct bench_db;     /* defined by each engine */
@@ -48,6 +49,7 @@ struct bench_engine {
     unsigned levels;       /* BENCH_AT(...) of the supported levels, combined with | */
     bool numbered;         /* keys can only be the numbers from 0 on, inserted in that order */
     bool one_changer;      /* while one transaction changes the database, others cannot */
+    bool checkpoints;      /* the engine itself takes checkpoints, as setup.checkpoint_log says */
 
     /* Creates the database, or opens an existing one. */
     int (*open)(const struct bench_setup *, struct bench_db **);

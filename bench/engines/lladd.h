@@ -52,7 +52,7 @@ void bench_lladd_io(struct bench_db *, uint64_t *log_bytes, uint64_t *pages_read
                 "(none where the log is kept for recovery), library threads on; no locks: the " \
                 "workloads never let two transactions at one key", \
     .levels = BENCH_AT_ALL, .begin = bench_lladd_begin, .commit = bench_lladd_commit, \
-    .abort = bench_lladd_abort, .commit_async = bench_lladd_commit_async, \
+    .checkpoints = true, .abort = bench_lladd_abort, .commit_async = bench_lladd_commit_async, \
     .wait = bench_lladd_wait, .checkpoint = bench_lladd_checkpoint, .io = bench_lladd_io
 
 #endif

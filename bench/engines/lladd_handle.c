@@ -31,6 +31,8 @@ int bench_lladd_open_with(const struct bench_setup *s, struct lladd_options *o,
     o->durability = levels[s->level];
     if (s->keep_log)
         o->checkpoint_bytes = o->log_limit_bytes = UINT64_C(1) << 40;
+    else if (s->checkpoint_log)
+        o->checkpoint_bytes = s->checkpoint_log;
     return bench_lladd_failed("open", lladd_open(s->dir, o, &b->db, &err), &err);
 }
 

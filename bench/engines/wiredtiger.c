@@ -55,8 +55,9 @@ static int open_as(const struct bench_setup *s, bool column, struct bench_db **o
     uint64_t cache = s->txn_ops > 2000000 ? UINT64_C(6) << 30 : s->cache_bytes;
     snprintf(text, sizeof text,
              "create,cache_size=%lluM,session_max=%u,log=(enabled=true,file_max=64MB),"
-             "transaction_sync=(%s)",
-             (unsigned long long)cache >> 20, s->threads + 100, sync[s->level]);
+             "checkpoint=(log_size=%llu),transaction_sync=(%s)",
+             (unsigned long long)cache >> 20, s->threads + 100,
+             (unsigned long long)s->checkpoint_log, sync[s->level]);
     int rc = wiredtiger_open(s->dir, NULL, text, &b->wt);
     if (!rc)
         rc = b->wt->open_session(b->wt, NULL, "isolation=snapshot", &session);
@@ -201,7 +202,7 @@ static int checkpoint(struct bench_db *b)
         .update = put, \
         .lookup = lookup, \
         .records = true, \
-        .checkpoint = checkpoint, \
+        .checkpoints = true, .checkpoint = checkpoint, \
     };
 ENGINE(wiredtiger, "wiredtiger", "row store", false, open_rows)
 ENGINE(wiredtiger_col, "wiredtiger-col", "column store", true, open_columns)

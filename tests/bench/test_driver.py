@@ -24,15 +24,16 @@ WORKLOADS = [f"W{i}" for i in range(1, 10)] + ["W11"]
 CASES = {
     "lladd-hash": {"insert", "durable", "async", "os", "process", "lookup", "lookup-64",
                    "recovery-warm", "recovery-cold", "update", "peak", "half-load",
-                   "half-load-checkpoints", "rollback"},
+                   "half-load-checkpoints", "half-load-natural", "rollback"},
     "lladd-array": {"fill", "overwrite", "durable", "async", "os", "process", "lookup",
                     "recovery-warm", "recovery-cold", "update", "peak", "half-load",
-                    "half-load-checkpoints", "rollback"},
+                    "half-load-checkpoints", "half-load-natural", "rollback"},
 }
 CASES["lladd-records"] = CASES["lladd-array-bulk"] = CASES["lladd-array"]
 CASES["lladd-records-atomic"] = CASES["lladd-array"]
 CASES["lladd-hash-physical"] = CASES["lladd-hash"] - {"peak", "half-load",
-                                                      "half-load-checkpoints"}
+                                                      "half-load-checkpoints",
+                                                      "half-load-natural"}
 CASES["lladd-dtable"] = (CASES["lladd-hash"] - {"lookup-64"}) | {"fill", "overwrite", "load",
                                                                  "scan"}
 
@@ -195,7 +196,7 @@ class Peers(Driver):
         rows = self.rows("W8", "--engine", ",".join(one_each), "--records", "500", "--seconds",
                          "1")
         self.check(rows)
-        self.assertEqual(len(rows), 3 * len(one_each))
+        self.assertEqual(len(rows), 4 * len(one_each))
 
 
 class Failures(Driver):
