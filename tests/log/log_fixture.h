@@ -53,7 +53,7 @@ void fixture_create(struct fixture *);
 void fixture_free(struct fixture *);
 
 /* Makes a record from the seed, without links to other records. Redo and undo have `len` bytes
- * together, which are in `bytes`. */
+ * together, which it writes to `bytes`. */
 void make_record(struct ll_record *, uint64_t seed, size_t len, unsigned char *bytes);
 /* Makes a record with `len` bytes of redo and undo together, links it to earlier records, appends
  * it to the log and to the list, and returns its LSN. */

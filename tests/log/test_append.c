@@ -169,9 +169,9 @@ START_TEST(high_lsns)
 }
 END_TEST
 
-/* What ll_log_append appends is read back: records of every length, records around the ring's end,
- * the first and later records of a transaction and of a page, and values that only the wide form
- * can express. */
+/* What ll_log_append appends is read back: payloads of 0 to 300 bytes, records around the ring's
+ * end, the first and later records of a transaction and of a page, and values that only the wide
+ * form can express. */
 START_TEST(updates)
 {
     static const lladd_lsn page_prevs[] = {{0}, {8}, {12}, {56}};
@@ -304,7 +304,7 @@ START_TEST(hostile_payload)
 }
 END_TEST
 
-/* After a clean stop the log goes on in the middle of a block, with the same LSNs. */
+/* After a clean stop the log goes on where it stopped, in the middle of a block. */
 START_TEST(clean_stops)
 {
     fixture_create(&f);

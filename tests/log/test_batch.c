@@ -23,7 +23,7 @@ static void teardown(void)
 
 /* ---- helpers ---- */
 
-/* Appends many more records than the ring holds, of payloads from 0 to 3900 bytes. */
+/* Appends many more records than the ring holds, with payloads of 0 to 3900 bytes. */
 static void append_many(void)
 {
     for (unsigned i = 0; i < 600; i++) {
@@ -43,8 +43,8 @@ static size_t index_of(lladd_lsn lsn)
     return i;
 }
 
-/* Reads the share from list[from] to the end of the log; counts in seen[] the records it got.
- * Returns 0 or the error, with its LSN. */
+/* Reads the share from list[from] to the end of the log; counts in seen[] the records of the share,
+ * and in *passed all records that it read or passed over. Returns 0 or the error. */
 static int read_share(struct ll_log_share share, size_t from, unsigned most, unsigned char *seen,
                       uint64_t *passed, struct lladd_error *err)
 {
@@ -77,7 +77,7 @@ static int read_share(struct ll_log_share share, size_t from, unsigned most, uns
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Reads the share from list[from] to a place after `until`. Returns 0 or the error. */
+/* Reads the share from list[from] to `until` or a little further. Returns 0 or the error. */
 static int skim_share(struct ll_log_share share, size_t from, uint64_t until,
                       struct lladd_error *err)
 {
@@ -141,8 +141,8 @@ START_TEST(a_cut_is_passed_over)
 }
 END_TEST
 
-/* Each byte of a record is damaged in turn: the lowest LSN at which a reader fails is the LSN of
- * that record. */
+/* Each byte of a record, up to the end of its block, is damaged in turn: the lowest LSN at which a
+ * reader fails is the LSN of that record. */
 START_TEST(damage_is_found_at_its_own_lsn)
 {
     enum { READERS = 3, BEFORE = 20, AFTER = 20 };

@@ -52,7 +52,7 @@ START_TEST(headers)
 {
     const size_t lens[] = {333, 200000, 1000};
     fixture_create(&f);
-    if (_i == 2) { /* records that end exactly at the end of a block */
+    if (_i == 2) {
         unsigned char bytes[1024] = {0};
         for (unsigned i = 0; i < 800; i++) {
             uint64_t into = (ll_log_tail(f.log).v - 8) % ROOM;

@@ -110,8 +110,8 @@ static void *force_it(void *arg)
     return NULL;
 }
 
-/* While a group is being synced, other threads write later records. These are not durable with the
- * group. _i: they cannot be written; then the group fails, too. */
+/* While a group is being synced, another thread writes later records. These are not durable with
+ * the group. _i 1: that write fails; then the group fails, too. */
 START_TEST(written_while_it_is_synced)
 {
     struct forcer w = {.err = LLADD_ERROR_INIT};
@@ -192,8 +192,8 @@ START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
 }
 END_TEST
 
-/* A relaxed commit leaves the sync to the log's thread; a log without a thread, to the next force.
- * _i: the log has a thread. */
+/* A relaxed commit leaves the sync to the log's thread, or, in a log without a thread, to the next
+ * force. _i 1: the log has a thread. */
 START_TEST(what_is_wanted_before_long_becomes_durable)
 {
     f.env.threads = _i != 0;
@@ -342,12 +342,13 @@ START_TEST(poison_for_space)
         rc = try_put(&f, 1000, &lsn);
     ck_assert_int_eq(rc, LLADD_WRITE_FAILED);
     check_poisoned(lladd_lsn_of(8));
-    /* A caller that had credit can still publish, without effect. */
+    /* All records are published, so this wait ends. */
     ll_log_wait_published(f.log, ll_log_tail(f.log));
 }
 END_TEST
 
-/* The log is poisoned by a thread other than the leader, while a leader is at work. */
+/* The log is poisoned outside group commit. The next force, which has a record to write, returns
+ * that error. */
 START_TEST(poison_from_elsewhere)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

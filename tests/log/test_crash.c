@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A workload of appends, forces, relaxed writes, segment switches, reuse of segments, clean stops
- * and reopens, crashed at every one of its device calls, with all unsynced changes lost, kept, or
- * lost at random and torn. Every acknowledged record is there, the log is a prefix of what was
- * logged, in order and unchanged, and the log goes on. Then the same with crashes in the recovery
- * from a crash.
+ * and reopens, crashed at every one of its device calls, with the unsynced changes all lost, all
+ * kept, kept up to one of them, or lost at random and torn. Every acknowledged record is there, the
+ * log is a prefix of what was logged, in order and unchanged, and the log goes on. Then the same
+ * with crashes in the recovery from a crash.
  */
 #include "log_fixture.h"
 
@@ -110,7 +110,7 @@ static void after_crash(const struct fault_crash *how)
     fault_device_power_cycle(f.fd, how);
 }
 
-/* Checks what must hold at the end. */
+/* Appends ten more records, and checks all records before and after a clean restart. */
 static void check_all(void)
 {
     size_t n = f.count;
@@ -160,8 +160,8 @@ START_TEST(crash_at_every_call)
 }
 END_TEST
 
-/* The workload is crashed at every 13th call. Then the recovery is crashed at its m-th call, for
- * every m, and so is the next recovery. */
+/* The workload is crashed at every 13th of its calls 20 to 259. Then the recovery is crashed at its
+ * m-th call, for every m, and so is the next recovery. */
 START_TEST(crash_in_recovery)
 {
     for (uint64_t n = 20; n < 260; n += 13) {

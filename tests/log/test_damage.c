@@ -132,7 +132,8 @@ START_TEST(refusing_changes_nothing)
 }
 END_TEST
 
-/* The only seal that proves the damage lies several blocks after it. */
+/* The damage covers the end of one block and all records of the next. The seals that prove it lie
+ * in the blocks after these. */
 START_TEST(proof_after_much_damage)
 {
     unsigned char rubbish[4096];
@@ -184,8 +185,8 @@ END_TEST
 
 /* ---- whole files ---- */
 
-/* A damaged header is not a torn one if records follow it: each bit of it, in each segment; the
- * control file has no watermark. */
+/* A damaged header is told from a torn one, since records follow it. Each of its bits is flipped,
+ * in each segment. The control file has no watermark. */
 START_TEST(every_bit_of_first_headers)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -226,7 +227,7 @@ START_TEST(missing_and_short)
             int rc = look(&f);
             ck_assert(rc == LLADD_MISSING_FILE || rc == LLADD_CORRUPT_LOG);
             ck_assert_uint_ne(f.err.lsn.v, 0);
-            /* Before the first file there is no seal that could name it. */
+            /* No seal names a missing first file; the message names the second. */
             name_of(first == 8 && how == 0 ? 8 + 4032 : first, other);
             ck_assert_msg(strstr(f.err.message, other) != NULL, "%s: %s", other, f.err.message);
             if (how > 0)
@@ -303,7 +304,7 @@ START_TEST(clean_start_checks_its_file)
 }
 END_TEST
 
-/* Files with other names are left alone. */
+/* Files that are no segments do not disturb the log. */
 START_TEST(other_files)
 {
     const char *names[] = {"log/README", "log/0000000000000008.seg.bak", "log/new.tmp",
@@ -343,7 +344,7 @@ START_TEST(cut_is_proof)
 }
 END_TEST
 
-/* The watermark in the control file must fit the log. */
+/* What the control file says of the log must fit the log. */
 START_TEST(lying_control_file)
 {
     fixture_create(&f);

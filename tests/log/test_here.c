@@ -31,8 +31,8 @@ static void append_some(unsigned n)
         put(&f, LENGTH);
 }
 
-/* Leaves `durable` durable records, and a group torn by a power failure: its first record is
- * gone. */
+/* Leaves `durable` durable records, and after them a torn group, of which the first record is
+ * damaged. Returns where the durable log ends. */
 static uint64_t leave_torn_group(unsigned durable, unsigned torn)
 {
     struct ll_log_place place;
@@ -115,7 +115,7 @@ START_TEST(a_clean_stop_after_it)
     stop_and_reopen(&f);
     uint64_t tail = ll_log_tail(f.log).v;
     ck_assert_uint_eq(tail, f.start.end.v);
-    append_some(80); /* into the next one */
+    append_some(80); /* into the next segment */
     force(&f);
     f.start.clean = false;
     size_t count = f.count;
@@ -137,8 +137,8 @@ static bool lost_record_at(uint64_t lsn)
     return lladd_get64(own) == lsn;
 }
 
-/* A torn group went on in the next segments, and their files are reused with their contents: a
- * clean stop where a lost record began is a clean stop. */
+/* A torn group went on in the next segments, and their files are reused with their contents: the
+ * log may stop cleanly where a lost record began. */
 START_TEST(a_clean_stop_where_a_lost_record_began)
 {
     unsigned met = 0;
@@ -184,8 +184,8 @@ START_TEST(no_way_back_before_an_empty_segment)
 }
 END_TEST
 
-/* The log may end before a segment that was begun in vain, because the disk had no space for the
- * rest, and goes on at that end. */
+/* A segment was begun in vain, because the disk had no space for the rest of recovery. The log goes
+ * on at its end before that segment. */
 START_TEST(back_before_a_segment_begun_in_vain)
 {
     fixture_create(&f);
@@ -265,7 +265,8 @@ END_TEST
 #define ROWS 600
 #endif
 
-/* One run, which may crash: opens the log in any way, appends records, and forces some of them. */
+/* One run, which ends in a crash: opens the log in either way, appends records, and forces some of
+ * them. True if the log was opened. */
 static bool live(uint64_t *seed, bool full)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};

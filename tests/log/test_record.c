@@ -131,8 +131,7 @@ START_TEST(wide_only)
 }
 END_TEST
 
-/* Each flipped bit of a record, and a length that is too short: never accepted, never read beyond
- * its end. */
+/* A record with a flipped bit or without its end is refused, and no byte after it is read. */
 START_TEST(every_bit)
 {
     unsigned char payload[60], bytes[300];

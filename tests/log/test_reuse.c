@@ -37,7 +37,7 @@ struct circumstances {
     const char *name;
     uint64_t segment_max, limit;
     bool full;      /* there is no space for another file */
-    bool truncates; /* recovery gives up segments below, too */
+    bool truncates; /* recovery truncates the log, too */
     enum fault_crash_mode how;
 };
 
@@ -80,8 +80,8 @@ static void crash(const struct circumstances *c, uint64_t seed)
  * written. */
 static const size_t rings[] = {65536, 16384, 32768, 262144};
 
-/* Makes a log with durable records in more than one segment. After them come segments that were not
- * written to; some of their LSNs were handed out and lost. */
+/* Makes a log with ten durable records in its last segments, or in its only one. After them come
+ * segments that were not written to; some of their LSNs were handed out and lost. */
 static void make(const struct circumstances *c, uint64_t ring)
 {
     fixture_free(&f);
@@ -127,12 +127,12 @@ static bool recover(const struct circumstances *c, uint64_t n, uint64_t seed)
         ck_assert_uint_eq(f.count, count);
         ck_assert_msg(ll_log_tail(f.log).v >= untouched, "%s: LSN %llu twice", c->name,
                       (unsigned long long)ll_log_tail(f.log).v);
-        /* Nothing checks whether there is space for this much. */
+        /* There may be no space for this much; then nothing is set aside. */
         bool aside = ll_log_undo_reserve_recovery(f.log, 6000, false, &f.err) == 0;
         if (aside)
             (void)ll_log_credit_reserved(f.log, &credit, 5000, &f.err);
         ll_log_credit_return(f.log, &credit);
-        if (aside) /* as if all was undone; only then users may get the space */
+        if (aside) /* as if all losers were rolled back */
             ll_log_undo_release(f.log, 6000);
         note_tail();
         if (c->truncates)
@@ -225,7 +225,8 @@ START_TEST(each_call_of_recoveries_in_a_row)
 END_TEST
 
 /* Longer series of crashes, drawn at random. A segment that a cut has skipped stays invisible only
- * while the segment with the cut exists: which one is reused first matters after five of them. */
+ * while the segment with the cut exists. So after several crashes it matters which of the two files
+ * is reused first. */
 START_TEST(recoveries_at_random)
 {
     const struct circumstances *c = &circumstances[_i];
@@ -269,7 +270,8 @@ static uint64_t leave_stale(unsigned ahead, uint64_t *cut)
     return first;
 }
 
-/* The header of the next cut, in the file of a segment that was not yet renamed. */
+/* Writes the header of the segment that begins at `first` and names `cut` to the file of segment
+ * `name`, as earlier versions did before they renamed that file. */
 static void begin_to_reuse(uint64_t name, uint64_t first, uint64_t cut)
 {
     unsigned char header[LL_LOG_BLOCK_HEADER];
@@ -287,8 +289,9 @@ static void begin_to_reuse(uint64_t name, uint64_t first, uint64_t cut)
     write_file(&f, path, 0, header, sizeof header);
 }
 
-/* A file has a header for a place that is not its name. _i / 2: which of the stale segments the
- * header belongs to (0: the segment that says where the log was cut). _i % 2: the disk is full. */
+/* A file has a header for a place that is not its name. _i / 2: which of the stale segments' files
+ * has the header (0: that of the segment that says where the log was cut). _i % 2: the disk is
+ * full. */
 START_TEST(a_header_before_its_name)
 {
     char path[LL_LOG_NAME_SIZE];
@@ -372,8 +375,8 @@ START_TEST(the_name_keeps_the_highest_lsn)
 }
 END_TEST
 
-/* A damaged file in the gap that a cut has left does no harm, nor do files above a gap, also while
- * the segment that declares the gap is reused. _i 1: the file in the gap is missing. */
+/* A damaged file in a gap (the LSNs from a cut to the segment that names it) does no harm, not even
+ * while that segment is reused. _i 1: the file in the gap is missing. */
 START_TEST(damage_in_a_gap)
 {
     bool fired = true;

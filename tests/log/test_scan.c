@@ -54,8 +54,8 @@ static void append_some(unsigned n)
 
 /* ---- tails ---- */
 
-/* From each byte of the last group on there are zeros or other bytes. The groups before it stay; of
- * the last group at most a prefix stays. */
+/* From each byte of the last group on, the file has zeros (_i 0) or random bytes. The groups before
+ * it stay; of the last group at most a prefix stays. */
 START_TEST(torn_at_every_byte)
 {
     struct image image;
@@ -162,8 +162,8 @@ START_TEST(lsns_are_never_used_again)
 }
 END_TEST
 
-/* Crashes without an append between them: the log still ends where it ended, the segments in
- * between are reused, and the number of files does not grow. */
+/* Crashes without an append between them: no record is lost, and the number of files does not grow,
+ * since the empty segments are reused. */
 START_TEST(empty_cuts)
 {
     struct ll_log_stats stats;
@@ -238,7 +238,7 @@ START_TEST(nothing_comes_back)
 }
 END_TEST
 
-/* A crash at every device call of opening after a crash, repeatedly. */
+/* A crash at every device call of opening after a crash, up to three times in a row. */
 START_TEST(crash_while_cutting)
 {
     const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
@@ -447,8 +447,8 @@ START_TEST(clean_end_is_checked)
 END_TEST
 
 /*
- * An incarnation that was used before, because the new one did not become durable in the control
- * file.
+ * The control file has an incarnation that was used before, since the newer one did not become
+ * durable there. The log takes a new one.
  */
 START_TEST(incarnations_grow)
 {

@@ -215,7 +215,7 @@ START_TEST(truncation_stops_at_durable)
 END_TEST
 
 /* Logs and truncates until every former file is reused, unless a cursor reads it. Returns whether
- * the first one still has its contents. */
+ * the first one still has its name. */
 static bool first_file_survives(void)
 {
     struct lladd_file *file;
@@ -260,8 +260,8 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* Each device call in the creation of a segment fails in turn: there is an error of the resource
- * root, no record is lost, and the next attempt succeeds. _i: the error. */
+/* Each device call in the creation of a segment fails in turn: an append gets at most an error of
+ * the resource root, no record is lost, and the next attempt succeeds. _i: the error. */
 START_TEST(creation_fails)
 {
     const int errors[] = {ENOSPC, EIO, EMFILE, EROFS};
@@ -461,8 +461,8 @@ START_TEST(segments_ahead_are_checked)
     fill_to(4100);
     ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_RENAME), 0);
     stop(&f);
-    /* A header of another incarnation: the log, opened by the segment's place, notices when it
-     * needs it. */
+    /* A header of another incarnation: the log, opened by the newest segment's place, notices it
+     * when it needs this one. */
     name_of(8 + 4032 + 8128, name);
     read_file(&f, name, 0, old, sizeof old);
     struct ll_log__block b;

@@ -88,7 +88,7 @@ static int append(struct worker *w, struct ll_credit *credit, unsigned round)
     return 0;
 }
 
-/* Reads back one of the thread's own records, as a rollback does. */
+/* Reads back the thread's newest records, up to four, as a rollback does. */
 static void read_back(struct worker *w, struct ll_log_cursor *c, unsigned upto)
 {
     struct ll_record rec;
@@ -258,8 +258,8 @@ START_TEST(everything)
 }
 END_TEST
 
-/* Most requests are for the largest credit. The other threads rest, and do not return the credit
- * that they did not use. */
+/* Two of three requests are for the largest credit. Threads at rest may still hold credit that they
+ * did not use. */
 START_TEST(the_largest_credits_of_many)
 {
     f.cfg.ring_bytes = _i ? 65536 : 4096;
@@ -403,7 +403,8 @@ static void await_waiter(void)
     } while (stats.waits_for_space == 0);
 }
 
-/* The ring is full of another thread's credit: a thread waits until it is returned or used. */
+/* Another thread's credit leaves too little of the ring: a thread waits until that credit is
+ * returned or used. */
 START_TEST(credit_of_others)
 {
     struct worker w = {.err = LLADD_ERROR_INIT};
@@ -467,8 +468,8 @@ START_TEST(waits_for_publication)
 }
 END_TEST
 
-/* A committer that comes while a group is being synced waits for the next; one that was in it does
- * not wait longer. */
+/* A committer that comes while a group is being synced waits for the next; one that has its record
+ * in that group does not. */
 START_TEST(groups_in_turn)
 {
     struct worker a = {.err = LLADD_ERROR_INIT}, b = a, c = a;
@@ -518,7 +519,7 @@ START_TEST(writer_leaves_to_committer)
     ck_assert_int_eq(lladd_thread_start(&a.thread, write_last, &a), 0);
     ck_assert(test_world_await(&f.world, "log.group.before_write", 1));
     ck_assert_int_eq(lladd_thread_start(&b.thread, force_last, &b), 0);
-    while (lladd_atomic_load32(&f.log->word) != LL_LOG__FLIGHT) /* it leads group 0 */
+    while (lladd_atomic_load32(&f.log->word) != LL_LOG__FLIGHT) /* b leads group 0 */
         lladd_yield();
     test_world_release(&f.world, "log.group.before_write");
     lladd_thread_join(&a.thread);

@@ -96,7 +96,7 @@ END_TEST
 
 /* The disk is full, and so is the log except for the reserve. As many compensations as were
  * reserved can be logged, even if each is forced by itself and thus may take a seal. _i: every
- * _i-th is forced. */
+ * _i-th is forced (0: none). */
 START_TEST(rollback_on_a_full_disk)
 {
     struct ll_credit credit = {0};
