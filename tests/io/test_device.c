@@ -383,7 +383,7 @@ START_TEST(two_opens_one_file)
 }
 END_TEST
 
-/* Grows by many small steps; no contents are lost when they move. */
+/* A file grows in many small steps, and keeps its contents. */
 START_TEST(big_files)
 {
     enum { STEP = 5000, STEPS = 400 };
@@ -553,7 +553,8 @@ START_TEST(lock_refuses_a_second_opener)
         ck_assert_int_eq(owner, 0);
         ck_assert_int_eq(dev->ops->lock(dev, "lock", &second, &owner), -EAGAIN);
         ck_assert_int_eq(owner, getpid());
-        /* Looking at the file does not release the lock, as a POSIX record lock would. */
+        /* Opening and closing the file does not release the lock; it would release a POSIX record
+         * lock. */
         struct lladd_file *look = open_file("lock", LLADD_OPEN_READ_ONLY);
         char text[32] = "";
         ck_assert_int_gt(ll_io_pread(dev, look, text, sizeof text - 1, 0), 0);

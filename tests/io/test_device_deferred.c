@@ -137,7 +137,7 @@ START_TEST(once_settled_it_adds_nothing)
 }
 END_TEST
 
-/* A deferred sync of a file that is gone cannot be done later. */
+/* A file's deferred sync is done when the file is closed, at the latest. */
 START_TEST(a_file_that_is_closed_pays)
 {
     struct lladd_file *a = make("a", "alpha");
@@ -167,7 +167,7 @@ START_TEST(a_failed_sync_is_told)
 }
 END_TEST
 
-/* Without memory to remember a sync, it is done at once. */
+/* A sync that there is no memory to remember is done at once. */
 START_TEST(without_memory_a_sync_is_one)
 {
     for (int64_t n = 0;; n++) {

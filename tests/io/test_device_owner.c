@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* With another user's file in a directory of ours: opened if the configuration says so. */
+/* In this user's directory, another user's file is opened only by a device with a mode for
+ * files. */
 START_TEST(a_file_of_another_user_is_refused)
 {
     struct lladd_device *dev;

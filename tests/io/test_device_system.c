@@ -140,7 +140,7 @@ ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t off)
     return plan.nothing ? 0 : __real_pwrite(fd, buf, limited(n), off);
 }
 
-/* Moves as much as the limit allows, ending in the middle of a piece if that is where it ends. */
+/* Moves as much as the limit allows, and may end in the middle of a piece. */
 ssize_t __wrap_pwritev(int fd, const struct iovec *v, int n, off_t off)
 {
     size_t left = plan.at_most > 0 ? plan.at_most : SIZE_MAX;
@@ -337,7 +337,8 @@ START_TEST(every_allocation_fails_once)
 }
 END_TEST
 
-/* Over files of the device below: a failed write has changed nothing, and the next one works. */
+/* An overlay writes to a file of the device below it: a failed write has changed nothing, and the
+ * next one works. */
 START_TEST(changing_what_is_below_takes_memory)
 {
     unsigned char bytes[9000], got[9000];
@@ -428,8 +429,8 @@ START_TEST(short_and_interrupted)
 }
 END_TEST
 
-/* A read that returns end of file too early is asked once more, and then fails. The caller never
- * sees fewer bytes than there are. */
+/* A read that returns end of file too early is repeated once; if that ends too early, too, it
+ * fails. The caller never sees fewer bytes than there are. */
 START_TEST(a_read_that_ends_too_early)
 {
     enum { SIZE = 5000 };

@@ -224,7 +224,8 @@ START_TEST(prefixes)
 }
 END_TEST
 
-/* Every subset of three occurs, and the same seed gives the same one; with a fair coin or not. */
+/* Each subset of three writes occurs, and the same seed gives the same subset. _i 0: FAULT_SUBSET;
+ * 1: FAULT_SHARE. */
 START_TEST(subsets)
 {
     bool seen[8] = {false};
@@ -253,7 +254,8 @@ START_TEST(subsets)
 }
 END_TEST
 
-/* Of many changes, sometimes nearly none or nearly all survive; a fair coin never does that. */
+/* With FAULT_SHARE sometimes nearly none or nearly all of many writes survive; with FAULT_SUBSET, a
+ * fair coin, never. */
 START_TEST(shares)
 {
     enum { SIZE = 64 };
@@ -457,7 +459,7 @@ START_TEST(the_nth_call_fails)
 }
 END_TEST
 
-/* Every call of the table can be made to fail, and then nothing has happened. */
+/* Calls of every kind can be made to fail; a failed call has changed nothing. */
 START_TEST(all_kinds_fail)
 {
     struct lladd_file *f = durable_file("f", "abc"), *g;
@@ -513,8 +515,8 @@ START_TEST(failures_by_name_and_counts)
 }
 END_TEST
 
-/* After a failed sync the kernel marks the pages clean: the next sync succeeds and writes
- * nothing. */
+/* After a failed sync the kernel marks the pages clean: the next sync succeeds and does not write
+ * them. */
 START_TEST(a_failed_sync_is_not_made_good)
 {
     struct lladd_file *f = durable_file("f", "....");

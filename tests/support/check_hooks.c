@@ -10,7 +10,8 @@
  * processes, each with an empty table. Failing assertions do not come here.
  *
  * tcase_create. By default Check ends a case after four seconds. A slow machine must not fail a
- * test, so ctest sets a limit of half an hour (cmake/Tests.cmake); a test run by hand has none.
+ * test, so ctest sets a limit of half an hour or more (cmake/Tests.cmake); a test run by hand has
+ * none.
  *
  * The heap. Tests open and close a database for each crash, with buffers of many pages. glibc
  * returns such memory to the kernel when it is freed, and then every page of the next buffer is a

@@ -196,7 +196,7 @@ static void table_apply(struct table *t, const struct op *op)
         break;
     case RENAME: {
         const struct binding *from = table_find(t, op->from);
-        if (from && from->file == op->file) { /* otherwise its creation has not arrived */
+        if (from && from->file == op->file) { /* else the file's creation is not durable */
             table_set(t, op->name, op->file);
             table_remove(t, op->from);
         }

@@ -96,7 +96,8 @@ struct lladd_device *fault_device_dev(struct fault_device *);
 
 /* ---- counting ---- */
 
-/* Returns the number of calls of these kinds (including failed ones) on files with the prefix. */
+/* Returns the number of calls of these kinds (including failed ones); if fault_device_only has set
+ * a prefix, of those on files with it. */
 uint64_t fault_device_calls(struct fault_device *, unsigned kinds);
 void fault_device_reset_calls(struct fault_device *);
 /* Number of files open through this device; 0 when everything was closed. */

@@ -15,7 +15,7 @@
  *     ... start the thread ...
  *     test_world_await(&w, "log.group.before_sync", 1);           until one thread has stopped
  *     ... look at the state ...
- *     test_world_release(&w, "log.group.before_sync");            threads go on; none stops here
+ *     test_world_release(&w, "log.group.before_sync");            they go on; later ones pass
  *
  * A point is identified by its full name. Threads: any.
  */

@@ -7,8 +7,8 @@ intrinsics, and in the instructions that a single function may use.
 aarch64.py --library <folder of sources>: clang reads every source file of the library and of the
 simulator for aarch64 without a warning.
 
-Skipped (77) without clang, or without the headers of the C library for aarch64 (Debian:
-libc6-dev-arm64-cross) or of LZ4."""
+Skipped (77) without clang, without the headers of the C library for aarch64 (Debian:
+libc6-dev-arm64-cross) or, with --library, without LZ4's."""
 import os
 import shutil
 import subprocess

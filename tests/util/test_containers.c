@@ -114,7 +114,7 @@ static bool keep_some(void *ctx, uint64_t key, uint64_t value)
     return !gone[key];
 }
 
-/* In tables of every load, so that gaps are closed across the end. */
+/* Tables of every load: gaps are closed across the end of the table, too. */
 START_TEST(map_retains_what_it_is_told)
 {
     enum { KEYS = 400 };

@@ -39,7 +39,7 @@ START_TEST(the_first_error_is_the_poison)
     ll_fail(&why, LLADD_BUG, "a code of the poisoned root");
     ck_assert_int_eq(ll_poison_set(&p, LLADD_WRITE_FAILED, &why, &why), LLADD_BUG);
 
-    /* What a forked child finds: not healthy, and no error. */
+    /* What a forked child finds (util/poison.h): no error here; other checks refuse its calls. */
     memset(&p, 0, sizeof p);
     ck_assert(!ll_poisoned(&p));
     ck_assert_int_eq(ll_poison_check(&p, NULL), 0);
@@ -56,7 +56,8 @@ START_TEST(fail_fills_everything)
     ck_assert_int_eq(err.code, LLADD_BUSY);
     ck_assert_int_eq(err.sys_errno, 0);
     ck_assert_int_eq(err.line, line);
-    /* Below the source tree; a compiler called with relative paths puts the way there first. */
+    /* Relative to the source tree; a compiler called with relative paths puts the way there
+     * first. */
     const char *source = strstr(err.source, "tests/util/test_env.c");
     ck_assert_ptr_nonnull(source);
     ck_assert_str_eq(source, "tests/util/test_env.c");
@@ -262,7 +263,7 @@ START_TEST(system_world)
     uint64_t before = ll_now_ns(&env);
     ck_assert_uint_gt(before, 0);
     ck_assert_uint_ge(ll_now_ns(&env), before);
-    ck_assert_int_gt(ll_wall_us(&env), 1600000000000000); /* later than 2020 */
+    ck_assert_int_gt(ll_wall_us(&env), 1600000000000000); /* later than August 2020 */
     ck_assert_int_eq(ll_random(&env, a, sizeof a), 0);
     ck_assert_int_eq(ll_random(&env, b, sizeof b), 0);
     ck_assert_int_ne(memcmp(a, b, sizeof a), 0);

@@ -9,14 +9,13 @@
  * that is active in X, or has suspended it, and another branch that the caller is active in. (Table
  * 6-5 is about asynchronous calls, of which there are none: TMASYNC is XAER_ASYNC.)
  *
- * Every case is tried twice. With `threads=each`, the standard's rule, an association belongs to
+ * The cases are tried twice. With `threads=each`, the standard's rule, an association belongs to
  * one thread. With `threads=any` all threads of the process are one thread of control for xa_end
  * and TMRESUME: a call that one of them may make in T1 and T2 the others may make, too.
  *
  * Every situation is set up in a real database, every call is made, its code is compared with the
  * oracle's, and the state of the resource manager with the state before: an error changes nothing,
- * a success changes what the tables say. The number of cases is printed; at least 5000 are
- * asserted.
+ * a success changes what the tables say. The number of cases is printed; it must be at least 5000.
  */
 #include "xa_fixture.h"
 #include "xa/xa_private.h"
@@ -168,7 +167,7 @@ static const unsigned long allowed[CALLS] = {
     [COMPLETE] = TMMULTIPLE | TMNOWAIT,
 };
 
-#define HEUR 1000 /* the code that S5 stands for */
+#define HEUR 1000 /* XA_HEURCOM or XA_HEURRB */
 
 /* Table 6-4, for the calls that end branches without associations: the code of a call in each
  * state, and the next state. */
@@ -243,7 +242,7 @@ static int expect_start(const struct situation *c, unsigned long f, struct situa
         return XAER_PROTO;
     int code = joining[c->s];
     if (c->them == ACTIVE)
-        code = BLOCKS; /* a thread of control at a time */
+        code = BLOCKS; /* one thread of control at a time */
     if (code == BLOCKS && (f & TMNOWAIT))
         return XA_RETRY;
     if (code == XA_OK)

@@ -57,7 +57,7 @@ START_TEST(malformed_open_strings_are_refused_and_said_why)
         ck_assert_int_ne(lladd_xa_error(RMID, &err), 0);
         ck_assert_msg(strstr(err.message, wrong[i].why), "%s: %s", wrong[i].info, err.message);
         ck_assert_ptr_null(lladd_xa_db(RMID));
-        gives(XAER_PROTO, xa_start(&(XID){0}, RMID, TMNOFLAGS)); /* still R0 */
+        gives(XAER_PROTO, xa_start(&(XID){0}, RMID, TMNOFLAGS)); /* still not open */
     }
     memset(text, 'x', sizeof text);
     memcpy(text, "dir=", 4);
@@ -217,7 +217,7 @@ START_TEST(the_error_is_that_of_the_last_call)
 }
 END_TEST
 
-/* A failed write is final for the handle. The branch keeps the state of its last durable record,
+/* A failed write is final for the handle. Each branch keeps the state of its last durable record,
  * and the resource manager is usable again when it has been opened again. */
 START_TEST(a_failed_device_is_opened_again)
 {
@@ -235,7 +235,7 @@ START_TEST(a_failed_device_is_opened_again)
     gives(XAER_RMFAIL, xa_prepare(&idle, RMID, TMNOFLAGS));
     gives(XAER_RMFAIL, xa_start(&idle, RMID, TMJOIN));
     gives(XAER_RMFAIL, xa_recover(found, 3, RMID, TMSTARTRSCAN));
-    gives(XAER_RMFAIL, xa_open("dir=db", RMID, TMNOFLAGS)); /* one is associated */
+    gives(XAER_RMFAIL, xa_open("dir=db", RMID, TMNOFLAGS)); /* `busy` is still associated */
     gives(XAER_RMFAIL, xa_end(&busy, RMID, TMSUCCESS));
     gives(XAER_RMFAIL, xa_open("dir=db", RMID, TMNOFLAGS)); /* the device still fails */
     gives(XAER_RMFAIL, xa_commit(&kept, RMID, TMNOFLAGS));

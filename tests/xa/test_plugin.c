@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The shared object as an application gets it: loaded by a program that is not linked with the
- * library and keeps its symbols local, as a Java virtual machine does; with a plug-in in the open
+ * The shared object as an application gets it: loaded, with its symbols kept local, by a program
+ * that is not linked with the library, as a Java virtual machine does; with a plug-in in the open
  * string.
  */
 #include "support/fixtures.h"

@@ -219,7 +219,7 @@ enum fate { PENDING, COMMITTED, ROLLED_BACK, MOVED };
 struct worker {
     struct lladd_thread thread;
     unsigned number;
-    uint32_t round;         /* atomic: the branch that is begun; 0: none yet */
+    uint32_t round;         /* atomic: the number of branches begun */
     uint32_t fates[ROUNDS]; /* atomic */
     int64_t sum;
 };
@@ -256,7 +256,8 @@ static void *work_until_taken(void *arg)
     return NULL;
 }
 
-/* With wait=0 the call does not wait for one in progress: it is repeated. */
+/* With wait=0 xa_end does not wait for a call that is in progress in the branch; so it is
+ * repeated. */
 static void until_ended(XID *x, long how)
 {
     int rc;
@@ -343,7 +344,8 @@ static void *end_what_migrates(void *arg)
     return NULL;
 }
 
-/* Table 6-3: a thread in T0 may resume, not end; the one in T2 may do both. */
+/* X/Open's table 6-3: a thread without an association (T0) may resume the branch, but not end it;
+ * the thread that has suspended it (T2) may do both. */
 START_TEST(what_migrates_is_ended_by_a_thread_that_has_it)
 {
     XID x = fixture_xid("moved");

@@ -56,7 +56,7 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     int rmid = RMID + (int)(w->number % 3);
-    ck_assert_int_eq(xa_start(&(XID){0}, rmid, TMNOFLAGS), XAER_PROTO); /* R0 in this thread */
+    ck_assert_int_eq(xa_start(&(XID){0}, rmid, TMNOFLAGS), XAER_PROTO); /* not open here yet */
     ck_assert_int_eq(xa_open("dir=db", rmid, TMNOFLAGS), XA_OK);
     for (unsigned round = 0; round < ROUNDS; round++) {
         XID found[THREADS];
