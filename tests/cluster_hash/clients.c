@@ -51,7 +51,7 @@ static void choose(struct client *c)
     }
 }
 
-/* Usually in one order, as a client that avoids deadlocks would do; not always. */
+/* Sorts the accounts, as a client that avoids deadlocks does. */
 static void sort(struct client *c)
 {
     for (unsigned i = 1; i < c->n; i++)

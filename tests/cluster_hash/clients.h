@@ -41,7 +41,8 @@ void clients_init(struct clients *, struct world *);
 void clients_step(struct clients *);
 /* The coordinator has died: its clients will not get the answers they wait for. */
 void clients_lose(struct clients *, size_t coordinator);
-/* Lets all clients finish, and compares. The world must have settled. */
+/* Compares the accounts with what must be true of them. All clients must have finished, and the
+ * world have settled. */
 void clients_check(struct clients *);
 void clients_finish(struct clients *);
 size_t clients_key(unsigned account, unsigned char key[8]);

@@ -41,7 +41,7 @@ static void ask(struct answer *a)
     a->call = (struct call){.buf = a->value, .size = sizeof a->value, .done = done, .ctx = a};
 }
 
-/* Runs until it is answered; returns how many of the world's milliseconds that took. */
+/* Runs until the call is answered; returns how many of the world's milliseconds that took. */
 static uint64_t await(struct answer *a)
 {
     uint64_t since = w.now_ms;
@@ -224,8 +224,8 @@ START_TEST(what_was_not_decided_is_presumed_aborted)
 }
 END_TEST
 
-/* Its log fails under the decision: no client is told anything before the next incarnation has
- * looked, and this one makes no decision any more. */
+/* Its log fails under the decision: the client gets an unknown outcome, and no server gets a
+ * decision from this incarnation. The next one finds out what was decided. */
 START_TEST(a_coordinator_with_a_failed_log_reports_an_unknown_outcome)
 {
     begin_case(1);
@@ -244,7 +244,8 @@ START_TEST(a_coordinator_with_a_failed_log_reports_an_unknown_outcome)
     ck_assert_ptr_null(coordinator_begin(c()));
     ck_assert_int_eq(commit(waits), err.code);
     world_run(&w, 2000);
-    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1); /* it was not told: it may be true */
+    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1); /* it was told nothing: the decision may be
+                                                         * durable */
     fault_device_fail(w.coordinators[0].fd, 0, 0, 0, false);
     world_crash(&w, &w.coordinators[0]);
     world_settle(&w);

@@ -46,7 +46,7 @@ static void add(const struct world *w, const struct clients *b)
     }
 }
 
-/* The faults of this schedule: none, one kind, or all. */
+/* Draws for each kind of fault how often it happens in this schedule, or that it does not. */
 static void draw_faults(struct world *w)
 {
     static const unsigned rates[] = {0, 0, 0, 10, 40, 200};

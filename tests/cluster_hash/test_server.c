@@ -379,9 +379,9 @@ START_TEST(half_a_transaction_is_not_prepared)
     begin_case();
     struct peer a = greet("a", 1, 1);
     put(&a, 1, "k", "v");
-    tell(&a, MESSAGE_PREPARE, 1, 2); /* one of two */
+    tell(&a, MESSAGE_PREPARE, 1, 2); /* one change of two came */
     expect_vote(&a, VERDICT_NO, LLADD_CONFLICT);
-    tell(&a, MESSAGE_PREPARE, 2, 1); /* none of one */
+    tell(&a, MESSAGE_PREPARE, 2, 1); /* no change of one came */
     expect_vote(&a, VERDICT_NO, LLADD_CONFLICT);
     put(&a, 3, "k", "v");
     tell(&a, MESSAGE_COMMIT_ONE, 3, 5);

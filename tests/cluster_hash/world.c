@@ -144,7 +144,7 @@ void world_restart(struct world *w, struct node *n)
     ck_assert_msg(rc == 0, "%s", err.message);
 }
 
-/* Its ends of all connections close; what it has sent may still arrive. */
+/* Closes the node's ends of all connections; what the node has sent may still arrive. */
 static void cut(struct world *w, struct node *n)
 {
     struct sleeper *s, *next;
@@ -178,7 +178,6 @@ void world_crash(struct world *w, struct node *n)
     fault_device_power_cycle(n->fd, &how);
 }
 
-/* Including what is in transit: a connection that is refused, one that came to be. */
 static void node_free(struct node *n)
 {
     if (n->db) {
@@ -223,7 +222,7 @@ static bool step_connect(struct world *w)
     return false;
 }
 
-/* When both ends have lost the connection, only the newest one counts. */
+/* Returns the newest connection of the same two nodes. */
 static struct connection *newest_like(struct world *w, const struct connection *old)
 {
     struct connection *c, *found = NULL;
@@ -276,7 +275,7 @@ static bool step_deliver(struct world *w)
     n++;
     skip = n ? world_below(w, n) : 0;
     bool overtake = one_in(w, w->overtake);
-    /* From a random one to the end, then from the start. */
+    /* From a random packet to the end, then from the start. */
     for (unsigned pass = 0; pass < 2; pass++)
         TAILQ_FOREACH(p, &w->packets, link)
         {

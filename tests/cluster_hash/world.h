@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A cluster in one process: servers and coordinators over databases in memory, a network that
- * loses, repeats, overtakes and delays, a clock that advances when nothing else happens, and
- * crashes that keep what a power failure keeps. One seed determines everything.
+ * loses, repeats, reorders and delays messages, a clock that advances when nothing else happens,
+ * and crashes that keep what a power failure keeps. One seed determines everything.
  *
  *     struct world w;
  *     world_init(&w, &(struct world_options){.seed = 7, .servers = 3, .coordinators = 1});
@@ -79,7 +79,8 @@ struct world {
     TAILQ_HEAD(, sleeper) sleepers;
     uint64_t random, now_ms, conns, events;
     /* One message in n is...; 0: none. */
-    unsigned lose, repeat, overtake, delay, astray; /* astray: on a later connection of the two */
+    unsigned lose, repeat, overtake, delay, astray; /* astray: on a later connection of the two
+                                                     * nodes */
     struct {
         uint64_t lost, repeated, overtook, delayed, astray, crashes;
     } happened;
@@ -95,9 +96,9 @@ void world_restart(struct world *, struct node *);
 /* One event: a message, a force, a lock, the clock. */
 void world_step(struct world *);
 void world_run(struct world *, unsigned events);
-/* Ends all faults, restarts the nodes that are down, and runs until no transaction is in doubt and
- * no client waits or has anything to send. Fails the test if that takes more than a minute of the
- * world's time. */
+/* Ends all faults, restarts the nodes that are down, and runs until no transaction is open or in
+ * doubt, every decision is delivered, and each coordinator is connected to all servers or has
+ * failed. Fails the test if that takes more than a minute of the world's time. */
 void world_settle(struct world *);
 bool world_quiet(struct world *);
 

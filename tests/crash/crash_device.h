@@ -20,9 +20,9 @@ enum death { DEATH_BEFORE, DEATH_AFTER, DEATH_WITHIN, DEATH_POWER };
 struct crash_device_config {
     const char *dir;          /* of the files; copied */
     int trace;                /* file descriptor opened for appending; -1: none */
-    uint32_t piece;           /* If a write is cut short, each piece between multiples of this is
-                               * done or not: 4096 as in the system's cache, or the size that the
-                               * database was told is never torn */
+    uint32_t piece;           /* a write that is cut short ends at a multiple of this: 4096 as in
+                               * the system's cache, or the size that the database was told is
+                               * never torn */
     bool serial;              /* changing calls are made one at a time, also without a trace */
     uint64_t capacity;        /* -ENOSPC beyond this many bytes of all files together; `serial` is
                                * required if it is ever less than UINT64_MAX */

@@ -331,7 +331,8 @@ static uint64_t draw_call(struct round *r)
     return 1 + below(r, below(r, 4) ? most : 4 * most);
 }
 
-/* A process that is killed from outside may leave an incomplete trace. */
+/* Kills from outside come only in rounds without a trace: such a process may leave half an
+ * entry. */
 static bool timed(const struct round *r)
 {
     return (r->plan.features & WITH_TIME) && !r->disk;

@@ -3,8 +3,9 @@
 #define CRASH_ROUND_H
 /*
  * A round makes a database, and then repeatedly works with it, crashes it, recovers it (up to four
- * recoveries crash in turn), and checks it. A *life* is a process that has the database open. The
- * *conductor* is the process that runs the round; it never opens the database.
+ * recoveries crash in turn), and checks it. A *life* is a process that opens the database, or
+ * inspects its files. The *conductor* is the process that runs the round; it never opens the
+ * database.
  */
 #include "world.h"
 
@@ -32,7 +33,8 @@ struct failure {
     char *dir; /* NULL unless it was kept; the caller frees it */
 };
 
-/* Returns true if no check failed. LEG_WHOLE then removes its directory; else `keep` decides. */
+/* Returns true if no check failed. LEG_WHOLE then removes its directory; if one failed, `keep`
+ * decides. */
 bool round_run(uint64_t seed, const struct settings *, struct tally *, struct failure *);
 
 #endif

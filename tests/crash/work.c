@@ -391,7 +391,7 @@ static void upkeep(struct session *s, uint64_t *rng)
         must(s->oracle, rc, names[what], &err);
 }
 
-/* Fills the disk at some time: only a little more room is left. */
+/* In a round that fills the disk, leaves `room` bytes on it, once. */
 static void fill_disk(struct session *s, uint64_t room)
 {
     if (!(s->plan->features & WITH_FULL) || atomic_load(&s->oracle->capacity) != UINT64_MAX)
@@ -432,7 +432,7 @@ void work(struct session *s)
     }
     for (unsigned w = 0; w < WORKERS && !alone; w++)
         lladd_thread_join(&threads[w]);
-    if (features & WITH_JOURNAL) /* the rest is in the log, not in its buffer */
+    if (features & WITH_JOURNAL) /* so that no entry is in the log's buffer only */
         (void)work_one(s, 0);
 }
 

@@ -145,7 +145,7 @@ bool refused(struct session *, int rc);
  * the log it must not fail. */
 bool no_space(struct session *, int rc);
 
-/* Opens the database, and makes the structures or finds them. */
+/* session_open opens the database; session_find finds the structures, or makes them. */
 void session_open(struct session *, bool instant, bool atomic);
 void session_find(struct session *);
 /* Returns false if the disk is full and killed checkpoints have used the space that close needs. */
@@ -160,7 +160,7 @@ enum act_kind {
     ACT_DELETE,
     ACT_ADD,
     ACT_SET,
-    ACT_APPEND, /* of the journal */
+    ACT_APPEND, /* to the journal */
     ACT_DISCARD,
     ACT_BLOB_WRITE,
     ACT_BLOB_CUT,
@@ -182,7 +182,8 @@ unsigned acts_of(const struct plan *, unsigned w, uint32_t n, struct act acts[AC
 /* Sets what an act of transaction n writes; never the same twice. `bytes` has room for a->len. */
 void act_bytes(const struct plan *, unsigned w, uint32_t n, unsigned index, const struct act *,
                void *bytes);
-/* The bytes of a key. Kinds: 'W' workers, 'N' their count, 'L' losers, 'D' slots, 'Z' the last. */
+/* The bytes of a key. Kinds: 'W' workers, 'N' their count, 'L' losers, 'D' slots, 'Z' the one
+ * of work_relieve. */
 struct key {
     unsigned char bytes[9];
 };
