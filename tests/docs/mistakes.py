@@ -88,7 +88,7 @@ def table(text):
     if missing:
         sys.exit(f"{PAGE} lacks {sorted(missing)}")
     if len(said) < MISTAKES_MIN:
-        sys.exit(f"{PAGE} has {len(said)} mistakes, and not {MISTAKES_MIN}")
+        sys.exit(f"{PAGE} has {len(said)} mistakes, fewer than {MISTAKES_MIN}")
     return said
 
 

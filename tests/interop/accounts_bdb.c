@@ -78,7 +78,7 @@ static int get(DB *db, DB_TXN *txn, int account, int64_t *out, uint32_t flags)
     return db->get(db, txn, &key, &value, flags);
 }
 
-/* A locked account exists: a branch that changed it is in doubt. */
+/* If account 0 is locked, the accounts exist: a branch in doubt has changed it. */
 static int fill(struct accounts *a, int n, int64_t balance)
 {
     DB_TXN *txn;

@@ -28,8 +28,8 @@ def nm(*arguments):
 
 
 def defined(libraries):
-    """What a program may refer to: of a shared library what it exports, of an archive, which has
-    everything, what only simulations have."""
+    """The symbols that a program may refer to: what a shared library exports; of an archive, which
+    repeats these, only those of simulations."""
     names = set()
     for library in libraries:
         if ".so" in library:

@@ -70,7 +70,7 @@ def hidden_types(include, folder, headers, cxx):
     hides = "struct lladd_hidden {\n int n;\n};\nint lladd_hidden(struct lladd_hidden *);\n"
     made = hides + "\n".join(variables([], [hides])[0].splitlines()[:1])
     if complaints(command, made) is None:
-        print("a struct that a function hides is found")
+        print("a struct that a function hides is not found")
         return 1
     return (said is not None) + (n < 150)
 

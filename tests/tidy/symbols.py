@@ -31,7 +31,7 @@ WRITABLE = re.compile(r"^\.(data|bss|tdata|tbss)(?!\.rel\.ro)(\.|$)")
 
 
 def writable_symbols(archive):
-    """(object, symbol) for each variable that can be written."""
+    """The number of objects, and (object, symbol) for each variable that can be written."""
     found, obj, objects = [], "?", 0
     for line in run("objdump", "-t", archive).splitlines():
         if ":     file format" in line:
@@ -48,7 +48,7 @@ def writable_symbols(archive):
 
 
 def instrumented_symbols(archive):
-    """In how many objects the symbol is defined or used."""
+    """The number of objects, and the symbols of the instrumented build that they define or use."""
     lines = run("nm", archive).splitlines()
     names = {line.split()[-1] for line in lines if line.split()}
     return (len([line for line in lines if line.endswith(".o:")]),

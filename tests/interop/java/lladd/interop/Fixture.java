@@ -165,7 +165,7 @@ final class Fixture {
         settle(account, amount, outcome);
     }
 
-    /** A transfer without any crash, from some of the resource managers to the others. */
+    /** A transfer without any crash, from the first of the named resource managers to the others. */
     String undisturbed(int account, long amount, String names) throws Exception {
         history.clear();
         return tm.ask("transfer " + account + " " + amount + " " + names, new Executioner(null, false));

@@ -7,8 +7,7 @@ import java.nio.file.Path;
 
 /** A C resource manager with its accounts, in a Host. */
 final class HostServer extends Server {
-    /** The shared object with the accounts, and the beginning of its open string, before the
-     * folder. */
+    /** The shared object with the accounts, and its open string, with %s for the folder. */
     record Kind(String library, String open, boolean heuristics) {}
 
     private final Kind kind;

@@ -98,8 +98,8 @@ final class Manager {
         arjPropertyManager.getCoordinatorEnvironmentBean().setTransactionStatusManagerEnable(false);
 
         // Scans when we say so. Nothing else runs meanwhile, so a branch that has no transaction
-        // needs no time to be sure that it never gets one. A second between the two passes of a
-        // scan is the least.
+        // needs no time to be sure that it never gets one. The time
+        // between the two passes of a scan is at least a second.
         RecoveryEnvironmentBean r = recoveryPropertyManager.getRecoveryEnvironmentBean();
         r.setRecoveryModuleClassNames(List.of(AtomicActionRecoveryModule.class.getName(),
                 XARecoveryModule.class.getName()));

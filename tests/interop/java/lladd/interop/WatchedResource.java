@@ -9,7 +9,7 @@ import org.jboss.tm.XAResourceWrapper;
 /**
  * A resource manager as the transaction manager calls it: each call about a branch is announced,
  * before and after.
- * It has a name, so that recovery knows a resource manager that was asked and does not have the
+ * It has a name, so that recovery can tell a resource manager that was asked and does not have the
  * branch (it has finished) from one that could not be asked.
  */
 final class WatchedResource implements XAResource, XAResourceWrapper {
