@@ -9,7 +9,7 @@ enum app_fault {
     APP_RIGHT,
     APP_UNDO_WRITES_OLD,  /* undo restores the old value, even if others have added since */
     APP_FORGETS_NOTE,     /* the workload makes a change without noting it */
-    APP_CHECK_COMPLAINS,  /* for any database in which the sum is 12 */
+    APP_CHECK_COMPLAINS,  /* `check` refuses a sum of 12 */
     APP_RANDOM,           /* the workload differs each time */
     APP_LEAKS_PAGE,       /* `pages` does not list all pages */
     APP_FAILS,            /* the workload returns an error */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Silent damage: a sample of changes of the files outside the library. Each change is detected or
- * repaired, or has a known reason why it cannot be detected. A library that accepts wrong bytes is
- * caught, and the token repeats the failure.
+ * Silent damage: the files of a database are changed, in a sample of all ways. Each change is
+ * detected or repaired, or has a known reason why it cannot be detected. A library that accepts
+ * wrong bytes is caught, and the token repeats the failure.
  */
 #include "verdicts.h"
 

@@ -116,7 +116,7 @@ START_TEST(a_rollback_tells_each_step)
 }
 END_TEST
 
-/* The phases in order; pages that were not written before the crash. */
+/* The phases come in order; redo finds pages that were not written before the crash. */
 START_TEST(recovery_tells_its_phases_and_what_it_finds)
 {
     begin_case();
@@ -199,7 +199,7 @@ END_TEST
 /* ---- object classes ---------------------------------------------------------------------- */
 
 static int64_t total;       /* of an object that is in memory only */
-static bool total_is_saved; /* all of it, or nothing */
+static bool total_is_saved; /* all of its changes; else none */
 
 static lladd_lsn total_durable(void *ctx, struct lladd_db *db)
 {

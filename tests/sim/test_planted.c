@@ -105,7 +105,6 @@ static const struct row rows[] = {
     {LLADD_BUG_BULK_IMAGE, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_TAKE_SYNC, EXPLORE, "stale", LLADD_SIM_O_OPEN, 4, 0, 0, 0},
-    /* The effect of two kills in recovery before files were renamed first. */
     {LLADD_BUG_LOWEST_FIRST, EXPLORE, "stale", LLADD_SIM_O_OPEN, 3, KILLED, 0, 0},
     /* The reserve suffices for three crashes in a row. */
     {LLADD_BUG_OWED, RANDOM, "full", LLADD_SIM_O_OPEN, 8, 0, 0, 0},
