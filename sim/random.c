@@ -540,7 +540,6 @@ static void vary(struct ll_sim_random *r)
                 (unsigned long long)sim->options.checkpoint_bytes);
 }
 
-/* Records a workload and tries its crashes. */
 int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subject *subject,
                            struct lladd_error *err)
 {

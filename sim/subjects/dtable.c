@@ -98,7 +98,6 @@ static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
     return make(w, txn, 2, 'o', 60);
 }
 
-/* Replaces a sorted run by another in one transaction. */
 static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(drop(w, txn, 0));

@@ -114,7 +114,6 @@ static int gives_up(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Makes a heap, stores a record in it, and rolls back. */
 static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(make(w, txn, 1, 21, 'x', 3000));

@@ -77,7 +77,6 @@ static int begin(struct ll_sim_work *w, uint32_t counter, int32_t delta, bool se
     return rc;
 }
 
-/* Adds to another counter, and rolls back to a savepoint. */
 static int detour(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
 {
     lladd_savepoint_id sp;

@@ -45,7 +45,6 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
               : ll_sim_cell_note(w, txn, cell, letter, LEN);
 }
 
-/* Begins a transaction and fills a cell. */
 static int change(struct ll_sim_work *w, enum lladd_durability durability, unsigned cell,
                   char letter, struct lladd_txn **txn)
 {

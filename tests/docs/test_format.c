@@ -467,7 +467,6 @@ END_TEST
 
 /* ---- the reader can fail --------------------------------------------------------------------- */
 
-/* Inverts one bit of a file. */
 static void flip(const char *name, off_t at)
 {
     char *path = temp_dir_path(dir, name);

@@ -107,7 +107,6 @@ START_TEST(registrations_that_contradict)
 }
 END_TEST
 
-/* Runs fn in a child; returns its result. */
 static int in_child(int (*fn)(void))
 {
     int status;

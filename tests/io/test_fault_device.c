@@ -48,7 +48,6 @@ static void write_at(struct lladd_file *f, const char *text, uint64_t off)
     ck_assert_int_eq(ll_io_pwrite(dev, f, text, strlen(text), off), 0);
 }
 
-/* A file with durable name and contents. */
 static struct lladd_file *durable_file(const char *name, const char *text)
 {
     struct lladd_file *f = open_file(name, LLADD_OPEN_CREATE);

@@ -403,7 +403,6 @@ START_TEST(credit)
 }
 END_TEST
 
-/* A bad configuration is refused. */
 START_TEST(bad_config)
 {
     struct ll_log_config good = f.cfg;

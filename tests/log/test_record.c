@@ -109,7 +109,6 @@ START_TEST(round_trips)
 }
 END_TEST
 
-/* Records that need the wide form. */
 START_TEST(wide_only)
 {
     unsigned char *payload = malloc(70000), *bytes = malloc(80000);

@@ -446,10 +446,8 @@ START_TEST(clean_end_is_checked)
 }
 END_TEST
 
-/*
- * The control file has an incarnation that was used before, since the newer one did not become
- * durable there. The log takes a new one.
- */
+/* The control file has an incarnation that was used before, since the newer one did not become
+ * durable there. The log takes a new one. */
 START_TEST(incarnations_grow)
 {
     fixture_create(&f);

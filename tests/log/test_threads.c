@@ -529,9 +529,7 @@ START_TEST(writer_leaves_to_committer)
 }
 END_TEST
 
-/*
- * Relaxed writers that wait for another's write return when it is written, not when it is synced.
- */
+/* A relaxed writer that waits for another's write returns before the sync of that write. */
 START_TEST(writers_do_not_wait_for_syncs)
 {
     struct worker a = {.err = LLADD_ERROR_INIT}, b = a;

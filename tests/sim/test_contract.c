@@ -350,7 +350,6 @@ static int no_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span und
     return 0;
 }
 
-/* Also if the undo is logical. */
 START_TEST(fields_that_do_not_cover_a_logical_undo)
 {
     struct lladd_op op = good("test.logical");

@@ -577,7 +577,6 @@ static void every_flag(const struct situation *c, enum call call)
 
 /* ---- XIDs ------------------------------------------------------------------------------------ */
 
-/* Invalid XIDs. */
 static void wrong_xids(const struct situation *c, enum call call, unsigned long flags)
 {
     XID bad[7];

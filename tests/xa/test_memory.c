@@ -199,7 +199,6 @@ END_TEST
 
 enum { UNUSED = RMID + 100 };
 
-/* The calls for an rmid that is not open. */
 START_TEST(an_rmid_needs_memory_itself)
 {
     struct fault_alloc mem;

@@ -164,7 +164,6 @@ START_TEST(rmids_share_a_database_or_have_their_own)
 }
 END_TEST
 
-/* Calls for an rmid that is not open. */
 START_TEST(an_rmid_that_is_not_open_has_nothing)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -72,7 +72,6 @@ bool fixture_same(const XID *, const XID *);
 /* Adds to a counter in the branch that the thread is associated with. */
 void fixture_add(struct fixture *, unsigned cell, int64_t delta);
 void fixture_add_in(struct fixture *, struct lladd_txn *, unsigned cell, int64_t delta);
-/* The value of a counter. */
 int64_t fixture_get(struct fixture *, unsigned cell);
 /* Make a branch that has added to a counter. fixture_work leaves the branch idle; fixture_prepared
  * prepares it. */
