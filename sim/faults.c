@@ -26,7 +26,7 @@
 static const struct {
     uint32_t calls;
     uint8_t flags;
-    int result; /* negative errno; for a sync, enum ll_sim_sync_effect */
+    int result; /* negative errno or enum ll_sim_sync_effect; 0: not used */
 } kinds[LLADD_SIM_FAULTS] = {
     [LLADD_SIM_FAULT_OPEN] = {CALL(OPEN), 0, -EIO},
     [LLADD_SIM_FAULT_CREATE] = {CALL(CREATE), 0, -EIO},
@@ -107,8 +107,8 @@ static uint64_t size_of(const struct ll_sim_run *run, uint32_t name)
 }
 
 /* Does LOG-4 apply to this call: does it write or sync the log in use, the page file, the control
- * file or the double-write area? It does not apply to a new log segment that has no records yet,
- * nor if a read-only file system refuses to make the page file longer. */
+ * file or the double-write area? It does not apply to the header of a log segment, nor if a
+ * read-only file system refuses to make the page file longer. */
 static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
                      uint64_t off)
 {
@@ -221,7 +221,7 @@ static void tell_hit(struct ll_sim_faults *f, const char *name)
         running(f)->failed = LLADD_NO_MEMORY;
 }
 
-/* Detects a failed sync that is repeated without a write to the file in between. */
+/* Detects a failed sync that is repeated without a write, truncate or rename in between. */
 static void watch(struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name)
 {
     for (uint32_t i = 0; i < f->n_failed; i++) {

@@ -4,7 +4,7 @@
  *
  * The reduction to one page at a time (sim/README.md) relies on this. While the workload is
  * recorded, every redo and undo therefore runs on copies of its page and its bytes, each between
- * inaccessible pages. Meanwhile all memory that the database has allocated is inaccessible,
+ * inaccessible guard pages. Meanwhile all memory that the database has allocated is inaccessible,
  * including the page's own frame: a callback may know the frame's address from an earlier call. A
  * forbidden access is a violation (O18). The signal handler jumps back here, and the change is made
  * in the real frame, so that the workload continues. `validate` and `check` run in the same way,
@@ -163,7 +163,7 @@ static void say_what(const struct lladd_sim *sim, const struct call *c, char *ou
         (void)snprintf(out, size, "address %p", (const void *)at);
 }
 
-/* Makes a call. Unless all callbacks succeed, records a violation and returns false. */
+/* Makes a call. Returns false if a callback violates O18 (which is recorded) or memory is short. */
 static bool guarded(struct lladd_sim *sim, struct call *c)
 {
     char what[160];
@@ -295,8 +295,8 @@ int ll_sim_guard_types(struct lladd_sim *sim, struct lladd_db *db)
     return 0;
 }
 
-/* Checks that the page is still as its last recorded change has left it. If the page LSN is not the
- * LSN of that change, a page image or a bulk write came later, and nothing is checked. */
+/* Checks that the page is still as its last recorded change has left it, unless `c` formats it. If
+ * its LSN is not that of this last change, an image or a bulk write came later: no check. */
 static void look_back(struct lladd_sim *sim, const struct ll_sim_place *p,
                       const struct lladd_dst_change *c)
 {

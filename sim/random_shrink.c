@@ -6,8 +6,8 @@
  * sizes, fewer repetitions, fewer crashes in a row. A reduction is kept if the same oracle reports
  * a violation in one of the next few hundred crashes. Then the crash is converted to a row of
  * choices as in replay.c, and the row is reduced like the explorer's rows. The token contains the
- * workload and the row. If the row is too long, or there was an error in recovery (which is no
- * choice), the token contains the workload, the depth, the point and the variant instead.
+ * workload and the row. If the row is too long or does not replay the failure (an error in recovery
+ * is no choice), the token contains the workload, the depth, the point and the variant instead.
  *
  * If the bounds limit the time of the search, all reductions together may take that time once more.
  * The smallest failure that was found by then is kept.
@@ -72,8 +72,8 @@ static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_
     return rc;
 }
 
-/* `what` is a field of *at with the value `present`. Tries smaller values from 1 on, and keeps the
- * first value with which the failure still happens. */
+/* `what` is a field of *at. Tries the values from 1 to `present` - 1 for it, and keeps the first
+ * with which the failure still happens. */
 static int fewer(struct attempt *a, uint32_t *what, struct ll_sim_which *at, uint32_t present,
                  struct lladd_error *err)
 {
@@ -105,7 +105,7 @@ static int make_smaller(struct attempt *a, struct lladd_error *err)
     return rc ? rc : try_it(a, &at, THERE, &kept, err);
 }
 
-/* Encodes the row if it fits, else the numbers from which it was drawn. */
+/* Makes the token of the row if that fits, else of the numbers from which the crash was drawn. */
 static int give_token(struct attempt *a, struct lladd_sim_failure *f, struct lladd_error *err)
 {
     int rc = make_smaller(a, err);

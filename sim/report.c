@@ -58,7 +58,6 @@ static void text_coverage(const struct lladd_sim_report *r, struct lladd_sink *s
     }
 }
 
-/* The sink keeps its first failure, so one check at the end is enough. */
 void ll_sim_text_failures(uint32_t n, const struct lladd_sim_failure *failures,
                           struct lladd_sink *s)
 {
@@ -71,6 +70,7 @@ void ll_sim_text_failures(uint32_t n, const struct lladd_sim_failure *failures,
     }
 }
 
+/* The sink keeps its first failure, so one check at the end is enough. */
 int lladd_sim_report_text(const struct lladd_sim_report *r, struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, "subject %s: %s\n", r->subject,
