@@ -171,8 +171,7 @@ START_TEST(crash_in_recovery)
             begin();
             fault_device_crash_at(f.fd, n);
             run(&p);
-            if (!p.created || !fault_device_crashed(f.fd))
-                return;
+            ck_assert(p.created && fault_device_crashed(f.fd));
             struct fault_crash how = left(_i, n);
             if (_i == 3)
                 how.mode = FAULT_SUBSET;
