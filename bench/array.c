@@ -89,7 +89,7 @@ static void print(const char *what, uint32_t size, const struct bench_figure *f,
     bench_print(BENCH, text, "1/s", f, target, NULL);
 }
 
-/* Each run fills a new array, so that it includes allocating and formatting the pages. */
+/* Each run fills a new array, so that its time includes formatting the pages. */
 static void bench_fill(uint32_t size)
 {
     struct bench_figure rate = {.n = 0};

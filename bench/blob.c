@@ -6,8 +6,8 @@
  *
  * `store` and `replace` work on files, with a commit per value. Logged writes and writes past the
  * log alternate, so that both meet the same load of the device. From the size at which both take
- * equally long, writes should go past the log. `replace` also counts, in memory, the log bytes of a
- * replacement past the log. `read` reads a cached blob, so it measures no I/O. */
+ * equally long, writes should go past the log. `replace` also counts the log bytes of a replacement
+ * past the log, with a device in memory. `read` reads a cached blob, so it measures no I/O. */
 #include "common.h"
 
 #include <lladd/blob.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Figure 13 of the paper: the benefit of a filter. Looks up present keys, absent keys and a mix, in
- * a linear_dtable with and without a bloom_dtable over it, in memory and from the device. JSON
- * lines; see docs/benchmarks.md.
+/* Figure 13 of the Anvil paper: the benefit of a filter. Looks up present keys, absent keys and a
+ * mix, in a linear_dtable with and without a bloom_dtable over it, in memory and from the device.
+ * JSON lines; see docs/benchmarks.md.
  *
  *   bench-bloom [ROWS]   default: four million
  *
- * The paper's keys are 2i. A linear_dtable stores only the distance of such keys, and finds without
- * reading any key that a key is absent. So irregular keys are measured too: 4i, plus 2 for half of
- * the keys. The value of row i is i. "Cold": the first lookups after opening, with nothing in any
- * cache. */
+ * The paper's keys are 2i. A linear_dtable stores only the distance of such keys; it calculates
+ * from the distance whether a key is absent. So irregular keys are measured too: 4i, plus 2 for
+ * half of the keys. The value of row i is i. "Cold": the first lookups after opening, with nothing
+ * in any cache. */
 #include "common_dtable.h"
 
 #include <stdio.h>
@@ -92,7 +92,7 @@ static double look_up(struct fixture *b, const struct load *l, int kind, uint32_
     }
     double took = (double)(bench_now_ns() - t0) / n;
     lladd_dtable_unpin(&pin);
-    bench_must(wrong ? -1 : 0, "finding what is there");
+    bench_must(wrong ? -1 : 0, "finding the rows that exist, and no others");
     return took;
 }
 
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 {
     static const struct load loads[] = {{"regular", false}, {"irregular", true}};
     rows = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : rows;
-    bench_must(rows > 0 && rows <= UINT32_MAX / 4 ? 0 : -1, "so many rows");
+    bench_must(rows > 0 && rows <= UINT32_MAX / 4 ? 0 : -1, "checking the number of rows");
     for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
         struct figures without = {0}, with = {0};
         measure(&loads[i], "class(dt) linear_dtable", &without);

@@ -3,7 +3,7 @@
 
     bench-tpch > tpch.jsonl; bench/charts.py tpch.jsonl docs/charts    the figures 14, 15 and 16
 
-Those of the workloads are drawn by bench/run.
+bench/run draws the charts of the workloads.
 """
 import json
 import os
@@ -14,7 +14,7 @@ import sys
 
 import summary
 
-# The engine that represents a family in a chart.
+# The engines in the charts.
 SHOWN = ["lladd-hash", "lladd-hash-physical", "lladd-array", "bdb-hash", "lmdb", "sqlite",
          "wiredtiger", "rocksdb-batch", "leveldb", "kyotocabinet-hash", "tdb"]
 COLOURS = ["#c00000", "#e07030", "#d0a000", "#1060b0", "#20a050", "#8040a0", "#606060", "#40b0c0",
@@ -118,7 +118,7 @@ def checkpoint(rows, path):
 
 
 def columns(rows, path):
-    """The paper's figure 14."""
+    """Figure 14 of the Anvil paper."""
     found = {}
     for row in rows:
         words = row.get("case", "").removeprefix("figure 14: ").split(", ")
@@ -132,7 +132,7 @@ def columns(rows, path):
 
 
 def loading(rows, path):
-    """The paper's figures 15 and 16."""
+    """Figures 15 and 16 of the Anvil paper."""
     return path, ["set xlabel 'seconds'", "set ylabel 'rows a second'", "set yrange [0:*]"], [
         (row["series"], row["points"], "with lines") for row in rows if "series" in row]
 
@@ -147,7 +147,7 @@ ALL = [("insert", insert, "Inserts in one transaction: time against their number
 
 
 def ratios(rows, path):
-    """How many times the best peer, a bar for each line of the table with each workload once."""
+    """How many times as fast as the best peer: a bar for each of summary.LINES."""
     bars = [(text, here / there, peer) for text, here, there, peer in summary.compared(rows)]
     if not bars:
         return False
@@ -172,7 +172,7 @@ def ratios(rows, path):
 
 
 def draw(rows, folder):
-    """Draws the charts that have rows: [(name, text)]."""
+    """Draws the charts that have rows; returns [(name, text)], without ratios.svg."""
     if not shutil.which("gnuplot"):
         print("no gnuplot: no charts (bench/install-peers installs it)", file=sys.stderr)
         return []

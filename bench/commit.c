@@ -120,7 +120,7 @@ static void bench_one(void)
     for (int run = 0; run < BENCH_RUNS; run++) {
         uint64_t n[2] = {0, 0}, ns[2] = {0, 0}, used[2] = {0, 0};
         struct lladd_stats a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
-        size_t size = 448; /* bytes of a commit; corrected after the first slice */
+        size_t size = 448; /* bytes of a commit; corrected after each slice of the library */
         bench_must(lladd_stats_get(r.db, &a), "stats");
         for (int slice = 0; slice < 10; slice++) {
             int k = slice % 2;
@@ -232,7 +232,7 @@ static void bench_threads(void)
     fixture_close(&r);
 }
 
-/* Both phases, each with a sync of the log: how much 64 threads gain by sharing syncs. */
+/* Commits in two phases, each with a sync of the log: 64 threads share these syncs. */
 static void bench_branches(void)
 {
     struct bench_figure alone = {.n = 0}, many = {.n = 0}, ratio = {.n = 0}, forces = {.n = 0};

@@ -10,8 +10,8 @@
 void bench_dtable_open(struct lladd_device **, struct lladd_db **);
 /* Returns whether a value was found. Reads the first byte of the value, as its user would. */
 bool bench_dtable_seen(const struct lladd_dtable_value *);
-/* Reads all rows with a cursor, forward or (_back) backward, and fails unless there are `rows`.
- * Returns millions of rows per second. */
+/* Reads all rows with a cursor, forward or (_back) backward; ends the program unless there are
+ * `rows`. Returns millions of rows per second. */
 double bench_dtable_scan(const struct lladd_dtable *, uint64_t rows);
 double bench_dtable_scan_back(const struct lladd_dtable *, uint64_t rows);
 /* The cost of reading a table. bench_dtable_read scans the table both ways; it adds the figures if

@@ -11,8 +11,8 @@
 #define SUPPLIERS 10000.0
 #define LINES 7            /* most lines of an order */
 #define POOL (16u << 20)   /* bytes of text from which comments are cut */
-#define COMMENT_LEAST 10u  /* bytes: 0.4 times 27 */
-#define COMMENT_MOST 43u   /* bytes: 1.6 times 27 */
+#define COMMENT_LEAST 10u  /* bytes: 0.4 times 27, rounded down */
+#define COMMENT_MOST 43u   /* bytes: 1.6 times 27, rounded down */
 /* Days since 1970: the first order (1992-01-01), the last one (151 days before 1998-12-31), and the
  * specification's "current date" (1995-06-17). */
 #define FIRST_ORDER 8035u
@@ -40,7 +40,7 @@ static uint32_t among(struct lineitem *l, uint64_t from, uint64_t to)
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-/* Words of one kind. Words with the same weight share an entry; the last entry has weight 0. */
+/* Words of one kind. Words with the same weight share an entry; the last entry has no list. */
 struct words {
     unsigned weight;
     const char *list; /* separated by commas */
@@ -95,7 +95,7 @@ static const struct words auxiliaries[] = {
         "could have to,should have to,must have to,need to,try to"},
     {0, NULL}};
 static const struct words terminators[] = {{50, "."}, {1, ";,:,?,!,--"}, {0, NULL}};
-/* Forms of the grammar. A letter stands for a word or a phrase, see put_letter. */
+/* Forms of the grammar. A character stands for a word, a phrase or a comma, see put_letter. */
 static const struct words noun_phrases[] = {
     {50, "D J N"}, {20, "J N"}, {10, "N,J; J N"}, {0, NULL}};
 static const struct words verb_phrases[] = {

@@ -2,10 +2,10 @@
 #ifndef BENCH_COMMON_LINEITEM_H
 #define BENCH_COMMON_LINEITEM_H
 /* The table `lineitem` of TPC-H, generated row by row from the benchmark's public specification
- * (sections 1.4 and 4.2): keys, quantities, prices and dates from their uniform distributions, and
- * comments cut out of a text of the specification's grammar. The random numbers are not those of
- * the specification's own program, so the rows differ but have the same distributions; a seed and a
- * scale always give the same rows. Nothing is kept in a file. */
+ * (sections 1.4 and 4.2): keys, quantities and dates from their uniform distributions, prices
+ * calculated from part and quantity, and comments cut out of a text of the specification's grammar.
+ * The random numbers are not those of the specification's own program, so the rows differ but have
+ * the same distributions; a seed and a scale always give the same rows. No file is kept. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,7 +38,7 @@ struct lineitem_text {
 
 struct lineitem_row {
     uint32_t number[LINEITEM_NUMBERS];
-    struct lineitem_text text[LINEITEM_COLUMNS - LINEITEM_NUMBERS]; /* valid with the generator */
+    struct lineitem_text text[LINEITEM_COLUMNS - LINEITEM_NUMBERS]; /* valid until lineitem_free */
 };
 
 struct lineitem;

@@ -135,7 +135,7 @@ static void bench_begin(void)
 }
 
 struct recovered {
-    double redo, whole; /* updates redone per second of redo, of recovery */
+    double redo, whole; /* updates redone per second: of redo alone, of the whole recovery */
 };
 
 /* Recovers the crashed database in a child process. The changes that recovery makes stay in the
@@ -325,7 +325,7 @@ static void bench_first_read(void)
 
 /* ---- a large loser ---- */
 
-/* Locks pages: for each record of a loser, the page that it changes. */
+/* Locks the page of each record of a loser that changes bytes. */
 static int lock_page(struct lladd_txn *txn, uint64_t page)
 {
     return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(page)), LLADD_LOCK_X,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dTables: build time, lookups, scans and sizes for the configurations of the paper's figures 11
- * and 12, and others. JSON lines; see docs/benchmarks.md.
+/* dTables: build time, lookups, scans and sizes for the configurations of figures 11 and 12 of
+ * the Anvil paper, and others. JSON lines; see docs/benchmarks.md.
  *
  *   bench-dtable [case]...   figure11 figure12 sparse auto texts stamps hot; none: all
  *
@@ -49,11 +49,12 @@ static void close_db(struct fixture *b)
 struct load {
     const char *name, *config;
     bool sevens;      /* one value in 500 has seven bytes */
-    bool four;        /* values are the key's low four bytes */
-    uint32_t spacing; /* distance of two keys */
-    /* Makes the value of row i in `room`, which has 64 bytes. NULL: values of five bytes. */
+    bool four;        /* values are the row's number, in four bytes */
+    uint32_t spacing; /* distance of each key from the next */
+    /* Makes the value of row i in `room`, which has 64 bytes. NULL: five bytes, unless `sevens` or
+     * `four` says otherwise. */
     struct lladd_dtable_value (*value)(uint32_t i, unsigned char *room);
-    uint32_t among; /* number of keys looked up; 0: all */
+    uint32_t among; /* lookups are of the first `among` keys; 0: of all */
 };
 
 static uint32_t is_seven(const struct load *l, uint32_t i)
@@ -218,7 +219,7 @@ static void sparse(void)
     measure(&tree, NULL, NULL);
 }
 
-/* One of a thousand texts of about 50 bytes. */
+/* One of 1024 texts of about 50 bytes. */
 static struct lladd_dtable_value text_of(uint32_t i, unsigned char *room)
 {
     int n = snprintf((char *)room, 64, "Customer number %u, of the northern district, pays",
@@ -262,7 +263,7 @@ static void automatic(void)
 
 #define TEXTS "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable \"bytes\" int 2 ]"
 
-/* Five hundred keys, which the cache_dtable keeps. */
+/* Lookups of 500 keys, all of which a cache_dtable keeps, without and with it. */
 static void hot(void)
 {
     static const struct load loads[] = {

@@ -2,7 +2,7 @@
 /*
  * fix: the cost of accessing a cached page. One JSON line per case, medians of five runs.
  *
- *     bench-fix [quick]
+ *     bench-fix [quick]    quick: fewer rounds
  *
  * hit: fix, read the page LSN, unfix; pages in random order, all cached. With two threads each has
  * half of the pages. bare, which takes turns with hit, is a lower bound for any buffer manager on
@@ -80,7 +80,7 @@ struct visitor {
     struct ll_frame **frames; /* for bare: the frames of all pages */
 };
 
-/* Returns page numbers in random order. Reading the array is sequential and costs little. */
+/* Returns random page numbers. Reading the array is sequential and costs little. */
 static uint32_t *make_order(uint64_t first, uint64_t pages)
 {
     uint32_t *order = malloc(ORDER * sizeof *order);
@@ -125,7 +125,7 @@ static void *visit_bare(void *arg)
     return NULL;
 }
 
-/* Returns nanoseconds per fix and unfix of one thread; with `frames`, of bare. */
+/* Returns nanoseconds per fix and unfix of one thread; with `frames`, per access of bare. */
 static double time_hits(struct ll_buffer *b, uint64_t pages, unsigned how, unsigned threads,
                         struct ll_frame **frames)
 {

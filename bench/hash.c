@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Linear hash tables: insertions with their splits, lookups one by one, many per call and by two
- * threads, log bytes, both kinds of undo. JSON lines; see docs/benchmarks.md.
+ * threads, log bytes, pages, both kinds of undo. JSON lines; see docs/benchmarks.md.
  *
  *   bench-hash [case]...   cases: insert create physical many threads log space; none: all */
 #include "common.h"
@@ -252,7 +252,7 @@ static uint64_t pages_of(struct fixture *b)
     return s.pages;
 }
 
-/* lengths[key] is the length of the value plus 1; 0: the key is absent. `length` has the 1 too. */
+/* lengths[key] and `length` are the length of the value plus 1; 0: the key is absent. */
 static void put_some(struct fixture *b, uint16_t *lengths, uint64_t key, uint16_t length)
 {
     static const unsigned char bytes[400];
@@ -285,7 +285,7 @@ static void space_fixture(struct fixture *b)
     bench_must(lladd_commit(txn), "commit");
 }
 
-/* Pages after random puts and removals, compared with those of a table that is filled once. */
+/* Pages after random puts and removals, compared with a new table that gets the same rows. */
 static void bench_space(void)
 {
     struct bench_figure times = {.n = 0};

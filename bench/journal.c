@@ -14,7 +14,7 @@
 #define BENCH "journal"
 #define ENTRIES 2000000u
 #define TXNS 1000000u
-#define ENTRY_BYTES 14u /* a key of 4 bytes, a value of 5, and a table's header for them */
+#define ENTRY_BYTES 14u /* a managed table's entry for a key of 4 bytes and a value of 5 has 10 */
 
 struct fixture {
     struct lladd_device *dev;
@@ -34,7 +34,7 @@ static void open_db(struct fixture *b)
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     o.device = b->dev;
-    o.durability = LLADD_DURABLE_LATER; /* the log's sync would hide everything */
+    o.durability = LLADD_DURABLE_LATER; /* commits do not wait for a sync of the log */
     bench_must(lladd_journal_register(&o, &err), "register");
     bench_must(lladd_open(NULL, &o, &b->db, &err), "open");
     lladd_options_release(&o);
@@ -135,7 +135,7 @@ static void bench_replay(void)
         t0 = bench_now_ns();
         bench_must(lladd_journal_replay(b.db, b.tag, count, &n, NULL), "replay");
         bench_add(&rate, ENTRIES / ((double)(bench_now_ns() - t0) / 1e9));
-        bench_must(n == ENTRIES ? 0 : LLADD_BAD_STATE, "all entries are there");
+        bench_must(n == ENTRIES ? 0 : LLADD_BAD_STATE, "finding all entries");
         close_fixture(&b);
     }
     bench_print(BENCH, "live entries found by an open", "1/s", &open, NULL, NULL);

@@ -30,7 +30,7 @@ static void open_fixture(struct fixture *b)
     struct lladd_txn *txn;
     bench_must(lladd_device_memory(&b->dev), "device");
     o.device = b->dev;
-    o.durability = LLADD_DURABLE_LATER; /* the log's sync would hide everything */
+    o.durability = LLADD_DURABLE_LATER; /* commits do not wait for a sync of the log */
     bench_must(lladd_lock_register(&o, &err), "register");
     bench_must(lladd_open(NULL, &o, &b->db, &err), "open");
     lladd_options_release(&o);
@@ -168,7 +168,7 @@ static void *make_pairs(void *arg)
     return NULL;
 }
 
-/* Both threads lock the same name; each writes a page of its own. */
+/* Each transaction locks row 1 of the thread's table, and writes the thread's own page. */
 static void *meet(void *arg)
 {
     struct worker *w = arg;

@@ -193,8 +193,8 @@ static void compare(struct fixture *b, const char *what, const struct lladd_dtab
     print_reads(text, &alone, false);
 }
 
-/* Figure 12 of the paper: all rows in one run, and one newer row, first in memory, then in a run of
- * its own. */
+/* Figure 12 of the Anvil paper: all rows in one run, and one newer row, first in memory, then in a
+ * run of its own. */
 static void read_rows(void)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};

@@ -13,7 +13,7 @@ NO_LOG = "no log: nothing to replay"
 NO_UNDO = "the database is as it was before the commit: nothing to undo"
 WEAKER_IN = {("W6", "lmdb"): NO_LOG, ("W6", "tdb"): NO_LOG, ("W9", "lmdb"): NO_UNDO,
              ("W9", "sqlite"): NO_UNDO, ("W9", "rocksdb-txn"): NO_UNDO, ("W9", "tdb"): NO_UNDO}
-# Sizes of keys and values, in the form of the rows.
+# Sizes of keys and values, as fields of a row.
 INTS = {"key_size": 4, "value_size": 4}
 LONGS = {"value_size": 8, "key_size": 8}
 BIG = {"value_size": 100}
@@ -55,7 +55,7 @@ def is_meant(q, row):
 
 
 def best_for(rows, q, field="ops_per_s", better=max):
-    """(median, engine) of the best of these engines."""
+    """(median, engine) of the best engine among the rows that q means; None: there are none."""
     found = {}
     for row in rows:
         if is_meant(q, row) and row.get(field) is not None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The table of docs/benchmarks.md that has each workload once, with the best peer that does the
-same; five lines of it are the README's."""
+"""The table "Each workload once" of docs/benchmarks.md: a measurement a line, with the best peer
+that does the same; five of the lines are the README's."""
 from report import number
 from rows import BIG, INTS, WEAKER, WEAKER_IN, best_for, instructions_of, ours, query
 
@@ -44,7 +44,7 @@ FEW = ("a million inserts, from creation to close", "durable transactions, 64 th
 
 
 def compared(rows):
-    """[(text, our rate, the best peer's rate, peer)] of the workloads measured on both sides."""
+    """[(text, our rate, the best peer's rate, peer)] of the lines measured on both sides."""
     found = []
     for text, mine in LINES:
         peers = [r for r in rows if (mine["workload"], r.get("engine")) not in WEAKER_IN]

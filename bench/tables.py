@@ -13,7 +13,7 @@ number = report.number
 
 
 def group_of(row):
-    """Rows that may be compared: everything is equal but engine, threads and run."""
+    """The key of rows that may be compared: they differ only in engine, n, threads and run."""
     return tuple(row.get(k) for k in ("workload", "case", "filesystem", "records", "key_size",
                                       "value_size", "cache_mib", "level"))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The project's targets in comparison with its peers, and whether the rows reach them."""
+"""The project's targets for the workloads, and whether the rows reach them."""
 import report
 from rows import BIG, INTS, LONGS, WEAKER, best_for, instructions_of, peer_of, query
 
@@ -24,8 +24,8 @@ def w11(case, n):
 
 
 # (text, measurement, target). The target is the lowest allowed rate: operations a second; or
-# (factor, peer), a multiple of that peer's rate (None: the best peer's); or (factor, measurement),
-# a multiple of the rate of that other measurement.
+# (factor, peers), a multiple of the best of their rates (None: of all peers); or (factor,
+# measurement), a multiple of the rate of that other measurement.
 AT_LEAST = [
     ("W1, 1 million", w1("lladd-hash", MILLION), 4e6),
     ("W1, 1 million", w1("lladd-hash", MILLION), (8, ("bdb-hash",))),
@@ -129,7 +129,7 @@ def verdict(text, here, target, met):
 
 
 def latency_lines(rows):
-    """W8: p99.9 with checkpoints by p99.9 without."""
+    """W8: p99.9 with checkpoints, compared with p99.9 without."""
     cases = ("half-load-natural", "half-load")
     found = [best_for(rows, query("W8", case, "lladd-hash", threads=8), "p999_us", min)
              for case in cases]

@@ -290,7 +290,7 @@ static uint64_t look_at_row(const struct lladd_ctable_batch *got, size_t row, ui
     return sum;
 }
 
-/* Answers the same query, but copies the n columns of all rows. Returns seconds. */
+/* Answers the query of by_cursor, but copies the n columns of all rows. Returns seconds. */
 static double in_batches(struct fixture *b, const enum lineitem_column *columns, uint32_t n)
 {
     struct lladd_ctable_batch got = {.n = 0};
@@ -345,7 +345,7 @@ static void reopen_cold(struct fixture *b)
 
 typedef double query(struct fixture *, const enum lineitem_column *columns, uint32_t n);
 
-/* Returns the median of `runs`, in seconds. */
+/* Prints the median of `runs` queries, in seconds, and returns it. */
 static double ask(struct fixture *b, const char *store, const char *how, query *q, uint32_t n,
                   bool cold, int runs)
 {
@@ -364,7 +364,7 @@ static double ask(struct fixture *b, const char *store, const char *how, query *
     return bench_median(&f);
 }
 
-/* Millions of values per second. */
+/* Prints millions of values per second, for each column of numbers. */
 static void scan_numbers(struct fixture *b)
 {
     for (int i = 0; i < LINEITEM_NUMBERS; i++) {

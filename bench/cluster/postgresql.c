@@ -2,8 +2,8 @@
 /* bench-cluster-postgresql: the transfers of cluster-teller over two PostgreSQL servers, with
  * PREPARE TRANSACTION.
  *
- *   bench-cluster-postgresql --a CONNINFO --b CONNINFO --accounts N --threads N --seconds N
- *                            [--decision]
+ *   bench-cluster-postgresql --a CONNINFO --b CONNINFO [--accounts N] [--threads N]
+ *                            [--seconds N] [--decision]
  *
  * Each transfer takes from an account of one server and adds to an account of the other. The client
  * sends the two updates in parallel; likewise the two prepares and the two commits. With

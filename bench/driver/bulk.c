@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Large transactions: W1 inserts, W2 arrays, W7 more than the cache holds, W9 rollback. */
+/* Many changes: W1 inserts, W2 arrays, W7 more data than the cache holds, W9 rollback. */
 #include "driver.h"
 
 #include "common.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Functions shared by the workloads; all of them run in the child. */
+/* Functions shared by the workloads. They run in the child; the parent calls row_init too. */
 #include "driver.h"
 
 #include "common.h"

@@ -21,7 +21,7 @@ struct bounds {
     uint64_t seconds;
 };
 
-/* True when the number is reached or the time is over. */
+/* True when the number is reached or, without a number, the time is over. */
 static bool over(const struct bounds *b, uint64_t begun, uint64_t done)
 {
     return b->each ? done >= b->each : bench_now_ns() - begun >= b->seconds * 1000000000u;

@@ -61,7 +61,7 @@ struct row {
     uint64_t ops, retries;
     double elapsed_s, cpu_us, p50_us, p99_us, p999_us;
     double log_bytes, written_bytes, device_bytes, syncs, pages_read, pages_written;
-    double close_s; /* the time that the close took after `elapsed_s` */
+    double close_s; /* duration of the close; in W1 and W2 a part of `elapsed_s` */
     double peak_mib;
     /* Operations per slice of time, and when a checkpoint ran; for charts. */
     double slice_s, mark_from_s, mark_to_s;
@@ -110,11 +110,11 @@ double hist_us(const struct hist *, double quantile); /* NAN if it is empty */
 struct counts {
     uint64_t syncs;         /* fsync, fdatasync, msync(MS_SYNC), writes on O_SYNC, O_DSYNC files */
     uint64_t written_bytes; /* by write, pwrite and the like; not by writes through mmap */
-    uint64_t log_bytes;     /* part of written_bytes: to files named by count_log_files */
+    uint64_t log_bytes;     /* part of written_bytes: to files of count_log_files */
 };
-void count_log_files(const char *names);
+void count_log_files(const char *names); /* as in bench_engine.log_files */
 void count_read(struct counts *);
-/* Bytes written to the directory's device, by all processes; NAN: there is no device. */
+/* Bytes that all processes have written to the directory's device so far; NAN: unknown. */
 double count_device_bytes(const char *dir);
 
 /* The counters at the beginning of a measurement. */
@@ -128,7 +128,7 @@ void meter_start(struct meter *, const struct cell *, struct bench_db *);
 void meter_stop(const struct meter *, const struct cell *, struct bench_db *, struct row *);
 
 /* The key of record i. Keys are mixed, so that inserts come in random order, unless the case is
- * `in_order`. */
+ * `in_order` or the engine `numbered`. */
 uint64_t cell_key(const struct cell *, uint64_t i);
 struct bench_setup cell_setup(const struct cell *, uint64_t expected);
 int cell_open(const struct cell *, uint64_t expected, struct bench_db **);
@@ -139,10 +139,11 @@ void cell_value(const struct cell *, uint64_t i, uint32_t version, void *value);
 void cell_send(const struct cell *, struct row *);
 struct row row_init(const char *name);
 void row_latencies(struct row *, const struct hist *);
-/* Ends the transaction after operations with result rc: commits, or rolls back and returns
- * BENCH_AGAIN. */
+/* Ends the transaction after operations with result rc. 0: commits; BENCH_AGAIN: rolls back, and
+ * returns it. Returns any other rc at once: the process then ends. */
 int cell_end(const struct cell *, struct bench_db *, struct bench_txn *, int rc);
-/* One update, in a transaction, of a key that no other thread uses; repeated until it succeeds. */
+/* One update, in a transaction, of a key that no other thread changes; repeated while it gets
+ * BENCH_AGAIN. */
 int cell_update(const struct cell *, struct bench_db *, struct bench_thread *, uint64_t i,
                 uint32_t version, uint64_t *retries);
 int load_records(const struct cell *); /* loads cell->records records, and closes the database */
@@ -161,8 +162,8 @@ struct worker {
 typedef int worker_fn(struct worker *);
 /* Runs fn in the cell's threads, and meters it; adds ops, retries and latencies to the row. */
 int workers_run(const struct cell *, struct bench_db *, worker_fn *, void *shared, struct row *);
-/* Runs a whole cell of lookups: opens the database, calls `warm` to read the records, runs fn,
- * closes the database, and sends the row. */
+/* Runs a whole cell of lookups or scans: opens the database, calls `warm` to read the records, runs
+ * fn, closes the database, and sends the row. */
 int workers_run_warm(const struct cell *, int (*warm)(const struct cell *, struct bench_db *),
                      worker_fn *);
 

@@ -216,12 +216,12 @@ static double prepare(const struct state *s, struct child *k, struct cell *c)
     if (c->c->prepare && run_child(s, k, c, c->c->prepare, true) == 0 && k->n_rows)
         log_bytes = k->row[0].log_bytes;
     if (!*k->why && c->c->cold && nftw(c->dir, drop_cached, 16, FTW_PHYS) != 0)
-        snprintf(k->why, sizeof k->why, "its files are still in the cache");
+        snprintf(k->why, sizeof k->why, "its files could not be dropped from the cache");
     return log_bytes;
 }
 
-/* Syncs the file system first: otherwise the writes that earlier engines left to the system would
- * slow this one. */
+/* Syncs the file system before a measurement: otherwise the writes that earlier engines left to the
+ * system would slow this one. */
 static void settle(const struct state *s)
 {
     int fd = open(s->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

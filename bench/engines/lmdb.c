@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* LMDB: native integer keys; one writer at a time; each reader has a snapshot, which it renews
- * after BENCH_READS lookups. LMDB has no log: a commit writes the pages that it has copied. */
+ * after BENCH_READS lookups. LMDB has no log: a commit writes the changed copies of pages. */
 #include "engine.h"
 
 #include <lmdb.h>

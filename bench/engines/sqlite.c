@@ -118,7 +118,7 @@ static int checkpoint(struct bench_db *b)
     return failed(&b->writer, "checkpoint", rc);
 }
 
-/* The last connection takes a checkpoint; without "full" it would not wait for the disk. */
+/* Without `synchronous = full` the checkpoint would not wait for the disk. */
 static int close_it(struct bench_db *b)
 {
     int rc = failed(&b->writer, "synchronous",

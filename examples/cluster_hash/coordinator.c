@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The transactions of a coordinator.
  *
- *   ACTIVE ──commit──► VOTING ──all YES or READ_ONLY──► LOGGING ──durable──► COMMITTED ──acks──►
- *     gone │ │                └── a NO, a lost session, time: ABORT to all ──► gone
+ *   ACTIVE ──commit──► VOTING ──a YES, no NO──► LOGGING ──durable──► COMMITTED ──acks──► gone
+ *     │ │                ├── all READ_ONLY ──► gone
+ *     │ │                └── a NO, a lost session, time: ABORT to all ──► gone
  *     │ └─one server──► ONE_PHASE ──its answer, or no answer: unknown──► gone
  *     └──abort: ABORT to all──► gone
  *
@@ -95,7 +96,7 @@ static void roll_back(struct coordinator *c, struct global *g, int code)
 
 /* ---- reading and writing --------------------------------------------------------------------- */
 
-/* FNV-1a, and a step that spreads the last bytes over the whole word. Must never change: a
+/* FNV-1a, and a step that mixes the upper half into the lower half. Must never change: a
  * different hash would look for stored keys at the wrong servers. */
 size_t coordinator_place(size_t servers, const void *key, size_t len, size_t replica)
 {

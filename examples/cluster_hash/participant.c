@@ -391,7 +391,7 @@ static void enqueue(struct participant *p, struct branch *b, const unsigned char
 {
     struct session *s = b->session;
     struct waiting *w = s->waiting + len <= p->options.waiting_max ? malloc(sizeof *w + len) : NULL;
-    if (!w) { /* no correct coordinator sends so many bytes to a waiting branch */
+    if (!w) { /* no memory, or more bytes than a correct coordinator sends meanwhile */
         session_drop(p, s);
         return;
     }
@@ -463,7 +463,7 @@ void branch_receive(struct participant *p, struct session *s, const struct messa
         else if (b)
             abandon(p, b);
     } else if (b && (b->prepared || b->orphaned || b->session != s)) {
-        session_drop(p, s); /* the message is about a branch that has ended */
+        session_drop(p, s); /* such a branch accepts no more operations */
     } else if (!b && (m->type == MESSAGE_PREPARE || m->type == MESSAGE_COMMIT_ONE)) {
         turn_away(p, s, m, LLADD_CONFLICT);
     } else if (!b && !(b = begin(p, s, m))) {

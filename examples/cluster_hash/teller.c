@@ -116,8 +116,8 @@ static int add(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
     return rc;
 }
 
-/* After an error a program decides whether it retries. This program pauses before it retries, each
- * time twice as long. */
+/* After an error a program decides whether it retries. This program pauses before it retries, for a
+ * random time; its upper limit doubles each time. */
 static void pause_before_retry(unsigned tries, uint64_t *random)
 {
     uint64_t ms = RETRY_MIN_MS << (tries < 7 ? tries : 7);

@@ -35,7 +35,7 @@ static bool customer(const void *ctx, uint32_t number, struct lladd_span *out)
     return true;
 }
 
-/* Parts of configurations: a child "base" with its configuration. */
+/* Parts of configurations: all but BLOOM are a child "base" with its configuration. */
 #define BTREE "\"base\" class(dt) btree_dtable \"base_config\" config [ " \
               "\"base\" class(dt) linear_dtable ]"
 #define BLOOM(below) "class(dt) bloom_dtable config [ " below " ]"

@@ -398,7 +398,8 @@ int ordered_create(struct lladd_txn *txn, uint16_t room, lladd_pageno *root)
     return lladd_update(txn, op, *root, &first, sizeof first);
 }
 
-/* Calls fn(arg, leaf, lowest, next) for every leaf, with its page and the index page latched. */
+/* Calls fn(arg, leaf, lowest, next) for every leaf, with leaf and index page latched. The leaf's
+ * keys are at least `lowest`, and below *next; NULL: it is the last leaf. */
 static int each_leaf(struct lladd_db *db, lladd_pageno root,
                      int (*fn)(void *, struct lladd_page *, uint64_t, const uint64_t *), void *arg,
                      struct lladd_error *err)

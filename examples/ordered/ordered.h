@@ -19,7 +19,7 @@ int ordered_remove(struct lladd_txn *, lladd_pageno root, uint64_t key);
 /* Reads the present value. To read only committed values, lock the key first. */
 int ordered_get(struct lladd_db *, lladd_pageno root, uint64_t key, uint64_t *value,
                 struct lladd_error *);
-/* Calls fn in key order, with pages latched: fn must not call the library. */
+/* Calls fn in key order, with pages latched: fn must not use the database. */
 typedef int ordered_fn(void *ctx, uint64_t key, uint64_t value);
 int ordered_each(struct lladd_db *, lladd_pageno root, ordered_fn *, void *ctx,
                  struct lladd_error *);

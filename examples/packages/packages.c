@@ -4,7 +4,7 @@
  *
  *   packages FILE --dir DIR [--transactions N] [--kills N] [--threads N] [--seed S] [--lladd TOOL]
  *
- * The other files:
+ * The files to read:
  *
  *   tally.c     a page type and an operation of the program's own: what you write yourself
  *   store.c     the library's hash table, which the same transactions change
@@ -52,8 +52,8 @@ struct run {
                          transactions */
     struct progress progress;
     struct ack last;     /**< the current loader's transaction with the highest commit LSN */
-    double load_seconds; /**< sum of the times from the first to the last transaction of each
-                              loader */
+    double load_seconds; /**< sum, over the loaders, of the time from the opened database to the
+                              last acknowledgement */
     double recovery_min, recovery_max;
 };
 
@@ -153,8 +153,8 @@ static int hear(struct run *r, struct child *c)
     return n > 0;
 }
 
-/* Reads the loader's acknowledgements until it has ended. Kills it when `target` transactions have
- * an outcome, and it has acknowledged one itself or none is left below the limit. */
+/* Reads the loader's acknowledgements until the loader has ended. Kills the loader when `target`
+ * transactions have an outcome, and this loader has acknowledged one, or none is left for it. */
 static bool child_watch(struct run *r, struct child *c, uint64_t target, bool *killed)
 {
     int more = 1;
@@ -317,8 +317,8 @@ static void conclude(const struct run *r)
 }
 
 /* Lets the tool print the last transaction. The tool knows only what the log says about this
- * program. A transaction that had to search many pages for room has more records than a screen has
- * lines. */
+ * program. A transaction can have more records than a screen has lines, so the tool prints the last
+ * four. */
 static bool show_last(const struct run *r)
 {
     char txn[24];

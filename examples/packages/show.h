@@ -15,7 +15,8 @@ struct number number_of(uint64_t);
 /** Seconds on a monotonic clock, for differences. */
 double clock_seconds(void);
 
-/** Progress of the load: a bar on a terminal, otherwise a plain line for every quarter. */
+/** Progress of the load: a bar on a terminal, otherwise a plain line after each quarter but
+ * the last. */
 struct progress {
     uint64_t of;
     bool terminal, visible;

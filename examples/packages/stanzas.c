@@ -23,8 +23,8 @@ __attribute__((format(printf, 3, 4))) static bool refuse(char *why, size_t size,
     return false;
 }
 
-/* Reads the whole file. Stops at the first byte that cannot be text, so that for example /dev/zero
- * does not fill the memory. */
+/* Reads the whole file. Stops at the first zero byte, so that for example /dev/zero does not fill
+ * the memory. */
 static bool slurp(struct stanzas *s, int fd, const char *path, char *why, size_t why_size)
 {
     size_t room = 0;
@@ -33,7 +33,7 @@ static bool slurp(struct stanzas *s, int fd, const char *path, char *why, size_t
             room = room ? 2 * room : READ_BYTES;
             char *more = room <= 2 * FILE_MAX ? realloc(s->bytes, room) : NULL;
             if (!more)
-                return refuse(why, why_size, "%s is too large: the limit is 1 GiB", path);
+                return refuse(why, why_size, "no memory for %s", path);
             s->bytes = more;
         }
         ssize_t n = read(fd, s->bytes + s->size, room - s->size);

@@ -9,14 +9,14 @@
 #define VERDICT_SHOWN 5u
 
 struct verdict {
-    uint64_t whole;                 /**< acknowledged commits with complete stanzas in the
-                                         database */
+    uint64_t whole;                 /**< transactions that are LEDGER_COMMITTED, with stanzas in
+                                         the database */
     uint64_t nothing;               /**< transactions that were aborted on purpose, with no stanza
                                          in the database */
     uint64_t found;                 /**< transactions that were not acknowledged before the crash,
                                          with complete stanzas */
     uint64_t elements;              /**< number of elements of the table */
-    uint64_t discrepancies;         /**< number of all other cases */
+    uint64_t discrepancies;         /**< number of contradictions */
     char shown[VERDICT_SHOWN][160]; /**< descriptions of the first discrepancies */
 };
 

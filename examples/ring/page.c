@@ -72,7 +72,7 @@ const struct lladd_op ring_head_format = {
     .redo = head_format_redo,
 };
 
-/* [items_format] The record has the numbers that are common to all slots of the page. */
+/* [items_format] The record has the size of an item and the number of slots. */
 static bool items_format_validate(struct lladd_view page, enum lladd_span_kind kind,
                                   struct lladd_span bytes)
 {

@@ -34,8 +34,8 @@ int ring_put(struct lladd_txn *, lladd_pageno ring, const void *item, uint64_t *
 int ring_take(struct lladd_txn *, lladd_pageno ring, void *item, uint64_t *number);
 /* The number of items, including changes of open transactions. */
 int ring_count(struct lladd_db *, lladd_pageno ring, uint64_t *count, struct lladd_error *);
-/* Calls fn for every item, in the order of the numbers, with pages latched: fn must not call the
- * library. */
+/* Calls fn for every item, in the order of the numbers, with pages latched: fn must not use the
+ * database. */
 typedef int ring_fn(void *ctx, uint64_t number, struct lladd_span item);
 int ring_each(struct lladd_db *, lladd_pageno ring, ring_fn *, void *ctx, struct lladd_error *);
 /* Checks the ring. LLADD_CORRUPT_PAGE if a page is damaged, or the head page's numbers contradict
