@@ -11,8 +11,7 @@
 uint64_t bench_now_ns(void); /* monotonic */
 uint64_t bench_cpu_ns(void); /* of the process */
 uint64_t bench_random(uint64_t *state);
-/* Instructions of this thread in user mode, for differences; 0 if the machine does not count
- * them. */
+/* Instructions of this thread in user mode so far; 0: the machine does not count them. */
 uint64_t bench_instructions(void);
 
 /* One figure: up to 64 samples, usually BENCH_RUNS. It is printed as one JSON line with the median,
@@ -33,8 +32,7 @@ void bench_must(int rc, const char *what);
  * contents. */
 void bench_make_dir(char path[256]);
 void bench_remove_dir(const char *path);
-/* Writes the directory's files, without its subdirectories', to disk, and drops them from the
- * operating system's cache. */
+/* Syncs the files directly in the directory, and drops them from the system's cache. */
 void bench_drop_cached(const char *path);
 
 #endif

@@ -51,8 +51,7 @@ struct load {
     bool sevens;      /* one value in 500 has seven bytes */
     bool four;        /* values are the row's number, in four bytes */
     uint32_t spacing; /* distance of each key from the next */
-    /* Makes the value of row i in `room`, which has 64 bytes. NULL: five bytes, unless `sevens` or
-     * `four` says otherwise. */
+    /* Makes the value of row i in `room` (64 bytes). NULL: five bytes; but see `sevens`, `four`. */
     struct lladd_dtable_value (*value)(uint32_t i, unsigned char *room);
     uint32_t among; /* lookups are of the first `among` keys; 0: of all */
 };

@@ -142,8 +142,7 @@ void row_latencies(struct row *, const struct hist *);
 /* Ends the transaction after operations with result rc. 0: commits; BENCH_AGAIN: rolls back, and
  * returns it. Returns any other rc at once: the process then ends. */
 int cell_end(const struct cell *, struct bench_db *, struct bench_txn *, int rc);
-/* One update, in a transaction, of a key that no other thread changes; repeated while it gets
- * BENCH_AGAIN. */
+/* One update, in a transaction, of a key that no other thread changes; repeats on BENCH_AGAIN. */
 int cell_update(const struct cell *, struct bench_db *, struct bench_thread *, uint64_t i,
                 uint32_t version, uint64_t *retries);
 int load_records(const struct cell *); /* loads cell->records records, and closes the database */

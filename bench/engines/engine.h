@@ -75,8 +75,7 @@ struct bench_engine {
     int (*lookup_many)(struct bench_db *, const uint64_t *keys, size_t n, void *values,
                        unsigned char *found);
     /* Copies the values of the record with `key` and of the records that follow it in the order of
-     * keys, at most n in all; *seen is their number. NULL: keys are not ordered, or the bench does
-     * not scan. */
+     * keys, at most n in all; *seen is their number. NULL: no ordered keys, or not implemented. */
     int (*scan)(struct bench_db *, struct bench_thread *, uint64_t key, uint32_t n, void *values,
                 uint32_t *seen);
     /* `records`: the engine takes part in W2, because its keys can serve as record numbers, from 0

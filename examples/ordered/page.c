@@ -188,8 +188,8 @@ const struct lladd_op ordered_put_back = {
 
 /* [splice] The record has the position, the entries to remove, and the entries to insert. The undo
  * is a splice, too. A splice has a position, not a key, so no other change of the page may come
- * between a splice and its undo: splices are used only in top actions that end before the page's
- * latch is released. */
+ * between a splice and its undo: splices are used only on new pages, and in top actions that end
+ * before the page's latch is released. */
 static unsigned char *splice_put(unsigned char *to, unsigned at, unsigned drop, unsigned n,
                                  const unsigned char *bytes)
 {

@@ -100,8 +100,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 }
 /* [/run] */
 
-/* [threads] Two threads on one leaf. Whichever comes second, its split moves keys of the other
- * thread. */
+/* [threads] Two threads on one leaf. The split of the thread that comes second moves keys of the
+ * first. */
 static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                       struct lladd_error *err)
 {

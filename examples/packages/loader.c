@@ -125,7 +125,6 @@ static int end(struct worker *w, struct lane *lane)
     return rc;
 }
 
-/* Performs one step of one transaction. */
 static bool advance(struct worker *w, struct lane *lane)
 {
     struct shared *s = w->shared;

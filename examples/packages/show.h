@@ -15,8 +15,7 @@ struct number number_of(uint64_t);
 /** Seconds on a monotonic clock, for differences. */
 double clock_seconds(void);
 
-/** Progress of the load: a bar on a terminal, otherwise a plain line after each quarter but
- * the last. */
+/** Progress of the load: a bar on a terminal, otherwise a line after quarters 1 to 3. */
 struct progress {
     uint64_t of;
     bool terminal, visible;
