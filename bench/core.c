@@ -487,7 +487,6 @@ static int note_file(void *ctx, const char *name)
     return len < 0 || (size_t)len >= sizeof f->name ? -ENAMETOOLONG : 0;
 }
 
-/* Copies all files of the device. */
 static void take_files(struct lladd_device *dev, struct crashed *c)
 {
     c->folder = "";
@@ -506,7 +505,6 @@ static void take_files(struct lladd_device *dev, struct crashed *c)
     }
 }
 
-/* Returns a new device with the files that were taken. */
 static struct lladd_device *put_files(const struct crashed *c)
 {
     struct lladd_device *dev;

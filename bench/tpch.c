@@ -207,7 +207,6 @@ static double mebibytes(struct fixture *b)
     return (double)s.run_pages * lladd_page_size(b->db) / 1048576;
 }
 
-/* Prints a store's loading time and size. */
 static void print_made(struct fixture *b, const struct store *s, double took)
 {
     char target[32];

@@ -75,7 +75,6 @@ void globals_lose(struct coordinator *, size_t server);
 void globals_tick(struct coordinator *, uint64_t now);
 /* Completes all waiting calls. */
 void globals_close(struct coordinator *);
-/* Handles a message about a transaction. */
 void global_receive(struct coordinator *, size_t server, const struct message *);
 
 /* Sends to a server if it is connected; otherwise does nothing. */

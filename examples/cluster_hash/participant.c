@@ -299,7 +299,6 @@ static enum done get(struct participant *p, struct branch *b, const struct messa
     return DONE;
 }
 
-/* Adds to the number in the first eight bytes of a value. */
 static int add(struct participant *p, struct branch *b, const struct message *m)
 {
     int64_t sum;

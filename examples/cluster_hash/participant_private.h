@@ -89,7 +89,6 @@ void session_answer(struct participant *, struct session *, const struct message
 /* Ends the session and its unprepared transactions. */
 void session_drop(struct participant *, struct session *);
 
-/* Handles a message about a transaction. */
 void branch_receive(struct participant *, struct session *, const struct message *,
                     const unsigned char *frame, size_t len);
 /* The session has ended. */

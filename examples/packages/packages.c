@@ -57,7 +57,6 @@ struct run {
     double recovery_min, recovery_max;
 };
 
-/* A loader and the two pipes to it. */
 struct child {
     pid_t pid;
     int acks, leave;

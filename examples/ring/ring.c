@@ -124,7 +124,6 @@ static int numbers(struct lladd_db *db, lladd_pageno ring, struct numbers *n,
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* A change of an item. */
 struct change {
     unsigned from, to; /* states; the item must be in the state `from`, unless it is new */
     bool fresh;        /* the item is new: it gets the next number */
