@@ -121,6 +121,9 @@ const struct ll_inspect_txn *ll_inspect_txn_of(const struct lladd_inspect *, lla
  * file. */
 int ll_inspect_read_page(struct lladd_inspect *, uint64_t n, unsigned char *bytes,
                          struct lladd_error *);
+/* Reads the copy of page n from which recovery will restore the page after a torn write. False: the
+ * double-write area has no good copy. */
+bool ll_inspect_area_page(struct lladd_inspect *, uint64_t n, unsigned char *bytes);
 /* Checks a page with its own bytes, the catalogue and the log's end. Returns 0, or a code with the
  * damage in the error. */
 int ll_inspect_judge_page(struct lladd_inspect *, lladd_pageno, const unsigned char *bytes,
@@ -169,8 +172,6 @@ struct ll_verify {
                              * report them again */
     struct ll_hashmap txns; /* id -> LSN of its last record */
     struct ll_vec barriers; /* all redo barriers of the log, oldest first */
-    unsigned char *dwb;     /* first page of the double-write area; NULL: it cannot be read */
-    uint32_t dwb_copies;
     struct ll_log_cursor *cursor; /* for single records */
     bool log_whole;               /* the log has no damage so far */
     uint64_t log_begins;          /* LSN of the first record that can be read; 0: no record was read

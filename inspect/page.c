@@ -97,6 +97,29 @@ int ll_inspect_judge_page(struct lladd_inspect *v, lladd_pageno page, const unsi
     return 0;
 }
 
+/* ---- the double-write area ------------------------------------------------------------------- */
+
+bool ll_inspect_area_page(struct lladd_inspect *v, uint64_t n, unsigned char *bytes)
+{
+    struct lladd_device *dev = v->core.dev;
+    uint32_t size = v->core.page_size, copies = 0;
+    struct lladd_file *file;
+    bool good = false;
+    if (v->info.clean || ll_io_open(dev, "dwb", LLADD_OPEN_READ_ONLY, &file))
+        return false;
+    unsigned char *head = ll_alloc(&v->core.env, size);
+    if (!head || ll_io_read_full(dev, file, head, size, 0) ||
+        ll_double_write_look(head, size, v->core.salt, &copies, NULL))
+        copies = 0;
+    for (uint32_t i = 0; !good && i < copies; i++)
+        good = ll_double_write_page(head, i).v == n &&
+               ll_io_read_full(dev, file, bytes, size, (i + 1) * (uint64_t)size) == 0 &&
+               ll_page_verify(v->core.salt, lladd_page_of(n), bytes, size, "dwb", NULL) == 0;
+    ll_free(&v->core.env, head);
+    (void)ll_io_close(dev, file); /* only read */
+    return good;
+}
+
 /* ---- allocation bitmaps ---------------------------------------------------------------------- */
 
 void ll_inspect_free_maps(struct lladd_inspect *v)
@@ -111,8 +134,8 @@ void ll_inspect_free_maps(struct lladd_inspect *v)
     ll_hashmap_free(&v->maps);
 }
 
-/* Reads the bitmap from the file, or uses zeros if it is damaged, because redo may still rebuild
- * it. */
+/* Reads the bitmap as redo will find it: from the file, or from the double-write area. Uses zeros
+ * if both are damaged, because redo may still rebuild it. */
 static struct ll_inspect_map *want_map(struct lladd_inspect *v, uint64_t page)
 {
     struct ll_inspect_map *m = ll_hashmap_get_ptr(&v->maps, page);
@@ -131,6 +154,8 @@ static struct ll_inspect_map *want_map(struct lladd_inspect *v, uint64_t page)
     if (!rc)
         rc = ll_page_verify(v->core.salt, lladd_page_of(page), m->bytes, v->core.page_size, "pages",
                             NULL);
+    if (rc && rc != LLADD_OUT_OF_RANGE && ll_inspect_area_page(v, page, m->bytes))
+        rc = 0;
     if (rc)
         memset(m->bytes, 0, v->core.page_size);
     m->bad = rc && rc != LLADD_OUT_OF_RANGE; /* a bitmap beyond the end of the file does not exist

@@ -183,7 +183,7 @@ static int verify_dwb(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
     struct lladd_device *dev = v->core.dev;
-    uint32_t size = v->core.page_size;
+    uint32_t size = v->core.page_size, copies;
     struct lladd_error why = LLADD_ERROR_INIT;
     struct lladd_file *file;
     int rc = ll_io_open(dev, "dwb", LLADD_OPEN_READ_ONLY, &file);
@@ -194,9 +194,11 @@ static int verify_dwb(struct ll_verify *c)
         return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE,
                                    ll_fail_io(&why, rc, false, "open", "dwb"), "dwb",
                                    LL_VERIFY_NO_OFFSET, why.message);
-    c->dwb = ll_alloc(&v->core.env, size);
-    rc = c->dwb ? ll_io_read_full(dev, file, c->dwb, size, 0) : -ENOMEM;
+    unsigned char *head = ll_alloc(&v->core.env, size);
+    rc = head ? ll_io_read_full(dev, file, head, size, 0) : -ENOMEM;
     (void)ll_io_close(dev, file); /* only read */
+    int look = rc ? 0 : ll_double_write_look(head, size, v->core.salt, &copies, &why);
+    ll_free(&v->core.env, head);
     if (rc == -ENOMEM)
         return ll_verify_no_memory(c);
     if (rc == -ENODATA)
@@ -207,33 +209,15 @@ static int verify_dwb(struct ll_verify *c)
         return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE,
                                    ll_fail_io(&why, rc, false, "read", "dwb"), "dwb", 0,
                                    why.message);
-    rc = ll_double_write_look(c->dwb, size, v->core.salt, &c->dwb_copies, &why);
-    if (rc == LLADD_CORRUPT_PAGE && !v->info.clean)
+    if (look == LLADD_CORRUPT_PAGE && !v->info.clean)
         return ll_verify_tell_file(
             c, LLADD_FINDING_NOTE, 0, "dwb", 0,
             "the double-write area was being written: its pages were not touched yet");
-    if (rc == LLADD_CORRUPT_PAGE)
-        return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, rc, "dwb", 0, why.message);
-    if (rc && rc != LLADD_END)
-        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, rc, "dwb", 0, why.message);
+    if (look == LLADD_CORRUPT_PAGE)
+        return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, look, "dwb", 0, why.message);
+    if (look && look != LLADD_END)
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, look, "dwb", 0, why.message);
     return 0;
-}
-
-static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
-{
-    struct lladd_inspect *v = c->v;
-    struct lladd_file *file;
-    bool good = false;
-    if (v->info.clean || !c->dwb_copies ||
-        ll_io_open(v->core.dev, "dwb", LLADD_OPEN_READ_ONLY, &file))
-        return false;
-    uint32_t size = v->core.page_size;
-    for (uint32_t i = 0; !good && i < c->dwb_copies; i++)
-        good = ll_double_write_page(c->dwb, i).v == page &&
-               ll_io_read_full(v->core.dev, file, scratch, size, (i + 1) * (uint64_t)size) == 0 &&
-               ll_page_verify(v->core.salt, lladd_page_of(page), scratch, size, "dwb", NULL) == 0;
-    (void)ll_io_close(v->core.dev, file); /* only read */
-    return good;
 }
 
 /* ---- pages ---------------------------------------------------------------------------------- */
@@ -314,7 +298,7 @@ static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_e
                  (unsigned long long)base);
         return tell_page(c, LLADD_FINDING_REPAIR, why->code, page, base, text);
     }
-    if (torn && dwb_has(c, page, v->page)) {
+    if (torn && ll_inspect_area_page(v, page, v->page)) {
         snprintf(text, sizeof text, "%s; the double-write area has a good copy", why->message);
         return tell_page(c, LLADD_FINDING_REPAIR, why->code, page, 0, text);
     }
@@ -536,7 +520,6 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
     if (!rc)
         rc = verify_open(&c);
     ll_log_cursor_close(c.cursor);
-    ll_free(env, c.dwb);
     ll_vec_free(&c.barriers);
     ll_vec_free(&c.histories);
     ll_vec_free(&c.unused);

@@ -690,6 +690,35 @@ START_TEST(area_repairs)
 }
 END_TEST
 
+static enum lladd_page_use use_of(struct lladd_device *dev, lladd_pageno page, bool *known)
+{
+    struct lladd_inspect *v = bench_look(dev, false);
+    struct lladd_inspect_page p;
+    ck_assert_int_eq(lladd_inspect_page_read(v, page, &p, NULL), 0);
+    *known = p.use_known;
+    lladd_inspect_close(v);
+    return p.use;
+}
+
+/* The area restores an allocation bitmap, too. */
+START_TEST(area_restores_the_bitmap)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
+    unsigned char good[4096];
+    bool known;
+    enum lladd_page_use use = use_of(dev, m.bulk, &known);
+    bench_read(dev, "pages", 4096, good, sizeof good);
+    bench_flip(dev, "pages", 4096 + 3000, 1);
+    (void)use_of(dev, m.bulk, &known);
+    ck_assert(!known);
+    put_area(dev, 1, good);
+    ck_assert_int_eq(use_of(dev, m.bulk, &known), use);
+    ck_assert(known);
+    lladd_device_close(dev);
+}
+END_TEST
+
 /* Other findings about the area. */
 START_TEST(area_speaks)
 {
@@ -855,6 +884,7 @@ int main(void)
     t = tcase_create("forged");
     tcase_add_loop_test(t, forged, 0, sizeof forgeries / sizeof forgeries[0]);
     tcase_add_test(t, area_repairs);
+    tcase_add_test(t, area_restores_the_bitmap);
     tcase_add_test(t, area_speaks);
     tcase_add_test(t, bulk_under_way);
     suite_add_tcase(s, t);
