@@ -6,7 +6,8 @@
 
 #include <lladd/dtable_managed.h>
 
-/* A database in memory with managed tables; its commits do not wait. */
+/* Opens an empty database in memory, in which managed tables can be made; its commits do not
+ * wait. */
 void bench_dtable_open(struct lladd_device **, struct lladd_db **);
 /* Returns whether a value was found. Reads the first byte of the value, as its user would. */
 bool bench_dtable_seen(const struct lladd_dtable_value *);

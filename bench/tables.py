@@ -130,8 +130,8 @@ TITLES = {
     "overwrite": "ints of an array overwritten in one transaction, opening to clean close",
     "durable": "durable transactions of one update",
     "async": "the same, at most 1000 in flight",
-    "os": "the same, the log handed to the operating system",
-    "process": "the same, the log left in the process",
+    "os": "transactions of one update, the log handed to the operating system",
+    "process": "transactions of one update, the log left in the process",
     "lookup": "cached random lookups",
     "lookup-64": "the same, 64 keys a call",
     "recovery-warm": "transactions replayed after kill -9, until the first read",
@@ -170,8 +170,9 @@ def settings_table(rows):
     for row in rows:
         if row.get("settings"):
             seen[row["engine"]] = (row["version"], row["settings"])
-    lines = ["### Versions and settings", "", "| engine | version | settings |",
-             "| --- | --- | --- |"]
+    lines = ["### Versions and settings", "",
+             "A setting after `disk:`, `OS:` or `process:` is used at that level of durability "
+             "only.", "", "| engine | version | settings |", "| --- | --- | --- |"]
     lines += [f"| {e} | {v} | {s} |" for e, (v, s) in seen.items()]
     missing = {(r["engine"], r["skipped"]) for r in rows
                if "skipped" in r and r["workload"] == "all"}

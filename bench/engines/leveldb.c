@@ -151,7 +151,8 @@ const struct bench_engine bench_engine_leveldb = {
     .name = "leveldb",
     .version = version,
     .settings = "write batches: atomic, no isolation; write buffer 64 MiB (1 GiB where the log is "
-                "kept for recovery); bloom filter of 10 bits; no compression; OS: sync = false",
+                "kept for recovery); bloom filter with 10 bits a key; no compression; "
+                "OS: sync = false",
     .log_files = ".log",
     .levels = BENCH_AT(BENCH_DISK) | BENCH_AT(BENCH_OS),
     .open = open_it,

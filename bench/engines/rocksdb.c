@@ -206,10 +206,10 @@ static int checkpoint(struct bench_db *b)
     const struct bench_engine bench_engine_##symbol = { \
         .name = text, \
         .version = version, \
-        .settings = kind "; no compression; bloom filter of 10 bits, hash index in blocks; 3 " \
-                         "write buffers of 64 MiB (16 with a small cache, 512 where the log is " \
-                         "kept for recovery); 2 background jobs; block cache = cache (half of a " \
-                         "small one); OS: sync = false; process: manual_wal_flush", \
+        .settings = kind "; no compression; bloom filter with 10 bits a key, hash index in " \
+                         "blocks; 3 write buffers of 64 MiB (16 with a small cache, 512 where " \
+                         "the log is kept for recovery); 2 background jobs; block cache = cache " \
+                         "(half of a small one); OS: sync = false; process: manual_wal_flush", \
         .log_files = ".log", \
         .levels = BENCH_AT_ALL, \
         .open = opens, \
