@@ -6,8 +6,9 @@
  * last. If a crash leaves "creating" and no valid control block, the next open that may create a
  * database removes the library's other files and starts again. Without the file "creating", open
  * removes nothing, and refuses a directory that has files other than "lock" but no file "control".
- * No file of a new database has to be durable before the control block is, so syncs are deferred
- * (io/device_deferred.c, ll_control_write).
+ * The files of a new database may become durable in any order, as long as all of them are durable
+ * before the control block is written. So syncs are deferred (io/device_deferred.c,
+ * ll_control_write).
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
  *        ► background work ► (after an unclean stop) checkpoint */

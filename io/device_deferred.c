@@ -3,16 +3,17 @@
  * device_deferred: wraps another device and postpones syncs. ll_io_settle does all postponed syncs
  * together.
  *
- * For the creation of a database: none of its files has to be durable before the control file is. A
- * sync is therefore recorded as a debt (several syncs of one file are one debt), and ll_io_settle
- * does the recorded syncs. Before it has returned 0, callers must not rely on any write being
- * durable, nor on the order in which writes become durable. After ll_io_settle the device passes
- * every call on. If ll_io_settle fails, the syncs are not repeated: a later call returns 0 and does
- * nothing.
+ * For the creation of a database: its files may become durable in any order, as long as all of
+ * them are durable before the control block is written. A sync is therefore recorded as a debt
+ * (several syncs of one file are one debt), and ll_io_settle does the recorded syncs. Before it has
+ * returned 0, callers must not rely on any write being durable, nor on the order in which writes
+ * become durable. After ll_io_settle the device passes every call on. If ll_io_settle returns an
+ * error, the remaining postponed syncs are never done, not even at close. A later call does
+ * nothing; the 0 that it returns does not mean that anything is durable.
  *
- * Closing a file does its postponed sync. The ll_io_settle or close that does a postponed sync
- * returns the error of the sync. If there is no memory to record a debt, the sync is done
- * immediately.
+ * Before ll_io_settle, closing a file does its postponed sync. The ll_io_settle or close that does
+ * a postponed sync returns the error of the sync. If there is no memory to record a debt, the sync
+ * is done immediately.
  *
  * Threads. `latch` guards the debts. `deferring` becomes false once, under the latch; calls that
  * find it false do not use the debts.
@@ -258,9 +259,9 @@ int ll_io_deferred_new(const struct ll_env *env, struct lladd_device *device,
     struct deferred_device *d = ll_alloc_zero(env, sizeof *d);
     if (!d)
         return -ENOMEM;
-    /* ll_io_settle holds the latch while the device below syncs. The device below may be a stack of
-     * overlays, each with a rank 2 lower than the overlay below it; 500 leaves room for 249
-     * overlays. */
+    /* ll_io_settle holds the latch while the device below syncs, so the latch must rank below every
+     * mutex of that device. The device may be a stack of n overlays: the lowest rank is then
+     * LLADD_RANK_DEVICE - 2n. 500 is enough for 249 overlays. */
     if (lladd_mutex_init(&d->latch, LLADD_RANK_DEVICE - 500, "deferred syncs") != 0) {
         ll_free(env, d);
         return -ENOMEM;

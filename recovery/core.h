@@ -219,7 +219,8 @@ struct ll_txn_table {
     uint64_t asked;                   /* atomic: the log's thread was asked to sync up to here */
     bool draining;                    /* a thread runs durable callbacks; under `commit` */
     uint64_t applied;                 /* atomic: the highest result of ll_txns_applied */
-    uint64_t visible;                 /* atomic: LSN of the newest commit with visible effects */
+    uint64_t visible;                 /* atomic: LSN of the newest commit with visible effects,
+                                       * or of a checkpoint after it */
     uint64_t committed;               /* relaxed; changed under `commit` */
     uint64_t read, aborted, prepared; /* relaxed; `read`: committed without a record */
 };

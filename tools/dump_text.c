@@ -109,8 +109,8 @@ static bool all_zero(const unsigned char *p, size_t len)
     return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
 }
 
-/* Writes a line for `counts` array elements or blob bytes. If they are all zero, only counts them:
- * flush_zeros then writes one line for all consecutive zeros. */
+/* Writes a line: one array element (`counts` is 1), or `counts` bytes of a blob. If all bytes are
+ * zero, only adds to the zeros: flush_zeros writes one line for all consecutive zeros. */
 static void put_line(struct dump_out *o, struct lladd_span s, uint64_t counts)
 {
     o->count += counts;
@@ -277,7 +277,8 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Reads one byte of a string at *p. Returns false if there is no byte, or if it is not valid. */
+/* Decodes the character or escape at *p into one byte, and moves *p past it. Returns false if *p is
+ * not at a printable character or a complete, known escape. */
 static bool unescape(const char **p, const char *end, char *out)
 {
     const char *s = *p;

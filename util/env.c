@@ -275,7 +275,7 @@ int ll_fail_io_at(struct lladd_error *err, const char *srcfile, int line, int rc
     if (sys_errno == ELOOP)
         cause = "it is a symbolic link, and a database does not follow links";
     else if (sys_errno == EPERM)
-        cause = "not permitted, or no plain file of this user";
+        cause = "not permitted, not a regular file, or owned by another user";
     (void)ll_fail_at(err, srcfile, line, code, "cannot %s \"%s\": %s", what, name, cause);
     if (err)
         err->sys_errno = sys_errno;
