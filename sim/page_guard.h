@@ -54,7 +54,7 @@ struct ll_sim_guard {
     stack_t stack_before;
     void *stack;
     lladd_lsn newest;             /* highest LSN of all changes */
-    struct ll_sim_archive *again; /* rebuild.c: NULL while the workload runs */
+    struct ll_sim_archive *again; /* the archive while rebuild.c recovers it; otherwise NULL */
 };
 
 /* Are the bodies of two versions of a page equal, apart from the hole and the bytes that the
@@ -62,7 +62,8 @@ struct ll_sim_guard {
 bool ll_sim_guard_same(struct ll_sim_guard *, const struct lladd_op *, uint64_t number,
                        const unsigned char *, const unsigned char *, uint32_t *at);
 struct ll_sim_place *ll_sim_guard_place(struct lladd_sim *, uint64_t page); /* NULL: no memory */
-/* Checks a change that rebuild.c repeats, and makes it. */
+/* Makes a change again while the archive is recovered, and compares the page with the recorded
+ * result. */
 void ll_sim_rebuild_change(struct lladd_sim *, const struct lladd_dst_change *);
 
 #endif

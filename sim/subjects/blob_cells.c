@@ -128,8 +128,8 @@ int ll_sim_blobs_dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink,
             continue;
         TRY(read_blob(db, cell, root, bytes, &len, err));
         if (!ll_sim_cells_see(&c, bytes, len) || !c.at[cell].letter)
-            return lladd_error_set(err, LLADD_BAD_STATE, "blob %u has other bytes than its own",
-                                   cell);
+            return lladd_error_set(err, LLADD_BAD_STATE,
+                                   "the bytes of blob %u are not a text of its cell", cell);
     }
     return ll_sim_cells_write(&c, sink);
 }

@@ -11,9 +11,10 @@ struct step {
     struct ll_sim_cell now;
 };
 
-/* Is byte i of a text the letter? If not, it is the cell's number. At the beginning all bytes are
- * the letter, later only a few, so that some sectors of a long text are equal for all letters. A
- * longer text with the same letter begins like a shorter one. */
+/* Is byte i of a text the letter? If not, it is the cell's number, as byte 0 always is
+ * (ll_sim_fill). The first 128 bytes are the letter, then the first 32 of every 2048, so that some
+ * sectors of a long text are equal for all letters. A longer text with the same letter begins like
+ * a shorter one. */
 static bool shows(size_t i)
 {
     enum { BEGINNING = 128, EVERY = 2048, A_FEW = 32 };
@@ -83,8 +84,8 @@ int ll_sim_cells_dump_bytes(struct lladd_db *db, unsigned cells, uint32_t at, ui
         lladd_pageno page = lladd_page_of(stride ? first.v : first.v + cell);
         TRY(lladd_bytes_get(db, page, at + cell * stride, bytes, len, err));
         if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, len) && c.at[cell].letter))
-            return lladd_error_set(err, LLADD_BAD_STATE, "cell %u has other bytes than its own",
-                                   cell);
+            return lladd_error_set(err, LLADD_BAD_STATE,
+                                   "the bytes of cell %u are not a text of this cell", cell);
     }
     return ll_sim_cells_write(&c, sink);
 }
@@ -110,7 +111,7 @@ void ll_sim_cells_describe(void *ctx, struct lladd_span note, struct lladd_sink 
     (void)ctx;
     memcpy(&s, note.data, sizeof s);
     if (s.now.letter)
-        (void)lladd_sink_printf(sink, "fills cell %u with %u times '%c'", s.cell, s.now.len,
+        (void)lladd_sink_printf(sink, "fills cell %u with %u bytes, letter '%c'", s.cell, s.now.len,
                                 s.now.letter);
     else
         (void)lladd_sink_printf(sink, "empties cell %u", s.cell);

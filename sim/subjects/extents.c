@@ -210,7 +210,7 @@ static int read_extent(struct lladd_db *db, unsigned cell, struct ll_sim_cells *
         if (!fine || (p && one.at[cell].letter != c->at[cell].letter))
             return lladd_error_set(err, /* every byte of a raw page belongs to the subject */
                                    v.b == LLADD_EXTENT_RAW ? LLADD_CORRUPT_PAGE : LLADD_BAD_STATE,
-                                   "page %u of extent %u has other bytes than its own", p, cell);
+                                   "page %u of extent %u does not have its cell's text", p, cell);
         c->at[cell] = one.at[cell];
     }
     return 0;
