@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One table of messages, and one function for each field. Writing, measuring and reading call these
- * functions with different cursors, so all three always agree on the format. */
+/* A table says which fields each message has. One function, `body`, goes through the fields of a
+ * message; writing, measuring and reading call it with different cursors, so all three always agree
+ * on the format. */
 #include "wire.h"
 
 #include <lladd/bytes.h>
@@ -40,7 +41,8 @@ struct cursor {
     enum walk walk;
     unsigned char *to;         /* WRITE */
     const unsigned char *from; /* READ */
-    size_t at, len;            /* READ: of the frame */
+    size_t at;                 /* number of bytes passed so far */
+    size_t len;                /* READ: number of bytes of the frame */
     bool bad;
 };
 

@@ -10,12 +10,13 @@
  *   than an earlier take.
  * - A transaction may take what it has put.
  * - A slot is used again only when the transaction that emptied it has ended.
- * - A take never waits for another transaction. A put waits for the end of another put. A put waits
- *   for the end of another transaction only if that transaction is serialisable, or if its last put
- *   has returned an error: then it may still have the lock of the next number.
+ * - A take never waits for another transaction.
+ * - Only one put runs at a time; other puts wait until it returns. If its transaction is
+ *   serialisable, or the put returns an error, they may have to wait until the transaction ends: it
+ *   may keep the lock for putting, or the lock of the next number.
  *
- * For each item that it has put or taken, a transaction holds X on a lock name of the ring and the
- * item's number. */
+ * Until it ends, a transaction holds X on each item that it has put or taken. The lock name
+ * consists of the ring's page number, a constant, and the item's number. */
 #include <lladd/lladd.h>
 
 #define RING_ITEM_MAX 256u
@@ -26,11 +27,11 @@ int ring_register(struct lladd_options *, struct lladd_error *);
  * page; 0: as many as fit. `pages`: number of pages of slots, at least 1. */
 int ring_create(struct lladd_txn *, uint16_t size, uint16_t slots, uint16_t pages,
                 lladd_pageno *ring);
-/* Copies the item from `item`. LLADD_NO_SPACE: the ring is full; the oldest item must be taken, and
- * that transaction must commit, first. */
+/* Copies the item from `item`; *number gets its number. LLADD_NO_SPACE: the ring is full until a
+ * transaction that has taken the oldest item commits. */
 int ring_put(struct lladd_txn *, lladd_pageno ring, const void *item, uint64_t *number);
-/* Copies the item to `item`. LLADD_NOT_FOUND: the ring has no item that this transaction may
- * take. */
+/* Copies the item to `item`; *number gets its number. LLADD_NOT_FOUND: the ring has no item that
+ * this transaction may take. */
 int ring_take(struct lladd_txn *, lladd_pageno ring, void *item, uint64_t *number);
 /* The number of items, including changes of open transactions. */
 int ring_count(struct lladd_db *, lladd_pageno ring, uint64_t *count, struct lladd_error *);

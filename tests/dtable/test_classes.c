@@ -768,7 +768,7 @@ START_TEST(tombstones_elsewhere)
     lladd_dtable_close(old);
     refused("class(dt) exist_dtable config [ \"base\" class(dt) linear_dtable \"tombstones\" "
             "class(dt) empty_dtable ]",
-            "its \"tombstones\" cannot store any");
+            "the layer given as \"tombstones\" cannot store tombstones");
     refused("class(dt) btree_dtable config [ \"base\" class(dt) exist_dtable \"base_config\" "
             "config [ \"base\" class(dt) linear_dtable \"tombstones\" class(dt) linear_dtable ] ]",
             "rows of its base have no places");

@@ -3,7 +3,8 @@
  *
  * The base need not be able to store tombstones. An array, for example, then needs no state byte in
  * each cell. Each key is in one of the two tables. A lookup asks the base first, then the
- * tombstones. A cursor is a cursor of an overlay of both tables. Rows have no places. */
+ * tombstones. A cursor is a cursor of an overlay of both tables. Rows cannot be read by position
+ * (caps->places is false). */
 #include "operations/dtables/class/classes.h"
 
 struct builder {
@@ -22,11 +23,13 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     const struct lladd_dtable_caps *gone =
         lladd_dtable_caps_get(lladd_dtable_param_child(c, "tombstones"));
     if (!gone->tombstones)
-        return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "exist_dtable: its \"tombstones\" cannot store any");
+        return lladd_error_set(
+            err, LLADD_BAD_CONFIG,
+            "exist_dtable: the layer given as \"tombstones\" cannot store tombstones");
     struct lladd_dtable_value none = lladd_dtable_value_of("", 0);
-    if (gone->learned) { /* sets the size of values to 0: this table gets no value to learn a size
-                          * from */
+    /* The layer would take the size of values from its first value, but it gets only tombstones:
+     * this call sets the size to 0. */
+    if (gone->learned) {
         int rc = lladd_dtable_accepts(lladd_dtable_param_child(c, "tombstones"), &none, err);
         if (rc < 0)
             return rc;
