@@ -19,27 +19,28 @@ ever; numbers that are not in this table were never used.
 
 Where to find out more about an error:
 
-| The call had | Look at |
+| The call that failed | Look at |
 |---|---|
-| a transaction | `lladd_txn_error(txn)`; valid until the transaction's next call |
-| a `struct lladd_error *` as last argument | that struct; it may be NULL |
-| a transaction that it consumed (commit, abort) | `lladd_db_error(db, &err)`: what poisoned it |
+| has a transaction as argument | `lladd_txn_error(txn)`, until the next call on the transaction |
+| has a `struct lladd_error *` as last argument (it may be NULL) | that struct |
+| has consumed its transaction (commit, abort) | `lladd_db_error(db, &err)`: the poison's cause |
 
 `struct lladd_error` has the code, the operating system's `errno` if there was one, the source file
-and line that reported the error, its LSN and page if it has one, and one line of text that names
-the file, page or LSN. `lladd_code_name` and `lladd_code_text` give a code's name and meaning. A
-call that succeeds leaves the struct as it was.
+and line that reported the error, the LSN and the page that the error is about, if any, and one line
+of text that names the file, page or LSN. A call that succeeds leaves the struct as it was.
+`lladd_code_name` and `lladd_code_text` give a code's name and meaning.
 
-No call of the core returns `LLADD_DEADLOCK` or `LLADD_CONFLICT`, and only `lladd_txn_take` returns
-`LLADD_TIMEOUT`: they are for the [lock manager](locks.md) and structures that use it. After
-`LLADD_TAKEN` another thread ends the transaction
-([threads.md](threads.md#taking-a-transaction-over)); begin a new one.
+`LLADD_DEADLOCK`, `LLADD_CONFLICT` and `LLADD_TIMEOUT` come from the [lock manager](locks.md) and
+structures; of the core's calls only `lladd_txn_take` returns one of them, `LLADD_TIMEOUT`.
 """
 
 # What the caller does, by root.
 ADVICE = {
     "RETRY": """\
-The transaction is as it was before the call. Wait, or abort it and run it again from the start.""",
+The transaction is as it was before the call. Abort it and run it again from the start. After
+`LLADD_LOG_FULL`, `LLADD_BUSY` and `LLADD_TIMEOUT` it may also wait and repeat the call. After
+`LLADD_TAKEN` the other thread ends it ([threads.md](threads.md#taking-a-transaction-over)): only
+begin a new one.""",
     "ANSWER": """\
 The code is the answer to the call, not a fault. The call has changed nothing.""",
     "MISUSE": """\
