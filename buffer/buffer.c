@@ -113,9 +113,12 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
     b->slot_bytes = cost_of_page(b);
     uint64_t pages = b->cfg.budget / b->slot_bytes;
     unsigned most = BATCH_BYTES / b->page_size;
-    b->batch_capacity = most < BATCH_MAX ? most : BATCH_MAX;
-    if (b->batch_capacity > pages / 8)
-        b->batch_capacity = pages >= 8 ? (unsigned)(pages / 8) : 1;
+    most = most < BATCH_MAX ? most : BATCH_MAX;
+    uint64_t few = pages / 8 < RUN_MAX ? pages / 8 : RUN_MAX; /* if the cache is small */
+    few = few < most / 8 ? few : most / 8;
+    uint64_t part = pages / 64 > few ? pages / 64 : few;
+    b->batch_capacity = part < most ? (unsigned)part : most;
+    b->batch_capacity += b->batch_capacity == 0;
 
     b->bytes += sizeof *b + ll_buffer__batch_bytes(b) + ll_buffer__history_bytes(&b->cfg) +
                 2 * IN_FLIGHT_MIN * sizeof(struct ll_buffer__in_flight);

@@ -28,12 +28,13 @@ enum {
 enum {
     SEGMENTS = 29, /* segment k has FIRST_SEGMENT << k slots; together more than slot_max can be */
     FIRST_SEGMENT = 8,
-    FRAMES_MIN = 4,          /* a budget for fewer pages is refused */
-    BATCH_BYTES = 128 << 10, /* most bytes of copies in one batch of write-back */
-    BATCH_MAX = 32,
+    FRAMES_MIN = 4,        /* a budget for fewer pages is refused */
+    BATCH_BYTES = 1 << 20, /* most bytes of copies in one batch of write-back */
+    BATCH_MAX = 256,
+    RUN_MAX = 32,       /* most pages in one call of the device, and most that an eviction writes */
     IN_FLIGHT_MIN = 32, /* bounds of the limit at which written entries are summed up (dirty.c) */
     IN_FLIGHT_MAX = 32768,
-    DWB_PAGES = 16, /* page copies in the double-write area */
+    DWB_LEAST = 16, /* page copies in a new double-write area */
     SPACE_LATCHES = 16,
     HASH_INLINE = 16,         /* entries of a new buffer's hash table */
     CHUNK_BYTES = 1 << 30,    /* part of the file for which address space is reserved in one step */
@@ -177,6 +178,8 @@ struct ll_buffer {
     struct lladd_file *dwb;
     unsigned char *dwb_scratch; /* two pages */
     uint32_t dwb_checked;       /* 1: the file is open, and no copy in it has to be restored */
+    uint32_t dwb_pages;         /* number of copies for which the area has room */
+    bool dwb_grown;             /* this handle has tried to grow the area */
 
     /* Page LSNs of the last writes (write_history.c). */
     uint64_t lines; /* address of the table; 0: not allocated yet */
@@ -376,7 +379,9 @@ void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
 /* Moves a frame, which the caller has latched, from dirty to in flight in one step under
  * dirty_latch. Decides whether the copy is written through the double-write area. */
 void ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *);
-void ll_buffer__in_flight_done(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n);
+/* Of these n copies, those with this value of `dwb` are written. */
+void ll_buffer__in_flight_done(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
+                               bool dwb);
 /* Undoes ll_buffer__in_flight_enter for copies of which no byte was written. */
 void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__batch *);
 /* Removes the written entries of these pages, because the pages need not become durable any more.
@@ -425,6 +430,9 @@ int ll_buffer__write_at(struct ll_buffer *, const struct lladd_iovec *, int piec
 /* ll_buffer__write_at that poisons the database on failure. */
 int ll_buffer__write_run(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,
                          uint64_t n, struct lladd_error *);
+/* Writes to the file, of these n copies, those with this value of `dwb`. */
+int ll_buffer__write_copies(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
+                            bool dwb, struct lladd_error *);
 void ll_buffer__batches_free(struct ll_buffer *);
 size_t ll_buffer__batch_bytes(const struct ll_buffer *);
 
@@ -439,13 +447,19 @@ void ll_buffer__stop_writer(struct ll_buffer *);
 
 /* Creates and syncs the file. Its name is durable after the directory is synced. */
 int ll_buffer__double_write_create(struct ll_buffer *, struct lladd_error *);
-/* Writes copies (at most DWB_PAGES, with checksums) to the area and then to their places. The pages
- * are durable when it returns 0. */
-int ll_buffer__double_write(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n,
+/* Writes, of these n copies with checksums, those with `dwb` to the area and then to their places.
+ * The pages are durable when it returns 0. */
+int ll_buffer__double_write(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
                             struct lladd_error *);
 int ll_buffer__double_write_close(struct ll_buffer *);
 /* Before any page is written: restores the copies that an earlier open left. */
 int ll_buffer__double_write_ready(struct ll_buffer *, struct lladd_error *);
+
+/* ---- file.c ---- */
+
+/* Extends a file: allocates the new part, or writes zeros. After a failure the file has its old
+ * size. Returns 0 or a negative errno. The caller syncs. */
+int ll_buffer__grow(struct ll_buffer *, struct lladd_file *, uint64_t from, uint64_t to);
 
 /* ---- write_history.c ---- */
 

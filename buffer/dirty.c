@@ -366,14 +366,16 @@ static size_t find(const struct ll_buffer *b, uint64_t id)
     return low;
 }
 
-void ll_buffer__in_flight_done(struct ll_buffer *b, struct ll_buffer__copy *const *copies,
-                               unsigned n)
+void ll_buffer__in_flight_done(struct ll_buffer *b, const struct ll_buffer__copy *copies,
+                               unsigned n, bool dwb)
 {
     lladd_mutex_lock(&b->dirty_latch);
     b->written = b->sync_number;
     for (unsigned i = 0; i < n; i++) {
-        struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, find(b, copies[i]->id));
-        LL_ASSERT(e->id == copies[i]->id);
+        if (copies[i].dwb != dwb)
+            continue;
+        struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, find(b, copies[i].id));
+        LL_ASSERT(e->id == copies[i].id);
         e->done = b->sync_number;
     }
     lladd_mutex_unlock(&b->dirty_latch);

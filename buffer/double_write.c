@@ -25,10 +25,11 @@
  * during the rewriting leaves the area as it was, because the bytes are the same. An area that is
  * read as empty is emptied once more.
  *
- * On disk (docs/disk-format.md). The area has the size of DWB_PAGES + 1 pages: the header, then the
- * copies. The header:
+ * On disk (docs/disk-format.md). The area has the header, then room for copies: at first for 16
+ * pages. When more must be written at once, and the disk has room, it grows to 256 pages or 1 MiB.
+ * The file's length says for how many it has room. The header:
  *    0 magic "LLADDdwb" (8 bytes)
- *    8 u32 version: 1
+ *    8 u32 version: 2 (1: at most 16 copies)
  *   12 u32 salt
  *   16 u32 page size
  *   20 u32 count of copies
@@ -45,7 +46,8 @@
 static const unsigned char MAGIC[8] = {'L', 'L', 'A', 'D', 'D', 'd', 'w', 'b'};
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
+    COPIES_MOST = 256,
     AT_VERSION = 8,
     AT_SALT = 12,
     AT_PAGE_SIZE = 16,
@@ -57,6 +59,12 @@ enum {
 static unsigned char *header(const struct ll_buffer *b)
 {
     return b->dwb_scratch;
+}
+
+static uint32_t most_copies(uint32_t page_size)
+{
+    uint32_t n = (1u << 20) / page_size;
+    return n < COPIES_MOST ? n : COPIES_MOST;
 }
 
 static int get_scratch(struct ll_buffer *b, struct lladd_error *err)
@@ -85,7 +93,7 @@ int ll_buffer__double_write_create(struct ll_buffer *b, struct lladd_error *err)
         return ll_fail_io(err, rc, true, "create", name);
     }
     memset(header(b), 0, b->page_size);
-    for (uint64_t i = 0; i < DWB_PAGES + 1; i++) {
+    for (uint64_t i = 0; i < DWB_LEAST + 1; i++) {
         rc = ll_io_pwrite(dev, b->dwb, header(b), b->page_size, i * b->page_size);
         if (rc != 0)
             return ll_fail_io(err, rc, true, "write to", name);
@@ -93,6 +101,7 @@ int ll_buffer__double_write_create(struct ll_buffer *b, struct lladd_error *err)
     rc = ll_io_sync(dev, b->dwb);
     if (rc != 0)
         return ll_fail_io(err, rc, true, "sync", name);
+    b->dwb_pages = DWB_LEAST;
     lladd_atomic_store32(&b->dwb_checked, 1);
     return 0;
 }
@@ -118,6 +127,13 @@ static int open_area(struct ll_buffer *b, struct lladd_error *err)
                            b->cfg.dwb_name);
         return ll_fail_io(err, rc, false, "open", b->cfg.dwb_name);
     }
+    uint64_t size = 0, most = most_copies(b->page_size);
+    rc = ll_io_size(dev, b->dwb, &size);
+    if (rc != 0)
+        return ll_fail_io(err, rc, false, "get the size of", b->cfg.dwb_name);
+    size /= b->page_size;
+    most = size < most + 1 ? size - (size > 0) : most;
+    b->dwb_pages = most < DWB_LEAST ? DWB_LEAST : (uint32_t)most;
     return 0;
 }
 
@@ -143,13 +159,13 @@ int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t sa
         return ll_fail(err, LLADD_END, "it is empty");
     if (!is_intact(h, page_size))
         return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is neither empty nor valid");
-    if (lladd_get32(h + AT_VERSION) != VERSION)
-        return ll_fail(err, LLADD_NEWER_FORMAT, "its header has version %u",
-                       lladd_get32(h + AT_VERSION));
+    uint32_t version = lladd_get32(h + AT_VERSION);
+    if (version != VERSION && version != 1)
+        return ll_fail(err, LLADD_NEWER_FORMAT, "its header has version %u", version);
     if (lladd_get32(h + AT_SALT) != salt || lladd_get32(h + AT_PAGE_SIZE) != page_size)
         return ll_fail(err, LLADD_FOREIGN_FILE, "it belongs to another database");
     uint32_t n = lladd_get32(h + AT_COUNT);
-    bool fits = n <= DWB_PAGES;
+    bool fits = n <= (version == 1 ? DWB_LEAST : most_copies(page_size));
     for (uint32_t i = 0; fits && i < n; i++)
         fits = ll_double_write_page(h, i).v < (uint64_t)INT64_MAX / page_size;
     if (!fits)
@@ -313,54 +329,107 @@ int ll_buffer_double_write_restore(struct ll_buffer *b, uint64_t *restored, stru
 
 /* ---- writing ---- */
 
-static int write_area(struct ll_buffer *b, struct ll_buffer__copy *const *copies, unsigned n,
+/* Grows the area once, at the first need, if the disk has room. */
+static int grow(struct ll_buffer *b, struct lladd_error *err)
+{
+    uint64_t had = b->dwb_pages + 1, pages = most_copies(b->page_size) + 1;
+    if (b->dwb_grown || had >= pages)
+        return 0;
+    b->dwb_grown = true;
+    int rc = ll_buffer__grow(b, b->dwb, had * b->page_size, pages * b->page_size);
+    if (rc != 0 && lladd_code_root(ll_io_code(rc, true)) == LLADD_ROOT_RESOURCE)
+        return 0;
+    rc = sync_area(b, rc, err);
+    b->dwb_pages = rc == 0 ? (uint32_t)pages - 1 : b->dwb_pages;
+    return rc;
+}
+
+/* Writes the pieces at *at and advances *at. */
+static int write_pieces(struct ll_buffer *b, const struct lladd_iovec *pieces, unsigned n,
+                        uint64_t *at)
+{
+    int rc = ll_io_pwritev(b->cfg.dev, b->dwb, pieces, (int)n, *at);
+    *at += n * (uint64_t)b->page_size;
+    return rc;
+}
+
+/* `n`: the number of copies with `dwb`. */
+static int write_area(struct ll_buffer *b, const struct ll_buffer__copy *copies, unsigned n,
                       struct lladd_error *err)
 {
     unsigned char *h = header(b);
-    struct lladd_iovec pieces[DWB_PAGES + 1];
+    struct lladd_iovec pieces[RUN_MAX];
+    uint64_t at = 0;
     memset(h, 0, b->page_size);
     memcpy(h, MAGIC, sizeof MAGIC);
     lladd_put32(h + AT_VERSION, VERSION);
     lladd_put32(h + AT_SALT, b->cfg.salt);
     lladd_put32(h + AT_PAGE_SIZE, b->page_size);
     lladd_put32(h + AT_COUNT, n);
-    pieces[0].data = h;
-    pieces[0].len = b->page_size;
-    for (unsigned i = 0; i < n; i++) {
-        lladd_put64(h + AT_ENTRIES + i * ENTRY, copies[i]->page);
-        lladd_put32(h + AT_ENTRIES + i * ENTRY + 8, ll_page_checksum(copies[i]->bytes));
-        pieces[i + 1].data = copies[i]->bytes;
-        pieces[i + 1].len = b->page_size;
+    const struct ll_buffer__copy *c = copies;
+    for (unsigned i = 0; i < n; c++) {
+        if (!c->dwb)
+            continue;
+        lladd_put64(h + AT_ENTRIES + i * ENTRY, c->page);
+        lladd_put32(h + AT_ENTRIES + i++ * ENTRY + 8, ll_page_checksum(c->bytes));
     }
     lladd_put32(h + b->page_size - 4, ll_crc32c(0, h, b->page_size - 4));
     int rc = ll_point(b->env, "buffer.dwb.before");
-    if (rc == 0)
-        rc = b->cfg.dev->ops->pwritev(b->cfg.dev, b->dwb, pieces, (int)n + 1, 0);
-    return sync_area(b, rc, err);
+    unsigned some = 0;
+    pieces[some++] = (struct lladd_iovec){h, b->page_size};
+    for (c = copies; rc == 0 && n > 0; c++) {
+        if (!c->dwb)
+            continue;
+        if (some == RUN_MAX) {
+            rc = write_pieces(b, pieces, some, &at);
+            some = 0;
+        }
+        pieces[some++] = (struct lladd_iovec){c->bytes, b->page_size};
+        n--;
+    }
+    return sync_area(b, rc == 0 ? write_pieces(b, pieces, some, &at) : rc, err);
 }
 
-/* Steps 1 to 3. Under dwb_latch. */
-static int write_through(struct ll_buffer *b, struct ll_buffer__copy *const *copies, unsigned n,
+/* Steps 1 to 3 for all copies with `dwb`, as many at a time as the area has room for. Under
+ * dwb_latch. */
+static int write_through(struct ll_buffer *b, const struct ll_buffer__copy *copies, unsigned n,
                          struct lladd_error *err)
 {
-    int rc = write_area(b, copies, n, err);
-    for (unsigned i = 0; rc == 0 && i < n; i++) {
-        struct lladd_iovec piece = {copies[i]->bytes, b->page_size};
-        rc = ll_buffer__write_run(b, &piece, 1, copies[i]->page, 1, err);
+    int rc = 0;
+    while (rc == 0 && n > 0) {
+        unsigned some = 0, end = 0;
+        for (; end < n && some < b->dwb_pages; end++)
+            some += copies[end].dwb;
+        if (some == 0)
+            break;
+        rc = write_area(b, copies, some, err);
+        if (rc == 0)
+            rc = ll_buffer__write_copies(b, copies, end, true, err);
+        if (rc != 0)
+            break;
+        ll_buffer__in_flight_done(b, copies, end, true);
+        rc = ll_buffer_sync(b, err);
+        if (rc == 0)
+            rc = clear(b, err);
+        copies += end;
+        n -= end;
     }
-    if (rc != 0)
-        return rc;
-    ll_buffer__in_flight_done(b, copies, n);
-    rc = ll_buffer_sync(b, err);
-    return rc == 0 ? clear(b, err) : rc;
+    return rc;
 }
 
-int ll_buffer__double_write(struct ll_buffer *b, struct ll_buffer__copy *const *copies, unsigned n,
+int ll_buffer__double_write(struct ll_buffer *b, const struct ll_buffer__copy *copies, unsigned n,
                             struct lladd_error *err)
 {
+    unsigned all = 0;
+    for (unsigned i = 0; i < n; i++)
+        all += copies[i].dwb;
+    if (all == 0)
+        return 0;
     LL_ASSERT(lladd_atomic_load32(&b->dwb_checked));
     lladd_mutex_lock(&b->dwb_latch);
-    int rc = write_through(b, copies, n, err);
+    int rc = all > b->dwb_pages ? grow(b, err) : 0;
+    if (rc == 0)
+        rc = write_through(b, copies, n, err);
     lladd_mutex_unlock(&b->dwb_latch);
     return rc;
 }

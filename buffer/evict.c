@@ -50,11 +50,17 @@ static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
 /* ---- the clock ---- */
 
 struct search {
-    struct ll_buffer__todo dirty[BATCH_MAX];
+    struct ll_buffer__todo dirty[RUN_MAX];
     unsigned dirty_count;
     bool pending; /* an event will announce that a frame that was found may be free */
     bool moved;   /* a frame was found that another round may evict */
 };
+
+/* An eviction writes no more than this, because its thread waits for the writes. */
+static unsigned most_dirty(const struct ll_buffer *b)
+{
+    return b->batch_capacity < RUN_MAX ? b->batch_capacity : RUN_MAX;
+}
 
 /* True if the page of the slot was evicted. */
 static bool try_slot(struct ll_buffer *b, uint32_t slot, struct search *s)
@@ -76,7 +82,7 @@ static bool try_slot(struct ll_buffer *b, uint32_t slot, struct search *s)
         s->moved = true;
         return evict(b, f, w);
     }
-    if (s->dirty_count < b->batch_capacity) {
+    if (s->dirty_count < most_dirty(b)) {
         s->dirty[s->dirty_count].frame = f;
         s->dirty[s->dirty_count++].page = lladd_atomic_load64_relaxed(&f->page.number.v);
     }
@@ -90,7 +96,7 @@ static bool go_round(struct ll_buffer *b, struct search *s)
     s->dirty_count = 0;
     s->pending = s->moved = false;
     uint64_t slots = lladd_atomic_load32(&b->slot_count);
-    for (uint64_t i = 0; i < 2 * slots && s->dirty_count < b->batch_capacity; i++) {
+    for (uint64_t i = 0; i < 2 * slots && s->dirty_count < most_dirty(b); i++) {
         uint64_t at = lladd_atomic_add64(&b->hand, 1) % slots;
         if (try_slot(b, (uint32_t)at, s))
             return true;

@@ -254,21 +254,31 @@ int ll_buffer_bulk_read(struct ll_buffer *b, lladd_pageno first, uint64_t n, uns
 
 /* ---- growing ---- */
 
-/* Under grow_latch. */
-static int write_zeros(struct ll_buffer *b, uint64_t pages)
+static int write_zeros(struct ll_buffer *b, struct lladd_file *file, uint64_t from, uint64_t to)
 {
     enum { CHUNK = 256 << 10 };
-    uint64_t end = pages * b->page_size;
     size_t chunk = CHUNK > b->page_size ? CHUNK : b->page_size;
     void *zeros = ll_alloc_zero(b->env, chunk);
     if (!zeros)
         return -ENOMEM;
     int rc = 0;
-    for (uint64_t at = b->file_pages * b->page_size; rc == 0 && at < end; at += chunk) {
-        size_t len = end - at < chunk ? (size_t)(end - at) : chunk;
-        rc = ll_io_pwrite(b->cfg.dev, b->file, zeros, len, at);
+    for (uint64_t at = from; rc == 0 && at < to; at += chunk) {
+        size_t len = to - at < chunk ? (size_t)(to - at) : chunk;
+        rc = ll_io_pwrite(b->cfg.dev, file, zeros, len, at);
     }
     ll_free(b->env, zeros);
+    return rc;
+}
+
+int ll_buffer__grow(struct ll_buffer *b, struct lladd_file *file, uint64_t from, uint64_t to)
+{
+    int rc = ll_io_allocate(b->cfg.dev, file, to);
+    if (rc == -EOPNOTSUPP)
+        rc = write_zeros(b, file, from, to);
+    /* Releases the blocks that were already allocated. If the truncation fails too, the file has
+     * unused zeros at its end, which are harmless. */
+    if (rc != 0)
+        (void)ll_io_truncate(b->cfg.dev, file, from);
     return rc;
 }
 
@@ -278,15 +288,9 @@ static int grow_file(struct ll_buffer *b, uint64_t pages)
     lladd_mutex_lock(&b->grow_latch);
     uint64_t had = b->file_pages;
     if (pages > had) {
-        rc = ll_io_allocate(b->cfg.dev, b->file, pages * b->page_size);
-        if (rc == -EOPNOTSUPP)
-            rc = write_zeros(b, pages);
+        rc = ll_buffer__grow(b, b->file, had * b->page_size, pages * b->page_size);
         if (rc == 0)
             lladd_atomic_store64(&b->file_pages, pages);
-        /* Releases the blocks that were already allocated. If the truncation fails too, the file
-         * has unused zeros at its end, which are harmless. */
-        else
-            (void)ll_io_truncate(b->cfg.dev, b->file, had * b->page_size);
     }
     lladd_mutex_unlock(&b->grow_latch);
     return rc;

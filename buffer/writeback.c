@@ -259,65 +259,30 @@ static void observe_writes(const struct ll_buffer__batch *batch, lladd_lsn durab
                       .lsn = ll_page_lsn(batch->copies[i].bytes), .durable = durable);
 }
 
-static int write_protected(struct ll_buffer *b, struct ll_buffer__batch *batch,
-                           struct lladd_error *err)
+/* The number of copies at c, at most n and at most RUN_MAX, that have this value of `dwb` and
+ * consecutive page numbers. */
+static unsigned next_run(const struct ll_buffer *b, const struct ll_buffer__copy *c, unsigned n,
+                         bool dwb, struct lladd_iovec *pieces)
 {
-    struct ll_buffer__copy *some[DWB_PAGES];
-    unsigned n = 0;
-    for (unsigned i = 0; i < batch->n; i++) {
-        if (batch->copies[i].dwb)
-            some[n++] = &batch->copies[i];
-        if (n == DWB_PAGES || (n > 0 && i + 1 == batch->n)) {
-            int rc = ll_buffer__double_write(b, some, n, err);
-            if (rc != 0)
-                return rc;
-            n = 0;
-        }
+    unsigned run = 0;
+    for (; run < n && run < RUN_MAX && c[run].dwb == dwb && c[run].page == c->page + run; run++) {
+        pieces[run].data = c[run].bytes;
+        pieces[run].len = b->page_size;
     }
-    return 0;
+    return run;
 }
 
-/* The number of copies from i on that have consecutive page numbers and do not need the
- * double-write area. */
-static unsigned next_run(const struct ll_buffer *b, const struct ll_buffer__batch *batch,
-                         unsigned i, struct lladd_iovec *pieces)
+int ll_buffer__write_copies(struct ll_buffer *b, const struct ll_buffer__copy *copies, unsigned n,
+                            bool dwb, struct lladd_error *err)
 {
-    const struct ll_buffer__copy *c = &batch->copies[i];
-    unsigned n = 0;
-    for (; i + n < batch->n && !c[n].dwb && c[n].page == c->page + n; n++) {
-        pieces[n].data = c[n].bytes;
-        pieces[n].len = b->page_size;
+    struct lladd_iovec pieces[RUN_MAX];
+    int rc = 0;
+    for (unsigned i = 0, run; rc == 0 && i < n; i += run ? run : 1) {
+        run = next_run(b, &copies[i], n - i, dwb, pieces);
+        if (run)
+            rc = ll_buffer__write_run(b, pieces, (int)run, copies[i].page, run, err);
     }
-    return n;
-}
-
-static int write_rest(struct ll_buffer *b, struct ll_buffer__batch *batch, struct lladd_error *err)
-{
-    struct lladd_iovec pieces[BATCH_MAX];
-    for (unsigned i = 0; i < batch->n;) {
-        unsigned n = next_run(b, batch, i, pieces);
-        if (n == 0) { /* written through the double-write area */
-            i++;
-            continue;
-        }
-        int rc = ll_buffer__write_run(b, pieces, (int)n, batch->copies[i].page, n, err);
-        if (rc != 0)
-            return rc;
-        i += n;
-    }
-    return 0;
-}
-
-static void all_done(struct ll_buffer *b, struct ll_buffer__batch *batch)
-{
-    struct ll_buffer__copy *written[BATCH_MAX];
-    unsigned n = 0;
-    for (unsigned i = 0; i < batch->n; i++) {
-        if (!batch->copies[i].dwb)
-            written[n++] = &batch->copies[i];
-    }
-    if (n > 0)
-        ll_buffer__in_flight_done(b, written, n);
+    return rc;
 }
 
 /* Called while COPIED is set, so before a page can be evicted and read again. */
@@ -345,13 +310,13 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
     if (rc == 0)
         observe_writes(batch, durable);
     if (rc == 0)
-        rc = write_protected(b, batch, err);
+        rc = ll_buffer__double_write(b, batch->copies, batch->n, err);
     if (rc == 0)
-        rc = write_rest(b, batch, err);
+        rc = ll_buffer__write_copies(b, batch->copies, batch->n, false, err);
     if (rc == 0)
         remember(b, batch);
     if (rc == 0)
-        all_done(b, batch);
+        ll_buffer__in_flight_done(b, batch->copies, batch->n, false);
     else if (untouched)
         ll_buffer__in_flight_cancel(b, batch);
     for (unsigned i = 0; i < batch->n; i++)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGES = 64, DWB_PAGES = 16 };
+enum { PAGES = 64, DWB_PAGES = 16, DWB_MOST = 256 };
 
 static void open_fixture(struct fixture *r, int kind)
 {
@@ -94,7 +94,7 @@ START_TEST(copies_go_first)
     fault_device_hook(r.fault, note_call, &t);
     fixture_flush(&r);
     fault_device_hook(r.fault, NULL, NULL);
-    ck_assert_str_eq(t.calls, "wsWWSwsWS");
+    ck_assert_str_eq(t.calls, "wsWSwsWS");
     for (uint64_t n = 3; n < 6; n++)
         ck_assert_uint_eq(fixture_stored(&r, n), n - 1);
     ck_assert(area_is_empty(&r));
@@ -129,6 +129,47 @@ START_TEST(works_on_a_full_disk)
     for (uint64_t n = 0; n < 8; n++)
         ck_assert_uint_eq(fixture_stored(&r, n), n + 1);
     fixture_close(&r);
+}
+END_TEST
+
+static uint64_t area_pages(struct fixture *r)
+{
+    struct lladd_file *file;
+    uint64_t size = 0;
+    ck_assert_int_eq(r->base->ops->open(r->base, "dwb", 0, &file), 0);
+    ck_assert_int_eq(r->base->ops->size(r->base, file, &size), 0);
+    ck_assert_int_eq(r->base->ops->close(r->base, file), 0);
+    return size / FIXTURE_PAGE;
+}
+
+/* A batch that does not fit makes the area grow, if the disk has room. */
+START_TEST(the_area_grows_if_the_disk_has_room)
+{
+    enum { MANY = DWB_PAGES + 8 };
+    for (int full = 1; full >= 0; full--) {
+        struct fixture r;
+        fixture_init(&r, _i, 4 * DWB_MOST);
+        r.cfg.dwb_name = "dwb";
+        fixture_create(&r);
+        ck_assert_int_eq(ll_buffer_extend(r.b, MANY, &r.err), 0);
+        if (full)
+            fault_device_capacity(r.fault, fault_device_bytes(r.fault));
+        for (uint64_t n = 0; n < DWB_PAGES; n++)
+            put_unprotected(&r, n, n + 2);
+        fixture_flush(&r);
+        ck_assert_uint_eq(area_pages(&r), DWB_PAGES + 1);
+        for (unsigned round = 0; round < 2; round++) {
+            for (uint64_t n = 0; n < MANY; n++)
+                put_unprotected(&r, n, n + 1);
+            fixture_flush(&r);
+            ck_assert_uint_eq(area_pages(&r), (full ? DWB_PAGES : DWB_MOST) + 1);
+            for (uint64_t n = 0; n < MANY; n++)
+                ck_assert_uint_eq(fixture_stored(&r, n), n + 1);
+            ck_assert(area_is_empty(&r));
+            fixture_reopen(&r); /* knows the size of the area */
+        }
+        fixture_close(&r);
+    }
 }
 END_TEST
 
@@ -218,7 +259,7 @@ START_TEST(the_power_goes_during_restore)
         fixture_flush(&r);
         for (uint64_t n = 0; n < CRASH_PAGES; n++)
             put_unprotected(&r, n, 2);
-        fault_device_crash_at(r.fault, 2 + CRASH_PAGES + 1); /* the pages' sync */
+        fault_device_crash_at(r.fault, 4); /* the pages' sync */
         lladd_lsn all = lladd_lsn_of(UINT64_MAX);
         ck_assert_int_eq(ll_buffer_flush(r.b, all, all, &r.err), LLADD_WRITE_FAILED);
         ll_buffer_close(r.b);
@@ -404,8 +445,10 @@ START_TEST(an_area_that_is_wrong)
     fixture_flush(&r);
     leave_copy(&r, 0, 9, FIXTURE_SALT + 1, 1, 1);
     check_refused(&r, LLADD_FOREIGN_FILE);
-    leave_copy(&r, 0, 9, FIXTURE_SALT, 2, 1);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 3, 1);
     check_refused(&r, LLADD_NEWER_FORMAT);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 2, DWB_MOST + 1);
+    check_refused(&r, LLADD_CORRUPT_PAGE);
     leave_copy(&r, 0, 9, FIXTURE_SALT, 1, DWB_PAGES + 1);
     check_refused(&r, LLADD_CORRUPT_PAGE);
     leave_copy(&r, UINT64_MAX / FIXTURE_PAGE, 9, FIXTURE_SALT, 1, 1);
@@ -530,6 +573,7 @@ int main(void)
     tcase_add_loop_test(t, copies_go_first, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, many_unprotected_pages, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, works_on_a_full_disk, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, the_area_grows_if_the_disk_has_room, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, no_area, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_is_restored, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, copies_do_not_outlive_the_first_write, 0, FIXTURE_KINDS);
