@@ -29,8 +29,8 @@
  *   BUF-4  A frame becomes dirty before the record of its change is reserved; its rec_lsn is at
  *          most that record's LSN. A reader of the dirty page table misses no page that is in
  *          flight, and no dirty page with a change that is logged (dirty.c).
- *   BUF-5  Redo may start at the smallest base (with no_images: the smallest recLSN) of the dirty
- *          pages and the copies in flight.
+ *   BUF-5  Every copy in flight has its base at or above the start of redo, or is in the
+ *          double-write area.
  *   LOG-4  The first write or sync that fails poisons the database: every later call fails with
  *          that error. Exception: a lack of space in a bulk write or in ll_buffer_extend (file.c).
  *   API-1  A call that fails for lack of memory, frames or space has changed no page.
@@ -423,14 +423,6 @@ void ll_buffer_unfix(struct ll_buffer *b, struct ll_frame *f, unsigned how)
         latch_drop_shared(f);
         return;
     }
-    /* A reader of the dirty page table holds no page latch, so it reads base_lsn, not the page
-     * header. Until this store the reader sees the previous base, which is older and therefore
-     * safe. */
-    if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0) {
-        uint64_t base = ll_page_base(f->page.bytes).v;
-        if (base != lladd_atomic_load64_relaxed(&f->base_lsn))
-            lladd_atomic_store64_relaxed(&f->base_lsn, base);
-    }
     latch_drop_exclusive(f);
 }
 
@@ -444,7 +436,10 @@ void ll_buffer_dirty(struct ll_buffer *b, struct ll_frame *f, lladd_lsn frontier
     LL_ASSERT(ll_frame_exclusive(f));
     if (LL_LIKELY(lladd_atomic_load64_relaxed(&f->rec_lsn) != 0))
         return;
-    lladd_atomic_store64_relaxed(&f->base_lsn, ll_page_base(f->page.bytes).v);
+    if (f->image_lsn > ll_page_lsn(f->page.bytes).v && !LLADD_PLANTED(LLADD_BUG_IMAGE_HEADER)) {
+        ll_page_set_lsn(f->page.bytes, lladd_lsn_of(f->image_lsn));
+        ll_page_set_base(f->page.bytes, lladd_lsn_of(f->image_lsn));
+    }
     ll_buffer__enter(b, f, frontier.v);
 }
 

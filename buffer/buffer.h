@@ -2,7 +2,7 @@
 #ifndef LL_BUFFER_H
 #define LL_BUFFER_H
 /* Interface of the buffer manager: the pages of one file, cached within a byte budget, with STEAL
- * and NO-FORCE. The buffer manager calls log and recovery only through the four functions of
+ * and NO-FORCE. The buffer manager calls log and recovery only through the functions of
  * ll_page_recovery. */
 #include <lladd/optimistic.h>
 
@@ -28,14 +28,22 @@ struct ll_fetch {
     struct lladd_error damage; /* with DAMAGED: what is wrong with the stored page */
 };
 
+/* How the pages of a batch are protected that redo could not rebuild after a torn write (BUF-5). */
+struct ll_images {
+    unsigned n;         /* log credit is there for this number of page images */
+    bool area;          /* there is none: the pages go through the double-write area */
+    uint64_t credit[2]; /* of the log; for recovery */
+    void *room;         /* to build an image; for recovery */
+};
+
 /* What the buffer manager asks recovery.
  *
  *     a miss      fetch(UNREAD) ► read ► verify, lost ► fetch(READ or DAMAGED) ► fetched
- *     write-back  copy ► may_write ► write
+ *     write-back  images ► copy, image ► images_end ► may_write ► write
  *
  * A miss with LL_FIX_REDO or LL_FIX_FRESH calls no fetch. During fetch and fetched the thread holds
  * the new frame exclusively, besides the pages that it had fixed before, and no other latch of this
- * layer. fetch, fetched and lost are nullable. */
+ * layer. Only may_write is not nullable; without `images` there are no images. */
 struct ll_page_recovery {
     void *ctx;
     /* Brings the page up to date: applies pending redo, rebuilds a damaged page (BUF-2). In state
@@ -49,6 +57,13 @@ struct ll_page_recovery {
     /* Is the LSN in a part of the log that recovery did not find? Then a page with this page LSN is
      * newer than the log: LLADD_LOG_LOST. Also called during redo and for bulk reads of pages. */
     bool (*lost)(void *ctx, lladd_lsn);
+    /* Gets log credit for images of up to n > 0 pages. `wait`: the caller holds nothing, and this
+     * call may wait for the credit; otherwise it does not. */
+    int (*images)(void *ctx, unsigned n, bool wait, struct ll_images *, struct lladd_error *);
+    /* Appends an image of the copy, which has all changes that are logged of its page. The copy's
+     * page LSN and baseLSN become the LSN of the image. */
+    void (*image)(void *ctx, struct ll_images *, struct lladd_page *copy);
+    void (*images_end)(void *ctx, struct ll_images *);
     /* Makes the log durable up to and including the record at this LSN, the page LSN of this page
      * (0: no record). Then the page, and pages with page LSNs that are not higher, may be written
      * (BUF-1). *durable: the log's durable LSN. */
@@ -61,14 +76,14 @@ enum ll_frames { LL_FRAMES_AUTO, LL_FRAMES_RESERVED, LL_FRAMES_HEAP };
  * pointers of 64 bits a frame fills one cache line of the processor. */
 struct ll_frame {
     struct lladd_page page;
-    uint64_t latch;    /* state word (buffer/latch.h) */
-    uint64_t rec_lsn;  /* 0: clean. Else the recLSN: the changes of older records are in the page
+    uint64_t latch;     /* state word (buffer/latch.h) */
+    uint64_t rec_lsn;   /* 0: clean. Else the recLSN: the changes of older records are in the page
                         * file or in copies in flight (BUF-4) */
-    uint64_t base_lsn; /* the baseLSN of a dirty page, when the page became dirty or at the last
-                        * release of the exclusive latch */
-    void *private_;    /* owned by the page type */
-    uint32_t flags;    /* LL_FRAME_*, changed under the exclusive latch */
-    uint32_t slot;     /* slot number (slots.c) */
+    uint64_t image_lsn; /* LSN of the image that write-back has logged last; the page header gets it
+                         * when the page becomes dirty again */
+    void *private_;     /* owned by the page type */
+    uint32_t flags;     /* LL_FRAME_*, changed under the exclusive latch */
+    uint32_t slot;      /* slot number (slots.c) */
 };
 
 enum {
@@ -88,8 +103,8 @@ struct ll_buffer_config {
     enum ll_frames frames;
     struct ll_page_recovery recovery;
     bool create;    /* create the files; durable when open returns */
-    bool no_images; /* the device writes pages atomically: redo starts at the smallest recLSN
-                     * instead of the smallest baseLSN, and no page needs the double-write area */
+    bool no_images; /* the device writes pages atomically: every page is written in place without an
+                     * image */
     /* Callbacks of page types, nullable; `ctx` is their first argument. loaded: called after a page
      * was read, verified and brought up to date, before other threads can fix it. flushed: may
      * change the copy that will be written, before the checksum is computed; the page is not
@@ -145,9 +160,10 @@ void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
 /* Does the caller, which holds the frame, hold it exclusively? */
 bool ll_frame_exclusive(const struct ll_frame *);
 
-/* Enters the page into the dirty page table if it is clean (BUF-4). Call it with the frame held
- * exclusively, before reserving the record of the change. `frontier`: the log's tail, read after
- * the frame was latched. Cannot fail. */
+/* Enters the page into the dirty page table if it is clean (BUF-4); then its header gets the LSN of
+ * the image that write-back has logged. Call it with the frame held exclusively, before reserving
+ * the record of the change. `frontier`: the log's tail, read after the frame was latched. Cannot
+ * fail. */
 void ll_buffer_dirty(struct ll_buffer *, struct ll_frame *, lladd_lsn frontier);
 
 static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
@@ -200,18 +216,17 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
 
 /* ---- write-back -------------------------------------------------------------------------- */
 
-/* Writes every page that is dirty now and has recLSN < rec_below or base < base_below, then syncs.
- * When it returns 0, these contents are durable; a page that was changed meanwhile is dirty again.
- * `base`: as in ll_buffer_dirty_min. */
-int ll_buffer_flush(struct ll_buffer *, lladd_lsn rec_below, lladd_lsn base_below,
-                    struct lladd_error *);
+/* Writes every page that is dirty now and has recLSN < rec_below, then syncs. When it returns 0,
+ * these contents are durable; a page that was changed meanwhile is dirty again. */
+int ll_buffer_flush(struct ll_buffer *, lladd_lsn rec_below, struct lladd_error *);
 /* ll_buffer_flush for a checkpoint that moves the start of redo to `horizon`. In addition, when it
- * returns 0, every earlier write of a page with a base below `horizon` is durable, and later writes
- * of such pages go through the double-write area. */
+ * returns 0, every earlier write of a page with a base below `horizon` is durable, and before later
+ * writes of such pages an image is logged. */
 int ll_buffer_flush_below(struct ll_buffer *, lladd_lsn horizon, struct lladd_error *);
-/* From now on a page that is copied for writing and has a baseLSN below `below` is written through
- * the double-write area: redo will start at `below`, so it could not rebuild such a page after a
- * torn write (BUF-5). A lower value than that of an earlier call has no effect. */
+/* Raises the horizon. From now on a page that is copied for writing and has a baseLSN below `below`
+ * gets an image, or is written through the double-write area: redo will start at `below`, so it
+ * could not rebuild such a page after a torn write (BUF-5). A lower value than that of an earlier
+ * call has no effect. */
 void ll_buffer_protect(struct ll_buffer *, lladd_lsn below);
 /* Syncs the page file; removes the in-flight entries of earlier writes. */
 int ll_buffer_sync(struct ll_buffer *, struct lladd_error *);
@@ -233,14 +248,10 @@ lladd_pageno ll_double_write_page(const void *first_page, uint32_t i);
 /* ll_buffer_dirty_each calls this function, without a latch, once for each dirty frame and once for
  * each copy in flight, and ends at a result other than 0. Copies that were summed up (dirty.c) are
  * skipped: they are written and only wait for a sync. */
-typedef int ll_dirty_fn(void *ctx, lladd_pageno, lladd_lsn rec_lsn, lladd_lsn base_lsn);
+typedef int ll_dirty_fn(void *ctx, lladd_pageno, lladd_lsn rec_lsn);
 int ll_buffer_dirty_each(struct ll_buffer *, ll_dirty_fn *, void *ctx, struct lladd_error *);
-/* The smallest recLSN and the smallest base of the dirty and in-flight pages; UINT64_MAX without
- * such pages. The base is the baseLSN. It is the recLSN with no_images, for a page without baseLSN,
- * and for a page that is written through the double-write area. As a bound for truncation *base may
- * be too low, but not too high: the log at a page's baseLSN may have been truncated, and the page
- * keeps this baseLSN until its next change logs an image (BUF-5). */
-void ll_buffer_dirty_min(struct ll_buffer *, lladd_lsn *rec, lladd_lsn *base);
+/* The smallest recLSN of the dirty and in-flight pages; UINT64_MAX without such pages. */
+lladd_lsn ll_buffer_dirty_min(struct ll_buffer *);
 
 /* Approximate. */
 uint64_t ll_buffer_dirty_count(const struct ll_buffer *);

@@ -15,13 +15,13 @@
 /* Ranks of the latches of this layer, in the order in which a thread may take them. A thread that
  * holds a page latch does not take the first two. */
 enum {
-    BUFFER_RANK_FLUSH = LLADD_RANK_BUFFER - 3, /* one flush at a time */
-    BUFFER_RANK_DISCARD,                       /* one drop at a time */
-    BUFFER_RANK_DWB,                           /* one batch in the double-write area */
-    BUFFER_RANK_SLOTS,                         /* slots, hash table, directory, batches */
-    BUFFER_RANK_DIRTY,                         /* dirty queue, in-flight set */
-    BUFFER_RANK_SPACE,                         /* residency counters of address space */
-    BUFFER_RANK_GROW = LLADD_RANK_BUFFER_IO,   /* writing beyond the end of the file */
+    BUFFER_RANK_FLUSH = LLADD_RANK_PAGE - 10,    /* one flush at a time; it asks for log credit */
+    BUFFER_RANK_DISCARD = LLADD_RANK_BUFFER - 2, /* one drop at a time */
+    BUFFER_RANK_DWB,                             /* one batch in the double-write area */
+    BUFFER_RANK_SLOTS,                           /* slots, hash table, directory, batches */
+    BUFFER_RANK_DIRTY,                           /* dirty queue, in-flight set */
+    BUFFER_RANK_SPACE,                           /* residency counters of address space */
+    BUFFER_RANK_GROW = LLADD_RANK_BUFFER_IO,     /* writing beyond the end of the file */
     BUFFER_RANK_SYNC
 };
 
@@ -53,14 +53,14 @@ struct ll_buffer__slot {
 
 /* A copy of a page that is being written, or was written and is not known to be durable. */
 struct ll_buffer__in_flight {
-    uint64_t page, rec_lsn, base_lsn;
+    uint64_t page, rec_lsn;
     uint64_t id;   /* increasing; entries are in the order of their ids */
     uint64_t done; /* 0: being written. Else the last sync that had begun when the write ended */
 };
 
-/* Several written entries as one: their number, the smallest LSNs, the greatest `done`. */
+/* Several written entries as one: their number, the smallest recLSN, the greatest `done`. */
 struct ll_buffer__sum {
-    uint64_t pages, rec_lsn, base_lsn, done;
+    uint64_t pages, rec_lsn, done;
 };
 
 /* A copy of a page that will be written. */
@@ -69,7 +69,7 @@ struct ll_buffer__copy {
     uint64_t page, rec_lsn, id;
     unsigned char *bytes;
     void *private_;
-    bool dwb;
+    bool image, dwb; /* write-back logs an image; writes it through the double-write area */
 };
 struct ll_buffer__batch {
     struct ll_buffer__batch *next; /* link of the list of idle batches */
@@ -166,7 +166,7 @@ struct ll_buffer {
     struct ll_buffer__sum sums[2]; /* written entries of in_flight, summed up (sum_up) */
     size_t in_flight_reserved;     /* elements reserved for pushes that cannot fail */
     uint64_t in_flight_id, sync_number, synced, written, bulk_written;
-    uint64_t protect_below; /* see ll_buffer_protect */
+    uint64_t horizon; /* see ll_buffer_protect */
 
     /* The file. */
     uint64_t page_count; /* logical */
@@ -377,8 +377,9 @@ void ll_buffer__dirty_init(struct ll_buffer *);
 int ll_buffer__in_flight_reserve(struct ll_buffer *, unsigned n, struct lladd_error *);
 void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
 /* Moves a frame, which the caller has latched, from dirty to in flight in one step under
- * dirty_latch. Decides whether the copy is written through the double-write area. */
-void ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *);
+ * dirty_latch, and decides how the copy is protected. False: it needs protection, and `images` is
+ * NULL; then nothing has changed. */
+bool ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *, struct ll_images *);
 /* Of these n copies, those with this value of `dwb` are written. */
 void ll_buffer__in_flight_done(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
                                bool dwb);
@@ -402,11 +403,10 @@ bool ll_buffer__bulk_pending(struct ll_buffer *);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 
-/* Marks the pages that a flush must write: the dirty pages with recLSN <= *upto and (recLSN <
- * rec_below or base < base_below). Sets *upto to the greatest recLSN of these pages and of the
+/* Marks the pages that a flush must write: the dirty pages with recLSN <= *upto and recLSN <
+ * rec_below. Sets *upto to the greatest recLSN of these pages and of the
  * copies that are being written and match, too; 0: none matches. Returns the mark. */
-uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t base_below,
-                         uint64_t *upto);
+uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t *upto);
 /* Takes up to `max` pages with this mark. Mark 0: takes dirty pages that are idle and not recently
  * used, oldest first. */
 unsigned ll_buffer__take_marked(struct ll_buffer *, uint32_t mark, struct ll_buffer__todo *,
@@ -416,10 +416,16 @@ void ll_buffer__forget_dirty(struct ll_buffer *, struct ll_frame *);
 
 /* ---- writeback.c ---- */
 
-/* Writes those of the n pages (at most BATCH_MAX) that are dirty. Without `wait`, skips the pages
- * that cannot be latched without waiting. Sorts `todo` by page number. */
-int ll_buffer__write_back(struct ll_buffer *, struct ll_buffer__todo *, unsigned n, bool wait,
-                          unsigned *written, struct lladd_error *);
+/* The writer of a batch decides for what it may wait. */
+enum ll_buffer__writer {
+    LL_BUFFER__EVICTS,  /* may hold pages and log credit: waits for neither */
+    LL_BUFFER__STEPS,   /* holds nothing: waits for log credit */
+    LL_BUFFER__FLUSHES, /* must write all pages: waits for page latches, too */
+};
+/* Writes those of the n pages (at most BATCH_MAX) that are dirty. Skips the pages that cannot be
+ * latched without waiting, except for a flush. Changes the order of `todo`. */
+int ll_buffer__write_back(struct ll_buffer *, struct ll_buffer__todo *, unsigned n,
+                          enum ll_buffer__writer, unsigned *written, struct lladd_error *);
 /* may_write of ll_page_recovery. */
 int ll_buffer__force_log(struct ll_buffer *, uint64_t n, uint64_t lsn, lladd_lsn *durable,
                          struct lladd_error *);

@@ -17,7 +17,7 @@
  * In flight. Each copy taken for writing has an entry until the copy is durable, its write is
  * cancelled, or the page is dropped. A page can have several entries and be dirty too; all of them
  * count (BUF-5). When the set has many entries, the written ones are summed up, because only their
- * smallest LSNs are needed. This bounds the set without a sync.
+ * smallest recLSN is needed. This bounds the set without a sync.
  *
  * A reader holds dirty_latch while it reads both halves, and a recLSN moves from a frame to an
  * entry under dirty_latch. So the reader misses no page that is in flight, and no dirty page with a
@@ -26,10 +26,10 @@
  * not reserved yet, so its LSN is not below the log's tail that the reader has read before; if
  * recovery has redone the page, redo of the page still counts as pending.
  *
- * ll_buffer__in_flight_enter decides under dirty_latch whether a copy goes through the double-write
- * area (BUF-5). A checkpoint that moves the start of redo first raises `protect_below`, then waits
- * for the copies with earlier entries, and only then moves the start. Until the start moves, redo
- * can rebuild those pages from their bases.
+ * ll_buffer__in_flight_enter enters the copy and reads the horizon under dirty_latch, in one step,
+ * and so decides whether the copy needs an image (BUF-5). A checkpoint that moves the start of redo
+ * first raises the horizon, then waits for the copies with earlier entries, and only then moves the
+ * start. Until the start moves, redo can rebuild those pages from their bases.
  *
  * Syncs are numbered. When a write is done, its entry gets the number of the last sync begun. A
  * successful sync makes durable the writes with a smaller number than its own.
@@ -152,59 +152,44 @@ static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
 
 /* Is this base below the start of redo, or below the start to which a checkpoint moves it? Then
  * redo could not repair a torn page. */
-static bool needs_area(const struct ll_buffer *b, uint64_t base)
+static bool is_old(const struct ll_buffer *b, uint64_t base)
 {
-    return b->cfg.dwb_name && !b->cfg.no_images && base < b->protect_below &&
+    return b->cfg.dwb_name && !b->cfg.no_images && base < b->horizon &&
            !LLADD_PLANTED(LLADD_BUG_IMAGE);
-}
-
-/* The LSN from which redo needs the log for this page: the base, or the recLSN if a torn write
- * cannot harm the page or the page has no base yet. */
-static uint64_t base_or_rec(const struct ll_buffer *b, uint64_t base, uint64_t rec)
-{
-    return b->cfg.no_images || base == 0 || needs_area(b, base) ? rec : base;
 }
 
 void ll_buffer_protect(struct ll_buffer *b, lladd_lsn below)
 {
     lladd_mutex_lock(&b->dirty_latch);
-    if (below.v > b->protect_below)
-        b->protect_below = below.v;
+    if (below.v > b->horizon)
+        b->horizon = below.v;
     lladd_mutex_unlock(&b->dirty_latch);
 }
 
 /* ---- reading the table ---- */
 
-void ll_buffer_dirty_min(struct ll_buffer *b, lladd_lsn *rec, lladd_lsn *base)
+lladd_lsn ll_buffer_dirty_min(struct ll_buffer *b)
 {
-    rec->v = base->v = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     struct walk w;
     lladd_mutex_lock(&b->dirty_latch);
     walk_begin(b, &w);
     for (struct ll_frame *f; (f = walk_on(b, &w)) != NULL;) {
-        uint64_t r = lladd_atomic_load64(&f->rec_lsn);
-        if (r == 0)
-            continue;
-        uint64_t a = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), r);
-        rec->v = r < rec->v ? r : rec->v;
-        base->v = a < base->v ? a : base->v;
+        uint64_t rec = lladd_atomic_load64(&f->rec_lsn);
+        min = rec != 0 && rec < min ? rec : min;
     }
     for (size_t i = 0; i < b->in_flight.len; i++) {
         const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
-        rec->v = e->rec_lsn < rec->v ? e->rec_lsn : rec->v;
-        base->v = e->base_lsn < base->v ? e->base_lsn : base->v;
+        min = e->rec_lsn < min ? e->rec_lsn : min;
     }
-    for (const struct ll_buffer__sum *sum = b->sums; sum < b->sums + 2; sum++) {
-        if (sum->pages == 0)
-            continue;
-        rec->v = sum->rec_lsn < rec->v ? sum->rec_lsn : rec->v;
-        base->v = sum->base_lsn < base->v ? sum->base_lsn : base->v;
-    }
+    for (const struct ll_buffer__sum *sum = b->sums; sum < b->sums + 2; sum++)
+        min = sum->pages != 0 && sum->rec_lsn < min ? sum->rec_lsn : min;
     lladd_mutex_unlock(&b->dirty_latch);
+    return lladd_lsn_of(min);
 }
 
 struct dirty_entry {
-    uint64_t page, rec, base;
+    uint64_t page, rec;
 };
 
 static int collect(struct ll_buffer *b, struct ll_vec *out)
@@ -220,7 +205,6 @@ static int collect(struct ll_buffer *b, struct ll_vec *out)
          * a page is harmless. */
         e->page = lladd_atomic_load64_relaxed(&f->page.number.v);
         e->rec = lladd_atomic_load64(&f->rec_lsn);
-        e->base = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), e->rec);
         if (e->rec == 0)
             out->len--;
     }
@@ -229,7 +213,7 @@ static int collect(struct ll_buffer *b, struct ll_vec *out)
         struct dirty_entry *e = ll_vec_push(out);
         if (!e)
             return LLADD_NO_MEMORY;
-        *e = (struct dirty_entry){from->page, from->rec_lsn, from->base_lsn};
+        *e = (struct dirty_entry){from->page, from->rec_lsn};
     }
     return 0;
 }
@@ -245,7 +229,7 @@ int ll_buffer_dirty_each(struct ll_buffer *b, ll_dirty_fn *fn, void *ctx, struct
         rc = ll_fail(err, rc, "no memory for a list of dirty pages");
     for (size_t i = 0; rc == 0 && i < found.len; i++) {
         const struct dirty_entry *e = ll_vec_at(&found, i);
-        rc = fn(ctx, lladd_page_of(e->page), lladd_lsn_of(e->rec), lladd_lsn_of(e->base));
+        rc = fn(ctx, lladd_page_of(e->page), lladd_lsn_of(e->rec));
     }
     ll_vec_free(&found);
     return rc;
@@ -254,21 +238,20 @@ int ll_buffer_dirty_each(struct ll_buffer *b, ll_dirty_fn *fn, void *ctx, struct
 /* ---- what to write next ---- */
 
 struct wanted {
-    uint64_t rec_below, base_below, upto, newest;
+    uint64_t rec_below, upto, newest;
 };
 
-static bool is_wanted(struct wanted *want, uint64_t rec, uint64_t base)
+static bool is_wanted(struct wanted *want, uint64_t rec)
 {
-    if (rec > want->upto || (rec >= want->rec_below && base >= want->base_below))
+    if (rec > want->upto || rec >= want->rec_below)
         return false;
     want->newest = rec > want->newest ? rec : want->newest;
     return true;
 }
 
-uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t base_below,
-                         uint64_t *upto)
+uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t *upto)
 {
-    struct wanted want = {rec_below, base_below, *upto, 0};
+    struct wanted want = {rec_below, *upto, 0};
     struct walk w;
     lladd_mutex_lock(&b->dirty_latch);
     if (++b->flush_number == 0)
@@ -276,14 +259,13 @@ uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t base_
     walk_begin(b, &w);
     for (struct ll_frame *f; (f = walk_on(b, &w)) != NULL;) {
         uint64_t rec = lladd_atomic_load64(&f->rec_lsn);
-        uint64_t base = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), rec);
-        if (rec != 0 && is_wanted(&want, rec, base))
+        if (rec != 0 && is_wanted(&want, rec))
             ll_buffer__slot(b, w.at - 1)->mark = b->flush_number;
     }
     for (size_t i = 0; i < b->in_flight.len; i++) {
         const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
         if (e->done == 0)
-            (void)is_wanted(&want, e->rec_lsn, e->base_lsn);
+            (void)is_wanted(&want, e->rec_lsn);
     }
     uint32_t mark = b->flush_number;
     *upto = want.newest;
@@ -334,21 +316,27 @@ void ll_buffer__in_flight_unreserve(struct ll_buffer *b, unsigned n)
     lladd_mutex_unlock(&b->dirty_latch);
 }
 
-void ll_buffer__in_flight_enter(struct ll_buffer *b, struct ll_buffer__copy *c)
+bool ll_buffer__in_flight_enter(struct ll_buffer *b, struct ll_buffer__copy *c,
+                                struct ll_images *images)
 {
-    uint64_t base = ll_page_base(c->bytes).v;
     lladd_mutex_lock(&b->dirty_latch);
-    c->dwb = needs_area(b, base);
+    bool old = is_old(b, ll_page_base(c->bytes).v);
+    if (old && !images) {
+        lladd_mutex_unlock(&b->dirty_latch);
+        return false;
+    }
+    c->dwb = old && images->area;
+    c->image = old && !images->area;
     LL_ASSERT(b->in_flight_reserved > 0);
     b->in_flight_reserved--;
     struct ll_buffer__in_flight *e = ll_vec_push(&b->in_flight); /* reserved: cannot fail */
     c->id = ++b->in_flight_id;
     e->page = c->page;
     e->rec_lsn = c->rec_lsn;
-    e->base_lsn = base_or_rec(b, base, c->rec_lsn);
     e->id = c->id;
     ll_buffer__forget_dirty(b, c->frame);
     lladd_mutex_unlock(&b->dirty_latch);
+    return true;
 }
 
 /* Index of the entry with this id, or of the first entry with a greater id. */
@@ -461,7 +449,6 @@ static void add(struct ll_buffer__sum *to, const struct ll_buffer__sum *more)
 {
     bool first = to->pages == 0;
     to->rec_lsn = !first && to->rec_lsn < more->rec_lsn ? to->rec_lsn : more->rec_lsn;
-    to->base_lsn = !first && to->base_lsn < more->base_lsn ? to->base_lsn : more->base_lsn;
     to->done = !first && to->done > more->done ? to->done : more->done;
     to->pages += more->pages;
 }
@@ -483,7 +470,7 @@ static void sum_up(struct ll_buffer *b)
             struct ll_buffer__in_flight *to = ll_vec_at(&b->in_flight, kept++);
             *to = *e;
         } else {
-            struct ll_buffer__sum one = {1, e->rec_lsn, e->base_lsn, e->done};
+            struct ll_buffer__sum one = {1, e->rec_lsn, e->done};
             add(&sums[e->done == b->sync_number], &one);
         }
     }

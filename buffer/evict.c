@@ -119,7 +119,8 @@ int ll_buffer__make_room(struct ll_buffer *b, struct lladd_error *err)
             return 0;
         if (s.dirty_count > 0) {
             unsigned written;
-            return ll_buffer__write_back(b, s.dirty, s.dirty_count, false, &written, err);
+            return ll_buffer__write_back(b, s.dirty, s.dirty_count, LL_BUFFER__EVICTS, &written,
+                                         err);
         }
         if (s.pending || lladd_atomic_load32(&b->in_transit) != 0)
             return 1;

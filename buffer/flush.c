@@ -76,7 +76,7 @@ static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__to
         for (unsigned i = 0; i < n; i += b->batch_capacity) {
             unsigned some = n - i < b->batch_capacity ? n - i : b->batch_capacity;
             unsigned written;
-            int rc = ll_buffer__write_back(b, portion + i, some, true, &written, err);
+            int rc = ll_buffer__write_back(b, portion + i, some, LL_BUFFER__FLUSHES, &written, err);
             if (rc != 0)
                 return rc;
         }
@@ -95,8 +95,8 @@ static int await_writes(struct ll_buffer *b, struct lladd_error *err)
     }
 }
 
-static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
-                       uint64_t *upto, struct lladd_error *err)
+static int write_older(struct ll_buffer *b, lladd_lsn rec_below, uint64_t *upto,
+                       struct lladd_error *err)
 {
     enum { PORTION = 2048 };
     struct ll_buffer__todo few[BATCH_MAX];
@@ -105,42 +105,40 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_
         many = ll_alloc(b->env, PORTION * sizeof *many); /* if this fails: small portions */
 
     lladd_mutex_lock(&b->flush_latch);
-    uint32_t mark = ll_buffer__mark(b, rec_below.v, base_below.v, upto);
+    uint32_t mark = ll_buffer__mark(b, rec_below.v, upto);
     int rc = write_marked(b, mark, many ? many : few, many ? PORTION : BATCH_MAX, err);
     lladd_mutex_unlock(&b->flush_latch);
     ll_free(b->env, many);
     return rc == 0 && *upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? await_writes(b, err) : rc;
 }
 
-static int write_all_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
-                           struct lladd_error *err)
+static int write_all_older(struct ll_buffer *b, lladd_lsn rec_below, struct lladd_error *err)
 {
     uint64_t upto = UINT64_MAX;
     int rc = ll_buffer__check(b, err);
     if (rc != 0)
         return rc;
     do
-        rc = write_older(b, rec_below, base_below, &upto, err);
+        rc = write_older(b, rec_below, &upto, err);
     while (rc == 0 && upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT));
     return rc;
 }
 
-int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
-                    struct lladd_error *err)
+int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, struct lladd_error *err)
 {
-    int rc = write_all_older(b, rec_below, base_below, err);
+    int rc = write_all_older(b, rec_below, err);
     if (rc == 0)
         rc = ll_buffer_sync(b, err);
     return rc;
 }
 
-/* While write_all_older writes pages, redo still starts at its old place, so the bases of these
- * pages protect them against torn writes. A page with a base below the horizon that is copied after
- * ll_buffer_protect goes through the double-write area; await_writes waits for the pages that were
- * copied earlier. */
+/* While write_all_older writes pages, redo still starts at its old place, so pages with a base
+ * since then need no image, although the base is below the new start. A page with a base below the
+ * horizon that is copied after ll_buffer_protect gets an image; await_writes waits for the pages
+ * that were copied earlier. */
 int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct lladd_error *err)
 {
-    int rc = write_all_older(b, horizon, horizon, err);
+    int rc = write_all_older(b, horizon, err);
     if (rc == 0) {
         ll_buffer_protect(b, horizon);
         rc = LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? 0 : await_writes(b, err);
@@ -197,7 +195,7 @@ int ll_buffer_step(struct ll_buffer *b, bool *more, struct lladd_error *err)
     if (n == 0)
         n = ll_buffer__take_marked(b, 0, todo, b->batch_capacity);
     if (n > 0)
-        rc = ll_buffer__write_back(b, todo, n, false, &written, err);
+        rc = ll_buffer__write_back(b, todo, n, LL_BUFFER__STEPS, &written, err);
     *more = rc == 0 && written > 0 && should_write(b);
     return rc;
 }

@@ -48,7 +48,6 @@ static int ask_recovery(struct ll_buffer *b, struct ll_frame *f, struct ll_fetch
         lladd_atomic_count64(&b->count.repairs, 1);
     else if (fetch->dirty_since.v == 0 || LLADD_PLANTED(LLADD_BUG_CAUGHT_UP))
         return 0;
-    lladd_atomic_store64_relaxed(&f->base_lsn, ll_page_base(f->page.bytes).v);
     ll_buffer__enter(b, f, fetch->dirty_since.v);
     return 0;
 }
@@ -144,6 +143,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
     if (!f)
         return rc < 0 ? rc : 1;
     lladd_atomic_count64(&b->count.misses, 1);
+    f->image_lsn = 0;
     rc = fill(b, f, n, how, err);
     if (rc != 0) {
         ll_buffer__give_up(b, f);

@@ -2,10 +2,11 @@
 /*
  * writeback: writes dirty pages to the disk (BUF-1).
  *
- * A batch goes through these steps. Only the first step latches pages, one at a time:
+ * A batch goes through these steps. Only the step `copy` latches pages, one at a time:
+ *   images    if pages need images: get log credit for them.
  *   copy      latch shared and set the frame's COPIED bit, copy the bytes, move the page from dirty
- *             to in flight (which decides about the double-write area), unlatch. From now on the
- *             page may change again.
+ *             to in flight (which decides about an image), append the image of the copy, unlatch.
+ *             From now on the page may change again.
  *   seal      the page type's `flushed` may change the copy; add page number and checksum.
  *   force     make the log durable up to the newest page LSN among the copies.
  *   write     neighbouring pages in one call; the pages for the double-write area first.
@@ -16,12 +17,21 @@
  * disk. If a second copy were taken, two writes of one page could reach the disk in the wrong
  * order.
  *
+ * Images (BUF-5). A page with its base below the horizon could not be rebuilt after a torn write.
+ * The copier appends an image of the copy while no thread can change the page, so the image has
+ * every change with a lower LSN. The LSN of the image becomes the copy's page LSN and base. The
+ * frame's header gets it when the page is dirtied next, because a page does not change under a
+ * shared latch. A batch first writes the pages that need no image, because only then the number of
+ * the others is known. Without log credit, those go through the double-write area.
+ *
  * A thread that needs room does not wait for a page latch, because it may hold page latches itself.
  * The flush of a checkpoint must write all its pages: it waits for latches while it holds none.
  *
  * Failure. If the log cannot be forced, no page was written, and the pages become dirty again with
- * their old recLSNs. A write or sync that fails poisons the database (LOG-4); the entries stay in
- * flight until the database is closed, so that the log that they need is not truncated.
+ * their old recLSNs. (If there are images, the log fails only by a poison, after which no change is
+ * logged that would need the image's LSN in the header.) A write or sync that fails poisons the
+ * database (LOG-4); the entries stay in flight until the database is closed, so that the log that
+ * they need is not truncated.
  */
 #include "buffer/buffer_private.h"
 
@@ -137,7 +147,7 @@ void ll_buffer__batches_free(struct ll_buffer *b)
 
 /* ---- copy ---- */
 
-enum copied { COPIED, NOT_DIRTY, IN_USE };
+enum copied { COPIED, NOT_DIRTY, IN_USE, OLD };
 
 static enum copied hold_for_copy(struct ll_frame *f)
 {
@@ -162,8 +172,17 @@ static void release_copied(struct ll_buffer *b, struct ll_frame *f)
     ll_buffer__event(b);
 }
 
+static void log_image(struct ll_buffer *b, const struct ll_buffer__copy *c,
+                      struct ll_images *images)
+{
+    struct lladd_page copy = {c->bytes, b->page_size, 0, lladd_page_of(c->page)};
+    b->cfg.recovery.image(b->cfg.recovery.ctx, images, &copy);
+    c->frame->image_lsn = ll_page_lsn(c->bytes).v;
+}
+
+/* OLD: the page needs an image, and `images` is NULL. */
 static enum copied copy_page(struct ll_buffer *b, struct ll_buffer__batch *batch,
-                             struct ll_frame *f)
+                             struct ll_frame *f, struct ll_images *images)
 {
     enum copied answer = hold_for_copy(f);
     if (answer != COPIED)
@@ -181,7 +200,13 @@ static enum copied copy_page(struct ll_buffer *b, struct ll_buffer__batch *batch
     c->bytes = batch->bytes + batch->n * (size_t)b->page_size;
     c->private_ = f->private_;
     memcpy(c->bytes, f->page.bytes, b->page_size);
-    ll_buffer__in_flight_enter(b, c);
+    if (!ll_buffer__in_flight_enter(b, c, images)) {
+        latch_drop_shared(f);
+        release_copied(b, f);
+        return OLD;
+    }
+    if (c->image)
+        log_image(b, c, images);
     batch->n++;
     batch->entered++;
     latch_drop_shared(f);
@@ -300,12 +325,13 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
         return 0;
     seal(b, batch);
     int rc = ll_buffer__check(b, err);
-    if (rc == 0)
-        rc = ll_buffer__double_write_ready(b, err);
     lladd_lsn durable = {0};
     const struct ll_buffer__copy *last = newest(batch);
+    uint64_t lsn = ll_page_lsn(last->bytes).v;
+    if (last->image && LLADD_PLANTED(LLADD_BUG_IMAGE_FORCE))
+        lsn = 0;
     if (rc == 0)
-        rc = ll_buffer__force_log(b, last->page, ll_page_lsn(last->bytes).v, &durable, err);
+        rc = ll_buffer__force_log(b, last->page, lsn, &durable, err);
     bool untouched = rc != 0;
     if (rc == 0)
         observe_writes(batch, durable);
@@ -338,35 +364,73 @@ static void await_copyable(struct ll_buffer *b, struct ll_frame *f)
         latch_await_shareable(f);
 }
 
-/* Writes the pages from todo[*at] on and advances *at. With `wait`, stops before a page that cannot
- * be latched now. */
-static int write_some(struct ll_buffer *b, struct ll_buffer__batch *batch,
-                      const struct ll_buffer__todo *todo, unsigned n, unsigned *at, bool wait,
-                      struct lladd_error *err)
+static void end_images(struct ll_buffer *b, struct ll_images *images)
+{
+    if (b->cfg.recovery.images)
+        b->cfg.recovery.images_end(b->cfg.recovery.ctx, images);
+}
+
+/* The pages to be written. Those that need an image are left in `todo` at first. */
+struct work {
+    struct ll_buffer__todo *todo;
+    unsigned n, at; /* todo[at] is next */
+    unsigned old;   /* number of pages at the beginning of `todo` that need an image */
+    enum ll_buffer__writer writer;
+    bool protect; /* these are the pages that need an image */
+    struct ll_images images;
+};
+
+/* Writes the pages from w->at up to `end` and advances w->at. A flush stops before a page that
+ * cannot be latched now. */
+static int write_some(struct ll_buffer *b, struct ll_buffer__batch *batch, struct work *w,
+                      unsigned end, struct lladd_error *err)
 {
     int rc = 0;
-    for (; rc == 0 && *at < n; ++*at) {
-        if (copy_page(b, batch, todo[*at].frame) == IN_USE && wait)
+    for (; rc == 0 && w->at < end; ++w->at) {
+        struct ll_buffer__todo next = w->todo[w->at];
+        enum copied is = copy_page(b, batch, next.frame, w->protect ? &w->images : NULL);
+        if (is == OLD)
+            w->todo[w->old++] = next;
+        if (is == IN_USE && w->writer == LL_BUFFER__FLUSHES)
             break;
         if (batch->n == batch->capacity)
             rc = finish_batch(b, batch, err);
     }
+    if (w->protect)
+        end_images(b, &w->images);
     return rc == 0 ? finish_batch(b, batch, err) : rc;
 }
 
-static int write_all(struct ll_buffer *b, const struct ll_buffer__todo *todo, unsigned n, bool wait,
-                     unsigned *written, struct lladd_error *err)
+/* Before the batch is taken, because other threads may wait for it with log credit. */
+static int begin_images(struct ll_buffer *b, struct work *w, struct lladd_error *err)
+{
+    const struct ll_page_recovery *r = &b->cfg.recovery;
+    unsigned n = w->n - w->at < b->batch_capacity ? w->n - w->at : b->batch_capacity;
+    w->images = (struct ll_images){0};
+    int rc = r->images ? r->images(r->ctx, n, w->writer != LL_BUFFER__EVICTS, &w->images, err) : 0;
+    w->images.area = w->images.n == 0;
+    return rc;
+}
+
+static int write_all(struct ll_buffer *b, struct work *w, unsigned *written,
+                     struct lladd_error *err)
 {
     int rc = 0;
-    for (unsigned at = 0; rc == 0 && at < n;) {
+    while (rc == 0 && w->at < w->n) {
         uint32_t seen = lladd_atomic_load32(&b->events);
-        unsigned before = at, reserved = n - at;
-        rc = ll_buffer__in_flight_reserve(b, reserved, err);
-        if (rc < 0)
+        if (w->protect && (rc = begin_images(b, w, err)) != 0)
             return rc;
+        unsigned before = w->at, reserved = w->n - w->at;
+        if (w->protect && !w->images.area && reserved > w->images.n)
+            reserved = w->images.n;
+        rc = ll_buffer__in_flight_reserve(b, reserved, err);
         struct ll_buffer__batch *batch = rc == 0 ? get_batch(b) : NULL;
         if (rc == 0 && !batch)
             ll_buffer__in_flight_unreserve(b, reserved);
+        if (!batch && w->protect)
+            end_images(b, &w->images);
+        if (rc < 0)
+            return rc;
         /* A thread with a batch waits for no page latch, and returns batch and reservation with an
          * event (REC-3). */
         if (rc > 0 || (!batch && lladd_atomic_load32(&b->batch_count) > 0)) {
@@ -378,23 +442,30 @@ static int write_all(struct ll_buffer *b, const struct ll_buffer__todo *todo, un
             ll_buffer__event(b); /* another thread may wait for the reservation */
             return ll_fail(err, LLADD_NO_MEMORY, "no memory for copies of pages to be written");
         }
-        rc = write_some(b, batch, todo, n, &at, wait, err);
+        rc = write_some(b, batch, w, before + reserved, err);
         *written += batch->entered;
         ll_buffer__in_flight_unreserve(b, reserved - batch->entered);
         put_batch(b, batch);
-        if (rc == 0 && at == before && (rc = ll_buffer__check(b, err)) == 0)
-            await_copyable(b, todo[at].frame);
+        if (rc == 0 && w->at == before && (rc = ll_buffer__check(b, err)) == 0)
+            await_copyable(b, w->todo[w->at].frame);
     }
     return rc;
 }
 
-int ll_buffer__write_back(struct ll_buffer *b, struct ll_buffer__todo *todo, unsigned n, bool wait,
-                          unsigned *written, struct lladd_error *err)
+int ll_buffer__write_back(struct ll_buffer *b, struct ll_buffer__todo *todo, unsigned n,
+                          enum ll_buffer__writer writer, unsigned *written, struct lladd_error *err)
 {
+    struct work w = {.todo = todo, .n = n, .writer = writer};
     *written = 0;
     int rc = ll_buffer__in_flight_full(b) ? ll_buffer_sync(b, err) : 0;
+    if (rc == 0)
+        rc = ll_buffer__double_write_ready(b, err); /* later only a poison may end a batch */
     if (rc != 0)
         return rc;
     ll_buffer__sort_by_page(todo, n);
-    return write_all(b, todo, n, wait, written, err);
+    rc = write_all(b, &w, written, err);
+    if (rc != 0 || w.old == 0)
+        return rc;
+    w = (struct work){.todo = todo, .n = w.old, .writer = writer, .protect = true};
+    return write_all(b, &w, written, err);
 }

@@ -8,18 +8,31 @@
 /* Between checkpoint_bytes and checkpoint_most of log since the last checkpoint, a checkpoint is
  * due after this many bytes of log for each byte of pages that are dirty or, if more pages were
  * logged as images since then, of those. (In a database that fits the cache both are the same
- * pages.) A due checkpoint writes the dirty pages that are older than the previous checkpoint. */
+ * pages.) A due checkpoint writes the dirty pages that are older than the previous checkpoint, most
+ * of them with an image. */
 enum { LOG_FOR_DIRTY = 4 };
 
 /* Bytes of losers' log that one step undoes: UNDO_AT_ONCE in the background, UNDO_A_STEP in
  * lladd_maintain. */
 enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
 
+/* Do the log in use and the dirty pages, each of which may become an image, pass half of the byte
+ * limit? At the limit, pages are written without images, which is slow. Not asked again before the
+ * log has grown somewhat. */
+static bool fills(const struct ll_core *core, uint64_t since)
+{
+    uint64_t limit = ll_db_of((struct ll_core *)(uintptr_t)core)->log_limit_bytes;
+    if (LL_LIKELY(since < core->log_growth) || limit == UINT64_MAX)
+        return false;
+    uint64_t used = ll_log_tail(core->log).v - ll_log_oldest(core->log).v;
+    return used + ll_buffer_dirty_count(core->buffer) * core->page_size > limit / 2;
+}
+
 static bool due(const struct ll_core *core)
 {
     uint64_t since = ll_log_tail(core->log).v - lladd_atomic_load64(&core->last_checkpoint);
     if (LL_LIKELY(since < core->checkpoint_bytes))
-        return false;
+        return fills(core, since);
     uint64_t dirty = ll_buffer_dirty_count(core->buffer);
     uint64_t imaged = lladd_atomic_load64_relaxed(&core->images) -
                       lladd_atomic_load64_relaxed(&core->images_before);

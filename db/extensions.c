@@ -55,8 +55,9 @@ struct fit {
 static void fit_op(struct fit *f, const struct lladd_op *op)
 {
     size_t most = ll_op_record_max(op, f->page_size), count = op->credit_max ? op->credit_max : 1;
-    size_t credit = count * ll_op_credit(op, f->page_size);
-    uint64_t ring = ll_log_ring_for(ll_record_bound(most, 0), credit);
+    size_t one = ll_op_credit(op, f->page_size), image = ll_image_bound(f->page_size);
+    size_t credit = count * one > one + image ? count * one : one + image;
+    uint64_t ring = ll_log_ring_for(one > image ? one : image, credit);
     if (ring > f->ring) {
         f->ring = ring;
         f->ring_for = op;

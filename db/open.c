@@ -214,7 +214,7 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     core->pid = (uint64_t)getpid();
     core->poison = &core->own_poison;
     ll_poison_init(core->poison);
-    int rc = lladd_mutex_init(&core->control_mutex, LLADD_RANK_CATALOGUE + 60, "control block");
+    int rc = lladd_mutex_init(&core->control_mutex, LLADD_RANK_LOG - 30, "control block");
     if (!rc)
         rc = lladd_mutex_init(&core->witness_mutex, LLADD_RANK_LOG - 20, "witness");
     if (!rc)
@@ -634,6 +634,7 @@ static int write_clean(struct ll_core *core, lladd_lsn end)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     core->control.clean = true;
+    core->control.incompatible &= ~LL_FEATURE_WRITE_BACK;
     core->control.end = end;
     core->control.watermark = end;
     ll_log_newest_segment(core->log, &core->control.segment, &core->control.segment_bytes);

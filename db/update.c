@@ -224,8 +224,8 @@ int lladd_log_credit_all(struct lladd_txn *txn, const struct lladd_log_need *nee
         rc = ll_fail(&txn->err, LLADD_TOO_LARGE, "%u needs at once; %u are possible", n,
                      LLADD_LOG_NEEDS_MAX);
     for (unsigned i = 0; i < n && !rc; i++) {
-        wants[i] = (struct ll_want){NULL, needs[i].count};
-        if (needs[i].op == LLADD_NO_OP)
+        wants[i] = (struct ll_want){NULL, needs[i].count, needs[i].op == LLADD_PAGE_IMAGE};
+        if (needs[i].op == LLADD_NO_OP || wants[i].image)
             continue;
         rc = op_of(txn, needs[i].op, &wants[i].name);
         if (!rc)
@@ -255,12 +255,15 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
                             op->name, (unsigned long long)held->number.v);
     uint64_t undo = txn->rolling_back ? 0 : name->need_undo + (txn->id.v ? 0 : ll_undo_need_base());
     if (!lladd_atomic_load32(&name->number) || txn->undo_spare < undo ||
-        txn->credit.bytes <
-            (txn->rolling_back ? ll_record_bound(name->record_max, 0) : name->need_credit) ||
-        ll_core_want_scratch(txn, name->record_max))
+        txn->credit.bytes < name->need_credit || ll_core_want_scratch(txn, name->record_max))
         return ll_fail(&txn->err, LLADD_BAD_STATE,
                        "operation \"%s\": take log space with lladd_log_credit before latching",
                        op->name);
+    if (!txn->rolling_back && ll_core_lacks_image(txn, name, f))
+        return ll_fail_page(&txn->err, LLADD_BAD_STATE, held->number,
+                            "operation \"%s\": page %llu was written in bulk; before latching, "
+                            "take log space for its image (LLADD_PAGE_IMAGE), too",
+                            op->name, (unsigned long long)held->number.v);
     return ll_core_update_held(txn, name, f, lladd_span_of(args, len));
 }
 

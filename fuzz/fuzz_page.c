@@ -193,7 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (rc == 0 && ll_buffer_page_count(b) <= 2 * PAGES_MAX) {
         change_all(b, dev, dice);
         lladd_lsn all = lladd_lsn_of(UINT64_MAX);
-        MUST(ll_buffer_flush(b, all, all, &err) == 0);
+        MUST(ll_buffer_flush(b, all, &err) == 0);
         check_all(b, dev);
     }
     ll_buffer_close(b);

@@ -52,7 +52,7 @@ static int try_core(struct lladd_inspect *v, struct ll_core *core, struct lladd_
     if (rc)
         return rc;
     rc = ll_analysis(core, bytes / size + (bytes % size != 0), &a, err);
-    ll_redo_index_free(&a.pending);
+    ll_analysis_free(&a);
     struct ll_log_cursor *cursor = NULL;
     if (!rc && ll_log_cursor_open(core->log, &cursor))
         rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory");

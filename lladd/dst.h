@@ -119,6 +119,8 @@ struct lladd_dst_event {
     X(LSN_STAMP, "lsn-stamp", "O11", "an update does not stamp the page with its LSN") \
     X(DIRTY_ENTRY, "dirty-entry", "O11", "a page enters the dirty-page table after its record") \
     X(IMAGE, "image", "O11", "neither an image nor the double-write area protects a page") \
+    X(IMAGE_HEADER, "image-header", "O11", "a page in the cache does not get its image's LSN") \
+    X(IMAGE_FORCE, "image-force", "O4", "a page is written before its image is durable") \
     X(CLR, "clr", "O2", "a page undo writes no compensation record") \
     X(CLR_END, "clr-end", "O2", "the record that closes a logical undo does not lead past it") \
     X(UNDO_NEXT, "undo-next", "O2", "undo continues at a record that is compensated already") \
@@ -292,6 +294,9 @@ struct lladd_dst {
     /** Log space is always scarce: a call gets exactly the credit that it requests, and returns
      *  unused credit immediately. So code that forgets to reserve space gets an error. */
     bool scarce;
+    /** Redo applies every record, and takes only the LSNs from an image of a page that it has: the
+     *  result depends on no image. */
+    bool replay;
     /** Set by lladd_dst_run until it returns. */
     struct lladd_dst_fibers *fibers;
     bool atomics; /**< set by lladd_dst_run: true if accesses to shared words are scheduling
@@ -352,12 +357,13 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
 #endif
 
 /** LLADD_ALONE(): is the calling thread the only one, so that its wait would never end?
- *  LLADD_SCARCE(): is log space always scarce? LLADD_STUCK(what): calls `stuck`. LLADD_HELD(n): the
- *  thread has fixed n more pages (n < 0: unfixed -n pages). */
+ *  LLADD_SCARCE(): is log space always scarce? LLADD_REPLAY(): is `replay` set? LLADD_STUCK(what):
+ *  calls `stuck`. LLADD_HELD(n): the thread has fixed n more pages (n < 0: unfixed -n pages). */
 #ifdef LLADD_DST
 #define LLADD_ALONE() \
     (lladd_dst_entered != NULL && lladd_dst_entered->stuck != NULL && !lladd_dst_entered->fibers)
 #define LLADD_SCARCE() (lladd_dst_entered != NULL && lladd_dst_entered->scarce)
+#define LLADD_REPLAY() (lladd_dst_entered != NULL && lladd_dst_entered->replay)
 #define LLADD_STUCK(what) lladd_dst_entered->stuck(lladd_dst_entered->ctx, (what))
 #define LLADD_HELD(n) \
     do { \
@@ -371,6 +377,7 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
 #else
 #define LLADD_ALONE() false
 #define LLADD_SCARCE() false
+#define LLADD_REPLAY() false
 #define LLADD_STUCK(what) ((void)(what))
 #define LLADD_HELD(n) ((void)0)
 #endif

@@ -161,7 +161,7 @@ LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const 
  *  reserved, or if the page is held shared; then nothing has changed. */
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
-/** Reserves log space (credit) for `count` records of the operation, with page images. Afterwards
+/** Reserves log space (credit) for `count` records of the operation. Afterwards
  *  the transaction has credit for at least these records; credit from earlier calls counts. A count
  *  up to the operation's credit_max fits into every log_ring_bytes that lladd_open accepts;
  *  LLADD_TOO_LARGE if a larger count needs more than five eighths of log_ring_bytes.
@@ -179,8 +179,13 @@ LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 /** Instead of an operation's id: no operation (lladd_nta_end). */
 #define LLADD_NO_OP UINT32_MAX
 
+/** Instead of an operation's id: page images. The first logged change of a page that was written
+ *  with lladd_bulk_write logs an image of the page, too. lladd_update takes the log space itself;
+ *  lladd_update_page needs it beforehand, from lladd_log_credit_all. */
+#define LLADD_PAGE_IMAGE (UINT32_MAX - 1)
+
 /** `count` records for which to reserve log space. op LLADD_NO_OP: the records that end nested top
- *  actions without logical undo. */
+ *  actions without logical undo; LLADD_PAGE_IMAGE: images of `count` pages. */
 struct lladd_log_need {
     lladd_op_id op;
     unsigned count;

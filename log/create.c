@@ -431,7 +431,7 @@ static uint64_t kept_of(uint64_t limit)
     return limit / 8 < most ? limit / 8 : most;
 }
 
-static uint64_t kept(const struct ll_log *log)
+uint64_t ll_log__kept(const struct ll_log *log)
 {
     return kept_of(log->cfg.limit_bytes);
 }
@@ -474,7 +474,7 @@ static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct ll
 {
     struct ll_log__segments *segs = log->segs;
     uint64_t limit = log->cfg.limit_bytes, live = ll_log__live_bytes(segs);
-    uint64_t most = why & LL_LOG__OWED ? limit : limit - kept(log);
+    uint64_t most = why & LL_LOG__OWED ? limit : limit - ll_log__kept(log);
     while (limit && live + *size > most && *size > log->cfg.segment_min)
         *size /= 2;
     if (!limit || live + *size <= most || why & LL_LOG__OWED)
@@ -482,7 +482,7 @@ static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct ll
     return ll_fail(err, LLADD_LOG_FULL,
                    "the log takes %llu bytes; the limit is %llu, less %llu for checkpoints",
                    (unsigned long long)live, (unsigned long long)limit,
-                   (unsigned long long)kept(log));
+                   (unsigned long long)ll_log__kept(log));
 }
 
 /* fit_limit for a new file: counts the dead files, too, and removes some to make room. */

@@ -350,6 +350,7 @@ int ll_log__add_segment(struct ll_log *, unsigned why, struct lladd_error *);
 bool ll_log__beside_undo(const struct ll_log *, uint64_t to, uint64_t rest);
 /* The kind of records that credit is for. */
 enum ll_log__claim {
+    LL_LOG__IMAGES, /* page images, which leave room for users (ll_log_credit_images) */
     LL_LOG__USERS,
     LL_LOG__OWING,   /* owed records (log.h) */
     LL_LOG__RESERVED /* owed records with reserved space */
@@ -365,6 +366,7 @@ int ll_log__ensure_listed(struct ll_log *, struct lladd_error *);
 
 /* undo_reserve.c */
 uint64_t ll_log__slack(const struct ll_log *);
+uint64_t ll_log__kept(const struct ll_log *); /* the part of the byte limit that users do not get */
 void ll_log__set_undo_floor(struct ll_log *);
 bool ll_log__take_undo(struct ll_log *, uint64_t eighths, uint64_t rest);
 /* Is so little space left for the undo reserve that another segment will soon be needed? */

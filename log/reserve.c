@@ -240,8 +240,8 @@ static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error
     return rc;
 }
 
-/* Takes one step towards `want` bytes of ring space. */
-static int make_ring_room(struct ll_log *log, uint64_t want, struct lladd_error *err)
+/* Takes one step towards `want` bytes of ring space. Without `wait`, waits only for the writer. */
+static int make_ring_room(struct ll_log *log, uint64_t want, bool wait, struct lladd_error *err)
 {
     bool done;
     lladd_mutex_lock(&log->ring_mutex);
@@ -253,7 +253,7 @@ static int make_ring_room(struct ll_log *log, uint64_t want, struct lladd_error 
     bool progress = false;
     lladd_atomic_count64(&log->waits, 1);
     rc = ll_log__make_room(log, &progress, err);
-    return rc || progress ? rc : wait_for_others(log, want, err);
+    return rc || progress || !wait ? rc : wait_for_others(log, want, err);
 }
 
 size_t ll_log_credit_of_ring(uint64_t ring_bytes)
@@ -307,7 +307,7 @@ static int take(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_l
         if (!rc && g == LL_LOG__GRANTED)
             break;
         if (!rc && g == LL_LOG__NO_RING)
-            rc = make_ring_room(log, bytes, err);
+            rc = make_ring_room(log, bytes, true, err);
         if (!rc)
             rc = ll_log__check(log, err);
         if (rc)
@@ -370,6 +370,40 @@ int ll_log_credit_reserved(struct ll_log *log, struct ll_credit *c, size_t bytes
 {
     if (c->bytes < bytes)
         return acquire(log, c, bytes, LL_LOG__RESERVED, err);
+    ll_log_credit_in_hand(c);
+    return 0;
+}
+
+/* Is so much of the byte limit in use that the rest is left to users? */
+static bool is_for_users(struct ll_log *log, size_t bytes)
+{
+    uint64_t limit = log->cfg.limit_bytes, tail = lladd_atomic_load64(&log->tail);
+    return limit && tail + bytes - ll_log_oldest(log).v > (limit - ll_log__kept(log)) / 8 * 7;
+}
+
+int ll_log_credit_images(struct ll_log *log, struct ll_credit *c, size_t bytes, bool wait,
+                         struct lladd_error *err)
+{
+    enum { TRIES = 3 }; /* the second after the ring was written, the third after it was zeroed */
+    struct lladd_error why = LLADD_ERROR_INIT;
+    enum ll_log__grant g = LL_LOG__NO_RING;
+    LL_ASSERT(c->bytes == 0);
+    if (wait)
+        ll_held_check_credit();
+    int rc = bytes > ll_log_credit_most(log) || is_for_users(log, bytes) ? LLADD_LOG_FULL : 0;
+    for (unsigned tries = 0; !rc && g != LL_LOG__GRANTED && (wait || tries < TRIES); tries++) {
+        if (tries)
+            rc = make_ring_room(log, bytes, wait, &why);
+        if (!rc)
+            rc = ll_log__check(log, &why);
+        if (!rc)
+            rc = ll_log__disk_room(log, bytes, LL_LOG__IMAGES, &g, &why);
+    }
+    if (lladd_code_root(rc) == LLADD_ROOT_POISONED && err)
+        *err = why;
+    if (rc || g != LL_LOG__GRANTED)
+        return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
+    c->bytes = bytes;
     ll_log_credit_in_hand(c);
     return 0;
 }

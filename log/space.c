@@ -131,17 +131,20 @@ static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, 
 {
     struct ll_log__segments *segs = log->segs;
     bool reserved = claim == LL_LOG__RESERVED;
-    uint64_t rest = claim == LL_LOG__USERS ? ll_log__slack(log) : 0;
+    bool users = claim == LL_LOG__USERS || claim == LL_LOG__IMAGES;
+    uint64_t rest = users ? ll_log__slack(log) : 0;
     bool reached = need <= lladd_atomic_load64(&log->disk_limit);
-    *enough = reached && (reserved || ll_log__beside_undo(log, need, rest));
+    struct ll_log__seg *next = next_of(segs);
+    /* Users can have another segment after this one. */
+    bool spare = claim != LL_LOG__IMAGES || (next && next != ll_log__last(segs));
+    *enough = reached && spare && (reserved || ll_log__beside_undo(log, need, rest));
     if (*enough)
         return 0;
-    struct ll_log__seg *next = next_of(segs);
     bool entered = false;
-    int rc = next && !reached ? enter_next(log, next, reserved, rest, &entered, err) : 0;
+    int rc = next && !reached && spare ? enter_next(log, next, reserved, rest, &entered, err) : 0;
     if (rc || entered)
         return rc;
-    rc = ll_log__add_segment(log, claim == LL_LOG__USERS ? LL_LOG__NEEDED : LL_LOG__OWED, err);
+    rc = ll_log__add_segment(log, users ? LL_LOG__NEEDED : LL_LOG__OWED, err);
     if (rc && reserved && !next_of(segs) && last_reserve(log, need))
         rc = 0;
     return rc;

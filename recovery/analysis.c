@@ -333,6 +333,11 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     a->end = lladd_lsn_of(rec->lsn.v + rec->size);
     a->matters |= !says_what_is_known(rec->kind);
     ll_redo_index_add(&a->pending, rec, false);
+    if (a->wants_bases && ll_redo_index_counts(rec) && ll_redo_is_base(rec) &&
+        ll_hashmap_put(&a->bases, rec->page, rec->lsn.v)) {
+        a->wants_bases = false; /* no memory: redo works without */
+        ll_hashmap_free(&a->bases);
+    }
     int rc = a->early ? 0 : ll_analysis_check_op(a->core, rec, err);
     if (rc)
         return rc;
@@ -498,6 +503,12 @@ int ll_analysis_check_pages(uint64_t file_pages, uint64_t had, struct lladd_erro
                    (unsigned long long)file_pages, (unsigned long long)had);
 }
 
+void ll_analysis_free(struct ll_analysis *a)
+{
+    ll_redo_index_free(&a->pending);
+    ll_hashmap_free(&a->bases);
+}
+
 int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a,
                 struct lladd_error *err)
 {
@@ -508,6 +519,9 @@ int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a
     ll_hashmap_init(&a->known, &core->env);
     ll_redo_index_init(&a->pending, &core->env, core->control.redo, core->recovery_bytes / 2);
     a->pending.lost = !core->recover_instantly || core->control.clean;
+    ll_hashmap_init(&a->bases, &core->env);
+    a->wants_bases =
+        !core->recover_instantly && !core->control.clean && !core->looks_only && !LLADD_REPLAY();
     int rc = ll_log_scan(core->log, see, a, err);
     if (!rc)
         rc = ll_analysis_check_pages(file_pages, a->pages, err);

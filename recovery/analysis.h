@@ -20,9 +20,13 @@ struct ll_analysis {
     uint64_t records, commits, losers, in_doubt;
     struct ll_redo_index pending; /* index of the scanned records; `lost`: not wanted, or no
                                    * memory */
+    struct ll_hashmap bases;      /* page -> LSN of its newest base that the scan has met; only for
+                                   * full redo, and only if there was memory for all */
+    bool wants_bases;
 };
 
-/* The page file has `file_pages` pages. The caller frees `out->pending`, also after a failure. */
+/* The page file has `file_pages` pages. The caller frees *out, also after a failure. */
+void ll_analysis_free(struct ll_analysis *);
 int ll_analysis(struct ll_core *, uint64_t file_pages, struct ll_analysis *out,
                 struct lladd_error *);
 /* Fails if the page file has fewer pages than at the checkpoint. */

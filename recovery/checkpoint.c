@@ -2,11 +2,11 @@
 /* Fuzzy checkpoints: they bound recovery and allow truncation of the log.
  *
  *   0. finish the pending redo of instant recovery
- *   1. raise the image horizon to H: from now on a page with a base below H needs an image before
- *      it changes (BUF-5)
- *   2. write back and sync each dirty page with a base or recLSN below H. Afterwards no page on
- *      disk, torn or not, needs a record below H, so redo can start at H. From now on a page with a
- *      base below H is written through the double-write area
+ *   1. write back each dirty page with a recLSN below H. Redo still starts at its old place, so
+ *      pages with a base since then need no image
+ *   2. raise the horizon to H: from now on a page with a base below H is written with an image or
+ *      through the double-write area (BUF-5). Wait for the copies that were taken before, then
+ *      sync. Afterwards no page on disk, torn or not, needs a record below H: redo can start there
  *   3. append an empty record at A, then the catalogue: a reader that starts at A meets each name
  *      before the first transaction record that it has to interpret, although updates go on. If
  *      there is no space for the redo barriers between H and A, H becomes the log's tail, and steps
@@ -296,9 +296,7 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
     needed(core, held ? tail : ll_core_redo(core), out);
     if (strcmp(out->kind, "checkpoint") == 0) {
         /* Dirty pages hold back the start of redo, so name a page instead. */
-        lladd_lsn rec, base;
-        ll_buffer_dirty_min(core->buffer, &rec, &base);
-        if (base.v != UINT64_MAX)
+        if (ll_buffer_dirty_min(core->buffer).v != UINT64_MAX)
             out->kind = "page";
     }
     out->age_bytes = ll_log_tail(core->log).v - out->lsn.v;
@@ -419,19 +417,13 @@ static int append_start(struct ll_core *core, lladd_lsn horizon, size_t most,
     return rc ? ll_fail(err, rc, "out of memory for a checkpoint") : 0;
 }
 
-static void raise_horizon(struct ll_core *core, lladd_lsn horizon)
-{
-    lladd_atomic_max64(&core->image_horizon, horizon.v);
-    lladd_atomic_fence();
-}
-
 static int flush_below(struct ll_core *core, lladd_lsn horizon, struct lladd_error *err)
 {
     return LLADD_PLANTED(LLADD_BUG_FLUSH) ? 0 : ll_buffer_flush_below(core->buffer, horizon, err);
 }
 
-/* Step 2, and the record at A. The loop ends, because other threads add barriers only while there
- * is log space, and this thread then gets space for twice the number of barriers. */
+/* Steps 1 and 2, and the record at A. The loop ends, because other threads add barriers only while
+ * there is log space, and this thread then gets space for twice the number of barriers. */
 static int flush_and_start(struct ll_core *core, lladd_lsn *horizon, struct ll_vec *barriers,
                            lladd_lsn *start, struct lladd_error *err)
 {
@@ -443,7 +435,6 @@ static int flush_and_start(struct ll_core *core, lladd_lsn *horizon, struct ll_v
             most = 2 * barriers->len;
         } else {
             *horizon = ll_log_tail(core->log);
-            raise_horizon(core, *horizon);
             rc = flush_below(core, *horizon, err);
         }
     }
@@ -474,8 +465,7 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
     ll_log_wait_published(core->log, lladd_lsn_of(rec.lsn.v + rec.size));
     *redo = horizon.v < start->v ? horizon : *start;
     if (core->no_images) {
-        lladd_lsn low, base;
-        ll_buffer_dirty_min(core->buffer, &low, &base);
+        lladd_lsn low = ll_buffer_dirty_min(core->buffer);
         *redo = low.v < start->v ? low : *start;
         /* The start of redo never moves below the horizon, because the checkpoint does not repeat
          * redo barriers that are below the horizon. A page with an older recLSN is a damaged page
@@ -517,6 +507,7 @@ static int write_control(struct ll_core *core, const struct marks *m, struct lla
     c.clean = false;
     c.segment = lladd_lsn_of(c.segment_bytes = 0);
     c.atomic_pages = core->no_images;
+    c.incompatible |= LL_FEATURE_WRITE_BACK;
     c.incarnation = ll_log_incarnation(core->log);
     int rc = ll_core_put_control(core, &c, err);
     lladd_mutex_unlock(&core->control_mutex);
@@ -536,18 +527,17 @@ static void forget_barriers(struct ll_core *core, lladd_lsn redo)
     lladd_mutex_unlock(&core->misc);
 }
 
-/* Writes damaged pages that were rebuilt after the flush and have bases below *low, before the log
- * with these bases is truncated. Lowers *low to the base of a page that was rebuilt after that. */
+/* Writes damaged pages that were rebuilt after the flush from bases below *low, before the log with
+ * these bases is truncated. Lowers *low to the base of a page that was rebuilt after that. (The
+ * recLSN of such a page is its base.) */
 static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_error *err)
 {
-    lladd_lsn rec, base;
-    ll_buffer_dirty_min(core->buffer, &rec, &base);
-    if (base.v >= low->v)
+    if (ll_buffer_dirty_min(core->buffer).v >= low->v)
         return 0;
-    int rc = ll_buffer_flush(core->buffer, *low, *low, err);
-    ll_buffer_dirty_min(core->buffer, &rec, &base);
-    if (base.v < low->v)
-        *low = base;
+    int rc = ll_buffer_flush(core->buffer, *low, err);
+    lladd_lsn min = ll_buffer_dirty_min(core->buffer);
+    if (min.v < low->v)
+        *low = min;
     return rc;
 }
 
@@ -590,8 +580,7 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
  * durable. */
 static int checkpoint_again(struct ll_core *core, const struct marks *same, struct lladd_error *err)
 {
-    const lladd_lsn all = {UINT64_MAX};
-    int rc = ll_buffer_flush(core->buffer, all, all, err);
+    int rc = ll_buffer_flush(core->buffer, lladd_lsn_of(UINT64_MAX), err);
     return rc ? rc : truncate_log(core, same, err);
 }
 
@@ -657,14 +646,13 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     struct marks m = {{0}, {0}, {0}, {0}};
     struct ll_vec barriers;
     ll_vec_init(&barriers, &core->env, sizeof(struct ll_redo_barrier));
-    lladd_atomic_store64_relaxed(&core->images_before, lladd_atomic_load64_relaxed(&core->images));
-    raise_horizon(core, horizon);
     uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes this length durable */
     rc = ll_point(&core->env, "checkpoint.before_flush")
              ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
              : 0;
     if (!rc)
         rc = flush_and_start(core, &horizon, &barriers, &m.start, err);
+    lladd_atomic_store64_relaxed(&core->images_before, lladd_atomic_load64_relaxed(&core->images));
     if (!rc)
         rc = write_records(core, horizon, pages, &barriers, &m, err);
     ll_vec_free(&barriers);

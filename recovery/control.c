@@ -273,6 +273,7 @@ int ll_core_mark_slow(struct ll_core *core, struct lladd_error *err)
         struct ll_control c = core->control;
         c.clean = false;
         c.atomic_pages = core->no_images;
+        c.incompatible |= LL_FEATURE_WRITE_BACK;
         c.segment = lladd_lsn_of(c.segment_bytes = 0);
         rc = ll_core_put_control(core, &c, err);
         if (!rc)

@@ -4,7 +4,7 @@
 /* The transactional core: the log, the buffer manager, the catalogue of names, the transaction
  * table, and the steps that connect them. Recovery, db/ and inspect/ use it.
  *
- *   lladd_update ─► ll_core_update: prepare ► dirty ► [image] ► reserve ► publish ► redo ► stamp
+ *   lladd_update ─► ll_core_update: prepare ► dirty ► reserve ► publish ► redo ► stamp
  *   lladd_abort ──► ll_rollback:    undo each record, with a compensation record; then END
  *   lladd_open ───► ll_restart:     analysis ► redo ► objects ► in doubt ► undo by depth
  *
@@ -12,9 +12,7 @@
  *   - A transaction stores last, undo_next and state *between* reserve and publish. A checkpoint
  *     waits until every record below its begin record is published. It then sees each transaction
  *     with at least the records below that point.
- *   - A frame enters the dirty page table *before* the thread reads the image horizon. A checkpoint
- *     raises the horizon, then looks for dirty pages: it finds each page that was changed under the
- *     old horizon (BUF-5). */
+ *   - A frame enters the dirty page table *before* the record of its change is reserved (BUF-4). */
 #include "buffer/buffer.h"
 #include "log/log.h"
 #include "recovery/control.h"
@@ -146,7 +144,7 @@ struct lladd_txn {
     uint8_t durability;
     struct ll_credit credit;
     uint64_t undo_used;     /* log bytes that its rollback can need now */
-    uint64_t rolled;        /* log bytes of its rollbacks so far, at most; without page images */
+    uint64_t rolled;        /* log bytes of its rollbacks so far, at most */
     uint64_t undo_spare;    /* undo reserve that no record uses yet */
     unsigned char *scratch; /* a draft, followed by room to build a page image; grows */
     size_t scratch_size;
@@ -274,7 +272,7 @@ struct ll_core {
     struct ll_poison *poison; /* `own_poison`, or memory zeroed in a forked child */
     struct ll_poison own_poison;
     uint64_t pid;
-    uint64_t image_horizon; /* atomic: a page with a lower base needs an image before it changes */
+    uint32_t redoing; /* atomic: a pass over the log runs, and cached pages lack records of it */
     struct ll_op_catalog cat;
     struct ll_txn_table txns;
     struct lladd_mutex misc; /* redo barriers, pins, snapshots, heuristic outcomes */
@@ -301,14 +299,14 @@ struct ll_core {
                          * clearing pins */
     unsigned checkpoints_aside; /* constant, 1 or 2: the number of checkpoints for which space is
                                  * set aside */
-    uint64_t asking_class; /* atomic: the thread in `checkpoint` or `advance` of a class; 0: no
+    uint64_t asking_class;      /* atomic: the thread in `checkpoint` or `advance` of a class; 0: no
                             * thread */
     /* A checkpoint is due after checkpoint_bytes of log. If many pages are dirty or imaged, it is
      * due later, at the latest after checkpoint_most. */
     uint64_t checkpoint_bytes, checkpoint_most;
     uint64_t last_checkpoint;     /* atomic: A of the last complete checkpoint (checkpoint.c) */
     uint64_t checkpoints, images; /* relaxed */
-    uint64_t images_before;       /* relaxed: `images` when the last checkpoint began */
+    uint64_t images_before;       /* relaxed: `images` when the last checkpoint had flushed */
     uint32_t images_in_vain;      /* atomic: attempts in a row to compress an image in vain */
     /* is the page allocated? Set by db/, or NULL */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
@@ -494,6 +492,7 @@ int ll_core_reserve_slow(struct lladd_txn *, struct ll_name *op, unsigned count)
 struct ll_want {
     struct ll_name *name; /* NULL: the end of a top action without logical undo */
     unsigned count;
+    bool image; /* images of pages that were written in bulk */
 };
 enum { LL_ACTION_END_BYTES = 8 }; /* redo bytes of that record */
 int ll_core_reserve_all(struct lladd_txn *, const struct ll_want *, unsigned n);
@@ -512,12 +511,12 @@ static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op,
 }
 /* ll_name.record_max of the operation. */
 size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
-/* The log bytes of one record of the operation and an image of its page, at most. */
+/* The log bytes of one record of the operation, at most. */
 size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
 void ll_core_needs(const struct ll_core *, struct ll_name *);
-/* Gets credit during a rollback: `with_image` bytes if there is space, else `bytes` from the undo
- * reserve. */
-int ll_core_credit_rolling(struct lladd_txn *, size_t bytes, size_t with_image);
+/* Must an image precede the next change of the page, and is there no credit for it beside a record
+ * of the operation? (BUF-5: the page was written in bulk.) */
+bool ll_core_lacks_image(const struct lladd_txn *, const struct ll_name *, const struct ll_frame *);
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
 /* Accounts for a record that is about to be logged: its undo can need `need` bytes. */
 void ll_core_use_undo(struct lladd_txn *, uint64_t need);
@@ -539,8 +538,7 @@ int ll_core_update_held(struct lladd_txn *, struct ll_name *op, struct ll_frame 
 /* contract.c, debug builds: does the operation keep its contract on this page? */
 int ll_contract_check(struct lladd_txn *, const struct ll_name *, const struct lladd_page *,
                       const struct lladd_draft *);
-/* Logs a CLR and applies validated undo bytes to the frame. The caller has credit for the CLR; an
- * image is logged only if the credit is large enough. */
+/* Logs a CLR and applies validated undo bytes to the frame. The caller has credit for the CLR. */
 void ll_core_apply_undo(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
                         const struct ll_record *undone);
 /* Prefetches the page's frame and header and, if the operation declares offset_first, the place
@@ -559,7 +557,13 @@ static inline struct lladd_view ll_view_of(const struct lladd_page *page)
     return v;
 }
 /* Page images. */
-size_t ll_image_bound(const struct ll_core *);
+size_t ll_image_bound(uint32_t page_size);
+/* Appends an image of the page, and stamps it with the image's LSN. `room`: LL_IMAGE_ROOM bytes;
+ * `packing`: ll_image_packing bytes to compress it with, or NULL. */
+#define LL_IMAGE_ROOM(page_size) (2 * (size_t)(page_size) + 16)
+size_t ll_image_packing(void);
+void ll_image_log(struct ll_core *, struct ll_credit *, struct lladd_page *, unsigned char *room,
+                  void *packing);
 int ll_image_apply(const struct ll_core *, const struct ll_record *, unsigned char *page,
                    struct lladd_error *);
 static inline void ll_observe(enum lladd_dst_what what, const struct lladd_txn *txn,
@@ -676,7 +680,7 @@ bool ll_core_set_aside_barriers(struct ll_core *, size_t n);
 /* Gets credit from the space set aside or, if that is not enough, owed credit. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Takes a checkpoint. flush_all (close, explicit checkpoints): first writes back all dirty pages.
- * Otherwise writes back the pages with a base or recLSN below the previous checkpoint. */
+ * Otherwise writes back the pages with a recLSN below the previous checkpoint. */
 int ll_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
 /* Would a checkpoint state the same as the last one? */
 bool ll_core_settled(struct ll_core *);

@@ -61,12 +61,58 @@ static bool lost(void *ctx, lladd_lsn lsn)
     return core->log && ll_log_lost(core->log, lsn);
 }
 
+_Static_assert(sizeof(struct ll_credit) <= sizeof((struct ll_images *)NULL)->credit,
+               "struct ll_images has room for the credit");
+
+static struct ll_credit *credit_of(struct ll_images *images)
+{
+    return (struct ll_credit *)(void *)images->credit;
+}
+
+static void images_end(void *ctx, struct ll_images *images)
+{
+    struct ll_core *core = ctx;
+    ll_log_credit_return(core->log, credit_of(images));
+    ll_free(&core->env, images->room);
+    images->room = NULL;
+}
+
+/* At most an eighth of the ring, so that batches do not keep updates waiting. While full redo runs
+ * there are no images: a page may lack records that are in the log, and its image would hide
+ * them. */
+static int images(void *ctx, unsigned n, bool wait, struct ll_images *out, struct lladd_error *err)
+{
+    struct ll_core *core = ctx;
+    size_t one = ll_image_bound(core->page_size);
+    size_t most = ll_log_credit_most(core->log) / 5 / one;
+    int rc = ll_core_mark(core, err);
+    if (rc || lladd_atomic_load32(&core->redoing))
+        return rc;
+    out->room = ll_alloc(&core->env, LL_IMAGE_ROOM(core->page_size) + ll_image_packing());
+    if (!out->room)
+        return 0;
+    n = n < most ? n : most ? (unsigned)most : 1;
+    rc = ll_log_credit_images(core->log, credit_of(out), n * one, wait, err);
+    out->n = credit_of(out)->bytes ? n : 0;
+    if (out->n == 0)
+        images_end(core, out);
+    return rc;
+}
+
+static void image(void *ctx, struct ll_images *images, struct lladd_page *copy)
+{
+    struct ll_core *core = ctx;
+    size_t packing = ll_image_packing();
+    ll_image_log(core, credit_of(images), copy, (unsigned char *)images->room + packing,
+                 images->room);
+}
+
 static int may_write(void *ctx, lladd_pageno page, lladd_lsn lsn, lladd_lsn *durable,
                      struct lladd_error *err)
 {
     struct ll_core *core = ctx;
-    int rc = 0;
-    if (lsn.v >= ll_log_durable(core->log).v)
+    int rc = ll_core_mark(core, err);
+    if (rc == 0 && lsn.v >= ll_log_durable(core->log).v)
         rc = ll_log_force(core->log, lsn, err);
     if (rc == 0 && lsn.v)
         rc = ll_core_witness(core, page, lsn, err);
@@ -76,5 +122,12 @@ static int may_write(void *ctx, lladd_pageno page, lladd_lsn lsn, lladd_lsn *dur
 
 struct ll_page_recovery ll_page_recovery(struct ll_core *core)
 {
-    return (struct ll_page_recovery){core, fetch, fetched, lost, may_write};
+    return (struct ll_page_recovery){.ctx = core,
+                                     .fetch = fetch,
+                                     .fetched = fetched,
+                                     .lost = lost,
+                                     .images = images,
+                                     .image = image,
+                                     .images_end = images_end,
+                                     .may_write = may_write};
 }

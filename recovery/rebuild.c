@@ -140,7 +140,9 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
     if (rc)
         return ll_fail(err, rc, "out of memory in redo");
     ll_hashmap_init(&r.bases, &core->env);
+    lladd_atomic_store32(&core->redoing, 1);
     rc = read_all(&r, cursor, oldest);
+    lladd_atomic_store32(&core->redoing, 0);
     ll_log_cursor_close(cursor);
     /* If the older log is damaged, the records after the damage were not applied to the pages. */
     bool whole = rc == LLADD_END;

@@ -7,11 +7,12 @@
  * others by their length. If the page LSN is at least the record's LSN, the page has the change
  * already. Otherwise the worker applies an image or a format record to any page, and another record
  * only if the page LSN equals the record's page_prev (BUF-6). A mismatch is reported as damage,
- * except on a page without a base (below).
+ * except on a page without a base (below). If analysis has met a base of the page, the records
+ * before its newest base are passed over, and the page is not read.
  *
- * A worker prefetches and latches the pages of a batch of records before it applies the records. No
- * latch is taken between two records, because the atomic operation would wait until the stores to
- * the page have completed.
+ * A worker asks the system for the pages of a batch of records, prefetches and latches them, before
+ * it applies the records. No latch is taken between two records, because the atomic operation would
+ * wait until the stores to the page have completed.
  *
  * If workers fail, redo reports the failure with the lowest LSN. Each worker goes on at least up to
  * the lowest failure so far, so the report depends neither on the number of workers nor on their
@@ -93,8 +94,13 @@ static bool never_formatted(const unsigned char *page)
 }
 
 static int redo_image(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
-                      struct lladd_view *view, struct lladd_error *err)
+                      struct lladd_view *view, bool baseless, struct lladd_error *err)
 {
+    if (LLADD_REPLAY() && !baseless && view->type != 0) {
+        ll_page_set_lsn(page->bytes, rec->lsn);
+        ll_page_set_base(page->bytes, rec->lsn);
+        return 0;
+    }
     int rc = ll_image_apply(core, rec, page->bytes, err);
     *view = ll_view_of(page);
     return rc;
@@ -111,7 +117,7 @@ static int redo_record(struct ll_core *core, const struct ll_record *rec, struct
     if (rec->kind == LL_REC_CLR && LLADD_PLANTED(LLADD_BUG_REDO_CLR))
         return LLADD_EXISTS;
     if (rec->kind == LL_REC_IMAGE)
-        return redo_image(core, rec, page, view, err);
+        return redo_image(core, rec, page, view, baseless, err);
     if (!base) {
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
@@ -168,7 +174,12 @@ static uint8_t *held_place(struct held *h, uint64_t n)
     return &h->place[i];
 }
 
-/* If the record is a base, the page need not be read: the log has all later changes. */
+/* Need the page not be read? The log has all later changes. */
+static bool rewrites(const struct ll_record *rec)
+{
+    return ll_redo_is_base(rec) && !(LLADD_REPLAY() && rec->kind == LL_REC_IMAGE);
+}
+
 static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record *rec,
                 struct held_page **out)
 {
@@ -177,7 +188,7 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
         *out = &h->page[*place - 1];
         return 0;
     }
-    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO | (ll_redo_is_base(rec) ? LL_FIX_BASE : 0);
+    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO | (rewrites(rec) ? LL_FIX_BASE : 0);
     struct held_page *p = &h->page[h->n];
     int rc = ll_buffer_fix(w->core->buffer, lladd_page_of(rec->page), how, &p->frame, &w->err);
     if (rc)
@@ -242,13 +253,32 @@ static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
     const struct ll_core *core = w->core;
     if (!ll_redo_index_counts(rec) || (w->part && !ll_redo_index_in_pass(w->part, rec->page)))
         return false;
+    const uint64_t *base = w->bases->count ? ll_hashmap_find(w->bases, rec->page) : NULL;
+    if (base && rec->lsn.v < *base)
+        return false;
     return core->n_barriers == 0 || ll_redo_barrier_of(core, rec->page).v <= rec->lsn.v;
+}
+
+/* Bits of the records that change a page. Prefetches what redo needs of these pages. */
+static uint32_t look_at(struct ll_redo_worker *w, const struct ll_log_batch *batch)
+{
+    uint32_t which = 0;
+    for (uint32_t i = 0; i < batch->n; i++) {
+        const struct ll_record *rec = &batch->record[i];
+        if (!counts(w, rec))
+            continue;
+        which |= UINT32_C(1) << i;
+        ll_core_expect(w->core, rec, ll_redo_index_payload(rec));
+        if (!rewrites(rec))
+            ll_buffer_prefetch(w->core->buffer, lladd_page_of(rec->page), 1);
+    }
+    return which;
 }
 
 /* w->at becomes the LSN of the last record. If a page cannot be fixed, the records before the
  * page's first record are still applied, and w->at becomes the LSN of that record. */
 static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, unsigned n,
-                     bool timed)
+                     uint32_t which, bool timed)
 {
     struct held h;
     struct held_page *page[LL_LOG_BATCH];
@@ -258,8 +288,7 @@ static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, 
     memset(h.place, 0, sizeof h.place);
     for (; fixed < n; fixed++) {
         page[fixed] = NULL;
-        if (counts(w, &records[fixed]) &&
-            (failed = hold(w, &h, &records[fixed], &page[fixed])) != 0)
+        if ((which >> fixed & 1) && (failed = hold(w, &h, &records[fixed], &page[fixed])) != 0)
             break;
     }
     for (unsigned i = 0; !rc && i < fixed; i++) {
@@ -279,15 +308,11 @@ static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, 
 
 static int redo_batch(struct ll_redo_worker *w, const struct ll_log_batch *batch, bool timed)
 {
+    uint32_t which = look_at(w, batch);
     int rc = 0;
-    for (uint32_t i = 0; i < batch->n; i++) {
-        const struct ll_record *rec = &batch->record[i];
-        if (!w->part || ll_redo_index_in_pass(w->part, rec->page))
-            ll_core_expect(w->core, rec, ll_redo_index_payload(rec));
-    }
     for (uint32_t i = 0; !rc && i < batch->n; i += w->together) {
         uint32_t n = batch->n - i < w->together ? batch->n - i : w->together;
-        rc = redo_some(w, batch->record + i, n, timed);
+        rc = redo_some(w, batch->record + i, n, which >> i, timed);
     }
     return rc;
 }
@@ -377,14 +402,15 @@ static unsigned most_together(const struct ll_core *core, unsigned workers)
 }
 
 static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
-               const struct ll_redo_index *part, struct lladd_error *err)
+               const struct ll_redo *r, struct lladd_error *err)
 {
     uint64_t stop = UINT64_MAX;
     unsigned together = most_together(core, n);
     for (unsigned i = 0; i < n; i++) {
         struct ll_redo_worker *w = &workers[i];
         w->core = core;
-        w->part = part;
+        w->part = r->part;
+        w->bases = r->bases;
         w->share = (struct ll_log_share){i, n};
         w->stop = &stop;
         w->together = together;
@@ -426,7 +452,9 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
     struct ll_redo_worker *workers = ll_alloc_zero(&core->env, n * sizeof *workers);
     if (!workers)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in redo");
-    int rc = run(core, workers, n, out->part, err);
+    lladd_atomic_store32(&core->redoing, 1);
+    int rc = run(core, workers, n, out, err);
+    lladd_atomic_store32(&core->redoing, 0);
     for (unsigned i = 0; i < n; i++) {
         struct ll_redo_worker *w = &workers[i];
         size_t at = 0;

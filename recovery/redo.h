@@ -10,7 +10,8 @@ struct ll_redo_worker {
     struct ll_log_share share;
     uint64_t *stop;                   /* atomic, shared: the lowest LSN at which a worker failed */
     const struct ll_redo_index *part; /* see struct ll_redo */
-    unsigned together;                /* most records for which pages are latched together */
+    const struct ll_hashmap *bases;
+    unsigned together; /* most records for which pages are latched together */
     int rc;
     uint64_t at; /* LSN of the current record, or LSN of the failure */
     uint64_t seen, redone;
@@ -21,6 +22,7 @@ struct ll_redo_worker {
 struct ll_redo {
     const struct ll_redo_index *part; /* redo only the pages of ll_redo_index_in_pass; NULL: all
                                        * pages */
+    const struct ll_hashmap *bases;   /* page -> LSN of its newest base, if it is known */
     uint64_t seen, redone;
     struct ll_hashmap baseless;
 };

@@ -102,14 +102,20 @@ static bool has_room(const struct ll_redo_index *b, const struct ll_hashmap *pag
     return ll_redo_index_bytes(b) + more <= b->budget;
 }
 
-/* False: the page is given up; its links are put into the free list. */
+/* Puts a page's links into the free list. */
+static void give_back(struct ll_redo_index *b, uint64_t ends)
+{
+    link_at(b, last_of(ends))->next = b->unused;
+    b->unused = first_of(ends);
+}
+
+/* False: the page is given up. */
 static bool keep_page(void *ctx, uint64_t page, uint64_t ends)
 {
     struct ll_redo_index *b = ctx;
     if (has_share(b, page))
         return true;
-    link_at(b, last_of(ends))->next = b->unused;
-    b->unused = first_of(ends);
+    give_back(b, ends);
     return false;
 }
 
@@ -141,7 +147,10 @@ static void append(struct ll_redo_index *b, struct ll_hashmap *pages, uint64_t p
                    uint32_t number)
 {
     uint64_t *ends = ll_hashmap_find(pages, page);
-    if (ends) {
+    if (ends && link_at(b, number)->next & LINK_BASE) { /* redo needs no record before a base */
+        give_back(b, *ends);
+        *ends = ends_of(number, number);
+    } else if (ends) {
         link_at(b, last_of(*ends))->next |= number;
         *ends = ends_of(first_of(*ends), number);
     } else if (ll_hashmap_put(pages, page, ends_of(number, number))) {
@@ -185,7 +194,9 @@ void ll_redo_index_join(struct ll_redo_index *b)
         shed(b);
     while (!b->lost && ll_hashmap_next(&b->older, &at, &page, &ends)) {
         uint64_t *newer = ll_hashmap_find(&b->pages, page);
-        if (newer) {
+        if (newer && link_at(b, first_of(*newer))->next & LINK_BASE) {
+            give_back(b, ends);
+        } else if (newer) {
             link_at(b, last_of(ends))->next |= first_of(*newer);
             *newer = ends_of(first_of(ends), last_of(*newer));
         } else if (ll_hashmap_put(&b->pages, page, ends)) {

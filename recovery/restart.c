@@ -30,7 +30,7 @@ static void enter(enum lladd_dst_phase phase)
 }
 
 /* Reserves the log space for the undo of the losers again (REC-3). Then sets aside the space of the
- * next checkpoint, before a rollback can use it for page images. `roomy`: fails if the space for a
+ * next checkpoint, before page images can use it. `roomy`: fails if the space for a
  * checkpoint is missing, or if less space than a segment is left. Not `roomy`: goes on without that
  * space. */
 static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lladd_error *err)
@@ -142,6 +142,7 @@ static int start_log(struct ll_core *core, struct lladd_error *err)
     struct ll_control c = core->control;
     c.incarnation = ll_log_incarnation(core->log);
     c.atomic_pages = c.atomic_pages || core->no_images;
+    c.incompatible |= LL_FEATURE_WRITE_BACK;
     int rc = put_control(core, &c, err);
     if (rc)
         return rc;
@@ -547,6 +548,7 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
     struct ll_redo r = {0};
     int rc = 0;
     ll_hashmap_init(&r.baseless, &core->env);
+    r.bases = &a->bases;
     if (!core->control.clean) {
         rc = before_redo(core, a->pages, err);
         if (!rc)
@@ -593,21 +595,19 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     if (!rc)
         rc = start_log(core, err);
     if (rc) {
-        ll_redo_index_free(&a.pending);
+        ll_analysis_free(&a);
         return rc;
     }
     core->accepted = core->control.clean ? core->control.end.v : ll_log_scan_end(core->log).v;
     core->began = ll_log_tail(core->log).v;
     lladd_atomic_store64(&core->last_checkpoint, core->control.checkpoint.v);
-    /* The next redo will start here or later, so a page with an older base needs an image before
-     * its next change. */
-    lladd_atomic_max64(&core->image_horizon, core->control.redo.v);
+    /* The next redo will start here or later, so a page with an older base needs protection. */
     if (!LLADD_PLANTED(LLADD_BUG_PROTECTION))
         ll_buffer_protect(core->buffer, core->control.redo);
     rc = redo_and_undo(core, &a, err);
     if (!rc && !core->control.clean && !a.matters)
         rc = settle(core, err);
-    ll_redo_index_free(&a.pending);
+    ll_analysis_free(&a);
     core->recovery_ns = ll_now_ns(&core->env) - start;
     if (!rc) {
         ll_core_progress(core, LLADD_PHASE_DONE, ll_log_tail(core->log), 100);

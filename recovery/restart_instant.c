@@ -672,5 +672,5 @@ int ll_instant_settle(struct ll_core *core, lladd_pageno first, uint64_t n, stru
         some = true;
     }
     lladd_lsn all = {UINT64_MAX};
-    return some ? ll_buffer_flush(core->buffer, all, all, err) : 0;
+    return some ? ll_buffer_flush(core->buffer, all, err) : 0;
 }

@@ -93,14 +93,10 @@ static int fix_for_undo(struct lladd_txn *txn, uint64_t page, struct ll_frame **
 static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec)
 {
     const struct lladd_op *op = name->desc;
-    size_t bytes = ll_record_bound(0, rec->undo.len);
-    int rc = ll_core_credit_rolling(txn, bytes, bytes + ll_image_bound(txn->core));
-    if (rc)
-        return rc;
-    (void)ll_core_want_scratch(txn, 0); /* for the image; ll_core_apply_undo checks that the memory
-                                         * is there */
     struct ll_frame *f;
-    rc = fix_for_undo(txn, rec->page, &f);
+    int rc = step_credit(txn, ll_record_bound(0, rec->undo.len));
+    if (!rc)
+        rc = fix_for_undo(txn, rec->page, &f);
     if (rc)
         return rc;
     LLADD_HELD(1);

@@ -4,7 +4,7 @@
  *   before the latch   credit, undo reserve, memory, catalogue number      ll_core_reserve_for
  *   under the latch    prepare, which may fail and changes nothing         prepare
  *                      dirty page table (BUF-4)                            log_apply
- *                      page image if the base is below the horizon (BUF-5), or the page has no base
+ *                      page image if the page has no base, because it was written in bulk (BUF-5)
  *                      reserve an LSN, publish the record
  *                      redo, the page LSN
  *
@@ -35,9 +35,9 @@
 #define LZ4_HASTE 4
 #define NESTING 8u /* top actions and savepoints that compensations can open without allocating */
 
-size_t ll_image_bound(const struct ll_core *core)
+size_t ll_image_bound(uint32_t page_size)
 {
-    return ll_record_bound(IMAGE_HEAD + core->page_size, 0);
+    return ll_record_bound(IMAGE_HEAD + page_size, 0);
 }
 
 size_t ll_op_record_max(const struct lladd_op *op, uint32_t page_size)
@@ -48,8 +48,7 @@ size_t ll_op_record_max(const struct lladd_op *op, uint32_t page_size)
 
 size_t ll_op_credit(const struct lladd_op *op, uint32_t page_size)
 {
-    return ll_record_bound(ll_op_record_max(op, page_size), 0) +
-           ll_record_bound(IMAGE_HEAD + page_size, 0);
+    return ll_record_bound(ll_op_record_max(op, page_size), 0);
 }
 
 uint64_t ll_undo_need_base(void)
@@ -96,7 +95,7 @@ uint64_t ll_undo_need(const struct ll_core *core, const struct ll_record *rec)
 
 static size_t scratch_for(const struct ll_core *core, size_t record_max)
 {
-    return record_max + IMAGE_HEAD + 2 * (size_t)core->page_size;
+    return record_max + LL_IMAGE_ROOM(core->page_size);
 }
 
 static int want_scratch_bytes(struct lladd_txn *txn, size_t size)
@@ -224,26 +223,6 @@ int ll_core_want_rollback(struct lladd_txn *txn)
     return rc ? rc : ll_core_want_nesting(txn);
 }
 
-int ll_core_credit_rolling(struct lladd_txn *txn, size_t bytes, size_t with_image)
-{
-    struct ll_core *core = txn->core;
-    if (!core->no_images && txn->credit.bytes < with_image) {
-        struct lladd_error ignored = LLADD_ERROR_INIT;
-        int rc = ll_log_credit(core->log, &txn->credit, with_image, &ignored);
-        if (rc && lladd_code_root(rc) == LLADD_ROOT_POISONED) {
-            txn->err = ignored;
-            return rc;
-        }
-    }
-    /* After that attempt, because a failed attempt returns the transaction's credit. */
-    int rc = ll_log_credit_reserved(core->log, &txn->credit, bytes, &txn->err);
-    /* Without an image, the first change of a page that was written in bulk relies on the sync of
-     * that write. */
-    if (!rc && txn->credit.bytes < with_image)
-        rc = ll_buffer_sync_bulk(core->buffer, &txn->err);
-    return rc;
-}
-
 /* A transaction that begins to write also sets aside the missing space for the next checkpoints,
  * even if it has credit. */
 static int want_credit(struct lladd_txn *txn, size_t bytes)
@@ -271,16 +250,16 @@ static int memory_for(struct lladd_txn *txn, struct ll_name *name)
 
 int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsigned n)
 {
-    size_t bytes = 0, bare = 0; /* with page images, and without */
+    size_t bytes = 0;
     uint64_t undo = 0;
     bool unknown = false;
     int rc = 0;
     for (unsigned i = 0; i < n; i++) {
         const struct ll_name *name = wants[i].name;
-        size_t one =
-            name ? ll_record_bound(name->record_max, 0) : ll_record_bound(LL_ACTION_END_BYTES, 0);
-        bare += one * wants[i].count;
-        bytes += (name ? name->need_credit : one) * wants[i].count;
+        size_t one = name ? name->need_credit : ll_record_bound(LL_ACTION_END_BYTES, 0);
+        if (wants[i].image) /* a rollback has no reserve for images */
+            one = txn->rolling_back ? 0 : ll_image_bound(txn->core->page_size);
+        bytes += one * wants[i].count;
         undo += name ? name->need_undo * wants[i].count : 0;
         unknown |= name && !lladd_atomic_load32(&name->number);
     }
@@ -292,13 +271,14 @@ int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsi
         rc = want_undo(txn, undo, &bytes);
     if (rc)
         return rc;
-    return LL_UNLIKELY(txn->rolling_back) ? ll_core_credit_rolling(txn, bare, bytes)
-                                          : want_credit(txn, bytes);
+    return LL_UNLIKELY(txn->rolling_back)
+               ? ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err)
+               : want_credit(txn, bytes);
 }
 
 int ll_core_reserve_slow(struct lladd_txn *txn, struct ll_name *name, unsigned count)
 {
-    const struct ll_want want = {name, count};
+    const struct ll_want want = {name, count, false};
     return ll_core_reserve_all(txn, &want, 1);
 }
 
@@ -463,34 +443,35 @@ static void note_shrunk(struct ll_core *core, bool shrunk)
         lladd_atomic_store32(&core->images_in_vain, now);
 }
 
+/* The state of LZ4: 16 KiB, so not on the stack, because threads of an application may have stacks
+ * of that size. */
+size_t ll_image_packing(void)
+{
+    return (size_t)LZ4_sizeofState();
+}
+
 /* Compresses an image. Returns the compressed size, or 0 if compression does not save an eighth.
- * LZ4's state of 16 KiB is allocated, because threads of an application may have stacks of that
- * size. Without memory the image is logged uncompressed, for which the credit is always enough
- * (OP-3). */
-static int pack_image(struct ll_core *core, const unsigned char *raw, uint32_t len,
+ * Without memory the image is logged uncompressed, for which the credit is always enough (OP-3). */
+static int pack_image(struct ll_core *core, const unsigned char *raw, uint32_t len, void *state,
                       unsigned char *out)
 {
-    void *state = ll_alloc(&core->env, (size_t)LZ4_sizeofState());
     if (!state)
         return 0;
     int packed = LZ4_compress_fast_extState(state, (const char *)raw, (char *)out, (int)len,
                                             (int)(len - len / 8), LZ4_HASTE);
-    ll_free(&core->env, state);
     note_shrunk(core, packed > 0);
     return packed;
 }
 
-/* Builds the image in the scratch memory, after the draft. */
-static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_frame *f,
-                                     uint8_t *flags)
+static struct lladd_span build_image(struct ll_core *core, const struct lladd_page *p,
+                                     unsigned char *room, void *packing, uint8_t *flags)
 {
-    struct ll_core *core = txn->core;
-    const unsigned char *page = f->page.bytes;
+    const unsigned char *page = p->bytes;
     uint32_t size = core->page_size, begin = size, end = size;
     struct ll_name *type = type_by_number(core, ll_page_type(page));
     const struct lladd_page_type *pt = type ? type->desc : NULL;
     if (pt && pt->hole) {
-        pt->hole(ll_view_of(&f->page), &begin, &end);
+        pt->hole(ll_view_of(p), &begin, &end);
         if (begin < LLADD_PAGE_HEADER || begin > end || end > size)
             begin = end = size;
     }
@@ -498,18 +479,17 @@ static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_fram
         begin = zeros_from(page, size);
         end = size;
     }
-    unsigned char *raw = txn->scratch + (txn->scratch_size - size);
+    unsigned char *out = room, *raw = room + IMAGE_HEAD + size;
     uint32_t before = begin - LLADD_PAGE_HEADER, len = before + (size - end);
     memcpy(raw, page + LLADD_PAGE_HEADER, before);
     memcpy(raw + before, page + end, size - end);
-    unsigned char *out = raw - IMAGE_HEAD - size;
     lladd_put16(out, ll_page_type(page));
     lladd_put16(out + 2, lladd_get16(page + 6));
     lladd_put32(out + 4, begin);
     lladd_put32(out + 8, end - begin);
     int packed = 0;
     if (len > 256 && may_shrink(core))
-        packed = pack_image(core, raw, len, out + IMAGE_HEAD);
+        packed = pack_image(core, raw, len, packing, out + IMAGE_HEAD);
     if (packed > 0) {
         *flags = LL_REC_COMPRESSED;
         return lladd_span_of(out, IMAGE_HEAD + (size_t)packed);
@@ -519,26 +499,41 @@ static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_fram
     return lladd_span_of(out, IMAGE_HEAD + len);
 }
 
-static void log_image(struct lladd_txn *txn, struct ll_frame *f)
+void ll_image_log(struct ll_core *core, struct ll_credit *credit, struct lladd_page *page,
+                  unsigned char *room, void *packing)
 {
-    struct ll_record rec = {.kind = LL_REC_IMAGE, .page = f->page.number.v};
-    rec.redo = build_image(txn, f, &rec.flags);
-    ll_log_reserve(txn->core->log, &txn->credit, &rec, false);
-    ll_log_publish(txn->core->log, &rec);
-    ll_page_set_lsn(f->page.bytes, rec.lsn);
-    ll_page_set_base(f->page.bytes, rec.lsn);
-    lladd_atomic_count64(&txn->core->images, 1);
+    struct ll_record rec = {.kind = LL_REC_IMAGE, .page = page->number.v};
+    rec.redo = build_image(core, page, room, packing, &rec.flags);
+    ll_log_reserve(core->log, credit, &rec, false);
+    ll_log_publish(core->log, &rec);
+    ll_page_set_lsn(page->bytes, rec.lsn);
+    ll_page_set_base(page->bytes, rec.lsn);
+    lladd_atomic_count64(&core->images, 1);
 }
 
-/* A rollback has no reserve for images. If credit or memory is short, the page keeps its old base
- * and is therefore written through the double-write area (REC-3). */
-static void image_if_room(struct lladd_txn *txn, struct ll_frame *f, size_t record)
+bool ll_core_lacks_image(const struct lladd_txn *txn, const struct ll_name *name,
+                         const struct ll_frame *f)
 {
-    bool room = txn->credit.bytes >= ll_record_bound(record, 0) + ll_image_bound(txn->core) &&
-                txn->scratch_size >= IMAGE_HEAD + 2 * (size_t)txn->core->page_size;
-    LL_ASSERT(room || txn->rolling_back);
-    if (room)
-        log_image(txn, f);
+    const struct lladd_op *op = name->desc;
+    return LL_UNLIKELY(ll_page_base(f->page.bytes).v == 0) && !op->formats &&
+           txn->credit.bytes < name->need_credit + ll_image_bound(txn->core->page_size) &&
+           !LLADD_PLANTED(LLADD_BUG_BULK_IMAGE);
+}
+
+/* The page was written in bulk and may not be durable, so an image precedes its first logged
+ * change. A rollback has no reserve for it, and has synced the page file instead. */
+static void image_of_bulk(struct lladd_txn *txn, struct ll_frame *f, size_t record)
+{
+    size_t room = LL_IMAGE_ROOM(txn->core->page_size);
+    size_t bytes = ll_record_bound(record, 0) + ll_image_bound(txn->core->page_size);
+    bool fits = txn->credit.bytes >= bytes && txn->scratch_size >= room;
+    LL_ASSERT(fits || txn->rolling_back || LLADD_PLANTED(LLADD_BUG_BULK_IMAGE));
+    if (!fits || LLADD_PLANTED(LLADD_BUG_BULK_IMAGE))
+        return;
+    void *packing = ll_alloc(&txn->core->env, ll_image_packing());
+    ll_image_log(txn->core, &txn->credit, &f->page, txn->scratch + (txn->scratch_size - room),
+                 packing);
+    ll_free(&txn->core->env, packing);
 }
 
 int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsigned char *page,
@@ -575,20 +570,10 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     return 0;
 }
 
-/* Does the page need an image before it changes? */
-static INLINE bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
+static INLINE void enter_dirty(struct ll_core *core, struct ll_frame *f)
 {
-    if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 && !LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY)) {
+    if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 && !LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
         ll_buffer_dirty(core->buffer, f, ll_log_tail(core->log));
-        lladd_atomic_fence(); /* the entry before the horizon (BUF-5) */
-    }
-    uint64_t base = ll_page_base(f->page.bytes).v;
-    /* Base 0: the page was written in bulk and may not be durable, so its first logged change needs
-     * an image. */
-    if (LL_UNLIKELY(base == 0))
-        return !LLADD_PLANTED(LLADD_BUG_BULK_IMAGE);
-    return base < lladd_atomic_load64(&core->image_horizon) && !core->no_images &&
-           !LLADD_PLANTED(LLADD_BUG_IMAGE);
 }
 
 static void forget_private(struct ll_core *core, struct ll_frame *f)
@@ -641,14 +626,14 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
     }
     begin_chain(txn);
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
-    bool image = dirty_and_old(txn->core, f);
+    enter_dirty(txn->core, f);
     lladd_lsn page_prev = {0};
     if (LL_UNLIKELY(op->formats)) {
         blank_header(page, name, f->page.number);
         flags |= LL_REC_FORMATS;
     } else {
-        if (LL_UNLIKELY(image))
-            image_if_room(txn, f, d->redo_len + undo_len);
+        if (LL_UNLIKELY(ll_page_base(page).v == 0))
+            image_of_bulk(txn, f, d->redo_len + undo_len);
         page_prev = ll_page_lsn(page);
     }
     struct ll_record rec = {.kind = LL_REC_UPDATE,
@@ -731,6 +716,17 @@ static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page
     return rc;
 }
 
+/* Called with no page held. */
+static int want_image(struct lladd_txn *txn, const struct ll_name *name)
+{
+    ll_log_credit_trim(txn->core->log, &txn->credit);
+    if (!txn->rolling_back)
+        return want_credit(txn, name->need_credit + ll_image_bound(txn->core->page_size));
+    int rc = ll_buffer_sync_bulk(txn->core->buffer, &txn->err);
+    return rc ? rc
+              : ll_log_credit_reserved(txn->core->log, &txn->credit, name->need_credit, &txn->err);
+}
+
 int ll_core_update(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page,
                    struct lladd_span args, enum ll_apply_how how)
 {
@@ -744,6 +740,12 @@ int ll_core_update(struct lladd_txn *txn, struct ll_name *name, lladd_pageno pag
     if (LL_UNLIKELY(op->formats))
         return format(txn, name, page, args, how);
     rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE, &f, &txn->err);
+    if (LL_UNLIKELY(!rc && ll_core_lacks_image(txn, name, f))) {
+        ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
+        rc = want_image(txn, name);
+        if (!rc)
+            rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE, &f, &txn->err);
+    }
     if (LL_UNLIKELY(rc)) {
         ll_log_credit_trim(core->log, &txn->credit);
         return rc;
@@ -765,6 +767,8 @@ int ll_core_update_held(struct lladd_txn *txn, struct ll_name *name, struct ll_f
     struct lladd_draft d;
     bool formats = ((const struct lladd_op *)name->desc)->formats;
     int rc = formats ? prepare(txn, name, nothing, args, &d) : check(txn, name, f, args, &d);
+    if (!rc && txn->rolling_back && ll_core_lacks_image(txn, name, f))
+        rc = ll_buffer_sync_bulk(txn->core->buffer, &txn->err);
     if (rc)
         return rc;
     if (formats)
@@ -783,8 +787,7 @@ void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_f
                             .undo_next = undone->prev,
                             .undo = undone->undo};
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
-    if (dirty_and_old(txn->core, f))
-        image_if_room(txn, f, rec.undo.len);
+    enter_dirty(txn->core, f);
     rec.page_prev = ll_page_lsn(f->page.bytes);
     if (LLADD_PLANTED(LLADD_BUG_CLR))
         ll_txn_set_lsn(&txn->undo_next, rec.undo_next), rec.lsn = rec.page_prev;

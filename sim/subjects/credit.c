@@ -16,7 +16,7 @@
 
 #define ROOT "table"
 
-enum { FILLED = 3, LEN = 900, THREADS = 14 };
+enum { FILLED = 3, LEN = 900, THREADS = 16 };
 
 struct work {
     struct ll_sim_work base;

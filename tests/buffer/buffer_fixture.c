@@ -394,7 +394,7 @@ uint64_t fixture_stored(struct fixture *r, uint64_t n)
 void fixture_flush(struct fixture *r)
 {
     lladd_lsn all = lladd_lsn_of(UINT64_MAX);
-    int rc = ll_buffer_flush(r->b, all, all, &r->err);
+    int rc = ll_buffer_flush(r->b, all, &r->err);
     ck_assert_msg(rc == 0, "%s", r->err.message);
 }
 
@@ -405,13 +405,12 @@ struct ll_buffer_stats fixture_stats(struct fixture *r)
     return s;
 }
 
-static int note_dirty(void *ctx, lladd_pageno n, lladd_lsn rec, lladd_lsn base)
+static int note_dirty(void *ctx, lladd_pageno n, lladd_lsn rec)
 {
     struct fixture_dirty *d = ctx;
     ck_assert_uint_lt(d->n, sizeof d->at / sizeof d->at[0]);
     d->at[d->n].page = n.v;
-    d->at[d->n].rec = rec.v;
-    d->at[d->n++].base = base.v;
+    d->at[d->n++].rec = rec.v;
     return 0;
 }
 

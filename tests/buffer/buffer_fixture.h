@@ -115,7 +115,7 @@ void fixture_peek(struct fixture *, uint64_t off, void *bytes, size_t len);
 struct fixture_dirty {
     unsigned n;
     struct {
-        uint64_t page, rec, base;
+        uint64_t page, rec;
     } at[64];
 };
 void fixture_dirty(struct fixture *, struct fixture_dirty *);

@@ -69,7 +69,7 @@ static int look(struct work *w, uint64_t n)
 static int flush(struct work *w)
 {
     lladd_lsn all = lladd_lsn_of(UINT64_MAX);
-    int rc = bad(w, ll_buffer_flush(w->r->b, all, all, &w->r->err));
+    int rc = bad(w, ll_buffer_flush(w->r->b, all, &w->r->err));
     if (rc == 0)
         memcpy(w->flushed, w->value, sizeof w->flushed);
     return rc;
@@ -81,9 +81,9 @@ static int extend(struct work *w)
     return bad(w, ll_buffer_extend(r->b, ll_buffer_page_count(r->b) + 20, &r->err));
 }
 
-static int nothing(void *ctx, lladd_pageno n, lladd_lsn rec, lladd_lsn base)
+static int nothing(void *ctx, lladd_pageno n, lladd_lsn rec)
 {
-    (void)ctx, (void)n, (void)rec, (void)base;
+    (void)ctx, (void)n, (void)rec;
     return 0;
 }
 

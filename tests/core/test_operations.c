@@ -291,6 +291,7 @@ START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
     lladd_put64(seed, 2);
     ok(txn, lladd_update(txn, id_of("test.noise.change"), where, seed, 8));
     done(lladd_commit(txn));
+    ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* which writes the page */
     ck_assert_uint_eq(fixture_stats(&r).page_images, images + 1);
     ck_assert_uint_gt(fixture_stats(&r).log_tail - tail, 4000);
     expect_noise(where, 2);
@@ -333,10 +334,12 @@ START_TEST(pages_that_cannot_be_packed_are_tried_now_and_then)
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     uint64_t images = fixture_stats(&r).page_images, tail = fixture_stats(&r).log_tail;
     fill_pages("test.noise.change", noisy, NOISY, 2);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* which writes the pages */
     ck_assert_uint_eq(fixture_stats(&r).page_images, images + NOISY);
     ck_assert_uint_gt(fixture_stats(&r).log_tail - tail, (uint64_t)NOISY * 4000);
     tail = fixture_stats(&r).log_tail;
     fill_pages("test.noise.change", silent, SILENT, SILENCE);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_eq(fixture_stats(&r).page_images, images + NOISY + SILENT);
     ck_assert_uint_lt(fixture_stats(&r).log_tail - tail, (uint64_t)(TRIED + SILENT / 4) * 4096);
     fixture_crash(&r, &fault_power);

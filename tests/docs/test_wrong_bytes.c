@@ -135,18 +135,9 @@ static lladd_pageno lose_a_write(bool forget)
     return page;
 }
 
-START_TEST(a_lost_write_is_healed_by_the_image)
+START_TEST(a_lost_write_is_healed_by_older_log)
 {
-    lladd_pageno page = lose_a_write(true);
-    open_db();
-    ck_assert_int_eq(counted(page), 3);
-    close_db();
-}
-END_TEST
-
-START_TEST(a_lost_write_without_images_is_healed_by_older_log)
-{
-    options.flags |= LLADD_OPT_ATOMIC_PAGES;
+    options.flags |= _i ? LLADD_OPT_ATOMIC_PAGES : 0;
     lladd_pageno page = lose_a_write(false);
     open_db();
     ck_assert_int_eq(counted(page), 3);
@@ -154,9 +145,9 @@ START_TEST(a_lost_write_without_images_is_healed_by_older_log)
 }
 END_TEST
 
-START_TEST(a_lost_write_without_images_is_noticed)
+START_TEST(a_lost_write_without_older_log_is_noticed)
 {
-    options.flags |= LLADD_OPT_ATOMIC_PAGES;
+    options.flags |= _i ? LLADD_OPT_ATOMIC_PAGES : 0;
     lladd_pageno page = lose_a_write(true);
     refused(LLADD_CORRUPT_PAGE, "a write was lost");
     ck_assert_uint_eq(err.page.v, page.v);
@@ -409,9 +400,8 @@ static Suite *suite(void)
     tcase_add_test(tc, a_flipped_bit_is_put_right_from_the_log);
     tcase_add_test(tc, a_flipped_bit_that_nothing_puts_right);
     tcase_add_test(tc, a_page_in_the_place_of_another);
-    tcase_add_test(tc, a_lost_write_is_healed_by_the_image);
-    tcase_add_test(tc, a_lost_write_without_images_is_healed_by_older_log);
-    tcase_add_test(tc, a_lost_write_without_images_is_noticed);
+    tcase_add_loop_test(tc, a_lost_write_is_healed_by_older_log, 0, 2);
+    tcase_add_loop_test(tc, a_lost_write_without_older_log_is_noticed, 0, 2);
     tcase_add_loop_test(tc, a_lost_write_of_this_run, 0, 2);
     tcase_add_test(tc, a_flipped_bit_in_the_log);
     tcase_add_test(tc, a_flipped_bit_in_the_newest_group);

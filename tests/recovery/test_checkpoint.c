@@ -282,6 +282,7 @@ START_TEST(a_page_written_since_the_last_checkpoint_is_durable_at_close)
     fixture_init(&r, 0);
     r.options.checkpoint_bytes = 16u << 10;
     r.options.cache_bytes = fixture_small_cache(r.kind);
+    r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* so that writing the page logs no image */
     fixture_open(&r);
     page = fixture_page(&r);
     fixture_pages(&r, others, OTHERS);

@@ -140,9 +140,10 @@ START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
     ck_assert_uint_eq(pages_pending(), 0);
     ck_assert_uint_gt(fixture_stats(&r).checkpoint_lsn, from);
     expect_history();
-    fixture_crash(&r, &fault_power); /* the next open has no redo to do */
+    uint64_t images = fixture_stats(&r).page_images;
+    fixture_crash(&r, &fault_power); /* the next open has no redo to do but these images */
     fixture_open(&r);
-    ck_assert_uint_eq(pages_pending(), 0);
+    ck_assert_uint_le(pages_pending(), images);
     expect_history();
     fixture_free(&r);
 }
@@ -163,9 +164,10 @@ START_TEST(a_checkpoint_is_owed_when_users_have_redone_all)
     fixture_maintain(&r);
     ck_assert_uint_gt(fixture_stats(&r).checkpoint_lsn, from);
     expect_history();
+    uint64_t images = fixture_stats(&r).page_images;
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
-    ck_assert_uint_eq(pages_pending(), 0);
+    ck_assert_uint_le(pages_pending(), images); /* those that the checkpoint has logged */
     fixture_free(&r);
 }
 END_TEST

@@ -186,7 +186,7 @@ START_TEST(opening_reads_the_log_from_the_checkpoint_on)
 {
     uint64_t reads[3];
     for (unsigned n = 0; n < 3; n++) {
-        begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 6000u << n, true);
+        begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 40000u << n, true);
         fixture_crash(&r, &fault_kill);
         fault_device_only(r.fd, "log/");
         fault_device_reset_calls(r.fd);

@@ -16,17 +16,24 @@
 
 static struct text text;
 
-static struct lladd_sim_damage_report *damage(const char *subject, uint64_t states,
-                                              uint64_t planted)
+static struct lladd_sim_damage_report *damage_with(const char *subject, uint64_t states,
+                                                   uint64_t planted, uint32_t flags)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_damage_report *r = NULL;
     b.states = states;
     b.planted = planted;
+    b.flags |= flags;
     int rc = lladd_sim_damage(lladd_sim_subject_find(subject), &b, &r, &err);
     ck_assert_msg(rc == 0, "%s: %s", subject, err.message);
     return r;
+}
+
+static struct lladd_sim_damage_report *damage(const char *subject, uint64_t states,
+                                              uint64_t planted)
+{
+    return damage_with(subject, states, planted, 0);
 }
 
 static void expect_nothing_wrong(const struct lladd_sim_damage_report *r)
@@ -102,17 +109,21 @@ static const struct {
     enum lladd_bug bug;
     const char *subject;
     uint64_t states;
+    uint32_t flags;
 } credulous[] = {
-    {LLADD_BUG_RECORD_CRC, "small", 4000},    {LLADD_BUG_PAGE_CRC, "small", 4000},
-    {LLADD_BUG_WATERMARK, "small", 4000},     {LLADD_BUG_STALE_RECORD, "prepared", 40000},
-    {LLADD_BUG_LSN_REUSE, "counters", 40000},
+    {LLADD_BUG_RECORD_CRC, "small", 4000, 0},
+    {LLADD_BUG_PAGE_CRC, "small", 4000, 0},
+    {LLADD_BUG_WATERMARK, "small", 4000, 0},
+    {LLADD_BUG_STALE_RECORD, "prepared", 40000, 0},
+    /* The images of the next checkpoint would overwrite the torn tail. */
+    {LLADD_BUG_LSN_REUSE, "counters", 40000, LLADD_SIM_ATOMIC_PAGES},
 };
 
 START_TEST(a_library_that_misses_damage_is_caught)
 {
     uint64_t planted = UINT64_C(1) << credulous[_i].bug;
     struct lladd_sim_damage_report *r =
-        damage(credulous[_i].subject, credulous[_i].states, planted);
+        damage_with(credulous[_i].subject, credulous[_i].states, planted, credulous[_i].flags);
     ck_assert_uint_eq(r->n_failures, 1);
     ck_assert_uint_eq(ended(r, LLADD_SIM_WRONG), 1);
     /* The token repeats the failure with the same message, and writes the history. */
@@ -121,6 +132,7 @@ START_TEST(a_library_that_misses_damage_is_caught)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *again;
     b.planted = planted;
+    b.flags |= credulous[_i].flags;
     expect_again(s, &b, r->failures, &text);
     ck_assert_ptr_nonnull(strstr(text.bytes, "WRONG"));
     /* Without the bug there is no failure. */

@@ -43,7 +43,8 @@ START_TEST(every_subject_recovers_from_every_crash)
     if (r->n_failures)
         expect_passed(r);
     ck_assert_uint_ge(r->states, STATES);
-    ck_assert_uint_gt(r->depth_states[1], 10);
+    /* Few: a recovery that writes images has many states of its own. */
+    ck_assert_uint_gt(r->depth_states[1], 5);
     ck_assert_uint_gt(r->depth_states[2], STATES / 6);
     ck_assert_uint_eq(r->depth_states[1] + r->depth_states[2], r->states);
     ck_assert_uint_gt(r->kill_states, 100);

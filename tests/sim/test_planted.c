@@ -50,6 +50,8 @@ static const struct row rows[] = {
     /* If the log reaches back far enough, it rebuilds a torn page without image and double-write
      * area. */
     {LLADD_BUG_IMAGE, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
+    {LLADD_BUG_IMAGE_HEADER, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
+    {LLADD_BUG_IMAGE_FORCE, EXPLORE, "counters", LLADD_SIM_O_WAL, 1, 0, 0, 0},
     {LLADD_BUG_CLR, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_CLR_END, EXPLORE, "actions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_UNDO_NEXT, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
@@ -126,7 +128,7 @@ static const struct row rows[] = {
     {LLADD_BUG_LOSER, RANDOM, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
     {LLADD_BUG_END_FIRST, RANDOM, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, RANDOM, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},
-    {LLADD_BUG_SYNC_AGAIN, RANDOM, "counters", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
+    {LLADD_BUG_SYNC_AGAIN, RANDOM, "counters", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_TAKE_SYNC, RANDOM, "stale", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_LOWEST_FIRST, RANDOM, "stale", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, TURNS, 2, 0},
@@ -135,8 +137,9 @@ static const struct row rows[] = {
     /* Damage. */
     {LLADD_BUG_RECORD_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     {LLADD_BUG_PAGE_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
-    /* Only damage in the last group of the log matters: a small part of all. */
-    {LLADD_BUG_LSN_REUSE, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, 10 * SAMPLES},
+    /* Only damage in the last group of the log matters: a small part of all. With images the next
+     * checkpoint overwrites the torn tail. */
+    {LLADD_BUG_LSN_REUSE, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, ATOMIC, 0, 10 * SAMPLES},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
