@@ -166,6 +166,11 @@ bool ll_frame_exclusive(const struct ll_frame *);
  * fail. */
 void ll_buffer_dirty(struct ll_buffer *, struct ll_frame *, lladd_lsn frontier);
 
+/* For redo of a page without a base. Fills it with zeros, sets LL_FRAME_BASELESS, and takes it out
+ * of the dirty page table, so that the zeros are not written. Call it with the frame held
+ * exclusively. */
+void ll_buffer_clear(struct ll_buffer *, struct ll_frame *);
+
 static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
 {
     return (struct ll_frame *)page;

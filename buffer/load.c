@@ -24,10 +24,11 @@ static int check_rebuilt(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
                         (unsigned long long)lsn.v);
 }
 
-static void without_base(struct ll_buffer *b, struct ll_frame *f)
+void ll_buffer_clear(struct ll_buffer *b, struct ll_frame *f)
 {
     memset(f->page.bytes, 0, b->page_size);
     f->flags |= LL_FRAME_BASELESS;
+    ll_buffer__forget_dirty(b, f);
 }
 
 /* If recovery has changed or rebuilt the page, the frame becomes dirty. */
@@ -71,7 +72,7 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
     }
     if (redo) {
         if (rc != 0)
-            without_base(b, f);
+            ll_buffer_clear(b, f);
         return 0;
     }
     fetch.state = rc == 0 ? LL_FETCH_READ : LL_FETCH_DAMAGED;
@@ -85,7 +86,7 @@ static int fill(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned ho
     if (how & LL_FIX_FRESH) {
         memset(f->page.bytes, 0, b->page_size);
     } else if (how & LL_FIX_BASE) {
-        without_base(b, f);
+        ll_buffer_clear(b, f);
     } else {
         rc = read_and_verify(b, f, n, (how & LL_FIX_REDO) != 0, err);
         if (rc == 0 && b->cfg.loaded)

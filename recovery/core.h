@@ -272,6 +272,9 @@ struct ll_core {
     struct ll_poison *poison; /* `own_poison`, or memory zeroed in a forked child */
     struct ll_poison own_poison;
     uint64_t pid;
+    /* Pages that redo has left without a base -> LSN of the first record that redo has skipped. Set
+     * after redo until recovery ends, else NULL. Such a page can only be formatted. */
+    struct ll_hashmap *baseless;
     uint32_t redoing; /* atomic: a pass over the log runs, and cached pages lack records of it */
     struct ll_op_catalog cat;
     struct ll_txn_table txns;

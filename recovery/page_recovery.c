@@ -33,6 +33,9 @@ static int redo_pending(struct ll_core *core, struct ll_fetch *f, struct lladd_e
 static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
 {
     struct ll_core *core = ctx;
+    const uint64_t *skipped = core->baseless ? ll_hashmap_find(core->baseless, f->page.v) : NULL;
+    if (skipped)
+        return ll_redo_refuse(core, f->page.v, *skipped, err);
     bool base, pending = ll_instant_is_pending(core, f->page, &base);
     int rc = 0;
     f->dirty_since.v = 0;
@@ -52,7 +55,10 @@ static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
 
 static void fetched(void *ctx, lladd_pageno page)
 {
-    ll_instant_redone(ctx, page);
+    struct ll_core *core = ctx;
+    if (core->baseless) /* its fetch has not failed, so the page is formatted now */
+        (void)ll_hashmap_remove(core->baseless, page.v);
+    ll_instant_redone(core, page);
 }
 
 static bool lost(void *ctx, lladd_lsn lsn)

@@ -32,19 +32,6 @@ struct rebuild {
     struct lladd_error *err;
 };
 
-static int empty(struct rebuild *r, uint64_t page)
-{
-    struct ll_frame *f;
-    int rc = ll_buffer_fix(r->core->buffer, lladd_page_of(page),
-                           LL_FIX_EXCLUSIVE | LL_FIX_REDO | LL_FIX_BASE, &f, r->err);
-    if (rc)
-        return rc;
-    memset(f->page.bytes, 0, r->core->page_size);
-    f->flags |= LL_FRAME_BASELESS;
-    ll_buffer_unfix(r->core->buffer, f, LL_FIX_EXCLUSIVE);
-    return 0;
-}
-
 static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
 {
     size_t at = 0;
@@ -52,7 +39,7 @@ static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
     int rc = 0;
     while (!rc && ll_hashmap_next(r->lost, &at, &page, &lsn))
         if (page >= first && page - first < n && ll_hashmap_remove(&r->bases, page))
-            rc = empty(r, page);
+            rc = ll_redo_drop(r->core, page, r->err);
     return rc;
 }
 
@@ -83,7 +70,7 @@ static int rebuild_record(struct rebuild *r, const struct ll_record *rec)
     ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
     if (is_of_the_page(rc)) {
         (void)ll_hashmap_remove(&r->bases, rec->page);
-        return empty(r, rec->page);
+        return ll_redo_drop(core, rec->page, r->err);
     }
     if (!rc && !ll_hashmap_find(&r->bases, rec->page) &&
         (rc = ll_hashmap_put(&r->bases, rec->page, rec->lsn.v)) != 0)
@@ -141,18 +128,22 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
         return ll_fail(err, rc, "out of memory in redo");
     ll_hashmap_init(&r.bases, &core->env);
     lladd_atomic_store32(&core->redoing, 1);
+    core->baseless = NULL; /* this pass fetches them */
     rc = read_all(&r, cursor, oldest);
-    lladd_atomic_store32(&core->redoing, 0);
     ll_log_cursor_close(cursor);
-    /* If the older log is damaged, the records after the damage were not applied to the pages. */
+    /* If the older log is damaged, the records after the damage were not applied to the pages. Such
+     * a page is dropped. An image of it would be its newest base, and hide the missing records from
+     * the next open. */
     bool whole = rc == LLADD_END;
     rc = whole || lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
     while (!rc && ll_hashmap_next(&r.bases, &at, &page, &lsn)) {
         if (whole)
             ll_hashmap_remove(&redo->baseless, page);
         else
-            rc = empty(&r, page);
+            rc = ll_redo_drop(core, page, err);
     }
+    lladd_atomic_store32(&core->redoing, 0);
+    core->baseless = &redo->baseless;
     ll_hashmap_free(&r.bases);
     if (!rc)
         ll_core_trace(core, "redo: once more from %llu, %llu of %llu pages rebuilt",

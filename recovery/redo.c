@@ -199,14 +199,13 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
     return 0;
 }
 
-/* Clears the page, so that undo finds nothing on it. */
+/* Clears the page, so that it is not written. Redo drops it at the end. */
 static int give_up_base(struct ll_redo_worker *w, const struct ll_record *rec, struct ll_frame *f)
 {
     int rc = ll_hashmap_put(&w->baseless, rec->page, rec->lsn.v);
     if (rc)
         return ll_fail(&w->err, rc, "out of memory in redo");
-    memset(f->page.bytes, 0, w->core->page_size);
-    f->flags |= LL_FRAME_BASELESS;
+    ll_buffer_clear(w->core->buffer, f);
     return 0;
 }
 
@@ -446,12 +445,35 @@ static unsigned shares(const struct ll_core *core)
     return n < 1 ? 1 : n > MOST ? MOST : (unsigned)n;
 }
 
+int ll_redo_drop(struct ll_core *core, uint64_t page, struct lladd_error *err)
+{
+    int rc = ll_buffer_drop(core->buffer, lladd_page_of(page), 1);
+    if (!rc || ll_core_check(core, err))
+        return rc;
+    return ll_fail_page(err, rc, lladd_page_of(page), "page %llu cannot be dropped in redo",
+                        (unsigned long long)page);
+}
+
+/* From now on, a fetch of a page without a base fails (page_recovery.c). */
+static int refuse_fetches(struct ll_core *core, struct ll_hashmap *baseless,
+                          struct lladd_error *err)
+{
+    size_t at = 0;
+    uint64_t page, lsn;
+    int rc = 0;
+    while (!rc && ll_hashmap_next(baseless, &at, &page, &lsn))
+        rc = ll_redo_drop(core, page, err);
+    core->baseless = baseless;
+    return rc;
+}
+
 int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
 {
     unsigned n = shares(core);
     struct ll_redo_worker *workers = ll_alloc_zero(&core->env, n * sizeof *workers);
     if (!workers)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in redo");
+    core->baseless = NULL;
     lladd_atomic_store32(&core->redoing, 1);
     int rc = run(core, workers, n, out, err);
     lladd_atomic_store32(&core->redoing, 0);
@@ -468,11 +490,26 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
     }
     ll_free(&core->env, workers);
     if (!rc)
+        rc = refuse_fetches(core, &out->baseless, err);
+    if (!rc)
         ll_core_trace(core,
                       "redo: from %llu, %llu records read, %llu applied, %llu pages "
                       "without a base",
                       (unsigned long long)core->control.redo.v, (unsigned long long)out->seen,
                       (unsigned long long)out->redone, (unsigned long long)out->baseless.count);
+    return rc;
+}
+
+int ll_redo_refuse(struct ll_core *core, uint64_t page, uint64_t lsn, struct lladd_error *err)
+{
+    int rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(page),
+                          "page %llu of \"pages\" is damaged, or a write was lost: the record at "
+                          "LSN %llu does not find its base, and the log from LSN %llu on holds no "
+                          "image to rebuild it from",
+                          (unsigned long long)page, (unsigned long long)lsn,
+                          (unsigned long long)ll_log_oldest(core->log).v);
+    if (err)
+        err->lsn = lladd_lsn_of(lsn);
     return rc;
 }
 
@@ -491,15 +528,5 @@ int ll_redo_baseless(struct ll_core *core, const struct ll_redo *r, struct lladd
             worst = page;
         }
     }
-    if (first == UINT64_MAX)
-        return 0;
-    int rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(worst),
-                          "page %llu of \"pages\" is damaged, or a write was lost: the record at "
-                          "LSN %llu does not find its base, and the log from LSN %llu on holds no "
-                          "image to rebuild it from",
-                          (unsigned long long)worst, (unsigned long long)first,
-                          (unsigned long long)ll_log_oldest(core->log).v);
-    if (err)
-        err->lsn = lladd_lsn_of(first);
-    return rc;
+    return first == UINT64_MAX ? 0 : ll_redo_refuse(core, worst, first, err);
 }

@@ -33,6 +33,11 @@ int ll_redo(struct ll_core *, struct ll_redo *out, struct lladd_error *);
  * from the map. Called before undo. */
 int ll_redo_rebuild(struct ll_core *, struct ll_redo *, struct lladd_error *);
 int ll_redo_baseless(struct ll_core *, const struct ll_redo *, struct lladd_error *);
+/* Drops the page from the cache, unwritten. */
+int ll_redo_drop(struct ll_core *, uint64_t page, struct lladd_error *);
+/* Returns LLADD_CORRUPT_PAGE for a page without a base. lsn: of the first record that redo has
+ * skipped. */
+int ll_redo_refuse(struct ll_core *, uint64_t page, uint64_t lsn, struct lladd_error *);
 
 /* Is the page, as it was read from the file, known to be durable? */
 bool ll_redo_is_durable(const struct ll_core *, const unsigned char *page);

@@ -498,6 +498,10 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
     ll_core_progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log), 0);
     gather(core, heap, n);
     rc = redo_for_undo(core, heap, n, r, err);
+    /* A loser may have freed a page without a base. Only when the loser is undone, it is known
+     * whether the page is in use. */
+    for (size_t i = 0; i < n; i++)
+        heap[i].stays = heap[i].stays && r->baseless.count == 0;
     n -= LLADD_PLANTED(LLADD_BUG_LOSER);
     enter(LLADD_DST_UNDO_LOSERS);
     if (!rc) {
@@ -505,6 +509,9 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
         rc = undo_all(core, heap, n, &why);
         if (rc && core->undo_short && ll_io_code(-why.sys_errno, true) == LLADD_NO_SPACE)
             rc = why.code = LLADD_NO_SPACE; /* not damage: with more space the open will succeed */
+        const uint64_t *skipped = rc ? ll_hashmap_find(&r->baseless, why.page.v) : NULL;
+        if (skipped)
+            rc = ll_redo_refuse(core, why.page.v, *skipped, &why);
         if (rc && err)
             *err = why;
     }
@@ -563,6 +570,7 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
     enter(LLADD_DST_CHECK);
     if (!rc)
         rc = ll_redo_baseless(core, &r, err);
+    core->baseless = NULL;
     ll_hashmap_free(&r.baseless);
     return rc;
 }

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Pages that recovery cannot rebuild, or only in part (BUF-5). Such a page is never written as if
+ * it were whole, and nothing is undone on it. So each open gives the same answer as the open before
+ * it, and when the reason is gone, the page is rebuilt from the same log.
+ */
+#include "db_fixture.h"
+
+#include <lladd/bytes.h>
+#include <lladd/log_read.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct fixture r;
+
+enum { RESERVED = 1, INSTANT = 2, NO_MEMORY = 4, CASES = 8 }; /* of _i */
+enum { MANY = 24 };
+static lladd_pageno scratch, page[MANY];
+
+static void begin_case(int i)
+{
+    fixture_init(&r, i & RESERVED ? FIXTURE_RESERVED : 0);
+    r.options.recovery = i & INSTANT ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+    r.options.recovery_bytes = i & NO_MEMORY ? 64 : 0; /* too little for any table of recovery */
+    r.options.log_segment_min = r.options.log_segment_max = 1u << 20;
+}
+
+static void damage(lladd_pageno n)
+{
+    unsigned char bytes[64];
+    memset(bytes, 0xee, sizeof bytes);
+    fixture_file_write(&r, "pages", bytes, sizeof bytes, n.v * 4096 + 1024);
+}
+
+static void damage_all(void)
+{
+    for (unsigned k = 0; k < MANY; k++)
+        damage(page[k]);
+}
+
+/* Damages a byte of the record at this LSN. A second call restores it. */
+static void rot(lladd_lsn lsn)
+{
+    enum { FILES = 64, HEAD = 64 };
+    for (unsigned n = 0; n < FILES; n++) {
+        char name[64];
+        size_t len = 0, at = HEAD;
+        (void)snprintf(name, sizeof name, "log/%016x.seg", n);
+        unsigned char *bytes = fixture_file(&r, name, &len);
+        while (bytes && at + 8 <= len && lladd_get64(bytes + at) != lsn.v)
+            at += 8;
+        bool found = bytes && at + 8 <= len;
+        if (found) {
+            bytes[at - 8] ^= 0x5a;
+            fixture_file_write(&r, name, bytes + at - 8, 1, at - 8);
+        }
+        free(bytes);
+        if (found)
+            return;
+    }
+    ck_abort_msg("no record with this LSN");
+}
+
+/* Opens the database with a cache of a few pages. Instant recovery finds a bad page only when it is
+ * read. */
+static int try_all(const struct lladd_options *o)
+{
+    struct lladd_options small = *o;
+    uint64_t value;
+    small.cache_bytes = fixture_small_cache(r.kind);
+    r.err = (struct lladd_error)LLADD_ERROR_INIT;
+    int rc = lladd_open(NULL, &small, &r.db, &r.err);
+    for (unsigned k = 0; !rc && k < MANY; k++)
+        rc = cell_read(r.db, cell_of(page[k], 2), &value, &r.err);
+    if (r.db)
+        fixture_crash(&r, &fault_kill);
+    return rc;
+}
+
+/* Each open gives the same answer. A later open may name a later page: a page that needs nothing
+ * from the damage on may have been written, whole, by an open before. */
+static void expect_the_same_answer(const struct lladd_options *o)
+{
+    struct lladd_error first;
+    for (unsigned again = 0; again < 3; again++) {
+        int rc = try_all(o);
+        ck_assert_msg(rc == LLADD_CORRUPT_PAGE || rc == LLADD_UNDO_FAILED ||
+                          rc == LLADD_CORRUPT_LOG || rc == LLADD_NO_OPERATION,
+                      "open %u: %d: %s", again, rc, r.err.message);
+        if (again) {
+            ck_assert_msg(r.err.code == first.code, "%s, then %s", first.message, r.err.message);
+            ck_assert_uint_ge(r.err.page.v, first.page.v);
+        }
+        first = r.err;
+    }
+    if (o->recovery == LLADD_RECOVER_FULL)
+        ck_assert_int_eq(first.code, LLADD_CORRUPT_PAGE);
+}
+
+static void expect_all(void)
+{
+    fixture_open(&r);
+    for (unsigned again = 0; again < 2; again++) {
+        for (unsigned k = 0; k < MANY; k++) {
+            fixture_expect(&r, cell_of(page[k], 1), k + 1);
+            fixture_expect(&r, cell_of(page[k], 2), k + 2);
+            fixture_expect(&r, cell_of(page[k], 3), 0);
+        }
+        fixture_reopen(&r);
+    }
+    fixture_close(&r);
+    fixture_free(&r);
+}
+
+/* ---- pages that are rebuilt in part -------------------------------------------------------- */
+
+static int write_extra(struct lladd_txn *txn, lladd_pageno n)
+{
+    lladd_op_id id;
+    int rc = lladd_op_lookup(r.db, "test.extra", 1, &id);
+    return rc ? rc : lladd_update(txn, id, n, "extra", 5);
+}
+
+/* The pages have bases before redo's start, in log that a pin keeps. Returns the LSN of a change
+ * between the bases and redo's start. `loses`: a loser has changed the pages too. */
+static lladd_lsn make_pages_with_older_bases(bool extra, bool loses)
+{
+    lladd_lsn middle = {0};
+    fixture_open(&r);
+    fixture_pages(&r, &scratch, 1);
+    ok_db(&r, lladd_pin_set(r.db, "kept", lladd_lsn_of(fixture_stats(&r).log_tail), &r.err));
+    fixture_pages(&r, page, MANY);
+    for (unsigned k = 0; k < MANY; k++) {
+        struct lladd_txn *txn = fixture_begin(&r);
+        if (k == MANY / 2)
+            middle = lladd_lsn_of(fixture_stats(&r).log_tail);
+        ok(txn, cell_put(txn, cell_of(page[k], 1), k + 1));
+        if (extra && k % 2)
+            ok(txn, write_extra(txn, page[k]));
+        done(lladd_commit(txn));
+    }
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    struct lladd_txn *loser = fixture_begin(&r);
+    for (unsigned k = 0; k < MANY; k++) {
+        if (loses)
+            ok(loser, cell_put(loser, cell_of(page[k], 3), 666));
+        fixture_set(&r, cell_of(page[k], 2), k + 2);
+    }
+    fixture_crash(&r, &fault_kill);
+    damage_all();
+    return middle;
+}
+
+/* The older log is damaged between the pages' bases and redo's start. */
+START_TEST(a_page_rebuilt_up_to_a_damaged_record)
+{
+    for (unsigned loses = 0; loses < 2; loses++) {
+        begin_case(_i);
+        lladd_lsn middle = make_pages_with_older_bases(false, loses);
+        rot(middle);
+        expect_the_same_answer(&r.options);
+        rot(middle); /* restores the byte */
+        expect_all();
+    }
+}
+END_TEST
+
+static bool is_extra(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v, (void)kind;
+    return s.len == 5;
+}
+
+static void redo_extra(struct lladd_page *p, struct lladd_span s)
+{
+    memcpy(p->bytes + LLADD_PAGE_HEADER + cell_offset(5), s.data, s.len);
+}
+
+static const struct lladd_op extra_op = {
+    .struct_size = sizeof extra_op,
+    .name = "test.extra",
+    .version = 1,
+    .page_type = "test.cells",
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_NONE,
+    .validate = is_extra,
+    .redo = redo_extra,
+};
+
+/* The older log has an operation that the first opens do not know. */
+START_TEST(a_page_rebuilt_up_to_an_unknown_operation)
+{
+    for (unsigned loses = 0; loses < 2; loses++) {
+        begin_case(_i);
+        struct lladd_options without = r.options;
+        without.registry = NULL;
+        ok_db(&r, lladd_register_extension(&without, &test_extension, &r.err));
+        ok_db(&r, lladd_register_op(&r.options, &extra_op, &r.err));
+        (void)make_pages_with_older_bases(true, loses);
+        without.device = r.options.device; /* damage has replaced it */
+        expect_the_same_answer(&without);
+        lladd_options_release(&without);
+        expect_all();
+    }
+}
+END_TEST
+
+/* ---- undo of pages without any base -------------------------------------------------------- */
+
+/* Losers have changed pages that the log cannot rebuild. Nothing is undone on them. `logical`: the
+ * undo is ordinary updates. */
+START_TEST(nothing_is_undone_on_a_page_without_a_base)
+{
+    for (unsigned logical = 0; logical < 2; logical++) {
+        begin_case(_i);
+        fixture_open(&r);
+        fixture_pages(&r, &scratch, 1);
+        fixture_pages(&r, page, MANY);
+        fixture_forget_log(&r, scratch);
+        struct lladd_txn *loser = fixture_begin(&r);
+        for (unsigned k = 0; k < MANY; k++)
+            ok(loser, logical ? cell_bump(loser, cell_of(page[k], 3), 7)
+                              : cell_put(loser, cell_of(page[k], 3), 666));
+        fixture_set(&r, cell_of(scratch, 2), 1); /* makes all earlier log durable */
+        fixture_crash(&r, &fault_kill);
+        damage_all();
+        expect_the_same_answer(&r.options);
+        fixture_free(&r);
+    }
+}
+END_TEST
+
+static bool is_reformat(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    return kind == LLADD_SPAN_UNDO && s.len == 8;
+}
+
+static int reformat(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    lladd_pageno n = lladd_page_of(lladd_get64(undo.data));
+    int rc = cells_format(txn, n);
+    return rc ? rc : cell_put(txn, cell_of(n, 1), 9);
+}
+
+static const struct lladd_op reformat_op = {
+    .struct_size = sizeof reformat_op,
+    .name = "test.reformat",
+    .version = 1,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .validate = is_reformat,
+    .compensate = reformat,
+    .undo_log_max = 1024,
+    .undo_pages_max = 1,
+};
+
+/* The undo formats such pages, and then changes them. */
+START_TEST(a_format_in_an_undo_gives_a_base)
+{
+    begin_case(_i);
+    ok_db(&r, lladd_register_op(&r.options, &reformat_op, &r.err));
+    fixture_open(&r);
+    fixture_pages(&r, &scratch, 1);
+    fixture_pages(&r, page, MANY);
+    fixture_forget_log(&r, scratch);
+    struct lladd_txn *loser = fixture_begin(&r);
+    for (unsigned k = 0; k < MANY; k++) {
+        struct lladd_action action;
+        unsigned char undo[8];
+        lladd_op_id id;
+        ok_db(&r, lladd_op_lookup(r.db, reformat_op.name, 1, &id));
+        ok(loser, lladd_nta_begin(loser, &action));
+        ok(loser, cell_put(loser, cell_of(page[k], 3), 666));
+        lladd_put64(undo, page[k].v);
+        ok(loser, lladd_nta_end(loser, &action, id, undo, sizeof undo));
+    }
+    fixture_set(&r, cell_of(scratch, 2), 1); /* makes all earlier log durable */
+    fixture_crash(&r, &fault_kill);
+    damage_all();
+    r.options.cache_bytes = fixture_small_cache(r.kind);
+    fixture_open(&r);
+    for (unsigned again = 0; again < 2; again++) {
+        for (unsigned k = 0; k < MANY; k++) {
+            fixture_expect(&r, cell_of(page[k], 1), 9);
+            fixture_expect(&r, cell_of(page[k], 3), 0);
+        }
+        fixture_reopen(&r);
+    }
+    fixture_close(&r);
+    fixture_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("baseless");
+    TCase *t = tcase_create("all");
+    tcase_add_loop_test(t, a_page_rebuilt_up_to_a_damaged_record, 0, CASES);
+    tcase_add_loop_test(t, a_page_rebuilt_up_to_an_unknown_operation, 0, CASES);
+    tcase_add_loop_test(t, nothing_is_undone_on_a_page_without_a_base, 0, CASES);
+    tcase_add_loop_test(t, a_format_in_an_undo_gives_a_base, 0, CASES);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
