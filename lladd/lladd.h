@@ -150,10 +150,12 @@ struct lladd_options {
     struct lladd_registry
         *registry; /**< filled by the lladd_register_ functions; lladd_options_release frees it */
     enum lladd_recovery recovery;
-    uint64_t recovery_bytes; /**< memory for instant recovery besides the cache: for the index of
-                                  the log records of pages with pending redo. Pages that do not fit
-                                  into the index are redone before lladd_open returns. Default: a
-                                  quarter of cache_bytes, at least 32 MiB */
+    uint64_t recovery_bytes; /**< memory for recovery besides the cache. Instant recovery: for the
+                                  index of the log records of pages with pending redo. Pages that do
+                                  not fit into the index are redone before lladd_open returns. Full
+                                  recovery: at most half of it, for the table of the newest images;
+                                  without the table, redo reads more pages. Default: a quarter of
+                                  cache_bytes, at least 32 MiB */
     uint32_t file_mode;      /**< mode of new POSIX files: lladd_device_posix_mode. Default 0600 */
 };
 

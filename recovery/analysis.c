@@ -323,6 +323,17 @@ static bool says_what_is_known(unsigned kind)
            kind == LL_REC_CHECKPOINT_BEGIN || kind == LL_REC_CHECKPOINT_END;
 }
 
+/* Stops if there is no memory, or if the table takes more than half of recovery_bytes: redo works
+ * without it. */
+static void note_base(struct ll_analysis *a, const struct ll_record *rec)
+{
+    int rc = ll_hashmap_put(&a->bases, rec->page, rec->lsn.v);
+    a->wants_bases =
+        !rc && a->bases.capacity * sizeof *a->bases.slots <= a->core->recovery_bytes / 2;
+    if (!a->wants_bases)
+        ll_hashmap_free(&a->bases);
+}
+
 static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 {
     struct ll_analysis *a = ctx;
@@ -333,11 +344,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     a->end = lladd_lsn_of(rec->lsn.v + rec->size);
     a->matters |= !says_what_is_known(rec->kind);
     ll_redo_index_add(&a->pending, rec, false);
-    if (a->wants_bases && ll_redo_index_counts(rec) && ll_redo_is_base(rec) &&
-        ll_hashmap_put(&a->bases, rec->page, rec->lsn.v)) {
-        a->wants_bases = false; /* no memory: redo works without */
-        ll_hashmap_free(&a->bases);
-    }
+    if (a->wants_bases && ll_redo_index_counts(rec) && ll_redo_is_base(rec))
+        note_base(a, rec);
     int rc = a->early ? 0 : ll_analysis_check_op(a->core, rec, err);
     if (rc)
         return rc;
