@@ -8,7 +8,6 @@
 #include <lladd/bytes.h>
 #include <string.h>
 
-
 /* The registered operation, or LLADD_BAD_ARGUMENT. */
 static int op_of(struct lladd_txn *txn, lladd_op_id op, struct ll_name **out)
 {
@@ -210,6 +209,7 @@ int lladd_log_credit(struct lladd_txn *txn, lladd_op_id op, unsigned count)
     rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, "lladd_log_credit");
     if (!rc)
         rc = check_credit_max(txn, name, count);
+    txn->images = 0;
     return rc ? rc : ll_core_reserve_for(txn, name, count);
 }
 
@@ -259,7 +259,7 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
         return ll_fail(&txn->err, LLADD_BAD_STATE,
                        "operation \"%s\": take log space with lladd_log_credit before latching",
                        op->name);
-    if (!txn->rolling_back && ll_core_lacks_image(txn, name, f))
+    if (!txn->rolling_back && ll_core_lacks_image(txn, name, f, true))
         return ll_fail_page(&txn->err, LLADD_BAD_STATE, held->number,
                             "operation \"%s\": page %llu was written in bulk; before latching, "
                             "take log space for its image (LLADD_PAGE_IMAGE), too",

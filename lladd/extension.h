@@ -181,7 +181,8 @@ LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 
 /** Instead of an operation's id: page images. The first logged change of a page that was written
  *  with lladd_bulk_write logs an image of the page, too. lladd_update takes the log space itself;
- *  lladd_update_page needs it beforehand, from lladd_log_credit_all. */
+ *  lladd_update_page needs it beforehand, from lladd_log_credit_all; log space for records does not
+ *  count. A rollback logs no image and needs no space for it. */
 #define LLADD_PAGE_IMAGE (UINT32_MAX - 1)
 
 /** `count` records for which to reserve log space. op LLADD_NO_OP: the records that end nested top

@@ -143,6 +143,7 @@ struct lladd_txn {
                      * them */
     uint8_t durability;
     struct ll_credit credit;
+    unsigned images;        /* images of bulk-written pages that the credit was taken for, too */
     uint64_t undo_used;     /* log bytes that its rollback can need now */
     uint64_t rolled;        /* log bytes of its rollbacks so far, at most */
     uint64_t undo_spare;    /* undo reserve that no record uses yet */
@@ -518,8 +519,10 @@ size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
 size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
 void ll_core_needs(const struct ll_core *, struct ll_name *);
 /* Must an image precede the next change of the page, and is there no credit for it beside a record
- * of the operation? (BUF-5: the page was written in bulk.) */
-bool ll_core_lacks_image(const struct lladd_txn *, const struct ll_name *, const struct ll_frame *);
+ * of the operation? (BUF-5: the page was written in bulk.) `promised`: the rest of the credit is
+ * for other records, unless it was taken for images. A rollback never has credit for images. */
+bool ll_core_lacks_image(const struct lladd_txn *, const struct ll_name *, const struct ll_frame *,
+                         bool promised);
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
 /* Accounts for a record that is about to be logged: its undo can need `need` bytes. */
 void ll_core_use_undo(struct lladd_txn *, uint64_t need);

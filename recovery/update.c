@@ -252,6 +252,7 @@ int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsi
 {
     size_t bytes = 0;
     uint64_t undo = 0;
+    unsigned images = 0;
     bool unknown = false;
     int rc = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -260,6 +261,7 @@ int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsi
         if (wants[i].image) /* a rollback has no reserve for images */
             one = txn->rolling_back ? 0 : ll_image_bound(txn->core->page_size);
         bytes += one * wants[i].count;
+        images += wants[i].image ? wants[i].count : 0;
         undo += name ? name->need_undo * wants[i].count : 0;
         unknown |= name && !lladd_atomic_load32(&name->number);
     }
@@ -269,11 +271,14 @@ int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsi
         rc = wants[i].name ? memory_for(txn, wants[i].name) : 0;
     if (!rc)
         rc = want_undo(txn, undo, &bytes);
-    if (rc)
-        return rc;
-    return LL_UNLIKELY(txn->rolling_back)
-               ? ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err)
-               : want_credit(txn, bytes);
+    txn->images = 0;
+    if (!rc)
+        rc = LL_UNLIKELY(txn->rolling_back)
+                 ? ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err)
+                 : want_credit(txn, bytes);
+    if (!rc)
+        txn->images = images;
+    return rc;
 }
 
 int ll_core_reserve_slow(struct lladd_txn *txn, struct ll_name *name, unsigned count)
@@ -512,24 +517,25 @@ void ll_image_log(struct ll_core *core, struct ll_credit *credit, struct lladd_p
 }
 
 bool ll_core_lacks_image(const struct lladd_txn *txn, const struct ll_name *name,
-                         const struct ll_frame *f)
+                         const struct ll_frame *f, bool promised)
 {
     const struct lladd_op *op = name->desc;
-    return LL_UNLIKELY(ll_page_base(f->page.bytes).v == 0) && !op->formats &&
-           txn->credit.bytes < name->need_credit + ll_image_bound(txn->core->page_size) &&
-           !LLADD_PLANTED(LLADD_BUG_BULK_IMAGE);
+    if (LL_LIKELY(ll_page_base(f->page.bytes).v != 0) || op->formats ||
+        LLADD_PLANTED(LLADD_BUG_BULK_IMAGE))
+        return false;
+    return txn->rolling_back || (promised && txn->images == 0) ||
+           txn->credit.bytes < name->need_credit + ll_image_bound(txn->core->page_size);
 }
 
 /* The page was written in bulk and may not be durable, so an image precedes its first logged
  * change. A rollback has no reserve for it, and has synced the page file instead. */
-static void image_of_bulk(struct lladd_txn *txn, struct ll_frame *f, size_t record)
+static void image_of_bulk(struct lladd_txn *txn, struct ll_frame *f)
 {
     size_t room = LL_IMAGE_ROOM(txn->core->page_size);
-    size_t bytes = ll_record_bound(record, 0) + ll_image_bound(txn->core->page_size);
-    bool fits = txn->credit.bytes >= bytes && txn->scratch_size >= room;
-    LL_ASSERT(fits || txn->rolling_back || LLADD_PLANTED(LLADD_BUG_BULK_IMAGE));
-    if (!fits || LLADD_PLANTED(LLADD_BUG_BULK_IMAGE))
+    if (txn->rolling_back || LLADD_PLANTED(LLADD_BUG_BULK_IMAGE))
         return;
+    LL_ASSERT(txn->credit.bytes >= ll_image_bound(txn->core->page_size));
+    txn->images -= txn->images != 0;
     void *packing = ll_alloc(&txn->core->env, ll_image_packing());
     ll_image_log(txn->core, &txn->credit, &f->page, txn->scratch + (txn->scratch_size - room),
                  packing);
@@ -633,7 +639,7 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
         flags |= LL_REC_FORMATS;
     } else {
         if (LL_UNLIKELY(ll_page_base(page).v == 0))
-            image_of_bulk(txn, f, d->redo_len + undo_len);
+            image_of_bulk(txn, f);
         page_prev = ll_page_lsn(page);
     }
     struct ll_record rec = {.kind = LL_REC_UPDATE,
@@ -740,7 +746,7 @@ int ll_core_update(struct lladd_txn *txn, struct ll_name *name, lladd_pageno pag
     if (LL_UNLIKELY(op->formats))
         return format(txn, name, page, args, how);
     rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE, &f, &txn->err);
-    if (LL_UNLIKELY(!rc && ll_core_lacks_image(txn, name, f))) {
+    if (LL_UNLIKELY(!rc && ll_core_lacks_image(txn, name, f, false))) {
         ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
         rc = want_image(txn, name);
         if (!rc)
@@ -767,7 +773,7 @@ int ll_core_update_held(struct lladd_txn *txn, struct ll_name *name, struct ll_f
     struct lladd_draft d;
     bool formats = ((const struct lladd_op *)name->desc)->formats;
     int rc = formats ? prepare(txn, name, nothing, args, &d) : check(txn, name, f, args, &d);
-    if (!rc && txn->rolling_back && ll_core_lacks_image(txn, name, f))
+    if (!rc && ll_core_lacks_image(txn, name, f, true)) /* a rollback */
         rc = ll_buffer_sync_bulk(txn->core->buffer, &txn->err);
     if (rc)
         return rc;

@@ -311,6 +311,110 @@ START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
 }
 END_TEST
 
+/* ---- images at the first change ------------------------------------------------------------ */
+
+/* As much credit for records as an image and a record need together. */
+enum { MANY = 400 };
+
+/* Puts `value` into cell 7 of a bulk-written page, with the credit that the transaction has. */
+static int put_held(struct lladd_txn *txn, unsigned p, uint64_t value)
+{
+    struct {
+        unsigned index;
+        uint64_t value;
+        size_t filling;
+    } args = {7, value, 0};
+    struct lladd_page *held;
+    ok_db(&r, lladd_page_fix(r.db, lladd_page_of(BULK + p), LLADD_LATCH_EXCLUSIVE, &held, &r.err));
+    int rc = lladd_update_page(txn, r.ids.put, held, &args, sizeof args);
+    lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
+    return rc;
+}
+
+/* Credit for records was promised to these records, so an image cannot use it. */
+START_TEST(only_credit_for_images_pays_for_an_image)
+{
+    begin_bulk(_i);
+    done(lladd_commit(bulk_write(1000)));
+    struct lladd_log_need needs[] = {{r.ids.put, MANY}, {LLADD_PAGE_IMAGE, 1}};
+    uint64_t images = fixture_stats(&r).page_images;
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, lladd_log_credit(txn, r.ids.put, MANY));
+    refused(txn, LLADD_BAD_STATE, put_held(txn, 0, 5));
+    ok(txn, lladd_log_credit_all(txn, needs, 2));
+    ok(txn, put_held(txn, 0, 5));
+    ok(txn, put_held(txn, 0, 6));
+    refused(txn, LLADD_BAD_STATE, put_held(txn, 1, 5)); /* the one image is used up */
+    ok(txn, lladd_log_credit_all(txn, needs, 2));
+    ok(txn, lladd_log_credit(txn, r.ids.put, MANY)); /* replaces the earlier request */
+    refused(txn, LLADD_BAD_STATE, put_held(txn, 1, 5));
+    ok(txn, lladd_log_credit(txn, r.ids.put, 0));
+    done(lladd_commit(txn));
+    ck_assert_uint_eq(fixture_stats(&r).page_images - images, 1);
+    fixture_expect(&r, cell_of(lladd_page_of(BULK), 7), 6);
+    fixture_expect(&r, cell_of(lladd_page_of(BULK + 1), 7), 1001);
+    fixture_free(&r);
+}
+END_TEST
+
+static int put_back(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    (void)undo;
+    int rc = lladd_log_credit(txn, r.ids.put, MANY);
+    for (unsigned i = 0; !rc && i < MANY; i++)
+        rc = put_held(txn, i % BULK_N, 4000 + i);
+    return rc ? rc : cell_put(txn, cell_of(lladd_page_of(BULK + 1), 8), 9);
+}
+
+static bool any_undo(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    (void)s;
+    return kind == LLADD_SPAN_UNDO;
+}
+
+/* A rollback has log space for its records only. So a compensation that changes bulk-written pages
+ * first syncs them, whatever credit it has. */
+START_TEST(a_rollback_logs_no_image)
+{
+    struct lladd_op op = {.struct_size = sizeof op,
+                          .name = "test.put_back",
+                          .version = 1,
+                          .record_max = 8,
+                          .undo_kind = LLADD_UNDO_LOGICAL,
+                          .validate = any_undo,
+                          .compensate = put_back,
+                          .undo_log_max = 64u << 10,
+                          .undo_pages_max = BULK_N};
+    lladd_op_id id = LLADD_NO_OP;
+    fixture_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_op(&r.options, &op, &r.err));
+    fixture_open(&r);
+    page = fixture_page(&r);
+    ok_db(&r, lladd_pages_extend(r.db, BULK + BULK_N, &r.err));
+    ck_assert_int_eq(lladd_op_lookup(r.db, "test.put_back", 0, &id), 0);
+    unsigned char *bytes = bulk_bytes(1000);
+    struct lladd_txn *txn = fixture_begin(&r), *loser = fixture_begin(&r);
+    ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
+    ok(loser, lladd_log_undo_only(loser, id, "", 0));
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
+    free(bytes);
+    uint64_t images = fixture_stats(&r).page_images;
+    done(lladd_abort(loser));
+    ck_assert_uint_eq(fixture_stats(&r).page_images, images);
+    fixture_set(&r, at(0), 1); /* makes all earlier log durable */
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    for (unsigned p = 0; p < BULK_N; p++) {
+        fixture_expect(&r, cell_of(lladd_page_of(BULK + p), 7), 4000 + MANY - BULK_N + p);
+        fixture_expect(&r, cell_of(lladd_page_of(BULK + p), 5), 1000 + p);
+    }
+    fixture_expect(&r, cell_of(lladd_page_of(BULK + 1), 8), 9);
+    fixture_free(&r);
+}
+END_TEST
+
 /* ---- page-type callbacks ----------------------------------------------------------------- */
 
 static unsigned loaded, flushed, evicted, bad_private;
@@ -417,6 +521,8 @@ int main(void)
     LOOP(raw_extents_hold_any_bytes);
     LOOP(wrong_bulk_calls_are_refused);
     LOOP(an_earlier_life_is_no_repair_of_bulk_written_pages);
+    LOOP(only_credit_for_images_pays_for_an_image);
+    LOOP(a_rollback_logs_no_image);
     LOOP(page_types_hear_of_loading_flushing_and_eviction);
     LOOP(a_page_type_may_refuse_to_load_a_page);
     suite_add_tcase(s, tc);
