@@ -19,25 +19,43 @@ enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
 /* Do the log in use and the dirty pages, each of which may become an image, pass half of the byte
  * limit? At the limit, pages are written without images, which is slow. Not asked again before the
  * log has grown somewhat. */
-static bool fills(const struct ll_core *core, uint64_t since)
+static bool fills(struct ll_core *core, uint64_t since)
 {
-    uint64_t limit = ll_db_of((struct ll_core *)(uintptr_t)core)->log_limit_bytes;
-    if (LL_LIKELY(since < core->log_growth) || limit == UINT64_MAX)
+    uint64_t limit = ll_db_of(core)->log_limit_bytes, tail = ll_log_tail(core->log).v;
+    if (LL_LIKELY(since < core->log_growth) || limit == UINT64_MAX ||
+        tail - lladd_atomic_load64(&core->filled_in_vain) < core->log_growth)
         return false;
-    uint64_t used = ll_log_tail(core->log).v - ll_log_oldest(core->log).v;
+    uint64_t used = tail - ll_log_oldest(core->log).v;
     return used + ll_buffer_dirty_count(core->buffer) * core->page_size > limit / 2;
 }
 
-static bool due(const struct ll_core *core)
+static bool due(const struct ll_core *core, uint64_t since)
 {
-    uint64_t since = ll_log_tail(core->log).v - lladd_atomic_load64(&core->last_checkpoint);
     if (LL_LIKELY(since < core->checkpoint_bytes))
-        return fills(core, since);
+        return false;
     uint64_t dirty = ll_buffer_dirty_count(core->buffer);
     uint64_t imaged = lladd_atomic_load64_relaxed(&core->images) -
                       lladd_atomic_load64_relaxed(&core->images_before);
     return since >= core->checkpoint_most ||
            since / LOG_FOR_DIRTY >= (dirty > imaged ? dirty : imaged) * core->page_size;
+}
+
+static uint64_t log_since_checkpoint(const struct ll_core *core)
+{
+    return ll_log_tail(core->log).v - lladd_atomic_load64(&core->last_checkpoint);
+}
+
+/* Is a checkpoint due? If because the log fills, and a pin or a transaction keeps the log, it would
+ * be in vain. */
+static bool wanted(struct ll_core *core)
+{
+    uint64_t since = log_since_checkpoint(core);
+    bool full = fills(core, since);
+    if (full && !ll_checkpoint_frees(core)) {
+        lladd_atomic_store64(&core->filled_in_vain, ll_log_tail(core->log).v);
+        full = false;
+    }
+    return full || due(core, since);
 }
 
 void ll_background_pressed(void *ctx)
@@ -73,7 +91,8 @@ void ll_background_want(struct ll_core *core)
 
 void ll_background_poll(struct lladd_db *db)
 {
-    if (LL_UNLIKELY(due(&db->core)))
+    uint64_t since = log_since_checkpoint(&db->core);
+    if (LL_UNLIKELY(due(&db->core, since) || fills(&db->core, since)))
         ll_background_want(&db->core);
 }
 
@@ -99,7 +118,7 @@ static int work(struct ll_core *core, bool *more)
     if (lladd_atomic_load32(&core->owes_checkpoint))
         return settle_recovery(core, &ignored);
     bool near = pressed(core);
-    return near || due(core) ? ll_checkpoint(core, near, &ignored) : 0;
+    return near || wanted(core) ? ll_checkpoint(core, near, &ignored) : 0;
 }
 
 /* Called with `wake_mutex`, before the checkpointer sleeps. A thread that finds the log near its
@@ -203,7 +222,7 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
         rc = pending_rc;
     if (!rc && !pending_rc && !lladd_atomic_load32(&db->signalled)) {
         bool near = alone && pressed(&db->core);
-        int taken = near || due(&db->core) ? ll_checkpoint(&db->core, near, err) : 0;
+        int taken = near || wanted(&db->core) ? ll_checkpoint(&db->core, near, err) : 0;
         if (lladd_code_root(taken) == LLADD_ROOT_RESOURCE)
             pending_rc = taken;
         else

@@ -296,7 +296,10 @@ struct ll_core {
      * first of these checkpoints. */
     uint32_t in_vain;
     uint64_t in_vain_low, in_vain_since;
-    uint64_t log_growth;   /* constant: a fraction of the log's limit */
+    uint64_t log_growth; /* constant: a fraction of the log's limit */
+    /* Atomic: with this tail the log filled half of its limit, and no checkpoint would have freed
+     * any of it. */
+    uint64_t filled_in_vain;
     uint64_t settled_tail; /* atomic: the log was durable up to here after the last checkpoint */
     uint32_t pressed;      /* atomic: the log came near its limit since the last checkpoint */
     uint64_t set_aside; /* atomic: log bytes for the next checkpoints, for catalogue records and for

@@ -6,6 +6,7 @@
  * durable yet.
  */
 #include "db_fixture.h"
+#include "db/db_private.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -785,6 +786,41 @@ START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
 }
 END_TEST
 
+/* The log in use and the dirty pages, which may all become images, pass half of the byte limit: a
+ * checkpoint is due, although it is not yet due for the bytes of log. Not if a pin keeps the log:
+ * then the checkpoint would free none. _i: there is a pin. */
+START_TEST(a_checkpoint_comes_before_images_fill_the_log)
+{
+    enum { PAGES = 64 * 6, SEGMENT = 64 << 10 };
+    fixture_init(&r, 0);
+    r.options.page_size = 4096;
+    r.options.cache_bytes = 16u << 20;
+    r.options.log_ring_bytes = 128u << 10;
+    r.options.log_segment_min = r.options.log_segment_max = SEGMENT;
+    r.options.log_limit_bytes = 4u << 20;
+    fixture_open(&r);
+    /* As with the default limit: less than the log must grow between such checkpoints. */
+    r.db->core.checkpoint_bytes = SEGMENT;
+    lladd_pageno pages[PAGES];
+    for (unsigned i = 0; i < PAGES; i += 64)
+        fixture_pages(&r, pages + i, 64);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    if (_i)
+        ok_db(&r, lladd_pin_set(r.db, "test", lladd_lsn_of(fixture_stats(&r).log_oldest), &r.err));
+    uint64_t before = fixture_stats(&r).checkpoints;
+    uint64_t from = fixture_stats(&r).log_tail;
+    for (unsigned i = 0; fixture_stats(&r).log_tail < from + (1000u << 10); i++) {
+        struct lladd_txn *txn = fixture_begin(&r);
+        ok(txn, cell_put_wide(txn, cell_of(pages[i % PAGES], 40), i, 1500));
+        done(lladd_commit_async(txn, NULL));
+        ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
+    }
+    uint64_t taken = fixture_stats(&r).checkpoints - before;
+    ck_assert_msg(_i ? taken == 0 : taken > 0 && taken < 8, "%u", (unsigned)taken);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("checkpoint");
@@ -792,6 +828,7 @@ int main(void)
 #define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
     LOOP(a_fuzzy_checkpoint_carries_transactions_barriers_pins_and_names, 4);
     LOOP(a_checkpoint_comes_later_if_many_pages_are_dirty, 4);
+    LOOP(a_checkpoint_comes_before_images_fill_the_log, 2);
     LOOP(a_page_that_was_freed_unwritten_is_no_damage, 128);
     LOOP(a_checkpoint_carries_any_number_of_transactions, FIXTURE_KINDS);
     LOOP(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early, 2);
