@@ -58,7 +58,7 @@ struct ll_log__segments {
     struct ll_log__seg *granted; /* the segment from which credit is granted */
     bool listed;                 /* the directory has been read */
     bool creating;               /* a thread is making a segment, without the mutex */
-    bool gave_up;                /* preallocation failed */
+    bool gave_up;                /* making a segment that can be done without failed */
     bool stop;
     uint32_t hurry;  /* a thread waits for the segment being made; atomic */
     uint32_t idle;   /* the log's thread exists and is asleep; atomic */
@@ -350,7 +350,8 @@ int ll_log__add_segment(struct ll_log *, unsigned why, struct lladd_error *);
 bool ll_log__beside_undo(const struct ll_log *, uint64_t to, uint64_t rest);
 /* The kind of records that credit is for. */
 enum ll_log__claim {
-    LL_LOG__IMAGES, /* page images, which leave room for users (ll_log_credit_images) */
+    LL_LOG__IMAGES_NOW, /* page images; leaves it to the log's thread to make a segment */
+    LL_LOG__IMAGES,     /* page images, which leave room for users (ll_log_credit_images) */
     LL_LOG__USERS,
     LL_LOG__OWING,   /* owed records (log.h) */
     LL_LOG__RESERVED /* owed records with reserved space */

@@ -381,23 +381,28 @@ static bool is_for_users(struct ll_log *log, size_t bytes)
     return limit && tail + bytes - ll_log_oldest(log).v > (limit - ll_log__kept(log)) / 8 * 7;
 }
 
-int ll_log_credit_images(struct ll_log *log, struct ll_credit *c, size_t bytes, bool wait,
+int ll_log_credit_images(struct ll_log *log, struct ll_credit *c, size_t one, unsigned n, bool wait,
                          struct lladd_error *err)
 {
     enum { TRIES = 3 }; /* the second after the ring was written, the third after it was zeroed */
     struct lladd_error why = LLADD_ERROR_INIT;
     enum ll_log__grant g = LL_LOG__NO_RING;
+    size_t bytes = one * n;
     LL_ASSERT(c->bytes == 0);
     if (wait)
         ll_held_check_credit();
     int rc = bytes > ll_log_credit_most(log) || is_for_users(log, bytes) ? LLADD_LOG_FULL : 0;
     for (unsigned tries = 0; !rc && g != LL_LOG__GRANTED && (wait || tries < TRIES); tries++) {
+        /* Requests of updates are smaller and would always be granted first. */
+        if (tries && tries % TRIES == 0 && n > 1)
+            bytes = one * (n /= 2);
         if (tries)
             rc = make_ring_room(log, bytes, wait, &why);
         if (!rc)
             rc = ll_log__check(log, &why);
         if (!rc)
-            rc = ll_log__disk_room(log, bytes, LL_LOG__IMAGES, &g, &why);
+            rc =
+                ll_log__disk_room(log, bytes, wait ? LL_LOG__IMAGES : LL_LOG__IMAGES_NOW, &g, &why);
     }
     if (lladd_code_root(rc) == LLADD_ROOT_POISONED && err)
         *err = why;

@@ -131,12 +131,12 @@ static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, 
 {
     struct ll_log__segments *segs = log->segs;
     bool reserved = claim == LL_LOG__RESERVED;
-    bool users = claim == LL_LOG__USERS || claim == LL_LOG__IMAGES;
+    bool images = claim <= LL_LOG__IMAGES, users = claim <= LL_LOG__USERS;
     uint64_t rest = users ? ll_log__slack(log) : 0;
     bool reached = need <= lladd_atomic_load64(&log->disk_limit);
     struct ll_log__seg *next = next_of(segs);
     /* Users can have another segment after this one. */
-    bool spare = claim != LL_LOG__IMAGES || (next && next != ll_log__last(segs));
+    bool spare = !images || (next && next != ll_log__last(segs));
     *enough = reached && spare && (reserved || ll_log__beside_undo(log, need, rest));
     if (*enough)
         return 0;
@@ -144,7 +144,13 @@ static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, 
     int rc = next && !reached && spare ? enter_next(log, next, reserved, rest, &entered, err) : 0;
     if (rc || entered)
         return rc;
+    /* A rollback must not wait for files that are made in vain. */
+    if (images && (segs->gave_up || (claim == LL_LOG__IMAGES_NOW && log->env->threads))) {
+        ll_log__wake_worker(log);
+        return ll_fail(err, LLADD_NO_SPACE, "no log segment to spare for page images");
+    }
     rc = ll_log__add_segment(log, users ? LL_LOG__NEEDED : LL_LOG__OWED, err);
+    segs->gave_up |= images && rc;
     if (rc && reserved && !next_of(segs) && last_reserve(log, need))
         rc = 0;
     return rc;

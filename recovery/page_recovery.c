@@ -98,8 +98,8 @@ static int images(void *ctx, unsigned n, bool wait, struct ll_images *out, struc
     if (!out->room)
         return 0;
     n = n < most ? n : most ? (unsigned)most : 1;
-    rc = ll_log_credit_images(core->log, credit_of(out), n * one, wait, err);
-    out->n = credit_of(out)->bytes ? n : 0;
+    rc = ll_log_credit_images(core->log, credit_of(out), one, n, wait, err);
+    out->n = (unsigned)(credit_of(out)->bytes / one);
     if (out->n == 0)
         images_end(core, out);
     return rc;

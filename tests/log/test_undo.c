@@ -363,6 +363,55 @@ START_TEST(owed_credit_leaves_the_slack)
 }
 END_TEST
 
+static uint64_t image_bytes(unsigned n, bool wait)
+{
+    struct ll_credit credit = {0};
+    must(&f, ll_log_credit_images(f.log, &credit, 1000, n, wait, &f.err));
+    uint64_t bytes = credit.bytes;
+    ll_log_credit_return(f.log, &credit);
+    return bytes;
+}
+
+/* A disk that is full has no segment to spare for images. An attempt to make one is not repeated
+ * until log is truncated. _i: the caller may wait. */
+START_TEST(images_try_once_to_make_a_segment)
+{
+    f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    put(&f, 100);
+    force(&f);
+    fault_device_capacity(f.fd, fault_device_bytes(f.fd));
+    unsigned asked = f.checkpoint_calls;
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t before = fault_device_calls(f.fd, FAULT_ANY);
+        ck_assert_uint_eq(image_bytes(1, _i), 0);
+        uint64_t calls = fault_device_calls(f.fd, FAULT_ANY) - before;
+        ck_assert_msg((calls > 0) == (i == 0), "attempt %u: %u calls", i, (unsigned)calls);
+    }
+    ck_assert_uint_eq(f.checkpoint_calls, asked);
+    fault_device_capacity(f.fd, UINT64_MAX);
+    must(&f, ll_log_truncate(f.log, ll_log_oldest(f.log), &f.err));
+    ck_assert_uint_eq(image_bytes(1, true), 1000);
+}
+END_TEST
+
+/* Other transactions keep most of the ring. A thread that waits for credit for many images gets it
+ * for fewer. */
+START_TEST(images_get_what_credit_there_is)
+{
+    struct ll_credit others[2] = {{0}, {0}};
+    fixture_create(&f);
+    ck_assert_uint_eq(image_bytes(6, true), 6000);
+    for (unsigned i = 0; i < 2; i++) {
+        must(&f, ll_log_credit(f.log, &others[i], 6500, &f.err));
+        ll_log_credit_rests(&others[i]);
+    }
+    ck_assert_uint_eq(image_bytes(6, true), 3000);
+    for (unsigned i = 0; i < 2; i++)
+        ll_log_credit_return(f.log, &others[i]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("undo");
@@ -379,6 +428,8 @@ int main(void)
     tcase_add_test(t, a_rollback_leaves_some_beside_the_reserve);
     tcase_add_loop_test(t, a_spare_segment_at_the_limit, 0, 2);
     tcase_add_test(t, owed_credit_leaves_the_slack);
+    tcase_add_loop_test(t, images_try_once_to_make_a_segment, 0, 2);
+    tcase_add_test(t, images_get_what_credit_there_is);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
