@@ -380,25 +380,23 @@ struct work {
     struct ll_images images;
 };
 
-/* Writes the pages from w->at up to `end` and advances w->at. A flush stops before a page that
- * cannot be latched now. */
+/* Writes pages from w->at up to `end` and advances w->at. Stops when the batch is full, because
+ * credit must not be held while the log is forced. A flush stops before a page that cannot be
+ * latched now. */
 static int write_some(struct ll_buffer *b, struct ll_buffer__batch *batch, struct work *w,
                       unsigned end, struct lladd_error *err)
 {
-    int rc = 0;
-    for (; rc == 0 && w->at < end; ++w->at) {
+    for (; batch->n < batch->capacity && w->at < end; ++w->at) {
         struct ll_buffer__todo next = w->todo[w->at];
         enum copied is = copy_page(b, batch, next.frame, w->protect ? &w->images : NULL);
         if (is == OLD)
             w->todo[w->old++] = next;
         if (is == IN_USE && w->writer == LL_BUFFER__FLUSHES)
             break;
-        if (batch->n == batch->capacity)
-            rc = finish_batch(b, batch, err);
     }
     if (w->protect)
         end_images(b, &w->images);
-    return rc == 0 ? finish_batch(b, batch, err) : rc;
+    return finish_batch(b, batch, err);
 }
 
 /* Before the batch is taken, because other threads may wait for it with log credit. */

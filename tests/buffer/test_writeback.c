@@ -432,8 +432,10 @@ END_TEST
 
 static struct {
     unsigned credit; /* for so many images at a time */
+    bool held;
     unsigned logged;
     uint64_t last; /* LSN of the newest image */
+    int (*may_write)(void *, lladd_pageno, lladd_lsn, lladd_lsn *, struct lladd_error *);
 } imager;
 
 static int get_images(void *ctx, unsigned n, bool wait, struct ll_images *out,
@@ -441,6 +443,7 @@ static int get_images(void *ctx, unsigned n, bool wait, struct ll_images *out,
 {
     (void)ctx, (void)wait, (void)err;
     out->n = n < imager.credit ? n : imager.credit;
+    imager.held = out->n > 0;
     return 0;
 }
 
@@ -458,6 +461,28 @@ static void log_image(void *ctx, struct ll_images *images, struct lladd_page *co
 static void end_images(void *ctx, struct ll_images *images)
 {
     (void)ctx, (void)images;
+    imager.held = false;
+}
+
+static int may_write_without_credit(void *ctx, lladd_pageno page, lladd_lsn lsn, lladd_lsn *durable,
+                                    struct lladd_error *err)
+{
+    ck_assert(!imager.held);
+    return imager.may_write(ctx, page, lsn, durable, err);
+}
+
+static void begin_images(struct fixture *r, int kind, unsigned credit)
+{
+    fixture_init(r, kind, 8 * PAGES);
+    r->cfg.dwb_name = "dwb";
+    r->cfg.recovery.images = get_images;
+    r->cfg.recovery.image = log_image;
+    r->cfg.recovery.images_end = end_images;
+    memset(&imager, 0, sizeof imager);
+    imager.credit = credit;
+    imager.may_write = r->cfg.recovery.may_write;
+    r->cfg.recovery.may_write = may_write_without_credit;
+    fixture_create(r);
 }
 
 static uint64_t stored_word(struct fixture *r, uint64_t page, uint64_t at)
@@ -481,14 +506,7 @@ static void expect_header(struct fixture *r, uint64_t n, uint64_t base)
 START_TEST(an_image_protects_a_page_with_an_old_base)
 {
     struct fixture r;
-    fixture_init(&r, _i, 8 * PAGES);
-    r.cfg.dwb_name = "dwb";
-    r.cfg.recovery.images = get_images;
-    r.cfg.recovery.image = log_image;
-    r.cfg.recovery.images_end = end_images;
-    fixture_create(&r);
-    memset(&imager, 0, sizeof imager);
-    imager.credit = 2;
+    begin_images(&r, _i, 2);
     uint64_t base = fixture_format(&r, 0, 1);
     for (uint64_t n = 1; n < 5; n++)
         fixture_format(&r, n, 1);
@@ -518,6 +536,25 @@ START_TEST(an_image_protects_a_page_with_an_old_base)
     ck_assert_uint_eq(imager.logged, 5);
     ck_assert_uint_eq(stored_word(&r, 0, AT_BASE), image);
     ck_assert_uint_eq(fixture_stored(&r, 0), 4);
+    fixture_close(&r);
+}
+END_TEST
+
+/* Credit is returned before the log is forced, even if the batch is full. may_write_without_credit
+ * checks that. */
+START_TEST(no_credit_for_images_is_held_while_the_log_is_forced)
+{
+    enum { SOME = 3 * PAGES };
+    struct fixture r;
+    begin_images(&r, _i, SOME);
+    for (uint64_t n = 0; n < SOME; n++)
+        fixture_format(&r, n, 1);
+    fixture_flush(&r);
+    ll_buffer_protect(r.b, lladd_lsn_of(r.gate.tail));
+    for (uint64_t n = 0; n < SOME; n++)
+        fixture_put(&r, n, 2);
+    fixture_flush(&r);
+    ck_assert_uint_eq(imager.logged, SOME);
     fixture_close(&r);
 }
 END_TEST
@@ -622,6 +659,7 @@ int main(void)
     tcase_add_loop_test(t, the_log_is_forced_first, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_gate_that_fails, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, an_image_protects_a_page_with_an_old_base, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, no_credit_for_images_is_held_while_the_log_is_forced, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_gate_that_fails_too_late, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_gate_that_fails_eviction, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, the_page_type_sees_the_copy, 0, FIXTURE_KINDS);
