@@ -99,14 +99,14 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, uint64_t *upto,
                        struct lladd_error *err)
 {
     enum { PORTION = 2048 };
-    struct ll_buffer__todo few[BATCH_MAX];
+    struct ll_buffer__todo few[RUN_MAX]; /* an application's thread may have a small stack */
     struct ll_buffer__todo *many = NULL;
-    if (lladd_atomic_load64(&b->dirty_count) > BATCH_MAX)
+    if (lladd_atomic_load64(&b->dirty_count) > RUN_MAX)
         many = ll_alloc(b->env, PORTION * sizeof *many); /* if this fails: small portions */
 
     lladd_mutex_lock(&b->flush_latch);
     uint32_t mark = ll_buffer__mark(b, rec_below.v, upto);
-    int rc = write_marked(b, mark, many ? many : few, many ? PORTION : BATCH_MAX, err);
+    int rc = write_marked(b, mark, many ? many : few, many ? PORTION : RUN_MAX, err);
     lladd_mutex_unlock(&b->flush_latch);
     ll_free(b->env, many);
     return rc == 0 && *upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? await_writes(b, err) : rc;
@@ -189,13 +189,17 @@ int ll_buffer_step(struct ll_buffer *b, bool *more, struct lladd_error *err)
     }
     if (!should_write(b))
         return 0;
-    struct ll_buffer__todo todo[BATCH_MAX];
-    unsigned written = 0;
-    unsigned n = look_ahead(b, todo, b->batch_capacity);
+    struct ll_buffer__todo few[RUN_MAX], *many = NULL;
+    unsigned written = 0, most = b->batch_capacity;
+    if (most > RUN_MAX && !(many = ll_alloc(b->env, most * sizeof *many)))
+        most = RUN_MAX;
+    struct ll_buffer__todo *todo = many ? many : few;
+    unsigned n = look_ahead(b, todo, most);
     if (n == 0)
-        n = ll_buffer__take_marked(b, 0, todo, b->batch_capacity);
+        n = ll_buffer__take_marked(b, 0, todo, most);
     if (n > 0)
         rc = ll_buffer__write_back(b, todo, n, LL_BUFFER__STEPS, &written, err);
+    ll_free(b->env, many);
     *more = rc == 0 && written > 0 && should_write(b);
     return rc;
 }
