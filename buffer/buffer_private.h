@@ -419,6 +419,7 @@ void ll_buffer__forget_dirty(struct ll_buffer *, struct ll_frame *);
 /* The writer of a batch decides for what it may wait. */
 enum ll_buffer__writer {
     LL_BUFFER__EVICTS,  /* may hold pages and log credit: waits for neither */
+    LL_BUFFER__SETTLES, /* may hold log credit: waits for page latches, since it must write all */
     LL_BUFFER__STEPS,   /* holds nothing: waits for log credit */
     LL_BUFFER__FLUSHES, /* must write all pages: waits for page latches, too */
 };

@@ -223,14 +223,49 @@ int ll_buffer_bulk_write(struct ll_buffer *b, lladd_pageno first, uint64_t n, un
     return ll_buffer__poison(b, rc, "write to", b->cfg.name, err);
 }
 
+static bool is_unwritten(const struct ll_frame *f)
+{
+    return lladd_atomic_load64(&f->rec_lsn) != 0 ||
+           (lladd_atomic_load64(&f->latch) & LATCH_COPIED) != 0;
+}
+
+struct unwritten {
+    struct ll_buffer__todo todo[RUN_MAX];
+    unsigned n;
+};
+
+static int list_unwritten(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n,
+                          void *ctx)
+{
+    struct unwritten *u = ctx;
+    uint64_t number = lladd_atomic_load64_relaxed(&f->page.number.v);
+    (void)b, (void)first, (void)n;
+    if (u->n < RUN_MAX && is_unwritten(f))
+        u->todo[u->n++] = (struct ll_buffer__todo){.frame = f, .page = number};
+    return 0;
+}
+
+int ll_buffer_write_range(struct ll_buffer *b, lladd_pageno first, uint64_t n,
+                          struct lladd_error *err)
+{
+    struct unwritten u = {.n = 1};
+    unsigned written;
+    int rc = ll_buffer__check(b, err);
+    while (rc == 0 && u.n > 0) {
+        u.n = 0;
+        rc = each_frame(b, first.v, n, list_unwritten, &u);
+        if (rc == 0 && u.n > 0)
+            rc = ll_buffer__write_back(b, u.todo, u.n, LL_BUFFER__SETTLES, &written, err);
+    }
+    return rc == 0 ? ll_buffer_sync(b, err) : rc;
+}
+
 static int refuse_unwritten(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n,
                             void *ctx)
 {
     uint64_t number = lladd_atomic_load64_relaxed(&f->page.number.v);
-    bool unwritten =
-        lladd_atomic_load64(&f->rec_lsn) != 0 || (lladd_atomic_load64(&f->latch) & LATCH_COPIED);
     (void)b;
-    if (!unwritten || !in_range(f, first, n))
+    if (!is_unwritten(f) || !in_range(f, first, n))
         return 0;
     return ll_fail_page(ctx, LLADD_BAD_STATE, lladd_page_of(number), "page %llu is dirty",
                         (unsigned long long)number);

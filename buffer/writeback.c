@@ -391,7 +391,7 @@ static int write_some(struct ll_buffer *b, struct ll_buffer__batch *batch, struc
         enum copied is = copy_page(b, batch, next.frame, w->protect ? &w->images : NULL);
         if (is == OLD)
             w->todo[w->old++] = next;
-        if (is == IN_USE && w->writer == LL_BUFFER__FLUSHES)
+        if (is == IN_USE && (w->writer == LL_BUFFER__FLUSHES || w->writer == LL_BUFFER__SETTLES))
             break;
     }
     if (w->protect)
@@ -405,7 +405,8 @@ static int begin_images(struct ll_buffer *b, struct work *w, struct lladd_error 
     const struct ll_page_recovery *r = &b->cfg.recovery;
     unsigned n = w->n - w->at < b->batch_capacity ? w->n - w->at : b->batch_capacity;
     w->images = (struct ll_images){0};
-    int rc = r->images ? r->images(r->ctx, n, w->writer != LL_BUFFER__EVICTS, &w->images, err) : 0;
+    bool wait = w->writer == LL_BUFFER__STEPS || w->writer == LL_BUFFER__FLUSHES;
+    int rc = r->images ? r->images(r->ctx, n, wait, &w->images, err) : 0;
     w->images.area = w->images.n == 0;
     return rc;
 }

@@ -671,6 +671,5 @@ int ll_instant_settle(struct ll_core *core, lladd_pageno first, uint64_t n, stru
         ll_buffer_unfix(core->buffer, f, LL_FIX_SHARED);
         some = true;
     }
-    lladd_lsn all = {UINT64_MAX};
-    return some ? ll_buffer_flush(core->buffer, all, err) : 0;
+    return some ? ll_buffer_write_range(core->buffer, first, n, err) : 0;
 }

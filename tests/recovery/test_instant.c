@@ -356,6 +356,23 @@ START_TEST(pages_with_pending_redo_are_read_in_bulk)
 }
 END_TEST
 
+/* The thread may have log credit in hand, for which the writing of other pages waits. */
+START_TEST(a_thread_with_credit_reads_pages_with_pending_redo)
+{
+    enum { N = 3 };
+    unsigned char *found = malloc((size_t)N * BLOCK);
+    begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, lladd_log_credit(txn, r.ids.put, 1));
+    ok_db(&r, lladd_bulk_read(r.db, pages[7], N, false, found, &r.err));
+    ok(txn, lladd_log_credit(txn, r.ids.put, 0));
+    done(lladd_abort(txn));
+    ck_assert_uint_eq(found[LLADD_PAGE_HEADER + cell_offset(0)], ROUNDS * 17);
+    free(found);
+    fixture_free(&r);
+}
+END_TEST
+
 /* ---- failures ---- */
 
 /* If a read fails while a thread fetches a page, the thread gets the error. The page's redo stays
@@ -629,6 +646,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, a_page_with_pending_redo_becomes_one_of_a_raw_extent, 0,
                         FIXTURE_THREADS);
     tcase_add_loop_test(c, pages_with_pending_redo_are_read_in_bulk, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_thread_with_credit_reads_pages_with_pending_redo, 0, FIXTURE_THREADS);
     tcase_add_loop_test(c, a_read_fails_while_a_page_is_redone, 0, FIXTURE_THREADS);
     tcase_add_loop_test(c, a_read_fails_in_a_step, 0, FIXTURE_THREADS);
     tcase_add_test(c, an_allocation_fails);
