@@ -224,8 +224,9 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
 /* Writes every page that is dirty now and has recLSN < rec_below, then syncs. When it returns 0,
  * these contents are durable; a page that was changed meanwhile is dirty again. */
 int ll_buffer_flush(struct ll_buffer *, lladd_lsn rec_below, struct lladd_error *);
-/* Writes those of the n pages from `first` on that are dirty, then syncs. The caller holds no page,
- * but may hold log credit: pages for whose images there is none go through the double-write area. */
+/* Writes those of the n pages from `first` on that are dirty, then syncs. The caller holds no page
+ * but may hold log credit, so this does not wait for the credit of images: without it pages go
+ * through the double-write area. */
 int ll_buffer_write_range(struct ll_buffer *, lladd_pageno first, uint64_t n, struct lladd_error *);
 /* ll_buffer_flush for a checkpoint that moves the start of redo to `horizon`. In addition, when it
  * returns 0, every earlier write of a page with a base below `horizon` is durable, and before later

@@ -6,7 +6,7 @@
  * durable yet.
  */
 #include "db_fixture.h"
-#include "db/db_private.h"
+#include "recovery/core.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -800,7 +800,9 @@ START_TEST(a_checkpoint_comes_before_images_fill_the_log)
     r.options.log_limit_bytes = 4u << 20;
     fixture_open(&r);
     /* As with the default limit: less than the log must grow between such checkpoints. */
-    r.db->core.checkpoint_bytes = SEGMENT;
+    struct lladd_txn *first = fixture_begin(&r);
+    first->core->checkpoint_bytes = SEGMENT;
+    done(lladd_abort(first));
     lladd_pageno pages[PAGES];
     for (unsigned i = 0; i < PAGES; i += 64)
         fixture_pages(&r, pages + i, 64);
