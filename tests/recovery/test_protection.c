@@ -9,6 +9,8 @@
 
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
+#include <lladd/inspect.h>
 #include <lladd/log_read.h>
 #include <lladd/records.h>
 #include <stdlib.h>
@@ -519,6 +521,56 @@ START_TEST(a_control_file_without_room_for_it)
 }
 END_TEST
 
+/* A page that is rebuilt in a database that was closed cleanly is dirty, but nothing is logged. The
+ * database is marked "in use" before an eviction writes the page, or logs an image of it: otherwise
+ * the next open would rely on the clean close. */
+START_TEST(a_page_rebuilt_in_a_clean_database_is_written_in_use)
+{
+    enum { FLIPPED = 3000 };
+    struct lladd_inspect_info info = {.struct_size = sizeof info};
+    struct lladd_inspect *view;
+    lladd_pageno page, other[OTHERS];
+    size_t len;
+    begin_case(_i);
+    r.options.log_segment_min = r.options.log_segment_max = 1u
+                                                            << 20; /* so that it keeps the base */
+    r.options.cache_bytes = fixture_small_cache(r.kind);
+    fixture_open(&r);
+    fixture_pages(&r, &page, 1);
+    fixture_pages(&r, other, OTHERS);
+    fixture_set(&r, cell_of(page, 2), 5);
+    fixture_close(&r);
+    unsigned char *bytes = fixture_file(&r, "pages", &len);
+    size_t at = page.v * 4096 + FLIPPED;
+    unsigned char was = bytes[at];
+    bytes[at] ^= 0x11;
+    fixture_file_write(&r, "pages", bytes + at, 1, at);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 2), 5);
+    struct lladd_page *fixed[OTHERS];
+    unsigned n = 0;
+    for (unsigned char now = (unsigned char)~was; now != was;
+         n++) { /* pages stay fixed until that one is evicted */
+        ck_assert_uint_lt(n, OTHERS);
+        ok_db(&r, lladd_page_fix(r.db, other[n], LLADD_LATCH_SHARED, &fixed[n], &r.err));
+        free(bytes);
+        bytes = fixture_file(&r, "pages", &len);
+        now = bytes[at];
+    }
+    free(bytes);
+    while (n > 0)
+        lladd_page_unfix(r.db, fixed[--n], LLADD_LATCH_SHARED);
+    fixture_crash(&r, &fault_kill);
+    ok_db(&r, lladd_inspect_open(r.dir, &r.options, &view, &r.err));
+    ok_db(&r, lladd_inspect_info_get(view, &info));
+    ck_assert(!info.clean);
+    lladd_inspect_close(view);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 2), 5);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("protection");
@@ -536,6 +588,7 @@ int main(void)
     tcase_add_loop_test(t, a_page_that_is_newer_than_the_log_is_found_when_it_is_read, 0, 4);
     tcase_add_loop_test(t, a_log_that_ends_above_all_pages_has_lost_nothing, 0, 4);
     tcase_add_loop_test(t, a_control_file_without_room_for_it, 0, 4);
+    tcase_add_loop_test(t, a_page_rebuilt_in_a_clean_database_is_written_in_use, 0, 8);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
