@@ -97,8 +97,10 @@ class Control:
         self.uuid = c[40:56]
         (self.seq, self.incarnation, self.checkpoint, self.redo, self.watermark, self.end,
          flags, zero, self.created) = struct.unpack_from("<QQQQQQIIq", c, 56)
-        self.outcomes = features[2] == 1
-        need(self.format == 1 and features in ((0, 0, 0), (0, 0, 1)), "format or features")
+        self.outcomes = features[2] & 1 == 1
+        in_use = 0 if flags & 1 else 2
+        need(self.format == 1 and features in ((0, 0, in_use), (0, 0, in_use + 1)),
+             "format or features")
         need(self.page_size in (4096, 8192, 16384, 32768, 65536), "page size")
         need(zero == 0 and not any(c[136:]) and flags < 4, "reserved bytes of control")
         self.clean = bool(flags & 1)
