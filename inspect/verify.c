@@ -270,9 +270,14 @@ static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *
     uint64_t first, count;
     if (ll_redo_barrier_decode(&rec, &first, &count))
         return page - first >= count;
+    bool foreign = !ll_redo_index_counts(&rec) || rec.page != page;
+    /* The operation is that of the record before the image. */
+    if (!foreign && rec.kind == LL_REC_IMAGE &&
+        (!rec.page_prev.v || ll_log_cursor_read(c->cursor, rec.page_prev, &rec, NULL)))
+        return false;
     const struct ll_name *n = ll_op_catalog_by_number(&c->v->core, rec.op);
     *by = n && n->kind == LL_NAME_OP ? n->desc : NULL;
-    return !ll_redo_index_counts(&rec) || rec.page != page;
+    return foreign;
 }
 
 static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_error *why,

@@ -507,7 +507,8 @@ static struct lladd_span build_image(struct ll_core *core, const struct lladd_pa
 void ll_image_log(struct ll_core *core, struct ll_credit *credit, struct lladd_page *page,
                   unsigned char *room, void *packing)
 {
-    struct ll_record rec = {.kind = LL_REC_IMAGE, .page = page->number.v};
+    struct ll_record rec = {
+        .kind = LL_REC_IMAGE, .page = page->number.v, .page_prev = ll_page_lsn(page->bytes)};
     rec.redo = build_image(core, page, room, packing, &rec.flags);
     ll_log_reserve(core->log, credit, &rec, false);
     ll_log_publish(core->log, &rec);

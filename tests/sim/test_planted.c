@@ -105,7 +105,7 @@ static const struct row rows[] = {
     /* An open transaction keeps log from before the start of redo. */
     {LLADD_BUG_REBUILD, DAMAGE, "full", LLADD_SIM_O_OPEN, 0, 0, 0, 3 * SAMPLES},
     {LLADD_BUG_WITNESS, DAMAGE, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 4 * SAMPLES},
-    {LLADD_BUG_BULK_IMAGE, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
+    {LLADD_BUG_BULK_IMAGE, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_TAKE_SYNC, EXPLORE, "stale", LLADD_SIM_O_OPEN, 4, 0, 0, 0},
     {LLADD_BUG_LOWEST_FIRST, EXPLORE, "stale", LLADD_SIM_O_OPEN, 3, KILLED, 0, 0},

@@ -207,7 +207,7 @@ What keeps the log, the strongest first
         where = self.made.where["crashed"]
         out = self.good("stat", self.made.path("crashed"))
         self.assertIn("not closed cleanly: the next open recovers it", out)
-        self.assertRegex(out, r"redo +\d+ records, .*; 5 about 1 page\n")
+        self.assertRegex(out, r"redo +\d+ records, .*; 6 about 3 pages\n")
         self.assertRegex(out, r"undo +2 transactions, ")
         self.assertRegex(out, r"in doubt +1 prepared transaction\n")
         self.assertRegex(out, rf"\n +{where['active']} +\d+ +1  active\n")
@@ -380,7 +380,7 @@ What keeps the log, the strongest first
     def test_page_newer(self):
         db, where = self.made.path("crashed"), self.made.where["crashed"]
         self.assertRegex(self.good("page", db, where["bytes"]),
-                         r"newer +the log has 5 newer records about it, up to LSN \d+")
+                         r"newer +the log has 4 newer records about it, up to LSN \d+")
 
     def test_ops(self):
         db = self.made.path("long")
@@ -495,9 +495,10 @@ class Doing(Case):
         self.assertIn("committed since the checkpoint: 1\nto be rolled back: 2\n"
                       f"  transaction {where['active']}, ", out)
         self.assertIn(f"in doubt: 1\n  transaction {where['prepared']}, gid {GID1}", out)
-        self.assertIn(f"records for redo: 5, about 1 page: {where['bytes']}\n", out)
+        self.assertIn("records for redo: 6, about 3 pages: 0..2\n", out)
+        self.assertEqual(where["bytes"], 2)
         plan = self.json("recover", "--dry-run", "--ops", PLUGIN, db)
-        self.assertEqual(plan["redo_pages"], [where["bytes"]])
+        self.assertEqual(plan["redo_pages"], [0, 1, 2])
         self.assertEqual((len(plan["winners"]), len(plan["losers"])), (1, 2))
 
     def test_recover(self):
