@@ -176,15 +176,34 @@ struct lladd_dst_event {
     X(STEP_STAYS, "step-stays", "O2", "the progress of a destruction step outlives its rollback") \
     X(LISTED_APART, "listed-apart", "O2", "a region is listed by a transaction of its own") \
     X(ACCUSE, "accuse", "O20", "inspection reports a page that a crash left unwritten as damage") \
-    X(TRUSTING, "trusting", "O11", "inspection does not try what the next open will do")
+    X(TRUSTING, "trusting", "O11", "inspection does not try what the next open will do") \
+    X(BT_FENCE, "bt-fence", "O3", "a split node of a B+tree has a wrong high fence") \
+    X(BT_GHOST, "bt-ghost", "O16", "a B+tree uses the room of ghosts that undo may need") \
+    X(BT_ORDER, "bt-order", "O2", "a node of a B+tree loses rows before another one has them") \
+    X(BT_SPARE, "bt-spare", "O3", "a spare page shows before the record that keeps it") \
+    X(BT_UNDO, "bt-undo", "O2", "an insertion into an inner leaf of a B+tree is not undone")
 
-/** The bugs' numbers: bits of lladd_dst.planted. */
+/** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {
 #define LLADD_BUG_ENUM(name, text, oracle, what) LLADD_BUG_##name,
     LLADD_BUG_LIST(LLADD_BUG_ENUM)
 #undef LLADD_BUG_ENUM
         LLADD_BUGS
 };
+
+/** The number of bugs that have a bit of their own in lladd_dst.planted. The other four bits are a
+ *  number: which one of the later bugs is planted, 0: none. So one of the later ones can be planted
+ *  at a time, together with any of the first. */
+#define LLADD_BUGS_ALONE 60
+/** The bits of a bug in lladd_dst.planted. */
+#define LLADD_BUG_MASK(bug) \
+    ((bug) < LLADD_BUGS_ALONE ? UINT64_C(1) << ((bug)&63) \
+                              : (uint64_t)((bug)-LLADD_BUGS_ALONE + 1) << LLADD_BUGS_ALONE)
+/** Are these the bits of lladd_dst.planted with this bug? */
+#define LLADD_BUG_IN(planted, bug) \
+    ((bug) < LLADD_BUGS_ALONE ? ((planted) >> ((bug)&63) & 1) != 0 \
+                              : (planted) >> LLADD_BUGS_ALONE == \
+                                    (uint64_t)((bug)-LLADD_BUGS_ALONE + 1))
 
 /* ---- schedules --------------------------------------------------------------------------- */
 
@@ -290,7 +309,7 @@ struct lladd_dst {
      *  time limit ends with LLADD_BUSY, as if waiting were not allowed; a wait with a time limit
      *  ends immediately, as if the limit had expired. */
     void (*stuck)(void *ctx, const char *what);
-    uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */
+    uint64_t planted; /**< the bugs of enum lladd_bug that the library has: LLADD_BUG_MASK */
     /** Log space is always scarce: a call gets exactly the credit that it requests, and returns
      *  unused credit immediately. So code that forgets to reserve space gets an error. */
     bool scarce;
@@ -331,7 +350,7 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
 /** Is this bug switched on for the calling thread? */
 #ifdef LLADD_DST
 #define LLADD_PLANTED(bug) \
-    (lladd_dst_entered != NULL && (lladd_dst_entered->planted >> (bug)&1) != 0)
+    (lladd_dst_entered != NULL && LLADD_BUG_IN(lladd_dst_entered->planted, bug))
 #else
 #define LLADD_PLANTED(bug) false
 #endif

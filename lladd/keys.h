@@ -3,7 +3,7 @@
 #define LLADD_KEYS_H
 /**
  * @file
- * @brief Keys whose bytes compare like the values that they encode.
+ * @brief Keys with bytes that compare like the values they encode.
  *
  * Ordered structures (lladd/btree.h) compare keys byte by byte. These functions encode numbers,
  * strings and tuples of them such that the bytes have the order of the values:

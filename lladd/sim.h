@@ -203,7 +203,7 @@ struct lladd_sim_bounds {
     uint32_t failures;     /**< stop after this many failures. Default 1 */
     uint32_t calls_max;    /**< most device calls of one run; more count as an endless loop. Default
                                 100,000 */
-    uint64_t planted;      /**< bugs of the library to switch on: bits of enum lladd_bug (dst.h) */
+    uint64_t planted;      /**< bugs of the library to switch on: LLADD_BUG_MASK (dst.h) */
     /* For lladd_sim_errors: */
     uint32_t points;  /**< number of crashes after which errors are tried during the recovery.
                            Default 4 */

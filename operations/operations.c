@@ -17,6 +17,7 @@
 
 #include "operations/blob/blob.h"
 #include "operations/dtables/core/dtable.h"
+#include "operations/btree/tree.h"
 #include "operations/hash/table.h"
 #include "operations/list/list.h"
 #include "operations/operations_private.h"
@@ -143,6 +144,7 @@ const struct lladd_extension *const *ll_operations_builtin(void)
         &ll_operations__blob_extension,
         &ll_operations__list_extension,
         &ll_hash__extension,
+        &ll_btree__extension,
         &ll_operations__region_extension,
         &ll_dtable__extension,
         NULL,

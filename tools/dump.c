@@ -119,11 +119,11 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
 
-/* The format does not include sorted runs of dTables (docs/dump-format.md). */
+/* The format does not include B+trees and sorted runs of dTables (docs/dump-format.md). */
 static int kind_of(const struct dumping *d, struct named *n)
 {
     int rc = tool_kind_of(d->db, n->page, &n->kind, d->err);
-    if (!rc && n->kind && n->kind->id == TOOL_RUN)
+    if (!rc && n->kind && (n->kind->id == TOOL_RUN || n->kind->id == TOOL_BTREE))
         n->kind = NULL;
     return rc;
 }

@@ -5,6 +5,7 @@
 
 #include <lladd/array.h>
 #include <lladd/blob.h>
+#include <lladd/btree.h>
 #include <lladd/dtable.h>
 #include <lladd/extension.h>
 #include <lladd/hash.h>
@@ -92,6 +93,29 @@ static int hash_pages(struct lladd_db *db, lladd_pageno root, tool_page_fn *fn, 
     return rc;
 }
 
+static int btree_check(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
+{
+    struct lladd_btree *t;
+    int rc = lladd_btree_open(db, root, &t, err);
+    if (rc)
+        return rc;
+    rc = lladd_btree_check(t, err);
+    lladd_btree_close(t);
+    return rc;
+}
+
+static int btree_pages(struct lladd_db *db, lladd_pageno root, tool_page_fn *fn, void *ctx,
+                       struct lladd_error *err)
+{
+    struct lladd_btree *t;
+    int rc = lladd_btree_open(db, root, &t, err);
+    if (rc)
+        return rc;
+    rc = lladd_btree_pages(t, fn, ctx, err);
+    lladd_btree_close(t);
+    return rc;
+}
+
 static int run_check(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
 {
     struct lladd_dtable *t;
@@ -108,6 +132,7 @@ static const struct tool_kind kinds[] = {
     {TOOL_LIST, "list", "lladd.list", list_check, list_pages, lladd_list_destroy},
     {TOOL_BLOB, "blob", "lladd.blob", lladd_blob_check, lladd_blob_pages, lladd_blob_destroy},
     {TOOL_HASH, "hash", "lladd.hash", hash_check, hash_pages, lladd_hash_destroy},
+    {TOOL_BTREE, "btree", "lladd.btree", btree_check, btree_pages, lladd_btree_destroy},
 };
 
 /* A sorted run is stored in a blob; the root page of the run is the root page of the blob. */

@@ -212,7 +212,8 @@ static int make(struct loading *l, struct lladd_error *err)
         return rc ? rc : lladd_list_open(l->db, l->root, &l->list, err);
     case TOOL_BLOB:
         return of_txn(l, lladd_blob_create(l->txn, NULL, 0, &l->root), err);
-    case TOOL_RUN: /* a dump contains no sorted runs */
+    case TOOL_BTREE: /* a dump contains neither B+trees nor sorted runs */
+    case TOOL_RUN:
     case TOOL_KINDS:
         break;
     }

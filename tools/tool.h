@@ -183,7 +183,15 @@ void tool_json_print(json_t *, bool pretty);
 /* A result other than 0 ends the listing. */
 typedef int tool_page_fn(void *ctx, lladd_pageno);
 
-enum tool_kind_id { TOOL_ARRAY = 1, TOOL_LIST, TOOL_BLOB, TOOL_HASH, TOOL_RUN, TOOL_KINDS };
+enum tool_kind_id {
+    TOOL_ARRAY = 1,
+    TOOL_LIST,
+    TOOL_BLOB,
+    TOOL_HASH,
+    TOOL_BTREE,
+    TOOL_RUN,
+    TOOL_KINDS
+};
 struct tool_kind {
     enum tool_kind_id id;
     const char *name, *page_type;

@@ -105,6 +105,7 @@ static void print_structures(const struct looked *l)
                                            [TOOL_LIST] = {"list", "lists"},
                                            [TOOL_BLOB] = {"blob", "blobs"},
                                            [TOOL_HASH] = {"hash table", "hash tables"},
+                                           [TOOL_BTREE] = {"B+tree", "B+trees"},
                                            [TOOL_RUN] = {"run", "runs"}};
     const char *comma = "";
     if (!l->done) {
@@ -141,11 +142,12 @@ static json_t *json_structures(const struct looked *l)
     if (!l->done)
         return json_pack("{s:o}", "unchecked", tool_json_text(l->why_not));
     json_t *extended = l->s.extended ? json_incref(l->s.extended) : json_object();
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
                      tool_json_u64(l->s.checked[TOOL_ARRAY]), "lists",
                      tool_json_u64(l->s.checked[TOOL_LIST]), "blobs",
                      tool_json_u64(l->s.checked[TOOL_BLOB]), "hash_tables",
-                     tool_json_u64(l->s.checked[TOOL_HASH]), "runs",
+                     tool_json_u64(l->s.checked[TOOL_HASH]), "btrees",
+                     tool_json_u64(l->s.checked[TOOL_BTREE]), "runs",
                      tool_json_u64(l->s.checked[TOOL_RUN]), "extensions", extended,
                      "other_roots", tool_json_u64(l->s.others), "not_checked",
                      tool_json_u64(l->s.unchecked), "unowned_pages", tool_json_u64(l->s.unowned));

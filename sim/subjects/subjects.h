@@ -65,8 +65,12 @@
     X(threads_credit) \
     X(threads_locks) \
     X(threads_prepare) \
+    X(threads_trees) \
     X(threads_values) \
-    X(threads_wait)
+    X(threads_wait) \
+    X(trees) \
+    X(trees_any) \
+    X(trees_tall)
 
 #define LL_SIM_SUBJECT(name) extern const struct lladd_sim_subject ll_sim_subject_##name;
 LL_SIM_SUBJECTS(LL_SIM_SUBJECT)

@@ -231,7 +231,6 @@ int main(void)
 {
     Suite *s = suite_create("keys");
     TCase *tc = tcase_create("keys");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, numbers);
     tcase_add_test(tc, not_a_number);
     tcase_add_test(tc, strings);

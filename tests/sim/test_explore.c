@@ -173,8 +173,8 @@ START_TEST(the_reduction_and_the_full_product_agree)
     ck_assert_int_eq(verdict(s, all, 0, &full), LLADD_SIM_O_NONE);
     ck_assert_uint_gt(full, reduced);
     for (uint64_t bug = 0; bug < LLADD_BUGS; bug++) {
-        enum lladd_sim_oracle a = verdict(s, one, UINT64_C(1) << bug, &reduced);
-        enum lladd_sim_oracle b = verdict(s, all, UINT64_C(1) << bug, &full);
+        enum lladd_sim_oracle a = verdict(s, one, LLADD_BUG_MASK(bug), &reduced);
+        enum lladd_sim_oracle b = verdict(s, all, LLADD_BUG_MASK(bug), &full);
         ck_assert_msg((a == LLADD_SIM_O_NONE) == (b == LLADD_SIM_O_NONE),
                       "bug %u: %s with the reduction, %s without", (unsigned)bug,
                       lladd_sim_oracle_name(a), lladd_sim_oracle_name(b));

@@ -104,6 +104,7 @@ static const struct {
              {"threads.prepare", 1, 2000, 300},
              {"threads.background", 1, 300, 20},
              {"threads.values", 1, 100, 1},
+             {"threads.trees", 1, 3000, 50},
              {"dtable.managed.threads", 1, 300, 20}};
 
 START_TEST(threads_recover_from_every_crash_of_every_schedule)

@@ -82,7 +82,7 @@ static const struct row rows[] = {
     {LLADD_BUG_SYNC_AGAIN, ERRORS, "counters", LLADD_SIM_O_ERRORS, 0, 0, 0, 0},
     {LLADD_BUG_PAGE_SYNC_ERROR, ERRORS, "counters", LLADD_SIM_O_ERRORS, 0, 0, 0, 0},
     {LLADD_BUG_RECORD_CRC, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
-    {LLADD_BUG_STALE_RECORD, RANDOM, "rounds", LLADD_SIM_O_OPEN, 0, 0, 3, 0},
+    {LLADD_BUG_STALE_RECORD, RANDOM, "rounds", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     /* Recovery fills pages from images, and does not read torn ones. */
     {LLADD_BUG_PAGE_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     {LLADD_BUG_WATERMARK, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
@@ -111,11 +111,16 @@ static const struct row rows[] = {
     {LLADD_BUG_LOWEST_FIRST, EXPLORE, "stale", LLADD_SIM_O_OPEN, 3, KILLED, 0, 0},
     /* The reserve suffices for three crashes in a row. */
     {LLADD_BUG_OWED, RANDOM, "full", LLADD_SIM_O_OPEN, 8, 0, 0, 0},
-    {LLADD_BUG_DISOWN, RANDOM, "space", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
+    {LLADD_BUG_DISOWN, RANDOM, "space", LLADD_SIM_O_CONTENTS, 0, 0, 2, 0},
     {LLADD_BUG_STEP_STAYS, EXPLORE, "ends", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_LISTED_APART, EXPLORE, "regions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_ACCUSE, EXPLORE, "counters", LLADD_SIM_O_INSPECT, 1, 0, 0, 0},
     {LLADD_BUG_TRUSTING, DAMAGE, "counters", LLADD_SIM_O_OPEN, 0, 0, 0, SAMPLES},
+    {LLADD_BUG_BT_FENCE, EXPLORE, "trees", LLADD_SIM_O_CHECK, 1, 0, 0, 0},
+    {LLADD_BUG_BT_GHOST, INTERLEAVE, "threads.trees", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
+    {LLADD_BUG_BT_ORDER, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
+    {LLADD_BUG_BT_SPARE, INTERLEAVE, "threads.trees", LLADD_SIM_O_CHECK, 1, AT_RANDOM, 0, LONG},
+    {LLADD_BUG_BT_UNDO, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     /* Errors: also for bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},
@@ -136,7 +141,7 @@ static const struct row rows[] = {
     {LLADD_BUG_BULK_IMAGE, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, ATOMIC, 0, 0},
     {LLADD_BUG_ACCUSE, RANDOM, "counters", LLADD_SIM_O_INSPECT, 0, 0, 0, 0},
     /* Damage. */
-    {LLADD_BUG_RECORD_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
+    {LLADD_BUG_RECORD_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 2, SAMPLES},
     {LLADD_BUG_PAGE_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     /* Only damage in the last group of the log matters: a small part of all. With images the next
      * checkpoint overwrites the torn tail. */
@@ -174,7 +179,7 @@ struct result {
 static void bound(const struct row *row, struct lladd_sim_bounds *b)
 {
     *b = (struct lladd_sim_bounds)LLADD_SIM_BOUNDS_INIT;
-    b->planted = UINT64_C(1) << row->bug;
+    b->planted = LLADD_BUG_MASK(row->bug);
     b->depth = row->depth;
     b->flags = row->flags | LLADD_SIM_NO_COVERAGE;
     b->seed = row->seed;
@@ -255,7 +260,7 @@ static int print_table(void)
 
 START_TEST(each_bug_has_a_row)
 {
-    ck_assert_uint_le(LLADD_BUGS, 64); /* bits of lladd_dst.planted */
+    ck_assert_uint_le(LLADD_BUGS, LLADD_BUGS_ALONE + 15); /* LLADD_BUG_MASK */
     for (unsigned bug = 0; bug < LLADD_BUGS; bug++) {
         const struct row *row = rows;
         while (row < rows + ROWS && (unsigned)row->bug != bug)

@@ -184,8 +184,8 @@ class DumpAndLoad(Case):
         self.assertIn({"item": "first"}, lines)
         said = json.loads(self.good("verify", "--json", self.db))
         self.assertEqual(said["structures"], {"arrays": 1, "lists": 1, "blobs": 1,
-                                              "hash_tables": 1, "runs": 0, "extensions": {},
-                                              "other_roots": 0,
+                                              "hash_tables": 1, "btrees": 0, "runs": 0,
+                                              "extensions": {}, "other_roots": 0,
                                               "not_checked": 0, "unowned_pages": 0})
 
     def test_no_such_root(self):

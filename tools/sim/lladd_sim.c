@@ -560,7 +560,7 @@ static bool plant(const char *name, uint64_t *planted)
     for (unsigned i = 0; i < LLADD_BUGS; i++) {
         if (strcmp(bug_names[i], name) != 0)
             continue;
-        *planted |= (uint64_t)1 << i;
+        *planted |= LLADD_BUG_MASK(i);
         return true;
     }
     return false;

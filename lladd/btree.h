@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_BTREE_H
+#define LLADD_BTREE_H
+/**
+ * @file
+ * @brief B+trees: ordered tables with updates in place.
+ *
+ * A tree maps byte strings to byte strings, in the order of the keys' bytes. lladd/keys.h encodes
+ * numbers, strings and tuples such that this order is the order of the values. Keys have at most
+ * 1000 bytes (993 with pages of 4 KiB); long values go to blobs.
+ *
+ * Changes are undone by key: an undo searches the key, and changes the row wherever it is at that
+ * time. Any number of transactions may change the tree; splits stay when the transaction in which
+ * they happened is rolled back.
+ *
+ * Threads: any number may use a handle; a cursor belongs to one thread. Inner nodes are read
+ * without a latch. A writer latches one leaf, and for a split one page at a time per level. A
+ * transaction must not change a key that another active transaction has changed (LLADD paper,
+ * section 2.1).
+ *
+ * Reading needs no lock and gives no isolation. A call reads the value of one row as of one moment
+ * during the call. At that moment the value may be uncommitted. With locks (lladd/lock.h) a reader
+ * sees neither uncommitted values nor different moments.
+ *
+ * A tree can be used when the transaction that has created it has committed; before, calls return
+ * LLADD_BUSY.
+ * @ingroup operations
+ */
+#include <lladd/lladd.h>
+#include <lladd/pages.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct lladd_log_entry;
+struct lladd_btree;
+struct lladd_btree_cursor;
+
+/** Options of a new tree. Zero means the default, for every member. */
+struct lladd_btree_options {
+    size_t struct_size;
+    uint32_t key_size;   /**< length of every key, at most lladd_btree_key_max; 0: any length */
+    uint32_t value_size; /**< length of every value, at most 1000 bytes; 0: any length */
+};
+#define LLADD_BTREE_OPTIONS_INIT_SIZE sizeof(struct lladd_btree_options)
+#define LLADD_BTREE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_btree_options)
+
+/** The longest key: 1000 bytes, with pages of 4 KiB 993. */
+LLADD_API uint32_t lladd_btree_key_max(const struct lladd_db *);
+
+/** Makes an empty tree; options may be NULL. A tree is identified by its root page; the page's
+ *  number may be stored under a name (lladd_root_set). LLADD_KEY_SIZE for sizes beyond the
+ *  maximum. */
+LLADD_API int lladd_btree_create(struct lladd_txn *, const struct lladd_btree_options *,
+                                 lladd_pageno *root);
+/** Frees all pages and blobs of the tree, in the transaction. Later calls on the tree return
+ *  LLADD_DESTROYED; if the transaction is rolled back, the tree exists again. No other thread may
+ *  use the tree. LLADD_BUSY while another transaction that has changed the tree is open or in
+ *  doubt, because the rollback of that transaction needs the tree; LLADD_BUSY also while
+ *  lladd_losers_left is not 0. Reads every node. */
+LLADD_API int lladd_btree_destroy(struct lladd_txn *, lladd_pageno root);
+
+/** Opens a handle; close it before the database. LLADD_WRONG_TYPE if the page is not a tree's root;
+ *  LLADD_BUSY if the transaction that creates the tree has not committed. */
+LLADD_API int lladd_btree_open(struct lladd_db *, lladd_pageno root, struct lladd_btree **out,
+                               struct lladd_error *);
+/** lladd_btree_create, and a handle that can be used when the transaction has committed: until then
+ *  calls with the handle return LLADD_BUSY. If the transaction is rolled back, they return
+ *  LLADD_DESTROYED; the handle must still be closed. A call that fails makes neither tree nor
+ *  handle. */
+LLADD_API int lladd_btree_create_open(struct lladd_txn *, const struct lladd_btree_options *,
+                                      lladd_pageno *root, struct lladd_btree **out);
+/** Closes the handle; NULL does nothing. No other thread may be using it, and its cursors must be
+ *  closed. */
+LLADD_API void lladd_btree_close(struct lladd_btree *);
+/** Bytes of every key; 0: keys of any length. */
+LLADD_API uint32_t lladd_btree_key_size(const struct lladd_btree *);
+/** Bytes of every value; 0: values of any length. */
+LLADD_API uint32_t lladd_btree_value_size(const struct lladd_btree *);
+
+/* Errors of the calls below. LLADD_KEY_SIZE: a key or value does not have the tree's fixed length.
+ * LLADD_TOO_LARGE: a key longer than lladd_btree_key_max, or a value longer than LLADD_BLOB_MAX.
+ * LLADD_OTHER_DATABASE: the transaction is of another database. A call that fails has changed no
+ * row. */
+
+/** Inserts a new row; LLADD_EXISTS if the tree has the key. */
+LLADD_API int lladd_btree_insert(struct lladd_txn *, struct lladd_btree *, const void *key,
+                                 size_t key_len, const void *value, size_t value_len);
+/** One of several rows. */
+struct lladd_btree_row {
+    const void *key;
+    size_t key_len;
+    const void *value;
+    size_t value_len;
+};
+/** Calls lladd_btree_insert for n rows in turn; faster if the keys ascend, because the call begins
+ *  at the leaf of the row before. Stops at the first row that cannot be inserted, and returns its
+ *  error. *done (nullable) gets the number of rows inserted before it, which stay inserted. */
+LLADD_API int lladd_btree_insert_many(struct lladd_txn *, struct lladd_btree *,
+                                      const struct lladd_btree_row *, size_t n, size_t *done);
+/** Sets the value of a key; inserts the row if the tree does not have the key. */
+LLADD_API int lladd_btree_put(struct lladd_txn *, struct lladd_btree *, const void *key,
+                              size_t key_len, const void *value, size_t value_len);
+/** As lladd_btree_put. *replaced: whether the key had a value before. */
+LLADD_API int lladd_btree_put_report(struct lladd_txn *, struct lladd_btree *, const void *key,
+                                     size_t key_len, const void *value, size_t value_len,
+                                     bool *replaced);
+/** Removes a row; LLADD_NOT_FOUND if the tree does not have the key. The row's space stays reserved
+ *  until the transaction has ended, so that undoing the removal needs no new space. */
+LLADD_API int lladd_btree_delete(struct lladd_txn *, struct lladd_btree *, const void *key,
+                                 size_t key_len);
+
+/** Looks a key up: *len (nullable) gets the length of the value, `buf` as much of the value as
+ *  `size` allows. The call may overwrite any byte of `buf` if it returns an error. LLADD_NOT_FOUND
+ *  if the tree does not have the key. */
+LLADD_API int lladd_btree_get(struct lladd_btree *, const void *key, size_t key_len, void *buf,
+                              size_t size, size_t *len, struct lladd_error *);
+/** One of several keys to be looked up together. */
+struct lladd_btree_query {
+    const void *key;
+    size_t key_len;
+    void *buf; /**< gets as much of the value as `size` allows */
+    size_t size;
+    size_t len; /**< out: the value's length */
+    int rc;     /**< out: 0, LLADD_NOT_FOUND, or another error */
+};
+/** Looks up n keys. Returns 0 if each query's rc is 0 or LLADD_NOT_FOUND; otherwise the first other
+ *  rc. */
+LLADD_API int lladd_btree_get_many(struct lladd_btree *, struct lladd_btree_query *, size_t n,
+                                   struct lladd_error *);
+
+/** The key of the first row after `key` (with `after`), or at or after it: *len gets its length,
+ *  `buf` as much of it as `size` allows. LLADD_END: no such row. A transaction that reads a range
+ *  and locks, besides the keys that it reads, the key that follows the range keeps others from
+ *  inserting into the range, if every insertion locks the key that follows the new one. */
+LLADD_API int lladd_btree_next_key(struct lladd_btree *, const void *key, size_t key_len,
+                                   bool after, void *buf, size_t size, size_t *len,
+                                   struct lladd_error *);
+
+/** If the log record describes a change that is undone by key, returns true, the tree's root page
+ *  and the key; the key's bytes belong to the record. Returns false for any other record. For
+ *  lladd_participant.protect: the callback then locks the tree and the key. */
+LLADD_API bool lladd_btree_logged_key(const struct lladd_log_entry *, lladd_pageno *root,
+                                      struct lladd_span *key);
+
+/* ---- cursors --------------------------------------------------------------------------------- */
+
+/** Opens a cursor, before the first row. A cursor moves through the rows in order, in both
+ *  directions. It holds no latch between calls. Each move finds the next row from the key of the
+ *  present one, as of that moment: a row that exists during the whole walk is met exactly once, and
+ *  a row that is inserted or removed meanwhile is met or not. Changes of any transaction show, also
+ *  uncommitted ones. */
+LLADD_API int lladd_btree_cursor_open(struct lladd_btree *, struct lladd_btree_cursor **out,
+                                      struct lladd_error *);
+/** Closes the cursor; NULL does nothing. */
+LLADD_API void lladd_btree_cursor_close(struct lladd_btree_cursor *);
+/** From now on the cursor only meets keys k with low <= k < high; NULL: no bound. Before the first
+ *  move. */
+LLADD_API int lladd_btree_cursor_bounds(struct lladd_btree_cursor *, const void *low,
+                                        size_t low_len, const void *high, size_t high_len,
+                                        struct lladd_error *);
+/* Each of the next six returns LLADD_END if there is no such row. The cursor is then after the last
+ * row, or before the first one, and can come back. After another error it is at no row, as before
+ * its first move. */
+
+/** Moves to the first row. */
+LLADD_API int lladd_btree_cursor_first(struct lladd_btree_cursor *, struct lladd_error *);
+/** Moves to the last row. */
+LLADD_API int lladd_btree_cursor_last(struct lladd_btree_cursor *, struct lladd_error *);
+/** Moves to the row of this key, or to the first one after it. */
+LLADD_API int lladd_btree_cursor_seek(struct lladd_btree_cursor *, const void *key, size_t key_len,
+                                      struct lladd_error *);
+/** Moves to the row of this key, or to the last one before it. */
+LLADD_API int lladd_btree_cursor_seek_for_prev(struct lladd_btree_cursor *, const void *key,
+                                               size_t key_len, struct lladd_error *);
+/** Moves to the next row; before the first move: to the first row. */
+LLADD_API int lladd_btree_cursor_next(struct lladd_btree_cursor *, struct lladd_error *);
+/** Moves to the row before; before the first move: to the last row. */
+LLADD_API int lladd_btree_cursor_prev(struct lladd_btree_cursor *, struct lladd_error *);
+/** The row at which the cursor is; the spans live until the cursor's next call. `value` may be
+ *  NULL. The value is as of the cursor's last move; a value in a blob is read now, and
+ *  LLADD_NOT_FOUND means that the row has been removed since. LLADD_BAD_STATE if the cursor is at
+ *  no row. */
+LLADD_API int lladd_btree_cursor_row(struct lladd_btree_cursor *, struct lladd_span *key,
+                                     struct lladd_span *value, struct lladd_error *);
+
+/* ---- the whole tree -------------------------------------------------------------------------- */
+
+/** Sizes and counts of a tree; approximate if other threads change the tree meanwhile. */
+struct lladd_btree_stats {
+    size_t struct_size;
+    uint64_t rows, ghosts, blobs;
+    uint64_t leaves, inner, spare; /**< pages */
+    uint64_t used_bytes;           /**< of the leaves, without ghosts and unused room */
+    uint64_t splits;               /**< since the tree was first used on this handle */
+    uint32_t height;               /**< levels; 1: the top node is a leaf */
+};
+/** Fills as much as out->struct_size says. Reads every node. */
+LLADD_API int lladd_btree_stats_get(struct lladd_btree *, struct lladd_btree_stats *,
+                                    struct lladd_error *);
+/** Calls fn for each page of the tree, including spare pages and blobs; if fn does not return 0,
+ *  stops and returns that value. No thread may be changing the tree. */
+LLADD_API int lladd_btree_pages(struct lladd_btree *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
+                                struct lladd_error *);
+/** Checks the tree: the order of the keys, that the nodes of each level meet, that each child has
+ *  the keys that its parent says, the counts, the pages and the blobs. LLADD_CORRUPT_PAGE: the
+ *  message says what is wrong and where. No thread may change the tree meanwhile. */
+LLADD_API int lladd_btree_check(struct lladd_btree *, struct lladd_error *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls of lladd/btree.h that change rows. rows.c has the operations, split.c makes room.
+ *
+ * A change of a row is one update of its leaf. The writer descends without latches; `prepare`
+ * checks under the leaf's latch that the leaf covers the key, and either drafts the record or
+ * returns why it cannot. Then the writer goes right, begins again, reserves the key, or makes room,
+ * and tries again. */
+#include "operations/btree/tree.h"
+
+#include <lladd/blob.h>
+
+int ll_btree__tree_of(const struct lladd_btree *h, struct ll_btree_tree **out,
+                      struct lladd_error *err)
+{
+    if (!h || !h->tree)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the B+tree is NULL");
+    *out = h->tree;
+    return 0;
+}
+
+static int wrong_size(struct lladd_error *err, const char *what, size_t len, uint32_t size)
+{
+    return lladd_error_set(err, LLADD_KEY_SIZE, "a %s of %zu bytes: in this tree they have %u",
+                           what, len, size);
+}
+
+int ll_btree__check_key(struct ll_btree_tree *t, size_t len, struct lladd_error *err)
+{
+    uint64_t top;
+    TRY(ll_btree__top(t, &top, err)); /* fills in the sizes */
+    if (t->key_size && len != t->key_size)
+        return wrong_size(err, "key", len, t->key_size);
+    if (len > t->key_max)
+        return lladd_error_set(err, LLADD_TOO_LARGE,
+                               "a key of %zu bytes: in this database they have at most %u", len,
+                               t->key_max);
+    return 0;
+}
+
+static int value_of(const struct ll_btree_tree *t, const void *value, size_t len,
+                    struct bt_change *c, struct lladd_error *err)
+{
+    const uint64_t most = LLADD_BLOB_MAX;
+    if (t->value_size && len != t->value_size)
+        return wrong_size(err, "value", len, t->value_size);
+    if (len > most)
+        return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes is too long", len);
+    c->value = value;
+    c->value_len =
+        BT_ENTRY_HEAD + c->key.len + len > t->entry_max ? BT_REF | BT_BLOB : (uint16_t)len;
+    return 0;
+}
+
+/* ---- trying ---------------------------------------------------------------------------------- */
+
+/* Ignores the failure of what the change does not depend on: a later change tries again. A poisoned
+ * handle is reported. */
+static int reshape(int rc)
+{
+    return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
+}
+
+static int make_room(struct bt_change *c)
+{
+    return ll_btree__make_room(c->txn, c->tree, c->key,
+                               BT_SLOT + bt_entry_size(c->key.len, BT_LEN(c->value_len)));
+}
+
+/* Acts on the answer of an attempt that has changed nothing. */
+static __attribute__((noinline)) int act(struct bt_change *c, unsigned *tries, uint32_t *moved)
+{
+    c->page = lladd_page_of(0);
+    switch (c->answer) {
+    case BT_FULL:
+        return make_room(c);
+    case BT_RESERVE:
+        c->reserved = true;
+        return ll_btree__reserve(c->txn, c->tree, c->key);
+    default:
+        if (c->right.v == 0)
+            return ll_btree__again(c->tree, tries, lladd_txn_error_out(c->txn));
+        c->page = c->right;
+        *moved = 1;
+        return 0;
+    }
+}
+
+static inline int find_leaf(struct bt_change *c, unsigned *tries, uint32_t *moved)
+{
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    for (;;) {
+        int rc = ll_btree__descend(c->tree, c->key, 0, &c->page, moved, err);
+        if (rc != LLADD_CONFLICT)
+            return rc;
+        TRY(ll_btree__again(c->tree, tries, err));
+    }
+}
+
+/* Changes the row. 0: c->answer is BT_DONE, BT_PRESENT or BT_ABSENT. c->page: where to begin, or
+ * 0. */
+static int change(struct bt_change *c, lladd_op_id op)
+{
+    uint32_t moved = 0;
+    for (unsigned tries = 0;;) {
+        if (c->page.v == 0)
+            TRY(find_leaf(c, &tries, &moved));
+        c->answer = BT_DONE;
+        c->right = lladd_page_of(0);
+        int rc = lladd_update(c->txn, op, c->page, &c, sizeof c);
+        if (__builtin_expect(rc == 0, 1))
+            return __builtin_expect(moved == 0, 1)
+                       ? 0
+                       : reshape(ll_btree__complete(c->txn, c->tree, c->key, moved - 1));
+        if (rc == LLADD_WRONG_TYPE && c->answer == BT_DONE)
+            c->answer = BT_MOVED;
+        else if (rc != LLADD_BUSY || c->answer == BT_DONE)
+            return rc;
+        if (c->answer == BT_PRESENT || c->answer == BT_ABSENT)
+            return 0;
+        TRY(act(c, &tries, &moved));
+    }
+}
+
+/* ---- putting --------------------------------------------------------------------------------- */
+
+/* Remembers the leaf if the row is its last one and the leaf is the tree's last one. */
+static inline void hint(struct bt_change *c)
+{
+    struct ll_btree_tree *t = c->tree;
+    uint64_t last = lladd_atomic_load64(&t->last), now = c->at_end ? c->page.v : 0;
+    if (last != now)
+        lladd_atomic_store64(&t->last, now);
+}
+
+static inline int store(struct bt_change *c)
+{
+    if (c->page.v == 0)
+        c->page = lladd_page_of(lladd_atomic_load64(&c->tree->last));
+    TRY(change(c, c->tree->trees->put));
+    if (c->inserted)
+        hint(c);
+    return 0;
+}
+
+/* With blobs, a change has several steps; a failure rolls all of them back. */
+static int store_blobs(struct bt_change *c, const void *value, size_t len)
+{
+    unsigned char ref[BT_REF];
+    lladd_savepoint_id before;
+    lladd_pageno blob;
+    TRY(lladd_savepoint(c->txn, &before));
+    int rc = 0;
+    if (c->value_len & BT_BLOB) {
+        rc = lladd_blob_create(c->txn, value, len, &blob);
+        lladd_put64(ref, len);
+        lladd_put64(ref + 8, rc ? 0 : blob.v);
+        c->value = ref;
+    }
+    if (!rc)
+        rc = store(c);
+    if (!rc && c->answer == BT_DONE && c->gone.v)
+        rc = lladd_blob_destroy(c->txn, c->gone);
+    if (!rc && c->answer == BT_PRESENT)
+        rc = lladd_rollback_to(c->txn, before); /* the blob is not needed */
+    return ll_operations__step_end(c->txn, before, rc);
+}
+
+static inline int begin(struct lladd_txn *txn, struct lladd_btree *h, const void *key,
+                        size_t key_len, struct bt_change *c)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    TRY(ll_btree__tree_of(h, &c->tree, err));
+    if (__builtin_expect(lladd_txn_db(txn) != c->tree->db, 0))
+        return lladd_error_set(err, LLADD_OTHER_DATABASE,
+                               "the transaction and the B+tree are of different databases");
+    c->txn = txn;
+    c->key = (struct bt_key){key, (uint32_t)key_len};
+    c->reserved = c->inserted = false;
+    TRY(ll_btree__check_key(c->tree, key_len, err));
+    return ll_btree__changes(txn, c->tree);
+}
+
+/* c->page: where to begin, or 0; afterwards the row's leaf. `only`: a row is not replaced. */
+static inline int put(struct lladd_txn *txn, struct lladd_btree *h, const void *key, size_t key_len,
+                      const void *value, size_t value_len, bool only, struct bt_change *c)
+{
+    TRY(begin(txn, h, key, key_len, c));
+    c->only = only;
+    TRY(value_of(c->tree, value, value_len, c, lladd_txn_error_out(txn)));
+    /* A put destroys the blob of the value that it replaces. */
+    bool plain = only ? !(c->value_len & BT_BLOB) : !c->tree->blobs;
+    return __builtin_expect(plain, 1) ? store(c) : store_blobs(c, value, value_len);
+}
+
+static int exists(struct lladd_txn *txn)
+{
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_EXISTS, "the key already exists");
+}
+
+int lladd_btree_insert(struct lladd_txn *txn, struct lladd_btree *h, const void *key,
+                       size_t key_len, const void *value, size_t value_len)
+{
+    LLADD_USE(txn);
+    struct bt_change c;
+    c.page = lladd_page_of(0);
+    int rc = put(txn, h, key, key_len, value, value_len, true, &c);
+    return rc || __builtin_expect(c.inserted, 1) ? rc : exists(txn);
+}
+
+int lladd_btree_insert_many(struct lladd_txn *txn, struct lladd_btree *h,
+                            const struct lladd_btree_row *r, size_t n, size_t *done)
+{
+    LLADD_USE(txn);
+    struct bt_change c;
+    int rc = 0;
+    size_t i = 0;
+    c.page = lladd_page_of(0);
+    for (; i < n && !rc; i++) {
+        rc = put(txn, h, r[i].key, r[i].key_len, r[i].value, r[i].value_len, true, &c);
+        if (!rc && !c.inserted)
+            rc = exists(txn);
+    }
+    if (done)
+        *done = rc && i ? i - 1 : i;
+    return rc;
+}
+
+int lladd_btree_put_report(struct lladd_txn *txn, struct lladd_btree *h, const void *key,
+                           size_t key_len, const void *value, size_t value_len, bool *replaced)
+{
+    LLADD_USE(txn);
+    struct bt_change c;
+    c.page = lladd_page_of(0);
+    int rc = put(txn, h, key, key_len, value, value_len, false, &c);
+    *replaced = !rc && !c.inserted;
+    return rc;
+}
+
+int lladd_btree_put(struct lladd_txn *txn, struct lladd_btree *h, const void *key, size_t key_len,
+                    const void *value, size_t value_len)
+{
+    LLADD_USE(txn);
+    bool replaced;
+    return lladd_btree_put_report(txn, h, key, key_len, value, value_len, &replaced);
+}
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+static int take_away(struct bt_change *c)
+{
+    lladd_savepoint_id before;
+    bool careful = c->tree->blobs;
+    if (careful)
+        TRY(lladd_savepoint(c->txn, &before));
+    int rc = change(c, c->tree->trees->remove);
+    if (!rc && c->answer == BT_DONE && c->gone.v)
+        rc = lladd_blob_destroy(c->txn, c->gone);
+    return careful ? ll_operations__step_end(c->txn, before, rc) : rc;
+}
+
+int lladd_btree_delete(struct lladd_txn *txn, struct lladd_btree *h, const void *key,
+                       size_t key_len)
+{
+    LLADD_USE(txn);
+    struct bt_change c;
+    c.page = lladd_page_of(0);
+    TRY(begin(txn, h, key, key_len, &c));
+    TRY(ll_btree__reserve(txn, c.tree, c.key));
+    TRY(take_away(&c));
+    return c.answer == BT_ABSENT
+               ? lladd_error_set(lladd_txn_error_out(txn), LLADD_NOT_FOUND, "there is no such key")
+               : 0;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From the top to a node. Inner nodes are read without a latch (lladd/optimistic.h), or with one
+ * shared latch at a time if that fails. A descent holds no page when it looks at the next one, so
+ * the next one may have been split meanwhile: then the key is at or after its high fence, and the
+ * right link leads on. It may also be another node by now; then its level, its flags or its low
+ * fence tell, and the descent begins again. Node pages stay node pages of their tree (BPT-5), so
+ * nothing else can be there. */
+#include "operations/btree/tree.h"
+
+#include <lladd/optimistic.h>
+
+/* Where the first steps of a search read: the slots around the middle, in a page of 4 KiB. */
+#define SLOTS_AT 96u
+#define SLOTS_LEN 480u
+#define TRIES 10000 /* attempts before the thread reports that the pages contradict each other */
+
+int ll_btree__again(struct ll_btree_tree *t, unsigned *tries, struct lladd_error *err)
+{
+    if (++*tries > TRIES)
+        return ll_btree__corrupt(err, t->root, "the nodes of its tree contradict each other");
+    if (*tries > 4)
+        lladd_yield();
+    return 0;
+}
+
+static int look_latched(struct ll_btree_tree *t, lladd_pageno page, struct bt_key key,
+                        uint32_t level, struct bt_seen *seen, enum bt_step *step,
+                        struct lladd_error *err)
+{
+    struct lladd_page *p;
+    TRY(lladd_page_fix(t->db, page, LLADD_LATCH_SHARED, &p, err));
+    *step = ll_btree__look(t, p->bytes, p->size, key, level, seen);
+    lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);
+    return 0;
+}
+
+/* One step of a descent, in a node of this level. */
+static inline int look(struct ll_btree_tree *t, lladd_pageno page, struct bt_key key,
+                       uint32_t level, struct bt_seen *seen, enum bt_step *step,
+                       struct lladd_error *err)
+{
+    struct lladd_read g;
+    if (__builtin_expect(lladd_read_begin(t->db, page, &g), 1)) {
+        *step = ll_btree__look(t, g.bytes, g.size, key, level, seen);
+        if (__builtin_expect(lladd_read_validate(&g), 1))
+            return 0;
+    }
+    return look_latched(t, page, key, level, seen, step, err);
+}
+
+int ll_btree__descend(struct ll_btree_tree *t, struct bt_key key, uint32_t level, lladd_pageno *out,
+                      uint32_t *moved, struct lladd_error *err)
+{
+    struct bt_seen seen;
+    enum bt_step step = BT_HERE;
+    uint64_t top;
+    TRY(ll_btree__top(t, &top, err));
+    lladd_pageno page = bt_top_page(top);
+    if (bt_top_level(top) < level)
+        return LLADD_END;
+    for (uint32_t at = bt_top_level(top); at > level;) {
+        TRY(look(t, page, key, at, &seen, &step, err));
+        if (step == BT_AGAIN || (step == BT_GO_RIGHT && seen.right.v == 0))
+            return LLADD_CONFLICT;
+        if (step == BT_GO_RIGHT) {
+            page = seen.right;
+            if (moved)
+                *moved = at + 1;
+            continue;
+        }
+        page = seen.child;
+        at--;
+        lladd_prefetch_lines(t->db, page, SLOTS_AT, SLOTS_LEN);
+    }
+    *out = page;
+    return 0;
+}
+
+/* Latches the page; goes right until the node covers the key. LLADD_CONFLICT: begin again. */
+static int fix_from(struct ll_btree_tree *t, lladd_pageno page, struct bt_key key, uint32_t level,
+                    enum lladd_latch latch, struct lladd_page **out, struct lladd_error *err)
+{
+    for (;;) {
+        struct bt_seen seen;
+        TRY(lladd_page_fix(t->db, page, latch, out, err));
+        enum bt_step step = ll_btree__look(t, (*out)->bytes, (*out)->size, key, level, &seen);
+        if (step == BT_HERE)
+            return 0;
+        lladd_page_unfix(t->db, *out, latch);
+        if (step == BT_AGAIN || seen.right.v == 0)
+            return LLADD_CONFLICT;
+        page = seen.right;
+    }
+}
+
+int ll_btree__fix(struct ll_btree_tree *t, struct bt_key key, uint32_t level,
+                  enum lladd_latch latch, struct lladd_page **out, struct lladd_error *err)
+{
+    for (unsigned tries = 0;;) {
+        lladd_pageno page;
+        int rc = ll_btree__descend(t, key, level, &page, NULL, err);
+        if (!rc)
+            rc = fix_from(t, page, key, level, latch, out, err);
+        if (rc != LLADD_CONFLICT)
+            return rc;
+        TRY(ll_btree__again(t, &tries, err));
+    }
+}

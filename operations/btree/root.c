@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The root page: page type "lladd.btree". It identifies the tree, and names the top node.
+ *
+ *   32 u32 layout: 1
+ *   36 u32 0; 1: destroyed
+ *   40 u32 length of every key, 0: any
+ *   44 u32 length of every value, 0: any
+ *   48 u48 the top node
+ *   54 u16 its level
+ *   56 u48 page for the next top node, 0: none
+ *
+ *   format   redo u32 key size, u32 value size, u64 top node   no undo
+ *   top      redo u64 top node, u16 level                      no undo; there is no spare page then
+ *   spare    redo u64, undo u64: the spare page
+ *   destroy  redo u32, undo u32: destroyed */
+#include "operations/btree/tree.h"
+
+#define LAYOUT 1u
+#define FORMAT_BYTES 16u
+
+static bool sizes_fine(const unsigned char *p)
+{
+    return lladd_get32(p) <= BT_KEY_MAX && lladd_get32(p + 4) <= BT_PAGE_MAX / 4;
+}
+
+static bool page_fine(const unsigned char *p)
+{
+    return lladd_get64(p) != 0 && !(lladd_get64(p) >> 48);
+}
+
+static bool format_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    const unsigned char *p = s.data;
+    return kind == LLADD_SPAN_REDO && s.len == FORMAT_BYTES && sizes_fine(p) && page_fine(p + 8);
+}
+
+static void format_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    const unsigned char *p = redo.data;
+    memset(lladd_page_body(page), 0, lladd_body_size(page->size));
+    lladd_put32(page->bytes + BR_LAYOUT, LAYOUT);
+    memcpy(page->bytes + BR_KEY, p, 8);
+    lladd_put48(page->bytes + BR_TOP, lladd_get64(p + 8));
+}
+
+static bool top_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    const unsigned char *p = s.data;
+    return kind == LLADD_SPAN_REDO && s.len == 10 && page_fine(p) &&
+           lladd_get16(p + 8) <= BT_LEVEL_MAX;
+}
+
+static void top_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    const unsigned char *p = redo.data;
+    lladd_put48(page->bytes + BR_TOP, lladd_get64(p));
+    memcpy(page->bytes + BR_TOP + 6, p + 8, 2);
+    lladd_put48(page->bytes + BR_SPARE, 0);
+}
+
+static int spare_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                         struct lladd_draft *d)
+{
+    (void)ctx;
+    memcpy(lladd_draft_redo(d, 8), args.data, 8);
+    lladd_put64(lladd_draft_undo(d, 8), lladd_get48(v.bytes + BR_SPARE));
+    return 0;
+}
+
+static bool spare_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    (void)kind;
+    return s.len == 8 && !(lladd_get64(s.data) >> 48);
+}
+
+static void spare_apply(struct lladd_page *page, struct lladd_span bytes)
+{
+    lladd_put48(page->bytes + BR_SPARE, lladd_get64(bytes.data));
+}
+
+static int destroy_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                           struct lladd_draft *d)
+{
+    (void)ctx;
+    (void)args;
+    lladd_put32(lladd_draft_redo(d, 4), 1);
+    memcpy(lladd_draft_undo(d, 4), v.bytes + BR_STATE, 4);
+    return 0;
+}
+
+static bool destroy_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    (void)kind;
+    return s.len == 4 && lladd_get32(s.data) <= 1;
+}
+
+static void destroy_apply(struct lladd_page *page, struct lladd_span bytes)
+{
+    memcpy(page->bytes + BR_STATE, bytes.data, 4);
+}
+
+static const struct lladd_field format_fields[] = {{"key_size", LLADD_FIELD_U32},
+                                                   {"value_size", LLADD_FIELD_U32},
+                                                   {"top", LLADD_FIELD_PAGE},
+                                                   {NULL, LLADD_FIELD_END}};
+static const struct lladd_field top_fields[] = {
+    {"top", LLADD_FIELD_PAGE}, {"level", LLADD_FIELD_U16}, {NULL, LLADD_FIELD_END}};
+static const struct lladd_field spare_fields[] = {{"page", LLADD_FIELD_PAGE},
+                                                  {NULL, LLADD_FIELD_END}};
+static const struct lladd_field destroy_fields[] = {{"destroyed", LLADD_FIELD_U32},
+                                                    {NULL, LLADD_FIELD_END}};
+
+#define ROOT_OP(most, how) \
+    .struct_size = sizeof(struct lladd_op), .version = 1, .page_type = "lladd.btree", \
+    .record_max = (most), .validate = how##_validate, .redo_fields = how##_fields
+
+const struct lladd_op ll_btree__root_format = {
+    .name = "lladd.btree.format",
+    ROOT_OP(FORMAT_BYTES, format),
+    .formats = true,
+    .undo_kind = LLADD_UNDO_NONE,
+    .redo = format_redo,
+};
+const struct lladd_op ll_btree__root_top = {
+    .name = "lladd.btree.top",
+    ROOT_OP(10, top),
+    .undo_kind = LLADD_UNDO_NONE,
+    .redo = top_redo,
+};
+const struct lladd_op ll_btree__root_spare = {
+    .name = "lladd.btree.root.spare",
+    ROOT_OP(16, spare),
+    .undo_fields = spare_fields,
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = spare_prepare,
+    .redo = spare_apply,
+    .undo = spare_apply,
+};
+const struct lladd_op ll_btree__root_destroy = {
+    .name = "lladd.btree.destroy",
+    ROOT_OP(8, destroy),
+    .undo_fields = destroy_fields,
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = destroy_prepare,
+    .redo = destroy_apply,
+    .undo = destroy_apply,
+};
+
+static bool root_check(struct lladd_view v)
+{
+    const unsigned char *p = v.bytes;
+    return lladd_get32(p + BR_LAYOUT) == LAYOUT && lladd_get32(p + BR_STATE) <= 1 &&
+           sizes_fine(p + BR_KEY) && lladd_get16(p + BR_TOP + 6) <= BT_LEVEL_MAX &&
+           lladd_get48(p + BR_TOP) != 0;
+}
+
+static void root_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
+{
+    (void)ctx;
+    const unsigned char *p = v.bytes;
+    lladd_sink_printf(sink, "keys of %u bytes, values of %u (0: any)%s\n", lladd_get32(p + BR_KEY),
+                      lladd_get32(p + BR_VALUE), lladd_get32(p + BR_STATE) ? ", destroyed" : "");
+    lladd_sink_printf(sink, "top node %llu, level %u, spare page %llu\n",
+                      (unsigned long long)lladd_get48(p + BR_TOP), lladd_get16(p + BR_TOP + 6),
+                      (unsigned long long)lladd_get48(p + BR_SPARE));
+}
+
+const struct lladd_page_type ll_btree__root_page = {
+    .struct_size = sizeof(struct lladd_page_type),
+    .name = "lladd.btree",
+    .version = 1,
+    .check = root_check,
+    .describe = root_describe,
+};

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Searching a node: binary search over the heads of the keys; keys are compared as a whole only if
+ * their heads are equal.
+ *
+ * The search reads aligned words, so it works under a latch and in an optimistic read
+ * (lladd/optimistic.h). In an optimistic read the bytes may be anything, so every offset is checked
+ * before it is used; the caller believes the result only after lladd_read_validate. */
+#include "operations/btree/tree.h"
+
+static inline uint64_t word(const unsigned char *page, uint32_t size, uint32_t at)
+{
+    uint64_t w;
+    if (__builtin_expect(at >= size, 0))
+        return 0;
+    lladd_atomic_copy64((const uint64_t *)(const void *)(page + at), &w, 1);
+    return LLADD_LE64(w);
+}
+
+/* Eight bytes from any offset on; bytes after the page are 0. */
+static inline uint64_t load(const unsigned char *page, uint32_t size, uint32_t at)
+{
+    uint32_t first = at & ~7u, shift = 8 * (at & 7);
+    return word(page, size, first) >> shift | word(page, size, first + 8) << 1 << (63 - shift);
+}
+
+/* The first n bytes (at most 8) at p as a big-endian number; zeros after them. */
+static inline uint64_t big(const unsigned char *p, uint32_t n)
+{
+    if (n >= 8)
+        return __builtin_bswap64(lladd_get64(p));
+    return n ? __builtin_bswap64(lladd_get_few(p, n)) : 0;
+}
+
+/* Compares n bytes of the page with the key, from byte `from` of both on. */
+static inline int compare(const unsigned char *page, uint32_t size, uint32_t at, uint32_t n,
+                          struct bt_key key, uint32_t from)
+{
+    uint32_t both = n < key.len ? n : key.len;
+    for (uint32_t i = from; i < both; i += 8) {
+        uint32_t left = both - i;
+        uint64_t a = __builtin_bswap64(load(page, size, at + i)), b = big(key.bytes + i, left);
+        if (left < 8)
+            a &= ~(UINT64_MAX >> (8 * left));
+        if (a != b)
+            return a < b ? -1 : 1;
+    }
+    return (n > key.len) - (n < key.len);
+}
+
+/* A node's header. */
+struct head {
+    uint32_t slots, prefix, low, high;
+    bool inner;
+};
+
+static inline int compare_low(const unsigned char *page, uint32_t size, const struct head *h,
+                              struct bt_key key)
+{
+    return compare(page, size, size - h->low, h->low, key, 0);
+}
+
+static inline int compare_high(const unsigned char *page, uint32_t size, const struct head *h,
+                               struct bt_key key)
+{
+    return h->high == BT_OPEN_END ? 1
+                                  : compare(page, size, size - h->low - h->high, h->high, key, 0);
+}
+
+/* Compares the key of the slot's entry. */
+static inline int compare_entry(const unsigned char *page, uint32_t size, const struct head *h,
+                                uint32_t offset, struct bt_key key)
+{
+    uint32_t len = (uint32_t)load(page, size, offset) & 0x7fff;
+    return compare(page, size, offset + BT_ENTRY_HEAD, len, key, h->prefix);
+}
+
+static inline uint64_t slot_word(const unsigned char *page, uint32_t size, uint32_t slot)
+{
+    return load(page, size, BT_SLOT_AREA + BT_SLOT * slot);
+}
+
+/* The first of n slots from `lo` on with a head that is not less. No branch depends on the heads,
+ * because the processor could not predict it. */
+static inline uint32_t lower_head(const unsigned char *page, uint32_t size, uint32_t lo, uint32_t n,
+                                  uint32_t head)
+{
+    while (n > 0) {
+        uint32_t half = n / 2;
+        uint32_t less = 0u - ((uint32_t)slot_word(page, size, lo + half) < head);
+        lo += (half + 1) & less;
+        n = half - ((1 - (n & 1)) & less); /* n - half - 1 slots are after that one */
+    }
+    return lo;
+}
+
+/* Finds the key among slots of which the heads are not less than that of the key. */
+static inline void find_whole(const unsigned char *page, uint32_t size, const struct head *h,
+                              struct bt_key key, uint32_t head, uint32_t lo, struct bt_place *out)
+{
+    for (uint32_t hi = h->slots, mid = lo; lo < hi; mid = (lo + hi) / 2) {
+        uint64_t s = slot_word(page, size, mid);
+        int c = (uint32_t)s > head;
+        if (c == 0)
+            c = compare_entry(page, size, h, (uint32_t)(s >> 32) & 0xffff, key);
+        if (c == 0) {
+            *out = (struct bt_place){mid, true};
+            return;
+        }
+        if (c < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    *out = (struct bt_place){lo, false};
+}
+
+static inline void find(const unsigned char *page, uint32_t size, const struct head *h,
+                        struct bt_key key, struct bt_place *out)
+{
+    uint32_t lo = h->inner ? 1 : 0, head = bt_head(key, h->prefix);
+    *out = (struct bt_place){h->slots, false};
+    if (h->slots <= lo)
+        return;
+    /* Rows are often added at the end of a level. */
+    if (h->high == BT_OPEN_END) {
+        uint64_t last = slot_word(page, size, h->slots - 1);
+        if ((uint32_t)last < head ||
+            ((uint32_t)last == head &&
+             compare_entry(page, size, h, (uint32_t)(last >> 32) & 0xffff, key) < 0))
+            return;
+    }
+    lo = lower_head(page, size, lo, h->slots - lo, head);
+    find_whole(page, size, h, key, head, lo, out);
+}
+
+static struct head head_of(const unsigned char *page)
+{
+    return (struct head){bt_get(page, BT_SLOTS), bt_get(page, BT_PREFIX), bt_get(page, BT_LOW),
+                         bt_get(page, BT_HIGH), page[BT_LEVEL] > 0};
+}
+
+void ll_btree__find(const unsigned char *page, uint32_t size, struct bt_key key,
+                    struct bt_place *out)
+{
+    struct head h = head_of(page);
+    find(page, size, &h, key, out);
+}
+
+uint32_t ll_btree__child_slot(const unsigned char *page, uint32_t size, struct bt_key key)
+{
+    struct bt_place p;
+    ll_btree__find(page, size, key, &p);
+    return p.found || p.slot == 0 ? p.slot : p.slot - 1;
+}
+
+/* Does the key have the node's common prefix? -1: it is less than all keys that have it. */
+static inline int prefix_order(const unsigned char *page, uint32_t size, const struct head *h,
+                               struct bt_key key)
+{
+    uint32_t n = h->prefix < h->low ? h->prefix : h->low;
+    struct bt_key begin = {key.bytes, key.len < n ? key.len : n};
+    int c = compare(page, size, size - h->low, n, begin, 0);
+    return c > 0 ? -1 : c < 0;
+}
+
+enum bt_step ll_btree__look(const struct ll_btree_tree *t, const unsigned char *page, uint32_t size,
+                            struct bt_key key, uint32_t level, struct bt_seen *out)
+{
+    uint64_t w0 = word(page, size, 0), w4 = word(page, size, BT_ROOT);
+    uint64_t w5 = word(page, size, BT_RIGHT), w6 = word(page, size, BT_GHOSTS);
+    struct head h = {(uint32_t)(w5 >> 48), (uint32_t)(w6 >> 16) & 0xffff, (uint32_t)(w6 >> 48),
+                     (uint32_t)word(page, size, BT_HIGH) & 0xffff, level > 0};
+    bool ours = (uint16_t)(w0 >> 32) == t->type && (w4 & ((UINT64_C(1) << 48) - 1)) == t->root.v &&
+                w4 >> 48 == level; /* the flags are 0 */
+    if (!ours || BT_SLOT_AREA + BT_SLOT * h.slots > size || h.low > BT_KEY_MAX ||
+        (h.high > BT_KEY_MAX && h.high != BT_OPEN_END) || (h.inner && h.slots == 0))
+        return BT_AGAIN;
+    out->right = lladd_page_of(w5 & ((UINT64_C(1) << 48) - 1));
+    int order = h.prefix ? prefix_order(page, size, &h, key) : 0;
+    if (order)
+        return order < 0 ? BT_AGAIN : BT_GO_RIGHT;
+    find(page, size, &h, key, &out->place);
+    uint32_t slot = out->place.slot;
+    if (h.inner && !out->place.found)
+        slot--;
+    /* A key between two keys of the node is between its fences. */
+    if (slot + h.inner >= h.slots && compare_high(page, size, &h, key) <= 0)
+        return BT_GO_RIGHT;
+    if (slot == 0 && compare_low(page, size, &h, key) > 0)
+        return BT_AGAIN;
+    if (level == 0 && !out->place.found)
+        return BT_HERE;
+    uint32_t offset = (uint32_t)(slot_word(page, size, slot) >> 32) & 0xffff;
+    uint64_t lengths = load(page, size, offset);
+    out->key_len = (uint16_t)lengths;
+    out->value_len = (uint16_t)(lengths >> 16);
+    out->value_at = offset + BT_ENTRY_HEAD + BT_LEN(out->key_len);
+    if (h.inner)
+        out->child = lladd_page_of(load(page, size, out->value_at) & ((UINT64_C(1) << 48) - 1));
+    return BT_HERE;
+}
+
+void ll_btree__copy(const unsigned char *page, uint32_t size, uint32_t at, unsigned char *to,
+                    uint32_t n)
+{
+    for (; n >= 8; n -= 8, at += 8, to += 8)
+        lladd_put64(to, load(page, size, at));
+    if (n) {
+        unsigned char rest[8];
+        lladd_put64(rest, load(page, size, at));
+        memcpy(to, rest, n);
+    }
+}

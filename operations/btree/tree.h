@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_BTREE_TREE_H
+#define LL_OPERATIONS_BTREE_TREE_H
+/* B+trees in memory: see tree.c. */
+#include "operations/btree/node.h"
+#include "operations/shared/txn_state.h"
+
+#include <lladd/btree.h>
+
+/* The root page, page type "lladd.btree": offsets in the page. */
+enum {
+    BR_LAYOUT = LLADD_PAGE_HEADER,     /* u32 1 */
+    BR_STATE = LLADD_PAGE_HEADER + 4,  /* u32 0; 1: destroyed */
+    BR_KEY = LLADD_PAGE_HEADER + 8,    /* u32 length of every key, 0: any */
+    BR_VALUE = LLADD_PAGE_HEADER + 12, /* u32 length of every value, 0: any */
+    BR_TOP = LLADD_PAGE_HEADER + 16,   /* u48 the top node, u16 its level */
+    BR_SPARE = LLADD_PAGE_HEADER + 24  /* u48 page for the next top node, 0: none */
+};
+
+struct ll_btree_owner;
+
+struct ll_btree_tree {
+    uint64_t top;  /* atomic: page | level << 48; 0: ll_btree__top_slow says why, or reads it */
+    uint64_t last; /* atomic: a leaf that was the last one; a hint. 0: none */
+    struct ll_btrees *trees;
+    struct lladd_db *db;
+    lladd_pageno root;
+    uint16_t type; /* number of its nodes' page type */
+    uint32_t key_size, value_size, key_max, entry_max;
+    struct ll_btree_tree *next;
+    bool blobs;         /* values may be in blobs */
+    bool loaded;        /* the members above are filled in; under `loading` */
+    uint32_t destroyed; /* atomic; 0 again if the destruction is rolled back */
+    uint32_t fresh;     /* atomic: its creation is neither committed nor rolled back */
+    uint64_t owner;     /* atomic: struct ll_btree_owner * of the transaction that creates or
+                         * destroys it, or 0 */
+    uint64_t changers;  /* atomic: transactions that have not ended and may undo changes by key */
+    struct lladd_mutex loading; /* held while the root page is read */
+    uint64_t splits;            /* atomic */
+};
+
+struct lladd_btree {
+    struct ll_btree_tree *tree;
+};
+
+/* A tree that a transaction creates or destroys. */
+struct ll_btree_own {
+    struct ll_btree_tree *tree;
+    lladd_savepoint_id claimed;   /* number of the transaction's next savepoint when it claimed the
+                                   * tree; 0 in doubt */
+    lladd_savepoint_id destroyed; /* 0, or 1 + the savepoint before it destroyed the tree */
+    bool created;
+};
+
+/* The state of a transaction that changes trees: a participant. */
+struct ll_btree_owner {
+    struct ll_txn_part owner;
+    struct ll_reservation_txn hold; /* on keys: see tree.c */
+    struct ll_btree_own *own;
+    size_t n_own, cap_own;
+    struct ll_btree_tree **changed; /* trees in which it may undo changes by key */
+    size_t n_changed, cap_changed;
+};
+
+/* The state of a database. */
+struct ll_btrees {
+    struct lladd_db *db;
+    struct lladd_mutex mutex; /* a leaf: protects the list of trees */
+    struct ll_btree_tree *trees;
+    struct ll_txn_parts owners;
+    struct ll_reservations holds;
+    struct ll_operations *ops;
+    lladd_op_id format, top, destroy, root_spare, node, spare, fill, narrow, index, put, remove,
+        mark, restore, clear;
+};
+
+extern const struct lladd_extension ll_btree__extension;
+extern const struct lladd_page_type ll_btree__root_page, ll_btree__node_page;
+extern const struct lladd_participant ll_btree__participant;
+extern const struct lladd_op ll_btree__node, ll_btree__spare, ll_btree__fill, ll_btree__narrow,
+    ll_btree__index, ll_btree__put, ll_btree__remove, ll_btree__mark, ll_btree__restore,
+    ll_btree__clear_op;
+extern const struct lladd_op ll_btree__root_format, ll_btree__root_top, ll_btree__root_destroy,
+    ll_btree__root_spare;
+
+/* Latch ranks. `loading` is held while the root page is read. */
+enum { LL_BTREE_RANK_LOADING = LLADD_RANK_EXTENSION + 1 };
+
+static inline struct ll_btrees *ll_btrees_of(struct lladd_db *db)
+{
+    return lladd_extension_state(db, &ll_btree__extension);
+}
+static inline uint64_t bt_top(lladd_pageno page, uint32_t level)
+{
+    return page.v | (uint64_t)level << 48;
+}
+static inline lladd_pageno bt_top_page(uint64_t top)
+{
+    return lladd_page_of(top & ((UINT64_C(1) << 48) - 1));
+}
+static inline uint32_t bt_top_level(uint64_t top)
+{
+    return (uint32_t)(top >> 48);
+}
+static inline bool bt_is_node(const struct ll_btree_tree *t, struct lladd_view v)
+{
+    return v.type == t->type && lladd_get48(v.bytes + BT_ROOT) == t->root.v &&
+           v.bytes[BT_FLAGS] == 0;
+}
+
+/* ---- tree.c ---------------------------------------------------------------------------------- */
+
+/* Returns the tree of a root page, created in memory if necessary. Reads no page. */
+int ll_btree__find_tree(struct ll_btrees *, lladd_pageno root, struct ll_btree_tree **out);
+/* Returns a new tree for this root page; marks an older tree of that page as destroyed. */
+int ll_btree__new_tree(struct ll_btrees *, lladd_pageno root, struct ll_btree_tree **out);
+/* The top node and its level. Reads the root page if necessary: LLADD_DESTROYED, LLADD_WRONG_TYPE;
+ * LLADD_BUSY: the tree's creation has not committed. */
+int ll_btree__top_slow(struct ll_btree_tree *, uint64_t *out, struct lladd_error *);
+static inline int ll_btree__top(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
+{
+    *out = lladd_atomic_load64(&t->top);
+    return __builtin_expect(*out != 0, 1) ? 0 : ll_btree__top_slow(t, out, err);
+}
+/* The tree has got a higher top node. */
+void ll_btree__raise(struct ll_btree_tree *, uint64_t top);
+/* Forgets the top node; the next use reads it. */
+void ll_btree__forget(struct ll_btree_tree *);
+int ll_btree__corrupt(struct lladd_error *, lladd_pageno, const char *what);
+/* Reserves the key for the transaction, before the transaction latches the key's leaf. */
+int ll_btree__reserve(struct lladd_txn *, struct ll_btree_tree *, struct bt_key);
+/* May an open transaction need this key's ghost, or the room of its value, for undo? */
+bool ll_btree__held(const struct ll_btree_tree *, struct bt_key);
+/* Fills in what does not change; for a new tree. */
+void ll_btree__set_sizes(struct ll_btree_tree *, uint32_t key_size, uint32_t value_size);
+int ll_btree__no_memory(struct lladd_error *, const char *what);
+
+/* ---- txn.c ----------------------------------------------------------------------------------- */
+
+void ll_btree__owner_drop(struct ll_txn_part *);
+int ll_btree__owner(struct lladd_txn *, struct ll_btrees *, struct ll_btree_owner **out);
+/* Gives the transaction the tree alone until it ends, or rolls back to a savepoint before this
+ * call. LLADD_BUSY: another transaction has it, or may still undo a change of it by key. */
+int ll_btree__claim(struct lladd_txn *, struct ll_btree_tree *, bool created);
+/* Notes that the transaction has destroyed the tree, which it has claimed, since this savepoint. */
+void ll_btree__set_destroyed(struct lladd_txn *, struct ll_btree_tree *, lladd_savepoint_id before);
+/* Notes that the transaction changes the tree. LLADD_BUSY: another one destroys it. */
+int ll_btree__changes(struct lladd_txn *, struct ll_btree_tree *);
+
+/* ---- search.c, descend.c --------------------------------------------------------------------- */
+
+enum bt_step { BT_HERE, BT_GO_RIGHT, BT_AGAIN };
+/* What a search has seen in a node. */
+struct bt_seen {
+    struct bt_place place;
+    lladd_pageno right, child;   /* child: in an inner node */
+    uint16_t key_len, value_len; /* in a leaf, if the key was found; with flags */
+    uint32_t value_at;
+};
+/* Searches a page that should be the node of this level for the key. */
+enum bt_step ll_btree__look(const struct ll_btree_tree *, const unsigned char *page, uint32_t size,
+                            struct bt_key, uint32_t level, struct bt_seen *);
+/* Copies bytes of a page, word by word. */
+void ll_btree__copy(const unsigned char *page, uint32_t size, uint32_t at, unsigned char *to,
+                    uint32_t n);
+/* The page that was the node of this level for the key a moment ago, or a node to the left of it.
+ * *moved (nullable): if a right link led on, becomes that level plus one. LLADD_END: the tree has
+ * no such level. LLADD_CONFLICT: a page was no node for the key; try again. */
+int ll_btree__descend(struct ll_btree_tree *, struct bt_key, uint32_t level, lladd_pageno *out,
+                      uint32_t *moved, struct lladd_error *);
+/* Counts an attempt that has met a page that is no node for the key. LLADD_CORRUPT_PAGE after too
+ * many. */
+int ll_btree__again(struct ll_btree_tree *, unsigned *tries, struct lladd_error *);
+/* Latches the node of this level that covers the key. LLADD_END: the tree has no such level. */
+int ll_btree__fix(struct ll_btree_tree *, struct bt_key, uint32_t level, enum lladd_latch,
+                  struct lladd_page **out, struct lladd_error *);
+
+/* ---- rows.c: changes of a row ---------------------------------------------------------------- */
+
+struct bt_change {
+    struct ll_btree_tree *tree;
+    struct lladd_txn *txn;
+    struct bt_key key;
+    lladd_pageno page; /* the leaf, if the tree has not changed */
+    const unsigned char *value;
+    uint16_t value_len; /* includes BT_BLOB */
+    bool only;          /* put: do not replace a row */
+    bool reserved;      /* the transaction has reserved the key */
+    /* Results. */
+    enum bt_answer {
+        BT_DONE = 0,
+        BT_MOVED,   /* the page is not its leaf: go on at `right`, or from the top if that is 0 */
+        BT_FULL,    /* no room */
+        BT_PRESENT, /* put, `only`: there is a row */
+        BT_RESERVE, /* put: reserve the key first */
+        BT_ABSENT   /* remove: there is no row */
+    } answer;
+    lladd_pageno right;
+    bool inserted;     /* put: there was no row */
+    bool at_end;       /* put: the row is the last one of the last leaf */
+    lladd_pageno gone; /* the blob of the row's old value, or 0 */
+};
+
+struct bt_mark {
+    uint32_t slot;
+    bool ghost;
+};
+struct bt_restore {
+    uint32_t slot;
+    struct bt_entry entry;
+};
+/* Slots that lose their entry, or with BT_TRIM the unused room; the highest one first. */
+struct bt_clear {
+    const uint16_t *slots;
+    uint32_t n;
+};
+#define BT_TRIM 0x8000u
+
+/* The undo of a change. */
+struct bt_undo {
+    enum { BT_UNDO_INSERT, BT_UNDO_REPLACE, BT_UNDO_REMOVE } what;
+    struct bt_key key;
+    const unsigned char *value;
+    uint16_t value_len;
+    bool ghost;
+};
+/* undo.c */
+int ll_btree__undo(struct lladd_txn *, lladd_pageno root, const struct bt_undo *);
+
+/* ---- smo.c: changes of the structure --------------------------------------------------------- */
+
+/* Arguments of node and fill: the whole contents. */
+struct bt_fill {
+    lladd_pageno root, right;
+    uint32_t level;
+    bool closed;
+    struct bt_fences fences;
+    const unsigned char *packed; /* entries as in records */
+    size_t len;
+};
+struct bt_narrow {
+    uint32_t keep; /* slots that stay */
+    lladd_pageno right;
+    struct bt_key high;
+};
+struct bt_index {
+    uint32_t slot;
+    struct bt_key key;
+    lladd_pageno child;
+};
+
+/* ---- spare.c, split.c, clear.c --------------------------------------------------------------- */
+
+/* Drops the leaf's unneeded ghosts and unused room, if that makes room for `need` bytes. *enough:
+ * there is that much room now. */
+int ll_btree__make_clear(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t need,
+                         bool *enough);
+/* Gives the node of this level a spare page, unless it has one. */
+int ll_btree__want_spare(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t level);
+/* Gives the root page a spare page, unless it has one. */
+int ll_btree__want_root_spare(struct lladd_txn *, struct ll_btree_tree *);
+/* Makes room in the leaf for an entry with this key and `need` bytes, its slot included. */
+int ll_btree__make_room(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t need);
+/* A right link has led on at this level: enters the key's node in its parent, if that has not been
+ * done. */
+int ll_btree__complete(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t level);
+/* Releases the log credit taken for a change (BUF-3). */
+int ll_btree__put_down(struct lladd_txn *, const struct ll_btree_tree *, int rc);
+
+/* ---- get.c ----------------------------------------------------------------------------------- */
+
+int ll_btree__tree_of(const struct lladd_btree *, struct ll_btree_tree **, struct lladd_error *);
+/* Reads the sizes, if that has not been done, and checks the length. */
+int ll_btree__check_key(struct ll_btree_tree *, size_t len, struct lladd_error *);
+/* Reads the row's value into the memory at *buf, which grows; *len gets the value's length.
+ * LLADD_NOT_FOUND without a message. */
+int ll_btree__read_whole(struct ll_btree_tree *, struct bt_key, unsigned char **buf, size_t *size,
+                         size_t *len, struct lladd_error *);
+
+/* ---- walk.c ---------------------------------------------------------------------------------- */
+
+/* Called for every node, under its shared latch. */
+typedef int ll_btree_node_fn(void *ctx, struct ll_btree_tree *, struct lladd_view,
+                             struct lladd_error *);
+/* Calls fn for every node of the tree, level by level from the top, each level from the left.
+ * Checks that the nodes of a level meet. */
+int ll_btree__each_node(struct ll_btree_tree *, ll_btree_node_fn *, void *ctx,
+                        struct lladd_error *);
+/* The root page's spare page, or 0. */
+int ll_btree__root_spare_of(struct ll_btree_tree *, lladd_pageno *out, struct lladd_error *);
+
+/* The pages of a tree. */
+struct ll_btree_pages {
+    uint64_t *nodes, *blobs; /* nodes and spare pages; root pages of blobs */
+    size_t n_nodes, n_blobs, cap_nodes, cap_blobs;
+};
+int ll_btree__list(struct ll_btree_tree *, struct ll_btree_pages *, struct lladd_error *);
+void ll_btree__list_free(struct ll_btree_tree *, struct ll_btree_pages *);
+
+#endif

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * trees: B+trees with pages that hold about three rows, so that a dozen rows cause splits. There
+ * are three trees: with fixed lengths; with any length; with long keys, so that inner nodes hold
+ * three children and the tree has several levels. Two transactions stay open while others split the
+ * leaves that they have changed. Removals, replacements and splits are rolled back. A transaction
+ * makes a tree, destroys another, and rolls back.
+ *
+ * threads.trees: two threads split the same leaf; one of them rolls back. A third one walks through
+ * the tree in both directions.
+ */
+#include "sim/subjects/cells.h"
+
+#include <lladd/btree.h>
+#include <lladd/bytes.h>
+#include <lladd/pages.h>
+
+#include <string.h>
+
+#define ROOT "tree"
+
+enum { LONGEST = 1000 };
+
+struct kind {
+    uint32_t key_size, value_size;
+    bool alone; /* no transaction stays open before the tree is destroyed */
+};
+static const struct kind fixed = {300, 700, false};
+static const struct kind any = {0, 0, false};
+static const struct kind tall = {960, 40, true};
+
+struct work {
+    struct ll_sim_work base;
+    const struct kind *kind;
+    struct lladd_btree *tree;
+};
+
+static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    o->log_ring_bytes = 16 * 4096;
+    return 0;
+}
+
+/* Long keys differ in their last byte, others in their first. */
+static size_t key_of(const struct kind *k, unsigned cell, unsigned char *out)
+{
+    size_t len = k->key_size ? k->key_size : 4 + cell % 3 * 20;
+    memset(out, 'k', len);
+    out[k->alone ? len - 1 : 0] = (unsigned char)cell;
+    return len;
+}
+
+/* ---- steps ------------------------------------------------------------------------------- */
+
+static int fill(struct work *w, struct lladd_txn *txn, unsigned cell, char letter, size_t any_len)
+{
+    unsigned char key[LONGEST], value[LONGEST];
+    size_t key_len = key_of(w->kind, cell, key);
+    size_t len = w->kind->value_size ? w->kind->value_size : any_len;
+    ll_sim_fill(value, cell, letter, len);
+    TRY(lladd_btree_put(txn, w->tree, key, key_len, value, len));
+    return w->base.sim ? ll_sim_cell_note(&w->base, txn, cell, letter, len) : 0;
+}
+
+static int clear(struct work *w, struct lladd_txn *txn, unsigned cell)
+{
+    unsigned char key[LONGEST];
+    size_t key_len = key_of(w->kind, cell, key);
+    TRY(lladd_btree_delete(txn, w->tree, key, key_len));
+    return ll_sim_cell_note(&w->base, txn, cell, 0, 0);
+}
+
+static int make(const struct kind *k, struct lladd_txn *txn, const char *name, lladd_pageno *root)
+{
+    struct lladd_btree_options o = LLADD_BTREE_OPTIONS_INIT;
+    o.key_size = k->key_size;
+    o.value_size = k->value_size;
+    TRY(lladd_btree_create(txn, &o, root));
+    return lladd_root_set(txn, name, (struct lladd_root_value){root->v, 0});
+}
+
+static int open_tree(struct work *w)
+{
+    struct lladd_root_value v;
+    TRY(lladd_root_get(w->base.db, ROOT, &v, w->base.err));
+    w->base.first = lladd_page_of(v.a);
+    return lladd_btree_open(w->base.db, w->base.first, &w->tree, w->base.err);
+}
+
+static int first_rows(struct work *w)
+{
+    struct lladd_txn *txn;
+    TRY(lladd_begin(w->base.db, NULL, &txn, w->base.err));
+    int rc = 0;
+    for (unsigned cell = 4; cell < 6 && !rc; cell++)
+        rc = fill(w, txn, cell, 's', 700);
+    return rc ? ll_sim_give_up(NULL, txn, rc, w->base.err) : lladd_commit(txn);
+}
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct work w = {.base = {.db = db, .err = err}, .kind = ctx};
+    struct lladd_txn *txn;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = make(w.kind, txn, ROOT, &w.base.first);
+    if (rc)
+        return ll_sim_give_up(NULL, txn, rc, err);
+    TRY(lladd_commit(txn));
+    TRY(open_tree(&w));
+    rc = first_rows(&w);
+    lladd_btree_close(w.tree);
+    return rc;
+}
+
+static void init(void *ctx, void *model)
+{
+    const struct kind *k = ctx;
+    struct ll_sim_cells *c = model;
+    for (unsigned cell = 4; cell < 6; cell++)
+        c->at[cell] = (struct ll_sim_cell){'s', k->value_size ? k->value_size : 700};
+}
+
+/* ---- the workload ------------------------------------------------------------------------ */
+
+/* Inserts a row, removes one. Other transactions split the leaf. */
+static int stays_open(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    TRY(fill(w, txn, 2, 'o', 900));
+    return clear(w, txn, 5);
+}
+
+/* Replaces a row by a shorter one, and inserts one at the end. */
+static int stays_open_too(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    TRY(fill(w, txn, 4, 'p', 60));
+    return fill(w, txn, 30, 'p', 500);
+}
+
+static int grows(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    for (unsigned cell = 10; cell < 16; cell++)
+        TRY(fill(w, txn, cell, 'g', cell % 2 ? 900 : 30));
+    TRY(fill(w, txn, 3, 'g', 900));
+    TRY(fill(w, txn, 6, 'g', 400));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+static int rolls_back(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    for (unsigned cell = 20; cell < 22; cell++)
+        TRY(fill(w, txn, cell, 'r', 800));
+    TRY(clear(w, txn, 10));
+    TRY(fill(w, txn, 10, 'r', 20));
+    TRY(fill(w, txn, 11, 'r', 10));
+    TRY(fill(w, txn, 12, 'r', 50));
+    return lladd_sim_abort(base->sim, txn);
+}
+
+static int shrinks(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    for (unsigned cell = 11; cell < 14; cell++)
+        TRY(clear(w, txn, cell));
+    TRY(fill(w, txn, 10, 'k', 40));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+/* The room of removed rows is no longer reserved for undo, so it is used for other rows. */
+static int grows_again(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    for (unsigned cell = 16; cell < 20; cell++)
+        TRY(fill(w, txn, cell, 'a', 800));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+static int makes_and_destroys(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    lladd_pageno root;
+    TRY(make(w->kind, txn, "other tree", &root));
+    TRY(lladd_btree_destroy(txn, base->first));
+    return lladd_sim_abort(base->sim, txn);
+}
+
+static int run_steps(struct work *w)
+{
+    if (!w->kind->alone) {
+        TRY(ll_sim_in_txn(&w->base, stays_open));
+        TRY(ll_sim_in_txn(&w->base, stays_open_too));
+    }
+    TRY(ll_sim_in_txn(&w->base, grows));
+    TRY(lladd_checkpoint(w->base.db, w->base.err));
+    TRY(ll_sim_in_txn(&w->base, rolls_back));
+    if (w->kind->alone)
+        return ll_sim_in_txn(&w->base, makes_and_destroys);
+    TRY(ll_sim_in_txn(&w->base, shrinks));
+    return ll_sim_in_txn(&w->base, grows_again);
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct work w = {.base = {.sim = sim, .db = db, .err = err}, .kind = ctx};
+    TRY(open_tree(&w));
+    int rc = run_steps(&w);
+    lladd_btree_close(w.tree);
+    return rc;
+}
+
+/* ---- several threads --------------------------------------------------------------------- */
+
+static int put_rows(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    for (unsigned cell = 10; cell < 13; cell++)
+        TRY(fill(w, txn, cell, 't', 700));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+/* Splits the same leaf, and rolls back. */
+static int put_and_abort(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    TRY(clear(w, txn, 5));
+    for (unsigned cell = 6; cell < 8; cell++)
+        TRY(fill(w, txn, cell, 'u', 700));
+    return lladd_sim_abort(base->sim, txn);
+}
+
+/* Meets the row that stays, once in each direction. */
+static int read_rows(struct work *w)
+{
+    struct lladd_btree_cursor *c;
+    struct lladd_span key;
+    unsigned met[2] = {0, 0};
+    int rc = 0;
+    TRY(lladd_btree_cursor_open(w->tree, &c, w->base.err));
+    for (int down = 0; down < 2 && (rc == 0 || rc == LLADD_END); down++)
+        while ((rc = down ? lladd_btree_cursor_prev(c, w->base.err)
+                          : lladd_btree_cursor_next(c, w->base.err)) == 0 &&
+               (rc = lladd_btree_cursor_row(c, &key, NULL, w->base.err)) == 0)
+            met[down] += *(const unsigned char *)key.data == 4;
+    lladd_btree_cursor_close(c);
+    if (rc == LLADD_END && (met[0] != 1 || met[1] != 1))
+        return lladd_error_set(w->base.err, LLADD_BAD_STATE, "a walk does not meet a row once");
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                      struct lladd_error *err)
+{
+    struct work w = {.base = {.sim = sim, .db = db, .err = err}, .kind = ctx};
+    TRY(open_tree(&w));
+    int rc = thread == 0   ? ll_sim_in_txn(&w.base, put_rows)
+             : thread == 1 ? ll_sim_in_txn(&w.base, put_and_abort)
+                           : read_rows(&w);
+    lladd_btree_close(w.tree);
+    return rc;
+}
+
+/* ---- dump and check ---------------------------------------------------------------------- */
+
+static int read_tree(struct work *w, struct ll_sim_cells *c)
+{
+    struct lladd_btree_cursor *cursor;
+    struct lladd_span key, value;
+    unsigned char want[LONGEST];
+    bool ours = true;
+    TRY(lladd_btree_cursor_open(w->tree, &cursor, w->base.err));
+    int rc = 0;
+    while (ours && (rc = lladd_btree_cursor_next(cursor, w->base.err)) == 0) {
+        rc = lladd_btree_cursor_row(cursor, &key, &value, w->base.err);
+        if (rc)
+            break;
+        ours = ll_sim_cells_see(c, value.data, value.len);
+        size_t len = ours ? key_of(w->kind, *(const unsigned char *)value.data - '0', want) : 0;
+        ours = ours && key.len == len && memcmp(key.data, want, len) == 0;
+    }
+    lladd_btree_cursor_close(cursor);
+    if (!ours)
+        return lladd_error_set(w->base.err, LLADD_BAD_STATE, "a row that was never put");
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct work w = {.base = {.db = db, .err = err}, .kind = ctx};
+    struct ll_sim_cells c;
+    memset(&c, 0, sizeof c);
+    TRY(open_tree(&w));
+    int rc = read_tree(&w, &c);
+    lladd_btree_close(w.tree);
+    return rc ? rc : ll_sim_cells_write(&c, sink);
+}
+
+static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct work w = {.base = {.db = db, .err = err}, .kind = ctx};
+    TRY(open_tree(&w));
+    int rc = lladd_btree_check(w.tree, err);
+    lladd_btree_close(w.tree);
+    return rc;
+}
+
+static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                 struct lladd_error *err)
+{
+    struct work w = {.base = {.db = db, .err = err}, .kind = ctx};
+    TRY(open_tree(&w));
+    int rc = lladd_btree_pages(w.tree, fn, arg, err);
+    lladd_btree_close(w.tree);
+    return rc;
+}
+
+#define NO_UNDO(op) \
+    { \
+        op, LL_SIM_NO_UNDO, "every prefix of the records of a split is a tree in order" \
+    }
+#define STEP(op) \
+    { \
+        op, LL_SIM_NO_UNDO, "a step of a compensation, which finds out what was done" \
+    }
+
+#define SUBJECT(subject, text, which, ops, without) \
+    const struct lladd_sim_subject subject = { \
+        .struct_size = sizeof(struct lladd_sim_subject), \
+        .name = text, \
+        .about = "B+trees: " about_##which, \
+        .ctx = (void *)(uintptr_t)&which, \
+        .configure = configure, \
+        .setup = setup, \
+        .run = run, \
+        .check = check, \
+        .dump = dump, \
+        LL_SIM_CELLS_MODEL, \
+        .model_init = init, \
+        .pages = pages, \
+        .operations = ops, \
+        .excuses = without, \
+    }
+
+#define SUBJECT_OF_THREADS(subject, text, which, ops, without) \
+    const struct lladd_sim_subject subject = { \
+        .struct_size = sizeof(struct lladd_sim_subject), \
+        .name = text, \
+        .about = "B+trees: " about_threads, \
+        .ctx = (void *)(uintptr_t)&which, \
+        .configure = configure, \
+        .setup = setup, \
+        .threads = 3, \
+        .run_thread = run_thread, \
+        .check = check, \
+        .dump = dump, \
+        LL_SIM_CELLS_MODEL, \
+        .model_init = init, \
+        .pages = pages, \
+        .operations = ops, \
+        .excuses = without, \
+    }
+
+static const char *const fixed_ops[] = {
+    "lladd.btree.node.format", "lladd.btree.spare", "lladd.btree.fill",       "lladd.btree.narrow",
+    "lladd.btree.index",       "lladd.btree.put",   "lladd.btree.remove",     "lladd.btree.mark",
+    "lladd.btree.restore",     "lladd.btree.top",   "lladd.btree.root.spare", NULL};
+static const struct lladd_sim_excuse excuses[] = {
+    NO_UNDO("lladd.btree.node.format"), NO_UNDO("lladd.btree.fill"),
+    NO_UNDO("lladd.btree.narrow"),      NO_UNDO("lladd.btree.index"),
+    NO_UNDO("lladd.btree.top"),         NO_UNDO("lladd.btree.clear"),
+    STEP("lladd.btree.mark"),           STEP("lladd.btree.restore"),
+    NO_UNDO("lladd.btree.format"),      {NULL, 0, NULL}};
+static const char *const any_ops[] = {"lladd.btree.put", "lladd.btree.remove",
+                                      "lladd.btree.restore", "lladd.btree.clear", NULL};
+static const char *const tall_ops[] = {"lladd.btree.format", "lladd.btree.destroy",
+                                       "lladd.btree.fill",   "lladd.btree.index",
+                                       "lladd.btree.top",    NULL};
+
+#define about_fixed "splits, and undo by key"
+#define about_any "keys and values of any length"
+static const char *const threads_ops[] = {"lladd.btree.put", "lladd.btree.narrow", NULL};
+
+#define about_threads "two threads split a leaf while a third one walks"
+#define about_tall "several levels of inner nodes"
+SUBJECT(ll_sim_subject_trees, "trees", fixed, fixed_ops, excuses);
+SUBJECT(ll_sim_subject_trees_any, "trees.any", any, any_ops, excuses);
+SUBJECT(ll_sim_subject_trees_tall, "trees.tall", tall, tall_ops, excuses);
+SUBJECT_OF_THREADS(ll_sim_subject_threads_trees, "threads.trees", fixed, threads_ops, excuses);

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * B+trees: errors and their codes, trees that are being created or destroyed, transactions in
+ * doubt, long values, what the log says about keys, and damage that the check finds.
+ */
+#include "op_fixture.h"
+#include "operations/btree/tree.h"
+
+#include <lladd/btree.h>
+#include <lladd/log_read.h>
+
+#include <stdio.h>
+
+static struct fixture b;
+static lladd_pageno root;
+static struct lladd_btree *tree;
+
+static void setup(void)
+{
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+}
+
+static void teardown(void)
+{
+    fixture_free(&b);
+}
+
+static void make(uint32_t key_size, uint32_t value_size)
+{
+    struct lladd_btree_options o = LLADD_BTREE_OPTIONS_INIT;
+    o.key_size = key_size;
+    o.value_size = value_size;
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_btree_create(txn, &o, &root));
+    commit(txn);
+    ok_db(&b, lladd_btree_open(b.db, root, &tree, &b.err));
+}
+
+static void put(struct lladd_txn *txn, const char *key, const char *value)
+{
+    ok(txn, lladd_btree_put(txn, tree, key, strlen(key), value, strlen(value)));
+}
+
+/* Writes a number as a key; returns its length. */
+static size_t number(char key[8], int i)
+{
+    return (size_t)snprintf(key, 8, "%d", i);
+}
+
+/* Asserts the value of a key; NULL: there is no such row. */
+static void expect(const char *key, const char *value)
+{
+    char got[64];
+    size_t len = 0;
+    int rc = lladd_btree_get(tree, key, strlen(key), got, sizeof got, &len, &b.err);
+    ck_assert_int_eq(rc, value ? 0 : LLADD_NOT_FOUND);
+    if (value) {
+        ck_assert_uint_eq(len, strlen(value));
+        ck_assert(memcmp(got, value, len) == 0);
+    }
+}
+
+START_TEST(wrong_arguments)
+{
+    unsigned char key[1001] = {0};
+    struct lladd_btree_options o = LLADD_BTREE_OPTIONS_INIT;
+    struct lladd_btree *other;
+    uint32_t most = lladd_btree_key_max(b.db);
+    ck_assert_uint_eq(most, 993);
+    struct lladd_txn *txn = fixture_begin(&b);
+    o.key_size = most + 1;
+    refuses(txn, LLADD_KEY_SIZE, lladd_btree_create(txn, &o, &root));
+    o.key_size = 0;
+    o.value_size = 1001;
+    refuses(txn, LLADD_KEY_SIZE, lladd_btree_create(txn, &o, &root));
+    commit(txn);
+    make(8, 4);
+    txn = fixture_begin(&b);
+    refuses(txn, LLADD_KEY_SIZE, lladd_btree_insert(txn, tree, key, 7, key, 4));
+    refuses(txn, LLADD_KEY_SIZE, lladd_btree_put(txn, tree, key, 8, key, 5));
+    refuses(txn, LLADD_NOT_FOUND, lladd_btree_delete(txn, tree, key, 8));
+    ok(txn, lladd_btree_insert(txn, tree, key, 8, key, 4));
+    refuses(txn, LLADD_EXISTS, lladd_btree_insert(txn, tree, key, 8, key, 4));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_btree_insert(txn, NULL, key, 8, key, 4));
+    commit(txn);
+    ck_assert_uint_eq(lladd_btree_key_size(tree), 8);
+    ck_assert_uint_eq(lladd_btree_value_size(tree), 4);
+    ck_assert_int_eq(lladd_btree_open(b.db, lladd_page_of(0), &other, &b.err), LLADD_WRONG_TYPE);
+    lladd_btree_close(tree);
+    make(0, 0);
+    txn = fixture_begin(&b);
+    refuses(txn, LLADD_TOO_LARGE, lladd_btree_insert(txn, tree, key, most + 1, key, 4));
+    ok(txn, lladd_btree_insert(txn, tree, key, most, key, 4));
+    ok(txn, lladd_btree_insert(txn, tree, key, 0, NULL, 0)); /* an empty key, an empty value */
+    commit(txn);
+    expect("", "");
+    lladd_btree_close(tree);
+    lladd_btree_close(NULL);
+    lladd_btree_cursor_close(NULL);
+}
+END_TEST
+
+START_TEST(a_new_tree_waits_for_the_commit)
+{
+    struct lladd_btree *other;
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_btree_create_open(txn, NULL, &root, &tree));
+    refuses(txn, LLADD_BUSY, lladd_btree_put(txn, tree, "k", 1, "v", 1));
+    ck_assert_int_eq(lladd_btree_open(b.db, root, &other, &b.err), LLADD_BUSY);
+    ck_assert_int_eq(lladd_btree_get(tree, "k", 1, NULL, 0, NULL, &b.err), LLADD_BUSY);
+    commit(txn);
+    txn = fixture_begin(&b);
+    put(txn, "k", "v");
+    commit(txn);
+    expect("k", "v");
+    lladd_btree_close(tree);
+    uint64_t pages = fixture_pages_used(&b);
+    txn = fixture_begin(&b);
+    ok(txn, lladd_btree_create_open(txn, NULL, &root, &tree));
+    abort_txn(txn);
+    ck_assert_int_eq(lladd_btree_get(tree, "k", 1, NULL, 0, NULL, &b.err), LLADD_DESTROYED);
+    lladd_btree_close(tree);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages);
+}
+END_TEST
+
+START_TEST(a_tree_in_use_is_not_destroyed)
+{
+    make(0, 0);
+    struct lladd_txn *user = fixture_begin(&b), *txn = fixture_begin(&b);
+    put(user, "k", "v");
+    refuses(txn, LLADD_BUSY, lladd_btree_destroy(txn, root));
+    commit(user);
+    ok(txn, lladd_btree_destroy(txn, root));
+    ck_assert_int_eq(lladd_btree_get(tree, "k", 1, NULL, 0, NULL, &b.err), LLADD_DESTROYED);
+    abort_txn(txn);
+    expect("k", "v");
+    txn = fixture_begin(&b);
+    put(txn, "k", "w"); /* undone after the destruction is */
+    ok(txn, lladd_btree_destroy(txn, root));
+    abort_txn(txn);
+    expect("k", "v");
+    lladd_btree_close(tree);
+}
+END_TEST
+
+/* A prepared transaction keeps the room of what it has removed, across a crash. */
+START_TEST(in_doubt)
+{
+    struct lladd_gid gid = fixture_gid("doubt");
+    char key[8], value[200];
+    memset(value, 'v', sizeof value);
+    make(0, 0);
+    struct lladd_txn *txn = fixture_begin(&b);
+    for (int i = 0; i < 100; i++)
+        ok(txn, lladd_btree_put(txn, tree, key, number(key, i), value, 200));
+    commit(txn);
+    txn = fixture_begin(&b);
+    for (int i = 0; i < 100; i += 2)
+        ok(txn, lladd_btree_delete(txn, tree, key, number(key, i)));
+    ok(txn, lladd_btree_put(txn, tree, "1", 1, "short", 5));
+    ok(txn, lladd_prepare(txn, &gid));
+    lladd_btree_close(tree);
+    fixture_crash(&b);
+    ok_db(&b, lladd_btree_open(b.db, root, &tree, &b.err));
+    txn = fixture_begin(&b);
+    refuses(txn, LLADD_BUSY, lladd_btree_destroy(txn, root));
+    for (int i = 100; i < 300; i++)
+        ok(txn, lladd_btree_put(txn, tree, key, number(key, i), value, 200));
+    commit(txn);
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
+    if (_i)
+        commit(txn);
+    else
+        abort_txn(txn);
+    for (int i = 0; i < 300; i++) {
+        int rc = lladd_btree_get(tree, key, number(key, i), NULL, 0, NULL, &b.err);
+        ck_assert_int_eq(rc, _i && i < 100 && i % 2 == 0 ? LLADD_NOT_FOUND : 0);
+    }
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    lladd_btree_close(tree);
+}
+END_TEST
+
+START_TEST(long_values)
+{
+    enum { LEN = 1 << 20 };
+    unsigned char *value = malloc(LEN), *got = malloc(LEN);
+    ck_assert(value && got);
+    seeded_fill(7, value, LEN);
+    make(0, 0);
+    uint64_t pages = fixture_pages_used(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
+    for (size_t len = 0; len <= LEN; len = len ? 4 * len : 1)
+        ok(txn, lladd_btree_put(txn, tree, &len, sizeof len, value, len));
+    commit(txn);
+    for (size_t len = 0, n = 1; len <= LEN; len = len ? 4 * len : 1) {
+        ok_db(&b, lladd_btree_get(tree, &len, sizeof len, got, LEN, &n, &b.err));
+        ck_assert_uint_eq(n, len);
+        ck_assert(memcmp(got, value, len) == 0);
+    }
+    txn = fixture_begin(&b);
+    for (size_t len = 0; len <= LEN; len = len ? 4 * len : 1)
+        ok(txn, lladd_btree_delete(txn, tree, &len, sizeof len));
+    commit(txn);
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    txn = fixture_begin(&b); /* the pages of the blobs become free */
+    lladd_pageno page;
+    ok(txn, lladd_page_alloc(txn, &page));
+    abort_txn(txn);
+    ck_assert_uint_le(fixture_pages_used(&b), pages + 2); /* spare pages, after a split */
+    lladd_btree_close(tree);
+    free(value);
+    free(got);
+}
+END_TEST
+
+START_TEST(the_log_names_keys)
+{
+    unsigned puts = 0, removals = 0;
+    struct lladd_log_cursor *log;
+    struct lladd_log_entry e;
+    make(0, 0);
+    struct lladd_txn *txn = fixture_begin(&b);
+    put(txn, "key", "1");
+    put(txn, "key", "2");
+    ok(txn, lladd_btree_delete(txn, tree, "key", 3));
+    commit(txn);
+    lladd_btree_close(tree);
+    ok_db(&b, lladd_log_open(b.db, lladd_lsn_of(0), NULL, &log, &b.err));
+    while (lladd_log_next(log, &e, &b.err) == 0) {
+        lladd_pageno of;
+        struct lladd_span key;
+        if (!lladd_btree_logged_key(&e, &of, &key))
+            continue;
+        ck_assert_uint_eq(of.v, root.v);
+        ck_assert_uint_eq(key.len, 3);
+        ck_assert(memcmp(key.data, "key", 3) == 0);
+        puts += strcmp(e.op, "lladd.btree.put") == 0;
+        removals += strcmp(e.op, "lladd.btree.remove") == 0;
+    }
+    lladd_log_close(log);
+    ck_assert_uint_eq(puts, 2);
+    ck_assert_uint_eq(removals, 1);
+}
+END_TEST
+
+/* Bytes of a leaf are changed, and the library does not know. */
+START_TEST(damage_is_found)
+{
+    unsigned char wrong[2] = {0x34, 0x12};
+    char key[8];
+    make(0, 0);
+    struct lladd_txn *txn = fixture_begin(&b);
+    for (int i = 0; i < 1000; i++)
+        ok(txn, lladd_btree_put(txn, tree, key, number(key, i), key, 3));
+    commit(txn);
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    lladd_pageno leaf = lladd_page_of(lladd_atomic_load64(&tree->tree->last));
+    if (leaf.v == 0)
+        ck_assert_int_eq(ll_btree__descend(tree->tree, (struct bt_key){(const void *)"5", 1}, 0,
+                                           &leaf, NULL, &b.err),
+                         0);
+    static const uint32_t at[] = {BT_RIGHT, BT_SLOTS,         BT_GHOSTS,
+                                  BT_LOW,   BT_SLOT_AREA + 1, BT_SLOT_AREA + 4};
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+        fixture_forge(&b, leaf, at[i], wrong, sizeof wrong);
+        int rc = lladd_btree_check(tree, &b.err);
+        fixture_forge(&b, leaf, at[i], wrong, sizeof wrong);
+        ck_assert_msg(lladd_code_root(rc) == LLADD_ROOT_DATA || rc == LLADD_WRONG_TYPE,
+                      "byte %u: %s", at[i], lladd_code_name(rc));
+    }
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    lladd_btree_close(tree);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("B+trees");
+    TCase *c = tcase_create("trees");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, wrong_arguments);
+    tcase_add_test(c, a_new_tree_waits_for_the_commit);
+    tcase_add_test(c, a_tree_in_use_is_not_destroyed);
+    tcase_add_loop_test(c, in_doubt, 0, 2);
+    tcase_add_test(c, long_values);
+    tcase_add_test(c, the_log_names_keys);
+    tcase_add_test(c, damage_is_found);
+    suite_add_tcase(s, c);
+    return fixture_run(s);
+}

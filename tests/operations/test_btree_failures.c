@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * B+trees that split while every n-th memory allocation, read, or device call fails. Each call
+ * succeeds, or returns the reason and has changed nothing (API-1). Every rollback succeeds (REC-3).
+ * The tree is valid after each failure and after a crash, and has exactly the committed changes. No
+ * page is lost.
+ */
+#include "op_fixture.h"
+#include "operations/btree/tree.h"
+
+#include <lladd/btree.h>
+
+#include <errno.h>
+
+enum { KEYS = 400, LONGEST = 3000, FULL_LOOKS = 10 };
+
+static struct fixture b;
+static lladd_pageno root;
+static struct lladd_btree *tree;
+static struct lladd_btree_options options;
+
+struct model {
+    uint32_t version[KEYS]; /* 0: the key is absent */
+};
+static struct model committed, now, before_commit;
+static bool unknown; /* a commit has failed: the tree has `committed` or `before_commit` */
+static uint32_t next_version;
+
+/* Which calls fail, and how often. */
+enum what { NOTHING, MEMORY, READS, DEVICE };
+static struct {
+    enum what what;
+    uint64_t every, failures, looks;
+} fault;
+
+static void faults(bool on)
+{
+    uint64_t n = on ? fault.every : 0;
+    switch (fault.what) {
+    case MEMORY:
+        fault_alloc_fail(&b.mem, n, false);
+        break;
+    case READS:
+        fault_device_fail(b.fd, n, FAULT_PREAD, EIO, false);
+        break;
+    case DEVICE:
+        fault_device_fail(b.fd, n, FAULT_ANY, fault.every % 2 ? EIO : ENOSPC, false);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- the tree and its model ----------------------------------------------------------------- */
+
+static size_t key_bytes(uint32_t k, unsigned char *out)
+{
+    size_t len = options.key_size ? options.key_size : k % 29 == 7 ? 500 + k : 4 + k % 5;
+    memset(out, (int)k, len);
+    lladd_put32(out, k);
+    return len;
+}
+
+static size_t value_bytes(uint32_t k, uint32_t version, unsigned char *out)
+{
+    size_t len = options.value_size  ? options.value_size
+                 : version % 23 == 5 ? 1001 + version % 1500
+                                     : 4 + (k + version) % 200;
+    memset(out, (int)(k + version), len);
+    lladd_put32(out, version);
+    return len;
+}
+
+static void compare_key(const struct model *m, uint32_t k)
+{
+    unsigned char key[LONGEST], value[LONGEST], got[LONGEST];
+    size_t len = 0;
+    int rc = lladd_btree_get(tree, key, key_bytes(k, key), got, sizeof got, &len, &b.err);
+    ck_assert_msg(rc == (m->version[k] ? 0 : LLADD_NOT_FOUND), "key %u: %s: %s", k,
+                  lladd_code_name(rc), b.err.message);
+    if (rc)
+        return;
+    ck_assert_uint_eq(len, value_bytes(k, m->version[k], value));
+    ck_assert_mem_eq(got, value, len);
+}
+
+static void compare(const struct model *m)
+{
+    struct lladd_btree_stats s = {.struct_size = sizeof s};
+    uint64_t n = 0;
+    for (uint32_t k = 0; k < KEYS; k++) {
+        compare_key(m, k);
+        n += m->version[k] != 0;
+    }
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    ok_db(&b, lladd_btree_stats_get(tree, &s, &b.err));
+    ck_assert_uint_eq(s.rows, n);
+}
+
+static void open_tree(void)
+{
+    ok_db(&b, lladd_btree_open(b.db, root, &tree, &b.err));
+}
+
+/* Is the handle unusable? */
+static bool poisoned(void)
+{
+    return lladd_db_error(b.db, &b.err) != 0;
+}
+
+static bool fired(void)
+{
+    return fault.what == MEMORY    ? fault_alloc_fired(&b.mem) > 0
+           : fault.what != NOTHING ? fault_device_fired(b.fd) > 0
+                                   : false;
+}
+
+/* Asserts that a failed call has changed nothing: the tree is as in the model `now`. */
+static void look(uint32_t k)
+{
+    faults(false);
+    compare_key(&now, k);
+    if (fault.looks++ < FULL_LOOKS)
+        compare(&now);
+    faults(true);
+}
+
+/* Asserts that the result of a call is one of those expected. Returns false if the handle is
+ * poisoned. */
+static bool fine(struct lladd_txn *txn, int rc)
+{
+    if (rc == 0)
+        return true;
+    const struct lladd_error *err = lladd_txn_error(txn);
+    ck_assert_msg(err->code == rc && err->message[0], "%s, but the error is %s",
+                  lladd_code_name(rc), lladd_code_name(err->code));
+    ck_assert_msg(fault.what != NOTHING && rc != LLADD_EXISTS && rc != LLADD_NOT_FOUND &&
+                      rc != LLADD_BUG && rc != LLADD_CORRUPT_PAGE,
+                  "every %llu: %s: %s", (unsigned long long)fault.every, lladd_code_name(rc),
+                  err->message);
+    fault.failures++;
+    if (!poisoned())
+        return true;
+    ck_assert_int_eq(fault.what, DEVICE);
+    return false;
+}
+
+/* ---- the workload ---------------------------------------------------------------------------- */
+
+/* Puts new values of the keys from `from` to `to` - 1, or removes the keys. Returns false if the
+ * handle is poisoned. */
+static bool change_all(struct lladd_txn *txn, uint32_t from, uint32_t to, bool put)
+{
+    unsigned char key[LONGEST], value[LONGEST];
+    bool useful = true;
+    for (uint32_t k = from; k < to && useful; k++) {
+        size_t klen = key_bytes(k, key), vlen = value_bytes(k, ++next_version, value);
+        int rc;
+        if (!put && !now.version[k])
+            continue;
+        if (!put)
+            rc = lladd_btree_delete(txn, tree, key, klen);
+        else if (now.version[k] || k % 3)
+            rc = lladd_btree_put(txn, tree, key, klen, value, vlen);
+        else
+            rc = lladd_btree_insert(txn, tree, key, klen, value, vlen);
+        useful = fine(txn, rc);
+        if (rc == 0)
+            now.version[k] = put ? next_version : 0;
+        if (useful && fired())
+            look(k);
+    }
+    return useful;
+}
+
+static bool end(struct lladd_txn *txn, bool keep)
+{
+    unknown = keep;
+    before_commit = committed;
+    if (keep) {
+        committed = now;
+        int rc = lladd_commit(txn);
+        if (rc == 0) {
+            unknown = false;
+            return true;
+        }
+        ck_assert_int_ne(fault.what, NOTHING);
+        if (poisoned())
+            return false;
+        committed = before_commit;
+        unknown = false;
+    }
+    int rc = lladd_abort(txn);
+    if (rc != 0) { /* an abort needs no memory, but it may have to read pages and log */
+        ck_assert(fault.what == READS || fault.what == DEVICE);
+        return false;
+    }
+    now = committed;
+    faults(false);
+    compare(&now);
+    faults(true);
+    return true;
+}
+
+/* The transactions. The tree grows, shrinks in several transactions (removed elements take room
+ * until their transaction has ended), and grows again. Each transaction also changes the keys from
+ * `again_from` on, and rolls that back to a savepoint. */
+static const struct {
+    uint32_t from, to, again_from, again_to;
+    bool put, keep;
+} rounds[] = {
+    {0, KEYS, 0, KEYS / 4, true, true},
+    {0, KEYS / 2, 0, KEYS, false, false},
+    {0, KEYS / 2, KEYS / 2, KEYS, false, true},
+    {KEYS / 2, KEYS - 80, 0, KEYS / 4, false, true},
+    {KEYS - 80, KEYS - 5, KEYS - 30, KEYS, false, true},
+    {0, KEYS, KEYS / 3, KEYS, true, false},
+    {KEYS / 4, KEYS, 0, KEYS / 2, true, true},
+    {KEYS / 4, KEYS, 0, KEYS / 4, false, true},
+};
+
+static bool round_of(size_t i)
+{
+    struct lladd_txn *txn;
+    lladd_savepoint_id sp;
+    int rc = lladd_begin(b.db, NULL, &txn, &b.err);
+    if (rc) {
+        ck_assert_int_ne(fault.what, NOTHING);
+        return !poisoned();
+    }
+    bool useful = change_all(txn, rounds[i].from, rounds[i].to, rounds[i].put);
+    struct model saved = now;
+    if (useful && lladd_savepoint(txn, &sp) == 0) {
+        useful = change_all(txn, rounds[i].again_from, rounds[i].again_to, !rounds[i].put);
+        if (useful && fault.what != MEMORY) /* the rollback needs no memory */
+            faults(false);
+        if (useful)
+            ok(txn, lladd_rollback_to(txn, sp));
+        faults(useful);
+        now = saved;
+    }
+    if (!useful) {
+        faults(false);
+        (void)lladd_abort(txn); /* fails, because the handle is poisoned */
+        return false;
+    }
+    return end(txn, rounds[i].keep);
+}
+
+static void destroyed_and_back(void)
+{
+    struct lladd_txn *txn = fixture_begin(&b);
+    bool gone = false;
+    for (int i = 0; i < 30 && !gone; i++) {
+        faults(true);
+        gone = lladd_btree_destroy(txn, root) == 0;
+        faults(false);
+        if (!gone)
+            compare(&now);
+        fault.every += fault.every / 4 + 1;
+    }
+    abort_txn(txn);
+    compare(&now);
+}
+
+/* Runs the whole workload, and returns the statistics of the tree. */
+static struct lladd_btree_stats run(void)
+{
+    struct lladd_btree_stats s = {.struct_size = sizeof s};
+    bool useful = true;
+    fixture_init(&b, 4096);
+    b.options.cache_bytes = 1u << 16;
+    fixture_open(&b);
+    uint64_t pages = fixture_pages_used(&b);
+    memset(&committed, 0, sizeof committed);
+    memset(&now, 0, sizeof now);
+    next_version = 0;
+    unknown = false;
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_btree_create(txn, &options, &root));
+    commit(txn);
+    open_tree();
+    faults(true);
+    for (size_t i = 0; i < sizeof rounds / sizeof rounds[0] && useful; i++)
+        useful = round_of(i);
+    faults(false);
+    if (useful) {
+        compare(&now);
+        ok_db(&b, lladd_btree_stats_get(tree, &s, &b.err));
+        if (fault.what == MEMORY || fault.what == READS)
+            destroyed_and_back();
+    }
+    lladd_btree_close(tree);
+    fixture_crash(&b);
+    open_tree();
+    unsigned char key[LONGEST], got[LONGEST];
+    if (unknown) /* finds out whether the record of the last commit has reached the device */
+        for (uint32_t k = 0; k < KEYS; k++) {
+            int rc = lladd_btree_get(tree, key, key_bytes(k, key), got, sizeof got, NULL, &b.err);
+            if ((rc == 0) != (committed.version[k] != 0) ||
+                (rc == 0 && lladd_get32(got) != committed.version[k]))
+                committed = before_commit;
+        }
+    compare(&committed);
+    lladd_btree_close(tree);
+    txn = fixture_begin(&b);
+    ok(txn, lladd_btree_destroy(txn, root));
+    commit(txn);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages);
+    fixture_free(&b);
+    return s;
+}
+
+static void set_up(int kind)
+{
+    options = (struct lladd_btree_options)LLADD_BTREE_OPTIONS_INIT;
+    options.key_size = kind & 1 ? 0 : 8;
+    options.value_size = kind & 1 ? 0 : 200;
+    fault.what = NOTHING;
+    fault.failures = 0;
+}
+
+START_TEST(without_failures)
+{
+    set_up(_i);
+    struct lladd_btree_stats s = run();
+    ck_assert_uint_gt(s.splits, 15);
+}
+END_TEST
+
+#ifdef LL_TEST_INSTRUMENTED
+enum { EACH_TO = 4 };
+#else
+enum { EACH_TO = 8 };
+#endif
+
+static void every_nth(int kind, enum what what)
+{
+    set_up(kind);
+    fault.what = what;
+    for (uint64_t n = 1; n < 6000; n += n < EACH_TO ? 1 : n * 4 / EACH_TO) {
+        fault.every = n;
+        fault.looks = 0;
+        (void)run();
+    }
+    if (what != DEVICE) /* a failed write of the log poisons the handle */
+        ck_assert_uint_gt(fault.failures, 100);
+}
+
+START_TEST(allocations_fail)
+{
+    every_nth(_i, MEMORY);
+}
+END_TEST
+
+START_TEST(reads_fail)
+{
+    every_nth(_i, READS);
+}
+END_TEST
+
+START_TEST(device_calls_fail)
+{
+    every_nth(_i, DEVICE);
+}
+END_TEST
+
+/* ---- without memory -------------------------------------------------------------------------- */
+
+/* Makes a tree and commits the even keys, which are in `committed`. Returns an open transaction
+ * that has inserted the odd keys, and has removed or replaced the even keys. */
+static struct lladd_txn *half_changed(void)
+{
+    memset(&committed, 0, sizeof committed);
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_btree_create(txn, &options, &root));
+    commit(txn);
+    open_tree();
+    unsigned char key[LONGEST], value[LONGEST];
+    txn = fixture_begin(&b);
+    for (uint32_t k = 0; k < KEYS; k += 2) {
+        size_t klen = key_bytes(k, key), vlen = value_bytes(k, committed.version[k] = k + 1, value);
+        ok(txn, lladd_btree_insert(txn, tree, key, klen, value, vlen));
+    }
+    commit(txn);
+    txn = fixture_begin(&b);
+    for (uint32_t k = 0; k < KEYS; k++) {
+        size_t klen = key_bytes(k, key), vlen = value_bytes(k, 3, value);
+        if (k % 2)
+            ok(txn, lladd_btree_insert(txn, tree, key, klen, value, vlen));
+        else if (k % 4)
+            ok(txn, lladd_btree_put(txn, tree, key, klen, value, vlen));
+        else
+            ok(txn, lladd_btree_delete(txn, tree, key, klen));
+    }
+    return txn;
+}
+
+static void abort_without_memory(struct lladd_txn *txn)
+{
+    fault_alloc_fail(&b.mem, 1, true);
+    int rc = lladd_abort(txn);
+    fault_alloc_fail(&b.mem, 0, false);
+    (void)lladd_db_error(b.db, &b.err);
+    ck_assert_msg(rc == 0, "%s", b.err.message);
+}
+
+/* Aborts a transaction that was prepared by an earlier process, before the tree is opened (REC-3).
+ * _i: bit 0, keys and values of any length; bit 1, the earlier process was killed; bit 2, recovery
+ * is instant; bit 3, the transaction has also destroyed the tree. */
+START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
+{
+    struct lladd_gid gid = fixture_gid("doubt");
+    set_up(_i & 1);
+    fixture_init(&b, 4096);
+    if (_i & 4)
+        b.options.recovery = LLADD_RECOVER_INSTANT;
+    fixture_open(&b);
+    struct lladd_txn *txn = half_changed();
+    lladd_btree_close(tree);
+    if (_i & 8)
+        ok(txn, lladd_btree_destroy(txn, root));
+    ok(txn, lladd_prepare(txn, &gid));
+    if (_i & 2)
+        fixture_kill(&b);
+    else
+        fixture_close(&b);
+    fixture_open(&b);
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
+    abort_without_memory(txn);
+    open_tree();
+    compare(&committed);
+    lladd_btree_close(tree);
+    fixture_free(&b);
+}
+END_TEST
+
+/* A memory allocation of lladd_open fails. Then either the open fails, or the abort still needs no
+ * memory. */
+START_TEST(an_open_with_what_is_in_doubt_allocates_or_fails)
+{
+    struct lladd_gid gid = fixture_gid("doubt");
+    unsigned failed = 0;
+    set_up(0);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    struct lladd_txn *txn = half_changed();
+    for (uint64_t n = 1, fired = 1; fired; n++) {
+        lladd_btree_close(tree);
+        ok(txn, lladd_prepare(txn, &gid));
+        fixture_close(&b);
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = fixture_try_open(&b);
+        fired = fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        if (rc) {
+            ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+            failed++;
+            fixture_open(&b);
+        }
+        ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
+        abort_without_memory(txn);
+        open_tree();
+        txn = fixture_begin(&b);
+        unsigned char key[LONGEST], value[LONGEST];
+        size_t klen = key_bytes(1, key), vlen = value_bytes(1, 1, value);
+        ok(txn, lladd_btree_insert(txn, tree, key, klen, value, vlen));
+    }
+    abort_txn(txn);
+    ck_assert_uint_gt(failed, 10);
+    compare(&committed);
+    lladd_btree_close(tree);
+    fixture_free(&b);
+}
+END_TEST
+
+/* The root page of the tree is damaged. Open succeeds; opening the tree and the rollback report
+ * the damage. */
+START_TEST(an_open_with_what_is_in_doubt_survives_damage)
+{
+    struct lladd_gid gid = fixture_gid("doubt");
+    unsigned char none[8] = {0};
+    set_up(0);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    struct lladd_txn *txn = half_changed();
+    fixture_forge(&b, root, BR_TOP, none, sizeof none); /* the page is dirty */
+    lladd_btree_close(tree);
+    ok(txn, lladd_prepare(txn, &gid));
+    fixture_close(&b);
+    fixture_open(&b);
+    ck_assert_int_eq(lladd_btree_open(b.db, root, &tree, &b.err), LLADD_CORRUPT_PAGE);
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
+    ck_assert_int_ne(lladd_abort(txn), 0);
+    (void)lladd_db_error(b.db, &b.err);
+    ck_assert_ptr_nonnull(strstr(b.err.message, "is not a valid root page"));
+    fixture_kill(&b);
+    fixture_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("B+trees, failures");
+    TCase *c = tcase_create("failures");
+    tcase_add_loop_test(c, without_failures, 0, 2);
+    tcase_add_loop_test(c, allocations_fail, 0, 2);
+    tcase_add_loop_test(c, reads_fail, 0, 2);
+    tcase_add_loop_test(c, device_calls_fail, 0, 2);
+    tcase_add_loop_test(c, an_abort_of_what_is_in_doubt_needs_no_memory, 0, 16);
+    tcase_add_test(c, an_open_with_what_is_in_doubt_allocates_or_fails);
+    tcase_add_test(c, an_open_with_what_is_in_doubt_survives_damage);
+    suite_add_tcase(s, c);
+    return fixture_run(s);
+}
