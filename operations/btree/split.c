@@ -216,8 +216,15 @@ static int raise_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct lla
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *top;
     lladd_pageno spare = lladd_page_of(lladd_get48(root->bytes + BR_SPARE));
-    if (lladd_get16(root->bytes + BR_TOP + 6) + 1u != level || spare.v == 0)
-        return 0; /* another thread has made the tree higher */
+    uint32_t above = bt_top_level(ll_btree__top_of(root->bytes)) + 1;
+    if (above > level) { /* another thread has made the tree higher */
+        ll_btree__raise(t, ll_btree__top_of(root->bytes));
+        return 0;
+    }
+    if (above < level)
+        return ll_btree__corrupt(err, t->root, "names a top node below a node of its tree");
+    if (spare.v == 0)
+        return 0; /* undone meanwhile: the caller tries again */
     if (level > BT_LEVEL_MAX)
         return ll_btree__corrupt(err, t->root, "is the root of a tree that is too high");
     TRY(ll_operations__fix(t->db, spare, ll_btree__node_page.name, LLADD_LATCH_EXCLUSIVE, &top,

@@ -122,7 +122,6 @@ static int destroyed(const struct ll_btree_tree *t, struct lladd_error *err)
 void ll_btree__set_sizes(struct ll_btree_tree *t, uint32_t key_size, uint32_t value_size)
 {
     uint32_t page = lladd_page_size(t->db);
-    t->type = lladd_page_type_number(t->db, ll_btree__node_page.name);
     t->key_size = key_size;
     t->value_size = value_size;
     t->key_max = ll_btree__key_max(page);
@@ -132,10 +131,14 @@ void ll_btree__set_sizes(struct ll_btree_tree *t, uint32_t key_size, uint32_t va
     t->loaded = true;
 }
 
-/* Reads the root page. Under `loading`. */
+/* Reads the root page and publishes the top. Under `loading`. It publishes under the root page's latch:
+ * a thread that makes the tree higher holds it exclusively, so an older top cannot overwrite a newer
+ * one. */
 static int load(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
 {
     struct lladd_page *p;
+    if (!t->loaded) /* takes a mutex, so not under the latch */
+        t->type = lladd_page_type_number(t->db, ll_btree__node_page.name);
     int rc =
         ll_operations__fix(t->db, t->root, ll_btree__root_page.name, LLADD_LATCH_SHARED, &p, err);
     if (rc) /* WRONG_TYPE: the page was this tree's root */
@@ -146,10 +149,12 @@ static int load(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
         rc = ll_btree__corrupt(err, t->root, "is not a valid root page of a B+tree");
     else if (lladd_get32(v.bytes + BR_STATE))
         rc = destroyed(t, err);
-    *out = bt_top(lladd_page_of(lladd_get48(v.bytes + BR_TOP)), lladd_get16(v.bytes + BR_TOP + 6));
-    lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);
+    *out = ll_btree__top_of(v.bytes);
     if (!rc && !t->loaded)
         ll_btree__set_sizes(t, key_size, value_size);
+    if (!rc)
+        lladd_atomic_store64(&t->top, *out);
+    lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);
     return rc;
 }
 
@@ -173,8 +178,6 @@ int ll_btree__top_slow(struct ll_btree_tree *t, uint64_t *out, struct lladd_erro
     *out = lladd_atomic_load64(&t->top);
     if (!*out)
         rc = load(t, out, err);
-    if (!rc)
-        lladd_atomic_store64(&t->top, *out);
     lladd_mutex_unlock(&t->loading);
     return rc;
 }

@@ -102,6 +102,11 @@ static inline uint32_t bt_top_level(uint64_t top)
 {
     return (uint32_t)(top >> 48);
 }
+/* The top node that a root page names. */
+static inline uint64_t ll_btree__top_of(const unsigned char *root)
+{
+    return bt_top(lladd_page_of(lladd_get48(root + BR_TOP)), lladd_get16(root + BR_TOP + 6));
+}
 static inline bool bt_is_node(const struct ll_btree_tree *t, struct lladd_view v)
 {
     return v.type == t->type && lladd_get48(v.bytes + BT_ROOT) == t->root.v &&
@@ -131,7 +136,7 @@ int ll_btree__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 int ll_btree__reserve(struct lladd_txn *, struct ll_btree_tree *, struct bt_key);
 /* May an open transaction need this key's ghost, or the room of its value, for undo? */
 bool ll_btree__held(const struct ll_btree_tree *, struct bt_key);
-/* Fills in what does not change; for a new tree. */
+/* Fills in what does not change, except the type. */
 void ll_btree__set_sizes(struct ll_btree_tree *, uint32_t key_size, uint32_t value_size);
 int ll_btree__no_memory(struct lladd_error *, const char *what);
 

@@ -63,12 +63,23 @@ static int walk_level(struct walk *w, struct lladd_error *err)
     return 0;
 }
 
+/* The top from the root page: the one in memory may be out of date. */
+static int read_top(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
+{
+    struct lladd_page *p;
+    TRY(ll_btree__top(t, out, err)); /* may the tree be used? */
+    TRY(ll_operations__fix(t->db, t->root, ll_btree__root_page.name, LLADD_LATCH_SHARED, &p, err));
+    *out = ll_btree__top_of(p->bytes);
+    lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);
+    return 0;
+}
+
 int ll_btree__each_node(struct ll_btree_tree *t, ll_btree_node_fn *fn, void *ctx,
                         struct lladd_error *err)
 {
     struct walk w = {.t = t, .fn = fn, .ctx = ctx};
     uint64_t top;
-    TRY(ll_btree__top(t, &top, err));
+    TRY(read_top(t, &top, err));
     w.page = bt_top_page(top);
     for (w.level = bt_top_level(top) + 1; w.level-- > 0; w.page = w.first_child)
         TRY(walk_level(&w, err));

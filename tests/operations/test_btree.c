@@ -276,6 +276,34 @@ START_TEST(damage_is_found)
 }
 END_TEST
 
+/* Memory has an older top than the root page. The next split of that level takes the newer one, and
+ * the walk over all nodes does not depend on it. */
+START_TEST(an_old_top_is_replaced)
+{
+    struct lladd_btree_stats before = {.struct_size = sizeof before}, after = before;
+    uint64_t top = 0;
+    char key[8];
+    make(0, 0);
+    struct lladd_txn *txn = fixture_begin(&b);
+    put(txn, "", "");
+    uint64_t first = lladd_atomic_load64(&tree->tree->top);
+    for (int i = 0; i < 1000; i++)
+        ok(txn, lladd_btree_put(txn, tree, key, number(key, i), key, 3));
+    top = lladd_atomic_load64(&tree->tree->top);
+    ck_assert_uint_gt(bt_top_level(top), bt_top_level(first));
+    ok_db(&b, lladd_btree_stats_get(tree, &before, &b.err));
+    lladd_atomic_store64(&tree->tree->top, first);
+    ok_db(&b, lladd_btree_stats_get(tree, &after, &b.err));
+    ck_assert_uint_eq(after.leaves, before.leaves);
+    for (int i = 1000; i < 3000; i++)
+        ok(txn, lladd_btree_put(txn, tree, key, number(key, i), key, 3));
+    ck_assert_uint_eq(lladd_atomic_load64(&tree->tree->top), top);
+    commit(txn);
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    lladd_btree_close(tree);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("B+trees");
@@ -288,6 +316,7 @@ int main(void)
     tcase_add_test(c, long_values);
     tcase_add_test(c, the_log_names_keys);
     tcase_add_test(c, damage_is_found);
+    tcase_add_test(c, an_old_top_is_replaced);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }
