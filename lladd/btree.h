@@ -133,7 +133,9 @@ LLADD_API int lladd_btree_get_many(struct lladd_btree *, struct lladd_btree_quer
 /** The key of the first row after `key` (with `after`), or at or after it: *len gets its length,
  *  `buf` as much of it as `size` allows. LLADD_END: no such row. A transaction that reads a range
  *  and locks, besides the keys that it reads, the key that follows the range keeps others from
- *  inserting into the range, if every insertion locks the key that follows the new one. */
+ *  inserting into the range and deleting from it, if every insertion and every deletion locks,
+ *  besides its own key, the key that follows it. Deletions too: a deleted key is not found any
+ *  more, so a reader does not wait for its lock, and the deletion may be rolled back. */
 LLADD_API int lladd_btree_next_key(struct lladd_btree *, const void *key, size_t key_len,
                                    bool after, void *buf, size_t size, size_t *len,
                                    struct lladd_error *);
