@@ -64,15 +64,17 @@ static bool keeps_all(const unsigned char *page, uint32_t size, uint32_t fence)
     return ll_btree__room(page, size) + (high == BT_OPEN_END ? 0 : high) >= fence;
 }
 
-/* A leaf to which rows are added at the end is split there, so that ascending rows fill leaves. */
+/* If a row is added at the end of the last leaf, the leaf is split there, so that ascending rows
+ * fill leaves. */
 static void choose(const unsigned char *page, uint32_t size, struct bt_key key, struct part *p)
 {
     uint32_t slots = bt_get(page, BT_SLOTS), level = page[BT_LEVEL];
     bool after = bt_compare(key_at(page, slots - 1), key) < 0;
+    bool last = bt_get(page, BT_HIGH) == BT_OPEN_END;
     struct bt_key fence;
     if (level == 0) {
         fence = separator(key_at(page, slots - 1), key);
-        p->from = after && keeps_all(page, size, fence.len) ? slots : middle(page, size);
+        p->from = after && last && keeps_all(page, size, fence.len) ? slots : middle(page, size);
         if (p->from < slots)
             fence = separator(key_at(page, p->from - 1), key_at(page, p->from));
     } else {
