@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The logical undo of a change of a row. It logs at most one record, which has no undo, and does
- * nothing if its work is done already; so recovery can repeat it (OP-5). It needs no memory and no
- * room, and splits nothing. */
+ * nothing if its work is done already; so recovery can repeat it (OP-5). It needs no room and
+ * splits nothing. It allocates memory only if the tree is not in memory yet: in an undo after a
+ * crash. */
 #include "operations/btree/tree.h"
 
 #define FRAME_TRIES 100000
@@ -11,10 +12,14 @@
 static int fix_to_undo(struct lladd_txn *txn, struct ll_btree_tree *t, struct bt_key key,
                        lladd_op_id op, struct lladd_page **out)
 {
+    uint64_t top;
     int rc = LLADD_NO_FRAME;
     for (int i = 0; i < FRAME_TRIES && rc == LLADD_NO_FRAME; i++) {
         if (i)
             lladd_yield();
+        rc = ll_btree__top(t, &top, lladd_txn_error_out(txn)); /* may wait (BUF-3) */
+        if (rc)
+            continue;
         TRY(lladd_log_credit(txn, op, 1));
         rc = ll_btree__fix(t, key, 0, LLADD_LATCH_EXCLUSIVE, out, lladd_txn_error_out(txn));
         if (rc) {
@@ -55,14 +60,12 @@ int ll_btree__undo(struct lladd_txn *txn, lladd_pageno root, const struct bt_und
     struct ll_btree_tree *t;
     struct lladd_page *leaf;
     struct bt_place place;
-    uint64_t top;
     if (ll_btree__find_tree(b, root, &t))
         return ll_btree__no_memory(err, "a B+tree");
     /* No other transaction can have destroyed the tree. If this one has, the rollback has undone
      * that already. */
     if (lladd_atomic_load32(&t->destroyed))
         lladd_atomic_store32(&t->destroyed, 0);
-    TRY(ll_btree__top(t, &top, err)); /* may wait, so before the credit (BUF-3) */
     TRY(fix_to_undo(txn, t, u->key, u->what == BT_UNDO_REPLACE ? b->restore : b->mark, &leaf));
     ll_btree__find(leaf->bytes, leaf->size, u->key, &place);
     int rc = 0;

@@ -43,13 +43,24 @@ static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struc
     return m.ghost == ghost ? 0 : lladd_update_page(txn, t->hashes->mark, f->page, &m, sizeof m);
 }
 
+/* Reads the table's sizes. Tries again if other threads use all frames. */
+static int read_sizes(struct ll_hash_table *t, struct lladd_error *err)
+{
+    uint64_t n;
+    int rc = ll_hash__buckets(t, &n, err);
+    for (int i = 0; i < FRAME_TRIES && rc == LLADD_NO_FRAME; i++) {
+        lladd_yield();
+        rc = ll_hash__buckets(t, &n, err);
+    }
+    return rc;
+}
+
 int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo *u)
 {
     struct ll_hashes *h = ll_hashes_of(lladd_txn_db(txn));
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_hash_table *t;
     struct ll_hash_found f;
-    uint64_t n;
     int rc = ll_hash__find_table(h, root, &t);
     if (rc)
         return lladd_error_set(err, rc, "out of memory for a hash table");
@@ -57,11 +68,10 @@ int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo
      * has undone that already. */
     if (lladd_atomic_load32(&t->destroyed))
         lladd_atomic_store32(&t->destroyed, 0);
-    TRY(ll_hash__buckets(t, &n, err));
+    TRY(read_sizes(t, err));
     uint64_t hash = ll_hash__of(t, u->key, u->key_len);
     struct hb_key key = {.bytes = u->key, .len = u->key_len, .tag = hb_tag(hash)};
-    rc = fix_to_undo(txn, t, &f, &key, hash,
-                     u->what == HB_UNDO_PUT ? h->restore : h->mark);
+    rc = fix_to_undo(txn, t, &f, &key, hash, u->what == HB_UNDO_PUT ? h->restore : h->mark);
     if (rc && rc != LLADD_END)
         return rc;
     if (rc == 0)
