@@ -134,7 +134,8 @@ static bool is_fresh(const struct lladd_btree_cursor *c)
 {
     struct lladd_read g;
     uint64_t lsn;
-    if (!c->number.v || !lladd_read_begin(c->t->db, c->number, &g))
+    if (!c->number.v || lladd_atomic_load32(&c->t->destroyed) ||
+        !lladd_read_begin(c->t->db, c->number, &g))
         return false;
     lladd_read_copy(&g, LSN_AT, &lsn, 1);
     return lladd_read_validate(&g) && LLADD_LE64(lsn) == lladd_get64(c->page + LSN_AT);
