@@ -131,9 +131,9 @@ void ll_btree__set_sizes(struct ll_btree_tree *t, uint32_t key_size, uint32_t va
     t->loaded = true;
 }
 
-/* Reads the root page and publishes the top. Under `loading`. It publishes under the root page's latch:
- * a thread that makes the tree higher holds it exclusively, so an older top cannot overwrite a newer
- * one. */
+/* Reads the root page and publishes the top. Under `loading`. It publishes under the root page's
+ * latch: a thread that makes the tree higher holds it exclusively, so an older top cannot overwrite
+ * a newer one. */
 static int load(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
 {
     struct lladd_page *p;
@@ -169,9 +169,11 @@ static int not_yet(const struct ll_btree_tree *t, struct lladd_error *err)
 
 int ll_btree__top_slow(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
 {
+    /* In this order: a rollback of the creation sets `destroyed`, then clears `fresh`. */
+    bool fresh = lladd_atomic_load32(&t->fresh) != 0;
     if (lladd_atomic_load32(&t->destroyed))
         return destroyed(t, err);
-    if (lladd_atomic_load32(&t->fresh))
+    if (fresh)
         return not_yet(t, err);
     lladd_mutex_lock(&t->loading);
     int rc = 0;
