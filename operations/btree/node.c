@@ -100,6 +100,28 @@ static bool area_fine(struct lladd_view v, uint32_t slots)
     return live == slots;
 }
 
+/* Does a slot name the first byte of each entry that is not dropped? The area, the slots' entries
+ * and their order are fine. */
+static bool owners_fine(struct lladd_view v)
+{
+    const unsigned char *p = v.bytes;
+    uint32_t end = bt_end(p, v.size);
+    for (uint32_t at = end - bt_get(p, BT_USED), n; at < end; at += n) {
+        uint32_t len = BT_LEN(lladd_get16(p + at));
+        struct bt_place place = {.slot = 0, .found = true};
+        if (lladd_get16(p + at) == DROPPED) {
+            n = lladd_get16(p + at + 2);
+            continue;
+        }
+        n = bt_entry_size(len, lladd_get16(p + at + 4));
+        if (p[BT_LEVEL] == 0 || len > 0) /* the first key of an inner node is not searched */
+            ll_btree__find(p, v.size, (struct bt_key){p + at + BT_ENTRY_HEAD, len}, &place);
+        if (!place.found || lladd_get16(bt_slot_at(p, place.slot) + 4) != at)
+            return false;
+    }
+    return true;
+}
+
 static bool order_fine(struct lladd_view v, uint32_t slot, struct bt_key key, uint32_t prefix)
 {
     const unsigned char *p = v.bytes;
@@ -137,7 +159,7 @@ bool ll_btree__fine(struct lladd_view v)
         ghosts += (e.key_len & BT_GHOST) != 0;
         sum += n;
     }
-    return sum <= bt_get(p, BT_USED) && ghosts == bt_get(p, BT_GHOSTS);
+    return sum <= bt_get(p, BT_USED) && ghosts == bt_get(p, BT_GHOSTS) && owners_fine(v);
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */

@@ -428,6 +428,16 @@ static void node_describe(void *ctx, struct lladd_sink *sink, struct lladd_view 
     }
 }
 
+/* Searches and changes rely on a valid page, so a damaged one is refused before its first use
+ * (OP-7). */
+static int node_loaded(void *ctx, struct lladd_view v, void **private_, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)private_;
+    return ll_btree__fine(v) ? 0
+                             : ll_btree__corrupt(err, v.number, "is not a valid node of a B+tree");
+}
+
 const struct lladd_page_type ll_btree__node_page = {
     .struct_size = sizeof(struct lladd_page_type),
     .name = "lladd.btree.node",
@@ -435,4 +445,5 @@ const struct lladd_page_type ll_btree__node_page = {
     .hole = node_hole,
     .check = node_check,
     .describe = node_describe,
+    .loaded = node_loaded,
 };

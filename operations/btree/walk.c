@@ -222,7 +222,7 @@ static int check_child(struct ll_btree_tree *t, struct lladd_view parent, uint32
                            err));
     struct lladd_view v = lladd_page_view(p);
     bool fine = bt_is_node(t, v) && v.bytes[BT_LEVEL] + 1u == parent.bytes[BT_LEVEL] &&
-                bt_compare(bt_fences_of(v.bytes, v.size).low, low) == 0;
+                ll_btree__fine(v) && bt_compare(bt_fences_of(v.bytes, v.size).low, low) == 0;
     lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);
     return fine ? 0
                 : ll_btree__corrupt(err, parent.number,
