@@ -69,16 +69,20 @@ static int make_room(struct bt_change *c)
 /* Acts on the answer of an attempt that has changed nothing. */
 static __attribute__((noinline)) int act(struct bt_change *c, unsigned *tries, uint32_t *moved)
 {
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
     c->page = lladd_page_of(0);
     switch (c->answer) {
     case BT_FULL:
+        TRY(ll_btree__again(c->tree, tries, err));
         return make_room(c);
     case BT_RESERVE:
         c->reserved = true;
         return ll_btree__reserve(c->txn, c->tree, c->key);
     default:
         if (c->right.v == 0)
-            return ll_btree__again(c->tree, tries, lladd_txn_error_out(c->txn));
+            return ll_btree__again(c->tree, tries, err);
+        if (++c->moves > lladd_page_count(c->tree->db))
+            return ll_btree__corrupt(err, c->tree->root, "the right links of its tree do not end");
         c->page = c->right;
         *moved = 1;
         return 0;
@@ -101,6 +105,7 @@ static inline int find_leaf(struct bt_change *c, unsigned *tries, uint32_t *move
 static int change(struct bt_change *c, lladd_op_id op)
 {
     uint32_t moved = 0;
+    c->moves = 0;
     for (unsigned tries = 0;;) {
         if (c->page.v == 0)
             TRY(find_leaf(c, &tries, &moved));

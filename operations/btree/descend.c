@@ -23,6 +23,14 @@ int ll_btree__again(struct ll_btree_tree *t, unsigned *tries, struct lladd_error
     return 0;
 }
 
+/* Counts a move along a right link. */
+static int count_right(struct ll_btree_tree *t, uint64_t *moves, struct lladd_error *err)
+{
+    return ++*moves > lladd_page_count(t->db)
+               ? ll_btree__corrupt(err, t->root, "the right links of its tree do not end")
+               : 0;
+}
+
 static int look_latched(struct ll_btree_tree *t, lladd_pageno page, struct bt_key key,
                         uint32_t level, struct bt_seen *seen, enum bt_step *step,
                         struct lladd_error *err)
@@ -53,7 +61,7 @@ int ll_btree__descend(struct ll_btree_tree *t, struct bt_key key, uint32_t level
 {
     struct bt_seen seen;
     enum bt_step step = BT_HERE;
-    uint64_t top;
+    uint64_t top, moves = 0;
     TRY(ll_btree__top(t, &top, err));
     lladd_pageno page = bt_top_page(top);
     if (bt_top_level(top) < level)
@@ -63,6 +71,7 @@ int ll_btree__descend(struct ll_btree_tree *t, struct bt_key key, uint32_t level
         if (step == BT_AGAIN || (step == BT_GO_RIGHT && seen.right.v == 0))
             return LLADD_CONFLICT;
         if (step == BT_GO_RIGHT) {
+            TRY(count_right(t, &moves, err));
             page = seen.right;
             if (moved)
                 *moved = at + 1;
@@ -80,7 +89,7 @@ int ll_btree__descend(struct ll_btree_tree *t, struct bt_key key, uint32_t level
 static int fix_from(struct ll_btree_tree *t, lladd_pageno page, struct bt_key key, uint32_t level,
                     enum lladd_latch latch, struct lladd_page **out, struct lladd_error *err)
 {
-    for (;;) {
+    for (uint64_t moves = 0;;) {
         struct bt_seen seen;
         TRY(lladd_page_fix(t->db, page, latch, out, err));
         enum bt_step step = ll_btree__look(t, (*out)->bytes, (*out)->size, key, level, &seen);
@@ -89,6 +98,7 @@ static int fix_from(struct ll_btree_tree *t, lladd_pageno page, struct bt_key ke
         lladd_page_unfix(t->db, *out, latch);
         if (step == BT_AGAIN || seen.right.v == 0)
             return LLADD_CONFLICT;
+        TRY(count_right(t, &moves, err));
         page = seen.right;
     }
 }

@@ -140,13 +140,17 @@ static int split_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct lla
     lladd_pageno spare = lladd_page_of(lladd_get48(left->bytes + BT_SPARE));
     if (spare.v == 0 || ll_btree__room(left->bytes, left->size) >= s->need)
         return 0; /* another thread has split the node */
+    if (spare.v == left->number.v || spare.v == t->root.v)
+        return ll_btree__corrupt(err, left->number, "names a spare page that is in use");
     if (bt_get(left->bytes, BT_SLOTS) < 2)
         return ll_btree__corrupt(err, left->number, "is a full node with one entry");
     choose(left->bytes, left->size, s->key, &s->part);
     pack(left->bytes, &s->part);
     TRY(ll_operations__fix(t->db, spare, ll_btree__node_page.name, LLADD_LATCH_EXCLUSIVE, &right,
                            err));
-    int rc = divide(txn, t, left, right, &s->part);
+    int rc = lladd_get48(right->bytes + BT_ROOT) == t->root.v
+                 ? divide(txn, t, left, right, &s->part)
+                 : ll_btree__corrupt(err, left->number, "names a spare page of another tree");
     lladd_page_unfix(t->db, right, LLADD_LATCH_EXCLUSIVE);
     if (!rc)
         s->right = spare;
@@ -227,11 +231,15 @@ static int raise_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct lla
         return ll_btree__corrupt(err, t->root, "names a top node below a node of its tree");
     if (spare.v == 0)
         return 0; /* undone meanwhile: the caller tries again */
+    if (spare.v == t->root.v)
+        return ll_btree__corrupt(err, t->root, "names itself as its spare page");
     if (level > BT_LEVEL_MAX)
         return ll_btree__corrupt(err, t->root, "is the root of a tree that is too high");
     TRY(ll_operations__fix(t->db, spare, ll_btree__node_page.name, LLADD_LATCH_EXCLUSIVE, &top,
                            err));
-    int rc = raise_with(txn, t, root, top, low, child, level);
+    int rc = lladd_get48(top->bytes + BT_ROOT) == t->root.v
+                 ? raise_with(txn, t, root, top, low, child, level)
+                 : ll_btree__corrupt(err, t->root, "names a spare page of another tree");
     lladd_page_unfix(t->db, top, LLADD_LATCH_EXCLUSIVE);
     return rc;
 }
@@ -263,8 +271,8 @@ static int is_child(struct ll_btree_tree *t, lladd_pageno page, uint32_t level, 
     struct lladd_page *p;
     TRY(ll_operations__fix(t->db, page, ll_btree__node_page.name, LLADD_LATCH_SHARED, &p, err));
     struct lladd_view v = lladd_page_view(p);
-    struct bt_fences f = bt_fences_of(v.bytes, v.size);
-    *out = bt_is_node(t, v) && v.bytes[BT_LEVEL] == level && bt_compare(f.low, low) == 0;
+    *out = bt_is_node(t, v) && v.bytes[BT_LEVEL] == level && ll_btree__fine(v) &&
+           bt_compare(bt_fences_of(v.bytes, v.size).low, low) == 0;
     lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);
     return 0;
 }
@@ -309,7 +317,7 @@ static int try_post(struct lladd_txn *txn, struct ll_btree_tree *t, struct bt_ke
 static int post(struct lladd_txn *txn, struct ll_btree_tree *t, struct bt_key low,
                 lladd_pageno child, uint32_t level)
 {
-    for (;;) {
+    for (unsigned tries = 0;;) {
         int rc = try_post(txn, t, low, child, level);
         if (rc == LLADD_PAGE_FULL)
             rc = split(txn, t, low, level, BT_SLOT + bt_entry_size(low.len, BT_CHILD));
@@ -319,6 +327,7 @@ static int post(struct lladd_txn *txn, struct ll_btree_tree *t, struct bt_key lo
             return rc;
         if (rc)
             return rc;
+        TRY(ll_btree__again(t, &tries, lladd_txn_error_out(txn)));
     }
 }
 

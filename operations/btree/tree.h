@@ -191,6 +191,7 @@ struct bt_change {
     uint16_t value_len; /* includes BT_BLOB */
     bool only;          /* put: do not replace a row */
     bool reserved;      /* the transaction has reserved the key */
+    uint64_t moves;     /* right links that have led on */
     /* Results. */
     enum bt_answer {
         BT_DONE = 0,

@@ -304,6 +304,56 @@ START_TEST(an_old_top_is_replaced)
 }
 END_TEST
 
+/* A slot names bytes within the value of another row, which look like an entry. Redo would write
+ * outside the page. */
+START_TEST(an_entry_within_a_value_is_refused)
+{
+    struct lladd_page *page;
+    unsigned char inner[8] = {1, 0, 1, 0, 1, 0, 'b', 'x'}; /* key "b", value "x" */
+    void *private_ = NULL;
+    make(0, 0);
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_btree_put(txn, tree, "a", 1, inner, sizeof inner));
+    put(txn, "b", "x");
+    commit(txn);
+    lladd_pageno leaf = bt_top_page(lladd_atomic_load64(&tree->tree->top));
+    ok_db(&b, lladd_page_fix(b.db, leaf, LLADD_LATCH_EXCLUSIVE, &page, &b.err));
+    struct lladd_view v = lladd_page_view(page);
+    ck_assert_int_eq(ll_btree__node_page.loaded(NULL, v, &private_, &b.err), 0);
+    unsigned char *at = bt_slot(page->bytes, 1) + 4;
+    uint16_t was = lladd_get16(at);
+    lladd_put16(at, (uint16_t)(lladd_get16(bt_slot(page->bytes, 0) + 4) + BT_ENTRY_HEAD + 1));
+    int rc = ll_btree__node_page.loaded(NULL, v, &private_, &b.err);
+    lladd_put16(at, was);
+    lladd_page_unfix(b.db, page, LLADD_LATCH_EXCLUSIVE);
+    ck_assert_int_eq(rc, LLADD_CORRUPT_PAGE);
+    lladd_btree_close(tree);
+}
+END_TEST
+
+/* A right link leads back to its own leaf, which claims to end before the key. */
+START_TEST(links_that_do_not_end_are_found)
+{
+    unsigned char link[6], high[2] = {0, 0};
+    make(0, 0);
+    struct lladd_txn *txn = fixture_begin(&b);
+    put(txn, "a", "x");
+    commit(txn);
+    lladd_pageno leaf = bt_top_page(lladd_atomic_load64(&tree->tree->top));
+    lladd_put48(link, leaf.v);
+    fixture_forge(&b, leaf, BT_RIGHT, link, sizeof link);
+    fixture_forge(&b, leaf, BT_HIGH, high, sizeof high);
+    ck_assert_int_eq(lladd_btree_get(tree, "b", 1, NULL, 0, NULL, &b.err), LLADD_CORRUPT_PAGE);
+    txn = fixture_begin(&b);
+    refuses(txn, LLADD_CORRUPT_PAGE, lladd_btree_put(txn, tree, "b", 1, "x", 1));
+    commit(txn);
+    fixture_forge(&b, leaf, BT_HIGH, high, sizeof high);
+    fixture_forge(&b, leaf, BT_RIGHT, link, sizeof link);
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    lladd_btree_close(tree);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("B+trees");
@@ -317,6 +367,8 @@ int main(void)
     tcase_add_test(c, the_log_names_keys);
     tcase_add_test(c, damage_is_found);
     tcase_add_test(c, an_old_top_is_replaced);
+    tcase_add_test(c, an_entry_within_a_value_is_refused);
+    tcase_add_test(c, links_that_do_not_end_are_found);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }
