@@ -301,17 +301,21 @@ static struct findings lose_write(struct lladd_device *dev, lladd_pageno page,
 START_TEST(redo_repairs)
 {
     struct made m;
-    struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    struct lladd_db *db = made_again(dev);
+    bench_change(db, m.bytes, "new");
+    ck_assert_int_eq(lladd_checkpoint(db, NULL), 0); /* logs the image and writes the page */
+    lladd_db_kill(db);
     static const unsigned char junk[512] = {1, 2, 3};
     bench_write(dev, "pages", m.bytes.v * 4096 + 1024, junk, sizeof junk);
     struct findings f = bench_verify_files(dev);
     ck_assert_uint_eq(f.count.damage, 0);
     ck_assert_uint_eq(f.count.repair, 1);
     ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_REPAIR, "redo will rebuild it"));
-    struct lladd_db *db = made_again(dev);
+    db = made_again(dev);
     char text[4];
-    ck_assert_int_eq(lladd_bytes_get(db, m.bytes, 256, text, 4, NULL), 0);
-    ck_assert_mem_eq(text, "done", 4);
+    ck_assert_int_eq(lladd_bytes_get(db, m.bytes, 300, text, 3, NULL), 0);
+    ck_assert_mem_eq(text, "new", 3);
     ck_assert_int_eq(lladd_close(db), 0);
     f = bench_verify_files(dev);
     ck_assert_uint_eq(f.n, 0);
@@ -709,7 +713,10 @@ START_TEST(area_restores_the_bitmap)
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
     unsigned char good[4096];
     bool known;
-    lladd_db_kill(made_again(dev)); /* no record about the bitmap will be redone */
+    struct lladd_db *db = made_again(dev);
+    bench_change(db, m.bytes, "new");
+    ck_assert_int_eq(lladd_checkpoint(db, NULL), 0); /* redo begins after the bitmap's image */
+    lladd_db_kill(db);
     enum lladd_page_use use = use_of(dev, m.bulk, &known);
     bench_read(dev, "pages", 4096, good, sizeof good);
     bench_flip(dev, "pages", 4096 + 3000, 1);
