@@ -93,7 +93,7 @@ int ll_log_undo_reserve(struct ll_log *log, uint64_t bytes, struct lladd_error *
 
 int ll_log_undo_reserve_owed(struct ll_log *log, uint64_t bytes, struct lladd_error *err)
 {
-    return reserve_undo(log, bytes, 0, LL_LOG__OWED, false, err);
+    return reserve_undo(log, bytes, 0, LL_LOG__OWED, true, err);
 }
 
 int ll_log_undo_reserve_recovery(struct ll_log *log, uint64_t bytes, bool spare,
