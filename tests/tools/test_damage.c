@@ -382,8 +382,8 @@ START_TEST(lost_write)
 END_TEST
 
 /* Redo begins after a checkpoint, so it does not repair a page that the checkpoint recorded as
- * written. The log still has the record that proves the loss. (Redo after the first checkpoint
- * begins before the image that it has logged.) */
+ * written. The log still has the record that proves the loss. (After two checkpoints redo still
+ * begins at the image that the first one has logged; the note makes the log longer.) */
 START_TEST(lost_write_before_a_checkpoint_and_a_crash)
 {
     struct made m;
@@ -391,9 +391,14 @@ START_TEST(lost_write_before_a_checkpoint_and_a_crash)
     unsigned char old[4096];
     bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
     struct lladd_db *db = made_again(dev);
+    struct lladd_txn *txn;
     bench_change(db, m.bytes, "new");
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 3; i++) {
         ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
+        ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+        ck_assert_int_eq(lladd_log_note(txn, "bench", (struct lladd_span){"x", 1}, NULL), 0);
+        ck_assert_int_eq(lladd_commit(txn), 0);
+    }
     lladd_db_kill(db);
     struct findings f = lose_write(dev, m.bytes, old);
     ck_assert_uint_eq(f.count.damage, 1);
