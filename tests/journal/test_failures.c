@@ -198,7 +198,7 @@ END_TEST
 
 /* ---- a commit that is refused halfway -------------------------------------------------------- */
 
-enum { TIMES = 2000 };
+enum { TIMES = 4000 };
 
 /* One entry of each round stays; at commit, records list the ranges that were rolled back. */
 static struct lladd_txn *takes_back_often(void)
