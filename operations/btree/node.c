@@ -65,101 +65,111 @@ static bool lengths_fine(const struct bt_entry *e, uint32_t size)
            bt_entry_size(BT_LEN(e->key_len), e->cap) <= ll_btree__entry_max(size);
 }
 
-/* Is the slot's entry in the area of entries, with valid lengths? */
-static bool entry_fine(struct lladd_view v, uint32_t slot, uint32_t *size)
+/* Is the entry in the area of entries, with valid lengths? */
+static bool entry_fine(struct lladd_view v, uint32_t slot, struct bt_entry *e)
 {
     const unsigned char *p = v.bytes;
     uint32_t end = bt_end(p, v.size), at = lladd_get16(bt_slot_at(p, slot) + 4);
     if (at < end - bt_get(p, BT_USED) || at + BT_ENTRY_HEAD > end)
         return false;
-    struct bt_entry e = bt_entry_of(p, slot);
-    *size = bt_entry_size(BT_LEN(e.key_len), e.cap);
-    if (!lengths_fine(&e, v.size) || at + *size > end)
+    *e = bt_entry_of(p, slot);
+    if (!lengths_fine(e, v.size) || at + bt_entry_size(BT_LEN(e->key_len), e->cap) > end)
         return false;
-    return p[BT_LEVEL] == 0 || (e.value_len == BT_CHILD && e.cap == BT_CHILD &&
-                                !(e.key_len & BT_GHOST) && (slot > 0 || e.key_len == 0));
+    return p[BT_LEVEL] == 0 || (e->value_len == BT_CHILD && e->cap == BT_CHILD &&
+                                !(e->key_len & BT_GHOST) && (slot > 0 || e->key_len == 0));
 }
 
-/* Do the area's bytes divide into entries, of which `live` are those of slots? */
-static bool area_fine(struct lladd_view v, uint32_t slots)
+/* Are the keys in order, between the fences, with their heads in the slots? */
+static bool slots_fine(struct lladd_view v, const struct bt_fences *f)
 {
     const unsigned char *p = v.bytes;
-    uint32_t end = bt_end(p, v.size), live = 0;
-    for (uint32_t at = end - bt_get(p, BT_USED), n; at < end; at += n) {
-        if (end - at < 4)
+    uint32_t slots = bt_get(p, BT_SLOTS), prefix = bt_get(p, BT_PREFIX), ghosts = 0;
+    struct bt_key before = f->low;
+    int least = 0; /* the first key may be equal to the low fence */
+    for (uint32_t i = 0; i < slots; i++) {
+        struct bt_entry e;
+        if (!entry_fine(v, i, &e))
             return false;
-        bool dropped = lladd_get16(p + at) == DROPPED;
-        if (!dropped && end - at < BT_ENTRY_HEAD)
+        struct bt_key key = bt_entry_key(&e);
+        ghosts += (e.key_len & BT_GHOST) != 0;
+        if (lladd_get32(bt_slot_at(p, i)) != bt_head(key, prefix))
             return false;
-        n = dropped ? lladd_get16(p + at + 2)
-                    : bt_entry_size(BT_LEN(lladd_get16(p + at)), lladd_get16(p + at + 4));
-        if (n < BT_ENTRY_HEAD || n > end - at)
+        if (i > 0 || p[BT_LEVEL] == 0) { /* the first key of an inner node stands for the fence */
+            if (bt_compare(key, before) < least)
+                return false;
+            before = key;
+        }
+        least = 1;
+    }
+    return ghosts == bt_get(p, BT_GHOSTS) && (f->open_end || bt_compare(before, f->high) < 0);
+}
+
+/* The bytes of the entry, or dropped entry, that begins there; 0 if it is not valid. */
+static uint32_t bytes_at(const unsigned char *p, uint32_t at, uint32_t end, bool *dropped)
+{
+    if (end - at < 4)
+        return 0;
+    *dropped = lladd_get16(p + at) == DROPPED;
+    if (!*dropped && end - at < BT_ENTRY_HEAD)
+        return 0;
+    uint32_t n = *dropped ? lladd_get16(p + at + 2)
+                          : bt_entry_size(BT_LEN(lladd_get16(p + at)), lladd_get16(p + at + 4));
+    return n >= BT_ENTRY_HEAD && n <= end - at ? n : 0;
+}
+
+/* Bytes of a page for which a bit each is kept on the stack. */
+#define WINDOW 16384u
+
+/* Marks the first bytes of entries in the window that begins at `from`, and counts the entries.
+ * `at`: the first of them. Returns the first one of a later window, or the end; 0 if the area does
+ * not divide into entries. */
+static uint32_t mark_starts(struct lladd_view v, uint32_t from, uint32_t at, uint64_t *bits,
+                            uint32_t *live)
+{
+    uint32_t end = bt_end(v.bytes, v.size);
+    while (at < end && at - from < WINDOW) {
+        bool dropped;
+        uint32_t n = bytes_at(v.bytes, at, end, &dropped);
+        if (n == 0)
+            return 0;
+        if (!dropped) {
+            bits[(at - from) / 64] |= UINT64_C(1) << (at - from) % 64;
+            ++*live;
+        }
+        at += n;
+    }
+    return at;
+}
+
+/* Does the area of entries divide into those of the slots and dropped ones? The slots' keys differ,
+ * and so do their offsets. So it is enough that each is the first byte of an entry, and that there
+ * are as many entries as slots. */
+static bool area_fine(struct lladd_view v)
+{
+    const unsigned char *p = v.bytes;
+    uint32_t slots = bt_get(p, BT_SLOTS), end = bt_end(p, v.size), live = 0;
+    uint64_t bits[WINDOW / 64];
+    for (uint32_t from = end - bt_get(p, BT_USED), at = from; at < end; from += WINDOW) {
+        memset(bits, 0, sizeof bits);
+        at = mark_starts(v, from, at, bits, &live);
+        if (at == 0)
             return false;
-        live += !dropped;
+        for (uint32_t i = 0; i < slots; i++) {
+            uint32_t in = lladd_get16(bt_slot_at(p, i) + 4) - from;
+            if (in < WINDOW && !(bits[in / 64] >> in % 64 & 1))
+                return false;
+        }
     }
     return live == slots;
 }
 
-/* Does a slot name the first byte of each entry that is not dropped? The area, the slots' entries
- * and their order are fine. */
-static bool owners_fine(struct lladd_view v)
-{
-    const unsigned char *p = v.bytes;
-    uint32_t end = bt_end(p, v.size);
-    for (uint32_t at = end - bt_get(p, BT_USED), n; at < end; at += n) {
-        uint32_t len = BT_LEN(lladd_get16(p + at));
-        struct bt_place place = {.slot = 0, .found = true};
-        if (lladd_get16(p + at) == DROPPED) {
-            n = lladd_get16(p + at + 2);
-            continue;
-        }
-        n = bt_entry_size(len, lladd_get16(p + at + 4));
-        if (p[BT_LEVEL] == 0 || len > 0) /* the first key of an inner node is not searched */
-            ll_btree__find(p, v.size, (struct bt_key){p + at + BT_ENTRY_HEAD, len}, &place);
-        if (!place.found || lladd_get16(bt_slot_at(p, place.slot) + 4) != at)
-            return false;
-    }
-    return true;
-}
-
-static bool order_fine(struct lladd_view v, uint32_t slot, struct bt_key key, uint32_t prefix)
-{
-    const unsigned char *p = v.bytes;
-    if (p[BT_LEVEL] > 0 && slot == 0)
-        return lladd_get32(bt_slot_at(p, 0)) == 0;
-    struct bt_fences f = bt_fences_of(p, v.size);
-    struct bt_key before = f.low;
-    if (slot > 0) {
-        struct bt_entry e = bt_entry_of(p, slot - 1);
-        if (p[BT_LEVEL] == 0 || slot > 1)
-            before = bt_entry_key(&e);
-    }
-    int c = bt_compare(before, key);
-    return (slot == 0 ? c <= 0 : c < 0) && (f.open_end || bt_compare(key, f.high) < 0) &&
-           bt_head(key, prefix) == lladd_get32(bt_slot_at(p, slot));
-}
-
 bool ll_btree__fine(struct lladd_view v)
 {
-    const unsigned char *p = v.bytes;
-    uint32_t sum = 0, n, ghosts = 0;
     if (!head_fine(v))
         return false;
-    struct bt_fences f = bt_fences_of(p, v.size);
-    uint32_t slots = bt_get(p, BT_SLOTS), prefix = bt_get(p, BT_PREFIX);
-    if (prefix != prefix_of(&f) || (!f.open_end && bt_compare(f.low, f.high) >= 0) ||
-        !area_fine(v, slots))
-        return false;
-    for (uint32_t i = 0; i < slots; i++) {
-        if (!entry_fine(v, i, &n))
-            return false;
-        struct bt_entry e = bt_entry_of(p, i);
-        if (!order_fine(v, i, bt_entry_key(&e), prefix))
-            return false;
-        ghosts += (e.key_len & BT_GHOST) != 0;
-        sum += n;
-    }
-    return sum <= bt_get(p, BT_USED) && ghosts == bt_get(p, BT_GHOSTS) && owners_fine(v);
+    struct bt_fences f = bt_fences_of(v.bytes, v.size);
+    return bt_get(v.bytes, BT_PREFIX) == prefix_of(&f) &&
+           (f.open_end || bt_compare(f.low, f.high) < 0) && slots_fine(v, &f) && area_fine(v);
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */

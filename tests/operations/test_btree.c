@@ -331,6 +331,41 @@ START_TEST(an_entry_within_a_value_is_refused)
 }
 END_TEST
 
+/* Each value holds an entry with its own key, and one slot after the other names that one. The
+ * order of the keys stays, so only the places of the entries tell. */
+START_TEST(each_slot_names_the_first_byte_of_an_entry)
+{
+    uint32_t size = 4096u << 2 * _i, slots = 0;
+    unsigned char *page = aligned_alloc(64, size), key[4], value[12] = {4, 0, 1, 0, 1, 0};
+    struct lladd_view v = {page, size, 0, lladd_page_of(9)};
+    struct bt_fences all = {.open_end = true};
+    ck_assert_ptr_nonnull(page);
+    memset(page, 0, size);
+    ll_btree__clear(page, size, &all);
+    for (;; slots++) {
+        struct bt_entry e = {key, value, sizeof key, sizeof value, sizeof value};
+        for (int i = 0; i < 4; i++)
+            key[i] = (unsigned char)(slots >> 8 * (3 - i));
+        memcpy(value + BT_ENTRY_HEAD, key, sizeof key);
+        if (ll_btree__gap(page, size) < BT_SLOT + bt_entry_size(sizeof key, sizeof value))
+            break;
+        ll_btree__add(page, size, slots, &e);
+    }
+    for (uint32_t i = 3; i < slots; i += 7, slots--) /* dropped ones between the others */
+        ll_btree__drop(page, i, i + 1);
+    ck_assert(ll_btree__fine(v));
+    for (uint32_t i = 0; i < slots; i++) {
+        unsigned char *at = bt_slot(page, i) + 4;
+        uint16_t was = lladd_get16(at);
+        lladd_put16(at, (uint16_t)(was + BT_ENTRY_HEAD + sizeof key));
+        ck_assert(!ll_btree__fine(v));
+        lladd_put16(at, was);
+    }
+    ck_assert(ll_btree__fine(v));
+    free(page);
+}
+END_TEST
+
 /* A right link leads back to its own leaf, which claims to end before the key. */
 START_TEST(links_that_do_not_end_are_found)
 {
@@ -368,6 +403,7 @@ int main(void)
     tcase_add_test(c, damage_is_found);
     tcase_add_test(c, an_old_top_is_replaced);
     tcase_add_test(c, an_entry_within_a_value_is_refused);
+    tcase_add_loop_test(c, each_slot_names_the_first_byte_of_an_entry, 0, 3);
     tcase_add_test(c, links_that_do_not_end_are_found);
     suite_add_tcase(s, c);
     return fixture_run(s);
