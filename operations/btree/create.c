@@ -37,9 +37,7 @@ static int create(struct lladd_txn *txn, struct ll_btrees *b, const struct lladd
     f.fences.open_end = true;
     TRY(lladd_update(txn, b->format, root, format, sizeof format));
     TRY(lladd_update(txn, b->node, leaf, &f, sizeof f));
-    if (ll_btree__new_tree(b, root, out))
-        return ll_btree__no_memory(lladd_txn_error_out(txn), "a B+tree");
-    return ll_btree__claim(txn, *out, true);
+    return ll_btree__new_tree(txn, b, root, o, out);
 }
 
 static int create_tree(struct lladd_txn *txn, const struct lladd_btree_options *options,

@@ -79,9 +79,32 @@ int ll_btree__find_tree(struct ll_btrees *b, lladd_pageno root, struct ll_btree_
     return 0;
 }
 
-int ll_btree__new_tree(struct ll_btrees *b, lladd_pageno root, struct ll_btree_tree **out)
+/* Fills in what does not change, except the type. */
+static void set_sizes(struct ll_btree_tree *t, uint32_t key_size, uint32_t value_size)
 {
-    TRY(make(b, root, out));
+    uint32_t page = lladd_page_size(t->db);
+    t->key_size = key_size;
+    t->value_size = value_size;
+    t->key_max = ll_btree__key_max(page);
+    t->entry_max = ll_btree__entry_max(page);
+    t->blobs = !value_size ||
+               BT_ENTRY_HEAD + (key_size ? key_size : t->key_max) + value_size > t->entry_max;
+    t->loaded = true;
+}
+
+/* Another thread that finds the tree in the list sees that its creation has not committed. */
+int ll_btree__new_tree(struct lladd_txn *txn, struct ll_btrees *b, lladd_pageno root,
+                       const struct lladd_btree_options *o, struct ll_btree_tree **out)
+{
+    if (make(b, root, out))
+        return ll_btree__no_memory(lladd_txn_error_out(txn), "a B+tree");
+    (*out)->type = lladd_page_type_number(b->db, ll_btree__node_page.name);
+    set_sizes(*out, o->key_size, o->value_size);
+    int rc = ll_btree__claim(txn, *out, true);
+    if (rc) {
+        unmake(*out);
+        return rc;
+    }
     lladd_mutex_lock(&b->mutex);
     struct ll_btree_tree *older = find(b, root);
     if (older) { /* kept for handles that may still be open */
@@ -119,18 +142,6 @@ static int destroyed(const struct ll_btree_tree *t, struct lladd_error *err)
                                              (unsigned long long)t->root.v));
 }
 
-void ll_btree__set_sizes(struct ll_btree_tree *t, uint32_t key_size, uint32_t value_size)
-{
-    uint32_t page = lladd_page_size(t->db);
-    t->key_size = key_size;
-    t->value_size = value_size;
-    t->key_max = ll_btree__key_max(page);
-    t->entry_max = ll_btree__entry_max(page);
-    t->blobs = !value_size ||
-               BT_ENTRY_HEAD + (key_size ? key_size : t->key_max) + value_size > t->entry_max;
-    t->loaded = true;
-}
-
 /* Reads the root page and publishes the top. Under `loading`. It publishes under the root page's
  * latch: a thread that makes the tree higher holds it exclusively, so an older top cannot overwrite
  * a newer one. */
@@ -151,7 +162,7 @@ static int load(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
         rc = destroyed(t, err);
     *out = ll_btree__top_of(v.bytes);
     if (!rc && !t->loaded)
-        ll_btree__set_sizes(t, key_size, value_size);
+        set_sizes(t, key_size, value_size);
     if (!rc)
         lladd_atomic_store64(&t->top, *out);
     lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);

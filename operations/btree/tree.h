@@ -117,8 +117,10 @@ static inline bool bt_is_node(const struct ll_btree_tree *t, struct lladd_view v
 
 /* Returns the tree of a root page, created in memory if necessary. Reads no page. */
 int ll_btree__find_tree(struct ll_btrees *, lladd_pageno root, struct ll_btree_tree **out);
-/* Returns a new tree for this root page; marks an older tree of that page as destroyed. */
-int ll_btree__new_tree(struct ll_btrees *, lladd_pageno root, struct ll_btree_tree **out);
+/* Returns a new tree for this root page, whose nodes have been formatted; the transaction has
+ * claimed it. Marks an older tree of that page as destroyed. */
+int ll_btree__new_tree(struct lladd_txn *, struct ll_btrees *, lladd_pageno root,
+                       const struct lladd_btree_options *, struct ll_btree_tree **out);
 /* The top node and its level. Reads the root page if necessary: LLADD_DESTROYED, LLADD_WRONG_TYPE;
  * LLADD_BUSY: the tree's creation has not committed. */
 int ll_btree__top_slow(struct ll_btree_tree *, uint64_t *out, struct lladd_error *);
@@ -136,8 +138,6 @@ int ll_btree__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 int ll_btree__reserve(struct lladd_txn *, struct ll_btree_tree *, struct bt_key);
 /* May an open transaction need this key's ghost, or the room of its value, for undo? */
 bool ll_btree__held(const struct ll_btree_tree *, struct bt_key);
-/* Fills in what does not change, except the type. */
-void ll_btree__set_sizes(struct ll_btree_tree *, uint32_t key_size, uint32_t value_size);
 int ll_btree__no_memory(struct lladd_error *, const char *what);
 
 /* ---- txn.c ----------------------------------------------------------------------------------- */

@@ -105,15 +105,20 @@ START_TEST(a_new_tree_waits_for_the_commit)
 {
     struct lladd_btree *other;
     struct lladd_txn *txn = fixture_begin(&b);
-    ok(txn, lladd_btree_create_open(txn, NULL, &root, &tree));
-    refuses(txn, LLADD_BUSY, lladd_btree_put(txn, tree, "k", 1, "v", 1));
+    struct lladd_btree_options o = LLADD_BTREE_OPTIONS_INIT;
+    o.key_size = 1;
+    o.value_size = 2;
+    ok(txn, lladd_btree_create_open(txn, &o, &root, &tree));
+    ck_assert_uint_eq(lladd_btree_key_size(tree), 1);
+    ck_assert_uint_eq(lladd_btree_value_size(tree), 2);
+    refuses(txn, LLADD_BUSY, lladd_btree_put(txn, tree, "k", 1, "vw", 2));
     ck_assert_int_eq(lladd_btree_open(b.db, root, &other, &b.err), LLADD_BUSY);
     ck_assert_int_eq(lladd_btree_get(tree, "k", 1, NULL, 0, NULL, &b.err), LLADD_BUSY);
     commit(txn);
     txn = fixture_begin(&b);
-    put(txn, "k", "v");
+    put(txn, "k", "vw");
     commit(txn);
-    expect("k", "v");
+    expect("k", "vw");
     lladd_btree_close(tree);
     uint64_t pages = fixture_pages_used(&b);
     txn = fixture_begin(&b);
