@@ -6,7 +6,7 @@
 /* The engines of each package: X(symbol). Packages other than this library may be missing. */
 #define LLADD(X) \
     X(lladd_hash) X(lladd_hash_physical) X(lladd_array) X(lladd_array_bulk) X(lladd_records) \
-    X(lladd_records_atomic) X(lladd_dtable)
+    X(lladd_records_atomic) X(lladd_dtable) X(lladd_btree) X(lladd_btree_many)
 #define BDB(X) X(bdb_hash) X(bdb_hash_presized) X(bdb_btree) X(bdb_recno) X(bdb_queue)
 #define LMDB(X) X(lmdb)
 #define SQLITE(X) X(sqlite) X(sqlite_rowid)

@@ -8,12 +8,15 @@
 
 struct lladd_hash;
 struct lladd_array;
+struct lladd_btree;
+struct lladd_btree_cursor;
 struct lladd_managed;
 
 struct bench_db {
     struct lladd_db *db;
     struct lladd_hash *hash;
     struct lladd_array *array;
+    struct lladd_btree *btree;
     struct lladd_managed *managed;
     lladd_pageno *extents; /* of lladd-records */
     uint64_t per_extent;   /* pages */
@@ -26,6 +29,7 @@ struct bench_db {
 struct bench_thread {
     struct bench_txn *txn;
     unsigned reads;
+    struct lladd_btree_cursor *cursor; /* of lladd-btree; NULL until the first scan */
 };
 int bench_lladd_join(struct bench_db *, struct bench_thread **out);
 void bench_lladd_leave(struct bench_db *, struct bench_thread *);

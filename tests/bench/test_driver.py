@@ -18,7 +18,7 @@ FIELDS = {
     "close_s", "peak_memory_mib", "slice_s", "slices", "checkpoint_from_s", "checkpoint_to_s",
     "failure"}
 OURS = ["lladd-hash", "lladd-hash-physical", "lladd-array", "lladd-array-bulk", "lladd-records",
-        "lladd-records-atomic", "lladd-dtable"]
+        "lladd-records-atomic", "lladd-dtable", "lladd-btree", "lladd-btree-many"]
 WORKLOADS = [f"W{i}" for i in range(1, 10)] + ["W11"]
 # The figures that each of our engines must report in each workload, so that none is missed.
 CASES = {
@@ -36,6 +36,8 @@ CASES["lladd-hash-physical"] = CASES["lladd-hash"] - {"peak", "half-load",
                                                       "half-load-natural"}
 CASES["lladd-dtable"] = (CASES["lladd-hash"] - {"lookup-64"}) | {"fill", "overwrite", "load",
                                                                  "scan"}
+CASES["lladd-btree"] = CASES["lladd-hash"] | {"fill", "overwrite", "load", "scan"}
+CASES["lladd-btree-many"] = CASES["lladd-btree"]
 
 
 def run(*words):
