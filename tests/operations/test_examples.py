@@ -69,6 +69,17 @@ def locked_table(program, folder):
              "before: 1000\nafter 400 moves: 1000\nlocked now: 0\n")
 
 
+def range_locks(program, folder):
+    db = os.path.join(folder, "range_locks")
+    for _ in range(2):
+        same("range_locks", run(program, db),
+             "a deletion that is rolled back, without locks: 0, then 1: a phantom\n"
+             "an insertion, without locks: 1, then 2: a phantom\n"
+             "a deletion that is rolled back, with locks: 1, then 1\n"
+             "an insertion, with locks: 1, then 1\n"
+             "240 transactions of 4 threads: 0 phantoms\nno day is overbooked\nlocked now: 0\n")
+
+
 def on_call(program, folder):
     db = os.path.join(folder, "on_call")
     for _ in range(2):
@@ -140,8 +151,8 @@ def smaller(size, one, other, times):
 def main(programs):
     folder = tempfile.mkdtemp(prefix="lladd-examples-")
     try:
-        for example in (hello, counter, transfer, reserve, locked_table, on_call, members,
-                        dtables):
+        for example in (hello, counter, transfer, reserve, locked_table, range_locks, on_call,
+                        members, dtables):
             example(os.path.join(programs, example.__name__), folder)
         ring_queue(os.path.join(programs, "ring-queue"), folder)
     finally:
