@@ -23,6 +23,8 @@ static int check_options(struct lladd_txn *txn, const struct lladd_btree_options
 
 /* ---- creating -------------------------------------------------------------------------------- */
 
+/* The last record says that the tree exists. If it is undone, the root page says that there is
+ * none, also while the page is free. */
 static int create(struct lladd_txn *txn, struct ll_btrees *b, const struct lladd_btree_options *o,
                   struct ll_btree_tree **out)
 {
@@ -37,7 +39,8 @@ static int create(struct lladd_txn *txn, struct ll_btrees *b, const struct lladd
     f.fences.open_end = true;
     TRY(lladd_update(txn, b->format, root, format, sizeof format));
     TRY(lladd_update(txn, b->node, leaf, &f, sizeof f));
-    return ll_btree__new_tree(txn, b, root, o, out);
+    TRY(ll_btree__new_tree(txn, b, root, o, out));
+    return lladd_update(txn, b->create, root, NULL, 0);
 }
 
 static int create_tree(struct lladd_txn *txn, const struct lladd_btree_options *options,

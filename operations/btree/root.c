@@ -2,7 +2,7 @@
 /* The root page: page type "lladd.btree". It identifies the tree, and names the top node.
  *
  *   32 u32 layout: 1
- *   36 u32 0; 1: destroyed
+ *   36 u32 0; 1: no tree: its creation has not ended, or was rolled back, or it has been destroyed
  *   40 u32 length of every key, 0: any
  *   44 u32 length of every value, 0: any
  *   48 u48 the top node
@@ -12,7 +12,8 @@
  *   format   redo u32 key size, u32 value size, u64 top node   no undo
  *   top      redo u64 top node, u16 level                      no undo; there is no spare page then
  *   spare    redo u64, undo u64: the spare page
- *   destroy  redo u32, undo u32: destroyed */
+ *   create   redo u32 0, undo u32 1: the tree exists
+ *   destroy  redo u32 1, undo u32: it does not exist */
 #include "operations/btree/tree.h"
 
 #define LAYOUT 1u
@@ -40,6 +41,7 @@ static void format_redo(struct lladd_page *page, struct lladd_span redo)
     const unsigned char *p = redo.data;
     memset(lladd_page_body(page), 0, lladd_body_size(page->size));
     lladd_put32(page->bytes + BR_LAYOUT, LAYOUT);
+    lladd_put32(page->bytes + BR_STATE, 1);
     memcpy(page->bytes + BR_KEY, p, 8);
     lladd_put48(page->bytes + BR_TOP, lladd_get64(p + 8));
 }
@@ -81,24 +83,37 @@ static void spare_apply(struct lladd_page *page, struct lladd_span bytes)
     lladd_put48(page->bytes + BR_SPARE, lladd_get64(bytes.data));
 }
 
+static int draft_state(struct lladd_view v, uint32_t state, struct lladd_draft *d)
+{
+    lladd_put32(lladd_draft_redo(d, 4), state);
+    memcpy(lladd_draft_undo(d, 4), v.bytes + BR_STATE, 4);
+    return 0;
+}
+
+static int create_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                          struct lladd_draft *d)
+{
+    (void)ctx;
+    (void)args;
+    return draft_state(v, 0, d);
+}
+
 static int destroy_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                            struct lladd_draft *d)
 {
     (void)ctx;
     (void)args;
-    lladd_put32(lladd_draft_redo(d, 4), 1);
-    memcpy(lladd_draft_undo(d, 4), v.bytes + BR_STATE, 4);
-    return 0;
+    return draft_state(v, 1, d);
 }
 
-static bool destroy_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+static bool state_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)v;
     (void)kind;
     return s.len == 4 && lladd_get32(s.data) <= 1;
 }
 
-static void destroy_apply(struct lladd_page *page, struct lladd_span bytes)
+static void state_apply(struct lladd_page *page, struct lladd_span bytes)
 {
     memcpy(page->bytes + BR_STATE, bytes.data, 4);
 }
@@ -111,8 +126,8 @@ static const struct lladd_field top_fields[] = {
     {"top", LLADD_FIELD_PAGE}, {"level", LLADD_FIELD_U16}, {NULL, LLADD_FIELD_END}};
 static const struct lladd_field spare_fields[] = {{"page", LLADD_FIELD_PAGE},
                                                   {NULL, LLADD_FIELD_END}};
-static const struct lladd_field destroy_fields[] = {{"destroyed", LLADD_FIELD_U32},
-                                                    {NULL, LLADD_FIELD_END}};
+static const struct lladd_field state_fields[] = {{"destroyed", LLADD_FIELD_U32},
+                                                  {NULL, LLADD_FIELD_END}};
 
 #define ROOT_OP(most, how) \
     .struct_size = sizeof(struct lladd_op), .version = 1, .page_type = "lladd.btree", \
@@ -140,14 +155,23 @@ const struct lladd_op ll_btree__root_spare = {
     .redo = spare_apply,
     .undo = spare_apply,
 };
+const struct lladd_op ll_btree__root_create = {
+    .name = "lladd.btree.create",
+    ROOT_OP(8, state),
+    .undo_fields = state_fields,
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = create_prepare,
+    .redo = state_apply,
+    .undo = state_apply,
+};
 const struct lladd_op ll_btree__root_destroy = {
     .name = "lladd.btree.destroy",
-    ROOT_OP(8, destroy),
-    .undo_fields = destroy_fields,
+    ROOT_OP(8, state),
+    .undo_fields = state_fields,
     .undo_kind = LLADD_UNDO_PAGE,
     .prepare = destroy_prepare,
-    .redo = destroy_apply,
-    .undo = destroy_apply,
+    .redo = state_apply,
+    .undo = state_apply,
 };
 
 static bool root_check(struct lladd_view v)
@@ -163,7 +187,7 @@ static void root_describe(void *ctx, struct lladd_sink *sink, struct lladd_view 
     (void)ctx;
     const unsigned char *p = v.bytes;
     lladd_sink_printf(sink, "keys of %u bytes, values of %u (0: any)%s\n", lladd_get32(p + BR_KEY),
-                      lladd_get32(p + BR_VALUE), lladd_get32(p + BR_STATE) ? ", destroyed" : "");
+                      lladd_get32(p + BR_VALUE), lladd_get32(p + BR_STATE) ? ", no tree" : "");
     lladd_sink_printf(sink, "top node %llu, level %u, spare page %llu\n",
                       (unsigned long long)lladd_get48(p + BR_TOP), lladd_get16(p + BR_TOP + 6),
                       (unsigned long long)lladd_get48(p + BR_SPARE));

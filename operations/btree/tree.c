@@ -180,11 +180,9 @@ static int not_yet(const struct ll_btree_tree *t, struct lladd_error *err)
 
 int ll_btree__top_slow(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
 {
-    /* In this order: a rollback of the creation sets `destroyed`, then clears `fresh`. */
-    bool fresh = lladd_atomic_load32(&t->fresh) != 0;
     if (lladd_atomic_load32(&t->destroyed))
         return destroyed(t, err);
-    if (fresh)
+    if (lladd_atomic_load32(&t->fresh))
         return not_yet(t, err);
     lladd_mutex_lock(&t->loading);
     int rc = 0;
@@ -234,11 +232,10 @@ bool ll_btree__held(const struct ll_btree_tree *t, struct bt_key key)
 
 /* In the order of the ids in struct ll_btrees. */
 static const struct lladd_op *const ops[] = {
-    &ll_btree__root_format, &ll_btree__root_top, &ll_btree__root_destroy,
-    &ll_btree__root_spare,  &ll_btree__node,     &ll_btree__spare,
-    &ll_btree__fill,        &ll_btree__narrow,   &ll_btree__index,
-    &ll_btree__put,         &ll_btree__remove,   &ll_btree__mark,
-    &ll_btree__restore,     &ll_btree__clear_op, NULL};
+    &ll_btree__root_format, &ll_btree__root_top, &ll_btree__root_create, &ll_btree__root_destroy,
+    &ll_btree__root_spare,  &ll_btree__node,     &ll_btree__spare,       &ll_btree__fill,
+    &ll_btree__narrow,      &ll_btree__index,    &ll_btree__put,         &ll_btree__remove,
+    &ll_btree__mark,        &ll_btree__restore,  &ll_btree__clear_op,    NULL};
 static const struct lladd_page_type *const page_types[] = {&ll_btree__root_page,
                                                            &ll_btree__node_page, NULL};
 static const struct lladd_participant *const participants[] = {&ll_btree__participant, NULL};
@@ -246,9 +243,9 @@ static const struct lladd_participant *const participants[] = {&ll_btree__partic
 /* The ids of an extension's operations are consecutive. */
 static int look_up(struct ll_btrees *b)
 {
-    lladd_op_id *const ids[] = {&b->format, &b->top,  &b->destroy, &b->root_spare, &b->node,
-                                &b->spare,  &b->fill, &b->narrow,  &b->index,      &b->put,
-                                &b->remove, &b->mark, &b->restore, &b->clear};
+    lladd_op_id *const ids[] = {&b->format, &b->top,    &b->create, &b->destroy, &b->root_spare,
+                                &b->node,   &b->spare,  &b->fill,   &b->narrow,  &b->index,
+                                &b->put,    &b->remove, &b->mark,   &b->restore, &b->clear};
     lladd_op_id first;
     int rc = lladd_op_lookup(b->db, ops[0]->name, ops[0]->version, &first);
     for (size_t i = 0; i < sizeof ids / sizeof ids[0] && !rc; i++)

@@ -10,7 +10,7 @@
 /* The root page, page type "lladd.btree": offsets in the page. */
 enum {
     BR_LAYOUT = LLADD_PAGE_HEADER,     /* u32 1 */
-    BR_STATE = LLADD_PAGE_HEADER + 4,  /* u32 0; 1: destroyed */
+    BR_STATE = LLADD_PAGE_HEADER + 4,  /* u32 0; 1: there is no tree */
     BR_KEY = LLADD_PAGE_HEADER + 8,    /* u32 length of every key, 0: any */
     BR_VALUE = LLADD_PAGE_HEADER + 12, /* u32 length of every value, 0: any */
     BR_TOP = LLADD_PAGE_HEADER + 16,   /* u48 the top node, u16 its level */
@@ -70,8 +70,8 @@ struct ll_btrees {
     struct ll_txn_parts owners;
     struct ll_reservations holds;
     struct ll_operations *ops;
-    lladd_op_id format, top, destroy, root_spare, node, spare, fill, narrow, index, put, remove,
-        mark, restore, clear;
+    lladd_op_id format, top, create, destroy, root_spare, node, spare, fill, narrow, index, put,
+        remove, mark, restore, clear;
 };
 
 extern const struct lladd_extension ll_btree__extension;
@@ -80,8 +80,8 @@ extern const struct lladd_participant ll_btree__participant;
 extern const struct lladd_op ll_btree__node, ll_btree__spare, ll_btree__fill, ll_btree__narrow,
     ll_btree__index, ll_btree__put, ll_btree__remove, ll_btree__mark, ll_btree__restore,
     ll_btree__clear_op;
-extern const struct lladd_op ll_btree__root_format, ll_btree__root_top, ll_btree__root_destroy,
-    ll_btree__root_spare;
+extern const struct lladd_op ll_btree__root_format, ll_btree__root_top, ll_btree__root_create,
+    ll_btree__root_destroy, ll_btree__root_spare;
 
 /* Latch ranks. `loading` is held while the root page is read. */
 enum { LL_BTREE_RANK_LOADING = LLADD_RANK_EXTENSION + 1 };
@@ -117,8 +117,8 @@ static inline bool bt_is_node(const struct ll_btree_tree *t, struct lladd_view v
 
 /* Returns the tree of a root page, created in memory if necessary. Reads no page. */
 int ll_btree__find_tree(struct ll_btrees *, lladd_pageno root, struct ll_btree_tree **out);
-/* Returns a new tree for this root page, whose nodes have been formatted; the transaction has
- * claimed it. Marks an older tree of that page as destroyed. */
+/* Returns a new tree for this root page, and the transaction has claimed it. Its first node has been
+ * formatted. Marks an older tree of that page as destroyed. */
 int ll_btree__new_tree(struct lladd_txn *, struct ll_btrees *, lladd_pageno root,
                        const struct lladd_btree_options *, struct ll_btree_tree **out);
 /* The top node and its level. Reads the root page if necessary: LLADD_DESTROYED, LLADD_WRONG_TYPE;

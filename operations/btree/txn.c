@@ -23,8 +23,8 @@ static void owner_release(struct ll_btree_owner *o)
     o->n_changed = 0;
 }
 
-/* After a rollback to a savepoint. If the creation of a tree is undone, the tree is gone for good.
- * */
+/* After a rollback to a savepoint. The next use of a tree that the transaction no longer creates or
+ * destroys reads the root page, which says whether the tree exists. */
 static void owner_forget(struct ll_btree_owner *o, lladd_savepoint_id to)
 {
     size_t kept = 0;
@@ -38,11 +38,9 @@ static void owner_forget(struct ll_btree_owner *o, lladd_savepoint_id to)
             o->own[kept++] = *own;
             continue;
         }
-        if (own->created) {
-            lladd_atomic_store32(&own->tree->destroyed, 1);
-            lladd_atomic_store32(&own->tree->fresh, 0);
-        }
         ll_btree__forget(own->tree);
+        if (own->created)
+            lladd_atomic_store32(&own->tree->fresh, 0);
         give_back(o, own);
     }
     o->n_own = kept;

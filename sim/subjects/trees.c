@@ -376,9 +376,13 @@ static const struct lladd_sim_excuse excuses[] = {
     NO_UNDO("lladd.btree.format"),      {NULL, 0, NULL}};
 static const char *const any_ops[] = {"lladd.btree.put", "lladd.btree.remove",
                                       "lladd.btree.restore", "lladd.btree.clear", NULL};
-static const char *const tall_ops[] = {"lladd.btree.format", "lladd.btree.destroy",
-                                       "lladd.btree.fill",   "lladd.btree.index",
-                                       "lladd.btree.top",    NULL};
+static const char *const tall_ops[] = {"lladd.btree.format",
+                                       "lladd.btree.create",
+                                       "lladd.btree.destroy",
+                                       "lladd.btree.fill",
+                                       "lladd.btree.index",
+                                       "lladd.btree.top",
+                                       NULL};
 
 #define about_fixed "splits, and undo by key"
 #define about_any "keys and values of any length"

@@ -130,6 +130,79 @@ START_TEST(a_new_tree_waits_for_the_commit)
 }
 END_TEST
 
+static void expect_open(int want)
+{
+    int rc = lladd_btree_open(b.db, root, &tree, &b.err);
+    ck_assert_msg(rc == want, "%s: %s", lladd_code_name(rc), b.err.message);
+    if (rc == 0) {
+        struct lladd_txn *txn = fixture_begin(&b);
+        put(txn, "k", "v");
+        commit(txn);
+        ok_db(&b, lladd_btree_check(tree, &b.err));
+        lladd_btree_close(tree);
+    }
+}
+
+/* After the rollback of a creation the root page keeps its type while it is free. _i & 1: another process looks for the tree; _i & 2: it is created after a savepoint. */
+START_TEST(a_creation_that_is_rolled_back_leaves_no_tree)
+{
+    lladd_savepoint_id sp;
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_btree_create(txn, NULL, &root));
+    if (_i & 2) {
+        ok(txn, lladd_rollback_to(txn, sp));
+        expect_open(LLADD_DESTROYED);
+        commit(txn);
+    } else {
+        abort_txn(txn);
+    }
+    if (_i & 1) {
+        fixture_close(&b);
+        fixture_open(&b);
+    }
+    expect_open(LLADD_DESTROYED);
+}
+END_TEST
+
+/* The records of a closed action without undo stay, so the tree exists although the transaction is
+ * rolled back. */
+START_TEST(a_creation_in_a_closed_action_stays)
+{
+    struct lladd_action action;
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, lladd_btree_create(txn, NULL, &root));
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
+    ck_assert_int_eq(lladd_btree_open(b.db, root, &tree, &b.err), LLADD_BUSY);
+    abort_txn(txn);
+    expect_open(0);
+    fixture_crash(&b);
+    expect_open(0);
+}
+END_TEST
+
+/* A prepared transaction has created the tree. _i: it commits. */
+START_TEST(a_creation_in_doubt)
+{
+    struct lladd_gid gid = fixture_gid("creation");
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_btree_create(txn, NULL, &root));
+    ok(txn, lladd_prepare(txn, &gid));
+    fixture_crash(&b);
+    expect_open(LLADD_BUSY);
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
+    if (_i)
+        commit(txn);
+    else
+        abort_txn(txn);
+    expect_open(_i ? 0 : LLADD_DESTROYED);
+    fixture_close(&b);
+    fixture_open(&b);
+    expect_open(_i ? 0 : LLADD_DESTROYED);
+}
+END_TEST
+
 START_TEST(a_tree_in_use_is_not_destroyed)
 {
     make(0, 0);
@@ -401,6 +474,9 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, wrong_arguments);
     tcase_add_test(c, a_new_tree_waits_for_the_commit);
+    tcase_add_loop_test(c, a_creation_that_is_rolled_back_leaves_no_tree, 0, 4);
+    tcase_add_test(c, a_creation_in_a_closed_action_stays);
+    tcase_add_loop_test(c, a_creation_in_doubt, 0, 2);
     tcase_add_test(c, a_tree_in_use_is_not_destroyed);
     tcase_add_loop_test(c, in_doubt, 0, 2);
     tcase_add_test(c, long_values);
