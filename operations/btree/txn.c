@@ -225,6 +225,8 @@ int ll_btree__claim(struct lladd_txn *txn, struct ll_btree_tree *t, bool created
     int rc = ll_btree__owner(txn, t->trees, &o);
     if (rc || lladd_atomic_load64(&t->owner) == (uintptr_t)o)
         return rc;
+    if (lladd_atomic_load64(&t->changers) != noted(o, t)) /* without a moment in which it owns it */
+        return in_use(txn, t);
     rc = take(txn, o, t, created);
     if (rc || lladd_atomic_load64(&t->changers) == noted(o, t))
         return rc;
@@ -233,22 +235,27 @@ int ll_btree__claim(struct lladd_txn *txn, struct ll_btree_tree *t, bool created
     return in_use(txn, t);
 }
 
+/* A transaction that has changed the tree need not look at `owner`: one that claims the tree counts
+ * this one and gives the tree back. */
 static int change_first(struct lladd_txn *txn, struct ll_btree_tree *t)
 {
     struct ll_btree_owner *o;
     TRY(ll_btree__owner(txn, t->trees, &o));
+    if (noted(o, t))
+        return 0;
     TRY(note_change(txn, o, t));
     uint64_t owner = lladd_atomic_load64(&t->owner);
-    return owner && owner != (uintptr_t)o ? in_use(txn, t) : 0;
+    if (owner == 0 || owner == (uintptr_t)o)
+        return 0;
+    o->n_changed--;
+    (void)lladd_atomic_sub64(&t->changers, 1);
+    return in_use(txn, t);
 }
 
 int ll_btree__changes(struct lladd_txn *txn, struct ll_btree_tree *t)
 {
     const struct ll_btree_owner *o = lladd_txn_joined(txn, &ll_btree__participant);
-    return __builtin_expect(
-               o && o->n_changed && o->changed[0] == t && lladd_atomic_load64(&t->owner) == 0, 1)
-               ? 0
-               : change_first(txn, t);
+    return __builtin_expect(o && o->n_changed && o->changed[0] == t, 1) ? 0 : change_first(txn, t);
 }
 
 void ll_btree__set_destroyed(struct lladd_txn *txn, struct ll_btree_tree *t,

@@ -143,7 +143,8 @@ static void expect_open(int want)
     }
 }
 
-/* After the rollback of a creation the root page keeps its type while it is free. _i & 1: another process looks for the tree; _i & 2: it is created after a savepoint. */
+/* After the rollback of a creation the root page keeps its type while it is free. _i & 1: another
+ * process looks for the tree; _i & 2: it is created after a savepoint. */
 START_TEST(a_creation_that_is_rolled_back_leaves_no_tree)
 {
     lladd_savepoint_id sp;
@@ -219,6 +220,28 @@ START_TEST(a_tree_in_use_is_not_destroyed)
     ok(txn, lladd_btree_destroy(txn, root));
     abort_txn(txn);
     expect("k", "v");
+    lladd_btree_close(tree);
+}
+END_TEST
+
+/* A destruction that will be refused owns the tree for a moment. It does not refuse a transaction
+ * that has changed the tree; one that has not can change it later, and is not counted. */
+START_TEST(a_claim_that_fails_disturbs_no_other)
+{
+    make(0, 0);
+    struct lladd_txn *user = fixture_begin(&b), *late = fixture_begin(&b);
+    put(user, "k", "v");
+    lladd_atomic_store64(&tree->tree->owner, 1);
+    put(user, "l", "v");
+    refuses(late, LLADD_BUSY, lladd_btree_put(late, tree, "m", 1, "v", 1));
+    refuses(late, LLADD_BUSY, lladd_btree_put(late, tree, "m", 1, "v", 1));
+    lladd_atomic_store64(&tree->tree->owner, 0);
+    ck_assert_uint_eq(lladd_atomic_load64(&tree->tree->changers), 1);
+    put(late, "m", "v");
+    ck_assert_uint_eq(lladd_atomic_load64(&tree->tree->changers), 2);
+    commit(user);
+    commit(late);
+    ck_assert_uint_eq(lladd_atomic_load64(&tree->tree->changers), 0);
     lladd_btree_close(tree);
 }
 END_TEST
@@ -478,6 +501,7 @@ int main(void)
     tcase_add_test(c, a_creation_in_a_closed_action_stays);
     tcase_add_loop_test(c, a_creation_in_doubt, 0, 2);
     tcase_add_test(c, a_tree_in_use_is_not_destroyed);
+    tcase_add_test(c, a_claim_that_fails_disturbs_no_other);
     tcase_add_loop_test(c, in_doubt, 0, 2);
     tcase_add_test(c, long_values);
     tcase_add_test(c, the_log_names_keys);
