@@ -229,10 +229,26 @@ static int check_child(struct ll_btree_tree *t, struct lladd_view parent, uint32
                                     "names a child that does not begin with the key");
 }
 
+/* Is the spare page, if there is one, a page of this tree? Its other contents do not count. */
+static int check_spare(struct ll_btree_tree *t, lladd_pageno spare, lladd_pageno of,
+                       struct lladd_error *err)
+{
+    struct lladd_page *p;
+    if (spare.v == 0)
+        return 0;
+    if (spare.v == of.v || spare.v == t->root.v)
+        return ll_btree__corrupt(err, of, "names a spare page that is in use");
+    TRY(ll_operations__fix(t->db, spare, ll_btree__node_page.name, LLADD_LATCH_SHARED, &p, err));
+    bool ours = lladd_get48(p->bytes + BT_ROOT) == t->root.v;
+    lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);
+    return ours ? 0 : ll_btree__corrupt(err, of, "names a spare page of another tree");
+}
+
 static int check_node(void *ctx, struct ll_btree_tree *t, struct lladd_view v,
                       struct lladd_error *err)
 {
     (void)ctx;
+    TRY(check_spare(t, lladd_page_of(lladd_get48(v.bytes + BT_SPARE)), v.number, err));
     for (uint32_t i = 0; v.bytes[BT_LEVEL] > 0 && i < bt_get(v.bytes, BT_SLOTS); i++)
         TRY(check_child(t, v, i, err));
     return 0;
@@ -257,8 +273,13 @@ static int check_pages(struct ll_btree_tree *t, struct ll_btree_pages *p, struct
             return ll_btree__corrupt(err, lladd_page_of(p->nodes[i]),
                                      "is in a B+tree and not allocated");
     }
-    for (size_t i = 0; i < p->n_blobs; i++)
+    qsort(p->blobs, p->n_blobs, sizeof *p->blobs, by_number);
+    for (size_t i = 0; i < p->n_blobs; i++) {
+        if (i > 0 && p->blobs[i] == p->blobs[i - 1])
+            return ll_btree__corrupt(err, lladd_page_of(p->blobs[i]),
+                                     "is the value of two rows of a B+tree");
         TRY(lladd_blob_check(t->db, lladd_page_of(p->blobs[i]), err));
+    }
     return 0;
 }
 
@@ -266,8 +287,11 @@ int lladd_btree_check(struct lladd_btree *h, struct lladd_error *err)
 {
     struct ll_btree_tree *t = NULL;
     struct ll_btree_pages p;
+    lladd_pageno spare;
     TRY(ll_btree__tree_of(h, &t, err));
     TRY(ll_btree__each_node(t, check_node, NULL, err));
+    TRY(ll_btree__root_spare_of(t, &spare, err));
+    TRY(check_spare(t, spare, t->root, err));
     TRY(ll_btree__list(t, &p, err));
     int rc = check_pages(t, &p, err);
     ll_btree__list_free(t, &p);

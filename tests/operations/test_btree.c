@@ -377,6 +377,57 @@ START_TEST(damage_is_found)
 }
 END_TEST
 
+/* Writes a number of six bytes into the page, checks the tree, and restores the page. */
+static int check_with(lladd_pageno page, uint32_t at, uint64_t number)
+{
+    unsigned char bytes[6];
+    lladd_put48(bytes, number);
+    fixture_forge(&b, page, at, bytes, sizeof bytes);
+    int rc = lladd_btree_check(tree, &b.err);
+    fixture_forge(&b, page, at, bytes, sizeof bytes);
+    return rc;
+}
+
+/* A spare page that is another tree's, no node, its own leaf, or free; two rows with one blob. */
+START_TEST(references_to_wrong_pages_are_found)
+{
+    static const char value[5000];
+    make(0, 0);
+    lladd_pageno other = bt_top_page(lladd_atomic_load64(&tree->tree->top)), unused;
+    lladd_btree_close(tree);
+    make(0, 0);
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_btree_put(txn, tree, "a", 1, value, sizeof value));
+    ok(txn, lladd_btree_put(txn, tree, "b", 1, value, sizeof value));
+    commit(txn);
+    txn = fixture_begin(&b);
+    ok(txn, lladd_page_alloc(txn, &unused));
+    abort_txn(txn);
+    lladd_pageno leaf = bt_top_page(lladd_atomic_load64(&tree->tree->top)), own = root;
+    const struct {
+        lladd_pageno of;
+        uint32_t at;
+    } fields[] = {{leaf, BT_SPARE}, {root, BR_SPARE}};
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    for (size_t i = 0; i < 2; i++) {
+        lladd_pageno of = fields[i].of;
+        ck_assert_int_eq(check_with(of, fields[i].at, other.v), LLADD_CORRUPT_PAGE);
+        ck_assert_int_eq(check_with(of, fields[i].at, of.v), LLADD_CORRUPT_PAGE);
+        ck_assert_int_eq(check_with(of, fields[i].at, own.v), LLADD_CORRUPT_PAGE);
+        ck_assert_int_ne(check_with(of, fields[i].at, unused.v), 0);
+    }
+    struct lladd_page *p;
+    ok_db(&b, lladd_page_fix(b.db, leaf, LLADD_LATCH_SHARED, &p, &b.err));
+    struct bt_entry first = bt_entry_of(p->bytes, 0), second = bt_entry_of(p->bytes, 1);
+    uint32_t at = (uint32_t)(second.value + 8 - p->bytes);
+    uint64_t blob = lladd_get48(first.value + 8);
+    lladd_page_unfix(b.db, p, LLADD_LATCH_SHARED);
+    ck_assert_int_eq(check_with(leaf, at, blob), LLADD_CORRUPT_PAGE);
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    lladd_btree_close(tree);
+}
+END_TEST
+
 /* Memory has an older top than the root page. The next split of that level takes the newer one, and
  * the walk over all nodes does not depend on it. */
 START_TEST(an_old_top_is_replaced)
@@ -506,6 +557,7 @@ int main(void)
     tcase_add_test(c, long_values);
     tcase_add_test(c, the_log_names_keys);
     tcase_add_test(c, damage_is_found);
+    tcase_add_test(c, references_to_wrong_pages_are_found);
     tcase_add_test(c, an_old_top_is_replaced);
     tcase_add_test(c, an_entry_within_a_value_is_refused);
     tcase_add_loop_test(c, each_slot_names_the_first_byte_of_an_entry, 0, 3);
