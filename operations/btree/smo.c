@@ -338,6 +338,7 @@ const struct lladd_op ll_btree__fill = {
     .name = "lladd.btree.fill",
     NODE_OP(BT_PAGE_MAX, fill),
     .record_pages = 1,
+    .credit_max = 2, /* with `narrow` or `top`, which are shorter */
     .undo_kind = LLADD_UNDO_NONE,
     .redo = fill_redo,
 };
