@@ -456,6 +456,55 @@ START_TEST(an_old_top_is_replaced)
 }
 END_TEST
 
+/* An application's compensation that puts rows, so that nodes split while a transaction rolls back.
+ * All log space that it needs is reserved (REC-3). */
+enum { SPLITTERS = 300, ROW_BYTES = 150 };
+
+static int puts_rows(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    char key[8], value[ROW_BYTES] = {0};
+    int rc = 0;
+    (void)ctx;
+    (void)undo;
+    for (int i = 0; i < SPLITTERS && !rc; i++)
+        rc = lladd_btree_put(txn, tree, key, number(key, i), value, sizeof value);
+    return rc;
+}
+
+static bool no_page(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return v.bytes == NULL && kind == LLADD_SPAN_UNDO && s.len == 0;
+}
+
+START_TEST(a_rollback_may_split)
+{
+    static const struct lladd_op op = {.struct_size = sizeof op,
+                                       .name = "test.puts",
+                                       .version = 1,
+                                       .record_max = 8,
+                                       .undo_kind = LLADD_UNDO_LOGICAL,
+                                       .validate = no_page,
+                                       .compensate = puts_rows,
+                                       .undo_log_max = 4u << 20,
+                                       .undo_pages_max = 3};
+    struct lladd_btree_stats s = {.struct_size = sizeof s};
+    lladd_op_id id = LLADD_NO_OP;
+    fixture_close(&b);
+    ok_db(&b, lladd_register_op(&b.options, &op, &b.err));
+    fixture_open(&b);
+    ok_db(&b, lladd_op_lookup(b.db, op.name, op.version, &id));
+    make(0, 0);
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_log_undo_only(txn, id, NULL, 0));
+    abort_txn(txn);
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    ok_db(&b, lladd_btree_stats_get(tree, &s, &b.err));
+    ck_assert_uint_eq(s.rows, SPLITTERS);
+    ck_assert_uint_gt(s.splits, 8);
+    lladd_btree_close(tree);
+}
+END_TEST
+
 /* A slot names bytes within the value of another row, which look like an entry. Redo would write
  * outside the page. */
 START_TEST(an_entry_within_a_value_is_refused)
@@ -559,6 +608,7 @@ int main(void)
     tcase_add_test(c, damage_is_found);
     tcase_add_test(c, references_to_wrong_pages_are_found);
     tcase_add_test(c, an_old_top_is_replaced);
+    tcase_add_test(c, a_rollback_may_split);
     tcase_add_test(c, an_entry_within_a_value_is_refused);
     tcase_add_loop_test(c, each_slot_names_the_first_byte_of_an_entry, 0, 3);
     tcase_add_test(c, links_that_do_not_end_are_found);
