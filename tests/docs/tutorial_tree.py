@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""docs/tutorial-tree.md: its listings are one file, which is compiled and simulated with exactly
+the commands of the page. Every line that the page quotes is in the output. Each mistake of its
+table is made, and the simulator says what the table quotes.
+
+tutorial_tree.py <root> <lladd-sim> <c compiler>"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from pages import RUN, split_code
+
+PAGE = os.path.join("docs", "tutorial-tree.md")
+SOURCE = os.path.join("examples", "sorted", "sorted.c")
+MISTAKES_MIN = 5
+PC = "Name: lladd-sim\nDescription: the simulator\nVersion: 0\nCflags: -I{}\n"
+
+
+def sh(commands, folder, env):
+    """The exit status and the text of one script."""
+    done = subprocess.run(["sh", "-ec", commands], cwd=folder, env=env, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout
+
+
+def page(root):
+    """The program, the commands, the quoted lines, and the table of mistakes."""
+    with open(os.path.join(root, PAGE), encoding="utf-8") as file:
+        text = file.read()
+    regions = split_code(text)[1]
+    program = "\n\n".join(code for _, language, _, code in regions if language == "c")
+    commands = [code for _, language, origin, code in regions
+                if language == "sh" and RUN.match(origin)]
+    quoted = [line for _, language, _, code in regions if language == "text"
+              for line in code.split("\n") if line]
+    table = re.findall(r"^\| `\w+` \| `(.+?)` \| (?:`(.+?)`|nothing) \| `(.+?)` \|$", text, re.M)
+    if len(commands) != 1 or not quoted or len(table) < MISTAKES_MIN:
+        sys.exit(f"{PAGE} has {len(commands)} scripts, {len(quoted)} quoted lines and "
+                 f"{len(table)} mistakes")
+    return program + "\n", commands[0], quoted, table
+
+
+def is_whole(root, program):
+    """The listings are all of the example."""
+    with open(os.path.join(root, SOURCE), encoding="utf-8") as file:
+        text = file.read()
+    text = re.sub(r"^/\* \[/\w+\] \*/\n", "", text, flags=re.M)
+    text = re.sub(r"^/\* \[\w+\] ", "/* ", text, flags=re.M)
+    if text.split() != program.split():
+        sys.exit(f"{PAGE} does not have all of {SOURCE} in its order")
+
+
+def write(folder, program):
+    with open(os.path.join(folder, "sorted.c"), "w", encoding="utf-8") as file:
+        file.write(program)
+
+
+def replay(folder, env, out):
+    """The replay of the failure that the output reports."""
+    token = re.search(r"^ +token (\S+)$", out, re.M)
+    if not token:
+        sys.exit(f"there is no token:\n{out}")
+    return sh(f"lladd-sim ./by_slot.so --replay {token.group(1)}", folder, env)[1]
+
+
+def main(root, sim, cc):
+    program, commands, quoted, table = page(root)
+    is_whole(root, program)
+    folder = tempfile.mkdtemp(prefix="lladd-tutorial-tree-")
+    try:
+        os.symlink(shutil.which(cc) or cc, os.path.join(folder, "cc"))
+        os.symlink(os.path.abspath(sim), os.path.join(folder, "lladd-sim"))
+        with open(os.path.join(folder, "lladd-sim.pc"), "w", encoding="utf-8") as file:
+            file.write(PC.format(os.path.abspath(root)))
+        env = dict(os.environ, PKG_CONFIG_PATH=folder,
+                   PATH=folder + os.pathsep + os.environ["PATH"])
+        write(folder, program)
+        code, out = sh(commands, folder, env)
+        if code or out.count(": passed") != 1 or "broken\n" not in out or "failed\n" not in out:
+            sys.exit(f"the commands of {PAGE} end with {code}:\n{out}")
+        out += replay(folder, env, out)
+        lost = [line for line in quoted if line not in out]
+        if lost:
+            sys.exit(f"{PAGE} quotes {lost}, which is not said:\n{out}")
+        build = commands.split("\n")[0]
+        for right, wrong, says in table:
+            if program.count(right) != 1:
+                sys.exit(f"{PAGE} has {program.count(right)} places with {right}")
+            write(folder, program.replace(right, wrong))
+            code, out = sh(f"{build} && lladd-sim ./sorted.so --depth 1", folder, env)
+            if code != 1 or says not in out:
+                sys.exit(f"{wrong} instead of {right}: status {code}, not {says}:\n{out}")
+    finally:
+        shutil.rmtree(folder)
+    print(f"the program of {PAGE} passes, and {len(table)} mistakes do not")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])
