@@ -532,6 +532,39 @@ START_TEST(an_entry_within_a_value_is_refused)
 }
 END_TEST
 
+/* The same page in an image in the log, with which redo begins: it does not read the page. */
+START_TEST(an_image_of_a_damaged_node_is_refused)
+{
+    struct lladd_page *page;
+    unsigned char inner[8] = {1, 0, 1, 0, 1, 0, 'b', 'x'}; /* key "b", value "x" */
+    fixture_close(&b);
+    b.options.cache_bytes = 1u << 16;
+    fixture_open(&b);
+    make(0, 0);
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_btree_put(txn, tree, "a", 1, inner, sizeof inner));
+    put(txn, "b", "x");
+    commit(txn);
+    lladd_pageno leaf = bt_top_page(lladd_atomic_load64(&tree->tree->top));
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    txn = fixture_begin(&b);
+    put(txn, "b", "y");
+    commit(txn);
+    ok_db(&b, lladd_page_fix(b.db, leaf, LLADD_LATCH_EXCLUSIVE, &page, &b.err));
+    unsigned char *at = bt_slot(page->bytes, 1) + 4;
+    lladd_put16(at, (uint16_t)(lladd_get16(bt_slot(page->bytes, 0) + 4) + BT_ENTRY_HEAD + 1));
+    lladd_page_unfix(b.db, page, LLADD_LATCH_EXCLUSIVE);
+    lladd_btree_close(tree);
+    for (int i = 0; i < 100; i++) /* the leaf is evicted */
+        (void)fixture_page(&b, "lladd.bytes");
+    fixture_kill(&b);
+    b.options.cache_bytes = 8u << 20; /* redo keeps all pages */
+    ck_assert_int_eq(fixture_try_open(&b), LLADD_BAD_RECORD);
+    ck_assert_ptr_nonnull(strstr(b.err.message, "lladd.btree.node"));
+    ck_assert_uint_eq(b.err.page.v, leaf.v);
+}
+END_TEST
+
 /* Each value holds an entry with its own key, and one slot after the other names that one. The
  * order of the keys stays, so only the places of the entries tell. */
 START_TEST(each_slot_names_the_first_byte_of_an_entry)
@@ -610,6 +643,7 @@ int main(void)
     tcase_add_test(c, an_old_top_is_replaced);
     tcase_add_test(c, a_rollback_may_split);
     tcase_add_test(c, an_entry_within_a_value_is_refused);
+    tcase_add_test(c, an_image_of_a_damaged_node_is_refused);
     tcase_add_loop_test(c, each_slot_names_the_first_byte_of_an_entry, 0, 3);
     tcase_add_test(c, links_that_do_not_end_are_found);
     suite_add_tcase(s, c);
