@@ -79,6 +79,37 @@ LLADD_API uint32_t lladd_btree_key_size(const struct lladd_btree *);
 /** Bytes of every value; 0: values of any length. */
 LLADD_API uint32_t lladd_btree_value_size(const struct lladd_btree *);
 
+/* ---- loading a new tree ---------------------------------------------------------------------- */
+
+struct lladd_btree_loader;
+
+/** Begins a new tree that gets its rows in ascending order; options may be NULL. The leaves are
+ *  packed. Rows are not logged; they are written to extents allocated in the transaction, except
+ *  values in blobs (lladd_blob_create). The tree is new because a rollback frees its pages, which
+ *  must then never have been visible: an existing tree, also an empty one, takes rows with
+ *  lladd_btree_insert_many. Only the thread that uses the transaction may use the loader. The
+ *  errors of the loader's calls are stored in the transaction. */
+LLADD_API int lladd_btree_load_begin(struct lladd_txn *, const struct lladd_btree_options *,
+                                     struct lladd_btree_loader **out);
+/** Adds a row. LLADD_BAD_ARGUMENT if its key is not greater than that of the row before; after this
+ *  or another misuse error nothing has changed. After any other error call
+ *  lladd_btree_load_discard. LLADD_BAD_STATE if the transaction has ended, or has been rolled back
+ *  to a savepoint that it made before an earlier call on the loader. */
+LLADD_API int lladd_btree_load_add(struct lladd_btree_loader *, const void *key, size_t key_len,
+                                   const void *value, size_t value_len);
+/** Writes the remaining pages, makes all pages durable, and makes the tree. As any new tree, it can
+ *  be used when the transaction has committed; a rollback frees all of its pages. If the call
+ *  returns 0, it has released the loader. A transaction that commits before this call or
+ *  lladd_btree_load_discard leaves pages allocated that belong to nothing. */
+LLADD_API int lladd_btree_load_finish(struct lladd_btree_loader *, lladd_pageno *root);
+/** Releases the loader, and rolls the transaction back to where lladd_btree_load_begin was called,
+ *  with all that the transaction has done since. If the transaction has ended, only releases the
+ *  loader. LLADD_DEAD_SAVEPOINT if the transaction has released a savepoint from before the load:
+ *  the loader is released, and the load is undone only if the transaction is. NULL does nothing. */
+LLADD_API int lladd_btree_load_discard(struct lladd_btree_loader *);
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
 /* Errors of the calls below. LLADD_KEY_SIZE: a key or value does not have the tree's fixed length.
  * LLADD_TOO_LARGE: a key longer than lladd_btree_key_max, or a value longer than LLADD_BLOB_MAX.
  * LLADD_OTHER_DATABASE: the transaction is of another database. A call that fails has changed no

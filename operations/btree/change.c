@@ -24,10 +24,8 @@ static int wrong_size(struct lladd_error *err, const char *what, size_t len, uin
                            what, len, size);
 }
 
-int ll_btree__check_key(struct ll_btree_tree *t, size_t len, struct lladd_error *err)
+int ll_btree__key_fits(const struct ll_btree_tree *t, size_t len, struct lladd_error *err)
 {
-    uint64_t top;
-    TRY(ll_btree__top(t, &top, err)); /* fills in the sizes */
     if (t->key_size && len != t->key_size)
         return wrong_size(err, "key", len, t->key_size);
     if (len > t->key_max)
@@ -37,17 +35,22 @@ int ll_btree__check_key(struct ll_btree_tree *t, size_t len, struct lladd_error 
     return 0;
 }
 
-static int value_of(const struct ll_btree_tree *t, const void *value, size_t len,
-                    struct bt_change *c, struct lladd_error *err)
+int ll_btree__check_key(struct ll_btree_tree *t, size_t len, struct lladd_error *err)
+{
+    uint64_t top;
+    TRY(ll_btree__top(t, &top, err)); /* fills in the sizes */
+    return ll_btree__key_fits(t, len, err);
+}
+
+int ll_btree__value_fits(const struct ll_btree_tree *t, size_t key_len, size_t len, uint16_t *out,
+                         struct lladd_error *err)
 {
     const uint64_t most = LLADD_BLOB_MAX;
     if (t->value_size && len != t->value_size)
         return wrong_size(err, "value", len, t->value_size);
     if (len > most)
         return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes is too long", len);
-    c->value = value;
-    c->value_len =
-        BT_ENTRY_HEAD + c->key.len + len > t->entry_max ? BT_REF | BT_BLOB : (uint16_t)len;
+    *out = BT_ENTRY_HEAD + key_len + len > t->entry_max ? BT_REF | BT_BLOB : (uint16_t)len;
     return 0;
 }
 
@@ -191,7 +194,8 @@ static inline int put(struct lladd_txn *txn, struct lladd_btree *h, const void *
 {
     TRY(begin(txn, h, key, key_len, c));
     c->only = only;
-    TRY(value_of(c->tree, value, value_len, c, lladd_txn_error_out(txn)));
+    TRY(ll_btree__value_fits(c->tree, key_len, value_len, &c->value_len, lladd_txn_error_out(txn)));
+    c->value = value;
     /* A put destroys the blob of the value that it replaces. */
     bool plain = only ? !(c->value_len & BT_BLOB) : !c->tree->blobs;
     return __builtin_expect(plain, 1) ? store(c) : store_blobs(c, value, value_len);

@@ -47,7 +47,8 @@ int ll_btree__make_clear(struct lladd_txn *txn, struct ll_btree_tree *t, struct 
     struct lladd_page *leaf;
     if (!c.slots)
         return ll_btree__no_memory(err, "a clearing");
-    int rc = lladd_log_credit(txn, t->trees->clear, 1);
+    const struct lladd_log_need needs[] = {{t->trees->clear, 1}, {LLADD_PAGE_IMAGE, 1}};
+    int rc = lladd_log_credit_all(txn, needs, 2);
     if (!rc)
         rc = ll_btree__fix(t, key, 0, LLADD_LATCH_EXCLUSIVE, &leaf, err);
     if (!rc) {

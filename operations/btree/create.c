@@ -21,38 +21,57 @@ static int check_options(struct lladd_txn *txn, const struct lladd_btree_options
                            o->key_size, o->value_size, most, VALUE_MAX);
 }
 
+int ll_btree__options(struct lladd_txn *txn, const struct lladd_btree_options *options,
+                      struct lladd_btree_options *out)
+{
+    *out = (struct lladd_btree_options)LLADD_BTREE_OPTIONS_INIT;
+    if (options)
+        memcpy(out, options,
+               options->struct_size < sizeof *out ? options->struct_size : sizeof *out);
+    return check_options(txn, out);
+}
+
 /* ---- creating -------------------------------------------------------------------------------- */
 
 /* The last record says that the tree exists. If it is undone, the root page says that there is
  * none, also while the page is free. */
-static int create(struct lladd_txn *txn, struct ll_btrees *b, const struct lladd_btree_options *o,
+int ll_btree__publish(struct lladd_txn *txn, lladd_pageno root, const struct lladd_btree_options *o,
+                      uint64_t top, struct ll_btree_tree **out)
+{
+    struct ll_btrees *b = ll_btrees_of(lladd_txn_db(txn));
+    unsigned char format[16], named[10];
+    lladd_put32(format, o->key_size);
+    lladd_put32(format + 4, o->value_size);
+    lladd_put64(format + 8, bt_top_page(top).v);
+    TRY(lladd_update(txn, b->format, root, format, sizeof format));
+    lladd_put64(named, bt_top_page(top).v);
+    lladd_put16(named + 8, (uint16_t)bt_top_level(top));
+    if (bt_top_level(top))
+        TRY(lladd_update(txn, b->top, root, named, sizeof named));
+    TRY(ll_btree__new_tree(txn, b, root, o, out));
+    return lladd_update(txn, b->create, root, NULL, 0);
+}
+
+static int create(struct lladd_txn *txn, const struct lladd_btree_options *o,
                   struct ll_btree_tree **out)
 {
     lladd_pageno root, leaf;
-    unsigned char format[16];
     TRY(lladd_page_alloc(txn, &root));
     TRY(lladd_page_alloc(txn, &leaf));
-    lladd_put32(format, o->key_size);
-    lladd_put32(format + 4, o->value_size);
-    lladd_put64(format + 8, leaf.v);
     struct bt_fill f = {.root = root};
     f.fences.open_end = true;
-    TRY(lladd_update(txn, b->format, root, format, sizeof format));
-    TRY(lladd_update(txn, b->node, leaf, &f, sizeof f));
-    TRY(ll_btree__new_tree(txn, b, root, o, out));
-    return lladd_update(txn, b->create, root, NULL, 0);
+    TRY(lladd_update(txn, ll_btrees_of(lladd_txn_db(txn))->node, leaf, &f, sizeof f));
+    return ll_btree__publish(txn, root, o, bt_top(leaf, 0), out);
 }
 
 static int create_tree(struct lladd_txn *txn, const struct lladd_btree_options *options,
                        struct ll_btree_tree **out)
 {
-    struct lladd_btree_options o = LLADD_BTREE_OPTIONS_INIT;
+    struct lladd_btree_options o;
     lladd_savepoint_id before;
-    if (options)
-        memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
-    TRY(check_options(txn, &o));
+    TRY(ll_btree__options(txn, options, &o));
     TRY(lladd_savepoint(txn, &before));
-    int rc = create(txn, ll_btrees_of(lladd_txn_db(txn)), &o, out);
+    int rc = create(txn, &o, out);
     return ll_operations__step_end(txn, before, rc);
 }
 

@@ -67,9 +67,9 @@ static int allocate(struct lladd_txn *txn, const struct place *p, struct lladd_a
     struct lladd_page *held;
     lladd_pageno spare;
     lladd_op_id op = p->root ? t->trees->root_spare : t->trees->spare;
-    const struct lladd_log_need needs[] = {{op, 1}, {LLADD_NO_OP, 1}};
+    const struct lladd_log_need needs[] = {{op, 1}, {LLADD_NO_OP, 1}, {LLADD_PAGE_IMAGE, 1}};
     TRY(closed_page(txn, t, &spare));
-    TRY(lladd_log_credit_all(txn, needs, 2));
+    TRY(lladd_log_credit_all(txn, needs, 3));
     int rc = fix_place(p, LLADD_LATCH_EXCLUSIVE, &held, lladd_txn_error_out(txn));
     if (!rc) {
         rc = enter(txn, held, p->root ? BR_SPARE : BT_SPARE, op, spare, action);

@@ -16,7 +16,10 @@
  * `top` names it in the root page.
  *
  * The parent is latched alone, and the child below it for a check: it may have been split off long
- * ago. Latches are taken downward and to the right only. */
+ * ago. Latches are taken downward and to the right only.
+ *
+ * Nodes that a load has written (load.c) log an image at their first change, so a change of a node
+ * under its latch needs log credit for one. A spare page was formatted, and needs none. */
 #include "operations/btree/tree.h"
 
 /* What is split off. */
@@ -159,10 +162,11 @@ static int split_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct lla
 
 static int split_with(struct lladd_txn *txn, struct ll_btree_tree *t, struct split *s)
 {
-    const struct lladd_log_need needs[] = {{t->trees->fill, 1}, {t->trees->narrow, 1}};
+    const struct lladd_log_need needs[] = {
+        {t->trees->fill, 1}, {t->trees->narrow, 1}, {LLADD_PAGE_IMAGE, 1}};
     struct lladd_page *left;
     TRY(ll_btree__want_spare(txn, t, s->key, s->level));
-    TRY(lladd_log_credit_all(txn, needs, 2));
+    TRY(lladd_log_credit_all(txn, needs, 3));
     int rc =
         ll_btree__fix(t, s->key, s->level, LLADD_LATCH_EXCLUSIVE, &left, lladd_txn_error_out(txn));
     if (!rc) {
@@ -303,8 +307,9 @@ static int post_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct llad
 static int try_post(struct lladd_txn *txn, struct ll_btree_tree *t, struct bt_key low,
                     lladd_pageno child, uint32_t level)
 {
+    const struct lladd_log_need needs[] = {{t->trees->index, 1}, {LLADD_PAGE_IMAGE, 1}};
     struct lladd_page *parent;
-    TRY(lladd_log_credit(txn, t->trees->index, 1));
+    TRY(lladd_log_credit_all(txn, needs, 2));
     int rc = ll_btree__fix(t, low, level, LLADD_LATCH_EXCLUSIVE, &parent, lladd_txn_error_out(txn));
     if (!rc) {
         rc = post_held(txn, t, parent, low, child, level);

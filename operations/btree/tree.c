@@ -79,8 +79,7 @@ int ll_btree__find_tree(struct ll_btrees *b, lladd_pageno root, struct ll_btree_
     return 0;
 }
 
-/* Fills in what does not change, except the type. */
-static void set_sizes(struct ll_btree_tree *t, uint32_t key_size, uint32_t value_size)
+void ll_btree__set_sizes(struct ll_btree_tree *t, uint32_t key_size, uint32_t value_size)
 {
     uint32_t page = lladd_page_size(t->db);
     t->key_size = key_size;
@@ -99,7 +98,7 @@ int ll_btree__new_tree(struct lladd_txn *txn, struct ll_btrees *b, lladd_pageno 
     if (make(b, root, out))
         return ll_btree__no_memory(lladd_txn_error_out(txn), "a B+tree");
     (*out)->type = lladd_page_type_number(b->db, ll_btree__node_page.name);
-    set_sizes(*out, o->key_size, o->value_size);
+    ll_btree__set_sizes(*out, o->key_size, o->value_size);
     int rc = ll_btree__claim(txn, *out, true);
     if (rc) {
         unmake(*out);
@@ -162,7 +161,7 @@ static int load(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
         rc = destroyed(t, err);
     *out = ll_btree__top_of(v.bytes);
     if (!rc && !t->loaded)
-        set_sizes(t, key_size, value_size);
+        ll_btree__set_sizes(t, key_size, value_size);
     if (!rc)
         lladd_atomic_store64(&t->top, *out);
     lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);

@@ -60,6 +60,7 @@ struct ll_btree_owner {
     size_t n_own, cap_own;
     struct ll_btree_tree **changed; /* trees in which it may undo changes by key */
     size_t n_changed, cap_changed;
+    struct lladd_btree_loader *loads; /* neither finished nor discarded */
 };
 
 /* The state of a database. */
@@ -138,6 +139,8 @@ int ll_btree__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 int ll_btree__reserve(struct lladd_txn *, struct ll_btree_tree *, struct bt_key);
 /* May an open transaction need this key's ghost, or the room of its value, for undo? */
 bool ll_btree__held(const struct ll_btree_tree *, struct bt_key);
+/* Fills in what does not change, except the type. */
+void ll_btree__set_sizes(struct ll_btree_tree *, uint32_t key_size, uint32_t value_size);
 int ll_btree__no_memory(struct lladd_error *, const char *what);
 
 /* ---- txn.c ----------------------------------------------------------------------------------- */
@@ -273,11 +276,29 @@ int ll_btree__complete(struct lladd_txn *, struct ll_btree_tree *, struct bt_key
 /* Releases the log credit taken for a change (BUF-3). */
 int ll_btree__put_down(struct lladd_txn *, const struct ll_btree_tree *, int rc);
 
+/* ---- create.c, load.c ------------------------------------------------------------------------ */
+
+/* The options of a new tree, which may be NULL, checked. */
+int ll_btree__options(struct lladd_txn *, const struct lladd_btree_options *,
+                      struct lladd_btree_options *out);
+/* Makes the allocated page the root page of a tree with this top node. The transaction owns the
+ * tree until it ends. */
+int ll_btree__publish(struct lladd_txn *, lladd_pageno root, const struct lladd_btree_options *,
+                      uint64_t top, struct ll_btree_tree **out);
+/* The transaction was rolled back to this savepoint. */
+void ll_btree__loads_undone(struct lladd_btree_loader *, lladd_savepoint_id to);
+void ll_btree__loads_ended(struct ll_btree_owner *);
+
 /* ---- get.c ----------------------------------------------------------------------------------- */
 
 int ll_btree__tree_of(const struct lladd_btree *, struct ll_btree_tree **, struct lladd_error *);
 /* Reads the sizes, if that has not been done, and checks the length. */
 int ll_btree__check_key(struct ll_btree_tree *, size_t len, struct lladd_error *);
+/* Check lengths, in a tree of which the sizes are known. *out: a value's length in the entry, or
+ * that of a reference to a blob. */
+int ll_btree__key_fits(const struct ll_btree_tree *, size_t len, struct lladd_error *);
+int ll_btree__value_fits(const struct ll_btree_tree *, size_t key_len, size_t len, uint16_t *out,
+                         struct lladd_error *);
 /* Reads the row's value into the memory at *buf, which grows; *len gets the value's length.
  * LLADD_NOT_FOUND without a message. */
 int ll_btree__read_whole(struct ll_btree_tree *, struct bt_key, unsigned char **buf, size_t *size,

@@ -130,12 +130,14 @@ static void owner_logged(void *ctx, void *state, lladd_lsn commit)
     (void)ctx;
     (void)commit;
     struct ll_btree_owner *o = state;
+    ll_btree__loads_ended(o);
     ll_operations__reserve_release(&o->hold);
     owner_release(o);
 }
 
 static void owner_aborted(void *ctx, void *state, struct lladd_db *db)
 {
+    ll_btree__loads_ended(state);
     owner_forget(state, 0);
     ll_operations__owner_aborted(ctx, state, db);
 }
@@ -145,8 +147,11 @@ static void owner_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_ls
     struct lladd_txn_now now;
     (void)ctx;
     (void)since;
-    if (lladd_txn_now_get(txn, &now) == 0) /* it fails only if the handle is poisoned */
-        owner_forget(state, now.undone);
+    struct ll_btree_owner *o = state;
+    if (lladd_txn_now_get(txn, &now)) /* it fails only if the handle is poisoned */
+        return;
+    ll_btree__loads_undone(o->loads, now.undone);
+    owner_forget(o, now.undone);
 }
 
 const struct lladd_participant ll_btree__participant = {
