@@ -97,6 +97,15 @@ def members(program, folder):
              "100000 rows in 782 KiB\n")
 
 
+def indexed(program, folder):
+    db = os.path.join(folder, "indexed")
+    seen = "city Paris: 1 3\ncity Rome: 2\ncities from O to Rome: 1 3\nemail ada: 1\n"
+    for _ in range(2):
+        same("indexed", run(program, db),
+             "a unique index on cities: LLADD_EXISTS\na second ada: LLADD_EXISTS\n"
+             f"{seen}{seen}the indexes agree with the table\n")
+
+
 def ring_queue(program, folder):
     db = os.path.join(folder, "ring-queue")
     same("ring-queue", run(program, db, "put", "one", "two"), "")
@@ -152,7 +161,7 @@ def main(programs):
     folder = tempfile.mkdtemp(prefix="lladd-examples-")
     try:
         for example in (hello, counter, transfer, reserve, locked_table, range_locks, on_call,
-                        members, dtables):
+                        members, indexed, dtables):
             example(os.path.join(programs, example.__name__), folder)
         ring_queue(os.path.join(programs, "ring-queue"), folder)
     finally:
