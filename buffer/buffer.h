@@ -228,10 +228,18 @@ int ll_buffer_flush(struct ll_buffer *, lladd_lsn rec_below, struct lladd_error 
  * but may hold log credit, so this does not wait for the credit of images: without it pages go
  * through the double-write area. */
 int ll_buffer_write_range(struct ll_buffer *, lladd_pageno first, uint64_t n, struct lladd_error *);
+/* How far a flush is. */
+struct ll_flush {
+    uint64_t written, pages; /* atomic: written so far, of the pages found so far */
+    /* Nullable: called between writes, without a latch of this layer; may wait. */
+    void (*pace)(void *ctx);
+    void *ctx;
+};
 /* ll_buffer_flush for a checkpoint that moves the start of redo to `horizon`. In addition, when it
  * returns 0, every earlier write of a page with a base below `horizon` is durable, and before later
  * writes of such pages an image is logged. */
-int ll_buffer_flush_below(struct ll_buffer *, lladd_lsn horizon, struct lladd_error *);
+int ll_buffer_flush_below(struct ll_buffer *, lladd_lsn horizon, struct ll_flush *,
+                          struct lladd_error *);
 /* Raises the horizon. From now on a page that is copied for writing and has a baseLSN below `below`
  * gets an image, or is written through the double-write area: redo will start at `below`, so it
  * could not rebuild such a page after a torn write (BUF-5). A lower value than that of an earlier

@@ -404,9 +404,9 @@ bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 
 /* Marks the pages that a flush must write: the dirty pages with recLSN <= *upto and recLSN <
- * rec_below. Sets *upto to the greatest recLSN of these pages and of the
+ * rec_below, *n in number. Sets *upto to the greatest recLSN of these pages and of the
  * copies that are being written and match, too; 0: none matches. Returns the mark. */
-uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t *upto);
+uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t *upto, uint64_t *n);
 /* Takes up to `max` pages with this mark. Mark 0: takes dirty pages that are idle and not recently
  * used, oldest first. */
 unsigned ll_buffer__take_marked(struct ll_buffer *, uint32_t mark, struct ll_buffer__todo *,

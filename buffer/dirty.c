@@ -249,18 +249,21 @@ static bool is_wanted(struct wanted *want, uint64_t rec)
     return true;
 }
 
-uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t *upto)
+uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t *upto, uint64_t *n)
 {
     struct wanted want = {rec_below, *upto, 0};
     struct walk w;
+    *n = 0;
     lladd_mutex_lock(&b->dirty_latch);
     if (++b->flush_number == 0)
         b->flush_number = 1;
     walk_begin(b, &w);
     for (struct ll_frame *f; (f = walk_on(b, &w)) != NULL;) {
         uint64_t rec = lladd_atomic_load64(&f->rec_lsn);
-        if (rec != 0 && is_wanted(&want, rec))
-            ll_buffer__slot(b, w.at - 1)->mark = b->flush_number;
+        if (rec == 0 || !is_wanted(&want, rec))
+            continue;
+        ll_buffer__slot(b, w.at - 1)->mark = b->flush_number;
+        ++*n;
     }
     for (size_t i = 0; i < b->in_flight.len; i++) {
         const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);

@@ -65,8 +65,20 @@ void ll_buffer__sort_by_page(struct ll_buffer__todo *todo, unsigned n)
     }
 }
 
+/* Other flushes may run in the pause. If one takes marks from this flush, the next pass finds what
+ * it could not write. */
+static void note_written(struct ll_buffer *b, struct ll_flush *flush, unsigned n)
+{
+    (void)lladd_atomic_add64(&flush->written, n);
+    if (!flush->pace)
+        return;
+    lladd_mutex_unlock(&b->flush_latch);
+    flush->pace(flush->ctx);
+    lladd_mutex_lock(&b->flush_latch);
+}
+
 static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__todo *portion,
-                        unsigned max, struct lladd_error *err)
+                        unsigned max, struct ll_flush *flush, struct lladd_error *err)
 {
     for (;;) {
         unsigned n = ll_buffer__take_marked(b, mark, portion, max);
@@ -79,6 +91,8 @@ static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__to
             int rc = ll_buffer__write_back(b, portion + i, some, LL_BUFFER__FLUSHES, &written, err);
             if (rc != 0)
                 return rc;
+            if (flush)
+                note_written(b, flush, some);
         }
     }
 }
@@ -96,7 +110,7 @@ static int await_writes(struct ll_buffer *b, struct lladd_error *err)
 }
 
 static int write_older(struct ll_buffer *b, lladd_lsn rec_below, uint64_t *upto,
-                       struct lladd_error *err)
+                       struct ll_flush *flush, struct lladd_error *err)
 {
     enum { PORTION = 2048 };
     struct ll_buffer__todo few[RUN_MAX]; /* an application's thread may have a small stack */
@@ -105,28 +119,32 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, uint64_t *upto,
         many = ll_alloc(b->env, PORTION * sizeof *many); /* if this fails: small portions */
 
     lladd_mutex_lock(&b->flush_latch);
-    uint32_t mark = ll_buffer__mark(b, rec_below.v, upto);
-    int rc = write_marked(b, mark, many ? many : few, many ? PORTION : RUN_MAX, err);
+    uint64_t pages;
+    uint32_t mark = ll_buffer__mark(b, rec_below.v, upto, &pages);
+    if (flush)
+        (void)lladd_atomic_add64(&flush->pages, pages);
+    int rc = write_marked(b, mark, many ? many : few, many ? PORTION : RUN_MAX, flush, err);
     lladd_mutex_unlock(&b->flush_latch);
     ll_free(b->env, many);
     return rc == 0 && *upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? await_writes(b, err) : rc;
 }
 
-static int write_all_older(struct ll_buffer *b, lladd_lsn rec_below, struct lladd_error *err)
+static int write_all_older(struct ll_buffer *b, lladd_lsn rec_below, struct ll_flush *flush,
+                           struct lladd_error *err)
 {
     uint64_t upto = UINT64_MAX;
     int rc = ll_buffer__check(b, err);
     if (rc != 0)
         return rc;
     do
-        rc = write_older(b, rec_below, &upto, err);
+        rc = write_older(b, rec_below, &upto, flush, err);
     while (rc == 0 && upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT));
     return rc;
 }
 
 int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, struct lladd_error *err)
 {
-    int rc = write_all_older(b, rec_below, err);
+    int rc = write_all_older(b, rec_below, NULL, err);
     if (rc == 0)
         rc = ll_buffer_sync(b, err);
     return rc;
@@ -136,9 +154,10 @@ int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, struct lladd_error
  * since then need no image, although the base is below the new start. A page with a base below the
  * horizon that is copied after ll_buffer_protect gets an image; await_writes waits for the pages
  * that were copied earlier. */
-int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct lladd_error *err)
+int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct ll_flush *flush,
+                          struct lladd_error *err)
 {
-    int rc = write_all_older(b, horizon, err);
+    int rc = write_all_older(b, horizon, flush, err);
     if (rc == 0) {
         ll_buffer_protect(b, horizon);
         rc = LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? 0 : await_writes(b, err);

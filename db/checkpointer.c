@@ -2,7 +2,12 @@
 /* The background checkpointer: a thread that takes a checkpoint after much log, or when the log is
  * near its byte limit. After an instant recovery the thread first finishes the deferred undo,
  * because transactions may be waiting for the losers' locks. Without threads lladd_maintain does
- * the same work. */
+ * the same work.
+ *
+ * A checkpoint that is due makes pauses, so that its writes and images do not slow down the
+ * transactions all at once: it spreads its pages over half of the interval until the next one, in
+ * log bytes and in time, whichever is shorter. A log that fills, the close, and each thread that
+ * waits for the checkpoint end the pauses. */
 #include "db/db_private.h"
 
 /* Between checkpoint_bytes and checkpoint_most of log since the last checkpoint, a checkpoint is
@@ -15,6 +20,11 @@ enum { LOG_FOR_DIRTY = 4 };
 /* Bytes of losers' log that one step undoes: UNDO_AT_ONCE in the background, UNDO_A_STEP in
  * lladd_maintain. */
 enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
+
+/* The longest interval over which a checkpoint is spread, and the longest time after which a pause
+ * looks at the log again. */
+#define PACED_MOST (UINT64_C(300) * 1000000000)
+#define PAUSE_MOST (UINT64_C(100) * 1000000)
 
 /* Do the log in use and the dirty pages, each of which may become an image, pass half of the byte
  * limit? At the limit, pages are written without images, which is slow. Not asked again before the
@@ -64,6 +74,7 @@ void ll_background_pressed(void *ctx)
     lladd_atomic_store32(&core->pressed, 1);
     lladd_atomic_fence(); /* before ll_background_want reads `signalled`: see rest() */
     ll_background_want(core);
+    ll_background_hurry(core);
 }
 
 /* Is the log near its byte limit, and would a checkpoint let the log be truncated? */
@@ -96,13 +107,71 @@ void ll_background_poll(struct lladd_db *db)
         ll_background_want(&db->core);
 }
 
+void ll_background_hurry(struct ll_core *core)
+{
+    struct lladd_db *db = ll_db_of(core);
+    if (!lladd_atomic_look32(&db->pausing))
+        return;
+    lladd_mutex_lock(&db->wake_mutex);
+    lladd_cond_signal(&db->wake);
+    lladd_mutex_unlock(&db->wake_mutex);
+}
+
+/* Are pages left, and is the written part of them larger than the part that has passed of half of
+ * the interval? */
+static bool ahead(struct lladd_db *db)
+{
+    struct ll_core *core = &db->core;
+    uint64_t written = lladd_atomic_load64(&core->flush.written);
+    uint64_t pages = lladd_atomic_load64(&core->flush.pages);
+    double bytes = (double)(ll_log_tail(core->log).v - db->paced_tail) / (double)db->paced_bytes;
+    double ns = (double)(ll_now_ns(&core->env) - db->paced_ns) / (double)db->paced_span;
+    return written < pages && (double)written > 2 * (bytes > ns ? bytes : ns) * (double)pages;
+}
+
+/* Makes one pause if there is reason for one. `full`: the log fills. */
+static bool pause_once(struct lladd_db *db, bool full)
+{
+    struct ll_core *core = &db->core;
+    lladd_mutex_lock(&db->wake_mutex);
+    /* Before the two words are read: a thread that changes one of them later reads `pausing`. */
+    (void)lladd_atomic_exchange32(&db->pausing, 1);
+    bool pause = !full && !db->stopping && !lladd_atomic_look32(&core->pressed) &&
+                 !lladd_atomic_look32(&core->checkpoint_waiters) && ahead(db) &&
+                 ll_point(&core->env, "checkpoint.pause") == 0;
+    if (pause)
+        (void)lladd_cond_wait_for(&db->wake, &db->wake_mutex, PAUSE_MOST);
+    lladd_atomic_store32(&db->pausing, 0);
+    lladd_mutex_unlock(&db->wake_mutex);
+    return pause;
+}
+
+void ll_background_pace(void *ctx)
+{
+    struct ll_core *core = ctx;
+    while (pause_once(ll_db_of(core), fills(core, log_since_checkpoint(core))))
+        continue;
+}
+
 /* Takes the checkpoint that checkpoint_recovery (db/open.c) has postponed. */
 static int settle_recovery(struct ll_core *core, struct lladd_error *err)
 {
-    int rc = ll_checkpoint(core, true, err);
+    int rc = ll_checkpoint(core, LL_CHECKPOINT_ALL, err);
     if (!rc)
         lladd_atomic_store32(&core->owes_checkpoint, 0);
     return rc;
+}
+
+static int take_due(struct ll_core *core, struct lladd_error *err)
+{
+    struct lladd_db *db = ll_db_of(core);
+    db->paced_tail = ll_log_tail(core->log).v;
+    db->paced_ns = ll_now_ns(&core->env);
+    db->paced_bytes = db->paced_tail - lladd_atomic_load64(&core->last_checkpoint) + 1;
+    db->paced_span = db->paced_ns - lladd_atomic_load64(&core->checkpoint_ns) + 1;
+    if (db->paced_span > PACED_MOST)
+        db->paced_span = PACED_MOST;
+    return ll_checkpoint(core, LL_CHECKPOINT_PACED, err);
 }
 
 /* Does one step of deferred undo or, if none is left, the checkpoint that is due. *more: call
@@ -117,8 +186,9 @@ static int work(struct ll_core *core, bool *more)
         return ll_deferred_step(core, UNDO_AT_ONCE, &left, &ignored);
     if (lladd_atomic_load32(&core->owes_checkpoint))
         return settle_recovery(core, &ignored);
-    bool near = pressed(core);
-    return near || wanted(core) ? ll_checkpoint(core, near, &ignored) : 0;
+    if (pressed(core))
+        return ll_checkpoint(core, LL_CHECKPOINT_ALL, &ignored);
+    return wanted(core) ? take_due(core, &ignored) : 0;
 }
 
 /* Called with `wake_mutex`, before the checkpointer sleeps. A thread that finds the log near its
@@ -189,7 +259,7 @@ void ll_background_stop(struct lladd_db *db)
 int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
 {
     int rc = ll_db_enter_checkpoint(db, err, "lladd_checkpoint");
-    return rc ? rc : ll_checkpoint(&db->core, true, err);
+    return rc ? rc : ll_checkpoint(&db->core, LL_CHECKPOINT_ALL, err);
 }
 
 /* Does one step of deferred undo. When undo is complete, does one step of pending redo. After the
@@ -222,7 +292,9 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
         rc = pending_rc;
     if (!rc && !pending_rc && !lladd_atomic_load32(&db->signalled)) {
         bool near = alone && pressed(&db->core);
-        int taken = near || wanted(&db->core) ? ll_checkpoint(&db->core, near, err) : 0;
+        int taken = 0;
+        if (near || wanted(&db->core))
+            taken = ll_checkpoint(&db->core, near ? LL_CHECKPOINT_ALL : LL_CHECKPOINT_DUE, err);
         if (lladd_code_root(taken) == LLADD_ROOT_RESOURCE)
             pending_rc = taken;
         else

@@ -35,6 +35,10 @@ struct lladd_db {
     struct lladd_cond wake;
     bool wanted, stopping; /* under wake_mutex */
     uint32_t signalled;    /* atomic: a wake-up was sent, and the checkpointer has not handled it */
+    uint32_t pausing;      /* atomic, written under wake_mutex: the checkpointer is in a pause */
+    /* For the checkpointer's pauses: the log's tail and the time when the checkpoint began, and how
+     * much log and time had passed since the last one was complete. */
+    uint64_t paced_tail, paced_ns, paced_bytes, paced_span;
 };
 
 static inline struct lladd_db *ll_db_of(struct ll_core *core)
@@ -119,6 +123,12 @@ void ll_background_stop(struct lladd_db *);
 /* Wakes the checkpointer if a checkpoint is due. Cheap. */
 void ll_background_poll(struct lladd_db *);
 void ll_background_want(struct ll_core *);
+/* Waits, between two writes of the checkpointer's checkpoint, as long as its progress is ahead of
+ * the log and of the time. */
+void ll_background_pace(void *core);
+/* Ends a pause of the checkpointer, if the reason is visible: pressed, stopping, or
+ * checkpoint_waiters. */
+void ll_background_hurry(struct ll_core *);
 /* The log is near its byte limit: wakes the checkpointer, which takes a checkpoint if that frees
  * log. Without threads, the next lladd_maintain does this. */
 void ll_background_pressed(void *core);

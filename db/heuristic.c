@@ -49,7 +49,7 @@ static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn
     ll_log_credit_trim(core->log, &txn->credit);
     if (rc)
         return rc;
-    lladd_mutex_lock(&core->checkpointing);
+    ll_checkpoint_begin(core);
     rc = ll_log_credit_owed(core->log, &txn->credit, need, &txn->err);
     if (!rc)
         rc = ll_heuristic_put(core, h, &txn->err);
@@ -64,7 +64,7 @@ static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn
         *lsn = rec.lsn;
     }
     ll_log_credit_trim(core->log, &txn->credit);
-    lladd_mutex_unlock(&core->checkpointing);
+    ll_checkpoint_end(core);
     return rc;
 }
 
@@ -149,7 +149,7 @@ int lladd_heuristic_forget(struct lladd_db *db, const struct lladd_gid *gid,
     if (rc)
         return rc;
     struct ll_core *core = &db->core;
-    lladd_mutex_lock(&core->checkpointing);
+    ll_checkpoint_begin(core);
     if (!ll_heuristic_find(core, gid, &h)) {
         rc = ll_fail(err, LLADD_NOT_FOUND, "no heuristic outcome is remembered under this id");
     } else {
@@ -159,6 +159,6 @@ int lladd_heuristic_forget(struct lladd_db *db, const struct lladd_gid *gid,
             (void)ll_heuristic_put(core, &h, NULL); /* cannot fail: the list has room, because the
                                                      * outcome was just removed */
     }
-    lladd_mutex_unlock(&core->checkpointing);
+    ll_checkpoint_end(core);
     return rc;
 }

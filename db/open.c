@@ -207,7 +207,8 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     core->redo_threads = o->redo_threads;
     core->recover_instantly = o->recovery == LLADD_RECOVER_INSTANT;
     core->recovery_bytes = o->recovery_bytes;
-    core->want_checkpoint = ll_background_want;
+    core->pace_checkpoint = ll_background_pace;
+    core->hurry_checkpoint = ll_background_hurry;
     ll_vec_init(&core->snapshots, &core->env, sizeof(struct ll_snapshot));
     db->durability = o->durability;
     db->log_limit_bytes = o->log_limit_bytes;
@@ -415,7 +416,7 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     if (!rc)
         rc = ll_extensions_create(db, err);
     if (!rc)
-        rc = ll_checkpoint(core, true, err);
+        rc = ll_checkpoint(core, LL_CHECKPOINT_ALL, err);
     return rc ? rc : remove_marker(core->dev, err);
 }
 
@@ -519,7 +520,7 @@ static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
     }
     /* An error of the checkpoint, such as a full disk, fails the open only if it poisons. */
     struct lladd_error why = LLADD_ERROR_INIT;
-    int rc = ll_checkpoint(&db->core, true, &why);
+    int rc = ll_checkpoint(&db->core, LL_CHECKPOINT_ALL, &why);
     if (lladd_code_root(rc) != LLADD_ROOT_POISONED)
         return 0;
     if (err)
@@ -654,7 +655,7 @@ static int close_round(struct lladd_db *db, struct lladd_error *err)
         rc = abort_all(db);
     (void)ll_txns_release_credit(core);
     core->closing = true;
-    return rc ? rc : ll_checkpoint(core, true, err);
+    return rc ? rc : ll_checkpoint(core, LL_CHECKPOINT_ALL, err);
 }
 
 /* Participants may write in their callbacks, so rounds repeat until one ends with nothing left to

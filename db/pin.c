@@ -55,14 +55,14 @@ int lladd_pin_set(struct lladd_db *db, const char *name, lladd_lsn lsn, struct l
     int rc = enter(db, name, "lladd_pin_set", err);
     if (rc)
         return rc;
-    lladd_mutex_lock(&core->checkpointing);
+    ll_checkpoint_begin(core);
     if (lsn.v < ll_log_oldest(core->log).v || lsn.v > ll_log_tail(core->log).v)
         rc = ll_fail_lsn(err, LLADD_OUT_OF_RANGE, lsn, "LSN %llu is not in the log (%llu to %llu)",
                          (unsigned long long)lsn.v, (unsigned long long)ll_log_oldest(core->log).v,
                          (unsigned long long)ll_log_tail(core->log).v);
     if (!rc)
         rc = change_pin(core, name, lsn, err);
-    lladd_mutex_unlock(&core->checkpointing);
+    ll_checkpoint_end(core);
     return rc;
 }
 
@@ -72,9 +72,9 @@ int lladd_pin_clear(struct lladd_db *db, const char *name, struct lladd_error *e
     int rc = enter(db, name, "lladd_pin_clear", err);
     if (rc)
         return rc;
-    lladd_mutex_lock(&core->checkpointing);
+    ll_checkpoint_begin(core);
     rc = change_pin(core, name, lladd_lsn_of(0), err);
-    lladd_mutex_unlock(&core->checkpointing);
+    ll_checkpoint_end(core);
     return rc;
 }
 

@@ -29,6 +29,8 @@
     X("checkpoint.count", checkpoints, lladd_atomic_load64(&core->checkpoints)) \
     X("checkpoint.lsn", checkpoint_lsn, lladd_atomic_load64(&core->last_checkpoint)) \
     X("checkpoint.redo_bytes", redo_bytes, tail - redo) \
+    X("checkpoint.written", checkpoint_written, lladd_atomic_load64(&core->flush.written)) \
+    X("checkpoint.pages", checkpoint_pages, lladd_atomic_load64(&core->flush.pages)) \
     X("page.count", pages, ll_buffer_page_count(core->buffer)) \
     X("page.read", pages_read, buf.reads) \
     X("page.written", pages_written, buf.pages_written) \

@@ -131,7 +131,8 @@ struct lladd_options {
     /** A checkpoint is taken after this much log, to bound recovery. Default: four times the bytes
      *  of the pages that are dirty, or of those that were logged as images since the last
      *  checkpoint if these are more; at most 512 MiB and an eighth of log_limit_bytes; but never
-     *  less than 64 MiB */
+     *  less than 64 MiB. A checkpoint of the background thread is complete after at most half as
+     *  much log again, because it spreads its writes */
     uint64_t checkpoint_bytes;
     uint32_t redo_threads; /**< number of threads for redo, each with a share of the pages. A handle
                                     without threads redoes the shares one after the other. Default:

@@ -42,6 +42,9 @@ struct lladd_stats {
     uint64_t recovered_early; /**< records that instant recovery redid in a pass over the log before
                                    lladd_open returned: of pages that did not fit into the redo
                                    index, or that undo needed; part of recovered_redone */
+    uint64_t checkpoint_written, checkpoint_pages; /**< of the running checkpoint, or of the last
+                                   one: the dirty pages that it has written so far, and has to
+                                   write in all */
 };
 /** Fills as much as out->struct_size says. Also possible on a poisoned handle. Any thread. The
  *  counters are read one after the other, so they may be as of different moments. */

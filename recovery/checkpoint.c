@@ -352,7 +352,7 @@ static int fail_full(struct ll_core *core, struct lladd_error *err)
                        (unsigned long long)s.undo_reserved, (unsigned long long)pinner.lsn.v, by);
 }
 
-static int take_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
+static int take_checkpoint(struct ll_core *, enum ll_checkpoint_kind, struct lladd_error *);
 
 /* Runs no `durable` callback: the caller may hold mutexes that callbacks want. */
 int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_error *err)
@@ -367,7 +367,7 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
         return ll_fail(err, LLADD_BUSY, "stopped at a named point");
     bool pending = lladd_atomic_load64_relaxed(&core->txns.pending_undo) != 0;
     if (ll_checkpoint_frees(core)) {
-        int rc = take_checkpoint(core, true, err);
+        int rc = take_checkpoint(core, LL_CHECKPOINT_ALL, err);
         if (rc)
             return rc;
         if (pending || ll_log_oldest(core->log).v != seen || ll_checkpoint_frees(core))
@@ -419,7 +419,9 @@ static int append_start(struct ll_core *core, lladd_lsn horizon, size_t most,
 
 static int flush_below(struct ll_core *core, lladd_lsn horizon, struct lladd_error *err)
 {
-    return LLADD_PLANTED(LLADD_BUG_FLUSH) ? 0 : ll_buffer_flush_below(core->buffer, horizon, err);
+    return LLADD_PLANTED(LLADD_BUG_FLUSH)
+               ? 0
+               : ll_buffer_flush_below(core->buffer, horizon, &core->flush, err);
 }
 
 /* Steps 1 and 2, and the record at A. The loop ends, because other threads add barriers only while
@@ -611,7 +613,7 @@ static int want_space(struct ll_core *core, struct lladd_error *err)
                    why.message);
 }
 
-static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
+static int checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind, struct lladd_error *err)
 {
     int rc = ll_core_check(core, err);
     if (!rc)
@@ -641,8 +643,13 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     rc = want_space(core, err);
     if (rc)
         return rc;
-    lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
-                                  : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
+    lladd_lsn horizon = kind == LL_CHECKPOINT_ALL
+                            ? ll_log_tail(core->log)
+                            : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
+    lladd_atomic_store64(&core->flush.written, 0);
+    lladd_atomic_store64(&core->flush.pages, 0);
+    core->flush.pace = kind == LL_CHECKPOINT_PACED ? core->pace_checkpoint : NULL;
+    core->flush.ctx = core;
     struct marks m = {{0}, {0}, {0}, {0}};
     struct ll_vec barriers;
     ll_vec_init(&barriers, &core->env, sizeof(struct ll_redo_barrier));
@@ -667,12 +674,13 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     if (!rc)
         rc = write_control(core, &m, err);
     if (!rc && LLADD_PLANTED(LLADD_BUG_FLUSH))
-        rc = ll_buffer_flush_below(core->buffer, horizon, err);
+        rc = ll_buffer_flush_below(core->buffer, horizon, &core->flush, err);
     if (rc)
         return rc;
     LLADD_OBSERVE(.what = LLADD_DST_CHECKPOINT, .lsn = m.start,
                   .detail = ll_log_tail(core->log).v - m.redo.v);
     lladd_atomic_store64(&core->last_checkpoint, m.start.v);
+    lladd_atomic_store64(&core->checkpoint_ns, ll_now_ns(&core->env));
     lladd_atomic_count64(&core->checkpoints, 1);
     forget_barriers(core, m.redo);
     /* Not the tail: a transaction that the checkpoint lists as open may have committed since, and
@@ -681,26 +689,41 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     return truncate_log(core, &m, err);
 }
 
-static int take_checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
+void ll_checkpoint_begin(struct ll_core *core)
+{
+    (void)lladd_atomic_add32(&core->checkpoint_waiters, 1);
+    if (core->hurry_checkpoint)
+        core->hurry_checkpoint(core);
+    lladd_mutex_lock(&core->checkpointing);
+    (void)lladd_atomic_add32(&core->checkpoint_waiters, UINT32_MAX);
+}
+
+void ll_checkpoint_end(struct ll_core *core)
+{
+    lladd_mutex_unlock(&core->checkpointing);
+}
+
+static int take_checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind,
+                           struct lladd_error *err)
 {
     struct lladd_error local = LLADD_ERROR_INIT;
-    lladd_mutex_lock(&core->checkpointing);
-    int rc = checkpoint(core, flush_all, err ? err : &local);
+    ll_checkpoint_begin(core);
+    int rc = checkpoint(core, kind, err ? err : &local);
     if (!rc) {
         /* For the next checkpoint. On a full disk the next transaction that writes reports the
          * error. */
         struct lladd_error ignored = LLADD_ERROR_INIT;
         (void)ll_core_set_aside(core, true, &ignored);
     }
-    lladd_mutex_unlock(&core->checkpointing);
+    ll_checkpoint_end(core);
     if (!rc)
         ll_txns_release_undo(core);
     return rc;
 }
 
-int ll_checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
+int ll_checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind, struct lladd_error *err)
 {
-    int rc = take_checkpoint(core, flush_all, err);
+    int rc = take_checkpoint(core, kind, err);
     if (!rc)
         ll_txns_drain(core);
     return rc;

@@ -289,7 +289,9 @@ struct ll_core {
     struct ll_heuristic *heuristics;
     uint64_t n_heuristics; /* atomic: read without `misc`, too */
     size_t cap_heuristics;
-    struct lladd_mutex checkpointing;
+    struct lladd_mutex checkpointing; /* locked by ll_checkpoint_begin */
+    uint32_t checkpoint_waiters;      /* atomic: threads that wait for this mutex */
+    struct ll_flush flush;            /* of the running or the last checkpoint */
     /* Atomic, written under `checkpointing` (a commit with frees_log resets in_vain). in_vain: the
      * number of checkpoints in a row after which the log began at the same LSN, was needed from
      * in_vain_low on, and had grown by less than log_growth. in_vain_since: the log's tail at the
@@ -312,14 +314,17 @@ struct ll_core {
      * due later, at the latest after checkpoint_most. */
     uint64_t checkpoint_bytes, checkpoint_most;
     uint64_t last_checkpoint;     /* atomic: A of the last complete checkpoint (checkpoint.c) */
+    uint64_t checkpoint_ns;       /* atomic: when that was complete, or when the database was
+                                   * opened */
     uint64_t checkpoints, images; /* relaxed */
     uint64_t images_before;       /* relaxed: `images` when the last checkpoint had flushed */
     uint32_t images_in_vain;      /* atomic: attempts in a row to compress an image in vain */
     /* is the page allocated? Set by db/, or NULL */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
     struct lladd_db *db;
-    /* wakes the checkpoint thread; set by db/, or NULL */
-    void (*want_checkpoint)(struct ll_core *);
+    /* The pause in the flush of an LL_CHECKPOINT_PACED, and its end; set by db/, or NULL. */
+    void (*pace_checkpoint)(void *core);
+    void (*hurry_checkpoint)(struct ll_core *);
     lladd_progress_fn *progress;
     lladd_trace_fn *trace;
     void *callback_ctx;
@@ -688,9 +693,16 @@ int ll_core_set_aside_again(struct ll_core *, struct lladd_error *);
 bool ll_core_set_aside_barriers(struct ll_core *, size_t n);
 /* Gets credit from the space set aside or, if that is not enough, owed credit. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
-/* Takes a checkpoint. flush_all (close, explicit checkpoints): first writes back all dirty pages.
- * Otherwise writes back the pages with a recLSN below the previous checkpoint. */
-int ll_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
+enum ll_checkpoint_kind {
+    LL_CHECKPOINT_DUE,   /* writes back the pages with a recLSN below the previous checkpoint */
+    LL_CHECKPOINT_PACED, /* the same, with pauses between the writes */
+    LL_CHECKPOINT_ALL    /* close, explicit checkpoints: writes back all dirty pages */
+};
+/* Takes a checkpoint. */
+int ll_checkpoint(struct ll_core *, enum ll_checkpoint_kind, struct lladd_error *);
+/* Keeps checkpoints from running. A checkpoint that is running makes no more pauses. */
+void ll_checkpoint_begin(struct ll_core *);
+void ll_checkpoint_end(struct ll_core *);
 /* Would a checkpoint state the same as the last one? */
 bool ll_core_settled(struct ll_core *);
 /* Finds what holds the log: the owner of the smallest LSN that is needed, or the undo reserve if

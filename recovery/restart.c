@@ -609,6 +609,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     core->accepted = core->control.clean ? core->control.end.v : ll_log_scan_end(core->log).v;
     core->began = ll_log_tail(core->log).v;
     lladd_atomic_store64(&core->last_checkpoint, core->control.checkpoint.v);
+    lladd_atomic_store64(&core->checkpoint_ns, start);
     /* The next redo will start here or later, so a page with an older base needs protection. */
     if (!LLADD_PLANTED(LLADD_BUG_PROTECTION))
         ll_buffer_protect(core->buffer, core->control.redo);

@@ -169,7 +169,7 @@ START_TEST(a_hundred_schedules_end_and_lose_nothing)
         ck_assert_uint_eq(first.written, second.written);
     }
     ck_assert_uint_gt(checkpoints, 100); /* more than the one at creation */
-    ck_assert_uint_gt(written, 100 * PAGES);
+    ck_assert_uint_gt(written, 2 * 100); /* the first pages of a checkpoint, then it makes pauses */
     ck_assert_uint_lt(least, most); /* group membership depends on the schedule */
 }
 END_TEST
