@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * B+trees are linearizable: each lookup sees the state of the key at one moment between its call
+ * and its return. That holds for a tree if it holds for each of its keys. One thread changes a key,
+ * in transactions that commit or roll back; others look it up, and meet it or miss it with a
+ * cursor, in both directions, while leaves split around it. The threads note when each call began
+ * and ended; then the notes are checked. Runs under TSan.
+ */
+#include "op_fixture.h"
+
+#include <lladd/btree.h>
+
+#include <stdio.h>
+
+enum { KEYS = 240, LONGEST = 2000, WRITERS_MOST = 40, READERS_MOST = 8, LOOKS = 20000, EACH = 5 };
+
+static struct fixture b;
+static lladd_pageno root;
+static struct lladd_btree *tree;
+static uint64_t clock_now;
+static uint32_t writing;
+
+/* The states of a key, in their order: a number, 0 if there is no row. The key was in its state
+ * from a moment between `begin` and `end` on. A rollback repeats an older state. */
+struct state {
+    uint32_t number;
+    uint64_t begin, end;
+};
+static struct history {
+    struct state *states;
+    size_t n, cap;
+    uint32_t numbers;
+} histories[KEYS];
+
+/* What a reader has seen. */
+struct look {
+    uint32_t key, number;
+    uint64_t begin, end;
+};
+
+struct worker {
+    struct lladd_thread thread;
+    uint64_t seed;
+    uint32_t first, writers; /* the writer has each key from `first` on, `writers` apart */
+    unsigned txns;
+    struct look *looks;
+    size_t n;
+};
+static struct worker workers[WRITERS_MOST + READERS_MOST];
+
+/* An assertion for threads. */
+static void sure(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
+    abort();
+}
+
+static uint64_t moment(void)
+{
+    return lladd_atomic_add64(&clock_now, 1) + 1;
+}
+
+/* ---- keys and values ------------------------------------------------------------------------- */
+
+static size_t key_bytes(uint32_t k, unsigned char out[100])
+{
+    memset(out, (int)(k % 7), 100);
+    out[0] = (unsigned char)(k >> 8);
+    out[1] = (unsigned char)k;
+    return 2 + k % 3 * 30;
+}
+
+/* Some values are in blobs. */
+static size_t value_bytes(uint32_t k, uint32_t number, unsigned char out[LONGEST])
+{
+    size_t len = number % 17 == 0 ? 1200 + number % 500 : 4 + (number * 53 + k) % 500;
+    memset(out, (int)(k + number), len);
+    lladd_put32(out, number);
+    return len;
+}
+
+static uint32_t number_of(uint32_t k, const unsigned char *value, size_t len)
+{
+    unsigned char want[LONGEST];
+    uint32_t number = len >= 4 ? lladd_get32(value) : 0;
+    sure(number != 0 && value_bytes(k, number, want) == len && memcmp(value, want, len) == 0,
+         "a value that was never put");
+    return number;
+}
+
+/* ---- writers --------------------------------------------------------------------------------- */
+
+static struct state *add_state(struct history *h, uint32_t number, uint64_t begin)
+{
+    if (h->n == h->cap) {
+        h->cap = h->cap ? 2 * h->cap : 64;
+        h->states = realloc(h->states, h->cap * sizeof *h->states);
+        sure(h->states != NULL, "memory");
+    }
+    h->states[h->n] = (struct state){number, begin, 0};
+    return &h->states[h->n++];
+}
+
+static uint32_t last_number(const struct history *h)
+{
+    return h->states[h->n - 1].number;
+}
+
+static void change(struct lladd_txn *txn, uint32_t k, uint64_t random)
+{
+    struct history *h = &histories[k];
+    unsigned char key[100], value[LONGEST];
+    size_t key_len = key_bytes(k, key);
+    uint32_t was = last_number(h), number = was && random % 3 == 0 ? 0 : ++h->numbers;
+    struct state *s = add_state(h, number, moment());
+    int rc;
+    if (number == 0)
+        rc = lladd_btree_delete(txn, tree, key, key_len);
+    else if (was == 0 && random % 2)
+        rc = lladd_btree_insert(txn, tree, key, key_len, value, value_bytes(k, number, value));
+    else
+        rc = lladd_btree_put(txn, tree, key, key_len, value, value_bytes(k, number, value));
+    sure(rc == 0, lladd_txn_error(txn)->message);
+    s->end = moment();
+}
+
+/* Rolls back; each of the keys gets its old state in the course of it. */
+static void roll_back(struct lladd_txn *txn, const uint32_t *keys, const uint32_t *was, int n)
+{
+    struct state *s[EACH];
+    for (int i = 0; i < n; i++)
+        s[i] = add_state(&histories[keys[i]], was[i], moment());
+    sure(lladd_abort(txn) == 0, "abort");
+    for (int i = 0; i < n; i++)
+        s[i]->end = moment();
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    uint32_t own = (KEYS - w->first + w->writers - 1) / w->writers;
+    int n = own < EACH ? (int)own : EACH;
+    for (unsigned i = 0; i < w->txns; i++) {
+        uint32_t keys[EACH], was[EACH], from = (uint32_t)seeded_next(&w->seed) % own;
+        struct lladd_txn *txn = fixture_begin(&b);
+        for (int k = 0; k < n; k++) {
+            keys[k] = w->first + (from + (uint32_t)k) % own * w->writers;
+            was[k] = last_number(&histories[keys[k]]);
+            change(txn, keys[k], seeded_next(&w->seed) >> 8);
+        }
+        if (seeded_next(&w->seed) % 4)
+            sure(lladd_commit(txn) == 0, "commit");
+        else
+            roll_back(txn, keys, was, n);
+    }
+    (void)lladd_atomic_add32(&writing, UINT32_MAX);
+    return NULL;
+}
+
+/* ---- readers --------------------------------------------------------------------------------- */
+
+static void note(struct worker *w, uint32_t k, uint32_t number, uint64_t begin, uint64_t end)
+{
+    if (w->n < LOOKS)
+        w->looks[w->n++] = (struct look){k, number, begin, end};
+}
+
+static void look_up(struct worker *w, uint32_t k)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    unsigned char key[100], value[LONGEST];
+    size_t len = 0;
+    uint64_t begin = moment();
+    int rc = lladd_btree_get(tree, key, key_bytes(k, key), value, sizeof value, &len, &err);
+    uint64_t end = moment();
+    sure(rc == 0 || rc == LLADD_NOT_FOUND, err.message);
+    note(w, k, rc ? 0 : number_of(k, value, len), begin, end);
+}
+
+/* A move from one key to another has seen that there is no row between them. */
+static void note_missed(struct worker *w, int from, int to, uint64_t begin, uint64_t end)
+{
+    int step = from < to ? 1 : -1;
+    for (int k = from + step; k != to; k += step)
+        note(w, (uint32_t)k, 0, begin, end);
+}
+
+static void walk(struct worker *w, bool up)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_btree_cursor *c;
+    struct lladd_span key, value;
+    int at = up ? -1 : KEYS, rc = 0;
+    sure(lladd_btree_cursor_open(tree, &c, &err) == 0, err.message);
+    while (rc == 0) {
+        uint64_t begin = moment();
+        rc = up ? lladd_btree_cursor_next(c, &err) : lladd_btree_cursor_prev(c, &err);
+        if (rc == 0)
+            rc = lladd_btree_cursor_row(c, &key, &value, &err);
+        uint64_t end = moment();
+        sure(rc == 0 || rc == LLADD_END, err.message);
+        const unsigned char *bytes = key.data;
+        int to = rc ? (up ? KEYS : -1) : bytes[0] << 8 | bytes[1];
+        sure(up ? to > at : to < at, "a cursor went back");
+        note_missed(w, at, to, begin, end);
+        if (rc == 0)
+            note(w, (uint32_t)to, number_of((uint32_t)to, value.data, value.len), begin, end);
+        at = to;
+        if (seeded_next(&w->seed) % 8 == 0)
+            lladd_yield(); /* the leaf may change while the cursor is there */
+    }
+    lladd_btree_cursor_close(c);
+}
+
+static void *read_all(void *arg)
+{
+    struct worker *w = arg;
+    for (unsigned round = 0; lladd_atomic_load32(&writing) && w->n < LOOKS; round++) {
+        for (int i = 0; i < 60; i++)
+            look_up(w, (uint32_t)(seeded_next(&w->seed) >> 8) % KEYS);
+        walk(w, round % 2);
+    }
+    return NULL;
+}
+
+/* ---- the check ------------------------------------------------------------------------------- */
+
+static int by_key_and_begin(const void *x, const void *y)
+{
+    const struct look *a = x, *c = y;
+    return a->key != c->key ? (a->key > c->key) - (a->key < c->key)
+                            : (a->begin > c->begin) - (a->begin < c->begin);
+}
+
+/* Is there an order of all changes and looks of a key, in which each of them is at a moment of its
+ * call? Gives each look the earliest state that it can have seen: not before the last change that
+ * had ended when it began, and not before what a look has seen that had ended by then. */
+static bool in_order(const struct history *h, const struct look *looks, size_t n)
+{
+    size_t *seen = calloc(n + 1, sizeof *seen);
+    bool fine = seen != NULL;
+    for (size_t i = 0; i < n && fine; i++) {
+        size_t s = 0;
+        while (s + 1 < h->n && h->states[s + 1].end < looks[i].begin)
+            s++;
+        for (size_t k = 0; k < i; k++)
+            if (looks[k].end < looks[i].begin && seen[k] > s)
+                s = seen[k];
+        while (s < h->n && h->states[s].number != looks[i].number)
+            s++;
+        fine = s < h->n && h->states[s].begin < looks[i].end;
+        seen[i] = s;
+    }
+    free(seen);
+    return fine;
+}
+
+static void check(unsigned first_reader, unsigned readers)
+{
+    size_t n = 0, checked = 0;
+    struct look *all = malloc((size_t)readers * LOOKS * sizeof *all);
+    ck_assert_ptr_nonnull(all);
+    for (unsigned i = 0; i < readers; i++) {
+        const struct worker *w = &workers[first_reader + i];
+        memcpy(all + n, w->looks, w->n * sizeof *all);
+        n += w->n;
+    }
+    qsort(all, n, sizeof *all, by_key_and_begin);
+    for (size_t from = 0, to; from < n; from = to) {
+        for (to = from; to < n && all[to].key == all[from].key; to++)
+            checked++;
+        ck_assert_msg(in_order(&histories[all[from].key], all + from, to - from), "key %u",
+                      all[from].key);
+    }
+    ck_assert_uint_eq(checked, n);
+    ck_assert_uint_gt(n, KEYS);
+    free(all);
+}
+
+/* ---- the tests ------------------------------------------------------------------------------- */
+
+static void setup(void)
+{
+    fixture_init_threads(&b);
+    b.options.cache_bytes = 8u << 20;
+    b.options.log_ring_bytes = 4u << 20;
+    fixture_open(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_btree_create(txn, NULL, &root));
+    commit(txn);
+    ok_db(&b, lladd_btree_open(b.db, root, &tree, &b.err));
+    memset(workers, 0, sizeof workers);
+    memset(histories, 0, sizeof histories);
+    for (int k = 0; k < KEYS; k++)
+        (void)add_state(&histories[k], 0, 0);
+}
+
+static void teardown(void)
+{
+    for (int k = 0; k < KEYS; k++)
+        free(histories[k].states);
+    lladd_btree_close(tree);
+    fixture_free(&b);
+}
+
+static void run(unsigned writers, unsigned readers, unsigned txns)
+{
+    struct lladd_btree_stats s = {.struct_size = sizeof s};
+    lladd_atomic_store32(&writing, writers);
+    for (unsigned i = 0; i < writers + readers; i++) {
+        struct worker *w = &workers[i];
+        w->seed = i * 77 + 1;
+        w->first = i;
+        w->writers = writers;
+        w->txns = txns;
+        w->looks = i < writers ? NULL : malloc(LOOKS * sizeof *w->looks);
+        ck_assert(i < writers || w->looks);
+        ck_assert_int_eq(lladd_thread_start(&w->thread, i < writers ? work : read_all, w), 0);
+    }
+    for (unsigned i = 0; i < writers + readers; i++)
+        lladd_thread_join(&workers[i].thread);
+    check(writers, readers);
+    for (unsigned i = writers; i < writers + readers; i++)
+        free(workers[i].looks);
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    ok_db(&b, lladd_btree_stats_get(tree, &s, &b.err));
+    ck_assert_uint_gt(s.splits, 5);
+}
+
+START_TEST(two_writers)
+{
+    run(2, 2, 4000);
+}
+END_TEST
+
+START_TEST(eight_writers)
+{
+    run(8, 4, 1000);
+}
+END_TEST
+
+START_TEST(forty_writers)
+{
+    run(WRITERS_MOST, READERS_MOST, 80);
+}
+END_TEST
+
+/* The check refuses a look at a state that was over, or had not begun, and one that goes back. */
+START_TEST(a_wrong_history_is_found)
+{
+    struct state states[] = {{0, 0, 0}, {1, 10, 20}, {2, 30, 40}, {1, 50, 60}};
+    const struct history h = {.states = states, .n = 4};
+    const struct {
+        struct look a, b;
+        bool fine;
+    } cases[] = {
+        {{0, 0, 11, 19}, {0, 0, 12, 13}, true},    {{0, 1, 11, 12}, {0, 1, 13, 14}, true},
+        {{0, 0, 11, 12}, {0, 1, 13, 14}, true},    {{0, 1, 11, 12}, {0, 0, 13, 14}, false},
+        {{0, 1, 11, 15}, {0, 0, 14, 16}, true},    {{0, 0, 21, 22}, {0, 1, 23, 24}, false},
+        {{0, 2, 25, 29}, {0, 2, 35, 36}, false},   {{0, 2, 35, 36}, {0, 1, 37, 38}, false},
+        {{0, 2, 51, 52}, {0, 1, 53, 54}, true},    {{0, 1, 51, 52}, {0, 2, 53, 54}, false},
+        {{0, 3, 11, 100}, {0, 3, 11, 100}, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct look looks[] = {cases[i].a, cases[i].b};
+        ck_assert_msg(in_order(&h, looks, 2) == cases[i].fine, "case %zu", i);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("B+trees are linearizable");
+    TCase *c = tcase_create("histories");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, two_writers);
+    tcase_add_test(c, eight_writers);
+    tcase_add_test(c, forty_writers);
+    tcase_add_test(c, a_wrong_history_is_found);
+    suite_add_tcase(s, c);
+    return fixture_run(s);
+}
