@@ -197,16 +197,17 @@ static void walk(struct worker *w, bool up)
     while (rc == 0) {
         uint64_t begin = moment();
         rc = up ? lladd_btree_cursor_next(c, &err) : lladd_btree_cursor_prev(c, &err);
-        if (rc == 0)
-            rc = lladd_btree_cursor_row(c, &key, &value, &err);
+        int row = rc ? rc : lladd_btree_cursor_row(c, &key, &value, &err);
         uint64_t end = moment();
         sure(rc == 0 || rc == LLADD_END, err.message);
+        sure(row == rc || row == LLADD_NOT_FOUND, err.message); /* no blob any more */
         const unsigned char *bytes = key.data;
         int to = rc ? (up ? KEYS : -1) : bytes[0] << 8 | bytes[1];
         sure(up ? to > at : to < at, "a cursor went back");
         note_missed(w, at, to, begin, end);
         if (rc == 0)
-            note(w, (uint32_t)to, number_of((uint32_t)to, value.data, value.len), begin, end);
+            note(w, (uint32_t)to, row ? 0 : number_of((uint32_t)to, value.data, value.len), begin,
+                 end);
         at = to;
         if (seeded_next(&w->seed) % 8 == 0)
             lladd_yield(); /* the leaf may change while the cursor is there */
