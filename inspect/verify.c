@@ -404,9 +404,13 @@ static int verify_page(struct ll_verify *c, uint64_t page)
         c->out->raw_pages++;
         return 0;
     }
-    /* Bitmaps are never freed: if the log changes a bitmap that is missing, a write was lost. */
+    /* Bitmaps are never freed: if the log changes a bitmap that is missing, a write was lost. And a
+     * bitmap may be outdated: the log knows of changes of a page that has not been freed since. */
     bool is_map = ll_operations_bitmap_of(v->core.page_size, lladd_page_of(page)).v == page;
-    bool is_free = known && !is_map && (use == LLADD_USE_NONE || use == LLADD_USE_FREED);
+    const struct ll_verify_history *h = ll_verify_history_of(c, page);
+    bool changed = h && h->last && !h->given_up && c->log_whole;
+    bool is_free =
+        known && !is_map && !changed && (use == LLADD_USE_NONE || use == LLADD_USE_FREED);
     rc = read_well(c, page, &why);
     if (rc == LLADD_OUT_OF_RANGE && v->info.in_use)
         return 0; /* a process that has the database open has shortened the file */

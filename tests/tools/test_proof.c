@@ -177,6 +177,46 @@ START_TEST(pages_taken_again_and_not_formatted_yet)
 }
 END_TEST
 
+/* The writes of a new page and of the bitmap are lost, so the bitmap says that the page is free. The
+ * log says that it is not. */
+START_TEST(a_page_that_an_old_bitmap_calls_free)
+{
+    struct lladd_device *dev;
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    lladd_pageno page, other;
+    unsigned char map[4096], zeros[4096] = {0};
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    struct lladd_options o = made_options(dev);
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    lladd_options_release(&o);
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_page_alloc(txn, &other), 0);
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
+    bench_read(dev, "pages", sizeof map, map, sizeof map);
+    ck_assert(memcmp(map, zeros, sizeof map) != 0);
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_page_alloc(txn, &page), 0);
+    ck_assert_int_eq(lladd_bytes_format(txn, page), 0);
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_page_alloc(txn, &other), 0); /* does not fit the old bitmap */
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    lladd_db_kill(db);
+    ck_assert_uint_eq(verify(dev).count.damage, 0);
+    bench_write(dev, "pages", page.v * sizeof zeros, zeros, sizeof zeros);
+    bench_write(dev, "pages", sizeof map, map, sizeof map);
+    struct findings f = verify(dev);
+    bool found = false;
+    for (size_t i = 0; i < f.n && i < FINDINGS_MAX; i++)
+        found |= f.at[i].kind == LLADD_FINDING_DAMAGE && f.at[i].page == page.v;
+    ck_assert(found);
+    lladd_device_close(dev);
+}
+END_TEST
+
 /* An acknowledged commit changes a page that is then written; then the process dies. Returns the
  * LSN at which that transaction's records begin. */
 static lladd_lsn write_a_page_and_die(struct lladd_device *dev, lladd_pageno *changed)
@@ -274,6 +314,7 @@ int main(void)
     tcase_add_test(t, first_records_are_gone);
     tcase_add_loop_test(t, pages_newer_than_the_log, 0, 2);
     tcase_add_loop_test(t, pages_taken_again_and_not_formatted_yet, 0, 4);
+    tcase_add_test(t, a_page_that_an_old_bitmap_calls_free);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
