@@ -118,7 +118,7 @@ static inline bool bt_is_node(const struct ll_btree_tree *t, struct lladd_view v
 
 /* Returns the tree of a root page, created in memory if necessary. Reads no page. */
 int ll_btree__find_tree(struct ll_btrees *, lladd_pageno root, struct ll_btree_tree **out);
-/* Returns a new tree for this root page, and the transaction has claimed it. Its first node has been
+/* Returns a new tree for this root page, claimed by the transaction. Its first node has been
  * formatted. Marks an older tree of that page as destroyed. */
 int ll_btree__new_tree(struct lladd_txn *, struct ll_btrees *, lladd_pageno root,
                        const struct lladd_btree_options *, struct ll_btree_tree **out);

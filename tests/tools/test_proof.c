@@ -177,8 +177,8 @@ START_TEST(pages_taken_again_and_not_formatted_yet)
 }
 END_TEST
 
-/* The writes of a new page and of the bitmap are lost, so the bitmap says that the page is free. The
- * log says that it is not. */
+/* The writes of a new page and of the bitmap are lost, so the bitmap says that the page is free.
+ * The log says that it is not. */
 START_TEST(a_page_that_an_old_bitmap_calls_free)
 {
     struct lladd_device *dev;
