@@ -5,6 +5,7 @@
 #include "indexed.h"
 
 #include <lladd/sim.h>
+#include <lladd/twophase.h>
 
 #include <string.h>
 
@@ -136,6 +137,7 @@ static int gives_up(struct lladd_sim *sim, struct lladd_txn *txn, const struct i
 static int steps(struct lladd_sim *sim, struct lladd_db *db, const struct ix_table *t,
                  struct lladd_error *err)
 {
+    const struct lladd_gid gid = {.format = 7, .gtrid_length = 1, .bqual_length = 1};
     struct lladd_managed *below = lladd_ctable_managed(t->rows);
     struct lladd_txn *txn;
     TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
@@ -146,6 +148,7 @@ static int steps(struct lladd_sim *sim, struct lladd_db *db, const struct ix_tab
     TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
     TRY(put(sim, txn, t, 1, 0, 'y'));
     TRY(put(sim, txn, t, 6, 'b', 0));
+    TRY(lladd_sim_prepare(sim, txn, &gid)); /* then a crash may leave it in doubt */
     TRY(lladd_managed_digest(below, err));
     TRY(lladd_sim_commit(sim, txn));
     TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
