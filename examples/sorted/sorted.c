@@ -567,6 +567,20 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(set(sim, last, 30, false));
     return set(sim, last, 7, true);
 }
+
+/* Two threads on one node: both need a split, and the keys of one move in the split of the other.
+ * One of them rolls back. */
+static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                      struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    (void)ctx;
+    TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
+    TRY(set(sim, txn, 10 + 10 * thread, false));
+    TRY(set(sim, txn, 11 + thread, true));
+    TRY(set(sim, txn, 21 + thread, true));
+    return thread ? lladd_sim_abort(sim, txn) : lladd_sim_commit(sim, txn);
+}
 /* [/subject] */
 
 /* [model] The expected contents. */
@@ -655,28 +669,24 @@ static void describe(void *ctx, struct lladd_span bytes, struct lladd_sink *to)
                       (unsigned long long)note.key);
 }
 
-static const struct lladd_sim_subject subject = {
-    .struct_size = sizeof subject,
-    .name = "sorted",
-    .about = "a sorted set on a chain of pages",
-    .configure = configure,
-    .setup = setup,
-    .run = run,
-    .dump = dump,
-    .check = check,
-    .pages = pages,
-    .model_size = KEYS,
-    .model_init = model_init,
-    .model_apply = model_apply,
-    .model_dump = model_dump,
-    .describe = describe,
-};
+#define SUBJECT(its_name, ...) \
+    { \
+        .struct_size = sizeof(struct lladd_sim_subject), .name = its_name, \
+        .about = "a sorted set on a chain of pages", .configure = configure, .setup = setup, \
+        .dump = dump, .check = check, .pages = pages, .model_size = KEYS, \
+        .model_init = model_init, .model_apply = model_apply, .model_dump = model_dump, \
+        .describe = describe, __VA_ARGS__ \
+    }
+
+static const struct lladd_sim_subject one = SUBJECT("sorted", .run = run);
+static const struct lladd_sim_subject two =
+    SUBJECT("sorted.threads", .threads = 2, .run_thread = run_thread);
 
 LLADD_API const struct lladd_sim_subject *const *lladd_sim_plugin(void);
 
 const struct lladd_sim_subject *const *lladd_sim_plugin(void)
 {
-    static const struct lladd_sim_subject *const all[] = {&subject, NULL};
+    static const struct lladd_sim_subject *const all[] = {&one, &two, NULL};
     return all;
 }
 /* [/model] */

@@ -64,7 +64,7 @@ def replay(folder, env, out):
     token = re.search(r"^ +token (\S+)$", out, re.M)
     if not token:
         sys.exit(f"there is no token:\n{out}")
-    return sh(f"lladd-sim ./by_slot.so --replay {token.group(1)}", folder, env)[1]
+    return sh(f"lladd-sim ./by_slot.so:sorted --replay {token.group(1)}", folder, env)[1]
 
 
 def main(root, sim, cc):
@@ -80,7 +80,7 @@ def main(root, sim, cc):
                    PATH=folder + os.pathsep + os.environ["PATH"])
         write(folder, program)
         code, out = sh(commands, folder, env)
-        if code or out.count(": passed") != 1 or "broken\n" not in out or "failed\n" not in out:
+        if code or out.count(": passed") != 2 or "broken\n" not in out or "failed\n" not in out:
             sys.exit(f"the commands of {PAGE} end with {code}:\n{out}")
         out += replay(folder, env, out)
         lost = [line for line in quoted if line not in out]
@@ -91,7 +91,7 @@ def main(root, sim, cc):
             if program.count(right) != 1:
                 sys.exit(f"{PAGE} has {program.count(right)} places with {right}")
             write(folder, program.replace(right, wrong))
-            code, out = sh(f"{build} && lladd-sim ./sorted.so --depth 1", folder, env)
+            code, out = sh(f"{build} && lladd-sim ./sorted.so:sorted --depth 1", folder, env)
             if code != 1 or says not in out:
                 sys.exit(f"{wrong} instead of {right}: status {code}, not {says}:\n{out}")
     finally:
