@@ -157,6 +157,22 @@ static int changes(const struct ix_table *t, struct lladd_db *db, struct lladd_e
     return look(t, db, err);
 }
 
+/* Another transaction moves row 1 after this one's snapshot. The entry that this one would remove
+ * is gone, but its snapshot still has the old row. */
+static int late(const struct ix_table *t, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_txn *txn, *other;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = find(txn, t, CITY, "Rome");
+    if (rc)
+        return end(txn, rc, err);
+    TRY(lladd_begin(db, NULL, &other, err));
+    TRY(end(other, put(other, t, 1, "ada", "Oslo"), err));
+    rc = put(txn, t, 1, "ada", "Lima");
+    printf("a row that has changed since: %s\n", lladd_code_name(rc));
+    return lladd_abort(txn);
+}
+
 /* The first rows are there before the indexes. */
 static int make(struct lladd_db *db, struct lladd_error *err)
 {
@@ -198,6 +214,7 @@ static int run(struct lladd_db *db, struct lladd_error *err)
     int rc = ix_open(db, roots[EMAIL], &ix[EMAIL], err);
     rc = rc ? rc : ix_open(db, roots[CITY], &ix[CITY], err);
     rc = rc ? rc : changes(&t, db, err);
+    rc = rc ? rc : late(&t, db, err);
     rc = rc ? rc : work_together(&t, db, err);
     rc = rc ? rc : lladd_managed_digest(lladd_ctable_managed(t.rows), err);
     rc = rc ? rc : check(&t, db, err);

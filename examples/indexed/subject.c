@@ -5,6 +5,7 @@
 #include "indexed.h"
 
 #include <lladd/sim.h>
+#include <lladd/sync.h>
 #include <lladd/twophase.h>
 
 #include <string.h>
@@ -168,6 +169,34 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return rc;
 }
 
+/* The first thread gives the address b up and rolls back; the other one wants it. Both move rows
+ * between the same cities. A thread that is refused, or that a deadlock has chosen, rolls back. */
+static int thread_steps(struct lladd_sim *sim, struct lladd_txn *txn, const struct ix_table *t,
+                        unsigned thread)
+{
+    int rc = put(sim, txn, t, thread ? 5 : 1, thread ? 'b' : 0, 'y');
+    rc = rc ? rc : put(sim, txn, t, 2, 0, thread ? 'x' : 'z');
+    if ((!rc && !thread) || rc == LLADD_EXISTS || lladd_code_root(rc) == LLADD_ROOT_RETRY)
+        return lladd_sim_abort(sim, txn);
+    return rc ? rc : lladd_sim_commit(sim, txn);
+}
+
+static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                      struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    struct people p;
+    int rc;
+    (void)ctx;
+    while ((rc = open_all(&p, db, err)) == LLADD_BUSY) /* the other thread is opening the table */
+        lladd_yield();
+    rc = rc ? rc : lladd_sim_begin(sim, db, NULL, &txn, err);
+    rc = rc ? rc : thread_steps(sim, txn, &p.t, thread);
+    for (int i = 0; i < COLUMNS; i++)
+        ix_close(&p.ix[i]);
+    return rc;
+}
+
 /* ---- the expected contents ------------------------------------------------------------------- */
 
 struct listing {
@@ -273,27 +302,24 @@ static void describe(void *ctx, struct lladd_span bytes, struct lladd_sink *to)
 }
 
 static const char *const operations[] = {"lladd.btree.put", "lladd.btree.remove", NULL};
-static const struct lladd_sim_subject subject = {
-    .struct_size = sizeof subject,
-    .name = "indexed",
-    .about = "a cTable with two secondary indexes",
-    .configure = configure,
-    .setup = setup,
-    .run = run,
-    .dump = dump,
-    .check = check,
-    .model_size = sizeof(struct model),
-    .model_init = model_init,
-    .model_apply = model_apply,
-    .model_dump = model_dump,
-    .describe = describe,
-    .operations = operations,
-};
+
+#define SUBJECT(its_name, its_about, ...) \
+    { \
+        .struct_size = sizeof(struct lladd_sim_subject), .name = its_name, .about = its_about, \
+        .configure = configure, .setup = setup, .dump = dump, .check = check, \
+        .model_size = sizeof(struct model), .model_init = model_init, .model_apply = model_apply, \
+        .model_dump = model_dump, .describe = describe, .operations = operations, __VA_ARGS__ \
+    }
+
+static const struct lladd_sim_subject one =
+    SUBJECT("indexed", "a cTable with two secondary indexes", .run = run);
+static const struct lladd_sim_subject two =
+    SUBJECT("indexed.threads", "the same, by two threads", .threads = 2, .run_thread = run_thread);
 
 LLADD_API const struct lladd_sim_subject *const *lladd_sim_plugin(void);
 
 const struct lladd_sim_subject *const *lladd_sim_plugin(void)
 {
-    static const struct lladd_sim_subject *const all[] = {&subject, NULL};
+    static const struct lladd_sim_subject *const all[] = {&one, &two, NULL};
     return all;
 }

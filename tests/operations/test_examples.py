@@ -103,7 +103,8 @@ def indexed(program, folder):
     for _ in range(2):
         same("indexed", run(program, db),
              "a unique index on cities: LLADD_EXISTS\na second ada: LLADD_EXISTS\n"
-             f"{seen}{seen}the indexes agree with the table\n")
+             f"{seen}{seen}city Rome: 2\na row that has changed since: LLADD_CONFLICT\n"
+             "the indexes agree with the table\n")
 
 
 def ring_queue(program, folder):
