@@ -12,14 +12,15 @@
 
 #include <stdio.h>
 
-enum { MOST = 128 };
+enum { MOST = 256 };
 
-/* The smallest log buffer that allows a rebuild, and the largest pages with the default buffer. */
+/* The smallest log buffer that allows a rebuild, with 32 threads and with 256; the largest pages with
+ * the default buffer. */
 static const struct {
     uint64_t ring;
     uint32_t page_size;
     unsigned threads, keys;
-} cases[] = {{128u << 10, 4096, 32, 600}, {0, 65536, MOST, 200}};
+} cases[] = {{128u << 10, 4096, 32, 600}, {128u << 10, 4096, MOST, 60}, {0, 65536, 128, 200}};
 
 static struct fixture b;
 static struct lladd_hash *hash;
