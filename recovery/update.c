@@ -512,7 +512,8 @@ void ll_image_log(struct ll_core *core, struct ll_credit *credit, struct lladd_p
     rec.redo = build_image(core, page, room, packing, &rec.flags);
     ll_log_reserve(core->log, credit, &rec, false);
     ll_log_publish(core->log, &rec);
-    ll_page_set_lsn(page->bytes, rec.lsn);
+    if (!LLADD_PLANTED(LLADD_BUG_IMAGE_LSN))
+        ll_page_set_lsn(page->bytes, rec.lsn);
     ll_page_set_base(page->bytes, rec.lsn);
     lladd_atomic_count64(&core->images, 1);
 }

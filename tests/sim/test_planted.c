@@ -52,6 +52,7 @@ static const struct row rows[] = {
     {LLADD_BUG_IMAGE, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_IMAGE_HEADER, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
     {LLADD_BUG_IMAGE_FORCE, EXPLORE, "counters", LLADD_SIM_O_WAL, 1, 0, 0, 0},
+    {LLADD_BUG_IMAGE_LSN, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
     {LLADD_BUG_CLR, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_CLR_END, EXPLORE, "actions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_UNDO_NEXT, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
