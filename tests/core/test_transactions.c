@@ -600,54 +600,6 @@ START_TEST(durability_modes_keep_what_they_promise)
 }
 END_TEST
 
-/* After the next checkpoint no mode loses anything that was committed before. */
-START_TEST(a_checkpoint_makes_each_commit_durable)
-{
-    static const enum lladd_durability modes[] = {LLADD_DURABLE, LLADD_DURABLE_OS,
-                                                  LLADD_DURABLE_LATER};
-    for (unsigned m = 0; m < 3; m++) {
-        struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
-        begin_case(_i);
-        o.durability = modes[m];
-        struct lladd_txn *txn = fixture_begin_with(&r, &o);
-        ok(txn, cell_put(txn, at(0), 5));
-        done(lladd_commit(txn));
-        ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        fixture_crash(&r, &fault_power);
-        fixture_open(&r);
-        fixture_expect(&r, at(0), 5);
-        end_case();
-    }
-}
-END_TEST
-
-/* docs/durability.md, "What is written, and when": nothing but log at the commit. The checkpoint
- * writes each page once and logs one image of it, however often it was changed. */
-START_TEST(what_a_durable_update_writes)
-{
-    enum { UPDATES = 20, BYTES = 100, MOST = 400 };
-    begin_case(_i & FIXTURE_RESERVED);
-    fixture_set(&r, at(0), 1);
-    ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    struct lladd_stats first = fixture_stats(&r);
-    for (unsigned i = 0; i < UPDATES; i++) {
-        struct lladd_txn *txn = fixture_begin(&r);
-        ok(txn, cell_put_wide(txn, at(40), i, BYTES));
-        done(lladd_commit(txn));
-    }
-    struct lladd_stats before = fixture_stats(&r);
-    ck_assert_uint_le(before.log_tail - first.log_tail, UPDATES * MOST);
-    ck_assert_uint_eq(before.log_syncs - first.log_syncs, UPDATES);
-    ck_assert_uint_eq(before.page_images, first.page_images);
-    ck_assert_uint_eq(before.pages_written, first.pages_written);
-    ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    struct lladd_stats after = fixture_stats(&r);
-    ck_assert_uint_le(after.page_images - before.page_images, 1);
-    ck_assert_uint_eq(after.pages_written - before.pages_written, 1);
-    end_case();
-}
-END_TEST
-
 START_TEST(the_database_s_default_durability_is_the_transaction_s)
 {
     fixture_init(&r, (unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES));
@@ -927,8 +879,6 @@ int main(void)
     LOOP(an_asynchronous_commit_is_durable_when_waited_for);
     LOOP(waiting_beyond_the_log_is_refused_and_for_nothing_returns_at_once);
     LOOP(durability_modes_keep_what_they_promise);
-    LOOP(a_checkpoint_makes_each_commit_durable);
-    LOOP(what_a_durable_update_writes);
     LOOP(the_database_s_default_durability_is_the_transaction_s);
     LOOP(a_durable_commit_costs_one_write_and_one_sync);
     LOOP(update_page_works_on_a_held_page_with_credit_and_is_refused_without);

@@ -412,8 +412,8 @@ START_TEST(images_get_what_credit_there_is)
 }
 END_TEST
 
-/* Images get no credit above seven eighths of the limit. Updates do: a reader that evicts dirty pages
- * leaves that log to them. */
+/* Images get no credit above seven eighths of the limit. Updates do: a reader that evicts dirty
+ * pages leaves that log to them. */
 START_TEST(images_leave_the_last_eighth_of_the_limit)
 {
     enum { LIMIT = 16 * 4096, PART = LIMIT / 8 };
