@@ -244,6 +244,15 @@ static inline void lladd_atomic_writes_follow(void)
     __atomic_thread_fence(__ATOMIC_RELEASE);
 #endif
 }
+/** Loads after this call are not moved before loads that came before it, also plain ones. For
+ *  optimistic readers that do not read with lladd_atomic_copy64. (Not used with
+ *  ThreadSanitizer.) */
+static inline void lladd_atomic_reads_end(void)
+{
+#ifndef __SANITIZE_THREAD__
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+#endif
+}
 #if defined(__SANITIZE_THREAD__)
 #define LLADD_UNSEEN_ __attribute__((no_sanitize_thread, noinline, unused)) static
 #elif defined(__has_feature)

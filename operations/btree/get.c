@@ -25,14 +25,14 @@ struct look {
  * LLADD_BUSY: latch the leaf. */
 static inline int copy_short(struct look *l, const struct lladd_read *g, const struct bt_seen *seen)
 {
-    unsigned char value[SHORT_BYTES];
+    uint64_t words[SHORT_BYTES / 8 + 2];
     uint32_t len = seen->value_len;
     if (!seen->place.found || seen->key_len & BT_GHOST)
         return lladd_read_validate(g) ? LLADD_NOT_FOUND : LLADD_BUSY;
     if (len > SHORT_BYTES)
         return LLADD_BUSY;
-    ll_btree__copy(g->bytes, g->size, seen->value_at, value, len);
-    if (__builtin_expect(!lladd_read_validate(g), 0))
+    const unsigned char *value = ll_btree__copy(g->bytes, g->size, seen->value_at, len, words);
+    if (__builtin_expect(!value || !lladd_read_validate(g), 0))
         return LLADD_BUSY;
     l->len = len;
     lladd_copy(l->buf, value, len < l->size ? len : l->size);

@@ -124,6 +124,11 @@ static inline uint32_t bt_head(struct bt_key key, uint32_t prefix)
 {
     if (prefix + 4 <= key.len)
         return __builtin_bswap32(lladd_get32(key.bytes + prefix));
+    if (prefix >= key.len)
+        return 0;
+    if (key.len >= 4) /* the key's last four bytes; those before the prefix are shifted out */
+        return __builtin_bswap32(lladd_get32(key.bytes + key.len - 4))
+               << 8 * (prefix + 4 - key.len);
     uint32_t head = 0;
     for (uint32_t i = 0; i < 4; i++)
         head = head << 8 | (prefix + i < key.len ? key.bytes[prefix + i] : 0);

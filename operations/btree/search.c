@@ -2,33 +2,45 @@
 /* Searching a node: binary search over the heads of the keys; keys are compared as a whole only if
  * their heads are equal.
  *
- * The search reads aligned words, so it works under a latch and in an optimistic read
- * (lladd/optimistic.h). In an optimistic read the bytes may be anything, so every offset is checked
- * before it is used; the caller believes the result only after lladd_read_validate. */
+ * The search works under a latch and in an optimistic read (lladd/optimistic.h). In an optimistic
+ * read the bytes may be anything, so every offset is checked before it is used; the caller believes
+ * the result only after lladd_read_validate. */
 #include "operations/btree/tree.h"
 
-static inline uint64_t word(const unsigned char *page, uint32_t size, uint32_t at)
+struct any64 {
+    uint64_t v;
+} __attribute__((packed, may_alias));
+struct any32 {
+    uint32_t v;
+} __attribute__((packed, may_alias));
+
+/* Reads bytes at any address that another thread may be writing with plain stores, as
+ * lladd_atomic_copy64 reads words. After the last one comes lladd_atomic_reads_end. */
+LLADD_UNSEEN_ uint64_t peek64(const unsigned char *p)
 {
-    uint64_t w;
-    if (__builtin_expect(at >= size, 0))
-        return 0;
-    lladd_atomic_copy64((const uint64_t *)(const void *)(page + at), &w, 1);
-    return LLADD_LE64(w);
+    return LLADD_LE64(((const volatile struct any64 *)(const void *)p)->v);
+}
+LLADD_UNSEEN_ uint32_t peek32(const unsigned char *p)
+{
+    return LLADD_LE32(((const volatile struct any32 *)(const void *)p)->v);
 }
 
 /* Eight bytes from any offset on; bytes after the page are 0. */
 static inline uint64_t load(const unsigned char *page, uint32_t size, uint32_t at)
 {
-    uint32_t first = at & ~7u, shift = 8 * (at & 7);
-    return word(page, size, first) >> shift | word(page, size, first + 8) << 1 << (63 - shift);
+    if (__builtin_expect(at + 8 <= size, 1)) /* offsets have 17 bits at most */
+        return peek64(page + at);
+    return at < size ? peek64(page + size - 8) >> 8 * (at + 8 - size) : 0;
 }
 
-/* The first n bytes (at most 8) at p as a big-endian number; zeros after them. */
-static inline uint64_t big(const unsigned char *p, uint32_t n)
+/* Eight bytes of the key from byte i on, as a big-endian number; zeros after the key's end. */
+static inline uint64_t key_word(struct bt_key key, uint32_t i)
 {
-    if (n >= 8)
-        return __builtin_bswap64(lladd_get64(p));
-    return n ? __builtin_bswap64(lladd_get_few(p, n)) : 0;
+    if (i + 8 <= key.len)
+        return __builtin_bswap64(lladd_get64(key.bytes + i));
+    if (key.len >= 8)
+        return __builtin_bswap64(lladd_get64(key.bytes + key.len - 8)) << 8 * (i + 8 - key.len);
+    return __builtin_bswap64(lladd_get_few(key.bytes + i, key.len - i));
 }
 
 /* Compares n bytes of the page with the key, from byte `from` of both on. */
@@ -37,12 +49,10 @@ static inline int compare(const unsigned char *page, uint32_t size, uint32_t at,
 {
     uint32_t both = n < key.len ? n : key.len;
     for (uint32_t i = from; i < both; i += 8) {
-        uint32_t left = both - i;
-        uint64_t a = __builtin_bswap64(load(page, size, at + i)), b = big(key.bytes + i, left);
-        if (left < 8)
-            a &= ~(UINT64_MAX >> (8 * left));
-        if (a != b)
-            return a < b ? -1 : 1;
+        uint64_t a = __builtin_bswap64(load(page, size, at + i)), b = key_word(key, i);
+        uint64_t mask = both - i < 8 ? ~(UINT64_MAX >> 8 * (both - i)) : UINT64_MAX;
+        if ((a ^ b) & mask)
+            return (a & mask) < (b & mask) ? -1 : 1;
     }
     return (n > key.len) - (n < key.len);
 }
@@ -66,31 +76,35 @@ static inline int compare_high(const unsigned char *page, uint32_t size, const s
                                   : compare(page, size, size - h->low - h->high, h->high, key, 0);
 }
 
-/* Compares the key of the slot's entry. */
+/* The slot area is in the page: the caller has checked its length. */
+static inline uint32_t slot_head(const unsigned char *page, uint32_t slot)
+{
+    return peek32(bt_slot_at(page, slot));
+}
+
+static inline uint32_t slot_offset(const unsigned char *page, uint32_t slot)
+{
+    return peek32(bt_slot_at(page, slot) + 2) >> 16;
+}
+
+/* Compares the key of the slot's entry, which has the same head. So the bytes of the heads are
+ * equal, or the shorter key ends in them. */
 static inline int compare_entry(const unsigned char *page, uint32_t size, const struct head *h,
-                                uint32_t offset, struct bt_key key)
+                                uint32_t slot, struct bt_key key)
 {
-    uint32_t len = (uint32_t)load(page, size, offset) & 0x7fff;
-    return compare(page, size, offset + BT_ENTRY_HEAD, len, key, h->prefix);
+    uint32_t offset = slot_offset(page, slot), len = (uint32_t)load(page, size, offset) & 0x7fff;
+    return compare(page, size, offset + BT_ENTRY_HEAD, len, key, h->prefix + 4);
 }
 
-static inline uint64_t slot_word(const unsigned char *page, uint32_t size, uint32_t slot)
+/* The first of n slots from `lo` on with a head that is not less; n > 0. No branch depends on the
+ * heads, because the processor could not predict it. */
+static inline uint32_t lower_head(const unsigned char *page, uint32_t lo, uint32_t n, uint32_t head)
 {
-    return load(page, size, BT_SLOT_AREA + BT_SLOT * slot);
-}
-
-/* The first of n slots from `lo` on with a head that is not less. No branch depends on the heads,
- * because the processor could not predict it. */
-static inline uint32_t lower_head(const unsigned char *page, uint32_t size, uint32_t lo, uint32_t n,
-                                  uint32_t head)
-{
-    while (n > 0) {
-        uint32_t half = n / 2;
-        uint32_t less = 0u - ((uint32_t)slot_word(page, size, lo + half) < head);
-        lo += (half + 1) & less;
-        n = half - ((1 - (n & 1)) & less); /* n - half - 1 slots are after that one */
+    for (uint32_t half; n > 1; n -= half) {
+        half = n / 2;
+        lo += half & (0u - (slot_head(page, lo + half - 1) < head));
     }
-    return lo;
+    return lo + (slot_head(page, lo) < head);
 }
 
 /* Finds the key among slots of which the heads are not less than that of the key. */
@@ -98,10 +112,9 @@ static inline void find_whole(const unsigned char *page, uint32_t size, const st
                               struct bt_key key, uint32_t head, uint32_t lo, struct bt_place *out)
 {
     for (uint32_t hi = h->slots, mid = lo; lo < hi; mid = (lo + hi) / 2) {
-        uint64_t s = slot_word(page, size, mid);
-        int c = (uint32_t)s > head;
+        int c = slot_head(page, mid) > head;
         if (c == 0)
-            c = compare_entry(page, size, h, (uint32_t)(s >> 32) & 0xffff, key);
+            c = compare_entry(page, size, h, mid, key);
         if (c == 0) {
             *out = (struct bt_place){mid, true};
             return;
@@ -123,13 +136,11 @@ static inline void find(const unsigned char *page, uint32_t size, const struct h
         return;
     /* Rows are often added at the end of a level. */
     if (h->high == BT_OPEN_END) {
-        uint64_t last = slot_word(page, size, h->slots - 1);
-        if ((uint32_t)last < head ||
-            ((uint32_t)last == head &&
-             compare_entry(page, size, h, (uint32_t)(last >> 32) & 0xffff, key) < 0))
+        uint32_t last = slot_head(page, h->slots - 1);
+        if (last < head || (last == head && compare_entry(page, size, h, h->slots - 1, key) < 0))
             return;
     }
-    lo = lower_head(page, size, lo, h->slots - lo, head);
+    lo = lower_head(page, lo, h->slots - lo, head);
     find_whole(page, size, h, key, head, lo, out);
 }
 
@@ -163,13 +174,14 @@ static inline int prefix_order(const unsigned char *page, uint32_t size, const s
     return c > 0 ? -1 : c < 0;
 }
 
-enum bt_step ll_btree__look(const struct ll_btree_tree *t, const unsigned char *page, uint32_t size,
-                            struct bt_key key, uint32_t level, struct bt_seen *out)
+static inline enum bt_step look(const struct ll_btree_tree *t, const unsigned char *page,
+                                uint32_t size, struct bt_key key, uint32_t level,
+                                struct bt_seen *out)
 {
-    uint64_t w0 = word(page, size, 0), w4 = word(page, size, BT_ROOT);
-    uint64_t w5 = word(page, size, BT_RIGHT), w6 = word(page, size, BT_GHOSTS);
+    uint64_t w0 = peek64(page), w4 = peek64(page + BT_ROOT);
+    uint64_t w5 = peek64(page + BT_RIGHT), w6 = peek64(page + BT_GHOSTS);
     struct head h = {(uint32_t)(w5 >> 48), (uint32_t)(w6 >> 16) & 0xffff, (uint32_t)(w6 >> 48),
-                     (uint32_t)word(page, size, BT_HIGH) & 0xffff, level > 0};
+                     (uint32_t)peek64(page + BT_HIGH) & 0xffff, level > 0};
     bool ours = (uint16_t)(w0 >> 32) == t->type && (w4 & ((UINT64_C(1) << 48) - 1)) == t->root.v &&
                 w4 >> 48 == level; /* the flags are 0 */
     if (!ours || BT_SLOT_AREA + BT_SLOT * h.slots > size || h.low > BT_KEY_MAX ||
@@ -190,7 +202,7 @@ enum bt_step ll_btree__look(const struct ll_btree_tree *t, const unsigned char *
         return BT_AGAIN;
     if (level == 0 && !out->place.found)
         return BT_HERE;
-    uint32_t offset = (uint32_t)(slot_word(page, size, slot) >> 32) & 0xffff;
+    uint32_t offset = slot_offset(page, slot);
     uint64_t lengths = load(page, size, offset);
     out->key_len = (uint16_t)lengths;
     out->value_len = (uint16_t)(lengths >> 16);
@@ -200,14 +212,25 @@ enum bt_step ll_btree__look(const struct ll_btree_tree *t, const unsigned char *
     return BT_HERE;
 }
 
-void ll_btree__copy(const unsigned char *page, uint32_t size, uint32_t at, unsigned char *to,
-                    uint32_t n)
+enum bt_step ll_btree__look(const struct ll_btree_tree *t, const unsigned char *page, uint32_t size,
+                            struct bt_key key, uint32_t level, struct bt_seen *out)
 {
-    for (; n >= 8; n -= 8, at += 8, to += 8)
-        lladd_put64(to, load(page, size, at));
-    if (n) {
-        unsigned char rest[8];
-        lladd_put64(rest, load(page, size, at));
-        memcpy(to, rest, n);
+    enum bt_step step = look(t, page, size, key, level, out);
+    lladd_atomic_reads_end();
+    return step;
+}
+
+const unsigned char *ll_btree__copy(const unsigned char *page, uint32_t size, uint32_t at,
+                                    uint32_t n, uint64_t *words)
+{
+    uint32_t first = at & ~7u, count = (at - first + n + 7) / 8;
+    if (__builtin_expect(first + 8 * count > size, 0))
+        return NULL;
+    if (n <= 8) { /* a load of bytes of two words just stored would wait for the stores */
+        lladd_put64(words, load(page, size, at));
+        lladd_atomic_reads_end();
+        return (const unsigned char *)words;
     }
+    lladd_atomic_copy64((const uint64_t *)(const void *)(page + first), words, count);
+    return (const unsigned char *)words + (at - first);
 }

@@ -168,9 +168,10 @@ struct bt_seen {
 /* Searches a page that should be the node of this level for the key. */
 enum bt_step ll_btree__look(const struct ll_btree_tree *, const unsigned char *page, uint32_t size,
                             struct bt_key, uint32_t level, struct bt_seen *);
-/* Copies bytes of a page, word by word. */
-void ll_btree__copy(const unsigned char *page, uint32_t size, uint32_t at, unsigned char *to,
-                    uint32_t n);
+/* Copies the words that have n bytes of a page into `words`, which has room for n / 8 + 2. Returns
+ * where the bytes are there; NULL if they are not in the page. */
+const unsigned char *ll_btree__copy(const unsigned char *page, uint32_t size, uint32_t at,
+                                    uint32_t n, uint64_t *words);
 /* The page that was the node of this level for the key a moment ago, or a node to the left of it.
  * *moved (nullable): if a right link led on, becomes that level plus one. LLADD_END: the tree has
  * no such level. LLADD_CONFLICT: a page was no node for the key; try again. */
