@@ -7,8 +7,10 @@ import statistics
 WEAKER = {"leveldb": "no isolation", "rocksdb-batch": "no isolation",
           "kyotocabinet-hash": "others see changes before the commit",
           "kyotocabinet-tree": "others see changes before the commit"}
-# Engines that show the cost of a default option. They are not compared with other engines.
-ASIDE = {"lladd-records-atomic": "no page images: for devices that never tear a page"}
+# Engines that show the cost of a default option, and the bound in memory. They are not compared
+# with other engines.
+ASIDE = {"olc": "in memory: no transactions, no log",
+         "lladd-records-atomic": "no page images: for devices that never tear a page"}
 NO_LOG = "no log: nothing to replay"
 NO_UNDO = "the database is as it was before the commit: nothing to undo"
 WEAKER_IN = {("W6", "lmdb"): NO_LOG, ("W6", "tdb"): NO_LOG, ("W9", "lmdb"): NO_UNDO,

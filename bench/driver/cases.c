@@ -16,24 +16,29 @@ static const char *levels(const struct bench_engine *e, const struct cell *c)
     static const char *const lacks[] = {"it has no durable commits",
                                         "it cannot leave a commit to the operating system",
                                         "it cannot leave a commit in the process"};
-    return e->levels & BENCH_AT(c->c->level) ? NULL : lacks[c->c->level];
+    return e->in_memory || e->levels & BENCH_AT(c->c->level) ? NULL : lacks[c->c->level];
 }
 
-static const char *common(const struct bench_engine *e, const struct cell *c)
+static const char *inserts(const struct bench_engine *e, const struct cell *c)
 {
     if (e->one_changer && c->threads > 1)
         return "only one transaction at a time can change it";
     return levels(e, c);
 }
 
+static const char *common(const struct bench_engine *e, const struct cell *c)
+{
+    return e->in_memory ? "it has no transactions" : inserts(e, c);
+}
+
 static const char *refuses_w1(const struct bench_engine *e, const struct cell *c)
 {
-    return e->numbered ? "it has record numbers, no keys" : common(e, c);
+    return e->numbered ? "it has record numbers, no keys" : inserts(e, c);
 }
 
 static const char *refuses_w2(const struct bench_engine *e, const struct cell *c)
 {
-    return e->records ? common(e, c) : "it has no record numbers";
+    return e->records ? inserts(e, c) : "it has no record numbers";
 }
 
 static const char *refuses_async(const struct bench_engine *e, const struct cell *c)

@@ -48,6 +48,7 @@ struct bench_engine {
                               no log files, or `io` reports the log's bytes */
     unsigned levels;       /* BENCH_AT(...) of the supported levels, combined with | */
     bool numbered;         /* keys can only be the numbers from 0 on, inserted in that order */
+    bool in_memory;        /* it has no transactions, and a commit does nothing */
     bool one_changer;      /* while one transaction changes the database, others cannot */
     bool checkpoints;      /* the engine itself takes checkpoints, as setup.checkpoint_log says */
 
@@ -108,7 +109,7 @@ extern const struct bench_missing bench_engines_missing[];
 /* Prints what failed on stderr; returns BENCH_FAILED. */
 int bench_failed(const char *engine, const char *what, const char *why);
 #define BENCH_KEY_MAX 16u
-/* The key for engines that compare bytes: big-endian, `size` bytes, at most 8. */
+/* The key for engines that compare bytes: big-endian, `size` bytes, from 1 to 8; then zeros. */
 void bench_key(unsigned char out[8], uint64_t key, uint32_t size);
 /* The key for engines that scan: up to 8 bytes as bench_key, more bytes as decimal digits. */
 void bench_digits(unsigned char out[BENCH_KEY_MAX], uint64_t key, uint32_t size);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine.h"
 
+#include <endian.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The engines of each package: X(symbol). Packages other than this library may be missing. */
 #define LLADD(X) \
     X(lladd_hash) X(lladd_hash_physical) X(lladd_array) X(lladd_array_bulk) X(lladd_records) \
     X(lladd_records_atomic) X(lladd_dtable) X(lladd_btree) X(lladd_btree_many)
+#define OLC(X) X(olc)
 #define BDB(X) X(bdb_hash) X(bdb_hash_presized) X(bdb_btree) X(bdb_recno) X(bdb_queue)
 #define LMDB(X) X(lmdb)
 #define SQLITE(X) X(sqlite) X(sqlite_rowid)
@@ -20,6 +23,7 @@
 #define ADDRESS(symbol) &bench_engine_##symbol,
 
 LLADD(DECLARE)
+OLC(DECLARE)
 BDB(DECLARE)
 LMDB(DECLARE)
 SQLITE(DECLARE)
@@ -30,7 +34,7 @@ KYOTOCABINET(DECLARE)
 TDB(DECLARE)
 
 const struct bench_engine *const bench_engines[] = {
-    LLADD(ADDRESS)
+    LLADD(ADDRESS) OLC(ADDRESS)
 #ifdef BENCH_BDB
     BDB(ADDRESS)
 #endif
@@ -105,6 +109,6 @@ void bench_digits(unsigned char out[BENCH_KEY_MAX], uint64_t key, uint32_t size)
 
 void bench_key(unsigned char out[8], uint64_t key, uint32_t size)
 {
-    for (uint32_t i = 0; i < size; i++)
-        out[i] = (unsigned char)(key >> (8 * (size - 1 - i)));
+    uint64_t big = htobe64(key << (64 - 8 * size));
+    memcpy(out, &big, sizeof big);
 }
