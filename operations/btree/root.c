@@ -16,7 +16,6 @@
  *   destroy  redo u32 1, undo u32: it does not exist */
 #include "operations/btree/tree.h"
 
-#define LAYOUT 1u
 #define FORMAT_BYTES 16u
 
 static bool sizes_fine(const unsigned char *p)
@@ -40,7 +39,7 @@ static void format_redo(struct lladd_page *page, struct lladd_span redo)
 {
     const unsigned char *p = redo.data;
     memset(lladd_page_body(page), 0, lladd_body_size(page->size));
-    lladd_put32(page->bytes + BR_LAYOUT, LAYOUT);
+    lladd_put32(page->bytes + BR_LAYOUT, BR_LAYOUT_KNOWN);
     lladd_put32(page->bytes + BR_STATE, 1);
     memcpy(page->bytes + BR_KEY, p, 8);
     lladd_put48(page->bytes + BR_TOP, lladd_get64(p + 8));
@@ -177,7 +176,7 @@ const struct lladd_op ll_btree__root_destroy = {
 static bool root_check(struct lladd_view v)
 {
     const unsigned char *p = v.bytes;
-    return lladd_get32(p + BR_LAYOUT) == LAYOUT && lladd_get32(p + BR_STATE) <= 1 &&
+    return lladd_get32(p + BR_LAYOUT) == BR_LAYOUT_KNOWN && lladd_get32(p + BR_STATE) <= 1 &&
            sizes_fine(p + BR_KEY) && lladd_get16(p + BR_TOP + 6) <= BT_LEVEL_MAX &&
            lladd_get48(p + BR_TOP) != 0;
 }

@@ -155,7 +155,14 @@ static int load(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
         return rc == LLADD_WRONG_TYPE && t->loaded ? destroyed(t, err) : rc;
     struct lladd_view v = lladd_page_view(p);
     uint32_t key_size = lladd_get32(v.bytes + BR_KEY), value_size = lladd_get32(v.bytes + BR_VALUE);
-    if (!ll_btree__root_page.check(v))
+    uint32_t layout = lladd_get32(v.bytes + BR_LAYOUT);
+    if (layout > BR_LAYOUT_KNOWN)
+        rc = ll_operations__on(err, t->root,
+                               lladd_error_set(err, LLADD_NEWER_FORMAT,
+                                               "the B+tree of page %llu has layout %u; %u is known",
+                                               (unsigned long long)t->root.v, layout,
+                                               BR_LAYOUT_KNOWN));
+    else if (!ll_btree__root_page.check(v))
         rc = ll_btree__corrupt(err, t->root, "is not a valid root page of a B+tree");
     else if (lladd_get32(v.bytes + BR_STATE))
         rc = destroyed(t, err);

@@ -17,6 +17,8 @@ enum {
     BR_SPARE = LLADD_PAGE_HEADER + 24  /* u48 page for the next top node, 0: none */
 };
 
+#define BR_LAYOUT_KNOWN 1u
+
 struct ll_btree_owner;
 
 struct ll_btree_tree {
