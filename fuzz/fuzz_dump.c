@@ -63,7 +63,7 @@ static bool is_zero(struct lladd_span s)
 static int record(void *ctx, struct lladd_span s, struct lladd_span value, struct lladd_error *err)
 {
     struct heard *h = ctx;
-    bool hash = strcmp(h->head.kind, "hash") == 0, blob = strcmp(h->head.kind, "blob") == 0;
+    bool hash = dump_has_pairs(h->head.kind), blob = strcmp(h->head.kind, "blob") == 0;
     (void)err;
     MUST(h->inside);
     bool array = strcmp(h->head.kind, "array") == 0, nothing = (array || blob) && is_zero(s);

@@ -7,6 +7,7 @@
 
 #include <lladd/array.h>
 #include <lladd/blob.h>
+#include <lladd/btree.h>
 #include <lladd/dtable_managed.h>
 #include <lladd/hash.h>
 #include <lladd/list.h>
@@ -21,8 +22,8 @@
 static const char usage[] =
     "usage: lladd dump [--salvage] [--json] [--ops FILE.so] [--memory BYTES] DIRECTORY [ROOT...]\n"
     "\n"
-    "Writes the arrays, hash tables, lists and blobs with these root names, or with any root\n"
-    "name, as text that \"lladd load\" reads (docs/dump-format.md). If the database was not\n"
+    "Writes the arrays, hash tables, B+trees, lists and blobs with these root names, or with any\n"
+    "root name, as text that \"lladd load\" reads (docs/dump-format.md). If the database was not\n"
     "closed, its contents are those after recovery; nothing on disk is changed. A database in\n"
     "use is refused. Managed dTables and cTables are left out: \"lladd dtable scan --csv\" writes\n"
     "their rows.\n"
@@ -30,7 +31,8 @@ static const char usage[] =
     "  --json    one JSON object a line instead, which load does not read\n"
     "  --salvage  writes what can be read of a damaged database, as text that load accepts, and\n"
     "            reports on standard error what is left out. Elements of an array and bytes of a\n"
-    "            blob that cannot be read are written as zeros\n"
+    "            blob that cannot be read are written as zeros; rows of a B+tree are left out\n"
+    "            from the first damaged node to the last\n"
     "            (for managed dTables: \"lladd dtable scan --csv --salvage\")\n"
     "  --memory BYTES  as for \"lladd verify\"\n"
     "\n"
@@ -119,11 +121,11 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
 
-/* The format does not include B+trees and sorted runs of dTables (docs/dump-format.md). */
+/* The format does not include sorted runs of dTables (docs/dump-format.md). */
 static int kind_of(const struct dumping *d, struct named *n)
 {
     int rc = tool_kind_of(d->db, n->page, &n->kind, d->err);
-    if (!rc && n->kind && (n->kind->id == TOOL_RUN || n->kind->id == TOOL_BTREE))
+    if (!rc && n->kind && n->kind->id == TOOL_RUN)
         n->kind = NULL;
     return rc;
 }
@@ -195,10 +197,10 @@ static int find_kinds(struct dumping *d)
             leave_out(d, "\"%s\" is left out", n->name);
             rc = 0;
         } else if (!rc && !n->kind) {
-            fprintf(
-                stderr,
-                "lladd dump: \"%s\" is left out: it is not an array, hash table, list or blob\n",
-                n->name);
+            fprintf(stderr,
+                    "lladd dump: \"%s\" is left out: it is not an array, hash table, B+tree, list "
+                    "or blob\n",
+                    n->name);
         }
     }
     return rc;
@@ -229,7 +231,8 @@ static int named_root(struct dumping *d, const char *name)
     rc = kind_of(d, n);
     if (!rc && !n->kind)
         rc = lladd_error_set(d->err, LLADD_WRONG_TYPE,
-                             "the root \"%s\" is not an array, hash table, list or blob", name);
+                             "the root \"%s\" is not an array, hash table, B+tree, list or blob",
+                             name);
     return rc;
 }
 
@@ -274,7 +277,7 @@ static void write_head(struct dumping *d, const struct dump_head *h)
                           "count", tool_json_u64(h->count));
     if (strcmp(h->kind, "array") == 0)
         json_object_set_new(o, "element_size", tool_json_u64(h->element_size));
-    if (strcmp(h->kind, "hash") == 0) {
+    if (dump_has_pairs(h->kind)) {
         json_object_set_new(o, "key_size", tool_json_u64(h->key_size));
         json_object_set_new(o, "value_size", tool_json_u64(h->value_size));
     }
@@ -455,6 +458,105 @@ static int dump_hash(struct dumping *d, struct dump_head *h, lladd_pageno root)
     return rc;
 }
 
+/* The first row after all damage: goes back from the last one. *len: SIZE_MAX if there is none. */
+static int find_after(struct dumping *d, struct lladd_btree *t, unsigned char *key, size_t *len)
+{
+    struct lladd_btree_cursor *c;
+    struct lladd_span at;
+    *len = SIZE_MAX;
+    int rc = lladd_btree_cursor_open(t, &c, d->err);
+    if (rc)
+        return rc;
+    while ((rc = lladd_btree_cursor_prev(c, d->err)) == 0 &&
+           (rc = lladd_btree_cursor_row(c, &at, NULL, d->err)) == 0) {
+        memcpy(key, at.data, at.len);
+        *len = at.len;
+    }
+    lladd_btree_cursor_close(c);
+    return pass(d, rc) || rc == LLADD_END ? 0 : rc;
+}
+
+/* Writes a row. With --salvage, leaves it out if its value cannot be read. */
+static int write_row(struct dumping *d, struct lladd_btree_cursor *c)
+{
+    struct lladd_span key, value;
+    int rc = lladd_btree_cursor_row(c, &key, &value, d->err);
+    if (!rc)
+        write_pair(d, key, value);
+    else if (pass(d, rc) && !d->counting)
+        leave_out(d, "\"%s\": a row is left out", d->name);
+    return pass(d, rc) ? 0 : rc;
+}
+
+/* Writes all rows. With --salvage, leaves out those from the first damaged node to the last. */
+static int walk_rows(struct dumping *d, struct lladd_btree *t, struct lladd_btree_cursor *c)
+{
+    bool skipped = false;
+    size_t len = 0;
+    int rc;
+    if (room(d, lladd_btree_key_max(d->db)))
+        return d->err->code;
+    while ((rc = lladd_btree_cursor_next(c, d->err)) == 0 && (rc = write_row(d, c)) == 0) {
+    }
+    while (pass(d, rc) && !skipped) {
+        if (!d->counting)
+            leave_out(d, "\"%s\": rows are left out", d->name);
+        skipped = true;
+        rc = find_after(d, t, d->buffer, &len);
+        if (rc || len == SIZE_MAX)
+            return rc;
+        rc = lladd_btree_cursor_seek(c, d->buffer, len, d->err);
+        while (rc == 0 && (rc = write_row(d, c)) == 0)
+            rc = lladd_btree_cursor_next(c, d->err);
+    }
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int walk_btree(struct dumping *d, struct lladd_btree *t)
+{
+    struct lladd_btree_cursor *c;
+    int rc = lladd_btree_cursor_open(t, &c, d->err);
+    if (rc)
+        return rc;
+    rc = walk_rows(d, t, c);
+    lladd_btree_cursor_close(c);
+    return rc;
+}
+
+static int count_rows(struct dumping *d, struct lladd_btree *t, uint64_t *out)
+{
+    struct lladd_btree_stats s = {.struct_size = sizeof s};
+    int rc;
+    if (d->salvage) {
+        d->counting = true;
+        d->counted = 0;
+        rc = walk_btree(d, t);
+        d->counting = false;
+        *out = d->counted;
+        return rc;
+    }
+    rc = lladd_btree_stats_get(t, &s, d->err);
+    *out = s.rows;
+    return rc;
+}
+
+static int dump_btree(struct dumping *d, struct dump_head *h, lladd_pageno root)
+{
+    struct lladd_btree *t;
+    int rc = lladd_btree_open(d->db, root, &t, d->err);
+    if (rc)
+        return rc;
+    h->key_size = lladd_btree_key_size(t);
+    h->value_size = lladd_btree_value_size(t);
+    rc = count_rows(d, t, &h->count);
+    if (!rc) {
+        write_head(d, h);
+        rc = walk_btree(d, t);
+    }
+    lladd_btree_close(t);
+    return rc;
+}
+
 /* Writes up to `most` items, and adds their number to d->counted. */
 static int walk_list(struct dumping *d, struct lladd_list *l, uint64_t most)
 {
@@ -522,7 +624,8 @@ static int dump_one(struct dumping *d, const struct named *n)
                               lladd_pageno) = {[TOOL_ARRAY] = dump_array,
                                                [TOOL_LIST] = dump_list,
                                                [TOOL_BLOB] = dump_blob,
-                                               [TOOL_HASH] = dump_hash};
+                                               [TOOL_HASH] = dump_hash,
+                                               [TOOL_BTREE] = dump_btree};
     struct dump_head h = {.kind = n->kind->name};
     snprintf(h.name, sizeof h.name, "%s", n->name);
     d->name = n->name;
@@ -551,6 +654,10 @@ static int dump_all(struct dumping *d)
         if (rc == LLADD_DESTROYED) { /* the structure is partly destroyed
                                       * (lladd_hash_destroy_some) */
             fprintf(stderr, "lladd dump: \"%s\" is left out: it is being destroyed\n", n->name);
+            rc = 0;
+        }
+        if (rc == LLADD_BUSY) { /* a B+tree of which the creation is in doubt */
+            fprintf(stderr, "lladd dump: \"%s\" is left out: %s\n", n->name, d->err->message);
             rc = 0;
         }
         if (pass(d, rc)) { /* the root page is damaged; no part of the structure was written */

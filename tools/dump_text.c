@@ -91,6 +91,11 @@ void dump_begin(struct dump_out *o, FILE *to)
     say(o, "lladd dump %u\n", DUMP_VERSION);
 }
 
+bool dump_has_pairs(const char *kind)
+{
+    return strcmp(kind, "hash") == 0 || strcmp(kind, "btree") == 0;
+}
+
 void dump_head(struct dump_out *o, const struct dump_head *h)
 {
     o->crc = 0;
@@ -99,7 +104,7 @@ void dump_head(struct dump_out *o, const struct dump_head *h)
     put_quoted(o, (struct lladd_span){h->name, strlen(h->name)});
     if (strcmp(h->kind, "array") == 0)
         say(o, " element %" PRIu64, h->element_size);
-    if (strcmp(h->kind, "hash") == 0)
+    if (dump_has_pairs(h->kind))
         say(o, " key %" PRIu64 " value %" PRIu64, h->key_size, h->value_size);
     say(o, " count %" PRIu64 "\n", h->count);
 }
@@ -332,7 +337,7 @@ static int sizes(struct reading *r)
         rc = rc ? rc : number(r, "the size of an element", &h->element_size);
         if (!rc && h->element_size == 0)
             rc = wrong(r, "an element of 0 bytes");
-    } else if (strcmp(h->kind, "hash") == 0) {
+    } else if (dump_has_pairs(h->kind)) {
         rc = must(r, " key ", "\" key \" and the size of one");
         rc = rc ? rc : number(r, "the size of a key", &h->key_size);
         rc = rc ? rc : must(r, " value ", "\" value \" and the size of one");
@@ -343,14 +348,14 @@ static int sizes(struct reading *r)
 
 static int read_head(struct reading *r)
 {
-    static const char *const kinds[] = {"array", "hash", "list", "blob"};
+    static const char *const kinds[] = {"array", "hash", "btree", "list", "blob"};
     struct lladd_span name;
     r->head = (struct dump_head){.kind = NULL};
-    for (size_t i = 0; i < 4 && !r->head.kind; i++)
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !r->head.kind; i++)
         if (word(r, kinds[i]))
             r->head.kind = kinds[i];
     if (!r->head.kind)
-        return expected(r, "array, hash, list, blob or done");
+        return expected(r, "array, hash, btree, list, blob or done");
     int rc = must(r, " ", "a blank and a name");
     r->crc = ll_crc32c(0, r->line, r->len); /* computed before strings are decoded in place */
     r->crc = ll_crc32c(r->crc, "\n", 1);
@@ -421,17 +426,17 @@ static int read_zeros(struct reading *r)
 
 static int read_record(struct reading *r)
 {
-    bool hash = strcmp(r->head.kind, "hash") == 0;
+    bool pair = dump_has_pairs(r->head.kind);
     struct lladd_span s = {NULL, 0}, value = {NULL, 0};
     int rc = quoted(r, "a string in quotation marks, or end", &s);
-    if (hash) {
+    if (pair) {
         rc = rc ? rc : must(r, " ", "a blank and a value");
         rc = rc ? rc : quoted(r, "a value in quotation marks", &value);
     }
     rc = rc ? rc : line_end(r);
-    if (!rc && hash && r->head.key_size)
+    if (!rc && pair && r->head.key_size)
         rc = sized(r, "a key", s, r->head.key_size);
-    if (!rc && hash && r->head.value_size)
+    if (!rc && pair && r->head.value_size)
         rc = sized(r, "a value", value, r->head.value_size);
     if (!rc && strcmp(r->head.kind, "array") == 0)
         rc = sized(r, "an element", s, r->head.element_size);

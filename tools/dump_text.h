@@ -12,14 +12,17 @@
 
 /* The contents of a structure's first line. */
 struct dump_head {
-    const char *kind;                   /* "array", "hash", "list", "blob" */
+    const char *kind;                   /* "array", "hash", "btree", "list", "blob" */
     char name[LLADD_ROOT_NAME_MAX + 1]; /* name of the root */
     uint64_t element_size;              /* of an array */
-    uint64_t key_size, value_size;      /* fixed lengths in a hash table; 0: any length */
+    uint64_t key_size, value_size;      /* fixed lengths in a hash table or B+tree; 0: any */
     uint64_t count;                     /* number of elements or items, or bytes of a blob */
 };
 
 /* ---- writing -------------------------------------------------------------------------------- */
+
+/* Has the structure pairs of a key and a value? */
+bool dump_has_pairs(const char *kind);
 
 /* A dump that is being written. The stream `to` remembers a write error: check ferror(to). */
 struct dump_out {
@@ -50,7 +53,7 @@ void dump_quoted(FILE *to, const void *bytes, size_t len);
 struct dump_reader {
     void *ctx;
     int (*head)(void *ctx, const struct dump_head *, struct lladd_error *);
-    /* An element, an item or a piece of a blob; for a hash table a key and its value. */
+    /* An element, an item or a piece of a blob; for a hash table or B+tree a key and its value. */
     int (*record)(void *ctx, struct lladd_span, struct lladd_span value, struct lladd_error *);
     /* n zero elements, or n zero bytes of a blob. */
     int (*zeros)(void *ctx, uint64_t n, struct lladd_error *);

@@ -10,6 +10,7 @@
 
 #include <lladd/array.h>
 #include <lladd/blob.h>
+#include <lladd/btree.h>
 #include <lladd/hash.h>
 #include <lladd/list.h>
 
@@ -63,6 +64,10 @@ struct loading {
     bool taken; /* the structure's name is in use */
     struct lladd_root_value old;
     struct lladd_hash *hash;
+    struct lladd_btree *tree;          /* with --batch */
+    struct lladd_btree_loader *loader; /* without */
+    unsigned char *last;               /* the last key of a B+tree */
+    size_t last_len, last_size;
     struct lladd_array *array;
     struct lladd_list *list;
     uint64_t at;           /* index of the first element, or of the first byte of a blob, in the
@@ -170,7 +175,8 @@ static int check_name(struct loading *l, struct lladd_error *err)
     rc = tool_kind_of(l->db, l->old.a, &old, err);
     if (!rc && !old)
         rc = lladd_error_set(err, LLADD_WRONG_TYPE,
-                             "\"%s\" already exists, and is not an array, hash table, list or blob",
+                             "\"%s\" already exists, and is not an array, hash table, B+tree, list "
+                             "or blob",
                              l->head.name);
     return rc;
 }
@@ -199,6 +205,29 @@ static int make_hash(struct loading *l, struct lladd_error *err)
     return rc ? rc : lladd_hash_open(l->db, l->root, 0, &l->hash, err);
 }
 
+/* With --batch the tree gets its rows in several transactions, after the one that makes it. */
+static int make_btree(struct loading *l, struct lladd_error *err)
+{
+    struct lladd_btree_options o = LLADD_BTREE_OPTIONS_INIT;
+    if (l->head.key_size > UINT32_MAX || l->head.value_size > UINT32_MAX)
+        return lladd_error_set(err, LLADD_KEY_SIZE,
+                               "keys or values of a length that B+trees do not allow");
+    o.key_size = (uint32_t)l->head.key_size;
+    o.value_size = (uint32_t)l->head.value_size;
+    return of_txn(l,
+                  l->batch ? lladd_btree_create(l->txn, &o, &l->root)
+                           : lladd_btree_load_begin(l->txn, &o, &l->loader),
+                  err);
+}
+
+/* A new tree takes rows when the transaction that makes it has committed. */
+static int open_btree(struct loading *l, struct lladd_error *err)
+{
+    int rc = commit(l, err);
+    rc = rc ? rc : begin(l, err);
+    return rc ? rc : lladd_btree_open(l->db, l->root, &l->tree, err);
+}
+
 static int make(struct loading *l, struct lladd_error *err)
 {
     int rc = 0;
@@ -212,8 +241,9 @@ static int make(struct loading *l, struct lladd_error *err)
         return rc ? rc : lladd_list_open(l->db, l->root, &l->list, err);
     case TOOL_BLOB:
         return of_txn(l, lladd_blob_create(l->txn, NULL, 0, &l->root), err);
-    case TOOL_BTREE: /* a dump contains neither B+trees nor sorted runs */
-    case TOOL_RUN:
+    case TOOL_BTREE:
+        return make_btree(l, err);
+    case TOOL_RUN: /* a dump contains no sorted runs */
     case TOOL_KINDS:
         break;
     }
@@ -227,6 +257,7 @@ static int head(void *ctx, const struct dump_head *h, struct lladd_error *err)
     l->at = 0;
     l->len = 0;
     l->done = 0;
+    l->last_len = SIZE_MAX;
     int rc = check_name(l, err);
     rc = rc ? rc : begin(l, err);
     if (rc)
@@ -236,11 +267,16 @@ static int head(void *ctx, const struct dump_head *h, struct lladd_error *err)
     if (!rc && l->batch)
         rc = of_txn(l, lladd_root_set(l->txn, PENDING, (struct lladd_root_value){l->root.v, 0}),
                     err);
+    if (!rc && l->batch && l->kind->id == TOOL_BTREE)
+        rc = open_btree(l, err);
     return rc;
 }
 
 static void close_handles(struct loading *l)
 {
+    if (l->tree)
+        lladd_btree_close(l->tree);
+    l->tree = NULL;
     if (l->hash)
         lladd_hash_close(l->hash);
     if (l->array)
@@ -298,9 +334,37 @@ static int insert(struct loading *l, struct lladd_span key, struct lladd_span va
     return of_txn(l, rc, err);
 }
 
+/* Adds a row to the tree; the keys ascend. */
+static int add_row(struct loading *l, struct lladd_span key, struct lladd_span value,
+                   struct lladd_error *err)
+{
+    bool first = l->last_len == SIZE_MAX;
+    size_t n = first || key.len < l->last_len ? key.len : l->last_len;
+    int c = first ? 1 : n ? memcmp(key.data, l->last, n) : 0;
+    if (!first && c == 0)
+        c = (key.len > l->last_len) - (key.len < l->last_len);
+    if (c <= 0)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "%s",
+                               c ? "the keys of a B+tree must ascend" : "the key occurs twice");
+    if (key.len >= l->last_size) {
+        unsigned char *p = realloc(l->last, key.len + 64);
+        if (!p)
+            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+        l->last = p;
+        l->last_size = key.len + 64;
+    }
+    memcpy(l->last, key.data, key.len);
+    l->last_len = key.len;
+    return of_txn(
+        l,
+        l->loader ? lladd_btree_load_add(l->loader, key.data, key.len, value.data, value.len)
+                  : lladd_btree_insert(l->txn, l->tree, key.data, key.len, value.data, value.len),
+        err);
+}
+
 static void tell_record(struct loading *l)
 {
-    bool counted = l->kind->id == TOOL_HASH || l->kind->id == TOOL_LIST;
+    bool counted = l->kind->id != TOOL_ARRAY && l->kind->id != TOOL_BLOB;
     char text[64];
     l->done++;
     if (l->tool->progress.on) {
@@ -316,6 +380,8 @@ static int record(void *ctx, struct lladd_span s, struct lladd_span value, struc
     int rc;
     if (l->kind->id == TOOL_HASH)
         rc = insert(l, s, value, err);
+    else if (l->kind->id == TOOL_BTREE)
+        rc = add_row(l, s, value, err);
     else if (l->kind->id == TOOL_LIST)
         rc = of_txn(l, lladd_list_append(l->txn, l->list, s.data, s.len, &item), err);
     else
@@ -349,6 +415,10 @@ static int tail(void *ctx, struct lladd_error *err)
     struct loading *l = ctx;
     const struct tool_kind *old;
     int rc = flush(l, err);
+    if (!rc && l->loader) {
+        rc = of_txn(l, lladd_btree_load_finish(l->loader, &l->root), err);
+        l->loader = rc ? l->loader : NULL;
+    }
     if (!rc && l->taken) {
         rc = tool_kind_of(l->db, l->old.a, &old, err);
         if (!rc && old)
@@ -396,8 +466,11 @@ static int load(const struct tool *t, struct loading *l, FILE *from, struct llad
     if (rc == LLADD_LOG_FULL && !l->batch)
         fprintf(stderr, "lladd load: with --batch N the log need not hold the whole file\n");
     int undone = rc ? abort_txn(l, &second) : 0;
+    (void)lladd_btree_load_discard(l->loader); /* the transaction has ended */
+    l->loader = NULL;
     close_handles(l);
     free(l->buffer);
+    free(l->last);
     if (rc && !undone && l->batch)
         undone = sweep(l, &second);
     if (undone)

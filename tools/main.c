@@ -3,11 +3,11 @@
  * lladd: the command that inspects, recovers and changes LLADD databases.
  *
  * Verbs that only read files use <lladd/inspect.h>, take no lock, and also work on a database that
- * is in use, crashed or damaged. Verbs that read structures (`dump`, `hash get` and `scan`, `dtable
- * get`, `scan` and `stat`, a part of `verify` and of `stat`) need a database that is not in use,
- * and recover it in memory (peek.c). `recover`, `resolve`, `load`, `hash put`, `dtable put` and
- * similar verbs open the database. `sim` needs no database: it runs another program.
- * docs/man/lladd.1 is the manual.
+ * is in use, crashed or damaged. Verbs that read structures (`dump`, get, scan, stat and check of
+ * `hash`, `btree` and `dtable`, a part of `verify` and of `stat`) need a database that is not in
+ * use, and recover it in memory (peek.c). `recover`, `resolve`, `load`, `hash put`, `btree put`,
+ * `dtable put` and similar verbs open the database. `sim` needs no database: it runs another
+ * program. docs/man/lladd.1 is the manual.
  */
 #include "tool.h"
 
@@ -26,9 +26,10 @@ static const struct {
     {"recover", tool_recover, "recover and close, or say what recovery would do"},
     {"in-doubt", tool_in_doubt, "prepared transactions that wait for a decision"},
     {"resolve", tool_resolve, "decide one of them"},
-    {"dump", tool_dump, "arrays, hash tables, lists and blobs as text"},
+    {"dump", tool_dump, "arrays, hash tables, B+trees, lists and blobs as text"},
     {"load", tool_load, "make them out of such text"},
     {"hash", tool_hash, "get, put, del, scan: one hash table, for scripts"},
+    {"btree", tool_btree, "create, get, put, del, scan, stat, check: one B+tree, for scripts"},
     {"dtable", tool_dtable, "create, put, get, del, scan, maintain, alter, stat: managed dTables"},
     {"sim", tool_sim, "explore the crashes of a workload, or replay one (lladd-sim)"},
 };
@@ -38,11 +39,13 @@ static void print_usage(FILE *to)
     fprintf(to, "usage: lladd VERB [options] DIRECTORY ...\n\n");
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         fprintf(to, "  %-10s%s\n", verbs[i].name, verbs[i].about);
-    fprintf(to, "\n\"lladd VERB --help\" says more. Only recover, resolve, load, and put, del,\n"
-                "create, alter and maintain of hash and dtable change anything. Every verb takes\n"
-                "--json; all but sim also --ops FILE.so, for operations that are not built in.\n"
-                "Exit status: 0 success, 1 the database is damaged (hash, dtable: or the key does\n"
-                "not exist), 2 the command could not be carried out, 3 not all was checked.\n");
+    fprintf(to,
+            "\n\"lladd VERB --help\" says more. Only recover, resolve, load, and put, del,\n"
+            "create, alter and maintain of hash, btree and dtable change anything. Every\n"
+            "verb takes --json; all but sim also --ops FILE.so, for operations that are not\n"
+            "built in. Exit status: 0 success, 1 the database is damaged (hash, btree, dtable:\n"
+            "or the key does not exist), 2 the command could not be carried out, 3 not all was\n"
+            "checked.\n");
 }
 
 int main(int argc, char **argv)

@@ -244,6 +244,7 @@ int tool_dump(int argc, char **argv);
 int tool_load(int argc, char **argv);
 int tool_dtable(int argc, char **argv);
 int tool_hash(int argc, char **argv);
+int tool_btree(int argc, char **argv);
 
 /* record.c, for log and page: prints one record, as text or JSON. */
 struct tool_line {

@@ -245,7 +245,7 @@ class Refused(Case):
                 ("LLADD dump 1\n", 'line 1: expected "lladd dump 1", found LLADD dump 1'),
                 ("lladd dump 1\r\n", r"line 1: expected the end of the line, found \x0d"),
                 (first + "tree", "line 2: the file ends in the middle of a line"),
-                (first + 'tree "t"\n', "line 2: expected array, hash, list, blob or done"),
+                (first + 'tree "t"\n', "line 2: expected array, hash, btree, list, blob or done"),
                 (first + "list x\n", "line 2: expected a name in quotation marks, found x"),
                 (first + 'list ""\n', "line 2: a name has 1 to 63 bytes"),
                 (first + 'list "%s"\n' % (64 * "n"), "line 2: a name has 1 to 63 bytes"),
