@@ -244,3 +244,18 @@ void bench_change(struct lladd_db *db, lladd_pageno page, const char *text)
     ck_assert_int_eq(lladd_bytes_set(txn, page, 300, text, strlen(text)), 0);
     ck_assert_int_eq(lladd_commit(txn), 0);
 }
+
+int bench_swallow(void *ctx, const void *bytes, size_t len)
+{
+    (void)bytes;
+    *(size_t *)ctx += len;
+    return 0;
+}
+
+int bench_describe(void *ctx, const struct lladd_inspect_record *r)
+{
+    struct bench_description *d = ctx;
+    struct lladd_sink sink = {.ctx = &d->text, .write = bench_swallow};
+    lladd_inspect_describe(d->v, r, &sink);
+    return sink.failed;
+}

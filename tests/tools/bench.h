@@ -65,4 +65,13 @@ void bench_no_page_accused(const struct findings *);
 struct findings bench_verify_files(struct lladd_device *);
 /* One committed transaction that writes the text to the page. */
 void bench_change(struct lladd_db *db, lladd_pageno page, const char *text);
+/* For lladd_inspect_log: describes each record; the sum of the texts' lengths is in `text`. */
+struct bench_description {
+    struct lladd_inspect *v;
+    size_t text;
+};
+int bench_describe(void *bench_description, const struct lladd_inspect_record *);
+/* For a sink with a size_t as ctx: adds the length. */
+int bench_swallow(void *ctx, const void *bytes, size_t len);
+
 #endif
