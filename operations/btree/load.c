@@ -468,7 +468,8 @@ static int finish(struct lladd_btree_loader *l)
         TRY(finish_level(l, v));
         top = v;
     }
-    TRY(lladd_bulk_sync(l->txn));
+    if (!LLADD_PLANTED(LLADD_BUG_BT_LOAD))
+        TRY(lladd_bulk_sync(l->txn));
     return ll_btree__publish(l->txn, l->root, &l->options, bt_top(top->first, top->number), &t);
 }
 

@@ -70,6 +70,7 @@
     X(threads_wait) \
     X(trees) \
     X(trees_any) \
+    X(trees_loaded) \
     X(trees_tall)
 
 #define LL_SIM_SUBJECT(name) extern const struct lladd_sim_subject ll_sim_subject_##name;

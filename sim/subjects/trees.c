@@ -6,6 +6,9 @@
  * leaves that they have changed. Removals, replacements and splits are rolled back. A transaction
  * makes a tree, destroys another, and rolls back.
  *
+ * trees.loaded: a loaded tree takes the place of another one; its leaves are changed and split.
+ * Loads are discarded, rolled back, and open at the crash.
+ *
  * threads.trees: two threads split the same leaf; one of them rolls back. A third one walks through
  * the tree in both directions.
  */
@@ -24,10 +27,12 @@ enum { LONGEST = 1000 };
 struct kind {
     uint32_t key_size, value_size;
     bool alone; /* no transaction stays open before the tree is destroyed */
+    bool loads;
 };
-static const struct kind fixed = {300, 700, false};
-static const struct kind any = {0, 0, false};
-static const struct kind tall = {960, 40, true};
+static const struct kind fixed = {300, 700, false, false};
+static const struct kind any = {0, 0, false, false};
+static const struct kind tall = {960, 40, true, false};
+static const struct kind loaded = {300, 700, false, true};
 
 struct work {
     struct ll_sim_work base;
@@ -189,8 +194,99 @@ static int makes_and_destroys(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_abort(base->sim, txn);
 }
 
+/* ---- loading ----------------------------------------------------------------------------- */
+
+static int begin_load(struct work *w, struct lladd_txn *txn, struct lladd_btree_loader **out)
+{
+    struct lladd_btree_options o = LLADD_BTREE_OPTIONS_INIT;
+    o.key_size = w->kind->key_size;
+    o.value_size = w->kind->value_size;
+    return lladd_btree_load_begin(txn, &o, out);
+}
+
+static int add_row(struct work *w, struct lladd_btree_loader *l, unsigned cell, char letter)
+{
+    unsigned char key[LONGEST], value[LONGEST];
+    size_t key_len = key_of(w->kind, cell, key);
+    ll_sim_fill(value, cell, letter, w->kind->value_size);
+    return lladd_btree_load_add(l, key, key_len, value, w->kind->value_size);
+}
+
+/* Loads the even cells from 2 on. A failure rolls the load back. */
+static int load(struct work *w, struct lladd_txn *txn, unsigned rows, char letter,
+                lladd_pageno *root)
+{
+    struct lladd_btree_loader *l;
+    TRY(begin_load(w, txn, &l));
+    int rc = 0;
+    for (unsigned i = 0; i < rows && !rc; i++)
+        rc = add_row(w, l, 2 + 2 * i, letter);
+    if (!rc && root)
+        rc = lladd_btree_load_finish(l, root);
+    if (!rc && root)
+        return 0;
+    int back = lladd_btree_load_discard(l);
+    return rc ? rc : back;
+}
+
+/* The cells of the old tree are among those that are loaded, or empty. */
+static int takes_its_place(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    enum { ROWS = 7 };
+    lladd_pageno root;
+    TRY(load(w, txn, ROWS, 'l', &root));
+    TRY(lladd_btree_destroy(txn, base->first));
+    TRY(lladd_root_set(txn, ROOT, (struct lladd_root_value){root.v, 0}));
+    TRY(ll_sim_cell_note(base, txn, 5, 0, 0));
+    for (unsigned i = 0; i < ROWS; i++)
+        TRY(ll_sim_cell_note(base, txn, 2 + 2 * i, 'l', w->kind->value_size));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+/* Splits leaves of the loaded tree. */
+static int changes_the_loaded(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    for (unsigned cell = 3; cell < 9; cell += 2)
+        TRY(fill(w, txn, cell, 'c', 0));
+    TRY(fill(w, txn, 10, 'c', 0));
+    TRY(clear(w, txn, 12));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+static int loads_in_vain(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    lladd_pageno root;
+    TRY(load(w, txn, 5, 'd', NULL));
+    TRY(load(w, txn, 5, 'v', &root));
+    TRY(lladd_root_set(txn, "other tree", (struct lladd_root_value){root.v, 0}));
+    return lladd_sim_abort(base->sim, txn);
+}
+
+static int loads_and_stays_open(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    lladd_pageno root;
+    return load((struct work *)base, txn, 5, 'o', &root);
+}
+
+static int load_steps(struct work *w)
+{
+    TRY(ll_sim_in_txn(&w->base, takes_its_place));
+    lladd_btree_close(w->tree);
+    w->tree = NULL;
+    TRY(open_tree(w));
+    TRY(ll_sim_in_txn(&w->base, changes_the_loaded));
+    TRY(lladd_checkpoint(w->base.db, w->base.err));
+    TRY(ll_sim_in_txn(&w->base, loads_in_vain));
+    return ll_sim_in_txn(&w->base, loads_and_stays_open);
+}
+
 static int run_steps(struct work *w)
 {
+    if (w->kind->loads)
+        return load_steps(w);
     if (!w->kind->alone) {
         TRY(ll_sim_in_txn(&w->base, stays_open));
         TRY(ll_sim_in_txn(&w->base, stays_open_too));
@@ -388,9 +484,14 @@ static const char *const tall_ops[] = {"lladd.btree.format",
 #define about_any "keys and values of any length"
 static const char *const threads_ops[] = {"lladd.btree.put", "lladd.btree.narrow", NULL};
 
+static const char *const loaded_ops[] = {"lladd.btree.format", "lladd.btree.top",
+                                         "lladd.btree.fill", "lladd.btree.narrow", NULL};
+#define about_loaded "a load, and changes of what was loaded"
+
 #define about_threads "two threads split a leaf while a third one walks"
 #define about_tall "several levels of inner nodes"
 SUBJECT(ll_sim_subject_trees, "trees", fixed, fixed_ops, excuses);
 SUBJECT(ll_sim_subject_trees_any, "trees.any", any, any_ops, excuses);
 SUBJECT(ll_sim_subject_trees_tall, "trees.tall", tall, tall_ops, excuses);
+SUBJECT(ll_sim_subject_trees_loaded, "trees.loaded", loaded, loaded_ops, excuses);
 SUBJECT_OF_THREADS(ll_sim_subject_threads_trees, "threads.trees", fixed, threads_ops, excuses);

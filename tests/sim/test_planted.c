@@ -121,6 +121,7 @@ static const struct row rows[] = {
     {LLADD_BUG_BT_GHOST, INTERLEAVE, "threads.trees", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
     {LLADD_BUG_BT_ORDER, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BT_SPARE, INTERLEAVE, "threads.trees", LLADD_SIM_O_CHECK, 1, AT_RANDOM, 0, LONG},
+    {LLADD_BUG_BT_LOAD, EXPLORE, "trees.loaded", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BT_UNDO, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     /* Errors: also for bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
