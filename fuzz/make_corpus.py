@@ -392,6 +392,45 @@ def managed_seeds():
         yield f"entry-{name}-cut", seed[:-1]
 
 
+def btree_seeds():
+    """Records for a node (fuzz/fuzz_btree.c), and a leaf's bytes."""
+    def entry(key, value, cap=None):
+        cap = len(value) if cap is None else cap
+        return struct.pack("<HHH", len(key), len(value), cap) + key + value
+
+    def record(op, redo):
+        return struct.pack("<BH", op, len(redo)) + redo
+
+    def fill(level, low, high, *entries):
+        return (struct.pack("<QQBBHH", 2, 0, level, 0, len(low), 65535 if high is None
+                            else len(high)) + low + (high or b"") + b"".join(entries))
+
+    rows = [entry(b"key%d" % i, b"value" * i) for i in range(9)]
+    leaf = record(0, fill(0, b"", None, *rows))
+    inner = record(0, fill(1, b"a", b"z", *[entry(key, struct.pack("<Q", 7)[:6])
+                                            for key in (b"", b"c", b"p")]))
+    change = {"put": (3, struct.pack("<H", 32768 + 9) + entry(b"key9", b"new")),
+              "replace": (3, struct.pack("<H", 4) + entry(b"key4", b"x" * 99)),
+              "remove": (4, struct.pack("<HB", 3, 1)), "mark": (5, struct.pack("<HB", 3, 1)),
+              "restore": (6, struct.pack("<H", 2) + entry(b"key2", b"old", 10)),
+              "narrow": (1, struct.pack("<HQ", 4, 8) + b"key35"),
+              "clear": (7, struct.pack("<HH", 5, 1))}
+    for name, (op, redo) in change.items():
+        yield f"leaf-{name}", b"\1" + leaf + record(op, redo)
+    every = b"".join(record(*r) for r in change.values())
+    yield "leaf-all", b"\1" + leaf + every
+    yield "inner-index", b"\1" + inner + record(2, struct.pack("<HQ", 2, 9) + b"k")
+    yield "inner-narrow", b"\1" + inner + record(1, struct.pack("<HQ", 2, 9) + b"p")
+    yield "format", b"\1" + record(9, fill(0, b"a", b"b", entry(b"aa", b"")))
+    empty = struct.pack("<6sBB6sHHHHHH6s", b"\2", 0, 0, b"", 0, 0, 0, 0, 0, 65535, b"")
+    yield "page", b"\0\0\xff\xff" + empty
+    page = bytearray(4064)
+    page[:32] = struct.pack("<6sBB6sHHHHHH6s", b"\2", 0, 0, b"", 1, 0, 0, 11, 0, 65535, b"")
+    page[32:38] = b"yek\0" + struct.pack("<H", 4085)
+    page[-11:] = entry(b"key", b"vv")
+    yield "page-row", b"\0\0\xff\xff" + bytes(page)
+
+
 def main(make_db, folder):
     with tempfile.TemporaryDirectory() as work:
         bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
@@ -399,6 +438,7 @@ def main(make_db, folder):
     for fuzzer, seeds in (("fuzz_control", control_seeds(bases)), ("fuzz_log", log_seeds()),
                           ("fuzz_page", page_seeds(bases)), ("fuzz_open", open_seeds(bases)),
                           ("fuzz_dump", dump_seeds()), ("fuzz_structures", structure_seeds()),
+                          ("fuzz_btree", btree_seeds()),
                           ("fuzz_cluster", cluster_seeds()), ("fuzz_locks", lock_seeds()),
                           ("fuzz_dtable", dtable_seeds()),
                           ("fuzz_journal", journal_seeds()),
