@@ -10,13 +10,16 @@
  * 1000 bytes (993 with pages of 4 KiB); long values go to blobs.
  *
  * Changes are undone by key: an undo searches the key, and changes the row wherever it is at that
- * time. Any number of transactions may change the tree; splits stay when the transaction in which
- * they happened is rolled back.
+ * time. Any number of transactions may change the tree; splits and merges stay when the transaction
+ * in which they happened is rolled back.
+ *
+ * Leaves that have lost most of their rows are merged by later removals and splits. Their pages are
+ * used for later splits of the same tree; the tree gives no page back before it is destroyed.
  *
  * Threads: any number may use a handle; a cursor belongs to one thread. Inner nodes are read
- * without a latch. A writer latches one leaf, and for a split one page at a time per level. A
- * transaction must not change a key that another active transaction has changed (LLADD paper,
- * section 2.1).
+ * without a latch. A writer latches one leaf; for a split one page at a time per level; for a merge
+ * a node, two of its children, and the root page. A transaction must not change a key that another
+ * active transaction has changed (LLADD paper, section 2.1).
  *
  * Reading needs no lock and gives no isolation. A call reads the value of one row as of one moment
  * during the call. At that moment the value may be uncommitted. With locks (lladd/lock.h) a reader
@@ -228,12 +231,14 @@ struct lladd_btree_stats {
     uint64_t used_bytes;           /**< of the leaves, without ghosts and unused room */
     uint64_t splits;               /**< since the tree was first used on this handle */
     uint32_t height;               /**< levels; 1: the top node is a leaf */
+    uint64_t merges;               /**< since the tree was first used on this handle */
+    uint64_t free_pages;           /**< pages that the tree has for its next splits */
 };
 /** Fills as much as out->struct_size says. Reads every node. */
 LLADD_API int lladd_btree_stats_get(struct lladd_btree *, struct lladd_btree_stats *,
                                     struct lladd_error *);
-/** Calls fn for each page of the tree, including spare pages and blobs; if fn does not return 0,
- *  stops and returns that value. No thread may be changing the tree. */
+/** Calls fn for each page of the tree, including spare pages, free pages and blobs; if fn does not
+ *  return 0, stops and returns that value. No thread may be changing the tree. */
 LLADD_API int lladd_btree_pages(struct lladd_btree *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                 struct lladd_error *);
 /** Checks the tree: the order of the keys, that the nodes of each level meet, that each child has

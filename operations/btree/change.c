@@ -56,13 +56,6 @@ int ll_btree__value_fits(const struct ll_btree_tree *t, size_t key_len, size_t l
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
-/* Ignores the failure of what the change does not depend on: a later change tries again. A poisoned
- * handle is reported. */
-static int reshape(int rc)
-{
-    return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
-}
-
 static int make_room(struct bt_change *c)
 {
     return ll_btree__make_room(c->txn, c->tree, c->key,
@@ -118,7 +111,7 @@ static int change(struct bt_change *c, lladd_op_id op)
         if (__builtin_expect(rc == 0, 1))
             return __builtin_expect(moved == 0, 1)
                        ? 0
-                       : reshape(ll_btree__complete(c->txn, c->tree, c->key, moved - 1));
+                       : bt_reshape(ll_btree__complete(c->txn, c->tree, c->key, moved - 1));
         if (rc == LLADD_WRONG_TYPE && c->answer == BT_DONE)
             c->answer = BT_MOVED;
         else if (rc != LLADD_BUSY || c->answer == BT_DONE)
@@ -183,7 +176,7 @@ static inline int begin(struct lladd_txn *txn, struct lladd_btree *h, const void
                                "the transaction and the B+tree are of different databases");
     c->txn = txn;
     c->key = (struct bt_key){key, (uint32_t)key_len};
-    c->reserved = c->inserted = false;
+    c->reserved = c->inserted = c->sparse = false;
     TRY(ll_btree__check_key(c->tree, key_len, err));
     return ll_btree__changes(txn, c->tree);
 }
@@ -276,7 +269,11 @@ int lladd_btree_delete(struct lladd_txn *txn, struct lladd_btree *h, const void 
     TRY(begin(txn, h, key, key_len, &c));
     TRY(ll_btree__reserve(txn, c.tree, c.key));
     TRY(take_away(&c));
-    return c.answer == BT_ABSENT
-               ? lladd_error_set(lladd_txn_error_out(txn), LLADD_NOT_FOUND, "there is no such key")
-               : 0;
+    if (c.answer == BT_ABSENT)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NOT_FOUND, "there is no such key");
+    if (__builtin_expect(!c.sparse, 1))
+        return 0;
+    int rc = bt_reshape(ll_btree__tidy(txn, c.tree)); /* others: this row's ghost is reserved */
+    ll_btree__note_sparse(c.tree, c.page);
+    return rc;
 }

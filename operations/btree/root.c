@@ -8,15 +8,19 @@
  *   48 u48 the top node
  *   54 u16 its level
  *   56 u48 page for the next top node, 0: none
+ *   62 u48 first page of the free list (free.c), 0: none
+ *   68 u32 pages in it
  *
  *   format   redo u32 key size, u32 value size, u64 top node   no undo
  *   top      redo u64 top node, u16 level                      no undo; there is no spare page then
  *   spare    redo u64, undo u64: the spare page
+ *   free     redo, undo u64 first free page, u32 free pages
  *   create   redo u32 0, undo u32 1: the tree exists
  *   destroy  redo u32 1, undo u32: it does not exist */
 #include "operations/btree/tree.h"
 
 #define FORMAT_BYTES 16u
+#define FREE_BYTES 12u
 
 static bool sizes_fine(const unsigned char *p)
 {
@@ -97,6 +101,33 @@ static int create_prepare(void *ctx, struct lladd_view v, struct lladd_span args
     return draft_state(v, 0, d);
 }
 
+static int free_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                        struct lladd_draft *d)
+{
+    (void)ctx;
+    memcpy(lladd_draft_redo(d, FREE_BYTES), args.data, FREE_BYTES);
+    unsigned char *undo = lladd_draft_undo(d, FREE_BYTES);
+    lladd_put64(undo, lladd_get48(v.bytes + BR_FREE));
+    memcpy(undo + 8, v.bytes + BR_FREE + 6, 4);
+    return 0;
+}
+
+static bool free_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    (void)kind;
+    const unsigned char *p = s.data;
+    return s.len == FREE_BYTES && !(lladd_get64(p) >> 48) &&
+           (lladd_get64(p) == 0) == (lladd_get32(p + 8) == 0);
+}
+
+static void free_apply(struct lladd_page *page, struct lladd_span bytes)
+{
+    const unsigned char *p = bytes.data;
+    lladd_put48(page->bytes + BR_FREE, lladd_get64(p));
+    memcpy(page->bytes + BR_FREE + 6, p + 8, 4);
+}
+
 static int destroy_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                            struct lladd_draft *d)
 {
@@ -125,6 +156,8 @@ static const struct lladd_field top_fields[] = {
     {"top", LLADD_FIELD_PAGE}, {"level", LLADD_FIELD_U16}, {NULL, LLADD_FIELD_END}};
 static const struct lladd_field spare_fields[] = {{"page", LLADD_FIELD_PAGE},
                                                   {NULL, LLADD_FIELD_END}};
+static const struct lladd_field free_fields[] = {
+    {"first", LLADD_FIELD_PAGE}, {"pages", LLADD_FIELD_U32}, {NULL, LLADD_FIELD_END}};
 static const struct lladd_field state_fields[] = {{"destroyed", LLADD_FIELD_U32},
                                                   {NULL, LLADD_FIELD_END}};
 
@@ -163,6 +196,15 @@ const struct lladd_op ll_btree__root_create = {
     .redo = state_apply,
     .undo = state_apply,
 };
+const struct lladd_op ll_btree__root_free = {
+    .name = "lladd.btree.root.free",
+    ROOT_OP(2 * FREE_BYTES, free),
+    .undo_fields = free_fields,
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = free_prepare,
+    .redo = free_apply,
+    .undo = free_apply,
+};
 const struct lladd_op ll_btree__root_destroy = {
     .name = "lladd.btree.destroy",
     ROOT_OP(8, state),
@@ -178,7 +220,8 @@ static bool root_check(struct lladd_view v)
     const unsigned char *p = v.bytes;
     return lladd_get32(p + BR_LAYOUT) == BR_LAYOUT_KNOWN && lladd_get32(p + BR_STATE) <= 1 &&
            sizes_fine(p + BR_KEY) && lladd_get16(p + BR_TOP + 6) <= BT_LEVEL_MAX &&
-           lladd_get48(p + BR_TOP) != 0;
+           lladd_get48(p + BR_TOP) != 0 &&
+           (lladd_get48(p + BR_FREE) == 0) == (lladd_get32(p + BR_FREE + 6) == 0);
 }
 
 static void root_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
@@ -190,6 +233,8 @@ static void root_describe(void *ctx, struct lladd_sink *sink, struct lladd_view 
     lladd_sink_printf(sink, "top node %llu, level %u, spare page %llu\n",
                       (unsigned long long)lladd_get48(p + BR_TOP), lladd_get16(p + BR_TOP + 6),
                       (unsigned long long)lladd_get48(p + BR_SPARE));
+    lladd_sink_printf(sink, "%u free pages, the first one %llu\n", lladd_get32(p + BR_FREE + 6),
+                      (unsigned long long)lladd_get48(p + BR_FREE));
 }
 
 const struct lladd_page_type ll_btree__root_page = {

@@ -215,6 +215,7 @@ static int remove_prepare(void *ctx, struct lladd_view v, struct lladd_span args
         return answer(c, d, a);
     struct bt_entry e = bt_entry_of(v.bytes, seen.place.slot);
     c->gone = blob_of(&e);
+    c->sparse = bt_gets_sparse(bt_get(v.bytes, BT_SLOTS), bt_get(v.bytes, BT_GHOSTS) + 1);
     unsigned char *redo = lladd_draft_redo(d, 3);
     unsigned char *undo = lladd_draft_undo(d, UNDO_HEAD + c->key.len);
     if (!undo)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The operations that change the structure of a tree. None of them is undone, except `spare`, which
- * is undone only if the allocation of the spare page is: see split.c.
+/* The operations that change the structure of a tree; shrink.c has those of merges. None of them is
+ * undone, except `spare`, which is undone only if the allocation of the spare page is: see split.c.
  *
  *   node    redo u64 root, u64 right link, u8 level, u8 closed, fences, entries
  *   fill    the same: a node gets other contents
@@ -19,7 +19,7 @@
 
 /* ---- node, fill ------------------------------------------------------------------------------ */
 
-static bool read_fill(struct lladd_view v, struct lladd_span s, struct bt_fill *f)
+bool ll_btree__fill_read(struct lladd_view v, struct lladd_span s, struct bt_fill *f)
 {
     const unsigned char *p = s.data;
     if (s.len < FILL_HEAD)
@@ -59,26 +59,53 @@ static bool entry_fits(struct lladd_view v, const struct bt_fill *f, uint32_t sl
            (f->fences.open_end || bt_compare(bt_entry_key(e), f->fences.high) < 0);
 }
 
-static bool fill_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+bool ll_btree__fill_fine(struct lladd_view v, struct lladd_span s, struct bt_fill *f)
 {
-    struct bt_fill f;
-    if (kind != LLADD_SPAN_REDO || !read_fill(v, s, &f) ||
-        (!f.fences.open_end && bt_compare(f.fences.low, f.fences.high) >= 0))
+    if (!ll_btree__fill_read(v, s, f) ||
+        (!f->fences.open_end && bt_compare(f->fences.low, f->fences.high) >= 0))
         return false;
-    uint64_t need = BT_SLOT_AREA + f.fences.low.len + f.fences.high.len;
-    const unsigned char *p = f.packed;
-    struct bt_key before = f.fences.low;
+    uint64_t need = BT_SLOT_AREA + f->fences.low.len + f->fences.high.len;
+    const unsigned char *p = f->packed;
+    struct bt_key before = f->fences.low;
     uint32_t slot = 0;
-    for (size_t left = f.len, n; left > 0; left -= n, p += n, slot++) {
+    for (size_t left = f->len, n; left > 0; left -= n, p += n, slot++) {
         struct bt_entry e;
         n = ll_btree__unpack(p, left, &e);
-        if (n == 0 || !entry_fits(v, &f, slot, before, &e))
+        if (n == 0 || !entry_fits(v, f, slot, before, &e))
             return false;
-        if (f.level == 0 || slot > 0)
+        if (f->level == 0 || slot > 0)
             before = bt_entry_key(&e);
         need += BT_SLOT + bt_entry_size(BT_LEN(e.key_len), e.cap);
     }
     return need <= v.size;
+}
+
+static bool fill_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    struct bt_fill f;
+    return kind == LLADD_SPAN_REDO && ll_btree__fill_fine(v, s, &f);
+}
+
+size_t ll_btree__fill_size(const struct bt_fill *f)
+{
+    const struct bt_fences *b = &f->fences;
+    return FILL_HEAD + b->low.len + (b->open_end ? 0 : b->high.len) + f->len;
+}
+
+void ll_btree__fill_write(unsigned char *p, const struct bt_fill *f)
+{
+    const struct bt_fences *b = &f->fences;
+    uint32_t high = b->open_end ? 0 : b->high.len;
+    lladd_put64(p, f->root.v);
+    lladd_put64(p + 8, f->right.v);
+    p[16] = (unsigned char)f->level;
+    p[17] = f->closed ? BT_CLOSED : 0;
+    lladd_put16(p + 18, (uint16_t)b->low.len);
+    lladd_put16(p + 20, (uint16_t)(b->open_end ? BT_OPEN_END : high));
+    p += FILL_HEAD;
+    lladd_copy(p, b->low.bytes, b->low.len);
+    lladd_copy(p + b->low.len, b->high.bytes, high);
+    lladd_copy(p + b->low.len + high, f->packed, f->len);
 }
 
 static int fill_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
@@ -90,21 +117,10 @@ static int fill_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
     if (args.len != sizeof *f)
         return lladd_error_set(d->error, LLADD_BAD_ARGUMENT,
                                "a node can be formatted only by its tree");
-    const struct bt_fences *b = &f->fences;
-    uint32_t high = b->open_end ? 0 : b->high.len;
-    unsigned char *p = lladd_draft_redo(d, FILL_HEAD + b->low.len + high + f->len);
+    unsigned char *p = lladd_draft_redo(d, ll_btree__fill_size(f));
     if (!p)
         return lladd_error_set(d->error, LLADD_BUG, "%zu bytes for a node", f->len);
-    lladd_put64(p, f->root.v);
-    lladd_put64(p + 8, f->right.v);
-    p[16] = (unsigned char)f->level;
-    p[17] = f->closed ? BT_CLOSED : 0;
-    lladd_put16(p + 18, (uint16_t)b->low.len);
-    lladd_put16(p + 20, (uint16_t)(b->open_end ? BT_OPEN_END : high));
-    p += FILL_HEAD;
-    lladd_copy(p, b->low.bytes, b->low.len);
-    lladd_copy(p + b->low.len, b->high.bytes, high);
-    lladd_copy(p + b->low.len + high, f->packed, f->len);
+    ll_btree__fill_write(p, f);
     return 0;
 }
 
@@ -112,7 +128,7 @@ static void fill_redo(struct lladd_page *page, struct lladd_span redo)
 {
     struct bt_fill f;
     struct lladd_view v = {page->bytes, page->size, 0, page->number};
-    if (!read_fill(v, redo, &f))
+    if (!ll_btree__fill_read(v, redo, &f))
         return;
     lladd_put48(page->bytes + BT_ROOT, f.root.v);
     page->bytes[BT_LEVEL] = (unsigned char)f.level;
@@ -304,10 +320,7 @@ static void clear_redo(struct lladd_page *page, struct lladd_span redo)
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
-static const struct lladd_field fill_fields[] = {
-    {"root", LLADD_FIELD_PAGE},    {"right", LLADD_FIELD_PAGE},    {"level", LLADD_FIELD_U8},
-    {"closed", LLADD_FIELD_U8},    {"low_bytes", LLADD_FIELD_U16}, {"high_bytes", LLADD_FIELD_U16},
-    {"entries", LLADD_FIELD_REST}, {NULL, LLADD_FIELD_END}};
+static const struct lladd_field fill_fields[] = {BT_FILL_FIELDS};
 static const struct lladd_field spare_fields[] = {{"page", LLADD_FIELD_PAGE},
                                                   {NULL, LLADD_FIELD_END}};
 static const struct lladd_field narrow_fields[] = {{"slots", LLADD_FIELD_U16},

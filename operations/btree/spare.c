@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spare pages. A page for a split is allocated in a nested top action, which may wait, and entered
- * in the node that will be split. So if the split does not follow, because of a crash or an error,
- * the page is not lost: the node's next split takes it.
+/* Spare pages. A page for a split is a free page of the tree (free.c), or allocated in a nested top
+ * action, which may wait, and entered in the node that will be split. So if the split does not
+ * follow, because of a crash or an error, the page is not lost: the node's next split takes it.
  *
  * The action is closed under the latch of the page that gets the spare page. So no thread sees the
  * spare page before the record that keeps it: otherwise a crash could free a page that another
@@ -103,7 +103,9 @@ int ll_btree__want_spare(struct lladd_txn *txn, struct ll_btree_tree *t, struct 
                          uint32_t level)
 {
     const struct place p = {.t = t, .key = key, .level = level};
-    return want(txn, &p);
+    bool has = false;
+    TRY(ll_btree__take(txn, t, key, level, &has));
+    return has ? 0 : want(txn, &p);
 }
 
 int ll_btree__want_root_spare(struct lladd_txn *txn, struct ll_btree_tree *t)

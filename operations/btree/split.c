@@ -88,16 +88,17 @@ static void choose(const unsigned char *page, uint32_t size, struct bt_key key, 
     p->fence = (struct bt_key){p->key, fence.len};
 }
 
-static void pack(const unsigned char *page, struct part *p)
+size_t ll_btree__pack_from(const unsigned char *page, uint32_t from, unsigned char *to)
 {
-    p->len = 0;
-    for (uint32_t i = p->from; i < bt_get(page, BT_SLOTS); i++) {
+    size_t len = 0;
+    for (uint32_t i = from; i < bt_get(page, BT_SLOTS); i++) {
         struct bt_entry e = bt_entry_of(page, i);
-        if (page[BT_LEVEL] > 0 && i == p->from) /* the fence stands for the first key */
+        if (page[BT_LEVEL] > 0 && i == from) /* the fence stands for the first key */
             e.key_len = 0;
-        ll_btree__pack(p->packed + p->len, &e);
-        p->len += ll_btree__pack_size(&e);
+        ll_btree__pack(to + len, &e);
+        len += ll_btree__pack_size(&e);
     }
+    return len;
 }
 
 /* ---- splitting ------------------------------------------------------------------------------- */
@@ -148,7 +149,7 @@ static int split_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct lla
     if (bt_get(left->bytes, BT_SLOTS) < 2)
         return ll_btree__corrupt(err, left->number, "is a full node with one entry");
     choose(left->bytes, left->size, s->key, &s->part);
-    pack(left->bytes, &s->part);
+    s->part.len = ll_btree__pack_from(left->bytes, s->part.from, s->part.packed);
     TRY(ll_operations__fix(t->db, spare, ll_btree__node_page.name, LLADD_LATCH_EXCLUSIVE, &right,
                            err));
     int rc = lladd_get48(right->bytes + BT_ROOT) == t->root.v

@@ -54,6 +54,7 @@ static int make(struct ll_btrees *b, lladd_pageno root, struct ll_btree_tree **o
 
 static void unmake(struct ll_btree_tree *t)
 {
+    ll_btree__forget_sparse(t);
     lladd_mutex_destroy(&t->loading);
     lladd_mem_free(t->db, t);
 }
@@ -241,7 +242,8 @@ static const struct lladd_op *const ops[] = {
     &ll_btree__root_format, &ll_btree__root_top, &ll_btree__root_create, &ll_btree__root_destroy,
     &ll_btree__root_spare,  &ll_btree__node,     &ll_btree__spare,       &ll_btree__fill,
     &ll_btree__narrow,      &ll_btree__index,    &ll_btree__put,         &ll_btree__remove,
-    &ll_btree__mark,        &ll_btree__restore,  &ll_btree__clear_op,    NULL};
+    &ll_btree__mark,        &ll_btree__restore,  &ll_btree__clear_op,    &ll_btree__root_free,
+    &ll_btree__unindex,     &ll_btree__widen,    &ll_btree__close,       NULL};
 static const struct lladd_page_type *const page_types[] = {&ll_btree__root_page,
                                                            &ll_btree__node_page, NULL};
 static const struct lladd_participant *const participants[] = {&ll_btree__participant, NULL};
@@ -249,9 +251,10 @@ static const struct lladd_participant *const participants[] = {&ll_btree__partic
 /* The ids of an extension's operations are consecutive. */
 static int look_up(struct ll_btrees *b)
 {
-    lladd_op_id *const ids[] = {&b->format, &b->top,    &b->create, &b->destroy, &b->root_spare,
-                                &b->node,   &b->spare,  &b->fill,   &b->narrow,  &b->index,
-                                &b->put,    &b->remove, &b->mark,   &b->restore, &b->clear};
+    lladd_op_id *const ids[] = {
+        &b->format, &b->top,  &b->create,  &b->destroy, &b->root_spare, &b->node,      &b->spare,
+        &b->fill,   &b->narrow, &b->index, &b->put,     &b->remove,     &b->mark,      &b->restore,
+        &b->clear,  &b->root_free, &b->unindex, &b->widen, &b->close};
     lladd_op_id first;
     int rc = lladd_op_lookup(b->db, ops[0]->name, ops[0]->version, &first);
     for (size_t i = 0; i < sizeof ids / sizeof ids[0] && !rc; i++)

@@ -14,7 +14,8 @@ enum {
     BR_KEY = LLADD_PAGE_HEADER + 8,    /* u32 length of every key, 0: any */
     BR_VALUE = LLADD_PAGE_HEADER + 12, /* u32 length of every value, 0: any */
     BR_TOP = LLADD_PAGE_HEADER + 16,   /* u48 the top node, u16 its level */
-    BR_SPARE = LLADD_PAGE_HEADER + 24  /* u48 page for the next top node, 0: none */
+    BR_SPARE = LLADD_PAGE_HEADER + 24, /* u48 page for the next top node, 0: none */
+    BR_FREE = LLADD_PAGE_HEADER + 30   /* u48 first page of the free list, 0: none; u32 pages */
 };
 
 #define BR_LAYOUT_KNOWN 1u
@@ -38,7 +39,9 @@ struct ll_btree_tree {
                          * destroys it, or 0 */
     uint64_t changers;  /* atomic: transactions that have not ended and may undo changes by key */
     struct lladd_mutex loading; /* held while the root page is read */
-    uint64_t splits;            /* atomic */
+    uint64_t splits, merges;    /* atomic */
+    struct ll_btree_sparse *first_sparse, *last_sparse; /* under the mutex of `trees` */
+    uint64_t n_sparse;                                  /* the same; read without it: a hint */
 };
 
 struct lladd_btree {
@@ -73,8 +76,8 @@ struct ll_btrees {
     struct ll_txn_parts owners;
     struct ll_reservations holds;
     struct ll_operations *ops;
-    lladd_op_id format, top, create, destroy, root_spare, node, spare, fill, narrow, index, put,
-        remove, mark, restore, clear;
+    lladd_op_id format, top, create, destroy, root_spare, root_free, node, spare, fill, narrow,
+        index, unindex, widen, close, put, remove, mark, restore, clear;
 };
 
 extern const struct lladd_extension ll_btree__extension;
@@ -83,8 +86,9 @@ extern const struct lladd_participant ll_btree__participant;
 extern const struct lladd_op ll_btree__node, ll_btree__spare, ll_btree__fill, ll_btree__narrow,
     ll_btree__index, ll_btree__put, ll_btree__remove, ll_btree__mark, ll_btree__restore,
     ll_btree__clear_op;
+extern const struct lladd_op ll_btree__unindex, ll_btree__widen, ll_btree__close;
 extern const struct lladd_op ll_btree__root_format, ll_btree__root_top, ll_btree__root_create,
-    ll_btree__root_destroy, ll_btree__root_spare;
+    ll_btree__root_destroy, ll_btree__root_spare, ll_btree__root_free;
 
 /* Latch ranks. `loading` is held while the root page is read. */
 enum { LL_BTREE_RANK_LOADING = LLADD_RANK_EXTENSION + 1 };
@@ -210,6 +214,7 @@ struct bt_change {
     lladd_pageno right;
     bool inserted;     /* put: there was no row */
     bool at_end;       /* put: the row is the last one of the last leaf */
+    bool sparse;       /* remove: the leaf should be merged: see merge.c */
     lladd_pageno gone; /* the blob of the row's old value, or 0 */
 };
 
@@ -261,7 +266,81 @@ struct bt_index {
     lladd_pageno child;
 };
 
+/* The left node of a merge takes over what the right one has. */
+struct bt_widen {
+    lladd_pageno page; /* the right one, which becomes the left one's spare page */
+    struct bt_fill right;
+};
+/* The bytes of a node's contents in a record. Read checks lengths only; fine: the rest, too. */
+bool ll_btree__fill_read(struct lladd_view, struct lladd_span, struct bt_fill *);
+bool ll_btree__fill_fine(struct lladd_view, struct lladd_span, struct bt_fill *);
+size_t ll_btree__fill_size(const struct bt_fill *);
+void ll_btree__fill_write(unsigned char *to, const struct bt_fill *);
+#define BT_FILL_FIELDS \
+    {"root", LLADD_FIELD_PAGE}, {"right", LLADD_FIELD_PAGE}, {"level", LLADD_FIELD_U8}, \
+        {"closed", LLADD_FIELD_U8}, {"low_bytes", LLADD_FIELD_U16}, \
+        {"high_bytes", LLADD_FIELD_U16}, {"entries", LLADD_FIELD_REST}, {NULL, LLADD_FIELD_END}
+
+/* ---- shrink.c -------------------------------------------------------------------------------- */
+
+/* Bytes that the left node needs, its header included, if it takes over the right one's. */
+uint32_t ll_btree__together(const unsigned char *left, const unsigned char *right, uint32_t size);
+/* Bytes of the slots and the entries, with ghosts and unused room. */
+static inline uint32_t bt_held_bytes(const unsigned char *page, uint32_t size)
+{
+    return bt_end(page, size) - BT_SLOT_AREA - ll_btree__room(page, size);
+}
+
+/* ---- free.c: the tree's list of free pages --------------------------------------------------- */
+
+/* Moves the spare page of the key's node of this level, if it has one, to the free list. */
+int ll_btree__give(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t level);
+/* Gives the key's node of this level a free page as its spare page. *has: the node has a spare page
+ * now; otherwise there is no free page. */
+int ll_btree__take(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t level,
+                   bool *has);
+/* The number of free pages. */
+int ll_btree__count_free(struct ll_btree_tree *, uint64_t *out, struct lladd_error *);
+/* Calls fn for every free page. LLADD_CORRUPT_PAGE: the list is not in order. No thread may change
+ * it. */
+int ll_btree__each_free(struct ll_btree_tree *,
+                        int (*fn)(void *ctx, struct ll_btree_tree *, lladd_pageno,
+                                  struct lladd_error *),
+                        void *ctx, struct lladd_error *);
+
+/* ---- merge.c --------------------------------------------------------------------------------- */
+
+/* A leaf that has got few rows, and waits for a merge. */
+struct ll_btree_sparse {
+    struct ll_btree_sparse *next;
+    lladd_pageno page;
+};
+/* Has a leaf few rows? Has it just got few rows, when one was removed? */
+static inline bool bt_is_sparse(uint32_t slots, uint32_t ghosts)
+{
+    return 4 * (slots - ghosts) <= slots;
+}
+static inline bool bt_gets_sparse(uint32_t slots, uint32_t ghosts)
+{
+    return slots == ghosts || slots - ghosts == slots / 4;
+}
+/* Lets the leaf wait for a merge. Without memory for that, it is not merged. */
+void ll_btree__note_sparse(struct ll_btree_tree *, lladd_pageno leaf);
+void ll_btree__forget_sparse(struct ll_btree_tree *);
+/* Merges a few of the leaves that wait. */
+int ll_btree__tidy(struct lladd_txn *, struct ll_btree_tree *);
+
 /* ---- spare.c, split.c, clear.c --------------------------------------------------------------- */
+
+/* Ignores the failure of what a change of a row does not depend on: a later change tries again. A
+ * poisoned handle is reported. */
+static inline int bt_reshape(int rc)
+{
+    return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
+}
+/* Writes the entries from this slot on as in records; the first key of an inner node is left out.
+ * Returns the length. */
+size_t ll_btree__pack_from(const unsigned char *page, uint32_t from, unsigned char *to);
 
 /* Drops the leaf's unneeded ghosts and unused room, if that makes room for `need` bytes. *enough:
  * there is that much room now. */

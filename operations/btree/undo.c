@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The logical undo of a change of a row. It logs at most one record, which has no undo, and does
  * nothing if its work is done already; so recovery can repeat it (OP-5). It needs no room and
- * splits nothing. It allocates memory only if the tree is not in memory yet: in an undo after a
- * crash. */
+ * splits nothing. It needs memory only if the tree is not in memory yet: in an undo after a crash.
+ */
 #include "operations/btree/tree.h"
 
 #define FRAME_TRIES 100000
@@ -60,6 +60,7 @@ int ll_btree__undo(struct lladd_txn *txn, lladd_pageno root, const struct bt_und
     struct ll_btree_tree *t;
     struct lladd_page *leaf;
     struct bt_place place;
+    bool sparse = false;
     if (ll_btree__find_tree(b, root, &t))
         return ll_btree__no_memory(err, "a B+tree");
     /* No other transaction can have destroyed the tree. If this one has, the rollback has undone
@@ -73,7 +74,12 @@ int ll_btree__undo(struct lladd_txn *txn, lladd_pageno root, const struct bt_und
         rc = undo_step(txn, t, leaf, place.slot, u);
     else if (u->what != BT_UNDO_INSERT) /* else undone before a crash, and the ghost has gone */
         rc = ll_btree__corrupt(err, leaf->number, "does not have what a removal left");
+    if (u->what == BT_UNDO_INSERT)
+        sparse = bt_gets_sparse(bt_get(leaf->bytes, BT_SLOTS), bt_get(leaf->bytes, BT_GHOSTS));
+    lladd_pageno page = leaf->number;
     lladd_page_unfix(t->db, leaf, LLADD_LATCH_EXCLUSIVE);
     int rest = lladd_log_credit(txn, b->restore, 0);
+    if (sparse && !rc)
+        ll_btree__note_sparse(t, page);
     return rc ? rc : rest;
 }

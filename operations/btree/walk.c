@@ -17,7 +17,8 @@ struct walk {
     uint32_t level;
     lladd_pageno page, first_child;
     struct bt_key fence;
-    bool any; /* a node of the level has been visited */
+    uint64_t merges; /* of the tree, when the walk began */
+    bool any;        /* a node of the level has been visited */
     unsigned char bytes[BT_KEY_MAX];
 };
 
@@ -45,6 +46,24 @@ static int visit(struct walk *w, struct lladd_view v, struct lladd_error *err)
     return 0;
 }
 
+/* After a merge the next page may not be the next node any more: finds the node with the fence. If
+ * that node has been visited, continues after it. */
+static int find_again(struct walk *w, struct lladd_error *err)
+{
+    struct lladd_page *p;
+    w->merges = lladd_atomic_load64(&w->t->merges);
+    TRY(ll_btree__fix(w->t, w->fence, w->level, LLADD_LATCH_SHARED, &p, err));
+    struct bt_fences f = bt_fences_of(p->bytes, p->size);
+    w->page = p->number;
+    if (bt_compare(f.low, w->fence) != 0) {
+        w->page = lladd_page_of(lladd_get48(p->bytes + BT_RIGHT));
+        lladd_copy(w->bytes, f.high.bytes, f.high.len);
+        w->fence = (struct bt_key){w->bytes, f.high.len};
+    }
+    lladd_page_unfix(w->t->db, p, LLADD_LATCH_SHARED);
+    return 0;
+}
+
 static int walk_level(struct walk *w, struct lladd_error *err)
 {
     w->fence = (struct bt_key){w->bytes, 0};
@@ -57,6 +76,8 @@ static int walk_level(struct walk *w, struct lladd_error *err)
                                err));
         int rc = visit(w, lladd_page_view(p), err);
         lladd_page_unfix(w->t->db, p, LLADD_LATCH_SHARED);
+        if (rc == LLADD_CORRUPT_PAGE && lladd_atomic_load64(&w->t->merges) != w->merges)
+            rc = find_again(w, err);
         if (rc)
             return rc;
     }
@@ -77,7 +98,7 @@ static int read_top(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *
 int ll_btree__each_node(struct ll_btree_tree *t, ll_btree_node_fn *fn, void *ctx,
                         struct lladd_error *err)
 {
-    struct walk w = {.t = t, .fn = fn, .ctx = ctx};
+    struct walk w = {.t = t, .fn = fn, .ctx = ctx, .merges = lladd_atomic_load64(&t->merges)};
     uint64_t top;
     TRY(read_top(t, &top, err));
     w.page = bt_top_page(top);
@@ -135,7 +156,9 @@ int lladd_btree_stats_get(struct lladd_btree *h, struct lladd_btree_stats *out,
     TRY(ll_btree__each_node(t, add_stats, &s, err));
     TRY(ll_btree__root_spare_of(t, &spare, err));
     s.spare += spare.v != 0;
+    TRY(ll_btree__count_free(t, &s.free_pages, err));
     s.height = bt_top_level(top) + 1;
+    s.merges = lladd_atomic_load64(&t->merges);
     s.splits = lladd_atomic_load64(&t->splits);
     memcpy(out, &s, out->struct_size < sizeof s ? out->struct_size : sizeof s);
     return 0;
@@ -172,6 +195,12 @@ static int list_node(void *ctx, struct ll_btree_tree *t, struct lladd_view v,
     return 0;
 }
 
+static int list_free(void *ctx, struct ll_btree_tree *t, lladd_pageno page,
+                     struct lladd_error *err)
+{
+    return add_node(ctx, t, page.v, err);
+}
+
 int ll_btree__list(struct ll_btree_tree *t, struct ll_btree_pages *out, struct lladd_error *err)
 {
     lladd_pageno spare = lladd_page_of(0);
@@ -181,6 +210,8 @@ int ll_btree__list(struct ll_btree_tree *t, struct ll_btree_pages *out, struct l
         rc = ll_btree__root_spare_of(t, &spare, err);
     if (!rc)
         rc = add_node(out, t, spare.v, err);
+    if (!rc)
+        rc = ll_btree__each_free(t, list_free, out, err);
     if (rc)
         ll_btree__list_free(t, out);
     return rc;
