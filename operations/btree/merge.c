@@ -176,12 +176,15 @@ static int join(struct merge *m, struct lladd_page *parent, struct lladd_page *l
     w.right.len = ll_btree__pack_from(right->bytes, 0, m->packed);
     lladd_put16(index, (uint16_t)slot);
     (void)lladd_atomic_add64(&m->t->merges, 1); /* before others can see it: walk.c */
-    TRY(lladd_update_page(m->txn, b->unindex, parent, index, sizeof index));
+    if (!LLADD_PLANTED(LLADD_BUG_BT_MERGE))
+        TRY(lladd_update_page(m->txn, b->unindex, parent, index, sizeof index));
     TRY(lladd_update_page(m->txn, b->widen, left, &w, sizeof w));
     be_done(m, MERGED, right);
     m->ghosts =
         lladd_page_of(m->level == 0 && bt_get(right->bytes, BT_GHOSTS) ? left->number.v : 0);
     TRY(lladd_update_page(m->txn, b->close, right, next, sizeof next));
+    if (LLADD_PLANTED(LLADD_BUG_BT_MERGE))
+        TRY(lladd_update_page(m->txn, b->unindex, parent, index, sizeof index));
     m->small = 4 * bt_held_bytes(parent->bytes, parent->size) <= parent->size - BT_SLOT_AREA;
     return 0;
 }

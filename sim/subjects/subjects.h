@@ -64,6 +64,7 @@
     X(threads_commit) \
     X(threads_credit) \
     X(threads_locks) \
+    X(threads_merge) \
     X(threads_prepare) \
     X(threads_trees) \
     X(threads_values) \
@@ -71,6 +72,7 @@
     X(trees) \
     X(trees_any) \
     X(trees_loaded) \
+    X(trees_merge) \
     X(trees_tall)
 
 #define LL_SIM_SUBJECT(name) extern const struct lladd_sim_subject ll_sim_subject_##name;

@@ -9,6 +9,13 @@
  * trees.loaded: a loaded tree takes the place of another one; its leaves are changed and split.
  * Loads are discarded, rolled back, and open at the crash.
  *
+ * trees.merge: leaves lose their rows and are merged, while a transaction with a row and a ghost in
+ * one of them stays open; their pages are used again by splits, in transactions that commit and
+ * roll back.
+ *
+ * threads.merge: two threads remove the rows of neighbouring leaves; one of them rolls back. A
+ * third one walks.
+ *
  * threads.trees: two threads split the same leaf; one of them rolls back. A third one walks through
  * the tree in both directions.
  */
@@ -26,13 +33,16 @@ enum { LONGEST = 1000 };
 
 struct kind {
     uint32_t key_size, value_size;
-    bool alone; /* no transaction stays open before the tree is destroyed */
-    bool loads;
+    bool alone;   /* no transaction stays open before the tree is destroyed */
+    bool loads;   /* another tree, which is loaded, takes the tree's place */
+    bool shrinks; /* leaves are merged */
+    unsigned end; /* the setup makes the rows of the cells from 4 to this one, exclusive */
 };
-static const struct kind fixed = {300, 700, false, false};
-static const struct kind any = {0, 0, false, false};
-static const struct kind tall = {960, 40, true, false};
-static const struct kind loaded = {300, 700, false, true};
+static const struct kind fixed = {300, 700, false, false, false, 6};
+static const struct kind any = {0, 0, false, false, false, 6};
+static const struct kind tall = {960, 40, true, false, false, 6};
+static const struct kind loaded = {300, 700, false, true, false, 6};
+static const struct kind merge = {300, 700, false, false, true, 16};
 
 struct work {
     struct ll_sim_work base;
@@ -99,7 +109,7 @@ static int first_rows(struct work *w)
     struct lladd_txn *txn;
     TRY(lladd_begin(w->base.db, NULL, &txn, w->base.err));
     int rc = 0;
-    for (unsigned cell = 4; cell < 6 && !rc; cell++)
+    for (unsigned cell = 4; cell < w->kind->end && !rc; cell++)
         rc = fill(w, txn, cell, 's', 700);
     return rc ? ll_sim_give_up(NULL, txn, rc, w->base.err) : lladd_commit(txn);
 }
@@ -123,7 +133,7 @@ static void init(void *ctx, void *model)
 {
     const struct kind *k = ctx;
     struct ll_sim_cells *c = model;
-    for (unsigned cell = 4; cell < 6; cell++)
+    for (unsigned cell = 4; cell < k->end; cell++)
         c->at[cell] = (struct ll_sim_cell){'s', k->value_size ? k->value_size : 700};
 }
 
@@ -283,10 +293,70 @@ static int load_steps(struct work *w)
     return ll_sim_in_txn(&w->base, loads_and_stays_open);
 }
 
+/* ---- merges ------------------------------------------------------------------------------ */
+
+static int clear_range(struct work *w, struct lladd_txn *txn, unsigned from, unsigned end)
+{
+    for (unsigned cell = from; cell < end; cell++)
+        TRY(clear(w, txn, cell));
+    return 0;
+}
+
+/* A ghost and a row in leaves of which others remove the rest. */
+static int holds_rows(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    TRY(clear(w, txn, 8));
+    return fill(w, txn, 12, 'h', 0);
+}
+
+static int removes(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    TRY(clear_range((struct work *)base, txn, 4, 8));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+/* Merges the leaves that the transaction before has made empty. */
+static int removes_more(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    TRY(clear_range((struct work *)base, txn, 9, 12));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+/* Merges too, and splits with the pages. */
+static int merges_and_rolls_back(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    TRY(clear_range(w, txn, 13, 16));
+    for (unsigned cell = 16; cell < 19; cell++)
+        TRY(fill(w, txn, cell, 'm', 0));
+    return lladd_sim_abort(base->sim, txn);
+}
+
+static int splits_again(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    for (unsigned cell = 20; cell < 24; cell++)
+        TRY(fill(w, txn, cell, 'n', 0));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+static int run_merges(struct work *w)
+{
+    TRY(ll_sim_in_txn(&w->base, holds_rows));
+    TRY(ll_sim_in_txn(&w->base, removes));
+    TRY(ll_sim_in_txn(&w->base, removes_more));
+    TRY(lladd_checkpoint(w->base.db, w->base.err));
+    TRY(ll_sim_in_txn(&w->base, merges_and_rolls_back));
+    return ll_sim_in_txn(&w->base, splits_again);
+}
+
 static int run_steps(struct work *w)
 {
     if (w->kind->loads)
         return load_steps(w);
+    if (w->kind->shrinks)
+        return run_merges(w);
     if (!w->kind->alone) {
         TRY(ll_sim_in_txn(&w->base, stays_open));
         TRY(ll_sim_in_txn(&w->base, stays_open_too));
@@ -329,6 +399,31 @@ static int put_and_abort(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_abort(base->sim, txn);
 }
 
+static int remove_rows(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    TRY(clear_range((struct work *)base, txn, 7, 10));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+/* Merges the leaf that is empty now. */
+static int remove_more(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    TRY(clear_range(w, txn, 13, 16));
+    TRY(fill(w, txn, 24, 'q', 0));
+    return lladd_sim_commit(base->sim, txn);
+}
+
+/* Removes the rows of leaves next to those, and rolls back. */
+static int remove_and_abort(struct ll_sim_work *base, struct lladd_txn *txn)
+{
+    struct work *w = (struct work *)base;
+    TRY(clear_range(w, txn, 10, 13));
+    for (unsigned cell = 25; cell < 28; cell++)
+        TRY(fill(w, txn, cell, 'v', 0));
+    return lladd_sim_abort(base->sim, txn);
+}
+
 /* Meets the row that stays, once in each direction. */
 static int read_rows(struct work *w)
 {
@@ -353,9 +448,12 @@ static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, uns
 {
     struct work w = {.base = {.sim = sim, .db = db, .err = err}, .kind = ctx};
     TRY(open_tree(&w));
-    int rc = thread == 0   ? ll_sim_in_txn(&w.base, put_rows)
-             : thread == 1 ? ll_sim_in_txn(&w.base, put_and_abort)
+    bool merges = w.kind->shrinks;
+    int rc = thread == 0   ? ll_sim_in_txn(&w.base, merges ? remove_rows : put_rows)
+             : thread == 1 ? ll_sim_in_txn(&w.base, merges ? remove_and_abort : put_and_abort)
                            : read_rows(&w);
+    if (!rc && merges && thread == 0)
+        rc = ll_sim_in_txn(&w.base, remove_more);
     lladd_btree_close(w.tree);
     return rc;
 }
@@ -416,7 +514,7 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
 
 #define NO_UNDO(op) \
     { \
-        op, LL_SIM_NO_UNDO, "every prefix of the records of a split is a tree in order" \
+        op, LL_SIM_NO_UNDO, "every prefix of a split or a merge is a tree in order" \
     }
 #define STEP(op) \
     { \
@@ -441,11 +539,11 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
         .excuses = without, \
     }
 
-#define SUBJECT_OF_THREADS(subject, text, which, ops, without) \
+#define SUBJECT_OF_THREADS(subject, text, told, which, ops, without) \
     const struct lladd_sim_subject subject = { \
         .struct_size = sizeof(struct lladd_sim_subject), \
         .name = text, \
-        .about = "B+trees: " about_threads, \
+        .about = "B+trees: " told, \
         .ctx = (void *)(uintptr_t)&which, \
         .configure = configure, \
         .setup = setup, \
@@ -464,12 +562,19 @@ static const char *const fixed_ops[] = {
     "lladd.btree.node.format", "lladd.btree.spare", "lladd.btree.fill",       "lladd.btree.narrow",
     "lladd.btree.index",       "lladd.btree.put",   "lladd.btree.remove",     "lladd.btree.mark",
     "lladd.btree.restore",     "lladd.btree.top",   "lladd.btree.root.spare", NULL};
-static const struct lladd_sim_excuse excuses[] = {
-    NO_UNDO("lladd.btree.node.format"), NO_UNDO("lladd.btree.fill"),
-    NO_UNDO("lladd.btree.narrow"),      NO_UNDO("lladd.btree.index"),
-    NO_UNDO("lladd.btree.top"),         NO_UNDO("lladd.btree.clear"),
-    STEP("lladd.btree.mark"),           STEP("lladd.btree.restore"),
-    NO_UNDO("lladd.btree.format"),      {NULL, 0, NULL}};
+static const struct lladd_sim_excuse excuses[] = {NO_UNDO("lladd.btree.node.format"),
+                                                  NO_UNDO("lladd.btree.fill"),
+                                                  NO_UNDO("lladd.btree.narrow"),
+                                                  NO_UNDO("lladd.btree.index"),
+                                                  NO_UNDO("lladd.btree.top"),
+                                                  NO_UNDO("lladd.btree.clear"),
+                                                  STEP("lladd.btree.mark"),
+                                                  STEP("lladd.btree.restore"),
+                                                  NO_UNDO("lladd.btree.format"),
+                                                  NO_UNDO("lladd.btree.unindex"),
+                                                  NO_UNDO("lladd.btree.widen"),
+                                                  NO_UNDO("lladd.btree.close"),
+                                                  {NULL, 0, NULL}};
 static const char *const any_ops[] = {"lladd.btree.put", "lladd.btree.remove",
                                       "lladd.btree.restore", "lladd.btree.clear", NULL};
 static const char *const tall_ops[] = {"lladd.btree.format",
@@ -480,18 +585,28 @@ static const char *const tall_ops[] = {"lladd.btree.format",
                                        "lladd.btree.top",
                                        NULL};
 
+static const char *const merge_ops[] = {
+    "lladd.btree.unindex",   "lladd.btree.widen",  "lladd.btree.close",
+    "lladd.btree.root.free", "lladd.btree.spare",  "lladd.btree.clear",
+    "lladd.btree.put",       "lladd.btree.remove", NULL};
+static const char *const merge_threads_ops[] = {"lladd.btree.remove", "lladd.btree.widen", NULL};
+
+#define about_merge "merges, and pages that are used again"
 #define about_fixed "splits, and undo by key"
 #define about_any "keys and values of any length"
 static const char *const threads_ops[] = {"lladd.btree.put", "lladd.btree.narrow", NULL};
-
 static const char *const loaded_ops[] = {"lladd.btree.format", "lladd.btree.top",
                                          "lladd.btree.fill", "lladd.btree.narrow", NULL};
 #define about_loaded "a load, and changes of what was loaded"
-
 #define about_threads "two threads split a leaf while a third one walks"
 #define about_tall "several levels of inner nodes"
 SUBJECT(ll_sim_subject_trees, "trees", fixed, fixed_ops, excuses);
 SUBJECT(ll_sim_subject_trees_any, "trees.any", any, any_ops, excuses);
 SUBJECT(ll_sim_subject_trees_tall, "trees.tall", tall, tall_ops, excuses);
 SUBJECT(ll_sim_subject_trees_loaded, "trees.loaded", loaded, loaded_ops, excuses);
-SUBJECT_OF_THREADS(ll_sim_subject_threads_trees, "threads.trees", fixed, threads_ops, excuses);
+SUBJECT(ll_sim_subject_trees_merge, "trees.merge", merge, merge_ops, excuses);
+SUBJECT_OF_THREADS(ll_sim_subject_threads_trees, "threads.trees", about_threads, fixed, threads_ops,
+                   excuses);
+SUBJECT_OF_THREADS(ll_sim_subject_threads_merge, "threads.merge",
+                   "threads remove the rows of neighbouring leaves", merge, merge_threads_ops,
+                   excuses);

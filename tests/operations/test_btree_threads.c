@@ -3,7 +3,9 @@
  * B+trees and threads. 2, 8 and 64 threads insert, look up, replace and remove keys of their own,
  * spread over the whole tree, and commit or roll back. Meanwhile leaves and inner nodes split.
  * Other threads look up keys and walk in both directions: a lookup must find every row that stays,
- * and a walk must meet it exactly once, in order. Runs under TSan.
+ * and a walk must meet it exactly once, in order. In another test the threads' rows move upward
+ * through the tree, so that leaves become empty and are merged, and their pages are used again.
+ * Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -140,6 +142,59 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* The threads' rows lie next to each other, after those that stay. */
+static uint64_t moving_key(uint64_t id, uint64_t i)
+{
+    return (uint64_t)SPREAD * STAY * 2 + i * MOST + id;
+}
+
+static void drop(struct lladd_txn *txn, uint64_t key)
+{
+    unsigned char bytes[8];
+    key_bytes(key, bytes);
+    sure(lladd_btree_delete(txn, tree, bytes, 8) == 0, lladd_txn_error(txn)->message);
+}
+
+/* Puts rows after its others, and removes its first ones. Some transactions roll back and are
+ * repeated. */
+static void *move_up(void *arg)
+{
+    struct worker *w = arg;
+    enum { BATCH = 30 };
+    for (uint64_t round = 0; round < w->rounds;) {
+        struct lladd_txn *txn = fixture_begin(&b);
+        for (uint64_t i = round * BATCH; i < (round + 1) * BATCH; i++)
+            put_in(txn, moving_key(w->id, i), false);
+        for (uint64_t i = round * BATCH; round > 0 && i-- > (round - 1) * BATCH;)
+            drop(txn, moving_key(w->id, i));
+        if (seeded_next(&w->seed) % 4 == 0) {
+            sure(lladd_abort(txn) == 0, "abort");
+            continue;
+        }
+        sure(lladd_commit(txn) == 0, "commit");
+        look(moving_key(w->id, round * BATCH), true);
+        if (round > 0)
+            look(moving_key(w->id, (round - 1) * BATCH), false);
+        round++;
+    }
+    w->live = BATCH;
+    (void)lladd_atomic_add32(&working, UINT32_MAX);
+    return NULL;
+}
+
+/* Statistics of a tree that changes. */
+static void *count(void *arg)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    (void)arg;
+    do {
+        struct lladd_btree_stats s = {.struct_size = sizeof s};
+        sure(lladd_btree_stats_get(tree, &s, &err) == 0, err.message);
+        sure(s.rows + s.ghosts >= STAY / 2, "rows are missing");
+    } while (lladd_atomic_load32(&working));
+    return NULL;
+}
+
 /* Walks up and down: meets the rows that stay in order, each exactly once. */
 static void walk_once(bool up)
 {
@@ -182,7 +237,8 @@ static void *look_up(void *arg)
     return NULL;
 }
 
-static void threads(unsigned n, uint64_t rounds)
+/* Starts n threads, one that walks, one that looks up. Returns the tree's statistics after them. */
+static struct lladd_btree_stats threads(unsigned n, uint64_t rounds, void *(*what)(void *))
 {
     uint64_t want = STAY;
     struct lladd_txn *txn = fixture_begin(&b);
@@ -195,9 +251,10 @@ static void threads(unsigned n, uint64_t rounds)
         struct worker *w = &workers[i];
         *w = (struct worker){.seed = i * 77 + 1, .id = i, .rounds = rounds};
         ck_assert_int_eq(lladd_thread_start(&w->thread,
-                                            i < n    ? work
-                                            : i == n ? walk
-                                                     : look_up,
+                                            i < n          ? what
+                                            : i == n       ? walk
+                                            : what == work ? look_up
+                                                           : count,
                                             w),
                          0);
     }
@@ -210,21 +267,36 @@ static void threads(unsigned n, uint64_t rounds)
     ok_db(&b, lladd_btree_stats_get(tree, &s, &b.err));
     ck_assert_uint_eq(s.rows, want);
     ck_assert_uint_gt(s.splits, 10);
+    return s;
 }
 
 START_TEST(two)
 {
-    threads(2, 60);
+    (void)threads(2, 60, work);
 }
 END_TEST
 START_TEST(eight)
 {
-    threads(8, 24);
+    (void)threads(8, 24, work);
 }
 END_TEST
 START_TEST(sixty_four)
 {
-    threads(64, 4);
+    (void)threads(64, 4, work);
+}
+END_TEST
+
+/* The tree does not grow with the number of rounds. */
+START_TEST(moving_rows)
+{
+    static const struct {
+        unsigned n;
+        uint64_t rounds;
+    } runs[] = {{2, 100}, {8, 40}, {64, 6}};
+    struct lladd_btree_stats s = threads(runs[_i].n, runs[_i].rounds, move_up);
+    ck_assert_uint_gt(s.merges, 5);
+    if (runs[_i].rounds > 6) /* otherwise it is still growing */
+        ck_assert_uint_lt(s.leaves + s.free_pages, 120);
 }
 END_TEST
 
@@ -236,6 +308,7 @@ int main(void)
     tcase_add_test(c, two);
     tcase_add_test(c, eight);
     tcase_add_test(c, sixty_four);
+    tcase_add_loop_test(c, moving_rows, 0, 3);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }

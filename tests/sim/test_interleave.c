@@ -105,6 +105,7 @@ static const struct {
              {"threads.background", 1, 300, 20},
              {"threads.values", 1, 100, 1},
              {"threads.trees", 1, 3000, 50},
+             {"threads.merge", 1, 3000, 50},
              {"dtable.managed.threads", 1, 300, 20}};
 
 START_TEST(threads_recover_from_every_crash_of_every_schedule)

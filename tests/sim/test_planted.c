@@ -112,7 +112,8 @@ static const struct row rows[] = {
     {LLADD_BUG_LOWEST_FIRST, EXPLORE, "stale", LLADD_SIM_O_OPEN, 3, KILLED, 0, 0},
     /* The reserve suffices for three crashes in a row. */
     {LLADD_BUG_OWED, RANDOM, "full", LLADD_SIM_O_OPEN, 8, 0, 0, 0},
-    {LLADD_BUG_DISOWN, RANDOM, "space", LLADD_SIM_O_CONTENTS, 0, 0, 2, 0},
+    /* With other seeds another oracle (O11) reports it first. */
+    {LLADD_BUG_DISOWN, RANDOM, "space", LLADD_SIM_O_CONTENTS, 0, 0, 3, 0},
     {LLADD_BUG_STEP_STAYS, EXPLORE, "ends", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_LISTED_APART, EXPLORE, "regions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_ACCUSE, EXPLORE, "counters", LLADD_SIM_O_INSPECT, 1, 0, 0, 0},
@@ -123,6 +124,7 @@ static const struct row rows[] = {
     {LLADD_BUG_BT_SPARE, INTERLEAVE, "threads.trees", LLADD_SIM_O_CHECK, 1, AT_RANDOM, 0, LONG},
     {LLADD_BUG_BT_LOAD, EXPLORE, "trees.loaded", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BT_UNDO, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
+    {LLADD_BUG_BT_MERGE, EXPLORE, "trees.merge", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     /* Errors: also for bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},
