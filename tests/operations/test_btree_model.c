@@ -2,8 +2,9 @@
 /*
  * B+trees compared with an array. In each round two transactions take turns; one changes the even
  * keys, the other one the odd keys, so that each of them splits leaves with rows of the other one.
- * They insert, replace and remove; each commits, rolls back, rolls back to a savepoint, or is open
- * at a crash. Pages have 4 to 64 KiB, keys 1 to 1000 bytes, values 0 bytes to some pages.
+ * They insert, replace and remove, sometimes almost all rows, so that leaves are merged; each
+ * commits, rolls back, rolls back to a savepoint, or is open at a crash. Pages have 4 to 64 KiB,
+ * keys 1 to 1000 bytes, values 0 bytes to some pages.
  */
 #include "op_fixture.h"
 
@@ -27,6 +28,7 @@ struct model {
 };
 static struct model committed, now;
 static uint32_t next_version;
+static uint64_t merges; /* the most that a handle has counted */
 static uint32_t order[KEYS]; /* the keys in the order of their bytes */
 
 static size_t key_bytes(uint32_t k, unsigned char *out)
@@ -210,6 +212,7 @@ static void compare(void)
     }
     ok_db(&b, lladd_btree_stats_get(tree, &stats, &b.err));
     ck_assert_uint_eq(stats.rows, n);
+    merges = stats.merges > merges ? stats.merges : merges;
     ok_db(&b, lladd_btree_cursor_open(tree, &c, &b.err));
     compare_walks(c);
     compare_seeks(c);
@@ -287,6 +290,14 @@ static void wave(struct side *s, bool grow, uint64_t *seed)
             change(s->txn, k, grow ? 3 : 7);
 }
 
+/* Removes almost all rows, so that leaves are merged, now or by the following changes. */
+static void drain(struct side *s, uint64_t *seed)
+{
+    for (int i = 0; i < KEYS; i++)
+        if (order[i] % 2 == s->parity && now.version[order[i]] && seeded_next(seed) % 16)
+            change(s->txn, order[i], 7);
+}
+
 static void end_side(struct side *s, uint64_t *seed)
 {
     if (seeded_next(seed) % 3 == 0) {
@@ -308,6 +319,8 @@ static void round_of(uint64_t *seed, int i)
         wave(&sides[0], i % 12 == 0, seed);
     if (i % 6 == 1)
         wave(&sides[1], i % 12 == 1, seed);
+    for (int n = 0; n < 2 && i % 6 == 3; n++)
+        drain(&sides[n], seed);
     for (int n = 0; n < steps; n++)
         step(&sides[seeded_next(seed) % 2], seed);
     int first = (int)(seeded_next(seed) % 2);
@@ -337,6 +350,7 @@ static void begin_model(uint32_t page_size, uint32_t key_size, uint32_t value_si
     memset(&committed, 0, sizeof committed);
     memset(&now, 0, sizeof now);
     next_version = 0;
+    merges = 0;
     sort_keys();
 }
 
@@ -356,6 +370,7 @@ static void model(uint32_t page_size, enum shape keys, uint32_t value_size, uint
             compare();
     }
     compare();
+    ck_assert(merges > 0 || page_size > 4096); /* a tree of few pages may have no merge */
     lladd_btree_close(tree);
     fixture_close(&b);
     fixture_open(&b);
