@@ -46,18 +46,20 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
     if (!rc) {
         ll_txn_append(txn, &rec, NULL);
-        ll_redo_barrier_put(core, first.v, n, rec.lsn);
+        ll_redo_barrier_put(core, &(struct ll_redo_barrier){first.v, n, rec.lsn, txn->id});
     }
     lladd_mutex_unlock(&core->misc);
     ll_log_credit_trim(core->log, &txn->credit);
     return rc;
 }
 
-/* Logs a redo barrier for the n pages if a page has none: before the first write, or after a
- * checkpoint has dropped a barrier below the start of redo. Then begins again with the first page,
- * because the new barrier covers all n pages. Typed pages (`type` not NULL) get headers: the page
- * LSN is the LSN of the page's barrier, so page LSNs never go back (BUF-6); the base stays 0, so
- * the page's first logged change logs an image. */
+/* Logs a redo barrier for the n pages if a page has none of this transaction: before the first
+ * write, or after a checkpoint has dropped a barrier below the start of redo. A barrier of another
+ * transaction is not enough: a reader of the log, such as a backup, finds the pages that a
+ * transaction has written in bulk by the barriers that this transaction has logged. Then begins
+ * again with the first page, because the new barrier covers all n pages. Typed pages (`type` not
+ * NULL) get headers: the page LSN is the LSN of the page's barrier, so page LSNs never go back
+ * (BUF-6); the base stays 0, so the page's first logged change logs an image. */
 static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno first, uint64_t n,
                  unsigned char *bytes)
 {
@@ -65,7 +67,7 @@ static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno
     for (uint64_t i = 0; i < n;) {
         if (ll_point(&txn->core->env, "bulk.stamp"))
             return ll_fail(&txn->err, LLADD_BUSY, "stopped at a named point");
-        lladd_lsn lsn = ll_redo_barrier_of_locked(txn->core, first.v + i);
+        lladd_lsn lsn = ll_redo_barrier_own(txn->core, first.v + i, txn->id);
         int rc = lsn.v ? 0 : lladd_redo_barrier(txn, first, n);
         if (rc)
             return rc;

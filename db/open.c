@@ -744,6 +744,11 @@ const uint32_t *lladd_db_alive(const struct lladd_db *db)
     return db->alive;
 }
 
+struct lladd_device *lladd_db_device(const struct lladd_db *db)
+{
+    return db->core.dev;
+}
+
 uint32_t lladd_page_size(const struct lladd_db *db)
 {
     return db->core.page_size;

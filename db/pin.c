@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pins: a pin is a name that keeps the log from an LSN on. Also finds what keeps the log from being
- * truncated. */
+/* Pins: a pin is a name that keeps the log from an LSN on. Holds: the same in memory only. Also
+ * finds what keeps the log from being truncated. */
 #include "db/db_private.h"
 
 #include <string.h>
@@ -12,6 +12,15 @@ static int enter(struct lladd_db *db, const char *name, const char *call, struct
     if (!rc && (len == 0 || len > 63))
         rc = ll_fail(err, LLADD_BAD_ARGUMENT, "a pin's name has 1 to 63 bytes");
     return rc;
+}
+
+static int check_lsn(struct ll_core *core, lladd_lsn lsn, struct lladd_error *err)
+{
+    if (lsn.v >= ll_log_oldest(core->log).v && lsn.v <= ll_log_tail(core->log).v)
+        return 0;
+    return ll_fail_lsn(err, LLADD_OUT_OF_RANGE, lsn, "LSN %llu is not in the log (%llu to %llu)",
+                       (unsigned long long)lsn.v, (unsigned long long)ll_log_oldest(core->log).v,
+                       (unsigned long long)ll_log_tail(core->log).v);
 }
 
 /* Called with the checkpoint mutex. So each checkpoint either has the pin in its table, or has
@@ -32,7 +41,12 @@ static int want_space(struct ll_core *core, struct lladd_error *err)
     return rc ? rc : ll_core_set_aside(core, true, err);
 }
 
-/* lsn 0 clears the pin. A change that cannot be logged is undone in memory. */
+/* lsn 0 clears the pin. A change that cannot be logged is undone in memory.
+ *
+ * Raising a pin is not logged: at the log's limit there may be no space for the record, and raising
+ * the pin may be what frees log. The next checkpoint stores the pin. Until then a crash brings the
+ * lower LSN back, which keeps more log than needed. A checkpoint truncates the log after it has
+ * stored the pins, and the caller has the checkpoint mutex, so no pin on disk is below the log. */
 static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
                       struct lladd_error *err)
 {
@@ -40,7 +54,12 @@ static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
     int rc = ll_pin_put(core, name, lsn, err);
     if (rc)
         return rc;
-    if (lsn.v)
+    bool raise = before.v && lsn.v > before.v;
+    if (raise && (rc = ll_core_mark(core, err)) == 0) {
+        lladd_atomic_store64(&core->settled_tail, 0); /* a checkpoint has something new to state */
+        return 0;
+    }
+    if (!rc && lsn.v)
         rc = want_space(core, err);
     if (!rc)
         rc = log_pin(core, name, lsn, err);
@@ -56,10 +75,7 @@ int lladd_pin_set(struct lladd_db *db, const char *name, lladd_lsn lsn, struct l
     if (rc)
         return rc;
     ll_checkpoint_begin(core);
-    if (lsn.v < ll_log_oldest(core->log).v || lsn.v > ll_log_tail(core->log).v)
-        rc = ll_fail_lsn(err, LLADD_OUT_OF_RANGE, lsn, "LSN %llu is not in the log (%llu to %llu)",
-                         (unsigned long long)lsn.v, (unsigned long long)ll_log_oldest(core->log).v,
-                         (unsigned long long)ll_log_tail(core->log).v);
+    rc = check_lsn(core, lsn, err);
     if (!rc)
         rc = change_pin(core, name, lsn, err);
     ll_checkpoint_end(core);
@@ -82,4 +98,69 @@ int lladd_log_pinner(struct lladd_db *db, struct lladd_pinner *out, struct lladd
 {
     int rc = ll_db_enter(db, err);
     return rc ? rc : ll_core_pinner(&db->core, out, err);
+}
+
+/* ---- holds -------------------------------------------------------------------------------- */
+
+/* Under the checkpoint mutex, so that no truncation of the log is between the look at the oldest
+ * LSN and the hold. */
+int lladd_log_keep(struct lladd_db *db, const char *name, lladd_lsn lsn,
+                   struct lladd_log_hold **out, struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    int rc = enter(db, name, "lladd_log_keep", err);
+    if (rc)
+        return rc;
+    struct lladd_log_hold *hold = ll_alloc_zero(&core->env, sizeof *hold);
+    if (!hold)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a hold");
+    hold->core = core;
+    strncpy(hold->pin.name, name, sizeof hold->pin.name - 1);
+    lladd_mutex_lock(&core->checkpointing);
+    hold->pin.lsn = lsn.v ? lsn : ll_log_oldest(core->log);
+    rc = check_lsn(core, hold->pin.lsn, err);
+    if (!rc) {
+        lladd_mutex_lock(&core->misc);
+        hold->next = core->holds;
+        core->holds = hold;
+        lladd_mutex_unlock(&core->misc);
+    }
+    lladd_mutex_unlock(&core->checkpointing);
+    if (rc)
+        ll_free(&core->env, hold);
+    else
+        *out = hold;
+    return rc;
+}
+
+lladd_lsn lladd_log_hold_raise(struct lladd_log_hold *hold, lladd_lsn lsn)
+{
+    lladd_mutex_lock(&hold->core->misc);
+    if (lsn.v > hold->pin.lsn.v)
+        hold->pin.lsn = lsn;
+    lsn = hold->pin.lsn;
+    lladd_mutex_unlock(&hold->core->misc);
+    return lsn;
+}
+
+void lladd_log_release(struct lladd_log_hold *hold)
+{
+    if (!hold)
+        return;
+    struct ll_core *core = hold->core;
+    lladd_mutex_lock(&core->misc);
+    struct lladd_log_hold **at = &core->holds;
+    while (*at != hold)
+        at = &(*at)->next;
+    *at = hold->next;
+    lladd_mutex_unlock(&core->misc);
+    ll_free(&core->env, hold);
+}
+
+int lladd_log_needed(struct lladd_db *db, lladd_lsn *out, struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    if (!rc)
+        *out = ll_core_needed(&db->core);
+    return rc;
 }

@@ -116,6 +116,13 @@ struct lladd_txn_now {
  *  transaction is prepared; the poison's code if the handle is poisoned. */
 LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 
+/* ---- files ---------------------------------------------------------------------------------- */
+
+/** The device that has the database's files: lladd_options.device, or the handle's own device for
+ *  the directory. It is the handle's until lladd_close. For reading, for example for a backup; an
+ *  extension writes only to files of its own, in files/ (docs/disk-format.md). */
+LLADD_API struct lladd_device *lladd_db_device(const struct lladd_db *);
+
 /* ---- pages and updates --------------------------------------------------------------------- */
 
 /** How lladd_page_fix latches a page. */

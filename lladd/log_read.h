@@ -55,8 +55,10 @@ LLADD_API const char *lladd_log_kind_name(unsigned kind);
 
 /** Sets a pin with a name of 1 to 63 bytes: the log is kept from `lsn` on until lladd_pin_clear.
  *  The pin is durable when the call returns 0, and survives a restart. A second call with the same
- *  name moves the pin. LLADD_OUT_OF_RANGE if the log does not contain `lsn`. May wait for a
- *  checkpoint, so the thread must hold no page (LLADD_BAD_STATE). */
+ *  name moves the pin. A move to a higher LSN writes nothing, so it succeeds at the log's limit;
+ *  the next checkpoint makes it durable. A crash before that brings the lower LSN back.
+ *  LLADD_OUT_OF_RANGE if the log does not contain `lsn`. May wait for a checkpoint, so the thread
+ *  must hold no page (LLADD_BAD_STATE). */
 LLADD_API int lladd_pin_set(struct lladd_db *, const char *name, lladd_lsn lsn,
                             struct lladd_error *);
 /** Removes a pin; the removal is durable when the call returns 0. The next checkpoint may truncate
@@ -64,10 +66,29 @@ LLADD_API int lladd_pin_set(struct lladd_db *, const char *name, lladd_lsn lsn,
  *  lladd_pin_set. */
 LLADD_API int lladd_pin_clear(struct lladd_db *, const char *name, struct lladd_error *);
 
+/** A pin in memory only: it ends with lladd_log_release or with the process. */
+struct lladd_log_hold;
+/** Keeps the log from `lsn` on (0: from the oldest LSN there is), under a name of 1 to 63 bytes
+ *  that lladd_log_pinner reports; several holds may have one name. Nothing is written, so a copy of
+ *  the database's files does not inherit the hold. LLADD_OUT_OF_RANGE if the log does not contain
+ *  `lsn`. May wait for a checkpoint, so the thread must hold no page (LLADD_BAD_STATE). Release the
+ *  hold before the database is closed. */
+LLADD_API int lladd_log_keep(struct lladd_db *, const char *name, lladd_lsn lsn,
+                             struct lladd_log_hold **out, struct lladd_error *);
+/** Moves the hold to `lsn` if that is higher; returns the LSN from which the hold keeps the log.
+ *  Any thread. */
+LLADD_API lladd_lsn lladd_log_hold_raise(struct lladd_log_hold *, lladd_lsn lsn);
+/** Ends the hold and frees it; NULL does nothing. Any thread. */
+LLADD_API void lladd_log_release(struct lladd_log_hold *);
+/** The oldest LSN that a recovery from the control block as it is now would need, for redo, for an
+ *  open or prepared transaction, for a class, or for a pin. Holds do not count. The log may be
+ *  truncated up to there at any time, unless a hold keeps it. Any thread. */
+LLADD_API int lladd_log_needed(struct lladd_db *, lladd_lsn *out, struct lladd_error *);
+
 /** A reason why the log cannot be truncated further. */
 struct lladd_pinner {
-    /** "page", "transaction", "prepared", "class", "pin", "checkpoint"; or "undo": the log space
-     *  reserved for rolling back active transactions exceeds the log that is needed */
+    /** "page", "transaction", "prepared", "class", "pin", "hold", "checkpoint"; or "undo": the log
+     *  space reserved for rolling back active transactions exceeds the log that is needed */
     const char *kind;
     lladd_lsn lsn;      /**< the log is needed from here on */
     uint64_t age_bytes; /**< bytes of log from `lsn` to the end */
@@ -75,8 +96,9 @@ struct lladd_pinner {
                         transaction with the largest reservation */
     uint64_t page;      /**< LLADD_NO_PAGE */
     char name[64]; /**< name of the class, with the text of lladd_object_class.pins; name of the
-                        pin; for "prepared": lladd_txn_options.owner (lladd_inspect_pinners: the
-                        global id); for "undo": the bytes reserved and the number of transactions */
+                        pin or hold; for "prepared": lladd_txn_options.owner
+                        (lladd_inspect_pinners: the global id); for "undo": the bytes
+                        reserved and the number of transactions */
 };
 /** Returns the pinner with the smallest LSN, or "undo". If even a new checkpoint would free no log,
  *  "page" and "checkpoint" do not count. Any thread. `kind` is a static string. */

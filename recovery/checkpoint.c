@@ -214,25 +214,10 @@ static void name_class(struct ll_core *core, const struct lladd_object_class *c,
         out[n] = 0;
 }
 
-static lladd_lsn needed_by_pins(struct ll_core *core, lladd_lsn low, struct lladd_pinner *pinner)
-{
-    lladd_mutex_lock(&core->misc);
-    for (size_t i = 0; i < core->n_pins; i++) {
-        if (core->pins[i].lsn.v >= low.v)
-            continue;
-        low = core->pins[i].lsn;
-        if (pinner) {
-            pinner->kind = "pin";
-            memcpy(pinner->name, core->pins[i].name, sizeof pinner->name);
-        }
-    }
-    lladd_mutex_unlock(&core->misc);
-    return low;
-}
-
-/* The oldest LSN that recovery, a transaction, a class or a pin needs. *pinner (nullable):
- * describes what needs it. */
-static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinner *pinner)
+/* The oldest LSN that recovery, a transaction, a class or a pin needs, or, with `holds`, a hold.
+ * *pinner (nullable): describes what needs it. */
+static lladd_lsn needed_by(bool holds, struct ll_core *core, lladd_lsn redo,
+                           struct lladd_pinner *pinner)
 {
     struct lladd_pinner txn = {0};
     lladd_lsn low = redo;
@@ -263,10 +248,22 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
             }
         }
     }
-    low = needed_by_pins(core, low, pinner);
+    low = ll_pin_lowest(core, low, pinner);
+    if (holds)
+        low = ll_hold_lowest(core, low, pinner);
     if (pinner)
         pinner->lsn = low;
     return low;
+}
+
+static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinner *pinner)
+{
+    return needed_by(true, core, redo, pinner);
+}
+
+lladd_lsn ll_core_needed(struct ll_core *core)
+{
+    return needed_by(false, core, ll_core_redo(core), NULL);
 }
 
 /* Names the undo reserve if it is larger than the part of the log that is needed. */
@@ -327,7 +324,8 @@ bool ll_checkpoint_frees(struct ll_core *core)
     if (ll_log_would_free(core->log, low))
         return true;
     lladd_lsn hard = ll_txns_oldest(core, NULL);
-    hard = needed_by_pins(core, hard.v < redo.v ? hard : redo, NULL);
+    hard = ll_pin_lowest(core, hard.v < redo.v ? hard : redo, NULL);
+    hard = ll_hold_lowest(core, hard, NULL);
     return ll_log_would_free(core->log, hard) &&
            (low.v != lladd_atomic_load64(&core->in_vain_low) ||
             lladd_atomic_load32(&core->in_vain) < CLASS_NEEDS ||

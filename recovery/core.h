@@ -229,11 +229,19 @@ struct ll_txn_table {
 struct ll_redo_barrier {
     uint64_t first, n;
     lladd_lsn lsn;
+    lladd_lsn txn; /* the transaction that logged it; 0: it was logged before this open */
 };
 
 struct ll_pin {
     char name[64];
     lladd_lsn lsn;
+};
+
+/* A pin in memory only: it ends with the handle, and nothing is logged. In core->holds. */
+struct lladd_log_hold {
+    struct ll_core *core;
+    struct ll_pin pin;
+    struct lladd_log_hold *next;
 };
 
 /* How an administrator ended a transaction in doubt. */
@@ -285,6 +293,7 @@ struct ll_core {
     struct ll_pin *pins;
     uint64_t n_pins; /* atomic: read without `misc`, too */
     size_t cap_pins;
+    struct lladd_log_hold *holds; /* under `misc` */
     struct ll_vec snapshots; /* struct ll_snapshot, in LSN order */
     struct ll_heuristic *heuristics;
     uint64_t n_heuristics; /* atomic: read without `misc`, too */
@@ -410,6 +419,8 @@ static inline bool ll_core_may_checkpoint(const struct ll_core *core)
  * come from the checkpoint or from forcing the log. *oldest: where the log began at the last
  * refusal; set *oldest to UINT64_MAX before the first call. */
 int ll_core_relieve_log(struct ll_core *, uint64_t *oldest, struct lladd_error *);
+/* The oldest LSN that recovery, a transaction, a class or a pin needs now. Holds do not count. */
+lladd_lsn ll_core_needed(struct ll_core *);
 /* Can a checkpoint truncate the log now, or make a class release log that it needs? */
 bool ll_checkpoint_frees(struct ll_core *);
 /* Gets log space; takes a checkpoint if the byte limit refuses. The caller holds no page latch. */
@@ -774,10 +785,12 @@ int ll_redo_barrier_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn,
 bool ll_redo_barrier_decode(const struct ll_record *, uint64_t *first, uint64_t *n);
 /* The two halves of ll_redo_barrier_add, under `misc`. Only the first can fail. */
 int ll_redo_barrier_room(struct ll_core *, uint64_t first, uint64_t n, struct lladd_error *);
-void ll_redo_barrier_put(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn);
+void ll_redo_barrier_put(struct ll_core *, const struct ll_redo_barrier *);
 lladd_lsn ll_redo_barrier_of(const struct ll_core *, uint64_t page); /* without the mutex: only
                                                                       * during redo */
 lladd_lsn ll_redo_barrier_of_locked(struct ll_core *, uint64_t page);
+/* As ll_redo_barrier_of_locked, if this transaction has logged the barrier; else 0. */
+lladd_lsn ll_redo_barrier_own(struct ll_core *, uint64_t page, lladd_lsn txn);
 
 /* ---- pin.c ------------------------------------------------------------------------------- */
 
@@ -787,8 +800,11 @@ int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, struct lladd_error
 #define LL_PIN_MAX (8u + 63u)
 size_t ll_pin_encode(const char *name, lladd_lsn, unsigned char out[LL_PIN_MAX]);
 bool ll_pin_decode(struct lladd_span, struct ll_pin *);
-/* Does a pin hold the log from this LSN or from a lower one? */
+/* Does a pin or a hold keep the log from this LSN or from a lower one? */
 bool ll_pin_keeps(struct ll_core *, lladd_lsn);
+/* The lower one of `low` and the lowest pin or hold. *pinner (nullable): describes that pin. */
+lladd_lsn ll_pin_lowest(struct ll_core *, lladd_lsn low, struct lladd_pinner *pinner);
+lladd_lsn ll_hold_lowest(struct ll_core *, lladd_lsn low, struct lladd_pinner *pinner);
 
 /* ---- heuristic.c ------------------------------------------------------------------------- */
 

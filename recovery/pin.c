@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Named pins: each keeps the log from an LSN on. Threads: under core->misc. */
+/* Named pins and holds: each keeps the log from an LSN on. Threads: under core->misc. */
 #include "recovery/core.h"
 
 #include <lladd/bytes.h>
@@ -40,8 +40,40 @@ bool ll_pin_keeps(struct ll_core *core, lladd_lsn lsn)
     lladd_mutex_lock(&core->misc);
     for (size_t i = 0; i < core->n_pins; i++)
         kept = kept || core->pins[i].lsn.v <= lsn.v;
+    for (const struct lladd_log_hold *hold = core->holds; hold; hold = hold->next)
+        kept = kept || hold->pin.lsn.v <= lsn.v;
     lladd_mutex_unlock(&core->misc);
     return kept;
+}
+
+static lladd_lsn lower(const struct ll_pin *pin, const char *kind, lladd_lsn low,
+                       struct lladd_pinner *pinner)
+{
+    if (pin->lsn.v >= low.v)
+        return low;
+    if (pinner) {
+        pinner->kind = kind;
+        memcpy(pinner->name, pin->name, sizeof pinner->name);
+    }
+    return pin->lsn;
+}
+
+lladd_lsn ll_pin_lowest(struct ll_core *core, lladd_lsn low, struct lladd_pinner *pinner)
+{
+    lladd_mutex_lock(&core->misc);
+    for (size_t i = 0; i < core->n_pins; i++)
+        low = lower(&core->pins[i], "pin", low, pinner);
+    lladd_mutex_unlock(&core->misc);
+    return low;
+}
+
+lladd_lsn ll_hold_lowest(struct ll_core *core, lladd_lsn low, struct lladd_pinner *pinner)
+{
+    lladd_mutex_lock(&core->misc);
+    for (const struct lladd_log_hold *hold = core->holds; hold; hold = hold->next)
+        low = lower(&hold->pin, "hold", low, pinner);
+    lladd_mutex_unlock(&core->misc);
+    return low;
 }
 
 int ll_pin_put(struct ll_core *core, const char *name, lladd_lsn lsn, struct lladd_error *err)

@@ -19,13 +19,14 @@ bool ll_redo_barrier_decode(const struct ll_record *rec, uint64_t *first, uint64
     return true;
 }
 
-static void insert(struct ll_core *core, size_t at, uint64_t first, uint64_t n, lladd_lsn lsn)
+static void insert(struct ll_core *core, size_t at, const struct ll_redo_barrier *like,
+                   uint64_t first, uint64_t n)
 {
     memmove(core->barriers + at + 1, core->barriers + at,
             (core->n_barriers - at) * sizeof *core->barriers);
+    core->barriers[at] = *like;
     core->barriers[at].first = first;
     core->barriers[at].n = n;
-    core->barriers[at].lsn = lsn;
     core->n_barriers++;
 }
 
@@ -58,25 +59,25 @@ static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_
         memmove(f, f + 1, (core->n_barriers - i - 1) * sizeof *f);
         core->n_barriers--;
         if (old.first < first)
-            insert(core, i++, old.first, first - old.first, old.lsn);
+            insert(core, i++, &old, old.first, first - old.first);
         if (old_end > end)
-            insert(core, i++, end, old_end - end, old.lsn);
+            insert(core, i++, &old, end, old_end - end);
     }
 }
 
 /* Analysis meets barriers in any order, so this barrier leaves out the parts that newer barriers
  * cover. */
-void ll_redo_barrier_put(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn)
+void ll_redo_barrier_put(struct ll_core *core, const struct ll_redo_barrier *barrier)
 {
-    uint64_t end = first + n;
-    cut_older(core, first, end, lsn);
+    uint64_t first = barrier->first, end = first + barrier->n;
+    cut_older(core, first, end, barrier->lsn);
     for (size_t i = 0; first < end; i++) {
         bool last = i == core->n_barriers || core->barriers[i].first >= end;
         uint64_t next = last ? end : core->barriers[i].first;
         if (!last && next + core->barriers[i].n <= first)
             continue;
         if (next > first)
-            insert(core, i++, first, next - first, lsn);
+            insert(core, i++, barrier, first, next - first);
         first = last ? end : next + core->barriers[i].n;
     }
 }
@@ -87,13 +88,12 @@ int ll_redo_barrier_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_
     lladd_mutex_lock(&core->misc);
     int rc = ll_redo_barrier_room(core, first, n, err);
     if (!rc)
-        ll_redo_barrier_put(core, first, n, lsn);
+        ll_redo_barrier_put(core, &(struct ll_redo_barrier){first, n, lsn, {0}});
     lladd_mutex_unlock(&core->misc);
     return rc;
 }
 
-/* Takes no mutex, because no thread changes the barriers during redo. */
-lladd_lsn ll_redo_barrier_of(const struct ll_core *core, uint64_t page)
+static const struct ll_redo_barrier *find(const struct ll_core *core, uint64_t page)
 {
     size_t low = 0, high = core->n_barriers;
     while (low < high) {
@@ -104,14 +104,31 @@ lladd_lsn ll_redo_barrier_of(const struct ll_core *core, uint64_t page)
             high = mid;
     }
     if (low == 0 || page - core->barriers[low - 1].first >= core->barriers[low - 1].n)
-        return lladd_lsn_of(0);
-    return core->barriers[low - 1].lsn;
+        return NULL;
+    return &core->barriers[low - 1];
+}
+
+/* Takes no mutex, because no thread changes the barriers during redo. */
+lladd_lsn ll_redo_barrier_of(const struct ll_core *core, uint64_t page)
+{
+    const struct ll_redo_barrier *barrier = find(core, page);
+    return lladd_lsn_of(barrier ? barrier->lsn.v : 0);
 }
 
 lladd_lsn ll_redo_barrier_of_locked(struct ll_core *core, uint64_t page)
 {
     lladd_mutex_lock(&core->misc);
     lladd_lsn lsn = ll_redo_barrier_of(core, page);
+    lladd_mutex_unlock(&core->misc);
+    return lsn;
+}
+
+lladd_lsn ll_redo_barrier_own(struct ll_core *core, uint64_t page, lladd_lsn txn)
+{
+    lladd_mutex_lock(&core->misc);
+    const struct ll_redo_barrier *barrier = find(core, page);
+    bool own = barrier && txn.v && barrier->txn.v == txn.v;
+    lladd_lsn lsn = lladd_lsn_of(own ? barrier->lsn.v : 0);
     lladd_mutex_unlock(&core->misc);
     return lsn;
 }

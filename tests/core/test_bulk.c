@@ -8,6 +8,7 @@
 
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
+#include <lladd/log_read.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,36 @@ END_TEST
 
 /* A checkpoint drops redo barriers that redo no longer needs. A bulk write that goes on after the
  * checkpoint gets a new barrier. */
+/* The log says which transaction has written which pages in bulk, also if another transaction has
+ * logged a barrier for the pages. */
+START_TEST(a_bulk_write_has_a_barrier_of_its_own_transaction)
+{
+    struct lladd_log_cursor *cursor;
+    struct lladd_log_entry e;
+    unsigned own = 0;
+    begin_bulk(_i);
+    done(lladd_commit(bulk_write(1000)));
+    struct lladd_txn *txn = fixture_begin(&r);
+    unsigned char *bytes = bulk_bytes(2000);
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + 1), 2, "test.cells", bytes));
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + 1), 2, "test.cells", bytes)); /* has one */
+    ok(txn, lladd_bulk_sync(txn));
+    free(bytes);
+    lladd_lsn id = lladd_txn_id(txn);
+    ck_assert_uint_ne(id.v, 0);
+    done(lladd_commit(txn));
+    ok_db(&r, lladd_log_open(r.db, id, NULL, &cursor, &r.err));
+    while (lladd_log_next(cursor, &e, &r.err) == 0)
+        if (e.txn.v == id.v && strcmp(lladd_log_kind_name(e.kind), "redo-barrier") == 0) {
+            ck_assert_uint_eq(lladd_get64(e.redo.data), BULK + 1);
+            own++;
+        }
+    lladd_log_close(cursor);
+    ck_assert_uint_eq(own, 1);
+    fixture_free(&r);
+}
+END_TEST
+
 START_TEST(bulk_writing_goes_on_after_checkpoints)
 {
     unsigned char *bytes = bulk_bytes(1000);
@@ -515,6 +546,7 @@ int main(void)
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(redo_of_an_earlier_life_never_touches_bulk_written_pages);
     LOOP(bulk_written_pages_can_be_updated_like_others);
+    LOOP(a_bulk_write_has_a_barrier_of_its_own_transaction);
     LOOP(bulk_writing_goes_on_after_checkpoints);
     LOOP(no_bulk_written_page_goes_back_in_time);
     LOOP(a_crash_before_the_publishing_commit_is_harmless);
