@@ -104,6 +104,33 @@ if(TARGET lladd_shared)
     list(APPEND ll_targets lladd_xa)
 endif()
 
+# liblladd_ship: backups and stores. A library of its own that uses the public headers only, as an
+# archive and as a shared object; each is linked with the library of its kind.
+file(GLOB ll_ship_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ship/*.c)
+ll__link(${CMAKE_SOURCE_DIR}/ship ${LL_LAYERS_DIR}/ship/ship)
+add_library(ll_ship OBJECT ${ll_ship_sources})
+target_link_libraries(ll_ship PRIVATE ll_flags ll_library_flags Threads::Threads PkgConfig::lz4)
+set_target_properties(ll_ship PROPERTIES POSITION_INDEPENDENT_CODE ON)
+ll_see(ll_ship PRIVATE public ship)
+if(TARGET lladd_static)
+    add_library(lladd_ship_static STATIC $<TARGET_OBJECTS:ll_ship>)
+    set_target_properties(lladd_ship_static PROPERTIES
+        OUTPUT_NAME lladd_ship EXPORT_NAME ship_static)
+    target_link_libraries(lladd_ship_static PUBLIC lladd_static)
+    list(APPEND ll_targets lladd_ship_static)
+endif()
+if(TARGET lladd_shared)
+    add_library(lladd_ship SHARED $<TARGET_OBJECTS:ll_ship>)
+    set_target_properties(lladd_ship PROPERTIES
+        EXPORT_NAME ship VERSION ${PROJECT_VERSION} SOVERSION 0
+        INSTALL_RPATH "$ORIGIN"
+        LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/lladd.map)
+    target_link_libraries(lladd_ship PUBLIC lladd_shared)
+    target_link_options(lladd_ship PRIVATE
+        -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/lladd.map)
+    list(APPEND ll_targets lladd_ship)
+endif()
+
 foreach(target IN LISTS ll_targets)
     # Users get the linker flags of ll_flags only (sanitizers, coverage), and the public headers.
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:ll_flags>
@@ -153,6 +180,11 @@ if(ll_targets)
     if(TARGET lladd_sim)
         configure_file(cmake/lladd-sim.pc.in ${CMAKE_BINARY_DIR}/lladd-sim.pc @ONLY)
         install(FILES ${CMAKE_BINARY_DIR}/lladd-sim.pc
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    endif()
+    if(TARGET lladd_ship)
+        configure_file(cmake/lladd-ship.pc.in ${CMAKE_BINARY_DIR}/lladd-ship.pc @ONLY)
+        install(FILES ${CMAKE_BINARY_DIR}/lladd-ship.pc
             DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     endif()
     if(TARGET lladd_xa)

@@ -116,7 +116,7 @@ int lladd_log_keep(struct lladd_db *db, const char *name, lladd_lsn lsn,
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a hold");
     hold->core = core;
     strncpy(hold->pin.name, name, sizeof hold->pin.name - 1);
-    lladd_mutex_lock(&core->checkpointing);
+    ll_checkpoint_begin(core);
     hold->pin.lsn = lsn.v ? lsn : ll_log_oldest(core->log);
     rc = check_lsn(core, hold->pin.lsn, err);
     if (!rc) {
@@ -125,7 +125,7 @@ int lladd_log_keep(struct lladd_db *db, const char *name, lladd_lsn lsn,
         core->holds = hold;
         lladd_mutex_unlock(&core->misc);
     }
-    lladd_mutex_unlock(&core->checkpointing);
+    ll_checkpoint_end(core);
     if (rc)
         ll_free(&core->env, hold);
     else

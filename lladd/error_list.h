@@ -53,6 +53,7 @@
     X(LLADD_NO_FILES, -404, RESOURCE, "too many open files") \
     X(LLADD_NO_ACCESS, -405, RESOURCE, "permission denied or read-only file system") \
     X(LLADD_NO_THREAD, -406, RESOURCE, "a thread could not be started") \
+    X(LLADD_STORE_FAILED, -407, RESOURCE, "a store of backups could not be read or written") \
     X(LLADD_CORRUPT_LOG, -501, DATA, "the log is damaged in a part that was durable") \
     X(LLADD_CORRUPT_PAGE, -502, DATA, "a page is damaged and could not be rebuilt") \
     X(LLADD_CORRUPT_CONTROL, -503, DATA, "both copies of the control block are damaged") \
@@ -62,6 +63,7 @@
     X(LLADD_READ_FAILED, -507, DATA, "the device could not read") \
     X(LLADD_CORRUPT_RUN, -508, DATA, "a run of a dTable is damaged") \
     X(LLADD_LOG_LOST, -509, DATA, "the log has lost its end: a page is newer than the log") \
+    X(LLADD_CORRUPT_BACKUP, -510, DATA, "a file of a backup is damaged or missing") \
     X(LLADD_WRITE_FAILED, -601, POISONED, "the device could not write or sync") \
     X(LLADD_UNDO_FAILED, -602, POISONED, "a rollback could not be carried out") \
     X(LLADD_BUG, -603, POISONED, "an invariant of the library does not hold")

@@ -31,6 +31,8 @@ static const struct {
     {"hash", tool_hash, "get, put, del, scan: one hash table, for scripts"},
     {"btree", tool_btree, "create, get, put, del, scan, stat, check: one B+tree, for scripts"},
     {"dtable", tool_dtable, "create, put, get, del, scan, maintain, alter, stat: managed dTables"},
+    {"backup", tool_backup, "make a backup in a store"},
+    {"restore", tool_restore, "make a database out of a backup, or list the backups"},
     {"sim", tool_sim, "explore the crashes of a workload, or replay one (lladd-sim)"},
 };
 
@@ -40,12 +42,12 @@ static void print_usage(FILE *to)
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         fprintf(to, "  %-10s%s\n", verbs[i].name, verbs[i].about);
     fprintf(to,
-            "\n\"lladd VERB --help\" says more. Only recover, resolve, load, and put, del,\n"
-            "create, alter and maintain of hash, btree and dtable change anything. Every\n"
-            "verb takes --json; all but sim also --ops FILE.so, for operations that are not\n"
-            "built in. Exit status: 0 success, 1 the database is damaged (hash, btree, dtable:\n"
-            "or the key does not exist), 2 the command could not be carried out, 3 not all was\n"
-            "checked.\n");
+            "\n\"lladd VERB --help\" says more. Only recover, resolve, load, backup, restore,\n"
+            "and put, del, create, alter and maintain of hash, btree and dtable change\n"
+            "anything. Every verb takes --json; all but sim also --ops FILE.so, for operations\n"
+            "that are not built in. Exit status: 0 success, 1 the database is damaged (hash,\n"
+            "btree, dtable: or the key does not exist), 2 the command could not be carried\n"
+            "out, 3 not all was checked.\n");
 }
 
 int main(int argc, char **argv)

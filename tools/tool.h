@@ -245,6 +245,8 @@ int tool_load(int argc, char **argv);
 int tool_dtable(int argc, char **argv);
 int tool_hash(int argc, char **argv);
 int tool_btree(int argc, char **argv);
+int tool_backup(int argc, char **argv);
+int tool_restore(int argc, char **argv);
 
 /* record.c, for log and page: prints one record, as text or JSON. */
 struct tool_line {

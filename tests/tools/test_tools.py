@@ -21,6 +21,7 @@ LLADD, MAKE_DB, PLUGIN = sys.argv[1:4]
 TIME = "2009-02-13 23:31:30 UTC"
 GID1, GID2 = "7:6f726465722d31:6231", "7:6f726465722d32:6231"
 LOOKING = ["stat", "log", "verify", "ops", "in-doubt"]
+MORE = ["page", "recover", "resolve", "dump", "load", "hash", "dtable", "backup", "restore"]
 
 
 def run(*args, stdout=subprocess.PIPE):
@@ -101,7 +102,7 @@ class Case(unittest.TestCase):
 class CommandLine(Case):
     def test_help(self):
         out = self.good("--help")
-        for verb in LOOKING + ["page", "recover", "resolve", "dump", "load", "hash", "dtable"]:
+        for verb in LOOKING + MORE:
             self.assertIn(f"\n  {verb} ", out)
             said = self.good(verb, "--help")
             self.assertTrue(said.startswith(f"usage: lladd {verb} "), said)
@@ -119,7 +120,7 @@ class CommandLine(Case):
         path = os.path.join(here, "..", "..", "docs", "man", "lladd.1")
         with open(path, encoding="ascii") as file:
             manual = file.read().replace("\\-", "-")
-        for verb in LOOKING + ["page", "recover", "resolve", "dump", "load", "hash", "dtable"]:
+        for verb in LOOKING + MORE:
             self.assertIn(f".B lladd {verb}\n", manual)
             self.assertIn(f".TP\n.B {verb}\n", manual)
             for option in re.findall(r"--[a-z-]+", self.good(verb, "--help")):

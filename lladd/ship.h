@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_SHIP_H
+#define LLADD_SHIP_H
+/**
+ * @file
+ * @brief Backups of running databases: stores, hot backup, looking at a backup, restore. In a
+ * library of its own, liblladd_ship (docs/backup.md).
+ *
+ * Errors of a store have the code LLADD_STORE_FAILED, if the operating system's error does not say
+ * more (LLADD_NO_SPACE, LLADD_NO_ACCESS). LLADD_CORRUPT_BACKUP names an object of a backup that is
+ * damaged or missing.
+ * @ingroup ship
+ */
+#include <lladd/device.h>
+#include <lladd/error.h>
+#include <lladd/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct lladd_db;
+struct lladd_store;
+
+/* ---- stores --------------------------------------------------------------------------------- */
+
+/** Called by `list` for each object. If it does not return 0, `list` stops and returns that
+ *  value. */
+typedef int lladd_store_list_fn(void *ctx, const char *name, uint64_t size);
+
+/** What a store does. Objects have names like "base/x/manifest": components of letters, digits and
+ *  "._-", with '/' between them; no component begins with a dot. An object is never changed.
+ *  Threads: one at a time uses a store. All functions return 0 or a code and fill the error
+ *  struct. */
+struct lladd_store_ops {
+    size_t struct_size;
+    /** Stores the pieces, one after the other, as one object. After 0 the object is durable. After
+     *  an error it exists whole or not at all. LLADD_EXISTS: the name is taken; the object of that
+     *  name is durable. */
+    int (*put)(struct lladd_store *, const char *name, const struct lladd_iovec *, int n,
+               struct lladd_error *);
+    /** Reads exactly `len` bytes from `offset` on. LLADD_NOT_FOUND: there is no such object;
+     *  LLADD_CORRUPT_BACKUP: it ends before. */
+    int (*get)(struct lladd_store *, const char *name, uint64_t offset, void *bytes, size_t len,
+               struct lladd_error *);
+    /** Calls fn for each object with a name that begins with `prefix`, in no order. */
+    int (*list)(struct lladd_store *, const char *prefix, lladd_store_list_fn *, void *ctx,
+                struct lladd_error *);
+    /** Deletes an object, durably. LLADD_NOT_FOUND. */
+    int (*remove)(struct lladd_store *, const char *name, struct lladd_error *);
+    void (*close)(struct lladd_store *);
+};
+
+/** A store. Implementations define a larger struct that begins with this one. */
+struct lladd_store {
+    const struct lladd_store_ops *ops;
+};
+
+/** Zero means the default, for every member. Initialise with LLADD_STORE_OPTIONS_INIT. */
+struct lladd_store_options {
+    size_t struct_size;
+    const struct lladd_allocator *allocator; /**< NULL: malloc */
+    const struct lladd_environment *world;   /**< NULL: random bytes of the operating system */
+    uint32_t file_mode; /**< mode of new files of a directory store; default 0600. A new directory
+                             gets search permission for each class that may read */
+};
+#define LLADD_STORE_OPTIONS_INIT_SIZE sizeof(struct lladd_store_options)
+#define LLADD_STORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_store_options)
+
+/** Opens the store "dir:PATH": the directory PATH, which may be on NFS. It is created if it does
+ *  not exist; its parent must. `options` may be NULL. LLADD_BAD_ARGUMENT: a URL of another kind. */
+LLADD_API int lladd_store_open(const char *url, const struct lladd_store_options *options,
+                               struct lladd_store **out, struct lladd_error *);
+/** Closes the store; NULL does nothing. */
+LLADD_API void lladd_store_close(struct lladd_store *);
+
+/* ---- backup --------------------------------------------------------------------------------- */
+
+/** Reports progress: `done` of `all` bytes of `what` ("pages", "log"). If it does not return 0, the
+ *  call stops and returns that value. */
+typedef int lladd_ship_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t all);
+
+/** Zero means the default, for every member. Initialise with LLADD_BACKUP_OPTIONS_INIT. */
+struct lladd_backup_options {
+    size_t struct_size;
+    const char *label;         /**< one line of text, at most 200 bytes; NULL: none */
+    uint64_t bytes_per_second; /**< of the database's files; 0: as fast as possible */
+    lladd_ship_progress_fn *progress;
+    void *progress_ctx;
+    const struct lladd_allocator *allocator; /**< NULL: malloc */
+    const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
+};
+#define LLADD_BACKUP_OPTIONS_INIT_SIZE sizeof(struct lladd_backup_options)
+#define LLADD_BACKUP_OPTIONS_INIT LLADD_SIZED_INIT(lladd_backup_options)
+
+/** A complete backup. */
+struct lladd_backup_info {
+    size_t struct_size;
+    char name[64];          /**< of the base: its objects are base/NAME/... */
+    unsigned char uuid[16]; /**< of the database */
+    uint32_t page_size;
+    uint32_t timeline;          /**< 0 for a database that was never restored */
+    lladd_lsn from;             /**< the log of the backup begins here */
+    lladd_lsn end;              /**< it has all commits below this LSN, and no other */
+    uint64_t pages;             /**< pages of the page file */
+    uint64_t stored_bytes;      /**< bytes in the store, without the manifest */
+    uint64_t damaged_pages;     /**< pages in use that were damaged and could not be repaired */
+    int64_t begun_us, ended_us; /**< wall clock, microseconds since 1970 */
+    char label[201];
+};
+
+/** Makes a backup of an open database. Any number of transactions may run meanwhile; none waits for
+ *  the backup. The backup is the database at the LSN info->end. It is complete, and visible to
+ *  lladd_backup_each, when the call returns 0; of a call that returned an error nothing is visible,
+ *  and what the call had stored is deleted if the store allows it. Takes a checkpoint; the thread
+ *  must hold no page and no mutex that a callback of a commit may take. Until the end of the call
+ *  the log is kept (lladd_log_keep). A damaged page is repaired in the database (BUF-2); one that
+ *  cannot be repaired is copied as it is, and counted. `options` and `info` may be NULL.
+ *  LLADD_OTHER_DATABASE: the store has backups of another database. LLADD_BAD_STATE: files/ has
+ *  files of an extension, which a backup would lack. LLADD_BUSY: pages that were written in bulk
+ *  were written again each time they were copied. */
+LLADD_API int lladd_backup(struct lladd_db *, struct lladd_store *,
+                           const struct lladd_backup_options *options,
+                           struct lladd_backup_info *info, struct lladd_error *);
+
+/** If it does not return 0, lladd_backup_each stops and returns that value. */
+typedef int lladd_backup_fn(void *ctx, const struct lladd_backup_info *);
+/** Calls fn for every complete backup in the store, oldest first. A manifest that is damaged is
+ *  LLADD_CORRUPT_BACKUP. `allocator` may be NULL. */
+LLADD_API int lladd_backup_each(struct lladd_store *, const struct lladd_allocator *allocator,
+                                lladd_backup_fn *, void *ctx, struct lladd_error *);
+
+/* ---- restore -------------------------------------------------------------------------------- */
+
+/** Zero means the default, for every member. Initialise with LLADD_RESTORE_OPTIONS_INIT. */
+struct lladd_restore_options {
+    size_t struct_size;
+    const char *base;                 /**< name of the backup; NULL: the one that ended last */
+    uint64_t bytes_per_second;        /**< lladd_restore only. 0: as fast as possible */
+    lladd_ship_progress_fn *progress; /**< lladd_restore only */
+    void *progress_ctx;
+    const struct lladd_allocator *allocator; /**< NULL: malloc */
+    const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
+};
+#define LLADD_RESTORE_OPTIONS_INIT_SIZE sizeof(struct lladd_restore_options)
+#define LLADD_RESTORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_restore_options)
+
+/** A read-only device that shows the files of the database as a crash at the backup's end would
+ *  have left them. A database opens on a lladd_device_overlay over it, and nothing is restored for
+ *  that. The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
+ *  lladd_store_device_error has the error. Close it with lladd_store_device_close, before the
+ *  store. LLADD_NOT_FOUND: the store has no such backup. */
+LLADD_API int lladd_store_device(struct lladd_store *, const struct lladd_restore_options *,
+                                 struct lladd_device **out, struct lladd_error *);
+/** What the backup is that the device shows. Fills as much as out->struct_size says. */
+LLADD_API void lladd_store_device_info(struct lladd_device *, struct lladd_backup_info *out);
+/** The first error of the device; returns its code, 0 if there was none. */
+LLADD_API int lladd_store_device_error(struct lladd_device *, struct lladd_error *);
+/** Closes the device; NULL does nothing. */
+LLADD_API void lladd_store_device_close(struct lladd_device *);
+
+/** Writes a backup into `empty`, a device without files but "lock" and those of a restore that was
+ *  interrupted. lladd_open then recovers it as after a crash: it has the transactions that had
+ *  committed below the backup's end, and those that were prepared are in doubt. It gets a timeline
+ *  of its own, under which the store notes it: it never takes log of the history that it has left.
+ *  Every object is read and checked; "control" is written last, so after an error or a crash
+ *  lladd_open refuses the directory, and the restore can be repeated. LLADD_EXISTS: `empty` has
+ *  files. LLADD_LOCKED: a process uses it. */
+LLADD_API int lladd_restore(struct lladd_store *, const struct lladd_restore_options *,
+                            struct lladd_device *empty, struct lladd_backup_info *info,
+                            struct lladd_error *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

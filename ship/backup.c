@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A backup of an open database. What is copied, and in which order:
+ *
+ *   1. a hold at the oldest LSN, so that no log goes away; then a checkpoint
+ *   2. the control block; then `from`: the oldest LSN that redo from this block, a transaction, a
+ *      class or a pin needs. The hold is raised to `from`
+ *   3. all pages, with plain reads, while transactions change and write them
+ *   4. E: an LSN above that of every page that was copied, with the log durable up to it
+ *   5. again, the pages that transactions with a commit or prepare record between 3 and E have
+ *      written in bulk: the copier may have passed them before they were written. Redo cannot make
+ *      them, for the log does not have them. If one of them has been written again meanwhile, E is
+ *      raised, and the step repeated for what has committed since
+ *   6. the log from `from` to E; then the manifest
+ *
+ * Recovery from the copy is recovery from a crash at E: each page is between its state at the
+ * checkpoint and its state at E, no page is newer than the log, and the control block, which was
+ * read first, says where redo starts. */
+#include "ship/backup_private.h"
+
+#include <errno.h>
+#include <lladd/bytes.h>
+#include <lladd/extension.h>
+#include <lladd/lladd.h>
+#include <lladd/log_read.h>
+#include <lladd/stats.h>
+#include <lz4.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PASSES = 100, LABEL_MOST = 200 };
+
+int ll_ship_progress(struct ll_ship_backup *b, uint64_t bytes)
+{
+    b->bytes_done += bytes;
+    if (b->bytes_done > b->bytes_all)
+        b->bytes_all = b->bytes_done;
+    int rc = ll_ship_pace(&b->pace, bytes, b->err);
+    if (rc || !b->opt.progress)
+        return rc;
+    rc = b->opt.progress(b->opt.progress_ctx, b->what, b->bytes_done, b->bytes_all);
+    return rc ? lladd_error_set(b->err, rc, "the progress function has stopped the backup") : 0;
+}
+
+/* ---- steps 1 and 2 -------------------------------------------------------------------------- */
+
+static int see_file(void *ctx, const char *name)
+{
+    bool *others = ctx;
+    *others = *others || strcmp(name, "ship") != 0;
+    return 0;
+}
+
+/* The log says nothing of files that extensions own. */
+static int refuse_files(struct ll_ship_backup *b)
+{
+    bool others = false;
+    int rc = b->dev->ops->list(b->dev, "files", see_file, &others);
+    if (rc && rc != -ENOENT && rc != -ENOTDIR)
+        return ll_ship_fail_io(b->err, rc, "list", "files");
+    return others ? lladd_error_set(b->err, LLADD_BAD_STATE,
+                                    "\"files\" has files of an extension, which a backup would "
+                                    "not have")
+                  : 0;
+}
+
+/* Reads the newer valid copy of the control block. */
+static int read_control(struct ll_ship_backup *b, unsigned char out[LL_SHIP_CONTROL])
+{
+    unsigned char copy[2][LL_SHIP_CONTROL];
+    struct lladd_file *file;
+    bool good[2] = {false, false};
+    enum { SEQUENCE = 56 };
+    int rc = b->dev->ops->open(b->dev, "control", LLADD_OPEN_READ_ONLY, &file);
+    if (rc)
+        return ll_ship_fail_io(b->err, rc, "open", "control");
+    for (unsigned i = 0; i < 2 && !rc; i++) {
+        int64_t got = b->dev->ops->pread(b->dev, file, copy[i], LL_SHIP_CONTROL,
+                                         (uint64_t)i * LL_SHIP_CONTROL_COPY);
+        rc = got < 0 ? (int)got : 0;
+        /* The copy that is being written fails. */
+        good[i] = got == LL_SHIP_CONTROL && ll_ship_control_ok(copy[i]);
+    }
+    int late = b->dev->ops->close(b->dev, file);
+    if (rc || late)
+        return ll_ship_fail_io(b->err, rc ? rc : late, "read", "control");
+    if (!good[0] && !good[1])
+        return lladd_error_set(b->err, LLADD_CORRUPT_CONTROL, "both copies of \"control\" are bad");
+    bool second =
+        !good[0] || (good[1] && lladd_get64(copy[1] + SEQUENCE) > lladd_get64(copy[0] + SEQUENCE));
+    memcpy(out, copy[second], LL_SHIP_CONTROL);
+    return 0;
+}
+
+static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
+                 unsigned char control[LL_SHIP_CONTROL])
+{
+    unsigned char random[4];
+    struct lladd_backup_info *i = &b->m.info;
+    int rc = lladd_checkpoint(b->db, b->err);
+    if (!rc)
+        rc = read_control(b, control);
+    if (!rc)
+        rc = lladd_log_needed(b->db, &i->from, b->err);
+    if (!rc)
+        rc = ll_ship_random(b->opt.world, random, sizeof random, b->err);
+    if (rc)
+        return rc;
+    /* A checkpoint since then may need less than this control block. */
+    b->m.redo = lladd_lsn_of(ll_ship_control_redo(control));
+    uint64_t analysis = ll_ship_control_checkpoint(control);
+    if (b->m.redo.v < i->from.v)
+        i->from = b->m.redo;
+    if (analysis < i->from.v)
+        i->from = lladd_lsn_of(analysis);
+    (void)lladd_log_hold_raise(hold, i->from);
+    i->timeline = ll_ship_control_timeline(control);
+    b->read_to = i->from.v;
+    (void)snprintf(i->name, sizeof i->name, "%08x-%016llx-%02x%02x%02x%02x", i->timeline,
+                   (unsigned long long)b->m.redo.v, random[0], random[1], random[2], random[3]);
+    return 0;
+}
+
+static int put_small(struct ll_ship_backup *b, const char *what, const void *bytes, size_t len)
+{
+    char name[LL_SHIP_NAME_MAX];
+    struct lladd_iovec piece = {bytes, len};
+    ll_ship_base_name(b->m.info.name, what, name);
+    return ll_ship_put(b->store, b->mem, name, &piece, 1, b->err);
+}
+
+/* ---- steps 3 to 5 --------------------------------------------------------------------------- */
+
+static int set_end(struct ll_ship_backup *b)
+{
+    lladd_lsn durable = lladd_durable_lsn(b->db);
+    int rc = 0;
+    if (durable.v <= b->newest) {
+        rc = lladd_log_force(b->db, lladd_lsn_of(b->newest), b->err);
+        durable = lladd_durable_lsn(b->db);
+    }
+    b->m.info.end = durable;
+    return rc;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct ll_ship_range *x = a, *y = b;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Sorts ranges, and joins those that overlap. */
+static void join(struct ll_ship_buf *ranges)
+{
+    struct ll_ship_range *r = (void *)ranges->data;
+    size_t n = ranges->len / sizeof *r, kept = 0;
+    if (n > 1)
+        qsort(r, n, sizeof *r, by_first);
+    for (size_t i = 0; i < n; i++) {
+        struct ll_ship_range *last = kept ? &r[kept - 1] : NULL;
+        if (last && r[i].first <= last->first + last->n) {
+            uint64_t end = r[i].first + r[i].n;
+            if (end > last->first + last->n)
+                last->n = end - last->first;
+        } else {
+            r[kept++] = r[i];
+        }
+    }
+    ranges->len = kept * sizeof *r;
+}
+
+static int copy_again(struct ll_ship_backup *b)
+{
+    join(&b->again);
+    int rc = 0;
+    for (size_t at = 0; at < b->again.len && !rc; at += sizeof(struct ll_ship_range)) {
+        const struct ll_ship_range *r = (const void *)(b->again.data + at);
+        rc = ll_ship_copy_pages(b, r->first, r->n);
+    }
+    return rc;
+}
+
+/* *settled: what was copied again is as of the backup's end. */
+static int pass(struct ll_ship_backup *b, uint64_t since, bool *settled)
+{
+    bool written = false;
+    uint64_t end = b->m.info.end.v;
+    b->again.len = 0;
+    b->newest = 0;
+    int rc = ll_ship_read_log(b, end, since);
+    *settled = !rc && b->again.len == 0;
+    if (rc || *settled)
+        return rc;
+    rc = copy_again(b);
+    /* A bulk write waits until its barrier is durable (BUF-1). So the barrier of whatever was
+     * copied is durable now. */
+    if (!rc)
+        rc = ll_ship_overlaps(b, &b->again, end, lladd_durable_lsn(b->db).v, &written);
+    *settled = !rc && !written && b->newest < end;
+    return rc;
+}
+
+static int copy_pages(struct ll_ship_backup *b)
+{
+    uint64_t since = lladd_durable_lsn(b->db).v;
+    uint64_t pages = lladd_page_count(b->db);
+    bool settled = false;
+    b->what = "pages";
+    b->bytes_all = pages * b->m.info.page_size;
+    int rc = ll_ship_copy_pages(b, 0, pages);
+    if (!rc)
+        rc = set_end(b);
+    for (unsigned i = 0; !rc && !settled; i++) {
+        if (i == PASSES)
+            return lladd_error_set(b->err, LLADD_BUSY,
+                                   "pages that are written in bulk were written again each of %d "
+                                   "times that they were copied",
+                                   PASSES);
+        rc = pass(b, since, &settled);
+        since = b->m.info.end.v;
+        if (!rc && !settled)
+            rc = set_end(b);
+    }
+    /* The file as long as redo expects it: it was made longer before a page there was logged. */
+    b->m.info.pages = lladd_page_count(b->db);
+    return rc ? rc : ll_ship_finish_pages(b);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int copy(struct ll_ship_backup *b, struct lladd_log_hold *hold)
+{
+    unsigned char control[LL_SHIP_CONTROL];
+    struct ll_ship_buf text = {.mem = b->mem};
+    int rc = begin(b, hold, control);
+    b->m.info.begun_us = ll_ship_wall_us(b->opt.world);
+    if (!rc)
+        rc = ll_ship_print(&text, b->err, "from %llu\nbegun_us %lld\n",
+                           (unsigned long long)b->m.info.from.v, (long long)b->m.info.begun_us);
+    if (!rc)
+        rc = put_small(b, "begun", text.data, text.len);
+    if (!rc)
+        rc = put_small(b, "control", control, sizeof control);
+    b->m.control_crc = lladd_crc32c(0, control, sizeof control);
+    if (!rc)
+        rc = copy_pages(b);
+    if (!rc)
+        rc = ll_ship_copy_log(b);
+    text.len = 0;
+    b->m.info.ended_us = ll_ship_wall_us(b->opt.world);
+    if (!rc)
+        rc = ll_ship_manifest_write(&b->m, &text, b->err);
+    if (!rc)
+        rc = put_small(b, "manifest", text.data, text.len);
+    ll_ship_buf_free(&text);
+    return rc;
+}
+
+static int collect(void *ctx, const char *name, uint64_t size)
+{
+    struct ll_ship_buf *names = ctx;
+    (void)size;
+    return ll_ship_append(names, name, strlen(name) + 1, NULL);
+}
+
+/* After an error: deletes what was stored, if the store lets us. What stays is never a backup, for
+ * there is no manifest. If the reply to the manifest's put was lost, the manifest goes first. */
+static void take_back(struct ll_ship_backup *b)
+{
+    char prefix[LL_SHIP_NAME_MAX], manifest[LL_SHIP_NAME_MAX];
+    struct ll_ship_buf names = {.mem = b->mem};
+    if (!*b->m.info.name)
+        return;
+    ll_ship_base_name(b->m.info.name, "", prefix);
+    ll_ship_base_name(b->m.info.name, "manifest", manifest);
+    int rc = b->store->ops->remove(b->store, manifest, NULL);
+    if (rc && rc != LLADD_NOT_FOUND)
+        return;
+    if (b->store->ops->list(b->store, prefix, collect, &names, NULL) == 0)
+        for (size_t at = 0; at < names.len; at += strlen((char *)names.data + at) + 1)
+            (void)b->store->ops->remove(b->store, (char *)names.data + at, NULL);
+    ll_ship_buf_free(&names);
+}
+
+static int take_options(struct ll_ship_backup *b, const struct lladd_backup_options *options)
+{
+    b->opt = (struct lladd_backup_options)LLADD_BACKUP_OPTIONS_INIT;
+    if (options)
+        memcpy(&b->opt, options,
+               options->struct_size < sizeof b->opt ? options->struct_size : sizeof b->opt);
+    b->mem.allocator = b->opt.allocator;
+    b->pace = (struct ll_ship_pace){b->opt.bytes_per_second, ll_ship_now_ns(b->opt.world), 0,
+                                    b->opt.world};
+    const char *label = b->opt.label ? b->opt.label : "";
+    if (strlen(label) > LABEL_MOST || strpbrk(label, "\n\r"))
+        return lladd_error_set(b->err, LLADD_BAD_ARGUMENT,
+                               "a label is one line of at most %d bytes", LABEL_MOST);
+    ll_ship_manifest_init(&b->m, b->mem);
+    memcpy(b->m.info.label, label, strlen(label));
+    b->object.mem = b->index.mem = b->damaged.mem = b->writers.mem = b->again.mem = b->mem;
+    return 0;
+}
+
+static int make_room(struct ll_ship_backup *b)
+{
+    size_t frame = (size_t)LL_SHIP_FRAME * b->m.info.page_size;
+    b->chunk = ll_ship_new(b->mem, frame > LL_SHIP_CHUNK ? frame : LL_SHIP_CHUNK);
+    b->packed = ll_ship_new(b->mem, frame);
+    b->lz4 = ll_ship_new(b->mem, (size_t)LZ4_sizeofState());
+    return b->chunk && b->packed && b->lz4 ? 0 : ll_ship_no_memory(b->err);
+}
+
+static void release(struct ll_ship_backup *b)
+{
+    ll_ship_delete(b->mem, b->chunk);
+    ll_ship_delete(b->mem, b->packed);
+    ll_ship_delete(b->mem, b->lz4);
+    ll_ship_buf_free(&b->object);
+    ll_ship_buf_free(&b->index);
+    ll_ship_buf_free(&b->damaged);
+    for (size_t at = 0; at < b->writers.len; at += sizeof(struct ll_ship_writer))
+        ll_ship_buf_free(&((struct ll_ship_writer *)(void *)(b->writers.data + at))->ranges);
+    ll_ship_buf_free(&b->writers);
+    ll_ship_buf_free(&b->again);
+    ll_ship_manifest_free(&b->m);
+}
+
+static int run(struct ll_ship_backup *b)
+{
+    struct lladd_log_hold *hold = NULL;
+    int rc = lladd_db_error(b->db, b->err);
+    if (rc)
+        return rc;
+    b->dev = lladd_db_device(b->db);
+    lladd_db_uuid(b->db, b->m.info.uuid);
+    b->m.info.page_size = lladd_page_size(b->db);
+    rc = refuse_files(b);
+    if (!rc)
+        rc = make_room(b);
+    if (!rc)
+        rc = ll_ship_claim_store(b->store, b->mem, b->m.info.uuid, b->m.info.page_size, b->err);
+    if (!rc)
+        rc = lladd_log_keep(b->db, "backup", lladd_lsn_of(0), &hold, b->err);
+    if (rc)
+        return rc;
+    rc = b->dev->ops->open(b->dev, "pages", LLADD_OPEN_READ_ONLY, &b->pages);
+    if (rc) {
+        rc = ll_ship_fail_io(b->err, rc, "open", "pages");
+    } else {
+        rc = copy(b, hold);
+        int late = b->dev->ops->close(b->dev, b->pages);
+        if (!rc && late)
+            rc = ll_ship_fail_io(b->err, late, "read", "pages");
+        if (rc)
+            take_back(b);
+    }
+    lladd_log_release(hold);
+    return rc;
+}
+
+int lladd_backup(struct lladd_db *db, struct lladd_store *store,
+                 const struct lladd_backup_options *options, struct lladd_backup_info *info,
+                 struct lladd_error *err)
+{
+    struct ll_ship_backup b = {.db = db, .store = store, .err = err};
+    if (!db || !store)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a backup needs a database and a store");
+    int rc = take_options(&b, options);
+    if (!rc)
+        rc = run(&b);
+    if (!rc && info) {
+        size_t size = info->struct_size < sizeof *info ? info->struct_size : sizeof *info;
+        b.m.info.struct_size = info->struct_size;
+        memcpy(info, &b.m.info, size);
+    }
+    release(&b);
+    return rc;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef SHIP_BACKUP_PRIVATE_H
+#define SHIP_BACKUP_PRIVATE_H
+/* A backup while it is made: backup.c decides what is copied, copy_pages.c and copy_log.c copy. */
+#include "ship/ship_private.h"
+
+struct ll_ship_range {
+    uint64_t first, n;
+    uint64_t lsn; /* of the redo barrier */
+};
+
+/* A transaction that has redo barriers and has not ended, as far as the log was read. */
+struct ll_ship_writer {
+    uint64_t txn;
+    struct ll_ship_buf ranges; /* struct ll_ship_range */
+};
+
+struct ll_ship_backup {
+    struct lladd_db *db;
+    struct lladd_device *dev;
+    struct lladd_store *store;
+    struct lladd_backup_options opt;
+    struct ll_ship_mem mem;
+    struct ll_ship_pace pace;
+    struct ll_ship_manifest m;
+    struct lladd_error *err;
+    uint64_t bytes_done, bytes_all;
+    const char *what; /* for `progress` */
+    /* pages */
+    struct lladd_file *pages;
+    unsigned char *chunk;  /* pages as read */
+    unsigned char *packed; /* a frame */
+    void *lz4;
+    struct ll_ship_buf object;  /* of frames that are not stored yet */
+    struct ll_ship_buf index;   /* entries of frames */
+    uint64_t newest;            /* the highest page LSN that was copied since it was reset */
+    struct ll_ship_buf damaged; /* uint64_t: pages that were damaged when they were copied last */
+    /* the log, as far as it was read for pages written in bulk */
+    uint64_t read_to;
+    struct ll_ship_buf writers; /* struct ll_ship_writer */
+    struct ll_ship_buf again;   /* struct ll_ship_range: to be copied again */
+};
+
+/* Bytes of a chunk: as many whole frames as fit into a MiB. */
+#define LL_SHIP_CHUNK (1u << 20)
+
+int ll_ship_progress(struct ll_ship_backup *, uint64_t bytes);
+
+/* Copies pages [first, first+n). */
+int ll_ship_copy_pages(struct ll_ship_backup *, uint64_t first, uint64_t n);
+/* Stores the last object of pages, and the index. */
+int ll_ship_finish_pages(struct ll_ship_backup *);
+
+/* Reads the log from read_to to `to`, which must be durable. A transaction that commits or prepares
+ * at or after `since` adds the ranges that it has written in bulk to `again`. */
+int ll_ship_read_log(struct ll_ship_backup *, uint64_t to, uint64_t since);
+/* Has a record in [from, to) a redo barrier for a page of `ranges`? Reads no further than
+ * needed. */
+int ll_ship_overlaps(struct ll_ship_backup *, const struct ll_ship_buf *ranges, uint64_t from,
+                     uint64_t to, bool *out);
+/* Copies the segments with the LSNs from info.from to info.end. */
+int ll_ship_copy_log(struct ll_ship_backup *);
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Restore: copies the device over a store into an empty device.
+ *
+ * The order makes every crash harmless: lock, the note "files/ship/restoring", the files, their
+ * syncs, "control", the removal of the note. Without "control" lladd_open refuses the directory,
+ * and never is there a file "creating", which would let it begin a new database. A second restore
+ * removes what the first has left, but only if the note is there: what bears no note is not ours.
+ *
+ * The copy gets a timeline: a number that the store has given to no other copy, noted in the store
+ * before "control" is written. It is part of the incarnation, so the log of the copy and that of
+ * the database that it was made from are never taken for each other. */
+#include "ship/ship_private.h"
+
+#include <errno.h>
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOTE "files/ship/restoring"
+enum { CHUNK = 1 << 20, TRIES = 1000 };
+
+struct restore {
+    struct lladd_store *store;
+    struct lladd_device *from, *to;
+    struct lladd_restore_options opt;
+    struct ll_ship_mem mem;
+    struct ll_ship_pace pace;
+    unsigned char *chunk;
+    const char *what;
+    uint64_t done, all;
+    struct lladd_error *err;
+};
+
+/* ---- an empty place ------------------------------------------------------------------------- */
+
+struct seen {
+    bool ours, others, files, control;
+};
+
+static int see(void *ctx, const char *name)
+{
+    struct seen *s = ctx;
+    if (strcmp(name, "pages") == 0 || strcmp(name, "dwb") == 0 || strcmp(name, "log") == 0)
+        s->ours = true;
+    else if (strcmp(name, "files") == 0)
+        s->files = true;
+    else if (strcmp(name, "control") == 0)
+        s->control = true;
+    else if (strcmp(name, "lock") != 0)
+        s->others = true;
+    return 0;
+}
+
+static int see_other_files(void *ctx, const char *name)
+{
+    struct seen *s = ctx;
+    s->others = s->others || (strcmp(name, "ship") != 0 && strcmp(name, "restoring") != 0);
+    return 0;
+}
+
+static int io(struct restore *r, int rc, const char *what, const char *name)
+{
+    return rc ? ll_ship_fail_io(r->err, rc, what, name) : 0;
+}
+
+static int exists(struct restore *r, const char *name, bool *out)
+{
+    struct lladd_file *file;
+    int rc = r->to->ops->open(r->to, name, LLADD_OPEN_READ_ONLY, &file);
+    *out = rc == 0;
+    if (!rc)
+        rc = r->to->ops->close(r->to, file);
+    return rc == -ENOENT || rc == -ENOTDIR ? 0 : io(r, rc, "look for", name);
+}
+
+static int unlink_if_there(struct restore *r, const char *name)
+{
+    int rc = r->to->ops->unlink(r->to, name);
+    return rc == -ENOENT ? 0 : io(r, rc, "delete", name);
+}
+
+static int collect(void *ctx, const char *name)
+{
+    struct ll_ship_buf *names = ctx;
+    return ll_ship_append(names, name, strlen(name) + 1, NULL);
+}
+
+/* Removes the files that an interrupted restore has left. */
+static int sweep(struct restore *r)
+{
+    struct ll_ship_buf names = {.mem = r->mem};
+    char path[300];
+    int rc = r->to->ops->list(r->to, "log", collect, &names);
+    if (rc == LLADD_NO_MEMORY)
+        rc = ll_ship_no_memory(r->err);
+    else
+        rc = rc == -ENOENT ? 0 : io(r, rc, "list", "log");
+    for (size_t at = 0; at < names.len && !rc; at += strlen((char *)names.data + at) + 1) {
+        int n = snprintf(path, sizeof path, "log/%s", (char *)names.data + at);
+        rc = n > 0 && (size_t)n < sizeof path
+                 ? unlink_if_there(r, path)
+                 : lladd_error_set(r->err, LLADD_TOO_LARGE, "a name in \"log\" is too long");
+    }
+    ll_ship_buf_free(&names);
+    if (!rc)
+        rc = unlink_if_there(r, "control"); /* it was not whole */
+    if (!rc)
+        rc = unlink_if_there(r, "pages");
+    return rc ? rc : unlink_if_there(r, "dwb");
+}
+
+static int make_dir(struct restore *r, const char *name)
+{
+    int rc = r->to->ops->mkdir(r->to, name);
+    return rc == -EEXIST ? 0 : io(r, rc, "make the directory", name);
+}
+
+static int write_note(struct restore *r)
+{
+    struct lladd_file *file;
+    int rc = make_dir(r, "files");
+    if (!rc)
+        rc = make_dir(r, "files/ship");
+    if (!rc)
+        rc = io(r, r->to->ops->open(r->to, NOTE, LLADD_OPEN_CREATE, &file), "create", NOTE);
+    if (rc)
+        return rc;
+    rc = r->to->ops->sync(r->to, file);
+    int late = r->to->ops->close(r->to, file);
+    rc = io(r, rc ? rc : late, "sync", NOTE);
+    if (!rc)
+        rc = io(r, r->to->ops->sync_dir(r->to, "files/ship"), "sync", "files/ship");
+    if (!rc)
+        rc = io(r, r->to->ops->sync_dir(r->to, "files"), "sync", "files");
+    return rc ? rc : io(r, r->to->ops->sync_dir(r->to, ""), "sync", "the directory");
+}
+
+/* Is there a control block? Then the restore was complete, though the note is still there, and the
+ * database may have been used since. */
+static int has_control(struct restore *r, bool *out)
+{
+    unsigned char copy[LL_SHIP_CONTROL];
+    struct lladd_file *file;
+    int rc =
+        io(r, r->to->ops->open(r->to, "control", LLADD_OPEN_READ_ONLY, &file), "open", "control");
+    *out = false;
+    if (rc)
+        return rc;
+    for (unsigned i = 0; i < 2 && !rc; i++) {
+        int64_t got =
+            r->to->ops->pread(r->to, file, copy, sizeof copy, (uint64_t)i * LL_SHIP_CONTROL_COPY);
+        rc = got < 0 ? (int)got : 0;
+        *out = *out || (got == LL_SHIP_CONTROL && ll_ship_control_ok(copy));
+    }
+    int late = r->to->ops->close(r->to, file);
+    return io(r, rc ? rc : late, "read", "control");
+}
+
+static int want_empty(struct restore *r)
+{
+    struct seen s = {false, false, false, false};
+    bool note = false;
+    int rc = io(r, r->to->ops->list(r->to, "", see, &s), "list", "the directory");
+    if (!rc && s.files) {
+        rc = r->to->ops->list(r->to, "files", see_other_files, &s);
+        if (!rc)
+            rc = r->to->ops->list(r->to, "files/ship", see_other_files, &s);
+        rc = rc == -ENOENT ? 0 : io(r, rc, "list", "files");
+    }
+    if (!rc)
+        rc = exists(r, NOTE, &note);
+    bool complete = s.control;
+    if (!rc && s.control && note)
+        rc = has_control(r, &complete);
+    if (rc)
+        return rc;
+    if (s.others || complete || (s.ours && !note))
+        return lladd_error_set(r->err, LLADD_EXISTS,
+                               "the directory is not empty, and no restore has left its files");
+    rc = write_note(r);
+    return rc ? rc : sweep(r);
+}
+
+/* ---- copying -------------------------------------------------------------------------------- */
+
+static int step(struct restore *r, uint64_t bytes)
+{
+    r->done += bytes;
+    int rc = ll_ship_pace(&r->pace, bytes, r->err);
+    if (rc || !r->opt.progress)
+        return rc;
+    rc = r->opt.progress(r->opt.progress_ctx, r->what, r->done, r->all);
+    return rc ? lladd_error_set(r->err, rc, "the progress function has stopped the restore") : 0;
+}
+
+static int copy_bytes(struct restore *r, struct lladd_file *from, struct lladd_file *to,
+                      const char *name)
+{
+    uint64_t size = 0;
+    int rc = io(r, r->from->ops->size(r->from, from, &size), "read", name);
+    for (uint64_t at = 0; at < size && !rc;) {
+        size_t len = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
+        int64_t got = r->from->ops->pread(r->from, from, r->chunk, len, at);
+        if (got != (int64_t)len) /* the device has the reason */
+            return lladd_store_device_error(r->from, r->err)
+                       ? lladd_store_device_error(r->from, NULL)
+                       : lladd_error_set(r->err, LLADD_STORE_FAILED, "cannot read \"%s\"", name);
+        struct lladd_iovec piece = {r->chunk, len};
+        rc = io(r, r->to->ops->pwritev(r->to, to, &piece, 1, at), "write", name);
+        if (!rc)
+            rc = step(r, len);
+        at += len;
+    }
+    return rc ? rc : io(r, r->to->ops->sync(r->to, to), "sync", name);
+}
+
+static int copy_file(struct restore *r, const char *name)
+{
+    struct lladd_file *from, *to;
+    int rc = io(r, r->from->ops->open(r->from, name, LLADD_OPEN_READ_ONLY, &from), "read", name);
+    if (rc)
+        return rc;
+    rc = io(r, r->to->ops->open(r->to, name, LLADD_OPEN_CREATE | LLADD_OPEN_EXCLUSIVE, &to),
+            "create", name);
+    if (!rc) {
+        rc = copy_bytes(r, from, to, name);
+        int late = r->to->ops->close(r->to, to);
+        if (!rc)
+            rc = io(r, late, "write", name);
+    }
+    int late = r->from->ops->close(r->from, from);
+    return rc ? rc : io(r, late, "read", name);
+}
+
+static int copy_log(struct restore *r)
+{
+    const struct ll_ship_manifest *m = ll_ship_device_manifest(r->from);
+    char name[40];
+    int rc = make_dir(r, "log");
+    r->what = "log";
+    r->done = r->all = 0;
+    for (size_t i = 0; i < ll_ship_log_parts(m); i++)
+        r->all += ll_ship_log_part(m, i)->offset ? 0 : ll_ship_log_part(m, i)->segment_size;
+    for (size_t i = 0; i < ll_ship_log_parts(m) && !rc; i++) {
+        const struct ll_ship_log_part *p = ll_ship_log_part(m, i);
+        (void)snprintf(name, sizeof name, "log/%016llx.seg", (unsigned long long)p->first);
+        rc = p->offset ? 0 : copy_file(r, name);
+    }
+    return rc ? rc : io(r, r->to->ops->sync_dir(r->to, "log"), "sync", "log");
+}
+
+/* ---- the timeline --------------------------------------------------------------------------- */
+
+static int see_timeline(void *ctx, const char *name, uint64_t size)
+{
+    uint64_t *highest = ctx;
+    char *end;
+    (void)size;
+    unsigned long long v = strtoull(name + 1, &end, 16);
+    if (strcmp(end, "/history") == 0 && v < UINT32_MAX && v > *highest)
+        *highest = v;
+    return 0;
+}
+
+/* Takes the next number that the store has not given away. */
+static int new_timeline(struct restore *r, uint32_t *out)
+{
+    const struct ll_ship_manifest *m = ll_ship_device_manifest(r->from);
+    struct ll_ship_buf text = {.mem = r->mem};
+    uint64_t highest = m->info.timeline;
+    unsigned char id[8];
+    char name[LL_SHIP_NAME_MAX];
+    int rc = r->store->ops->list(r->store, "t", see_timeline, &highest, r->err);
+    if (!rc)
+        rc = ll_ship_random(r->opt.world, id, sizeof id, r->err);
+    if (!rc)
+        rc = ll_ship_print(&text, r->err,
+                           "parent %u\nfork %llu\nwhen_us %lld\nbase %s\nid %016llx\n",
+                           m->info.timeline, (unsigned long long)m->info.end.v,
+                           (long long)ll_ship_wall_us(r->opt.world), m->info.name,
+                           (unsigned long long)lladd_get64(id));
+    struct lladd_iovec piece = {text.data, text.len};
+    bool taken = !rc;
+    for (unsigned i = 0; taken; i++) {
+        highest++;
+        (void)snprintf(name, sizeof name, "t%08llx/history", (unsigned long long)highest);
+        rc = ll_ship_put(r->store, r->mem, name, &piece, 1, r->err);
+        taken = rc == LLADD_EXISTS && i < TRIES && highest < UINT32_MAX;
+    }
+    ll_ship_buf_free(&text);
+    *out = (uint32_t)highest;
+    return rc;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int finish(struct restore *r)
+{
+    uint32_t timeline = 0;
+    int rc = io(r, r->to->ops->sync_dir(r->to, ""), "sync", "the directory");
+    if (!rc)
+        rc = new_timeline(r, &timeline);
+    if (rc)
+        return rc;
+    ll_ship_device_timeline(r->from, timeline);
+    r->what = "control";
+    r->done = 0;
+    r->all = LL_SHIP_CONTROL_FILE;
+    rc = copy_file(r, "control");
+    if (!rc)
+        rc = io(r, r->to->ops->sync_dir(r->to, ""), "sync", "the directory");
+    if (!rc)
+        rc = unlink_if_there(r, NOTE);
+    return rc ? rc : io(r, r->to->ops->sync_dir(r->to, "files/ship"), "sync", "files/ship");
+}
+
+static int copy_all(struct restore *r)
+{
+    const struct ll_ship_manifest *m = ll_ship_device_manifest(r->from);
+    int rc = want_empty(r);
+    if (!rc)
+        rc = copy_log(r);
+    r->what = "pages";
+    r->done = 0;
+    r->all = (m->info.pages + LL_SHIP_DWB_PAGES) * m->info.page_size;
+    if (!rc)
+        rc = copy_file(r, "dwb");
+    if (!rc)
+        rc = copy_file(r, "pages");
+    return rc ? rc : finish(r);
+}
+
+static int locked(struct restore *r)
+{
+    struct lladd_file *lock;
+    int64_t owner = 0;
+    int rc = r->to->ops->lock(r->to, "lock", &lock, &owner);
+    if (rc == -EAGAIN)
+        return lladd_error_set(r->err, LLADD_LOCKED, "process %lld uses the directory",
+                               (long long)owner);
+    if (rc)
+        return ll_ship_fail_io(r->err, rc, "lock", "lock");
+    rc = copy_all(r);
+    int late = r->to->ops->close(r->to, lock);
+    return rc ? rc : io(r, late, "unlock", "lock");
+}
+
+int lladd_restore(struct lladd_store *store, const struct lladd_restore_options *options,
+                  struct lladd_device *empty, struct lladd_backup_info *info,
+                  struct lladd_error *err)
+{
+    struct restore r = {.store = store, .to = empty, .err = err};
+    r.opt = (struct lladd_restore_options)LLADD_RESTORE_OPTIONS_INIT;
+    if (!store || !empty)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a restore needs a store and a device");
+    if (options)
+        memcpy(&r.opt, options,
+               options->struct_size < sizeof r.opt ? options->struct_size : sizeof r.opt);
+    r.mem.allocator = r.opt.allocator;
+    r.pace =
+        (struct ll_ship_pace){r.opt.bytes_per_second, ll_ship_now_ns(r.opt.world), 0, r.opt.world};
+    r.chunk = ll_ship_new(r.mem, CHUNK);
+    if (!r.chunk)
+        return ll_ship_no_memory(err);
+    int rc = lladd_store_device(store, &r.opt, &r.from, err);
+    if (!rc) {
+        rc = locked(&r);
+        if (!rc && info)
+            lladd_store_device_info(r.from, info);
+        lladd_store_device_close(r.from);
+    }
+    ll_ship_delete(r.mem, r.chunk);
+    return rc;
+}
