@@ -176,6 +176,36 @@ const struct lladd_sim_subject *const *lladd_sim_plugin(void)
     return all;
 }
 END
+# A program that makes a backup and restores it.
+cat > "$work/src/ship_program.c" << 'END'
+#include <lladd/device.h>
+#include <lladd/lladd.h>
+#include <lladd/ship.h>
+int main(void)
+{
+    struct lladd_options options = LLADD_OPTIONS_INIT;
+    struct lladd_device *copy;
+    struct lladd_store *store;
+    struct lladd_db *db;
+    if (lladd_device_memory(&options.device) || lladd_device_memory(&copy) ||
+        lladd_open(NULL, &options, &db, NULL) ||
+        lladd_store_open("dir:store", NULL, &store, NULL))
+        return 1;
+    if (lladd_backup(db, store, NULL, NULL, NULL) ||
+        lladd_restore(store, NULL, copy, NULL, NULL))
+        return 2;
+    lladd_store_close(store);
+    if (lladd_close(db))
+        return 3;
+    options.flags = LLADD_OPT_MUST_EXIST;
+    lladd_device_close(options.device);
+    options.device = copy;
+    if (lladd_open(NULL, &options, &db, NULL) || lladd_close(db))
+        return 4;
+    lladd_device_close(copy);
+    return 0;
+}
+END
 # A program that is its own transaction manager, with the standard's header.
 cat > "$work/src/xa_program.c" << 'END'
 #include <lladd/device.h>
@@ -227,6 +257,12 @@ if(TARGET lladd::xa)
     add_executable(xa xa_program.c)
     target_link_libraries(xa PRIVATE lladd::xa)
 endif()
+foreach(kind ship ship_static)
+    if(TARGET lladd::${kind})
+        add_executable(${kind} ship_program.c)
+        target_link_libraries(${kind} PRIVATE lladd::${kind})
+    endif()
+endforeach()
 if(TARGET lladd::sim)
     add_executable(sim sim_program.c)
     target_link_libraries(sim PRIVATE lladd::sim)
@@ -290,13 +326,14 @@ if test -x "$prefix/bin/lladd"; then
     "$prefix/bin/lladd" verify --ops "$work/ordered/ordered-ops.so" "$work/db"
 fi
 cc -std=gnu11 -o "$work/pc/xa" "$work/src/xa_program.c" $(pkg-config --cflags --libs lladd-xa)
+cc -std=gnu11 -o "$work/pc/ship" "$work/src/ship_program.c" $(pkg-config --cflags --libs lladd-ship)
 
 count=0
 for program in "$work/cmake"/c_lladd "$work/cmake"/c_static "$work/cmake"/c_dst \
     "$work/cmake"/cxx_lladd "$work/cmake"/cxx_static "$work/cmake"/cxx_dst \
     "$work/cmake"/c_debug "$work/cmake"/c_debug_static "$work/cmake"/cxx_debug \
     "$work/cmake"/cxx_debug_static "$work/cmake"/sim \
-    "$work/cmake"/xa "$work/pc"/*; do
+    "$work/cmake"/ship "$work/cmake"/ship_static "$work/cmake"/xa "$work/pc"/*; do
     test -e "$program" || continue
     mkdir "$work/run"
     (cd "$work/run" && LD_LIBRARY_PATH=$libdir "$program")
