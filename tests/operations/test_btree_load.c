@@ -187,6 +187,46 @@ START_TEST(every_shape)
 }
 END_TEST
 
+/* A merge has log space for the images of pages that no record has changed since the load: of the
+ * parent and of the left leaf. One transaction removes all rows of some leaves; others do so with
+ * other leaves, and merge the first ones. */
+START_TEST(loaded_leaves_are_merged)
+{
+    static const struct shape s = {4096, 8, 8, 24000, 0, 0, 0, 0};
+    static unsigned char key[LONGEST];
+    uint32_t left = 0;
+    open_empty(s.page_size);
+    set_shape(&s);
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, load(txn));
+    commit(txn);
+    open_tree();
+    for (int round = 0; round < 2; round++) {
+        txn = fixture_begin(&b);
+        left = 0;
+        for (uint32_t row = 0; row < shape->rows; row++) {
+            unsigned leaf = row / 143 % 10;
+            size_t n = key_of(2 * row, key);
+            if (leaf == (round ? 7 : 2))
+                ok(txn, lladd_btree_delete(txn, tree, key, n));
+            left += leaf != 2 && (leaf != 7 || round == 0);
+        }
+        commit(txn);
+    }
+    ck_assert_uint_gt(stats().merges, 10);
+    ck_assert_uint_eq(stats().rows, left);
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    lladd_btree_close(tree);
+    fixture_crash(&b);
+    open_tree();
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    ck_assert_uint_eq(stats().rows, left);
+    ck_assert_uint_gt(stats().free_pages, 10);
+    lladd_btree_close(tree);
+    fixture_free(&b);
+}
+END_TEST
+
 /* The tree grows at its end, from the last leaf of the load. */
 START_TEST(rows_after_the_last_one)
 {
@@ -478,6 +518,7 @@ int main(void)
     Suite *s = suite_create("loading B+trees");
     TCase *c = tcase_create("load");
     tcase_add_loop_test(c, every_shape, 0, (int)N_SHAPES);
+    tcase_add_test(c, loaded_leaves_are_merged);
     tcase_add_test(c, rows_after_the_last_one);
     tcase_add_test(c, wrong_rows_are_refused);
     tcase_add_test(c, in_use_before_the_commit);
