@@ -358,8 +358,8 @@ START_TEST(lost_write)
 END_TEST
 
 /* Redo begins after a checkpoint, so it does not repair a page that the checkpoint recorded as
- * written. The log still has the record that proves the loss. (After two checkpoints redo still
- * begins at the image that the first one has logged; the note makes the log longer.) */
+ * written. The log still has the record that proves the loss. (Redo after the first checkpoint
+ * begins at the image that it has logged. Without new log the second one would change nothing.) */
 START_TEST(lost_write_before_a_checkpoint_and_a_crash)
 {
     struct made m;
@@ -369,7 +369,7 @@ START_TEST(lost_write_before_a_checkpoint_and_a_crash)
     struct lladd_db *db = made_again(dev);
     struct lladd_txn *txn;
     bench_change(db, m.bytes, "new");
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
         ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
         ck_assert_int_eq(lladd_log_note(txn, "bench", (struct lladd_span){"x", 1}, NULL), 0);
