@@ -304,7 +304,8 @@ static int check_pages(struct ll_btree_tree *t, struct ll_btree_pages *p, struct
             return ll_btree__corrupt(err, lladd_page_of(p->nodes[i]),
                                      "is in a B+tree and not allocated");
     }
-    qsort(p->blobs, p->n_blobs, sizeof *p->blobs, by_number);
+    if (p->n_blobs) /* else there is no array, which qsort does not accept */
+        qsort(p->blobs, p->n_blobs, sizeof *p->blobs, by_number);
     for (size_t i = 0; i < p->n_blobs; i++) {
         if (i > 0 && p->blobs[i] == p->blobs[i - 1])
             return ll_btree__corrupt(err, lladd_page_of(p->blobs[i]),
