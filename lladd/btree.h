@@ -17,16 +17,16 @@
  * used for later splits of the same tree; the tree gives no page back before it is destroyed.
  *
  * Threads: any number may use a handle; a cursor belongs to one thread. Inner nodes are read
- * without a latch. A writer latches one leaf; for a split one page at a time per level; for a merge
- * a node, two of its children, and the root page. A transaction must not change a key that another
- * active transaction has changed (LLADD paper, section 2.1).
+ * without a latch. A writer latches one leaf to change a row. A split or a merge latches at most
+ * three pages at a time. A transaction must not change a key that another active transaction has
+ * changed (LLADD paper, section 2.1).
  *
  * Reading needs no lock and gives no isolation. A call reads the value of one row as of one moment
  * during the call. At that moment the value may be uncommitted. With locks (lladd/lock.h) a reader
  * sees neither uncommitted values nor different moments.
  *
- * A tree can be used when the transaction that has created it has committed; before, calls return
- * LLADD_BUSY.
+ * A tree can be used when the transaction that has created it has committed. Before that, calls
+ * return LLADD_BUSY.
  * @ingroup operations
  */
 #include <lladd/lladd.h>
@@ -88,10 +88,10 @@ struct lladd_btree_loader;
 
 /** Begins a new tree that gets its rows in ascending order; options may be NULL. The leaves are
  *  packed. Rows are not logged; they are written to extents allocated in the transaction, except
- *  values in blobs (lladd_blob_create). The tree is new because a rollback frees its pages, which
- *  must then never have been visible: an existing tree, also an empty one, takes rows with
- *  lladd_btree_insert_many. Only the thread that uses the transaction may use the loader. The
- *  errors of the loader's calls are stored in the transaction. */
+ *  values in blobs (lladd_blob_create). An existing tree cannot be loaded, even if it is empty: a
+ *  rollback of the load frees the pages, and no reader may have seen them by then. Use
+ *  lladd_btree_insert_many for an existing tree. Only the thread that uses the transaction may use
+ *  the loader. The errors of the loader's calls are stored in the transaction. */
 LLADD_API int lladd_btree_load_begin(struct lladd_txn *, const struct lladd_btree_options *,
                                      struct lladd_btree_loader **out);
 /** Adds a row. LLADD_BAD_ARGUMENT if its key is not greater than that of the row before; after this
@@ -165,11 +165,13 @@ LLADD_API int lladd_btree_get_many(struct lladd_btree *, struct lladd_btree_quer
                                    struct lladd_error *);
 
 /** The key of the first row after `key` (with `after`), or at or after it: *len gets its length,
- *  `buf` as much of it as `size` allows. LLADD_END: no such row. A transaction that reads a range
- *  and locks, besides the keys that it reads, the key that follows the range keeps others from
- *  inserting into the range and deleting from it, if every insertion and every deletion locks,
- *  besides its own key, the key that follows it. Deletions too: a deleted key is not found any
- *  more, so a reader does not wait for its lock, and the deletion may be rolled back. */
+ *  `buf` as much of it as `size` allows. LLADD_END: no such row.
+ *
+ *  This call finds the key to lock against phantoms. A transaction that reads a range locks the
+ *  keys that it reads, and the key that follows the range. Each insertion and each deletion locks
+ *  its own key, and the key that follows it. Then no other transaction inserts into the range or
+ *  deletes from it. A deletion must lock the following key, too: a reader does not find the deleted
+ *  key, so it does not wait for that key's lock, but the deletion may be rolled back. */
 LLADD_API int lladd_btree_next_key(struct lladd_btree *, const void *key, size_t key_len,
                                    bool after, void *buf, size_t size, size_t *len,
                                    struct lladd_error *);
@@ -184,9 +186,9 @@ LLADD_API bool lladd_btree_logged_key(const struct lladd_log_entry *, lladd_page
 
 /** Opens a cursor, before the first row. A cursor moves through the rows in order, in both
  *  directions. It holds no latch between calls. Each move finds the next row from the key of the
- *  present one, as of that moment: a row that exists during the whole walk is met exactly once, and
- *  a row that is inserted or removed meanwhile is met or not. Changes of any transaction show, also
- *  uncommitted ones. */
+ *  present one, in the tree as it is at that moment. So a row that exists during the whole walk is
+ *  met exactly once. A row that is inserted or removed during the walk may be met or not. The
+ *  cursor sees changes of any transaction, also uncommitted ones. */
 LLADD_API int lladd_btree_cursor_open(struct lladd_btree *, struct lladd_btree_cursor **out,
                                       struct lladd_error *);
 /** Closes the cursor; NULL does nothing. */
@@ -229,9 +231,9 @@ struct lladd_btree_stats {
     uint64_t rows, ghosts, blobs;
     uint64_t leaves, inner, spare; /**< pages */
     uint64_t used_bytes;           /**< of the leaves, without ghosts and unused room */
-    uint64_t splits;               /**< since the tree was first used on this handle */
+    uint64_t splits;               /**< since the database was opened */
     uint32_t height;               /**< levels; 1: the top node is a leaf */
-    uint64_t merges;               /**< since the tree was first used on this handle */
+    uint64_t merges;               /**< since the database was opened */
     uint64_t free_pages;           /**< pages that the tree has for its next splits */
 };
 /** Fills as much as out->struct_size says. Reads every node. */

@@ -78,7 +78,7 @@ static int read_control(struct ll_ship_backup *b, unsigned char out[LL_SHIP_CONT
         int64_t got = b->dev->ops->pread(b->dev, file, copy[i], LL_SHIP_CONTROL,
                                          (uint64_t)i * LL_SHIP_CONTROL_COPY);
         rc = got < 0 ? (int)got : 0;
-        /* The copy that is being written fails. */
+        /* A copy that is being written at this moment fails the check. */
         good[i] = got == LL_SHIP_CONTROL && ll_ship_control_ok(copy[i]);
     }
     int late = b->dev->ops->close(b->dev, file);
@@ -180,7 +180,7 @@ static int copy_again(struct ll_ship_backup *b)
     return rc;
 }
 
-/* *settled: what was copied again is as of the backup's end. */
+/* *settled: the pages that were copied again are in their state at the backup's end. */
 static int pass(struct ll_ship_backup *b, uint64_t since, bool *settled)
 {
     bool written = false;
@@ -263,8 +263,9 @@ static int collect(void *ctx, const char *name, uint64_t size)
     return ll_ship_append(names, name, strlen(name) + 1, NULL);
 }
 
-/* After an error: deletes what was stored, if the store lets us. What stays is never a backup, for
- * there is no manifest. If the reply to the manifest's put was lost, the manifest goes first. */
+/* After an error: deletes the objects that were stored, as far as the store allows. The manifest
+ * may exist, if only the reply to its put was lost. So it is deleted first, and if that fails, all
+ * other objects stay. So no manifest names objects that were deleted. */
 static void take_back(struct ll_ship_backup *b)
 {
     char prefix[LL_SHIP_NAME_MAX], manifest[LL_SHIP_NAME_MAX];

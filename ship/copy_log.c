@@ -199,9 +199,10 @@ static uint64_t offset_of(const struct segment *s, uint64_t lsn)
     return at / payload * s->block + (rest ? HEADER + rest : 0);
 }
 
-/* Finds the segment with the byte before `lsn`; if `begins`, rather one that begins there. After an
- * unclean stop the log goes on in a new segment, and only its header says where the log before it
- * was cut. So that header belongs to the backup, also if the segment has no record yet. */
+/* Finds the segment with the byte before `lsn`. With `begins`, a segment that begins at `lsn` is
+ * preferred. After an unclean stop the log goes on in a new segment, and only its header says where
+ * the log before it was cut. So that header belongs to the backup, also if the segment has no
+ * record yet. */
 static int find_segment(struct ll_ship_backup *b, const struct ll_ship_buf *firsts, uint64_t lsn,
                         bool begins, struct segment *out)
 {

@@ -2,8 +2,8 @@
 /* Copies pages of an open database into frames.
  *
  * The page file is read past the cache, while pages are written to it. A page that is being written
- * may be read torn: its checksum is wrong, and it is read again. A page with a checksum that stays
- * wrong is either raw or free, then its bytes are taken as they are; or it is damaged: then it is
+ * may be read torn: its checksum is wrong, and it is read again. If the checksum stays wrong and
+ * the page is raw or free, its bytes are taken as they are. Any other page is damaged: it is
  * fetched through the cache, which repairs it, a checkpoint writes it, and it is read again. */
 #include "ship/backup_private.h"
 
@@ -88,8 +88,8 @@ static int look_closer(struct ll_ship_backup *b, uint64_t number, unsigned char 
     else if (rc || use == LLADD_USE_RAW || use == LLADD_USE_NONE)
         return rc;
     rc = repair(b, number, page, &ok);
-    /* A freed page belongs to no structure: it may be torn. But the freeing may be rolled back, so
-     * it was worth a repair. */
+    /* A freed page belongs to no structure, so it may stay torn. The repair was tried because the
+     * transaction that freed the page may roll back. */
     if (rc || ok || use == LLADD_USE_FREED)
         return rc;
     return ll_ship_append(&b->damaged, &number, sizeof number, b->err);

@@ -153,7 +153,7 @@ int ll_ship_claim_store(struct lladd_store *store, struct ll_ship_mem mem,
     rc = store->ops->get(store, ARCHIVE, 0, there, sizeof there, err);
     if (!rc)
         rc = check_archive(there, uuid, page_size, err);
-    /* The same fields, but other bytes: longer. */
+    /* The fields are the same, but the bytes differ: the object is longer. */
     return rc ? rc : ll_ship_corrupt(err, ARCHIVE, "it is damaged");
 }
 

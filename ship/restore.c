@@ -2,9 +2,10 @@
 /* Restore: copies the device over a store into an empty device.
  *
  * The order makes every crash harmless: lock, the note "files/ship/restoring", the files, their
- * syncs, "control", the removal of the note. Without "control" lladd_open refuses the directory,
- * and never is there a file "creating", which would let it begin a new database. A second restore
- * removes what the first has left, but only if the note is there: what bears no note is not ours.
+ * syncs, "control", the removal of the note. Without "control" lladd_open refuses the directory.
+ * Restore never writes a file "creating", which would let lladd_open begin a new database. A second
+ * restore removes the files that the first has left, but only if the note is there: without the
+ * note the files are not those of an interrupted restore.
  *
  * The copy gets a timeline: a number that the store has given to no other copy, noted in the store
  * before "control" is written. It is part of the incarnation, so the log of the copy and that of

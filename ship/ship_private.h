@@ -51,8 +51,8 @@ int ll_ship_pace(struct ll_ship_pace *, uint64_t bytes, struct lladd_error *);
 #define LL_SHIP_FRAME_ENTRY 32u
 #define LL_SHIP_PARTS_MAX 65536u
 
-/* Puts an object. If the name is taken by the same bytes, a reply was lost, and all is well; if by
- * others, returns LLADD_EXISTS. */
+/* Puts an object. If the name is taken and the object there has the same bytes, the reply to an
+ * earlier put was lost: returns 0. If it has other bytes, returns LLADD_EXISTS. */
 int ll_ship_put(struct lladd_store *, struct ll_ship_mem, const char *name,
                 const struct lladd_iovec *, int n, struct lladd_error *);
 /* Reads a whole object that has at most `most` bytes. */
@@ -148,7 +148,7 @@ bool ll_ship_control_ok(const unsigned char control[LL_SHIP_CONTROL]);
 uint64_t ll_ship_control_redo(const unsigned char control[LL_SHIP_CONTROL]);
 uint64_t ll_ship_control_checkpoint(const unsigned char control[LL_SHIP_CONTROL]);
 uint32_t ll_ship_control_timeline(const unsigned char control[LL_SHIP_CONTROL]);
-/* Makes it the control block of a copy: not closed cleanly, on this timeline. */
+/* Changes the control block to that of a copy: not closed cleanly, on this timeline. */
 void ll_ship_control_copy(unsigned char control[LL_SHIP_CONTROL], uint32_t timeline,
                           bool heuristic);
 /* Is the page what its header says, or zeros? */
@@ -180,7 +180,7 @@ int ll_ship_dir_open(const char *path, const struct lladd_store_options *,
 
 /* ---- store_device.c ------------------------------------------------------------------------- */
 
-/* Makes the control block that the device shows one of this timeline. */
+/* Sets the timeline of the control block that the device shows. */
 void ll_ship_device_timeline(struct lladd_device *, uint32_t timeline);
 const struct ll_ship_manifest *ll_ship_device_manifest(struct lladd_device *);
 #endif

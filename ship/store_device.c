@@ -7,8 +7,8 @@
  *     dwb             empty
  *     log/X.seg       the stored bytes of a segment, then zeros
  *
- * The index of the frames is in memory, 32 bytes for 16 pages. Of the objects, one window of
- * frames, one frame and one part of the log are. Everything that is read is checked. */
+ * Memory has the index of the frames, 32 bytes for 16 pages. Of the objects' contents it has one
+ * window of frames, one frame, and one part of the log. Everything that is read is checked. */
 #include "ship/ship_private.h"
 
 #include <errno.h>

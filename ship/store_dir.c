@@ -199,7 +199,7 @@ static int put_file(struct store_dir *d, char *path, char *tmp, const char *name
         return ll_ship_fail_io(err, -errno, what, name);
     what = "write";
     int rc = write_all(d, fd, pieces, n);
-    rc = rc == -EEXIST ? -EIO : rc; /* only of a name does it mean that there is an object */
+    rc = rc == -EEXIST ? -EIO : rc; /* -EEXIST is for a taken name */
     if (!rc) {
         what = "name";
         rc = give_name(d, fd, tmp, path, &renamed);
@@ -216,7 +216,8 @@ static int put_file(struct store_dir *d, char *path, char *tmp, const char *name
                                      "rename that replaces nothing",
                                      d->path)
                    : ll_ship_fail_io(err, rc, what, name);
-    /* Also if the name was taken: a process that died may not have synced it. */
+    /* The directory is synced also if the name was taken: the process that made the name may have
+     * died before it synced the directory. */
     char *slash = strrchr(path, '/');
     *slash = 0;
     int synced = d->calls.sync_dir(d->calls.ctx, path);

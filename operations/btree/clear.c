@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Clearing: ghosts and unused room that no open transaction may need go. Under the leaf's latch, a
- * removal of a ghost without a reservation is committed or undone, for a transaction reserves the
- * key before it latches the leaf (BPT-3). */
+/* Clearing drops ghosts and unused room that no open transaction may need (BPT-3). A transaction
+ * reserves a key before it latches the key's leaf. So if a thread holds the leaf's latch and the
+ * key of a ghost has no reservation, the change that left the ghost has ended: its transaction has
+ * committed, or has undone it. */
 #include "operations/btree/tree.h"
 
 struct clearing {

@@ -4,10 +4,10 @@
  * stays a node page (BPT-5), so the contents are the same. Otherwise the cursor descends again from
  * its present key.
  *
- * Keys next to each other: no key is between k and k followed by a byte 0. Downward, no key that a
- * tree may have is between k and before(k): k without its last byte if that is 0; else k with its
- * last byte less one, followed by bytes 255 up to a length that no key has. So a move back is a
- * descent too, and needs no links to the left. */
+ * Neighbouring keys: the key that follows k is k and a byte 0; no key is between them. before(k) is
+ * such that no key of a tree is between before(k) and k. If the last byte of k is 0, before(k) is k
+ * without it. Otherwise before(k) is k with its last byte less one, followed by bytes 255 up to a
+ * length that no key has. So a move back is a descent too, and needs no links to the left. */
 #include "operations/btree/tree.h"
 
 #include <lladd/optimistic.h>

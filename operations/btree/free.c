@@ -12,10 +12,10 @@
  * All log space is taken before the first latch. `close` is not undone, for the contents of a spare
  * page do not count.
  *
- * Latches: the node, the root page, the page that moves. Nodes come before the root page: a thread
- * with the root page's latch only wants pages that are in no path: a free page, or the spare page
- * that is being moved, or the root page's own one (split.c). A thread that still comes to such a
- * page by an old link holds nothing else. */
+ * Latches are taken in this order: the node, the root page, the page that moves. A thread that
+ * holds the root page's latch then latches only pages to which no descent leads: a free page, the
+ * spare page that is being moved, or the root page's own spare page (split.c). A thread that still
+ * comes to such a page by an old link holds no other latch. */
 #include "operations/btree/tree.h"
 
 struct move {

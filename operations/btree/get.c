@@ -39,7 +39,8 @@ static inline int copy_short(struct look *l, const struct lladd_read *g, const s
     return 0;
 }
 
-/* One optimistic attempt at the page. LLADD_BUSY: latch it. LLADD_CONFLICT: it is not the leaf. */
+/* One optimistic attempt at the page. LLADD_BUSY: the page is not the leaf, or cannot be read
+ * without a latch: latch the leaf. */
 static inline int look_optimistic(struct look *l, lladd_pageno page)
 {
     struct lladd_read g;

@@ -113,8 +113,8 @@ static int flush(struct lladd_btree_loader *l, struct level *v)
     return lladd_bulk_write(l->txn, v->stage_page, n, ll_btree__node_page.name, v->stage);
 }
 
-/* Another extent, as long as all of the level's earlier ones together; shorter if there is no space
- * for it. */
+/* Takes another extent, as long as all of the level's earlier ones together, but at most
+ * EXTENT_BYTES. The extent is shorter if there is no space for it. */
 static int take_extent(struct lladd_btree_loader *l, struct level *v)
 {
     struct lladd_db *db = lladd_txn_db(l->txn);
@@ -364,7 +364,8 @@ static int check_order(const struct lladd_btree_loader *l, struct bt_key key)
                            (unsigned long long)l->rows);
 }
 
-/* LLADD_BAD_STATE if the transaction has ended. */
+/* LLADD_BAD_STATE if the transaction has ended, a part of the load was rolled back, or an earlier
+ * call has failed. */
 static int may_load(const struct lladd_btree_loader *l)
 {
     if (!l->txn)

@@ -35,11 +35,12 @@
  * `widen` the contents of the page do not count. Then the page goes to the free list, as an action
  * of its own. If a crash prevents that, the page is still the left node's spare page.
  *
- * Coming late: a descent, a hint, or insert_many may have the page's number. It finds a closed
- * page, and begins at the top, or a node that the page has become since; level and fences tell
- * (BPT-5). A cursor compares page LSNs. A thread that has split a node and has not yet told the
- * parent checks under the parent's latch that the page still is that node (split.c), and a merge
- * holds that latch. Splits, merges and that check latch downward and to the right. */
+ * Late readers: a descent, a hint, or insert_many may still have the number of the merged page. If
+ * it finds a closed page there, it begins again at the top. If the page has become another node
+ * since, the level and the fences tell whether that node has the key (BPT-5). A cursor compares
+ * page LSNs. A thread that has split a node and has not yet told the parent checks under the
+ * parent's latch that the page still is that node (split.c), and a merge holds that latch. Splits,
+ * merges and that check latch downward and to the right. */
 #include "operations/btree/tree.h"
 
 #define AT_ONCE 2u    /* leaves that a call takes from the list */

@@ -5,7 +5,7 @@
  *                                           old value (of a new row: none)
  *   remove   redo u16 slot, u8 1            undo (logical) u64 root, u8 flags, key
  *   mark     redo u16 slot, u8 is a ghost   no undo: compensates remove, and put of a new row
- *   restore  redo u16 slot, entry           no undo: compensates put of a row with an old value
+ *   restore  redo u16 slot, entry           no undo: compensates put over a row or reserved ghost
  *
  * The slot of a put of a key that has no entry has 32768 added.
  *
@@ -162,7 +162,8 @@ static int put_over(struct bt_change *c, struct lladd_view v, struct lladd_draft
     bool ghost = (old.key_len & BT_GHOST) != 0;
     if (!ghost && c->only)
         return answer(c, d, BT_PRESENT);
-    /* The other transaction's reservation may end first, so this one reserves the key, too. */
+    /* If another transaction has reserved the ghost, its reservation may end before this
+     * transaction does. So this transaction reserves the key, too. */
     if (!c->reserved &&
         (ghost ? ll_btree__held(c->tree, c->key) : BT_LEN(c->value_len) < BT_LEN(old.value_len)))
         return answer(c, d, BT_RESERVE);

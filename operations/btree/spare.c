@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spare pages. A page for a split is a free page of the tree (free.c), or allocated in a nested top
- * action, which may wait, and entered in the node that will be split. So if the split does not
- * follow, because of a crash or an error, the page is not lost: the node's next split takes it.
+/* Spare pages. A split takes a free page of the tree (free.c). If there is none, a nested top
+ * action allocates a page, which may wait. The page is entered in the node that will be split. So
+ * if the split does not follow, because of a crash or an error, the page is not lost: the node's
+ * next split takes it.
  *
- * The action is closed under the latch of the page that gets the spare page. So no thread sees the
- * spare page before the record that keeps it: otherwise a crash could free a page that another
- * transaction has filled. */
+ * The action is closed under the latch of the page that gets the spare page. So no other thread
+ * sees the spare page before the record that ends the action. Otherwise another transaction could
+ * fill the page, and a crash could free it. */
 #include "operations/btree/tree.h"
 
 int ll_btree__put_down(struct lladd_txn *txn, const struct ll_btree_tree *t, int rc)
@@ -44,7 +45,7 @@ static int has_spare(struct lladd_page *p, unsigned at)
     return lladd_get48(p->bytes + at) ? LLADD_END : 0;
 }
 
-/* Fixes the page that gets a spare page: the node of this level, or the root page. */
+/* Names the page that gets a spare page: the root page, or the key's node of this level. */
 struct place {
     struct ll_btree_tree *t;
     bool root;

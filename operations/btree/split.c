@@ -15,8 +15,8 @@
  * A node without a parent gets one: the root page's spare page is filled with the two children, and
  * `top` names it in the root page.
  *
- * The parent is latched alone, and the child below it for a check: it may have been split off long
- * ago. Latches are taken downward and to the right only.
+ * `index` latches the parent, and then the child for a check: the child may have been split off
+ * long ago, and merged since. Latches are taken downward and to the right only.
  *
  * Nodes that a load has written (load.c) log an image at their first change, so a change of a node
  * under its latch needs log credit for one. A spare page was formatted, and needs none. */

@@ -158,7 +158,8 @@ int ll_btree__owner(struct lladd_txn *, struct ll_btrees *, struct ll_btree_owne
 int ll_btree__claim(struct lladd_txn *, struct ll_btree_tree *, bool created);
 /* Notes that the transaction has destroyed the tree, which it has claimed, since this savepoint. */
 void ll_btree__set_destroyed(struct lladd_txn *, struct ll_btree_tree *, lladd_savepoint_id before);
-/* Notes that the transaction changes the tree. LLADD_BUSY: another one destroys it. */
+/* Notes that the transaction changes the tree. LLADD_BUSY: another transaction creates or destroys
+ * the tree. */
 int ll_btree__changes(struct lladd_txn *, struct ll_btree_tree *);
 
 /* ---- search.c, descend.c --------------------------------------------------------------------- */
@@ -315,7 +316,8 @@ struct ll_btree_sparse {
     struct ll_btree_sparse *next;
     lladd_pageno page;
 };
-/* Has a leaf few rows? Has it just got few rows, when one was removed? */
+/* bt_is_sparse: does the leaf have few rows? bt_gets_sparse: has the leaf few rows since its last
+ * row that became a ghost? */
 static inline bool bt_is_sparse(uint32_t slots, uint32_t ghosts)
 {
     return 4 * (slots - ghosts) <= slots;
@@ -324,7 +326,8 @@ static inline bool bt_gets_sparse(uint32_t slots, uint32_t ghosts)
 {
     return slots == ghosts || slots - ghosts == slots / 4;
 }
-/* Lets the leaf wait for a merge. Without memory for that, it is not merged. */
+/* Adds the leaf to the list of leaves that wait for a merge. If there is no memory for that, the
+ * leaf does not wait. */
 void ll_btree__note_sparse(struct ll_btree_tree *, lladd_pageno leaf);
 void ll_btree__forget_sparse(struct ll_btree_tree *);
 /* Merges a few of the leaves that wait. */
@@ -332,8 +335,8 @@ int ll_btree__tidy(struct lladd_txn *, struct ll_btree_tree *);
 
 /* ---- spare.c, split.c, clear.c --------------------------------------------------------------- */
 
-/* Ignores the failure of what a change of a row does not depend on: a later change tries again. A
- * poisoned handle is reported. */
+/* Ignores the failure of a change of the structure, because the change of the row does not depend
+ * on it, and a later change tries it again. Reports a poisoned handle. */
 static inline int bt_reshape(int rc)
 {
     return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
@@ -342,8 +345,8 @@ static inline int bt_reshape(int rc)
  * Returns the length. */
 size_t ll_btree__pack_from(const unsigned char *page, uint32_t from, unsigned char *to);
 
-/* Drops the leaf's unneeded ghosts and unused room, if that makes room for `need` bytes. *enough:
- * there is that much room now. */
+/* If the leaf has less room than `need` bytes, drops its unneeded ghosts and unused room. *enough:
+ * the leaf has that much room now. */
 int ll_btree__make_clear(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t need,
                          bool *enough);
 /* Gives the node of this level a spare page, unless it has one. */
@@ -371,7 +374,7 @@ int ll_btree__publish(struct lladd_txn *, lladd_pageno root, const struct lladd_
 void ll_btree__loads_undone(struct lladd_btree_loader *, lladd_savepoint_id to);
 void ll_btree__loads_ended(struct ll_btree_owner *);
 
-/* ---- get.c ----------------------------------------------------------------------------------- */
+/* ---- change.c, get.c ------------------------------------------------------------------------- */
 
 int ll_btree__tree_of(const struct lladd_btree *, struct ll_btree_tree **, struct lladd_error *);
 /* Reads the sizes, if that has not been done, and checks the length. */
