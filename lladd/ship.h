@@ -6,9 +6,9 @@
  * @brief Backups of running databases: stores, hot backup, looking at a backup, restore. In a
  * library of its own, liblladd_ship (docs/backup.md).
  *
- * Errors of a store have the code LLADD_STORE_FAILED, if the operating system's error does not say
- * more (LLADD_NO_SPACE, LLADD_NO_ACCESS). LLADD_CORRUPT_BACKUP names an object of a backup that is
- * damaged or missing.
+ * An error of a store has the code of the operating system's error (LLADD_NO_SPACE,
+ * LLADD_NO_ACCESS), or LLADD_STORE_FAILED if there is no such code. LLADD_CORRUPT_BACKUP names an
+ * object of a backup that is damaged or missing.
  * @ingroup ship
  */
 #include <lladd/device.h>
@@ -28,10 +28,10 @@ struct lladd_store;
  *  value. */
 typedef int lladd_store_list_fn(void *ctx, const char *name, uint64_t size);
 
-/** What a store does. Objects have names like "base/x/manifest": components of letters, digits and
- *  "._-", with '/' between them; no component begins with a dot. An object is never changed.
- *  Threads: one at a time uses a store. All functions return 0 or a code and fill the error
- *  struct. */
+/** The functions of a store. Objects have names like "base/x/manifest": components of letters,
+ *  digits and "._-", with '/' between them; no component begins with a dot. An object is never
+ *  changed. Threads: only one thread at a time may use a store. All functions return 0 or a code
+ *  and fill the error struct. */
 struct lladd_store_ops {
     size_t struct_size;
     /** Stores the pieces, one after the other, as one object. After 0 the object is durable. After
@@ -40,7 +40,7 @@ struct lladd_store_ops {
     int (*put)(struct lladd_store *, const char *name, const struct lladd_iovec *, int n,
                struct lladd_error *);
     /** Reads exactly `len` bytes from `offset` on. LLADD_NOT_FOUND: there is no such object;
-     *  LLADD_CORRUPT_BACKUP: it ends before. */
+     *  LLADD_CORRUPT_BACKUP: the object has fewer bytes. */
     int (*get)(struct lladd_store *, const char *name, uint64_t offset, void *bytes, size_t len,
                struct lladd_error *);
     /** Calls fn for each object with a name that begins with `prefix`, in no order. */
@@ -110,12 +110,12 @@ struct lladd_backup_info {
 };
 
 /** Makes a backup of an open database. Any number of transactions may run meanwhile; none waits for
- *  the backup. The backup is the database at the LSN info->end. It is complete, and visible to
- *  lladd_backup_each, when the call returns 0; of a call that returned an error nothing is visible,
- *  and what the call had stored is deleted if the store allows it. Takes a checkpoint; the thread
- *  must hold no page and no mutex that a callback of a commit may take. Until the end of the call
- *  the log is kept (lladd_log_keep). A damaged page is repaired in the database (BUF-2); one that
- *  cannot be repaired is copied as it is, and counted. `options` and `info` may be NULL.
+ *  the backup. The backup is the database at the LSN info->end. When the call returns 0, the backup
+ *  is complete, and lladd_backup_each shows it. A call that fails leaves no backup, and deletes
+ *  what it has stored if the store allows it. The call takes a checkpoint, so the thread must hold
+ *  no page and no mutex that a callback of a commit may take. Until the end of the call the log is
+ *  kept (lladd_log_keep). A damaged page is repaired in the database (BUF-2); one that cannot be
+ *  repaired is copied as it is, and counted. `options` and `info` may be NULL.
  *  LLADD_OTHER_DATABASE: the store has backups of another database. LLADD_BAD_STATE: files/ has
  *  files of an extension, which a backup would lack. LLADD_BUSY: pages that were written in bulk
  *  were written again each time they were copied. */
@@ -146,13 +146,13 @@ struct lladd_restore_options {
 #define LLADD_RESTORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_restore_options)
 
 /** A read-only device that shows the files of the database as a crash at the backup's end would
- *  have left them. A database opens on a lladd_device_overlay over it, and nothing is restored for
- *  that. The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
+ *  have left them. To open the database, put a lladd_device_overlay over it; nothing is restored
+ *  for that. The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
  *  lladd_store_device_error has the error. Close it with lladd_store_device_close, before the
  *  store. LLADD_NOT_FOUND: the store has no such backup. */
 LLADD_API int lladd_store_device(struct lladd_store *, const struct lladd_restore_options *,
                                  struct lladd_device **out, struct lladd_error *);
-/** What the backup is that the device shows. Fills as much as out->struct_size says. */
+/** Describes the backup that the device shows. Fills as much as out->struct_size says. */
 LLADD_API void lladd_store_device_info(struct lladd_device *, struct lladd_backup_info *out);
 /** The first error of the device; returns its code, 0 if there was none. */
 LLADD_API int lladd_store_device_error(struct lladd_device *, struct lladd_error *);
@@ -161,11 +161,11 @@ LLADD_API void lladd_store_device_close(struct lladd_device *);
 
 /** Writes a backup into `empty`, a device without files but "lock" and those of a restore that was
  *  interrupted. lladd_open then recovers it as after a crash: it has the transactions that had
- *  committed below the backup's end, and those that were prepared are in doubt. It gets a timeline
- *  of its own, under which the store notes it: it never takes log of the history that it has left.
- *  Every object is read and checked; "control" is written last, so after an error or a crash
- *  lladd_open refuses the directory, and the restore can be repeated. LLADD_EXISTS: `empty` has
- *  files. LLADD_LOCKED: a process uses it. */
+ *  committed below the backup's end, and those that were prepared are in doubt. The copy gets a
+ *  timeline of its own, which the store notes. So the log that its origin writes later is never
+ *  taken for its own. Every object is read and checked; "control" is written last, so after an
+ *  error or a crash lladd_open refuses the directory, and the restore can be repeated.
+ *  LLADD_EXISTS: `empty` has files. LLADD_LOCKED: a process uses it. */
 LLADD_API int lladd_restore(struct lladd_store *, const struct lladd_restore_options *,
                             struct lladd_device *empty, struct lladd_backup_info *info,
                             struct lladd_error *);
