@@ -32,7 +32,8 @@
  *   BUF-5  Every copy in flight has its base at or above the start of redo, or is in the
  *          double-write area.
  *   LOG-4  The first write or sync that fails poisons the database: every later call fails with
- *          that error. Exception: a lack of space in a bulk write or in ll_buffer_extend (file.c).
+ *          that error. Exceptions: a bulk write without space, and extending the page file or the
+ *          double-write area without space, memory, files or rights (file.c, double_write.c).
  *   API-1  A call that fails for lack of memory, frames or space has changed no page.
  *
  * On disk. Page n of the file begins at offset n * page_size. page_format.h describes the header of
@@ -195,8 +196,8 @@ static int open_file(struct ll_buffer *b, struct lladd_error *err)
     rc = ll_io_size(dev, b->file, &size);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "get the size of", b->cfg.name);
-    /* An incomplete last page was torn when the file grew. It counts as a page; its missing bytes
-     * are read as zeros. */
+    /* A crash while the file grew may leave an incomplete last page. It counts as a page; its
+     * missing bytes are read as zeros. */
     b->page_count = b->file_pages = size / b->page_size + (size % b->page_size != 0);
     return 0;
 }
@@ -305,7 +306,7 @@ void ll_buffer_close(struct ll_buffer *b)
 
 /* ---- fixing ---- */
 
-/* For a heap frame that was reused for another page between lookup and latch: drops the latch, and
+/* Called if a heap frame was reused for another page between lookup and latch. Drops the latch, and
  * fixes page n the slow way. */
 __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct ll_frame *f,
                                                      uint64_t n, unsigned how,

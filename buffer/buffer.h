@@ -28,10 +28,11 @@ struct ll_fetch {
     struct lladd_error damage; /* with DAMAGED: what is wrong with the stored page */
 };
 
-/* How the pages of a batch are protected that redo could not rebuild after a torn write (BUF-5). */
+/* For the pages of a batch that redo could not rebuild after a torn write: how write-back protects
+ * them (BUF-5). */
 struct ll_images {
-    unsigned n;         /* log credit is there for this number of page images */
-    bool area;          /* there is none: the pages go through the double-write area */
+    unsigned n;         /* the log credit is enough for this number of page images */
+    bool area;          /* n is 0: the pages go through the double-write area */
     uint64_t credit[2]; /* of the log; for recovery */
     void *room;         /* to build an image; for recovery */
 };
@@ -43,7 +44,8 @@ struct ll_images {
  *
  * A miss with LL_FIX_REDO or LL_FIX_FRESH calls no fetch. During fetch and fetched the thread holds
  * the new frame exclusively, besides the pages that it had fixed before, and no other latch of this
- * layer. Only may_write is not nullable; without `images` there are no images. */
+ * layer. Every function but may_write may be NULL. Without `images` no image is logged, and the
+ * pages that need one go through the double-write area. */
 struct ll_page_recovery {
     void *ctx;
     /* Brings the page up to date: applies pending redo, rebuilds a damaged page (BUF-2). In state
@@ -51,14 +53,14 @@ struct ll_page_recovery {
      * nothing, and the page is read. In the other states it sets DONE or fails. If fetch fails,
      * redo of the page is still pending. */
     int (*fetch)(void *ctx, struct ll_fetch *, struct lladd_error *);
-    /* Redo of the page is no longer pending. Called when the page is about to become visible to
-     * other threads. */
+    /* Called when the page is about to become visible to other threads: from now on redo of the
+     * page is not pending. */
     void (*fetched)(void *ctx, lladd_pageno);
     /* Is the LSN in a part of the log that recovery did not find? Then a page with this page LSN is
      * newer than the log: LLADD_LOG_LOST. Also called during redo and for bulk reads of pages. */
     bool (*lost)(void *ctx, lladd_lsn);
-    /* Gets log credit for images of up to n > 0 pages. `wait`: the caller holds nothing, and this
-     * call may wait for the credit; otherwise it does not. */
+    /* Gets log credit for images of up to n > 0 pages. `wait`: the caller holds nothing, so this
+     * call may wait for the credit. Without `wait` it does not wait. */
     int (*images)(void *ctx, unsigned n, bool wait, struct ll_images *, struct lladd_error *);
     /* Appends an image of the copy, which has all changes that are logged of its page. The copy's
      * page LSN and baseLSN become the LSN of the image. */
@@ -87,8 +89,8 @@ struct ll_frame {
 };
 
 enum {
-    LL_FRAME_BASELESS = 1 /* redo only: the page was cleared, because it failed verification or,
-                           * with LL_FIX_BASE, was not read (BUF-5) */
+    LL_FRAME_BASELESS = 1 /* redo only: the page was cleared, because it failed verification, lacked
+                           * changes of older log, or was not read (LL_FIX_BASE) (BUF-5) */
 };
 
 struct ll_buffer_config {
@@ -137,12 +139,12 @@ enum {
     LL_FIX_EXCLUSIVE = 1,
     LL_FIX_FRESH = 2, /* with EXCLUSIVE: do not read the page but fill it with zeros; it may be
                        * beyond the end */
-    LL_FIX_REDO = 4,  /* with EXCLUSIVE: a page that fails verification, other than with
-                       * LLADD_LOG_LOST, is returned as zeros with LL_FRAME_BASELESS; a page beyond
-                       * the end as zeros without that flag */
+    LL_FIX_REDO = 4,  /* with EXCLUSIVE: a page that fails verification is returned as zeros, with
+                       * LL_FRAME_BASELESS (LLADD_LOG_LOST is still an error). A page beyond the
+                       * end is returned as zeros, without that flag */
     LL_FIX_TRY = 8,   /* return LLADD_BUSY instead of waiting for a latch */
-    LL_FIX_BASE = 16  /* with REDO: the next record rewrites the whole page. A page that is not
-                      * cached is not read, but returned like a page that failed verification */
+    LL_FIX_BASE = 16  /* with REDO: the next record rewrites the whole page. So a page that is not
+                       * cached is not read: it is returned like a page that fails verification */
 };
 
 /* Latches page n, which also pins it. Errors: LLADD_OUT_OF_RANGE (beyond the end),
@@ -160,10 +162,10 @@ void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
 /* Does the caller, which holds the frame, hold it exclusively? */
 bool ll_frame_exclusive(const struct ll_frame *);
 
-/* Enters the page into the dirty page table if it is clean (BUF-4); then its header gets the LSN of
- * the image that write-back has logged. Call it with the frame held exclusively, before reserving
- * the record of the change. `frontier`: the log's tail, read after the frame was latched. Cannot
- * fail. */
+/* Enters a clean page into the dirty page table (BUF-4). If write-back has logged an image of the
+ * page, the page header gets the LSN of the image. Does nothing if the page is dirty. Call it
+ * with the frame held exclusively, before reserving the record of the change. `frontier`: the log's
+ * tail, read after the frame was latched. Cannot fail. */
 void ll_buffer_dirty(struct ll_buffer *, struct ll_frame *, lladd_lsn frontier);
 
 /* For redo of a page without a base. Fills it with zeros, sets LL_FRAME_BASELESS, and takes it out
@@ -181,9 +183,9 @@ static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
 uint64_t ll_buffer_page_count(const struct ll_buffer *); /* pages below this exist */
 /* Number of pages for which the file has room; durable after the next ll_buffer_flush. */
 uint64_t ll_buffer_file_pages(const struct ll_buffer *);
-/* Drops n pages from `first` on: removes their frames, and their entries in the dirty page table
- * that are not summed up (dirty.c); writes nothing. LLADD_BUSY, and nothing is dropped, if one of
- * the pages is fixed. */
+/* Drops n pages from `first` on and writes nothing. Removes their frames and their entries in the
+ * dirty page table, except entries that are summed up (dirty.c). If one of the pages is fixed, the
+ * result is LLADD_BUSY, and nothing is dropped. */
 int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* Prefetches the byte at `offset`, if the page is cached. touch_span: the page header and, of the
  * `len` bytes at `offset`, the first 256 and the last. No effect for heap frames. */
@@ -193,10 +195,11 @@ void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* Optimistic reads: see lladd/optimistic.h. */
 bool ll_buffer_read_begin(const struct ll_buffer *, lladd_pageno, struct lladd_read *out);
 bool ll_buffer_read_valid(const struct lladd_read *);
-/* Bulk access to extents, without the cache. If `paged`, bulk_write adds page number and checksum
- * to each page, and the caller has filled in the rest of each header; bulk_read verifies each page.
- * Otherwise `bytes` are written and read unchanged. LLADD_BAD_STATE if a page is dirty in the
- * cache; bulk_write drops cached clean copies. Writes are durable after ll_buffer_sync. */
+/* Bulk access to extents, without the cache. With `paged`, bulk_write adds page number and checksum
+ * to each page (the caller has filled in the rest of the header), and bulk_read verifies each page.
+ * Without `paged`, `bytes` are written and read unchanged. LLADD_BAD_STATE: a page is dirty in the
+ * cache. bulk_write drops the clean cached pages. Writes are durable after ll_buffer_sync. A write
+ * that fails poisons, except with LLADD_NO_SPACE. */
 int ll_buffer_bulk_write(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
                          bool paged, struct lladd_error *);
 int ll_buffer_bulk_read(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
@@ -247,7 +250,7 @@ int ll_buffer_flush_below(struct ll_buffer *, lladd_lsn horizon, struct ll_flush
 void ll_buffer_protect(struct ll_buffer *, lladd_lsn below);
 /* Syncs the page file; removes the in-flight entries of earlier writes. */
 int ll_buffer_sync(struct ll_buffer *, struct lladd_error *);
-/* Makes the writes of ll_buffer_bulk_write durable, unless they are. */
+/* Syncs the page file if a write of ll_buffer_bulk_write is not durable yet. */
 int ll_buffer_sync_bulk(struct ll_buffer *, struct lladd_error *);
 /* Does one step of background writing. *more: another step may have work to do. */
 int ll_buffer_step(struct ll_buffer *, bool *more, struct lladd_error *);

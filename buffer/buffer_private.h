@@ -21,7 +21,7 @@ enum {
     BUFFER_RANK_SLOTS,                           /* slots, hash table, directory, batches */
     BUFFER_RANK_DIRTY,                           /* dirty queue, in-flight set */
     BUFFER_RANK_SPACE,                           /* residency counters of address space */
-    BUFFER_RANK_GROW = LLADD_RANK_BUFFER_IO,     /* writing beyond the end of the file */
+    BUFFER_RANK_GROW = LLADD_RANK_BUFFER_IO,     /* one write beyond the end of the file */
     BUFFER_RANK_SYNC
 };
 
@@ -69,7 +69,7 @@ struct ll_buffer__copy {
     uint64_t page, rec_lsn, id;
     unsigned char *bytes;
     void *private_;
-    bool image, dwb; /* write-back logs an image; writes it through the double-write area */
+    bool image, dwb; /* image: write-back logs an image of it; dwb: it goes through the area */
 };
 struct ll_buffer__batch {
     struct ll_buffer__batch *next; /* link of the list of idle batches */
@@ -354,9 +354,9 @@ int ll_buffer__fix_slow(struct ll_buffer *, uint64_t n, unsigned how, struct ll_
 
 /* ---- evict.c: room for another page ---- */
 
-/* 0: a slot was freed, or dirty pages were found and written, and the next call may free one. 1: no
- * slot can be freed before the next event. LLADD_NO_FRAME: all pages are fixed. Or the error of a
- * write. */
+/* 0: this call has freed a slot, or has found and written dirty pages, and the next call may free a
+ * slot. 1: no slot can be freed before the next event. LLADD_NO_FRAME: all pages are fixed. Other
+ * results are errors of a write. */
 int ll_buffer__make_room(struct ll_buffer *, struct lladd_error *);
 /* Releases a frame, which is EVICTING or LOADING, and its slot. */
 void ll_buffer__give_up(struct ll_buffer *, struct ll_frame *);
@@ -386,7 +386,7 @@ void ll_buffer__in_flight_done(struct ll_buffer *, const struct ll_buffer__copy 
 /* Undoes ll_buffer__in_flight_enter for copies of which no byte was written. */
 void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__batch *);
 /* Removes the written entries of these pages, because the pages need not become durable any more.
- * (Entries already summed up stay until the next sync.) */
+ * (Entries that are summed up stay until a sync makes them durable.) */
 void ll_buffer__in_flight_forget(struct ll_buffer *, uint64_t first, uint64_t n);
 uint64_t ll_buffer__in_flight_newest(struct ll_buffer *);
 /* Is a copy with this or an earlier id still being written? */
@@ -404,8 +404,8 @@ bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 
 /* Marks the pages that a flush must write: the dirty pages with recLSN <= *upto and recLSN <
- * rec_below, *n in number. Sets *upto to the greatest recLSN of these pages and of the
- * copies that are being written and match, too; 0: none matches. Returns the mark. */
+ * rec_below. *n: their number. Sets *upto to the greatest recLSN of these pages and of the copies
+ * with such a recLSN that are being written; 0: there are none. Returns the mark. */
 uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t *upto, uint64_t *n);
 /* Takes up to `max` pages with this mark. Mark 0: takes dirty pages that are idle and not recently
  * used, oldest first. */
@@ -416,7 +416,7 @@ void ll_buffer__forget_dirty(struct ll_buffer *, struct ll_frame *);
 
 /* ---- writeback.c ---- */
 
-/* The writer of a batch decides for what it may wait. */
+/* What the thread that writes a batch may wait for. */
 enum ll_buffer__writer {
     LL_BUFFER__EVICTS,  /* may hold pages and log credit: waits for neither */
     LL_BUFFER__SETTLES, /* may hold log credit: waits for page latches, since it must write all */

@@ -22,9 +22,9 @@
  * A reader holds dirty_latch while it reads both halves, and a recLSN moves from a frame to an
  * entry under dirty_latch. So the reader misses no page that is in flight, and no dirty page with a
  * slot in the stack or the queue (BUF-4). Between the steps of ll_buffer__enter a dirty frame has a
- * slot in neither. That is harmless: if a transaction changes the page, the record of the change is
- * not reserved yet, so its LSN is not below the log's tail that the reader has read before; if
- * recovery has redone the page, redo of the page still counts as pending.
+ * slot in neither. That is harmless. If a transaction changes the page, it has not reserved the
+ * record of the change yet, and the reader has read the log's tail before, so the record's LSN is
+ * not below that tail. If recovery has redone the page, redo of the page still counts as pending.
  *
  * ll_buffer__in_flight_enter enters the copy and reads the horizon under dirty_latch, in one step,
  * and so decides whether the copy needs an image (BUF-5). A checkpoint that moves the start of redo
@@ -114,8 +114,8 @@ static void walk_begin(struct ll_buffer *b, struct walk *w)
     w->next = b->queue_head;
 }
 
-/* Does the slot stay in the queue? If not, it is not listed, or another thread has pushed it
- * again. */
+/* Does the slot stay in the queue? After false the slot is not listed, or another thread has pushed
+ * it onto the stack again. */
 static bool stays(struct ll_buffer *b, uint32_t slot)
 {
     struct ll_buffer__slot *s = ll_buffer__slot(b, slot);
@@ -150,8 +150,8 @@ static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
     return NULL;
 }
 
-/* Is this base below the start of redo, or below the start to which a checkpoint moves it? Then
- * redo could not repair a torn page. */
+/* Is this base below the horizon, where redo starts or will start after the running checkpoint?
+ * Then redo could not repair the page if a crash tears it. */
 static bool is_old(const struct ll_buffer *b, uint64_t base)
 {
     return b->cfg.dwb_name && !b->cfg.no_images && base < b->horizon &&
@@ -200,9 +200,9 @@ static int collect(struct ll_buffer *b, struct ll_vec *out)
         struct dirty_entry *e = ll_vec_push(out);
         if (!e)
             return LLADD_NO_MEMORY;
-        /* The number read here and the rec read next belong to one page: this thread holds
-         * dirty_latch, so no frame becomes clean but by a drop or a failed load. An entry for such
-         * a page is harmless. */
+        /* The page number and the rec_lsn that are read here belong to the same page, because
+         * write-back cleans frames only under dirty_latch. A drop or a failed load may clean the
+         * frame meanwhile, but then the entry is harmless. */
         e->page = lladd_atomic_load64_relaxed(&f->page.number.v);
         e->rec = lladd_atomic_load64(&f->rec_lsn);
         if (e->rec == 0)

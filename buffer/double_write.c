@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * double_write: the double-write area, for pages that no image in the log protects (REC-3).
+ * double_write: the double-write area, for pages that no image in the log protects (BUF-5).
  *
  * A loss of power may tear a page that is being written. Redo rebuilds the page from its base,
  * unless redo starts after the base: the log may have had no room for a new image, or an earlier
- * run logged no images. Such a page is first written to this area: a small file that was written in
- * full when it was made, so that writing to it needs no disk space.
+ * run logged no images. Such a page is first written to this area, a small file. Its blocks exist,
+ * because it was written in full when it was made, so writing to it needs no disk space (REC-3).
  *
  * Protocol, one batch at a time:
  *   1. write header and copies to the area; sync the area.
@@ -268,10 +268,12 @@ static int restore(struct ll_buffer *b, bool unclean, uint64_t *restored, struct
                        b->cfg.dwb_name);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
-    /* A torn header: the crash was in step 1 or 3, so no page is torn. It is cleared: after
-     * a clean stop it would be reported as damage. An empty header: step 3 may be only in the
-     * operating system's cache (REC-4), and the copies must not come back when their pages have
-     * other contents. So step 3 is repeated; a clean stop relies on its sync. */
+    /* A torn header: the crash was in step 1 or 3, so no page is torn. The header is cleared,
+     * because `lladd verify` would report it after the next clean stop.
+     *
+     * An empty header: it may be only in the operating system's cache (REC-4), and after another
+     * crash the copies must not come back when their pages have other contents. So after an unclean
+     * stop step 3 is repeated. Before a clean stop the sync of step 3 has succeeded. */
     bool empty = ll_page_is_zero(header(b), b->page_size);
     if (empty || !is_intact(header(b), b->page_size)) {
         rc = empty && !unclean ? 0 : clear(b, err);
@@ -390,7 +392,7 @@ static int write_area(struct ll_buffer *b, const struct ll_buffer__copy *copies,
     return sync_area(b, rc == 0 ? write_pieces(b, pieces, some, &at) : rc, err);
 }
 
-/* Steps 1 to 3 for all copies with `dwb`, as many at a time as the area has room for. Under
+/* Does steps 1 to 3 for all copies with `dwb`, in portions for which the area has room. Under
  * dwb_latch. */
 static int write_through(struct ll_buffer *b, const struct ll_buffer__copy *copies, unsigned n,
                          struct lladd_error *err)

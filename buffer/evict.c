@@ -4,8 +4,8 @@
  *
  * The hand of the clock goes over the slots. An idle frame with the USED bit loses the bit and
  * stays. An idle clean frame without the bit is evicted. Idle dirty frames without the bit are
- * collected; when they fill a batch, or the hand has found no clean frame, they are written (BUF-1)
- * and the caller repeats the search.
+ * collected. When they fill a list (most_dirty), or the hand has found no clean frame, the thread
+ * writes them (BUF-1), and the caller repeats the search.
  *
  * If every frame is held, the result is LLADD_NO_FRAME. If instead some frame is being copied,
  * evicted or claimed, a slot may soon be free, or the requested page resident: the thread waits for
@@ -52,8 +52,8 @@ static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
 struct search {
     struct ll_buffer__todo dirty[RUN_MAX];
     unsigned dirty_count;
-    bool pending; /* an event will announce that a frame that was found may be free */
-    bool moved;   /* a frame was found that another round may evict */
+    bool pending; /* the search met a frame that may become free; an event will tell */
+    bool moved;   /* the search met a frame that another round may evict */
 };
 
 /* An eviction writes no more than this, because its thread waits for the writes. */

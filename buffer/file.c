@@ -11,10 +11,10 @@
  *
  * Growth. If a page is written beyond the physical end of the file, the bytes between the old end
  * and the page read as zeros, which are valid pages. ll_buffer_extend allocates disk blocks for new
- * pages, or writes zeros if the device cannot allocate, and syncs, so that the pages exist after a
- * crash. It holds grow_latch, which excludes page writes beyond the end: the zeros must not
- * overwrite such a page. A lack of space in ll_buffer_extend or a bulk write does not poison the
- * database, because no acknowledged change was being written.
+ * pages (or writes zeros, if the device cannot allocate) and syncs, so that the pages exist after a
+ * crash. It extends the file under grow_latch, so that the zeros do not overwrite a page that
+ * another thread writes beyond the end. A lack of space in ll_buffer_extend or in a bulk write does
+ * not poison the database, because no acknowledged change was being written.
  */
 #include "buffer/buffer_private.h"
 
@@ -353,8 +353,8 @@ int ll_buffer_extend(struct ll_buffer *b, uint64_t pages, struct lladd_error *er
     return rc;
 }
 
-/* Cuts off an incomplete last page, which may lack space on a full disk. No record is about it: the
- * extension that left it has not returned. */
+/* Cuts off an incomplete last page: on a full disk there may be no space to complete it. No log
+ * record names this page, because the call that was extending the file had not returned. */
 static int cut_incomplete(struct ll_buffer *b, struct lladd_error *err)
 {
     uint64_t size = 0, had = b->file_pages;
@@ -397,8 +397,9 @@ int ll_buffer_confirm_end(struct ll_buffer *b, uint64_t pages, struct lladd_erro
         rc = cut_incomplete(b, err);
     if (rc != 0 || b->file_pages <= pages)
         return rc;
-    /* Also after a failed sync, of which the blocks may be a part. Without space nothing changes:
-     * pages that have no block are an exception, and only a write of them fails. */
+    /* Allocates the blocks again: if an earlier sync failed, they may not be durable. A lack of
+     * space is no error here. Pages without blocks are an exception, and if one is written without
+     * space, that write fails. */
     int io = ll_io_allocate(b->cfg.dev, b->file, b->file_pages * b->page_size);
     if (io != 0 && io != -EOPNOTSUPP &&
         lladd_code_root(ll_io_code(io, true)) != LLADD_ROOT_RESOURCE)

@@ -65,8 +65,8 @@ void ll_buffer__sort_by_page(struct ll_buffer__todo *todo, unsigned n)
     }
 }
 
-/* Other flushes may run in the pause. If one takes marks from this flush, the next pass finds what
- * it could not write. */
+/* Other flushes may run in the pause. Such a flush may give a page its own mark and then fail to
+ * write it; the next pass of this flush finds that page. */
 static void note_written(struct ll_buffer *b, struct ll_flush *flush, unsigned n)
 {
     (void)lladd_atomic_add64(&flush->written, n);
@@ -150,10 +150,10 @@ int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, struct lladd_error
     return rc;
 }
 
-/* While write_all_older writes pages, redo still starts at its old place, so pages with a base
- * since then need no image, although the base is below the new start. A page with a base below the
- * horizon that is copied after ll_buffer_protect gets an image; await_writes waits for the pages
- * that were copied earlier. */
+/* While write_all_older writes pages, redo still starts at its old place. So a page with a base
+ * after that place needs no image, even if the base is below the new start. After ll_buffer_protect
+ * a page with a base below the horizon is protected when it is copied; await_writes waits for the
+ * pages that were copied before. */
 int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct ll_flush *flush,
                           struct lladd_error *err)
 {

@@ -10,8 +10,8 @@
  * distance between pages is then not a power of two, so page headers do not compete for one set of
  * the processor's cache.
  *
- * The hash table uses open addressing with linear probing. It is at most about half full, unless it
- * could not grow for lack of memory. Threads change it under slots_latch. ll_heap__find takes no
+ * The hash table uses open addressing with linear probing. It is at most about half full, unless
+ * memory to grow was missing. Threads change it under slots_latch. ll_heap__find takes no
  * latch, so the table may change during its lookup:
  * - An entry is being moved back. The lookup may miss the page; the slow path repeats the lookup
  *   under the latch.
@@ -60,8 +60,8 @@ static void set(struct ll_buffer__hash_entry *e, uint64_t page, uint64_t frame)
     lladd_atomic_store64(&e->frame, frame);
 }
 
-/* If memory is short, the present table stays in use; insert never fills its last free entry, at
- * which every search ends. */
+/* Without memory for a larger table the present one stays in use. insert never fills the last free
+ * entry, because every search ends at a free entry. */
 static int grow(struct ll_buffer *b)
 {
     struct ll_buffer__hash *old = table(b);

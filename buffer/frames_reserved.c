@@ -11,11 +11,11 @@
  * Touched memory is charged to the budget, and refunded when it is returned to the kernel:
  *   page     one page of the file: charged with its slot.
  *   group    the frames on one page of the operating system. Charged while one of the frames is in
- *            use; then the memory is dropped.
+ *            use. When none is, the memory is returned to the kernel.
  *   region   the pages that one page table of the processor maps (several tables, if a group has
- *            more pages). Charged, as page tables, while one of its groups is in use; then the
- *            region is mapped anew, because nothing else makes the kernel free the page table.
- *            Otherwise a scan of a terabyte would leave two gigabytes of page tables.
+ *            more pages). Charged, as page tables, while one of its groups is in use. When none
+ *            is, the region is mapped anew: nothing else makes the kernel free the page table,
+ *            and a scan of a terabyte would leave two gigabytes of page tables.
  *
  * (The page tables that map frames are not charged: they are small.) The counters of groups and
  * regions change under one of a few latches, chosen by page number. A frame changes from FREE to
@@ -180,7 +180,8 @@ static int chunk_of(struct ll_buffer *b, uint64_t n, struct ll_buffer__chunk **o
     return rc;
 }
 
-/* The counters of the chunks of a huge file must leave a small cache room for pages. */
+/* Chunks have counters, which are charged to the budget. So this maps chunks only until their
+ * counters take an eighth of the budget: the rest is for pages. */
 int ll_reserved__want_pages(struct ll_buffer *b, uint64_t n, struct lladd_error *err)
 {
     uint64_t most = b->cfg.budget / 8 / chunk_bytes(b) * chunk_pages(b);

@@ -95,7 +95,7 @@ int ll_buffer__read_pages(struct ll_buffer *b, uint64_t first, uint64_t n, unsig
 {
     size_t len = (size_t)n * b->page_size;
     lladd_atomic_count64(&b->count.reads, 1);
-    if (n == 1) /* not worth it for a bulk read */
+    if (n == 1) /* for a bulk read the prefetch would not pay */
         ll_buffer__expect_read(b, first);
     int64_t got = ll_point(b->env, "buffer.load");
     if (got == 0)

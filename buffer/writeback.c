@@ -21,17 +21,19 @@
  * The copier appends an image of the copy while no thread can change the page, so the image has
  * every change with a lower LSN. The LSN of the image becomes the copy's page LSN and base. The
  * frame's header gets it when the page is dirtied next, because a page does not change under a
- * shared latch. A batch first writes the pages that need no image, because only then the number of
- * the others is known. Without log credit, those go through the double-write area.
+ * shared latch. ll_buffer__write_back first writes the pages that need no image: then it knows for
+ * how many images it needs log credit. Without credit it writes the pages that need an image
+ * through the double-write area.
  *
  * A thread that needs room does not wait for a page latch, because it may hold page latches itself.
  * The flush of a checkpoint must write all its pages: it waits for latches while it holds none.
  *
  * Failure. If the log cannot be forced, no page was written, and the pages become dirty again with
- * their old recLSNs. (If there are images, the log fails only by a poison, after which no change is
- * logged that would need the image's LSN in the header.) A write or sync that fails poisons the
- * database (LOG-4); the entries stay in flight until the database is closed, so that the log that
- * they need is not truncated.
+ * their old recLSNs. (If an image was logged, the header of its page lacks the image's LSN. That is
+ * harmless: with images the log can fail only by a poison, so no later change is logged.)
+ *
+ * A write or sync that fails poisons the database (LOG-4). The entries then stay in flight until
+ * the database is closed, so that the log that they need is not truncated.
  */
 #include "buffer/buffer_private.h"
 
@@ -399,7 +401,8 @@ static int write_some(struct ll_buffer *b, struct ll_buffer__batch *batch, struc
     return finish_batch(b, batch, err);
 }
 
-/* Before the batch is taken, because other threads may wait for it with log credit. */
+/* Called before the batch is taken: this call may wait for log credit, and a thread with log credit
+ * may wait for a batch. */
 static int begin_images(struct ll_buffer *b, struct work *w, struct lladd_error *err)
 {
     const struct ll_page_recovery *r = &b->cfg.recovery;
@@ -430,8 +433,8 @@ static int write_all(struct ll_buffer *b, struct work *w, unsigned *written,
             end_images(b, &w->images);
         if (rc < 0)
             return rc;
-        /* A thread with a batch waits for no page latch, and returns batch and reservation with an
-         * event (REC-3). */
+        /* This wait ends: a thread with a batch waits for no page latch, and it returns batch and
+         * reservation with an event (REC-3). */
         if (rc > 0 || (!batch && lladd_atomic_load32(&b->batch_count) > 0)) {
             ll_buffer__await_event(b, seen);
             rc = ll_buffer__check(b, err);
@@ -458,7 +461,7 @@ int ll_buffer__write_back(struct ll_buffer *b, struct ll_buffer__todo *todo, uns
     *written = 0;
     int rc = ll_buffer__in_flight_full(b) ? ll_buffer_sync(b, err) : 0;
     if (rc == 0)
-        rc = ll_buffer__double_write_ready(b, err); /* later only a poison may end a batch */
+        rc = ll_buffer__double_write_ready(b, err); /* now: a batch may fail only by a poison */
     if (rc != 0)
         return rc;
     ll_buffer__sort_by_page(todo, n);
