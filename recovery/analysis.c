@@ -157,8 +157,8 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
 
 /* The checkpoint wrote the row after BEGIN, when `last` was the transaction's newest record. The
  * row counts the records up to `last`; the newer records, which are few, are read again here. No
- * record may be counted twice, because the log may have just enough space (REC-3). (Only
- * ll_txn_values may have counted one record too many.) */
+ * record may be counted twice here, because the log may have just enough space (REC-3). (The row
+ * itself may count one record too many: see ll_txn_values.) */
 static int take_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t last,
                           uint64_t used, struct lladd_error *err)
 {

@@ -13,13 +13,14 @@ struct ll_analysis {
     lladd_lsn end;           /* end of the last record */
     bool matters;            /* the scan has met a record other than checkpoint records and seals */
     uint64_t pages;          /* of the page file at the checkpoint */
-    bool early;              /* before BEGIN (checkpoint.c): transaction records do not count */
+    bool early;              /* the scan is before BEGIN (checkpoint.c): it skips records of
+                              * transactions */
     lladd_lsn begin;         /* LSN of BEGIN; 0: none yet */
     uint64_t begins;
     bool data_seen;
     uint64_t records, commits, losers, in_doubt;
-    struct ll_redo_index pending; /* index of the scanned records; `lost`: not wanted, or no
-                                   * memory */
+    struct ll_redo_index pending; /* the scanned records; `lost` if no index is wanted, or for lack
+                                   * of memory */
     struct ll_hashmap bases;      /* page -> LSN of its newest base that the scan has met; only for
                                    * full redo, and only if there was memory for all */
     bool wants_bases;

@@ -2,8 +2,8 @@
 /* Fuzzy checkpoints: they bound recovery and allow truncation of the log.
  *
  *   0. finish the pending redo of instant recovery
- *   1. write back each dirty page with a recLSN below H. Redo still starts at its old place, so
- *      pages with a base since then need no image
+ *   1. write back each dirty page with a recLSN below H. Redo still starts at its old place, so a
+ *      page with a base after that place needs no image
  *   2. raise the horizon to H: from now on a page with a base below H is written with an image or
  *      through the double-write area (BUF-5). Wait for the copies that were taken before, then
  *      sync. Afterwards no page on disk, torn or not, needs a record below H: redo can start there
@@ -16,9 +16,9 @@
  *   5. append the transaction table, the redo barriers between H and A (a reader that starts at A
  *      meets the later barriers in the log), the pins and the heuristic outcomes; append END; force
  *   6. write A and the start of redo, which is H, to the control block, both copies durably
- *   7. truncate the log below what redo, undo, classes and pins need. Undo needs the records of all
- *      transactions that were open at step 5: the commit record of a transaction that commits later
- *      may be lost in a crash
+ *   7. truncate the log below what redo, undo, classes, pins and holds need. Undo needs the records
+ *      of all transactions that were open at step 5: the commit record of a transaction that
+ *      commits later may be lost in a crash
  *
  * H is the A of the previous checkpoint or, if all pages are flushed, the log's tail; H is not
  * above A. Updates go on, so other records are between A and END. Analysis reads from A, and
@@ -214,8 +214,8 @@ static void name_class(struct ll_core *core, const struct lladd_object_class *c,
         out[n] = 0;
 }
 
-/* The oldest LSN that recovery, a transaction, a class or a pin needs, or, with `holds`, a hold.
- * *pinner (nullable): describes what needs it. */
+/* The oldest LSN that recovery, a transaction, a class or a pin needs; with `holds`, also a hold.
+ * *pinner (nullable): describes what needs this LSN. */
 static lladd_lsn needed_by(bool holds, struct ll_core *core, lladd_lsn redo,
                            struct lladd_pinner *pinner)
 {
@@ -281,8 +281,8 @@ static void name_undo(struct ll_core *core, struct lladd_pinner *out)
              (unsigned long long)s.undo_reserved, (unsigned)n);
 }
 
-/* If a new checkpoint would free no log, does not name the start of redo, but what would still hold
- * the log after that checkpoint. */
+/* A checkpoint moves the start of redo. If it would still free no log, something else holds the
+ * log, and this function names that. */
 int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_error *err)
 {
     int rc = ll_core_check(core, err);
@@ -292,7 +292,7 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
     bool held = ll_log_would_free(core->log, tail) && !ll_checkpoint_frees(core);
     needed(core, held ? tail : ll_core_redo(core), out);
     if (strcmp(out->kind, "checkpoint") == 0) {
-        /* Dirty pages hold back the start of redo, so name a page instead. */
+        /* The start of redo does not move past dirty pages, so a page is named. */
         if (ll_buffer_dirty_min(core->buffer).v != UINT64_MAX)
             out->kind = "page";
     }
@@ -303,9 +303,10 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
 
 /* ---- at the byte limit ------------------------------------------------------------------- */
 
-/* The number of checkpoints after which log that a class needs is truncated: at the first the class
- * asks its users to release the log, at the second the class itself releases it, and the third
- * truncates. After as many checkpoints in vain, another is tried only when the log has grown. */
+/* The number of checkpoints that it takes to truncate log that a class needs. At the first the
+ * class asks its users to release the log, at the second the class itself releases it, and the
+ * third truncates it. After so many checkpoints in vain, another one is tried only when the log
+ * has grown. */
 enum { CLASS_NEEDS = 3 };
 
 bool ll_core_settled(struct ll_core *core)
@@ -422,8 +423,9 @@ static int flush_below(struct ll_core *core, lladd_lsn horizon, struct lladd_err
                : ll_buffer_flush_below(core->buffer, horizon, &core->flush, err);
 }
 
-/* Steps 1 and 2, and the record at A. The loop ends, because other threads add barriers only while
- * there is log space, and this thread then gets space for twice the number of barriers. */
+/* Steps 1 and 2, and the record at A. The loop ends: other threads can add barriers only while
+ * there is log space, and then this thread gets space for twice as many barriers as it has
+ * found. */
 static int flush_and_start(struct ll_core *core, lladd_lsn *horizon, struct ll_vec *barriers,
                            lladd_lsn *start, struct lladd_error *err)
 {
@@ -441,7 +443,7 @@ static int flush_and_start(struct ll_core *core, lladd_lsn *horizon, struct ll_v
     return rc;
 }
 
-/* Steps 3 to 5 after A. */
+/* Appends the records after A up to END (steps 3 to 5). The caller forces END. */
 static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages,
                          const struct ll_vec *barriers, struct marks *marks,
                          struct lladd_error *err)
@@ -473,8 +475,8 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
         if (redo->v < horizon.v)
             *redo = horizon;
     }
-    /* Read here, not at the truncation: a transaction that ends after the force of END is a loser
-     * if the system crashes before its last record is durable. A transaction that ended before this
+    /* Read here and not at the truncation. A transaction that ends later may be a loser: its last
+     * record may be above END, and a crash may lose it. A transaction that has ended before this
      * point has its last record below END. A transaction that began below BEGIN is in the table,
      * because all records below BEGIN are published. */
     marks->undo = ll_txns_oldest(core, NULL);
@@ -527,9 +529,9 @@ static void forget_barriers(struct ll_core *core, lladd_lsn redo)
     lladd_mutex_unlock(&core->misc);
 }
 
-/* Writes damaged pages that were rebuilt after the flush from bases below *low, before the log with
- * these bases is truncated. Lowers *low to the base of a page that was rebuilt after that. (The
- * recLSN of such a page is its base.) */
+/* A damaged page that was rebuilt after the flush has the LSN of its base as its recLSN. If the
+ * base is below *low, this function writes the page, before the log with the base is truncated.
+ * If another such page is rebuilt meanwhile, lowers *low to its base. */
 static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_error *err)
 {
     if (ll_buffer_dirty_min(core->buffer).v >= low->v)
@@ -616,25 +618,26 @@ static int checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind, struct
     int rc = ll_core_check(core, err);
     if (!rc)
         rc = ll_core_mark(core, err);
-    /* Before the checkpoint logs a record. want_space reports if there is too little space. */
+    /* Done before the checkpoint logs a record. If space is missing, want_space reports it. */
     struct lladd_error ignored = LLADD_ERROR_INIT;
     if (!rc)
         (void)ll_core_set_aside_again(core, &ignored);
     /* Pending redo needs the log from the start of redo. */
     if (!rc && !LLADD_PLANTED(LLADD_BUG_REDO_LEFT))
         rc = ll_instant_finish(core, err);
-    /* A class needs log until the commits that release this log are durable, so force the commits
-     * before the classes are asked. */
+    /* A commit may release log that a class needs, but only when the commit is durable. So the
+     * commits are forced before the classes are asked. */
     if (!rc)
         rc = ll_log_force(core->log, lladd_lsn_of(lladd_atomic_load64(&core->txns.visible)), err);
-    /* Before the horizon is chosen, so that a close also flushes the pages that classes change. */
+    /* The classes are asked before the horizon is chosen, so that a close also flushes the pages
+     * that they change. */
     if (!rc)
         rc = each_class(core, true, lladd_lsn_of(0), err);
     if (rc)
         return rc;
     lladd_atomic_store32(&core->pressed, 0);
-    /* Before ll_core_settled reads the tail: a transaction that is not seen here has already logged
-     * its end. */
+    /* Reads the oldest transaction before ll_core_settled reads the tail: a transaction that is not
+     * found here has logged its end below that tail, or has logged nothing yet. */
     struct marks same = {{0}, ll_core_redo(core), ll_txns_oldest(core, NULL), {0}};
     if (ll_core_settled(core))
         return checkpoint_again(core, &same, err);
@@ -665,8 +668,8 @@ static int checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind, struct
         rc = ll_log_force(core->log, m.end, err);
     if (!rc && ll_point(&core->env, "checkpoint.before_control"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
-    /* A transaction that could not be rolled back may have left the table without a row, but it has
-     * poisoned the database before. */
+    /* A transaction that could not be rolled back may have left the table before its row was
+     * written. It has poisoned the database before it left. */
     if (!rc)
         rc = ll_core_check(core, err);
     if (!rc)

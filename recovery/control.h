@@ -9,8 +9,9 @@
 #define LL_FORMAT_VERSION 1u
 /* Features that every program must know to open the database. */
 #define LL_FEATURE_HEURISTIC 1ull /* the log or a checkpoint has had heuristic outcomes */
-/* In use: pages get their images when they are written. Redo of an earlier version would write
- * pages without one. Cleared by a clean close. */
+/* The database is in use, and pages get their images when they are written. Redo of an
+ * earlier version of the library would write pages without images. A clean close clears this
+ * feature. */
 #define LL_FEATURE_WRITE_BACK 2ull
 #define LL_FEATURES_KNOWN (LL_FEATURE_HEURISTIC | LL_FEATURE_WRITE_BACK)
 /* Features that a program must know to write, but not to read: none yet. */

@@ -134,7 +134,7 @@ struct lladd_txn {
         };
         struct ll_chain chain;
     };
-    uint64_t busy;   /* atomic: its records with a lower LSN are applied; UINT64_MAX: all are */
+    uint64_t busy;   /* atomic: records with an LSN below this are applied; UINT64_MAX: all are */
     uint64_t lives;  /* atomic: incremented at each begin */
     uint32_t depth;  /* nesting depth of the records that the transaction writes now */
     uint32_t system; /* atomic: 0 or 1 */
@@ -143,9 +143,9 @@ struct lladd_txn {
                      * them */
     uint8_t durability;
     struct ll_credit credit;
-    unsigned images;        /* images of bulk-written pages that the credit was taken for, too */
+    unsigned images;        /* the credit includes that of so many images of bulk-written pages */
     uint64_t undo_used;     /* log bytes that its rollback can need now */
-    uint64_t rolled;        /* log bytes of its rollbacks so far, at most */
+    uint64_t rolled;        /* upper bound of the log bytes that its rollbacks have written */
     uint64_t undo_spare;    /* undo reserve that no record uses yet */
     unsigned char *scratch; /* a draft, followed by room to build a page image; grows */
     size_t scratch_size;
@@ -203,7 +203,7 @@ struct ll_txn_table {
     uint64_t made;            /* atomic: length of the list `first` */
     uint64_t n_free;          /* length of the free list; under `mutex` */
     uint64_t begun;           /* relaxed: transactions begun */
-    uint64_t lingering;       /* relaxed: ended ones with a handle that threads may still use */
+    uint64_t lingering;       /* relaxed: ended, but threads may still use the handle */
     uint64_t in_doubt;        /* relaxed: number with state PREPARED */
     uint64_t idle_cursor; /* atomic: address of a log cursor kept for the next rollback; 0: none */
     struct lladd_mutex commit;          /* commit order */
@@ -308,8 +308,8 @@ struct ll_core {
     uint32_t in_vain;
     uint64_t in_vain_low, in_vain_since;
     uint64_t log_growth; /* constant: a fraction of the log's limit */
-    /* Atomic: with this tail the log filled half of its limit, and no checkpoint would have freed
-     * any of it. */
+    /* Atomic: the log's tail when the log last filled half of its limit and no checkpoint would
+     * have freed any of it. */
     uint64_t filled_in_vain;
     uint64_t settled_tail; /* atomic: the log was durable up to here after the last checkpoint */
     uint32_t pressed;      /* atomic: the log came near its limit since the last checkpoint */
@@ -323,11 +323,11 @@ struct ll_core {
      * due later, at the latest after checkpoint_most. */
     uint64_t checkpoint_bytes, checkpoint_most;
     uint64_t last_checkpoint;     /* atomic: A of the last complete checkpoint (checkpoint.c) */
-    uint64_t checkpoint_ns;       /* atomic: when that was complete, or when the database was
-                                   * opened */
+    uint64_t checkpoint_ns;       /* atomic: when this checkpoint was complete, or when the database
+                                   * was opened */
     uint64_t checkpoints, images; /* relaxed */
-    uint64_t images_before;       /* relaxed: `images` when the last checkpoint had flushed */
-    uint32_t images_in_vain;      /* atomic: attempts in a row to compress an image in vain */
+    uint64_t images_before;       /* relaxed: `images` at the end of the last checkpoint's flush */
+    uint32_t images_in_vain;      /* atomic: images in a row that could not be compressed */
     /* is the page allocated? Set by db/, or NULL */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
     struct lladd_db *db;
@@ -339,7 +339,7 @@ struct ll_core {
     void *callback_ctx;
     uint32_t redo_threads;   /* 0: redo chooses */
     bool recover_instantly;  /* LLADD_RECOVER_INSTANT */
-    bool looks_only;         /* inspection: a name that is not registered is no error */
+    bool looks_only;         /* opened for inspection: a name that is not registered is no error */
     uint64_t recovery_bytes; /* memory budget of instant recovery, besides the cache */
     uint64_t recovery_memory, recovery_memory_most; /* atomic: used now; the most so far */
     bool closing;                                   /* close is taking its checkpoint */
@@ -392,7 +392,7 @@ static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)
     return LL_LIKELY(lladd_atomic_load32(&core->marked)) ? 0 : ll_core_mark_slow(core, err);
 }
 /* Writes a witness, unless the last witness covers the LSN. Called before a page with this page LSN
- * is written; the log must be durable beyond it. Poisons on failure. */
+ * is written, when the log is durable beyond the LSN. Poisons on failure. */
 int ll_core_witness(struct ll_core *, lladd_pageno, lladd_lsn, struct lladd_error *);
 /* Reads the witness that earlier runs left. After an unclean stop, checks that the log, which ends
  * at `end`, reaches as far as the witness. */
@@ -408,16 +408,16 @@ static inline bool ll_core_asks_class(const struct ll_core *core)
     return LL_UNLIKELY(asking) && asking == lladd_thread_self();
 }
 /* May a thread that finds the log at its limit take a checkpoint? Not inside a callback of a class:
- * the records of such a callback are owed. */
+ * the thread is taking a checkpoint already. */
 static inline bool ll_core_may_checkpoint(const struct ll_core *core)
 {
     return !core->log_full_error && !ll_core_asks_class(core);
 }
 /* Called after the byte limit refused space. Takes a checkpoint if that can help. Returns 0 if more
- * space may be free now: the log was truncated, or commits became durable and released their undo
- * reserve. LLADD_LOG_FULL: no more space is free, and *err names what holds the log. Other errors
- * come from the checkpoint or from forcing the log. *oldest: where the log began at the last
- * refusal; set *oldest to UINT64_MAX before the first call. */
+ * space may be free now, because the log was truncated, or because commits became durable and
+ * released their undo reserve. LLADD_LOG_FULL: no more space is free, and *err names what holds the
+ * log. Other errors come from the checkpoint or from forcing the log. *oldest: the LSN where the
+ * log began at the last refusal; set it to UINT64_MAX before the first call. */
 int ll_core_relieve_log(struct ll_core *, uint64_t *oldest, struct lladd_error *);
 /* The oldest LSN that recovery, a transaction, a class or a pin needs now. Holds do not count. */
 lladd_lsn ll_core_needed(struct ll_core *);
@@ -435,9 +435,9 @@ static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size
 }
 /* ll_core_credit for owed records: the byte limit does not refuse them. */
 int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
-/* Makes the caller's credit idle, because the caller's next step (a checkpoint, the catalogue) may
- * wait for a thread that needs credit (BUF-3). Raises *bytes to the credit that the caller had, so
- * that asking for *bytes restores the credit. */
+/* Makes the caller's credit idle: the caller's next step (a checkpoint, the catalogue) may wait for
+ * a thread that needs credit (BUF-3). If the caller had more credit than *bytes, raises *bytes to
+ * it. So the caller gets its credit again when it asks for *bytes. */
 void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
 /* Gets credit for an owed record that belongs to no transaction, and appends it. */
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
@@ -508,8 +508,8 @@ static inline void ll_txn_set_undo_used(struct lladd_txn *txn, uint64_t bytes)
 uint64_t ll_undo_need_base(void);
 /* Is less log space set aside than the next checkpoints need? */
 bool ll_core_lacks_aside(const struct ll_core *);
-/* Gets credit, undo reserve, memory and a catalogue number for `count` records of the operation. An
- * update that lacks log space or memory fails here, before it latches a page. */
+/* Gets credit, undo reserve, memory and a catalogue number for `count` records of the operation.
+ * Without log space or memory an update fails here, before it latches a page. */
 int ll_core_reserve_slow(struct lladd_txn *, struct ll_name *op, unsigned count);
 /* ll_core_reserve_for for the records of several operations. */
 struct ll_want {
@@ -537,9 +537,10 @@ size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
 /* The log bytes of one record of the operation, at most. */
 size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
 void ll_core_needs(const struct ll_core *, struct ll_name *);
-/* Must an image precede the next change of the page, and is there no credit for it beside a record
- * of the operation? (BUF-5: the page was written in bulk.) `promised`: the rest of the credit is
- * for other records, unless it was taken for images. A rollback never has credit for images. */
+/* True if the page was written in bulk, so that an image must precede its next change (BUF-5), and
+ * the credit is not enough for the image and a record of the operation. `promised`: credit beyond
+ * that record is for other records, unless it was taken for images. A rollback never has credit for
+ * images. */
 bool ll_core_lacks_image(const struct lladd_txn *, const struct ll_name *, const struct ll_frame *,
                          bool promised);
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
@@ -609,8 +610,8 @@ int ll_rollback(struct lladd_txn *, lladd_lsn stop);
 /* Reads the next record to undo; skips records that need no undo. LLADD_END: `stop` is reached. */
 int ll_rollback_peek(struct lladd_txn *, lladd_lsn stop, struct ll_record *, struct lladd_error *);
 int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
-/* needs: does undo act on the record? passes_over: after the record, does undo continue at its
- * undo_next and not at its prev? */
+/* needs: does undo act on the record? passes_over: does undo go on at the record's undo_next after
+ * it, and not at its prev? */
 bool ll_rollback_needs(const struct ll_record *);
 bool ll_rollback_passes_over(const struct ll_record *);
 
@@ -693,8 +694,9 @@ bool ll_txns_relieve(struct ll_core *, bool system);
 /* The bytes set aside for one checkpoint, with one transaction and `names` bytes of catalogue
  * records. */
 uint64_t ll_core_aside_least(uint64_t names);
-/* Sets aside the missing space, without which no transaction begins to write. `owed`: the byte
- * limit does not refuse the space, and on a full disk the space of one checkpoint is enough. */
+/* Sets aside what is missing of the space for the next checkpoints. No transaction begins to write
+ * without that space. `owed`: the byte limit does not refuse the space, and on a full disk the
+ * space of one checkpoint is enough. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
 /* ll_core_set_aside for recovery and checkpoints: free space in the current segment counts too. If
  * the space is not enough, sets aside the space of one checkpoint if possible, and returns the
@@ -705,7 +707,7 @@ bool ll_core_set_aside_barriers(struct ll_core *, size_t n);
 /* Gets credit from the space set aside or, if that is not enough, owed credit. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 enum ll_checkpoint_kind {
-    LL_CHECKPOINT_DUE,   /* writes back the pages with a recLSN below the previous checkpoint */
+    LL_CHECKPOINT_DUE,   /* writes back pages with a recLSN below A of the previous checkpoint */
     LL_CHECKPOINT_PACED, /* the same, with pauses between the writes */
     LL_CHECKPOINT_ALL    /* close, explicit checkpoints: writes back all dirty pages */
 };
@@ -714,10 +716,10 @@ int ll_checkpoint(struct ll_core *, enum ll_checkpoint_kind, struct lladd_error 
 /* Keeps checkpoints from running. A checkpoint that is running makes no more pauses. */
 void ll_checkpoint_begin(struct ll_core *);
 void ll_checkpoint_end(struct ll_core *);
-/* Would a checkpoint state the same as the last one? */
+/* Would a checkpoint state the same as the last one did? */
 bool ll_core_settled(struct ll_core *);
-/* Finds what holds the log: the owner of the smallest LSN that is needed, or the undo reserve if
- * that takes more log. */
+/* Finds what holds the log: the owner of the smallest LSN that is needed or, if the undo reserve
+ * takes more space than the log from this LSN on, the undo reserve. */
 int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *);
 /* A checkpoint data record is a sequence of parts: u8 part, u32 length, payload. */
 #define LL_CKPT_PART_HEAD 5u
@@ -745,11 +747,11 @@ int ll_instant_step(struct ll_core *, uint64_t most, bool *more, struct lladd_er
 int ll_instant_finish(struct ll_core *, struct lladd_error *);
 /* Forgets the pending redo of pages that get new contents. */
 void ll_instant_forget(struct ll_core *, lladd_pageno first, uint64_t n);
-/* Redoes those of the pages with pending redo, and writes all dirty pages back. Called before the
- * pages are accessed past the cache. */
+/* Redoes those of the n pages that have pending redo. If there are such pages, writes back the
+ * dirty pages of the range. Called before the pages are accessed past the cache. */
 int ll_instant_settle(struct ll_core *, lladd_pageno first, uint64_t n, struct lladd_error *);
-/* Is redo of the page pending? *base: redo begins with a base, so the stored page need not be
- * read. */
+/* Is redo of the page pending? *base: the first record to redo is a base, so the stored page need
+ * not be read. */
 bool ll_instant_is_pending(struct ll_core *, lladd_pageno, bool *base);
 /* Applies the pending redo of a page, if any. *baseless: on entry, the page has no base and `bytes`
  * are zeros; on return, the page still has no base. *since: recLSN of the page; 0: not dirty. */
@@ -766,7 +768,7 @@ struct ll_deferred *ll_deferred_new(struct ll_core *, size_t n);
 /* Protects the loser's changes at depth 0. False: not all of them could be protected, so the loser
  * must be undone before open returns. */
 bool ll_deferred_protect(struct ll_deferred *, struct lladd_txn *);
-/* Leaves this loser, with only changes at depth 0 to undo, for later. */
+/* Leaves this loser for later. It has only changes at depth 0 to undo. */
 void ll_deferred_leave(struct ll_deferred *, struct lladd_txn *);
 /* Called when no more losers will be protected. */
 void ll_deferred_asked(struct ll_core *);
@@ -786,8 +788,8 @@ bool ll_redo_barrier_decode(const struct ll_record *, uint64_t *first, uint64_t 
 /* The two halves of ll_redo_barrier_add, under `misc`. Only the first can fail. */
 int ll_redo_barrier_room(struct ll_core *, uint64_t first, uint64_t n, struct lladd_error *);
 void ll_redo_barrier_put(struct ll_core *, const struct ll_redo_barrier *);
-lladd_lsn ll_redo_barrier_of(const struct ll_core *, uint64_t page); /* without the mutex: only
-                                                                      * during redo */
+lladd_lsn ll_redo_barrier_of(const struct ll_core *, uint64_t page); /* takes no mutex: only during
+                                                                      * redo */
 lladd_lsn ll_redo_barrier_of_locked(struct ll_core *, uint64_t page);
 /* As ll_redo_barrier_of_locked, if this transaction has logged the barrier; else 0. */
 lladd_lsn ll_redo_barrier_own(struct ll_core *, uint64_t page, lladd_lsn txn);
@@ -818,9 +820,10 @@ bool ll_heuristic_find(struct ll_core *, const struct lladd_gid *, struct ll_heu
 int ll_heuristic_see(struct ll_core *, struct lladd_span payload, lladd_lsn, struct lladd_error *);
 void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_info *);
 
-/* Applies a record to a page. Returns 0: applied; LLADD_EXISTS: the page has the change already;
- * LLADD_NOT_FOUND: skipped, because the page has no base yet; or an error. The page may lack
- * changes of records before `start`; `start` 0: it may lack none. */
+/* Applies a record to a page. 0: applied. LLADD_EXISTS: the page has the change already.
+ * LLADD_NOT_FOUND: skipped, because the page has no base. Other results are errors. A page without
+ * the change that the record expects counts as a page without a base if it is zeros, or if the
+ * change is below `start`; otherwise it is damaged. */
 int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,
                    lladd_lsn start, struct lladd_error *);
 /* Rebuilds a damaged page from all the log there is. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Outcomes that an administrator has decided, kept until they are forgotten
  * (docs/decisions/heuristic-outcomes.md). Threads: the list is under core->misc. After recovery, a
- * thread that logs and makes a change of the list also holds core->checkpointing, so that a
+ * thread holds core->checkpointing while it logs an outcome and changes the list, so that a
  * checkpoint cannot miss the outcome. */
 #include "recovery/analysis.h"
 

@@ -113,10 +113,10 @@ static struct ll_name **array_of(struct ll_core *core, size_t n)
     return ll_alloc_zero(&core->env, n * sizeof(struct ll_name *));
 }
 
-/* Allocates the arrays for the registered names. The first use of a name may be in a compensation,
- * so a registered name needs no more memory then (unless the log has names that are not
- * registered), and only log space that is set aside (REC-3). After a failure, ll_op_catalog_free
- * frees what was allocated. */
+/* Allocates the arrays for the registered names. A name may be used for the first time in a
+ * compensation, which must not lack memory or log space (REC-3). So the first use of a registered
+ * name allocates nothing, unless the log has names that are not registered, and its record uses log
+ * space that is set aside. After a failure, ll_op_catalog_free frees what was allocated. */
 static int allocate(struct ll_core *core, const struct lladd_registry *reg)
 {
     struct ll_op_catalog *cat = &core->cat;

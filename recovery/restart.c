@@ -498,8 +498,8 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
     ll_core_progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log), 0);
     gather(core, heap, n);
     rc = redo_for_undo(core, heap, n, r, err);
-    /* A loser may have freed a page without a base. Only when the loser is undone, it is known
-     * whether the page is in use. */
+    /* A loser may have freed a page without a base. Whether the page is in use is known only when
+     * the loser is undone, so no loser stays for later. */
     for (size_t i = 0; i < n; i++)
         heap[i].stays = heap[i].stays && r->baseless.count == 0;
     n -= LLADD_PLANTED(LLADD_BUG_LOSER);
@@ -575,9 +575,9 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
     return rc;
 }
 
-/* Called if only checkpoint records were logged since the last complete checkpoint. Another
- * checkpoint would state the same, and on a full disk each crash would cost a segment: so the
- * database counts as settled. Allocates the log's ring, which the first credit would allocate,
+/* Called if only checkpoint records and seals were logged since the last complete checkpoint.
+ * Another checkpoint would state the same, and on a full disk each crash would cost a segment. So
+ * the database counts as settled. Allocates the log's ring, which the first credit would allocate,
  * because a rollback must not need memory for it (REC-3). */
 static int settle(struct ll_core *core, struct lladd_error *err)
 {

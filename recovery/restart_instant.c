@@ -14,11 +14,11 @@
  *
  * The index and the prefetched records share `recovery_bytes`. Pages for which the index has no
  * room are redone in a pass over the log before open goes on. So are the pages that undo will
- * fetch, if redo of many records of theirs is pending.
+ * fetch, if they have many records to redo.
  *
  * A page leaves the index when it has been redone, or when it gets new contents: it is formatted,
  * dropped, or gets a redo barrier. If redo of a page fails, the page stays in the index, and the
- * next fetch tries again; a step takes the page off if the page is free.
+ * next fetch tries again. If the page is free, a step removes it from the index.
  *
  * Threads: `mutex` guards the index and is held for a lookup. A thread that redoes a page holds the
  * page's frame and one of a few cursors. The memory of the cursors is allocated at open, so that a
@@ -307,7 +307,7 @@ bool ll_instant_is_pending(struct ll_core *core, lladd_pageno page, bool *base)
     lladd_mutex_lock(&core->instant->mutex);
     bool is = ll_redo_index_find(&core->instant->index, page.v, &w);
     lladd_mutex_unlock(&core->instant->mutex);
-    /* Only the first record is examined: redo of the page finds a later base. */
+    /* A base after the first record is not looked for here: redo of the page finds it. */
     *base = is && w.base && w.lsn.v >= ll_redo_barrier_of_locked(core, page.v).v;
     return is;
 }

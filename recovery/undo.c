@@ -3,7 +3,7 @@
  *
  *   UPDATE, page undo      CLR: the undo bytes applied to the page; undo goes on at `prev`
  *   UPDATE, logical undo   compensate: ordinary calls one level deeper, then CLR_END
- *   UNDO_ONLY              the same (paper, section 2.4)
+ *   UNDO_ONLY              as for a logical undo (paper, section 2.4)
  *   ACTION_END             the ended action's logical undo, if it has one, then CLR_END; undo goes
  *                          on where the action began
  *   OBJECT                 OBJECT_CLR, then the class's undo; nothing if the class has none
@@ -24,8 +24,9 @@
 
 #define FRAME_TRIES 100000
 
-/* A compensation that writes more log than its operation declares uses the undo reserve of other
- * compensations, so another compensation may find no space. */
+/* Names, for the error, an operation with a compensation that has written more log than the
+ * operation declares. Such a compensation uses the undo reserve of others, so that another
+ * compensation may find no space. */
 static void name_overdrawn(const struct ll_core *core, char *out, size_t size)
 {
     *out = '\0';

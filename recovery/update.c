@@ -530,7 +530,7 @@ bool ll_core_lacks_image(const struct lladd_txn *txn, const struct ll_name *name
 }
 
 /* The page was written in bulk and may not be durable, so an image precedes its first logged
- * change. A rollback has no reserve for it, and has synced the page file instead. */
+ * change. A rollback has no log space for an image: it has synced the page file instead. */
 static void image_of_bulk(struct lladd_txn *txn, struct ll_frame *f)
 {
     size_t room = LL_IMAGE_ROOM(txn->core->page_size);
