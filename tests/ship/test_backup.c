@@ -460,7 +460,7 @@ END_TEST
 
 /* A page in use that is damaged on the disk is repaired by the backup, if the log still has it; the
  * copy is whole. */
-START_TEST(a_damaged_page_is_repaired_in_passing)
+START_TEST(a_damaged_page_is_counted)
 {
     struct lladd_file *file;
     unsigned char bytes[64];
@@ -469,16 +469,14 @@ START_TEST(a_damaged_page_is_repaired_in_passing)
     OK(lladd_checkpoint(shop.db, &err));
     memset(bytes, 0x5a, sizeof bytes);
     ck_assert_int_eq(disk->ops->open(disk, "pages", 0, &file), 0);
-    /* The root page, of which the cache has a copy. */
+    /* In page 0, of which the cache has a clean copy, so that nothing reads the page again. */
     struct lladd_iovec piece = {bytes, sizeof bytes};
     ck_assert_int_eq(disk->ops->pwritev(disk, file, &piece, 1, 1000), 0);
     ck_assert_int_eq(disk->ops->close(disk, file), 0);
     struct lladd_backup_info info = backed_up();
     shop_kill(&shop);
-    ck_assert_uint_le(info.damaged_pages, 1);
+    ck_assert_uint_eq(info.damaged_pages, 1);
     OK(lladd_restore(&store.base, NULL, copy, NULL, &err));
-    if (info.damaged_pages == 0)
-        check_copy(0, NULL);
 }
 END_TEST
 
@@ -580,7 +578,7 @@ int main(void)
     tcase_add_loop_test(tc, the_store_fails_at_each_call_of_a_backup, 0, 4);
     tcase_add_loop_test(tc, the_store_or_the_disk_fails_at_each_call_of_a_restore, 0, 4);
     tcase_add_test(tc, damage_of_each_object_is_named);
-    tcase_add_test(tc, a_damaged_page_is_repaired_in_passing);
+    tcase_add_test(tc, a_damaged_page_is_counted);
     tcase_add_test(tc, wrong_calls_are_refused);
     tcase_add_test(tc, the_newest_backup_is_restored_unless_another_is_named);
     tcase_add_test(threads, backups_under_writers);
