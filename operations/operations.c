@@ -178,6 +178,16 @@ int ll_operations_untyped(struct lladd_db *db, lladd_pageno n, int rc, struct ll
                         (unsigned long long)n.v));
 }
 
+int ll_operations__ids(struct lladd_db *db, const struct lladd_op *first, lladd_op_id *const ids[],
+                       size_t n)
+{
+    lladd_op_id id;
+    int rc = lladd_op_lookup(db, first->name, first->version, &id);
+    for (size_t i = 0; i < n && !rc; i++)
+        *ids[i] = id + (lladd_op_id)i;
+    return rc;
+}
+
 int ll_operations__fix(struct lladd_db *db, lladd_pageno n, const char *type,
                        enum lladd_latch latch, struct lladd_page **out, struct lladd_error *err)
 {

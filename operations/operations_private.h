@@ -186,6 +186,11 @@ static inline int ll_operations__update(struct lladd_txn *txn, lladd_op_id op, l
 int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum lladd_latch,
                        struct lladd_page **out, struct lladd_error *);
 
+/* Looks up the ids of an extension's n operations, which are consecutive: the first one is that of
+ * `first`. */
+int ll_operations__ids(struct lladd_db *, const struct lladd_op *first, lladd_op_id *const ids[],
+                       size_t n);
+
 /* Ends a call that consists of several steps, and releases the savepoint from before the steps. If
  * a step has failed, rolls back to the savepoint first and returns that step's error (API-1). */
 int ll_operations__step_end(struct lladd_txn *, lladd_savepoint_id before, int rc);

@@ -309,12 +309,6 @@ static int add_child(struct lladd_btree_loader *l, struct level *below, struct b
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* The shortest key that is greater than `before` and not greater than `key`. */
-static struct bt_key separator(struct bt_key before, struct bt_key key)
-{
-    return (struct bt_key){key.bytes, ll_btree__common(before, key) + 1};
-}
-
 /* Begins another leaf if the row does not fit. If the fence between the leaves does not fit either,
  * the last row goes to the next leaf, and the fence is before that row: it has at most the bytes of
  * the row's key. */
@@ -323,11 +317,11 @@ static int make_room(struct lladd_btree_loader *l, struct bt_key key, uint32_t n
     struct open_node *o = &l->leaves->node;
     if (room(l, o) >= need)
         return 0;
-    struct bt_key last = key_at(o, o->n - 1), fence = separator(last, key);
+    struct bt_key last = key_at(o, o->n - 1), fence = bt_separator(last, key);
     uint32_t keep = o->n;
     if (room(l, o) < fence.len) {
         keep--;
-        fence = separator(key_at(o, keep - 1), last);
+        fence = bt_separator(key_at(o, keep - 1), last);
     }
     return next_node(l, l->leaves, keep, fence);
 }

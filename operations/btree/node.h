@@ -135,6 +135,12 @@ static inline uint32_t bt_head(struct bt_key key, uint32_t prefix)
     return head;
 }
 uint32_t ll_btree__common(struct bt_key a, struct bt_key b);
+/* The shortest key that is greater than `before` and not greater than `key`; the bytes are those of
+ * `key`. */
+static inline struct bt_key bt_separator(struct bt_key before, struct bt_key key)
+{
+    return (struct bt_key){key.bytes, ll_btree__common(before, key) + 1};
+}
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 

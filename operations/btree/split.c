@@ -54,12 +54,6 @@ static uint32_t middle(const unsigned char *page, uint32_t size)
     return slots - 1;
 }
 
-/* The shortest key that is greater than `before` and not greater than `key`. */
-static struct bt_key separator(struct bt_key before, struct bt_key key)
-{
-    return (struct bt_key){key.bytes, ll_btree__common(before, key) + 1};
-}
-
 /* May the node keep all entries and get this high fence? */
 static bool keeps_all(const unsigned char *page, uint32_t size, uint32_t fence)
 {
@@ -76,10 +70,10 @@ static void choose(const unsigned char *page, uint32_t size, struct bt_key key, 
     bool last = bt_get(page, BT_HIGH) == BT_OPEN_END;
     struct bt_key fence;
     if (level == 0) {
-        fence = separator(key_at(page, slots - 1), key);
+        fence = bt_separator(key_at(page, slots - 1), key);
         p->from = after && last && keeps_all(page, size, fence.len) ? slots : middle(page, size);
         if (p->from < slots)
-            fence = separator(key_at(page, p->from - 1), key_at(page, p->from));
+            fence = bt_separator(key_at(page, p->from - 1), key_at(page, p->from));
     } else {
         p->from = after ? slots - 1 : middle(page, size);
         fence = key_at(page, p->from);

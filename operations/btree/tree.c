@@ -248,18 +248,13 @@ static const struct lladd_page_type *const page_types[] = {&ll_btree__root_page,
                                                            &ll_btree__node_page, NULL};
 static const struct lladd_participant *const participants[] = {&ll_btree__participant, NULL};
 
-/* The ids of an extension's operations are consecutive. */
 static int look_up(struct ll_btrees *b)
 {
-    lladd_op_id *const ids[] = {
-        &b->format, &b->top,  &b->create,  &b->destroy, &b->root_spare, &b->node,      &b->spare,
-        &b->fill,   &b->narrow, &b->index, &b->put,     &b->remove,     &b->mark,      &b->restore,
-        &b->clear,  &b->root_free, &b->unindex, &b->widen, &b->close};
-    lladd_op_id first;
-    int rc = lladd_op_lookup(b->db, ops[0]->name, ops[0]->version, &first);
-    for (size_t i = 0; i < sizeof ids / sizeof ids[0] && !rc; i++)
-        *ids[i] = first + (lladd_op_id)i;
-    return rc;
+    lladd_op_id *const ids[] = {&b->format,    &b->top,     &b->create, &b->destroy, &b->root_spare,
+                                &b->node,      &b->spare,   &b->fill,   &b->narrow,  &b->index,
+                                &b->put,       &b->remove,  &b->mark,   &b->restore, &b->clear,
+                                &b->root_free, &b->unindex, &b->widen,  &b->close};
+    return ll_operations__ids(b->db, ops[0], ids, sizeof ids / sizeof ids[0]);
 }
 
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
