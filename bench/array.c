@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Expandable arrays: single elements and ranges. JSON lines; see docs/benchmarks.md.
+/* Expandable arrays: single elements and ranges. Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-array [case]...   cases: fill overwrite get range; none: all
+ *   bench-array [case]...   cases: fill overwrite get range; default: all
  *
  * Everything is cached, and the log is in memory, so no I/O is measured. */
 #include "common.h"

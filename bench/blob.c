@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Blobs: storing, replacing and reading; values are logged or written past the log. JSON lines; see
- * docs/benchmarks.md.
+/* Blobs: storing, replacing and reading; values are logged or written past the log. Prints JSON
+ * lines; see docs/benchmarks.md.
  *
- *   bench-blob [case]...   cases: store replace read; none: all
+ *   bench-blob [case]...   cases: store replace read; default: all
  *
  * `store` and `replace` work on files, with a commit per value. Logged writes and writes past the
  * log alternate, so that both meet the same load of the device. From the size at which both take

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Figure 13 of the Anvil paper: the benefit of a filter. Looks up present keys, absent keys and a
  * mix, in a linear_dtable with and without a bloom_dtable over it, in memory and from the device.
- * JSON lines; see docs/benchmarks.md.
+ * Prints JSON lines; see docs/benchmarks.md.
  *
  *   bench-bloom [ROWS]   default: four million
  *

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Charts of docs/benchmarks.md: SVG, drawn by gnuplot.
 
-    bench-tpch > tpch.jsonl; bench/charts.py tpch.jsonl docs/charts    the figures 14, 15 and 16
+    bench-tpch > tpch.jsonl; bench/charts.py tpch.jsonl docs/charts
 
-bench/run draws the charts of the workloads.
+draws figures 14, 15 and 16 of the Anvil paper; bench/run draws the charts of the workloads.
 """
 import json
 import os
@@ -143,7 +143,8 @@ ALL = [("insert", insert, "Inserts in one transaction: time against their number
        ("commits", commits, "Durable transactions a second against threads"),
        ("recovery", recovery, "Time until the first read after kill -9 against the log's size"),
        ("checkpoint", checkpoint,
-        "Throughput during a checkpoint (grey: that of lladd-hash; others begin theirs with it)")]
+        "Throughput during a checkpoint (grey: the checkpoint of lladd-hash; the other engines "
+        "begin theirs at the same time)")]
 
 
 def ratios(rows, path):

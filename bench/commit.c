@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Commits through the public interface, on files: begin, set 100 bytes, commit.
  *
- *   bench-commit [case]...   cases: one threads async branches; none: all
+ *   bench-commit [case]...   cases: one threads async branches; default: all
  *
  * `one` runs the library and a bare loop of equally large writes in turns of 100 ms, so that both
  * meet the same load of the machine; it prints the rates of both, the difference in processor time,

@@ -23,7 +23,8 @@ struct bench_figure {
 void bench_add(struct bench_figure *, double value);
 double bench_median(const struct bench_figure *);
 /* {"bench":..., "case":..., "unit":..., "median":..., "min":..., "max":..., "runs":n, "target":...,
- * "limit":...}; target and limit are texts, left out if NULL. */
+ * "limit":...}. `target` is the project's, `limit` is what a bare prototype reached; both are
+ * texts, left out if NULL. */
 void bench_print(const char *bench, const char *what, const char *unit, const struct bench_figure *,
                  const char *target, const char *limit);
 /* Ends the program with a message if rc is not 0. */

@@ -16,8 +16,8 @@ bool bench_dtable_seen(const struct lladd_dtable_value *);
 double bench_dtable_scan(const struct lladd_dtable *, uint64_t rows);
 double bench_dtable_scan_back(const struct lladd_dtable *, uint64_t rows);
 /* The cost of reading a table. bench_dtable_read scans the table both ways; it adds the figures if
- * `counts`, otherwise it only fills the cache. `lookup`: nanoseconds per lookup, as the caller has
- * measured. */
+ * `counts`, otherwise it only fills the cache. `lookup`: nanoseconds per lookup, which the caller
+ * has measured. */
 struct bench_reads {
     struct bench_figure lookup, forward, backward;
 };

@@ -165,7 +165,7 @@ static void put_letter(struct lineitem *l, struct text *t, char letter)
 static void put_form(struct lineitem *l, struct text *t, struct lineitem_text form)
 {
     for (size_t i = 0; i < form.len; i++)
-        if (form.bytes[i] == ' ' && form.bytes[i + 1] != 'T') /* none before a terminator */
+        if (form.bytes[i] == ' ' && form.bytes[i + 1] != 'T') /* no blank before a terminator */
             put(t, (struct lineitem_text){" ", 1});
         else
             put_letter(l, t, form.bytes[i]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The core's hot paths through the public interface: set, short transactions, redo, the time until
  * the first read after a crash, a large loser, open and close, recovery of a small database, a
- * transaction larger than the cache. JSON lines; see docs/benchmarks.md.
+ * transaction larger than the cache. Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-core [case]...   cases: large set begin redo first loser reopen crash; none: all */
+ *   bench-core [case]...   cases: large set begin redo first loser reopen crash; default: all */
 #include "common.h"
 
 #include <errno.h>
@@ -325,7 +325,7 @@ static void bench_first_read(void)
 
 /* ---- a large loser ---- */
 
-/* Locks the page of each record of a loser that changes bytes. */
+/* Each change of bytes by a loser is protected by a lock on its page. */
 static int lock_page(struct lladd_txn *txn, uint64_t page)
 {
     return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(page)), LLADD_LOCK_X,

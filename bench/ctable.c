@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cTables: one million rows of eight columns, as a row store and as a column store: writing,
  * digesting, looking up a column, reading one column of all rows with a cursor, and in batches.
- * JSON lines; see docs/benchmarks.md.
+ * Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-ctable [case]...   cases: row column; none: all
+ *   bench-ctable [case]...   cases: row column; default: all
  *
- * Four columns of four bytes, four of twelve; in memory. */
+ * A row has four columns of four bytes and four of twelve. The database is in memory. */
 #include "common_dtable.h"
 
 #include <lladd/bytes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dTables: build time, lookups, scans and sizes for the configurations of figures 11 and 12 of
- * the Anvil paper, and others. JSON lines; see docs/benchmarks.md.
+ * the Anvil paper, and others. Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-dtable [case]...   figure11 figure12 sparse auto texts stamps hot; none: all
+ *   bench-dtable [case]...   figure11 figure12 sparse auto texts stamps hot; default: all
  *
  * Figure 11: four million keys from 0 up; values have five bytes, but one in 500 has seven (in the
  * plain array none has). The tables are in memory, and cached before the measurement, so no I/O is
@@ -262,7 +262,7 @@ static void automatic(void)
 
 #define TEXTS "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable \"bytes\" int 2 ]"
 
-/* Lookups of 500 keys, all of which a cache_dtable keeps, without and with it. */
+/* Lookups of 500 keys, without a cache_dtable and with one that keeps all 500. */
 static void hot(void)
 {
     static const struct load loads[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Linear hash tables: insertions with their splits, lookups one by one, many per call and by two
- * threads, log bytes, pages, both kinds of undo. JSON lines; see docs/benchmarks.md.
+ * threads, log bytes, pages, both kinds of undo. Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-hash [case]...   cases: insert create physical many threads log space; none: all */
+ *   bench-hash [case]...   cases: insert create physical many threads log space; default: all */
 #include "common.h"
 
 #include <lladd/device.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The journal: entries of one transaction, transactions of one entry that do not wait, and reading
- * entries again after a restart. JSON lines; see docs/benchmarks.md.
+ * entries again after a restart. Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-journal [case]...   cases: append single replay; none: all */
+ *   bench-journal [case]...   cases: append single replay; default: all */
 #include "common.h"
 
 #include <lladd/device.h>
@@ -14,7 +14,8 @@
 #define BENCH "journal"
 #define ENTRIES 2000000u
 #define TXNS 1000000u
-#define ENTRY_BYTES 14u /* a managed table's entry for a key of 4 bytes and a value of 5 has 10 */
+/* More than a managed table's entry for a key of 4 bytes and a value of 5, which has 10 bytes. */
+#define ENTRY_BYTES 14u
 
 struct fixture {
     struct lladd_device *dev;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lists: append, insert, walk, use as a queue. JSON lines; see docs/benchmarks.md.
+/* Lists: append, insert, walk, use as a queue. Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-list [case]...   cases: append insert walk queue; none: all
+ *   bench-list [case]...   cases: append insert walk queue; default: all
  *
  * Everything is cached, and the log is in memory, so no I/O is measured. Items have 100 bytes. */
 #include "common.h"

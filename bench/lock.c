@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Locks: a pair of lock and unlock, transactions with ten row locks and without locks, two threads
- * that lock different names or the same name. JSON lines; see docs/benchmarks.md.
+ * that lock different names or the same name. Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-lock [case]...   cases: pair rows threads contended; none: all */
+ *   bench-lock [case]...   cases: pair rows threads contended; default: all */
 #include "common.h"
 
 #include <lladd/device.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The log layer alone: appends; durable commits by 1 to 64 threads, compared with a bare loop of
- * equally large writes; asynchronous commits; opening and closing; scans. JSON lines; see
+ * equally large writes; asynchronous commits; opening and closing; scans. Prints JSON lines; see
  * docs/benchmarks.md.
  *
- *   bench-log [case]...   cases: append commit threads async open recover scan; none: all */
+ *   bench-log [case]...   cases: append commit threads async open recover scan; default: all */
 #include "common.h"
 
 #include "log/log.h"

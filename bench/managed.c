@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Managed dTables: writing rows in one large transaction and in many small ones, their memory,
- * digests, and the cost of reading through the layers. JSON lines; see docs/benchmarks.md.
+ * digests, and the cost of reading through the layers. Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-managed [case]...   cases: load small read; none: all
+ *   bench-managed [case]...   cases: load small read; default: all
  *
- * Four million keys from 0 up, values of five bytes, in memory. */
+ * The tables have four million keys from 0 up and values of five bytes, and are in memory. */
 #include "common_dtable.h"
 
 #include <lladd/device.h>

@@ -7,8 +7,8 @@ import statistics
 WEAKER = {"leveldb": "no isolation", "rocksdb-batch": "no isolation",
           "kyotocabinet-hash": "others see changes before the commit",
           "kyotocabinet-tree": "others see changes before the commit"}
-# Engines that show the cost of a default option, and the bound in memory. They are not compared
-# with other engines.
+# Engines that are not compared with others: a tree without transactions (olc), and one that shows
+# the cost of a default option.
 ASIDE = {"olc": "in memory: no transactions, no log",
          "lladd-records-atomic": "no page images: for devices that never tear a page"}
 NO_LOG = "no log: nothing to replay"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The table "Each workload once" of docs/benchmarks.md: a measurement a line, with the best peer
-that does the same; five of the lines are the README's."""
+"""The table "Each workload once" of docs/benchmarks.md: each line is one measurement and the best
+peer that does the same. Five of the lines are also in the README."""
 from report import number
 from rows import BIG, INTS, WEAKER, WEAKER_IN, best_for, instructions_of, ours, query
 
@@ -9,7 +9,7 @@ HASH = "lladd-hash"
 ARRAY = ("lladd-array", "lladd-records")
 
 
-# Text for readers, and the measurement: always of the structure that a user would choose for it.
+# The text of each line, and its measurement: of the structure that a user would choose for it.
 LINES = [
     ("a million inserts, from creation to close",
      query("W1", "insert", HASH, MILLION, **INTS)),

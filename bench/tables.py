@@ -45,7 +45,8 @@ class Cell:
 
 
 def by_time(row):
-    """For cases with a length in seconds the number of operations is a result."""
+    """Whether the case runs for a number of seconds, so that its number of operations is a
+    result."""
     return row["workload"] in ("W3", "W4", "W8")
 
 
@@ -190,9 +191,9 @@ def machine():
                 model = line.split(":", 1)[1].strip()
                 break
     return (f"Measured on {datetime.date.today().isoformat()}: {os.cpu_count()} processors "
-            f"({model}), Linux {platform.release()}. Medians; ± is half of what lies between the "
-            f"smallest and the largest; the best of each column is bold, and a column in which a "
-            f"peer is ahead is marked as lost.")
+            f"({model}), Linux {platform.release()}. The rates are medians; ± is half the distance "
+            f"between the smallest and the largest. The best of each column is bold, and a column "
+            f"in which a peer is ahead is marked as lost.")
 
 
 def page(rows, drawn):

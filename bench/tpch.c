@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* TPC-H's lineitem in cTables: figures 14, 15 and 16 of the Anvil paper (sections 6.3 and
- * 6.4). JSON lines; see docs/benchmarks.md.
+ * 6.4). Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-tpch [SCALE] [case]...   cases: sizes columns rows figure15 figure16; none: all
+ *   bench-tpch [SCALE] [case]...   cases: sizes columns rows figure15 figure16; default: all
  *
  * The paper's table is scale 1, the default: about six million rows, keys from 1 up. The table is
  * in files; before a cold query they are dropped from the operating system's cache. Commits do not

@@ -5,11 +5,11 @@
  *   bench-cluster-postgresql --a CONNINFO --b CONNINFO [--accounts N] [--threads N]
  *                            [--seconds N] [--decision]
  *
- * Each transfer takes from an account of one server and adds to an account of the other. The client
- * sends the two updates in parallel; likewise the two prepares and the two commits. With
- * --decision, between prepares and commits, it writes what a coordinator must know after a crash: a
- * row that it commits durably, and later deletes without waiting for the disk. Prints one line of
- * JSON. */
+ * Each transfer takes an amount from an account of one server and adds it to an account of the
+ * other. The client sends the two updates in parallel; likewise the two prepares and the two
+ * commits. With --decision the client stores, between prepares and commits, what a coordinator must
+ * know after a crash: it commits a row durably, and after the commits deletes it without waiting
+ * for the disk. The program prints one line of JSON. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <libpq-fe.h>

@@ -100,7 +100,7 @@ const struct bench_case bench_cases[] = {
      .load = load_records, .level = BENCH_PROCESS, .txn_ops = 1, RECORDS, .seconds = 3,
      .threads = {{1, 2}, 2}},
     {.workload = "W5", .name = "lookup", .refuses = refuses_w5, .run = run_lookups,
-     .what = "N random lookups, split over the threads, of what is cached",
+     .what = "N random lookups of cached records, split over the threads",
      .load = load_records, .level = BENCH_OS, .n = 500000, .txn_ops = 1, RECORDS,
      .threads = {{1, 2, 8, 64, 250}, 5}},
     {.workload = "W5", .name = "lookup-64", .refuses = refuses_many, .run = run_lookups_many,

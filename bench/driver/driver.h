@@ -74,7 +74,8 @@ struct bench_case {
     /* Why this engine cannot run the case; NULL if it can. */
     const char *(*refuses)(const struct bench_engine *, const struct cell *);
     int (*run)(const struct cell *); /* in the child; not 0: failed, with a message on stderr */
-    /* These two run in children of their own before `run`; 0 or failed, as `run`. NULL: none. */
+    /* These two run before `run`, each in a child of its own, and return what `run` returns. NULL:
+     * the case has none. */
     int (*load)(const struct cell *);    /* makes the database, once for all similar cells */
     int (*prepare)(const struct cell *); /* before each run; may end by SIGKILL */
     enum bench_level level;
@@ -110,7 +111,7 @@ double hist_us(const struct hist *, double quantile); /* NAN if it is empty */
 struct counts {
     uint64_t syncs;         /* fsync, fdatasync, msync(MS_SYNC), writes on O_SYNC, O_DSYNC files */
     uint64_t written_bytes; /* by write, pwrite and the like; not by writes through mmap */
-    uint64_t log_bytes;     /* part of written_bytes: to files of count_log_files */
+    uint64_t log_bytes;     /* the part of written_bytes that went to log files */
 };
 void count_log_files(const char *names); /* as in bench_engine.log_files */
 void count_read(struct counts *);
@@ -139,8 +140,8 @@ void cell_value(const struct cell *, uint64_t i, uint32_t version, void *value);
 void cell_send(const struct cell *, struct row *);
 struct row row_init(const char *name);
 void row_latencies(struct row *, const struct hist *);
-/* Ends the transaction after operations with result rc. 0: commits; BENCH_AGAIN: rolls back, and
- * returns it. Returns any other rc at once: the process then ends. */
+/* Ends a transaction after its operations have returned rc. 0: commits. BENCH_AGAIN: rolls back,
+ * and returns BENCH_AGAIN. Any other rc is returned at once, and the process then ends. */
 int cell_end(const struct cell *, struct bench_db *, struct bench_txn *, int rc);
 /* One update, in a transaction, of a key that no other thread changes; repeats on BENCH_AGAIN. */
 int cell_update(const struct cell *, struct bench_db *, struct bench_thread *, uint64_t i,

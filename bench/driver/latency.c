@@ -2,10 +2,10 @@
 /* W8: latency of durable commits while checkpoints run. The first phase, at full load and with one
  * checkpoint, gives the peak rate and the curve of the throughput. Three phases at half of the peak
  * follow: without checkpoints; with one checkpoint after the other; and, after the database was
- * opened again, with checkpoints as the engine takes them by itself, after every NATURAL bytes of
- * log. At half load each commit has
- * a time at which it should begin, and its latency counts from that time: a commit that starts late
- * because the previous one was slow counts the delay too. */
+ * opened again, with a checkpoint after every NATURAL bytes of log. These last ones the engine
+ * takes by itself, if it can. At half load each commit has a time at which it should begin, and its
+ * latency counts from that time: a commit that starts late because the previous one was slow counts
+ * the delay too. */
 #include "driver.h"
 
 #include "common.h"
@@ -81,7 +81,7 @@ struct keeper {
     pthread_t thread;
 };
 
-/* Until so many bytes of log were written since the last call, or the phase ends. */
+/* Waits until `every` bytes of log have been written since *seen, or the phase ends. */
 static int wait_for_log(const struct keeper *k, uint64_t *seen)
 {
     struct counts now;
@@ -148,7 +148,8 @@ static int phase(const struct cell *c, struct bench_db *db, const char *name, do
     return rc;
 }
 
-/* At least three times the time that the half load takes to write NATURAL bytes of log. */
+/* If the cell's seconds are too few for INTERVALS checkpoints, the phase gets as many as these
+ * need, but at most ten times the cell's. LOG_A_COMMIT estimates the log bytes of a commit. */
 static int run_natural(const struct cell *c, double rate)
 {
     enum { LOG_A_COMMIT = 160, INTERVALS = 3 };

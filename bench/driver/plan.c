@@ -275,7 +275,7 @@ static struct cell cell_of(const struct plan *p, const struct bench_case *b, uin
     c.key_size = p->key_size ? p->key_size : b->key_size;
     c.value_size = p->value_size ? p->value_size : b->value_size;
     if (c.value_size >= 8 && c.key_size == 4 && b->load)
-        c.key_size = 8; /* a number is checked by its first 8 bytes */
+        c.key_size = 8; /* a lookup checks 8 bytes of the value; the key gets 8 bytes, too */
     return c;
 }
 

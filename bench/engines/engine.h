@@ -79,8 +79,9 @@ struct bench_engine {
      * keys, at most n in all; *seen is their number. NULL: no ordered keys, or not implemented. */
     int (*scan)(struct bench_db *, struct bench_thread *, uint64_t key, uint32_t n, void *values,
                 uint32_t *seen);
-    /* `records`: the engine takes part in W2, because its keys can serve as record numbers, from 0
-     * on. `fill` inserts `count` absent keys from `first` on; NULL: `insert` is called for each. */
+    /* `records`: the engine takes part in W2 (an array), because its keys can serve as record
+     * numbers, from 0 on. `fill` inserts `count` absent keys from `first` on; NULL: `insert` is
+     * called for each. */
     bool records;
     int (*fill)(struct bench_db *, struct bench_txn *, uint64_t first, uint64_t count,
                 const void *values);
@@ -93,7 +94,8 @@ struct bench_engine {
 
 #define BENCH_AT(level) (1u << (level))
 #define BENCH_AT_ALL (BENCH_AT(BENCH_DISK) | BENCH_AT(BENCH_OS) | BENCH_AT(BENCH_PROCESS))
-/* Transactions of at least this many operations are bulk loads, for engines that distinguish. */
+/* A transaction of at least this many operations is a bulk load. Some engines use other settings
+ * for bulk loads. */
 #define BENCH_BULK 1000u
 /* Lookups per read transaction, if the engine needs one for a lookup. */
 #define BENCH_READS 100u
@@ -109,9 +111,11 @@ extern const struct bench_missing bench_engines_missing[];
 /* Prints what failed on stderr; returns BENCH_FAILED. */
 int bench_failed(const char *engine, const char *what, const char *why);
 #define BENCH_KEY_MAX 16u
-/* The key for engines that compare bytes: big-endian, `size` bytes, from 1 to 8; then zeros. */
+/* The key for engines that compare keys as bytes: the number in `size` bytes (1 to 8), big-endian;
+ * the rest of `out` is zeros. */
 void bench_key(unsigned char out[8], uint64_t key, uint32_t size);
-/* The key for engines that scan: up to 8 bytes as bench_key, more bytes as decimal digits. */
+/* The key for engines that scan: with a size of at most 8 the same as bench_key's, with a larger
+ * size the number's decimal digits. */
 void bench_digits(unsigned char out[BENCH_KEY_MAX], uint64_t key, uint32_t size);
 
 #endif

@@ -61,7 +61,7 @@ static int open_it(const struct bench_setup *s, struct bench_db **out)
 }
 
 /* If commits were not synced, first writes an empty batch synchronously, which makes the earlier
- * ones durable. */
+ * batches durable. */
 static int close_it(struct bench_db *b)
 {
     char *message = NULL;

@@ -53,8 +53,8 @@ void bench_lladd_io(struct bench_db *, uint64_t *log_bytes, uint64_t *pages_read
 #define BENCH_LLADD \
     .version = lladd_version, \
     .settings = "defaults: pages of 4 KiB, log buffer 8 MiB, a checkpoint after 64 MiB of log " \
-                "(none where the log is kept for recovery), library threads on; no locks: the " \
-                "workloads never let two transactions at one key", \
+                "(none where the log is kept for recovery), library threads on; no locks: no " \
+                "workload lets two transactions change one key at the same time", \
     .levels = BENCH_AT_ALL, .begin = bench_lladd_begin, .commit = bench_lladd_commit, \
     .checkpoints = true, .abort = bench_lladd_abort, .commit_async = bench_lladd_commit_async, \
     .wait = bench_lladd_wait, .checkpoint = bench_lladd_checkpoint, .io = bench_lladd_io

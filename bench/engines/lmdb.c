@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* LMDB: native integer keys; one writer at a time; each reader has a snapshot, which it renews
- * after BENCH_READS lookups. LMDB has no log: a commit writes the changed copies of pages. */
+ * after BENCH_READS lookups. LMDB has no log: a transaction changes copies of pages, and its
+ * commit writes the copies. */
 #include "engine.h"
 
 #include <lmdb.h>

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The bound in memory: a B+tree with optimistic lock coupling (Leis, Haubenschild, Neumann:
- * "Optimistic Lock Coupling", 2019), with nodes of 4 KiB. It has no transactions, no log and no
- * deletions, so it is compared with no target. Keys are 64-bit numbers. The close writes the rows
- * to a file, without a sync, because another process of the workload may open the tree.
+/* A B+tree in memory, to show what a tree without transactions reaches: optimistic lock coupling
+ * (Leis, Haubenschild, Neumann: "Optimistic Lock Coupling", 2019), with nodes of 4 KiB. It has no
+ * transactions, no log and no deletions, so no target is compared with it. Keys are 64-bit numbers.
+ * The close writes the rows to a file, without a sync, because another process of the workload may
+ * open the tree.
  *
  * The version of a node is odd while a writer holds the node. A reader notes the version, reads,
- * and checks that the version is unchanged; otherwise it begins again at the top. It checks a node
- * after it has noted the version of the child. A writer locks one leaf. A full node is split on the
+ * and checks that the version is unchanged; otherwise it begins again at the top. When it descends,
+ * it notes the version of the child and then checks that of the parent, so it never trusts a
+ * pointer from a node that has changed. A writer locks one leaf. A full node is split on the
  * way down, so a split locks the node and its parent, and the parent has room. Nodes are freed at
  * the close only. All words that readers see are atomic. */
 #include "engine.h"
@@ -100,7 +102,8 @@ static void unlock(struct node *n)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* The first of `count` keys that is not less; with `above`: that is greater. */
+/* Returns the index of the first of `count` keys that is not less than `key`; with `above`: of the
+ * first that is greater. */
 static uint32_t find(struct node *n, uint32_t count, uint64_t key, bool above)
 {
     uint32_t lo = 0;
@@ -119,7 +122,8 @@ static uint32_t most(const struct bench_db *b, uint32_t level)
     return level ? b->inner_most : b->leaf_most;
 }
 
-/* A count that may be torn is kept in the node. */
+/* A reader may see a count that does not fit the level, while a writer changes the node. Such a
+ * count becomes 0, so that the reader stays inside the node until it checks the version. */
 static uint32_t count_of(const struct bench_db *b, struct node *n, uint32_t level)
 {
     uint32_t count = LOAD(&n->count);
@@ -166,14 +170,15 @@ static void value_out(const struct bench_db *b, _Atomic uint64_t *from, void *va
 
 /* ---- descents -------------------------------------------------------------------------------- */
 
-/* A node with its version, and its parent, which the top node lacks, with that of the parent. */
+/* A node and its parent, with their versions. The top node has no parent. */
 struct path {
     struct node *parent, *at;
     uint64_t parent_v, v;
     bool full;
 };
 
-/* To the leaf of the key. `inserts`: stops at the first full node. false: begin again. */
+/* Descends to the leaf of the key. With `inserts`, it stops at the first full node. Returns false
+ * if a node has changed meanwhile: begin again. */
 static bool descend(struct bench_db *b, uint64_t key, bool inserts, struct path *p)
 {
     *p = (struct path){.at = LOAD(&b->top)};
@@ -186,7 +191,7 @@ static bool descend(struct bench_db *b, uint64_t key, bool inserts, struct path 
         if (level == 0 || p->full)
             return unchanged(p->at, p->v);
         struct node *next = child(b, p->at, find(p->at, count, key, true));
-        if (!unchanged(p->at, p->v)) /* only now `next` is sure to be a node */
+        if (!unchanged(p->at, p->v)) /* if this holds, `next` is a node */
             return false;
         uint64_t v = note(next);
         if (!unchanged(p->at, p->v))
@@ -195,7 +200,8 @@ static bool descend(struct bench_db *b, uint64_t key, bool inserts, struct path 
     }
 }
 
-/* Moves the upper half of a locked node to a new one; *key divides them. */
+/* Moves the upper half of a locked node, or with `at_end` only its last key, to a new node; *key
+ * divides the two. */
 static struct node *divide(struct bench_db *b, struct node *n, bool at_end, uint64_t *key)
 {
     uint32_t level = LOAD(&n->level), count = LOAD(&n->count);
@@ -334,7 +340,8 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
     }
 }
 
-/* Copies the leaf's values from the key on; *last gets the last key. false: begin again. */
+/* Copies the leaf's values from the key on; *last gets the last key. Returns false if the leaf has
+ * changed meanwhile: begin again. */
 static bool scan_leaf(struct bench_db *b, const struct path *p, uint64_t key, uint32_t n,
                       char *values, uint32_t *seen, struct node **next, uint64_t *last)
 {
@@ -450,7 +457,7 @@ static const char *version(void)
 const struct bench_engine bench_engine_olc = {
     .name = "olc",
     .version = version,
-    .settings = "the bound in memory: no transactions, no log; nodes of 4 KiB; 64-bit keys",
+    .settings = "a B+tree in memory: no transactions, no log; nodes of 4 KiB; 64-bit keys",
     .in_memory = true,
     .open = open_it,
     .close = close_it,

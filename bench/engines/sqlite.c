@@ -69,7 +69,7 @@ static int connect_to(const struct bench_setup *s, bool rowid, struct connection
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                              NULL);
     if (rc == SQLITE_OK)
-        rc = sqlite3_busy_timeout(c->db, BUSY_MS); /* while other connections are opened */
+        rc = sqlite3_busy_timeout(c->db, BUSY_MS); /* others may hold a lock while they open */
     snprintf(text, sizeof text,
              "pragma page_size = 4096; pragma journal_mode = wal; pragma synchronous = %s; "
              "pragma cache_size = -%llu; pragma mmap_size = %llu; pragma wal_autocheckpoint = %d; "

@@ -41,7 +41,7 @@ static int open_it(const struct bench_setup *s, struct bench_db **out)
         return BENCH_FAILED;
     *out = b;
     b->setup = *s;
-    /* A transaction copies the heads of all hash chains: fewer heads for small transactions. */
+    /* A transaction copies the heads of all hash chains, so small transactions get fewer heads. */
     uint64_t heads = s->expected < HEADS_MAX ? s->expected : HEADS_MAX;
     heads = s->txn_ops < BENCH_BULK ? heads / 10 : heads;
     snprintf(path, sizeof path, "%s/bench.tdb", s->dir);

@@ -143,7 +143,7 @@ static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const vo
     WT_ITEM v = {.data = value, .size = b->setup.value_size};
     set_key(b, c, key);
     c->set_value(c, &v);
-    return failed("insert", c->insert(c)); /* or replaces */
+    return failed("insert", c->insert(c)); /* replaces the value of a present key */
 }
 
 static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void *value)
