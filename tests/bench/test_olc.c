@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bench's bound in memory. Threads insert keys in their own order, so that leaves and inner
- * nodes split, while other threads look keys up and scan: a key that was there before is found with
- * its value, and a scan is in order. Then all rows are there, also after closing and opening. Runs
- * under TSan.
+ * The bench's B+tree in memory. Threads insert keys, each in an order of its own, so that leaves
+ * and inner nodes split. Meanwhile other threads look keys up and scan: a key that was there before
+ * is found with its value, and a scan is in order. At the end all rows are there, also after a
+ * close and an open. The test runs under TSan.
  */
 #include "engines/engine.h"
 #include "support/fixtures.h"
@@ -151,7 +151,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("the bound in memory");
+    Suite *s = suite_create("the bench's tree in memory");
     TCase *c = tcase_create("threads");
     tcase_add_test(c, threads);
     suite_add_tcase(s, c);

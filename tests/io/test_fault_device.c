@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fault device is tested, as a crash test that never loses bytes proves nothing. Synced bytes
- * survive; the mode decides about the others; names and contents become durable by different calls;
- * a failed sync is never repaired; the call that was named fails, and capacity is a limit.
+ * The fault device, a device for tests. A crash test proves something only if the crash can lose
+ * bytes, so the device is tested itself: synced bytes survive, and the crash mode decides about the
+ * others; names and contents become durable by different calls; what a failed sync did not write is
+ * lost in a power failure, even if a later sync succeeds; exactly the planned calls fail; and there
+ * is no space beyond the capacity.
  */
 #include "io/io.h"
 #include "support/fault_device.h"
@@ -205,7 +207,7 @@ END_TEST
 
 /* ---- which pending changes survive ---- */
 
-/* Three unsynced writes: each prefix is a state, in order. */
+/* Of three unsynced writes the first 0, 1, 2 or 3 survive, as the seed says. */
 START_TEST(prefixes)
 {
     static const char *states[] = {"....", "A...", "AB..", "ABC."};
@@ -248,13 +250,13 @@ START_TEST(subsets)
         free(got);
     }
     for (int i = 0; i < 8; i++)
-        ck_assert_msg(seen[i], "subset %d never came", i);
+        ck_assert_msg(seen[i], "subset %d did not occur", i);
     close_file(f);
 }
 END_TEST
 
-/* With FAULT_SHARE sometimes nearly none or nearly all of many writes survive; with FAULT_SUBSET, a
- * fair coin, never. */
+/* With FAULT_SHARE it occurs that nearly none, or nearly all, of many writes survive. With
+ * FAULT_SUBSET it does not occur, since each write survives with probability 1/2. */
 START_TEST(shares)
 {
     enum { SIZE = 64 };
@@ -285,7 +287,7 @@ START_TEST(shares)
 }
 END_TEST
 
-/* A torn write is old or new sector by sector, never in between. */
+/* Each sector of a torn write is the old one or the new one, never a mixture. */
 START_TEST(torn_writes)
 {
     enum { SIZE = 4 * 512 };
@@ -335,10 +337,10 @@ START_TEST(crash_at_a_call)
     fault_device_crash(fd, &power, after);
     expect(after, "f", "....");
     fault_device_crash(fd, &kill9, after);
-    expect(after, "f", "AB.."); /* the one in progress may have happened */
+    expect(after, "f", "AB.."); /* the write in progress may have happened */
     fault_device_power_cycle(fd, &(struct fault_crash){FAULT_PREFIX, 1, false});
     ck_assert(!fault_device_crashed(fd));
-    ck_assert_int_eq(ll_io_pread(dev, f, buf, 4, 0), -EIO); /* opened before */
+    ck_assert_int_eq(ll_io_pread(dev, f, buf, 4, 0), -EIO); /* opened before the crash */
     ck_assert_uint_eq(fault_device_open_files(fd), 1);
     close_file(f);
     ck_assert_uint_eq(fault_device_open_files(fd), 0);

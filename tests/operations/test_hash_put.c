@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hash tables: the old value that a put returns, and log records of earlier versions, which had
- * other operations for puts. */
+/* Hash tables: whether a put reports that it replaced a value, and log records of earlier versions,
+ * which had other operations for puts. */
 #include "op_fixture.h"
 #include "operations/hash/table.h"
 
@@ -70,8 +70,8 @@ START_TEST(put_tells_whether_there_was_a_value)
     take(txn, 9);
     commit(txn);
     txn = fixture_begin(&b);
-    ck_assert(!replaces(txn, 9, big, len)); /* so does a key that a committed transaction has
-                                             * removed */
+    ck_assert(!replaces(txn, 9, big, len)); /* a key that a committed transaction has removed
+                                             * counts as absent, too */
     abort_txn(txn);
     txn = fixture_begin(&b);
     ck_assert(!replaces(txn, 9, big, len));

@@ -25,7 +25,7 @@ static bool nightly(void)
     return getenv("LLADD_NIGHTLY") != NULL;
 }
 
-/* Returns the next n: every n in nightly tests, else one in this many, after the first ten. */
+/* Returns the n of the next run: n + 1 in nightly tests and up to ten, else n + one_in. */
 static uint64_t next_n(uint64_t n, unsigned one_in)
 {
     return n < 10 || nightly() ? n + 1 : n + one_in;
@@ -52,8 +52,8 @@ static void check_code(int rc, const struct lladd_error *err, const char *what)
     }
 }
 
-/* Called after a call has failed. Returns whether the handle is poisoned. Asserts that it is if the
- * code says so, and that a poisoned handle returns its error to other calls. */
+/* Returns whether the handle is poisoned, after a call has failed with rc. Asserts that the handle
+ * is poisoned if rc says so, and that a poisoned handle returns its error from other calls. */
 static bool poisoned(int rc, const char *what)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -346,8 +346,8 @@ END_TEST
 
 /* ---- a full disk ------------------------------------------------------------------------- */
 
-/* Runs the workload on a disk that is full when this much has been written. Returns false if the
- * workload has succeeded. */
+/* Runs the workload on a disk that has `room` bytes left. Returns false if the workload has
+ * succeeded. */
 static bool run_on_full_disk(uint64_t room, bool crash)
 {
     char what[100];
