@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two-phase commit (paper, section 4.2): a prepared transaction survives a restart, and recovery
- * does not roll it back.
+/* Two-phase commit (LLADD paper, section 4.2): a prepared transaction survives a restart, and
+ * recovery does not roll it back.
  *
  * The participants' blobs, the bytes that their `prepare` callbacks write, are logged before the
  * prepare record. Each blob is cut into records with the number of the participant's catalogue

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Recovery as a whole (REC-1, REC-4; paper, section 2.3).
+/* Recovery as a whole (REC-1, REC-4; LLADD paper, section 2.3).
  *
  *   analysis   finds the state at the crash; a refused open has changed nothing
  *   log start  the accepted log after the newest watermark is rewritten and forced; a new segment

@@ -3,7 +3,7 @@
  *
  *   UPDATE, page undo      CLR: the undo bytes applied to the page; undo goes on at `prev`
  *   UPDATE, logical undo   compensate: ordinary calls one level deeper, then CLR_END
- *   UNDO_ONLY              as for a logical undo (paper, section 2.4)
+ *   UNDO_ONLY              as for a logical undo (LLADD paper, section 2.4)
  *   ACTION_END             the ended action's logical undo, if it has one, then CLR_END; undo goes
  *                          on where the action began
  *   OBJECT                 OBJECT_CLR, then the class's undo; nothing if the class has none

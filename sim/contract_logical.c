@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * contract_logical: checks logical undo with undo-only records (paper, section 2.4; OP-5).
+ * contract_logical: checks logical undo with undo-only records (LLADD paper, section 2.4; OP-5).
  *
  * An undo-only record is logged before the changes that it undoes. Recovery may therefore run the
  * undo when none or only some of the changes were made, and may run it again after a crash has

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Expandable arrays (lladd/array.h; paper, sections 4.1 and 5): an extent sequence of pages with
- * plain bytes.
+/* Expandable arrays (lladd/array.h; LLADD paper, sections 4.1 and 5): an extent sequence of pages
+ * with plain bytes.
  *
  * Elements are stored next to each other on pages of type "lladd.bytes" and never cross a page:
  * element i is on page i / n of the sequence, where n is the number of elements that fit a

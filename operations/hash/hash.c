@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Linear hash tables (paper, section 4.1): calls of lladd/hash.h for keys and values. page.c has
- * the pages, table.c the state in memory, find.c the path to a bucket and through its chain,
+/* Linear hash tables (LLADD paper, section 4.1): calls of lladd/hash.h for keys and values. page.c
+ * has the pages, table.c the state in memory, find.c the path to a bucket and through its chain,
  * split.c splits and merges, insert.c the fast path of insertion.
  *
  * A change of a key is one update of a page of its bucket. `prepare` searches the page under its

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lists, the calls (paper, section 4.1 and Figure "Linear Hash Table Bucket operations").
+/* Lists, the calls (LLADD paper, section 4.1 and Figure "Linear Hash Table Bucket operations").
  *
  * Items are records of a heap (heap.c), which finds room for them and keeps their ids. Each item
  * has the ids of its predecessor and its successor. The root page has the ids of the first and

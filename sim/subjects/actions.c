@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * actions: changes with logical undo. Nested top actions are closed, left open, rolled back, and
- * nested in another action. There are updates with a logical undo, and the paper's lighter
- * mechanism (section 2.4): an undo-only record followed by redo-only records. The subject has four
+ * nested in another action. There are updates with a logical undo, and the lighter mechanism (LLADD
+ * paper, section 2.4): an undo-only record followed by redo-only records. The subject has four
  * operations of its own:
  *
  *   sim.transfer  no page; closes an action. Undo bytes: page and offset of the counter that has

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* array_dtable: unsigned integer keys without large gaps, values of one size (paper, section 5.4).
- * A row is found by arithmetic on its key, without a search.
+/* array_dtable: unsigned integer keys without large gaps, values of one size (Anvil paper, section
+ * 5.4). A row is found by arithmetic on its key, without a search.
  *
  * The stream "cells" has a cell for each integer from the first key to the last. An integer that is
  * not a key is a hole; it has a cell too. A cell is a state byte (0: hole, 1: tombstone, 2: value)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* bloom_dtable: a Bloom filter that answers most lookups of absent keys without asking the base
- * (paper, section 5.2).
+ * (Anvil paper, section 5.2).
  *
  * The filter has "bits_per_key" bits for each key; keys of tombstones count too. The bits of a key
  * are within one line of 64 bytes, so a lookup reads one line of the filter. The filter is in

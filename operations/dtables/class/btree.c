@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* btree_dtable: an index of the keys of another table (paper, section 5.2). Keys must be numbers.
+/* btree_dtable: an index of the keys of another table (Anvil paper, section 5.2). Keys must be
+ * numbers.
  *
  * The tree is static; it is built bottom-up while rows are added. Its leaves have every key with
  * the place of its row, so the base must have places. The base's own search is not used. A leaf is

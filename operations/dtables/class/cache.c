@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cache_dtable: keeps looked-up rows in memory (paper, section 5.2).
+/* cache_dtable: keeps looked-up rows in memory (Anvil paper, section 5.2).
  *
  * It is useful above a base with slow lookups, e.g. a base that adds up deltas or decodes words. It
  * stores nothing on disk. It also remembers which keys are absent, but no errors. Runs are

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* column_dtable: packed rows stored column by column (paper, section 3.3).
+/* column_dtable: packed rows stored column by column (Anvil paper, section 3.3).
  *
  * "base" has the keys, with empty values, and the tombstones. Only base decides which rows exist,
  * so columns cannot disagree about that. Word i of "columns" lists the columns of group i, and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* empty_dtable: has no rows and rejects every row (paper, section 5.1). As the "alt" of an
+/* empty_dtable: has no rows and rejects every row (Anvil paper, section 5.1). As the "alt" of an
  * exception_dtable it forbids exceptions. */
 #include "operations/dtables/class/classes.h"
 

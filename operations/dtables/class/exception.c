@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exception_dtable: a restricted table, and a second table for the rows that the first cannot store
- * (paper, section 5.5).
+ * (Anvil paper, section 5.5).
  *
  * If "base" rejects a row, "alt" stores the row, and base stores the "reject_value", the
  * placeholder, in its place. A lookup that finds the placeholder in base asks alt. If alt does not

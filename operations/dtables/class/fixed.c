@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fixed_dtable: any keys, values of one size (paper, section 5.4).
+/* fixed_dtable: any keys, values of one size (Anvil paper, section 5.4).
  *
  * Keys are in a column of their own (keys.c). A key's mark is twice the number of tombstones up to
  * and including its row, plus one if the row is a tombstone. Values are consecutive cells;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* linear_dtable: any keys, any values, sorted (paper, section 5.1). Rejects nothing.
+/* linear_dtable: any keys, any values, sorted (Anvil paper, section 5.1). Rejects nothing.
  *
  * Keys are in a column of their own (keys.c). A row's mark is twice the offset in the stream
  * "values" where the row's value ends, plus one if the row is a tombstone. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* smallint_dtable: unsigned integers of four bytes (little-endian), stored in one to three bytes
- * (paper, section 5.4). Rejects values of other sizes, and numbers that do not fit into "bytes"
- * bytes. */
+ * (Anvil paper, section 5.4). Rejects values of other sizes, and numbers that do not fit into
+ * "bytes" bytes. */
 #include "operations/dtables/class/classes.h"
 
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,

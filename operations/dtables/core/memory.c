@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables in memory (paper, section 5.1, "memory dTable"): a skip list under a mutex. Before a
+/* Tables in memory (Anvil paper, section 5.1, "memory dTable"): a skip list under a mutex. Before a
  * lookup locks the mutex, it compares the key with the range of all keys ever inserted.
  *
  * A lookup copies the value into the caller's pin. A cursor keeps a copy of its row. At each step

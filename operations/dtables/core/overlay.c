@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Overlays (paper, section 5.3): one table made of several, the newest first.
+/* Overlays (Anvil paper, section 5.3): one table made of several, the newest first.
  *
  * A cursor merges one cursor of each table, called a side. While the merge moves forward, no side
  * is before the current key; while it moves backward, none is after it. When the direction changes,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Decides which maintenance is due, and does it.
  *
- * The ruler schedule (paper, section 5.3; `every` is its k) combines runs when k digests have made
- * runs that are not combined yet. It combines these runs and some older ones: as many as the number
- * of the combine, counted from 1, has trailing zero bits. (The paper's text subtracts one from
- * that; its sequence does not.) The tiered schedule adds runs to the newest one, from newer to
+ * The ruler schedule (Anvil paper, section 5.3; `every` is its k) combines runs when k digests have
+ * made runs that are not combined yet. It combines these runs and some older ones: as many as the
+ * number of the combine, counted from 1, has trailing zero bits. (The paper's text subtracts one
+ * from that; its sequence does not.) The tiered schedule adds runs to the newest one, from newer to
  * older, while the next run is at most 5/4 as large as the runs before it together. If these are at
  * least k runs, it combines them. */
 #include "operations/dtables/managed/managed.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* deltaint_dtable: integers of four bytes (little-endian), stored as differences (paper, section
- * 5.4).
+/* deltaint_dtable: integers of four bytes (little-endian), stored as differences (Anvil paper,
+ * section 5.4).
  *
  * For each row with a value, the base has the difference from the previous value, modulo 2^32, in
  * four bytes. If the base is a smallint_dtable, it stores the difference in fewer bytes.
@@ -215,7 +215,7 @@ static void cursor_close(const struct lladd_dtable *base, void *cursor)
 }
 
 /* Moves to the first place with a row, from c->place on in this direction. Forward, c->sum is the
- * sum of the places before c->place. Backward, it already includes c->place. */
+ * sum of the differences before c->place. Backward, it already includes that at c->place. */
 static int settle(const struct lladd_dtable *base, struct cursor *c, bool forward,
                   struct lladd_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ustring_dtable: stores values that repeat only once (paper, section 5.1, "unique-string").
+/* ustring_dtable: stores values that repeat only once (Anvil paper, section 5.1, "unique-string").
  *
  * Values are numbered from 0 in the order in which they first occur. The base has the numbers,
  * little-endian, in "bytes" bytes each. If "bytes" is 0, each number takes as few bytes as it
