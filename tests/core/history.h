@@ -94,7 +94,7 @@ int step_add(struct step *, size_t cell, int64_t delta);
 int step_bump(struct step *, size_t cell, int64_t delta);
 int step_put(struct step *, size_t cell, uint64_t value);
 int step_put_wide(struct step *, size_t cell, uint64_t value, size_t filling);
-/* Logs an undo-only record, then a redo-only record (the paper's lighter mechanism). */
+/* Logs an undo-only record, then a redo-only record (LLADD paper, section 2.4). */
 int step_poke(struct step *, size_t cell, uint64_t value);
 /* Moves an amount in a top action, which is then closed. */
 int step_transfer(struct step *, size_t from, size_t to, int64_t amount);

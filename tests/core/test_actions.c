@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Nested top actions and the paper's lighter mechanism (OP-4, OP-5, OP-6). An open action is undone
- * physically. A closed action is undone by its logical undo, whatever other transactions have
- * changed in between. The lighter mechanism is an undo-only record followed by redo-only records.
- * Crashes come in between.
+ * Nested top actions, and the lighter mechanism: undo-only and redo-only records (OP-4, OP-5,
+ * OP-6). An open action is undone physically. A closed action is undone by its logical undo,
+ * whatever other transactions have changed in between. The lighter mechanism is an undo-only record
+ * followed by redo-only records. Crashes come in between.
  */
 #include "db_fixture.h"
 
@@ -239,7 +239,7 @@ START_TEST(wrong_undo_for_an_action_is_refused_and_the_action_stays_open)
 }
 END_TEST
 
-/* ---- the lighter mechanism (paper, section 2.4) ------------------------------------------ */
+/* ---- the lighter mechanism (LLADD paper, section 2.4) ------------------------------------- */
 
 static void undo_only(struct lladd_txn *txn, struct cell c, uint64_t value)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two-phase commit (paper, section 4.2; REC-1). A prepared transaction can be committed or aborted,
- * whatever happens. After every crash it is in doubt with the same global id, and can be claimed
- * once. Participants get the right callbacks in the right order, and their blobs back.
+ * Two-phase commit (LLADD paper, section 4.2; REC-1). A prepared transaction can be committed or
+ * aborted, whatever happens. After every crash it is in doubt with the same global id, and can be
+ * claimed once. Participants get the right callbacks in the right order, and their blobs back.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"

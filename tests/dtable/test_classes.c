@@ -240,7 +240,7 @@ static const char figure9[] =
     "\"reject_value\" blob ff000000 ] ]";
 
 /* Differences wrap around, and there are tombstones between the numbers. The configuration is that
- * of the paper's figure 9. */
+ * of the Anvil paper's figure 9. */
 START_TEST(differences_wrap_around)
 {
     enum { N = 3000 };

@@ -418,8 +418,8 @@ START_TEST(close_aborts)
 }
 END_TEST
 
-/* The ruler schedule of the paper: after 8 digests with k = 2 the combines were of 2, 2 + 1, 2, and
- * 2 + 2. */
+/* The ruler schedule of the Anvil paper: during 8 digests with k = 2, the combines are of 2, 2 + 1,
+ * 2, and 2 + 2 runs. */
 START_TEST(ruler)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -441,7 +441,8 @@ START_TEST(ruler)
 }
 END_TEST
 
-/* A combine of some of the new runs leaves the others to be counted: the fourth of four is due. */
+/* After a combine of some of the new runs, the schedule still counts the others: it combines when
+ * four runs are not combined yet. */
 START_TEST(ruler_after_a_partial_combine)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

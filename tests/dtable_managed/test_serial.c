@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Serialisable transactions: the anomalies of snapshots alone (write skew, phantoms), and locks on
- * keys and tables that prevent them, also where a snapshot is older than a lock, changes have been
- * digested meanwhile, and with threads. Runs under TSan.
+ * Serialisable transactions. Snapshots alone allow anomalies (write skew, phantoms); locks on keys
+ * and tables prevent them. They also do so if the snapshot is older than the lock, if changes have
+ * been digested meanwhile, and with threads. The test runs under TSan.
  */
 #include "managed_fixture.h"
 
@@ -166,7 +166,7 @@ START_TEST(ranges_are_locked_with_the_table)
     ok(reads, lock(reads, 12, LLADD_LOCK_X));
     managed_put(reads, t, 12, "e");
     commit(reads);
-    ok(deletes, lock_all(deletes, LLADD_LOCK_X)); /* and is serialised after it */
+    ok(deletes, lock_all(deletes, LLADD_LOCK_X)); /* it is serialised after the reader */
     managed_sees(deletes, t, "1=a 5=e 9=z 12=e");
     ok(deletes, lladd_managed_delete_range(deletes, t, &one, &nine));
     reads = fixture_begin(&b);

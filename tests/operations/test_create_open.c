@@ -163,7 +163,7 @@ START_TEST(what_is_rolled_back_is_destroyed)
         close_all();
         ck_assert_uint_eq(fixture_pages_used(&b), used);
     }
-    struct lladd_txn *txn = fixture_begin(&b); /* its pages are reused */
+    struct lladd_txn *txn = fixture_begin(&b); /* reuses the pages of the destroyed structure */
     ok(txn, make(txn, kind, &other));
     ok(txn, put(txn, kind, 5));
     commit(txn);
