@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dictionary_dtable: stores each value as its number in a list of words. usstate_dtable: a
- * dictionary_dtable with the list of the paper (section 5.4).
+ * dictionary_dtable with the list of the Anvil paper (section 5.4).
  *
  * A number takes one byte, or two if there are more than 256 words; the "passthrough_value" counts
  * as a word. The passthrough value is stored unchanged: it has as many bytes as a number, but is

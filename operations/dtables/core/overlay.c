@@ -130,8 +130,8 @@ struct side {
     struct ranged *ranged; /* NULL: the table has no ranges */
 };
 
-/* After this many consecutive rows of one side, a search for the rival's row pays. If the rows of
- * several tables alternate, the search costs more than it saves. */
+/* After this many consecutive rows of one side, a search for the rival's row is worth its cost. If
+ * the rows of several tables alternate, the search costs more than it saves. */
 enum { ALONE = 12 };
 
 struct cursor {
