@@ -3,8 +3,8 @@
  * Many threads: latches exclude, a thread that needs no I/O does not wait for it (BUF-3), a page is
  * read once however many threads want it, and many threads that change, read, evict, flush and drop
  * at the same time leave every page as its last change left it. Threads are stopped at named
- * points, not by sleeping. With both frame providers (_i), in memory; meant for the thread
- * sanitizer as well.
+ * points, not by sleeping. The tests run with both frame providers (_i), on files in memory, and
+ * under TSan as well.
  */
 #include <lladd/sync.h>
 
@@ -232,7 +232,7 @@ START_TEST(a_sync_covers_what_was_written_before)
 END_TEST
 
 /* There are so many pages in flight that they are summed up, before the sync and during it. Each
- * sync covers the pages in flight at its beginning, so the oldest do not stay in flight as long as
+ * sync covers the pages in flight at its beginning, so the oldest ones do not stay in flight while
  * others are written. */
 START_TEST(a_sync_covers_what_was_summed_up_before)
 {
@@ -479,7 +479,8 @@ START_TEST(writing_waits_for_the_list_that_another_writes_with)
 }
 END_TEST
 
-/* The thread that holds the page a flush waits for may need a frame that only writing frees. */
+/* A flush waits for a page that a thread holds. Meanwhile the thread needs frames for other pages,
+ * and gets them only after pages were written. */
 START_TEST(needing_room_while_a_flush_waits)
 {
     struct fixture r;
@@ -589,8 +590,9 @@ static void read_at(struct member *m, uint64_t n, const uint32_t *at, unsigned c
     m->optimistic_reads_validate++;
 }
 
-/* Plain words in one page, incremented under the exclusive latch and read shared, or without a
- * latch: only the latch keeps them equal, and no thread stays asleep. */
+/* Threads increment plain words of one page under the exclusive latch. They read them under the
+ * shared latch, or optimistically. The words are equal for every reader, and no thread stays
+ * asleep. */
 static void *count_up(void *arg)
 {
     static const uint32_t places[] = {64, 2048, 4088};
@@ -656,7 +658,7 @@ static void change_or_look(struct member *m, uint64_t n, bool change)
     if (change) {
         __atomic_store_n(&model[n], expected + 1, __ATOMIC_RELAXED);
         fixture_change(m->r, f, expected + 1);
-        bool old = seeded_next(&m->seed) % 16 == 0; /* to the double-write area */
+        bool old = seeded_next(&m->seed) % 16 == 0; /* written through the double-write area */
         ll_page_set_base(f->page.bytes, lladd_lsn_of(old ? 1 : 2));
     }
     ll_buffer_unfix(m->r->b, f, how);
@@ -711,7 +713,7 @@ START_TEST(everything_at_once)
         fixture_put(&r, n, 0);
     ll_buffer_protect(r.b, lladd_lsn_of(2));
     ck_assert_int_eq(ll_buffer_start(r.b, &r.err), 0);
-    ck_assert_int_eq(ll_buffer_start(r.b, &r.err), 0); /* once is enough */
+    ck_assert_int_eq(ll_buffer_start(r.b, &r.err), 0); /* starts nothing again */
     run_crowd(&c, &r, mill_about, ROUNDS);
     fixture_flush(&r);
     struct ll_buffer_stats s = fixture_stats(&r);

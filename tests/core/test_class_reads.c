@@ -47,7 +47,7 @@ static int diary_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn, lla
 }
 
 /* Called in the thread that takes the checkpoint. If the class gives up its records, it runs a
- * transaction; then it needs the log from `below` on only. */
+ * transaction; then it needs only the log from `below` on. */
 static void diary_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct diary *d = ctx;
