@@ -14,8 +14,8 @@
  *                  several transactions commute
  *   test.put       cell = value; undo restores the old value
  *   test.poke      cell = value, never undone
- *   test.bump      cell += delta; its undo is logical: two ordinary updates that subtract, one half
- *                  of delta each
+ *   test.bump      cell += delta; its undo is logical: two ordinary updates, each of which
+ *                  subtracts half of delta
  *   test.transfer  no page: logical undo of moving an amount from one cell to another, on any pages
  *   test.restore   no page: logical undo that pokes a value back; it is idempotent
  *   test.wide      test.put with filler bytes, for long records

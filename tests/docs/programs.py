@@ -95,7 +95,7 @@ def main(root, build, cmake, cc):
         for line in commands(root) if os.path.exists(command) else []:
             words = shlex.split(line)
             said = run(line, [command] + words[1:], folder, env).strip()
-            quiet = len(words) > 2 and words[2] in ("put", "create")  # have nothing to say
+            quiet = len(words) > 2 and words[2] in ("put", "create")  # these print nothing
             if not said and not quiet:
                 sys.exit(f"{line} says nothing")
         # A failure: no directory can be made below a file.

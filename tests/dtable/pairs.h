@@ -27,14 +27,14 @@ struct shape shape_of(enum lladd_dtable_type, unsigned kind);
 /* Returns a shape of rows that the composition can store: a column_dtable stores packed rows. */
 struct shape shape_for(const struct composition *, enum lladd_dtable_type, unsigned kind);
 
-/* Returns true if the configuration is valid. *types: the possible types of keys, as caps.types.
- * All sizes of values must be known, if not `open` or with a column_dtable. If not `open`,
- * tombstones must be possible, too, as in managed tables. */
+/* Returns true if the configuration is valid. *types: the possible types of keys, as caps.types. If
+ * not `open`, all sizes of values must be known and tombstones must be possible, as in managed
+ * tables. With a column_dtable all sizes must always be known. */
 bool pairs_admit(struct fixture *, const struct composition *, bool open, unsigned *types);
 /* Returns all valid compositions of a depth. */
 struct compositions pairs_all(struct fixture *, unsigned depth, bool open);
-/* The selection of those that are one layer above `below`. A pair is given up when this many
- * compositions with it were refused; 0: never. */
+/* Returns the selection of the compositions that have one layer more than those in `below`. A pair
+ * is given up when `patience` compositions with it were refused; patience 0: never. */
 struct trials pairs_select(struct fixture *, const struct compositions *below, bool open,
                            unsigned patience);
 void pairs_free(struct trials *);

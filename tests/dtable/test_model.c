@@ -4,9 +4,10 @@
  * random moves, batches, places, columns; with holes, tombstones, empty values, values that equal a
  * placeholder, a minimum key that is not 0, and no rows at all.
  *
- *     test_model              all of one layer and two; of three and four a selection in which any
- *                             two layers meet at any two levels, and each layer all data (pairs.h)
- *     test_model all K N      all of three layers and four, of each the K-th of N parts
+ *     test_model              all compositions of one and two layers; of three and four layers a
+ *                             selection, in which any two layers meet at any two levels, and each
+ *                             layer meets all data (pairs.h)
+ *     test_model all K N      all compositions of three and four layers: the K-th of N parts
  */
 #include "operations/dtables/class/classes.h"
 #include "pairs.h"
@@ -50,7 +51,7 @@ static uint64_t one(const char *config, const struct shape *s, uint64_t seed, un
     return m.compared;
 }
 
-/* This many are tried before two layers count as impossible at two levels. */
+/* This many compositions are tried before two layers count as impossible at two levels. */
 enum { PATIENCE = 1000 };
 #ifdef LL_TEST_INSTRUMENTED
 enum { DENSE = 0 };
@@ -126,7 +127,7 @@ START_TEST(refused_below_is_refused)
     unsigned types;
     struct compositions leaves = pairs_all(&b, 1, true);
     uint64_t n = compose_count(&leaves);
-    ck_assert_uint_eq(leaves.n, compose_count(&none)); /* each stands by itself */
+    ck_assert_uint_eq(leaves.n, compose_count(&none)); /* each layer that needs no other is valid */
     for (uint64_t i = 0; i < n; i++) {
         struct composition c = compose_at(&leaves, i);
         if (!pairs_admit(&b, &c, true, &types))
