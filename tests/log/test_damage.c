@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Damage is told from a torn tail (LOG-3): if any byte of the log below the newest stated watermark
- * is flipped or zeroed, or in a missing, truncated or foreign file, open refuses, names the LSN and
- * the file, and truncates nothing. Damage beyond the newest watermark is a torn tail. A reader for
- * inspection goes on after the damage.
+ * Damage is told from a torn tail (LOG-3). Damage is any change below the newest watermark that the
+ * log or the control file states: flipped or zeroed bytes, or a file that is missing, truncated or
+ * of another log. Then open refuses, names the LSN and the file, and truncates nothing. Beyond the
+ * newest watermark the same change is a torn tail. A reader for inspection goes on after the
+ * damage.
  */
 #include "log/log_private.h"
 #include "log_fixture.h"
@@ -82,7 +83,7 @@ START_TEST(every_byte_below_the_watermark)
                 /* Where the damaged record begins, in this file or the previous one. */
                 ck_assert_uint_le(f.err.lsn.v, lsn);
                 check_names("log/");
-            } else if (rc) { /* the last group; but a header shows that it was there */
+            } else if (rc) { /* in the last group only damage to a header is found */
                 ck_assert_uint_lt(off, 64);
             }
             write_file(&f, name, off, old, n);
@@ -303,8 +304,8 @@ START_TEST(clean_start_checks_its_file)
 }
 END_TEST
 
-/* Files that are no segments do not disturb the log. They stay, but for new.tmp, the name of a file
- * that is being made. */
+/* Files that are no segments do not disturb the log. They stay, except new.tmp, which is the name
+ * of a segment that is being made. */
 START_TEST(other_files)
 {
     const char *names[] = {"log/README", "log/0000000000000008.seg.bak", "log/new.tmp",
@@ -371,7 +372,7 @@ START_TEST(lying_control_file)
     must_fail(&f, LLADD_CORRUPT_LOG, look(&f));
     f.start = good;
     f.start.clean = false;
-    f.start.from.v = 16; /* no record's */
+    f.start.from.v = 16; /* no record begins there */
     must_fail(&f, LLADD_CORRUPT_LOG, look(&f));
     f.start.from.v = 1 << 20; /* beyond all files */
     f.start.watermark.v = 8;

@@ -597,8 +597,8 @@ static void long_check(const lladd_pageno *pages)
     }
 }
 
-/* A rollback reads records in advance, to prefetch their pages. If such a read fails, there is only
- * no prefetch. If the read of the record to be undone next fails, the rollback fails. */
+/* A rollback reads records in advance, to prefetch their pages. If such a read fails, the page is
+ * not prefetched. If the read of the record to be undone next fails, the rollback fails. */
 START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
 {
     unsigned char bytes[100];
@@ -636,8 +636,8 @@ START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
 }
 END_TEST
 
-/* An operation that may declare that it writes outside the page. Its bytes: u16, any number (where
- * it writes); u64, which is XORed with the first number of the page. */
+/* An operation that writes at another place than its records declare (offset_first). Its bytes:
+ * u16, the declared offset, any number; u64, which is XORed with the first number of the page. */
 static bool wild_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)v, (void)kind;

@@ -122,7 +122,7 @@ START_TEST(a_scan_has_a_cursor)
 {
     XID got[5], xid[5];
     opened();
-    gives(XAER_INVAL, xa_recover(got, 5, RMID, TMNOFLAGS)); /* none is open */
+    gives(XAER_INVAL, xa_recover(got, 5, RMID, TMNOFLAGS)); /* no scan is open */
     for (unsigned i = 0; i < 5; i++) {
         char name[8] = {'n', (char)('0' + i)};
         xid[i] = fixture_xid(name);
