@@ -374,7 +374,8 @@ int ll_log_credit_reserved(struct ll_log *log, struct ll_credit *c, size_t bytes
     return 0;
 }
 
-/* Is so much of the byte limit in use that the rest is left to users? */
+/* Is so much of the byte limit in use that no log for page images is granted? The rest is for what
+ * transactions log themselves. */
 static bool is_for_users(struct ll_log *log, size_t bytes)
 {
     uint64_t limit = log->cfg.limit_bytes, tail = lladd_atomic_load64(&log->tail);
