@@ -53,13 +53,14 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return rc;
 }
 
-/* Logs a redo barrier for the n pages if a page has none of this transaction: before the first
- * write, or after a checkpoint has dropped a barrier below the start of redo. A barrier of another
- * transaction is not enough: a reader of the log, such as a backup, finds the pages that a
- * transaction has written in bulk by the barriers that this transaction has logged. Then begins
- * again with the first page, because the new barrier covers all n pages. Typed pages (`type` not
- * NULL) get headers: the page LSN is the LSN of the page's barrier, so page LSNs never go back
- * (BUF-6); the base stays 0, so the page's first logged change logs an image. */
+/* Logs a redo barrier for the n pages if one of them has no barrier of this transaction. That is so
+ * before the first write, and after a checkpoint has dropped a barrier below the start of redo. A
+ * barrier of another transaction is not enough: a reader of the log, such as a backup, finds the
+ * pages that a transaction has written in bulk by the barriers that this transaction has logged.
+ * After a new barrier, the function begins again with the first page, because the new barrier
+ * covers all n pages. Typed pages (`type` not NULL) get headers: the page LSN is the LSN of the
+ * page's barrier, so page LSNs never go back (BUF-6); the base stays 0, so the page's first logged
+ * change logs an image. */
 static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno first, uint64_t n,
                  unsigned char *bytes)
 {

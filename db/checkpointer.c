@@ -6,15 +6,15 @@
  *
  * A checkpoint that is due makes pauses, so that its writes and images do not slow down the
  * transactions all at once: it spreads its pages over half of the interval until the next one, in
- * log bytes and in time, whichever is shorter. A log that fills, the close, and each thread that
- * waits for the checkpoint end the pauses. */
+ * log bytes and in time, whichever is shorter. The checkpoint makes no pause while the log fills,
+ * while the database is being closed, or while a thread waits for the checkpoint. */
 #include "db/db_private.h"
 
-/* Between checkpoint_bytes and checkpoint_most of log since the last checkpoint, a checkpoint is
- * due after this many bytes of log for each byte of pages that are dirty or, if more pages were
- * logged as images since then, of those. (In a database that fits the cache both are the same
- * pages.) A due checkpoint writes the dirty pages that are older than the previous checkpoint, most
- * of them with an image. */
+/* A checkpoint is due when the log since the last one has reached checkpoint_bytes and is this many
+ * times as large as the dirty pages or, if these are more, the pages that were logged as images
+ * since then. (In a database that fits the cache both are the same pages.) At checkpoint_most a
+ * checkpoint is due in any case. It writes the dirty pages that are older than the previous
+ * checkpoint, most of them with an image. */
 enum { LOG_FOR_DIRTY = 4 };
 
 /* Bytes of losers' log that one step undoes: UNDO_AT_ONCE in the background, UNDO_A_STEP in
@@ -26,9 +26,10 @@ enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
 #define PACED_MOST (UINT64_C(300) * 1000000000)
 #define PAUSE_MOST (UINT64_C(100) * 1000000)
 
-/* Do the log in use and the dirty pages, each of which may become an image, pass half of the byte
- * limit? At the limit, pages are written without images, which is slow. Not asked again before the
- * log has grown somewhat. */
+/* Do the log in use and the dirty pages, each of which may become an image, together exceed half of
+ * the byte limit? At the limit, pages are written without images, which is slow. The answer is
+ * false until the log has grown by log_growth since the last checkpoint, and since wanted() last
+ * found that a checkpoint would free no log. */
 static bool fills(struct ll_core *core, uint64_t since)
 {
     uint64_t limit = ll_db_of(core)->log_limit_bytes, tail = ll_log_tail(core->log).v;
@@ -55,8 +56,8 @@ static uint64_t log_since_checkpoint(const struct ll_core *core)
     return ll_log_tail(core->log).v - lladd_atomic_load64(&core->last_checkpoint);
 }
 
-/* Is a checkpoint due? If because the log fills, and a pin or a transaction keeps the log, it would
- * be in vain. */
+/* Is a checkpoint due? A log that fills is a reason only if a checkpoint would free log, which a
+ * pin or a transaction may prevent. */
 static bool wanted(struct ll_core *core)
 {
     uint64_t since = log_since_checkpoint(core);
@@ -117,8 +118,9 @@ void ll_background_hurry(struct ll_core *core)
     lladd_mutex_unlock(&db->wake_mutex);
 }
 
-/* Are pages left, and is the written part of them larger than the part that has passed of half of
- * the interval? */
+/* Is the checkpoint ahead of its schedule? It has pages left to write, and the share of its pages
+ * that are written is larger than the share of its time that has passed. Its time is half of the
+ * interval. */
 static bool ahead(struct lladd_db *db)
 {
     struct ll_core *core = &db->core;
@@ -134,7 +136,8 @@ static bool pause_once(struct lladd_db *db, bool full)
 {
     struct ll_core *core = &db->core;
     lladd_mutex_lock(&db->wake_mutex);
-    /* Before the two words are read: a thread that changes one of them later reads `pausing`. */
+    /* Set before the two words are read, so a thread that changes one of them later reads `pausing`
+     * as 1 and ends the pause. */
     (void)lladd_atomic_exchange32(&db->pausing, 1);
     bool pause = !full && !db->stopping && !lladd_atomic_look32(&core->pressed) &&
                  !lladd_atomic_look32(&core->checkpoint_waiters) && ahead(db) &&
@@ -284,8 +287,8 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
     int rc = ll_db_enter_checkpoint(db, err, "lladd_maintain");
     if (more)
         *more = false;
-    /* If a step of recovery fails without poisoning, or a checkpoint lacks a resource, the work on
-     * the log and the page cache is done before the error is returned. */
+    /* If a step of recovery fails without poisoning, or a checkpoint lacks a resource, this call
+     * still does the work on the log and the page cache, and then returns the error. */
     bool alone = !lladd_atomic_load32(&db->checkpoints_on);
     int pending_rc = !rc && alone ? recover_some(&db->core, &redo_more, err) : 0;
     if (lladd_code_root(pending_rc) == LLADD_ROOT_POISONED)

@@ -36,8 +36,8 @@ struct lladd_db {
     bool wanted, stopping; /* under wake_mutex */
     uint32_t signalled;    /* atomic: a wake-up was sent, and the checkpointer has not handled it */
     uint32_t pausing;      /* atomic, written under wake_mutex: the checkpointer is in a pause */
-    /* For the checkpointer's pauses: the log's tail and the time when the checkpoint began, and how
-     * much log and time had passed since the last one was complete. */
+    /* For the checkpointer's pauses: the log's tail and the time at which this checkpoint began,
+     * and how much log and time lay between the end of the last checkpoint and that moment. */
     uint64_t paced_tail, paced_ns, paced_bytes, paced_span;
 };
 
@@ -126,8 +126,8 @@ void ll_background_want(struct ll_core *);
 /* Waits, between two writes of the checkpointer's checkpoint, as long as its progress is ahead of
  * the log and of the time. */
 void ll_background_pace(void *core);
-/* Ends a pause of the checkpointer, if the reason is visible: pressed, stopping, or
- * checkpoint_waiters. */
+/* Ends a pause of the checkpointer. The caller has set the reason first: `pressed`, `stopping`, or
+ * `checkpoint_waiters`. */
 void ll_background_hurry(struct ll_core *);
 /* The log is near its byte limit: wakes the checkpointer, which takes a checkpoint if that frees
  * log. Without threads, the next lladd_maintain does this. */

@@ -42,8 +42,9 @@ int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *u
     return put_items(out, user, err);
 }
 
-/* The largest log buffer and the largest byte limit that any operation needs, and these operations;
- * NULL: the catalogue records of the registered names need the most. */
+/* The largest log buffer and the largest byte limit that any operation needs, and the operations
+ * that need them. NULL: no operation needs as much as the catalogue records of the registered
+ * names. */
 struct fit {
     const struct lladd_options *o;
     uint32_t page_size;

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* Records in the control block that the feature is used, so that older libraries, which would lose
- * the outcomes, do not open the database. */
+/* Notes in the control block that the database has heuristic outcomes, so that older libraries,
+ * which would lose the outcomes, do not open it. */
 static int set_feature(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_core_mark(core, err);

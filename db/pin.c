@@ -102,8 +102,8 @@ int lladd_log_pinner(struct lladd_db *db, struct lladd_pinner *out, struct lladd
 
 /* ---- holds -------------------------------------------------------------------------------- */
 
-/* Under the checkpoint mutex, so that no truncation of the log is between the look at the oldest
- * LSN and the hold. */
+/* Holds the checkpoint mutex, so that no checkpoint truncates the log after the oldest LSN was read
+ * and before the hold is set. */
 int lladd_log_keep(struct lladd_db *db, const char *name, lladd_lsn lsn,
                    struct lladd_log_hold **out, struct lladd_error *err)
 {
