@@ -34,9 +34,9 @@
 
 #define DIR_FILES "files"
 
-/* How often the view of a database in use is taken before damage is reported: until LOOKS times the
- * control block has not changed and the damage was in the same place as the time before, but at
- * most LOOKS_MAX times. */
+/* The view of a database in use is taken again until damage is certain: LOOKS views had an
+ * unchanged control block, and damage in the same place as the view before. After LOOKS_MAX views
+ * the damage is reported in any case. */
 enum { LOOKS = 4, LOOKS_MAX = 32 };
 /* Size of the log's ring, which bounds the longest record to a quarter of it. Nothing is appended,
  * so no ring is allocated. */

@@ -280,7 +280,8 @@ static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, llad
     return rc;
 }
 
-/* For a walk that stopped at `at`: to end before the view's end is an error. */
+/* Returns the error of a walk that stopped at `at`. It is an error if the log ended before the end
+ * that the view knows. */
 static int judge_stop(struct lladd_inspect *v, lladd_lsn at, int rc, struct lladd_error *err)
 {
     if (rc != LLADD_END || !v->scanned || is_end(v, at))
@@ -337,7 +338,7 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
 struct tally {
     struct lladd_inspect *v;
     struct ll_inspect_part part;
-    bool again; /* the pages have a further part */
+    bool again; /* not the first pass over the log: records are already counted */
     uint64_t seen;
     int rc;
 };

@@ -254,9 +254,9 @@ static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lla
     return ll_inspect_use(v, page, &out->use, &out->use_known, err);
 }
 
-/* For a page of a database in use that looks damaged and is in v->page. The page may be newer than
- * the view, so takes the view again. The page may have been read while it was being written, so
- * reads it again if it still looks damaged. */
+/* Judges again a page of a database in use that looks damaged; v->page has its bytes. The page may
+ * be newer than the view, so the function takes the view again. The page may have been read while
+ * it was being written, so the function reads it again if it still looks damaged. */
 static int judge_again(struct lladd_inspect *v, lladd_pageno page, int *bad,
                        struct lladd_error *why, struct lladd_error *err)
 {

@@ -321,7 +321,7 @@ static int make_block(struct overlay_device *dev, struct node *node, uint64_t nu
     return 0;
 }
 
-/* Into `scratch`. Under the latch. */
+/* Reads the block from the spill file into `scratch`. Under the latch. */
 static int fetch_spilled(struct node *node, uint64_t number)
 {
     if (!node->scratch)
@@ -329,7 +329,8 @@ static int fetch_spilled(struct node *node, uint64_t number)
     return node->scratch ? ll_spill_get(&node->spill, number, node->scratch, BLOCK) : -ENOMEM;
 }
 
-/* Adds the block if the spill file does not have it. Under the latch. */
+/* Writes a part of a block in the spill file; adds the block if the file does not have it. Under
+ * the latch. */
 static int write_spilled(struct overlay_device *dev, struct node *node, uint64_t number, size_t at,
                          const unsigned char *data, size_t n)
 {
