@@ -58,7 +58,7 @@ struct ll_log__segments {
     struct ll_log__seg *granted; /* the segment from which credit is granted */
     bool listed;                 /* the directory has been read */
     bool creating;               /* a thread is making a segment, without the mutex */
-    bool gave_up;                /* making a segment that can be done without failed */
+    bool gave_up;                /* an attempt to make a segment that was not needed failed */
     bool stop;
     uint32_t hurry;  /* a thread waits for the segment being made; atomic */
     uint32_t idle;   /* the log's thread exists and is asleep; atomic */
@@ -242,7 +242,8 @@ void ll_log__poison(struct ll_log *, const struct lladd_error *);
 /* Writes all published records; waits if another thread is writing. *progress: ring space may have
  * become free, so check again. */
 int ll_log__make_room(struct ll_log *, bool *progress, struct lladd_error *);
-/* ll_log__make_room with its result in *rc, unless another thread is writing: then false. */
+/* Like ll_log__make_room, with the result in *rc. If another thread is writing, does nothing and
+ * returns false. */
 bool ll_log__write_unless_busy(struct ll_log *, bool *progress, struct lladd_error *, int *rc);
 
 /* commit_delay.c */

@@ -385,7 +385,7 @@ static bool is_for_users(struct ll_log *log, size_t bytes)
 int ll_log_credit_images(struct ll_log *log, struct ll_credit *c, size_t one, unsigned n, bool wait,
                          struct lladd_error *err)
 {
-    enum { TRIES = 3 }; /* the second after the ring was written, the third after it was zeroed */
+    enum { TRIES = 3 }; /* the ring is written before the second try, zeroed before the third */
     struct lladd_error why = LLADD_ERROR_INIT;
     enum ll_log__grant g = LL_LOG__NO_RING;
     size_t bytes = one * n;

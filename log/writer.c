@@ -14,7 +14,8 @@
 #include "log/log_private.h"
 
 enum { HEADERS = 256, PIECES_PER_BLOCK = 3 };
-/* Payload bytes of a block of the greatest size. A segment with a smaller block has only one. */
+/* Payload bytes of a block of the greatest size. A segment with smaller blocks has only one
+ * block. */
 enum { ROOM = LL_LOG_BLOCK_MAX - LL_LOG_BLOCK_HEADER };
 /* The device is asked to start writeback when this number of bytes was written since the last
  * request. Such a request takes longer than many small writes into the operating system's cache. */
