@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Reads and writes rows of comma-separated values (tools/csv.h). */
 #include "csv.h"
 
 #include <stdlib.h>

@@ -458,7 +458,8 @@ static int dump_hash(struct dumping *d, struct dump_head *h, lladd_pageno root)
     return rc;
 }
 
-/* The first row after all damage: goes back from the last one. *len: SIZE_MAX if there is none. */
+/* Finds the first row after all damage, going back from the last row. *len is SIZE_MAX if there is
+ * none. */
 static int find_after(struct dumping *d, struct lladd_btree *t, unsigned char *key, size_t *len)
 {
     struct lladd_btree_cursor *c;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Sets the poison once, and hands out its error (util/poison.h, LOG-4). Any thread may call. */
 #include "util/poison.h"
 
 int ll_poison_check_slow(const struct ll_poison *p, struct lladd_error *err)
 {
     uint32_t state = lladd_atomic_load32(&p->state);
-    while (state == 1) { /* does not take long: another thread is copying the error */
+    while (state == 1) { /* another thread is copying the error, which is quick */
         lladd_cpu_relax();
         state = lladd_atomic_load32(&p->state);
     }
