@@ -7,7 +7,7 @@
  * whether a failed sync was repeated without a write in between.
  *
  * A write that fails has written nothing, one byte, one sector, all but one byte, or all bytes.
- * Unlike a crash (unit.c), it can tear a sector.
+ * Unlike a crash (unit.c), a failed write can tear a sector.
  */
 #include "sim/errors.h"
 

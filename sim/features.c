@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * features: chooses recoveries for the faults.
+ * features: chooses the recoveries in which faults are injected.
  *
  * The *features* of a recovery are its phases, the states in which it finds records, and the kinds
  * of its calls. Two recoveries with the same features nearly always fail in the same ways.

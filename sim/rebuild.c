@@ -9,8 +9,8 @@
  * truncated and reused. The log is complete, so recovery redoes everything and has nothing to undo.
  * The result of each change is compared with its result in the workload. At the end the pages that
  * the workload has changed or written are compared. This detects a redo that depends on more than
- * its page and bytes, and a change of a page without a record. No contents are taken from images,
- * which are made of the pages that are compared.
+ * its page and bytes, and a change of a page without a record. Redo takes no contents from page
+ * images: an image copies a page of the workload, so it would hide the difference.
  *
  * Pages written in bulk and the files of extensions are not logged, so the archive contains them.
  * Bytes that a page type or an operation excludes (mask, hole) are not compared.
@@ -334,7 +334,7 @@ int ll_sim_rebuild(struct lladd_sim *sim)
     if (rc)
         return rc;
     void (*observe)(void *, const struct lladd_dst_event *) = sim->dst.observe;
-    sim->dst.observe = NULL; /* Not a recovery from a crash, so it must not count as coverage. */
+    sim->dst.observe = NULL; /* no recovery from a crash, so it must not count as coverage */
     a.guard->again = &a;
     sim->dst.replay = true;
     rc = recover(&a, &run, &err);
