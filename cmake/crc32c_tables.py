@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Prints util/crc32c_tables.h. The tidy test runs this and compares.
+"""Prints util/crc32c_tables.h. A test compares the output with that file (tests/tidy).
 
 Here bit i of a polynomial over GF(2) stands for x^i. The tables that are printed are bit-reversed
 (x^31 in bit 0), as in CRC-32C and in the processors' instructions.
@@ -11,7 +11,7 @@ LANE_WORDS_MAX = 170  # three lanes of 170 words are 4080 of a page's 4096 bytes
 
 
 def x_to(n):
-    """x^n mod POLY; n may be negative (POLY has a constant term, so x can be divided by)."""
+    """x^n mod POLY; n may be negative (POLY has a constant term, so x has an inverse)."""
     r = 1
     for _ in range(abs(n)):
         if n > 0:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many open transactions (TXN-1): aborts do not need more memory for each of them, and statistics
- * count them all. Tested on every device, frame provider and thread mode.
+ * Many open transactions (TXN-1): many aborts need no more memory than one, and the statistics
+ * count every open transaction. Tested on every device, frame provider and thread mode.
  */
 #include "db_fixture.h"
 
@@ -71,7 +71,7 @@ START_TEST(statistics_know_what_is_open_and_in_doubt)
         ck_assert_uint_eq(fixture_stats(&r).active, OPEN - i - 1);
     }
     for (unsigned i = PREPARED; i < OPEN; i++) {
-        if (i < PREPARED + GUARDED) /* after its end, such a handle is valid until it is dropped */
+        if (i < PREPARED + GUARDED) /* guards it: the handle is valid until it is dropped */
             ck_assert_int_eq(lladd_txn_take(txn[i], false, 0), 0);
         done(lladd_abort(txn[i]));
         ck_assert_uint_eq(fixture_stats(&r).active, OPEN - i - 1);

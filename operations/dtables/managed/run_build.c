@@ -96,7 +96,7 @@ static bool is_refusal(int rc)
 
 /* Builds the run. A configuration may refuse rows that it accepted when they were put. The run is
  * then built as a linear_dtable, which accepts everything, with a ranges_dtable around it if
- * necessary: digests must go on. */
+ * necessary: a flush must not fail again and again because of one row. */
 int ll_managed__build(struct ll_managed_change *c, struct lladd_dtable *const *tables, size_t n,
                       const struct lladd_dtable_config *config, bool drop)
 {
