@@ -273,7 +273,7 @@ int lladd_btree_delete(struct lladd_txn *txn, struct lladd_btree *h, const void 
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NOT_FOUND, "there is no such key");
     if (__builtin_expect(!c.sparse, 1))
         return 0;
-    int rc = bt_reshape(ll_btree__tidy(txn, c.tree)); /* others: this row's ghost is reserved */
+    int rc = bt_reshape(ll_btree__tidy(txn, c.tree)); /* not this leaf: its ghost is reserved */
     ll_btree__note_sparse(c.tree, c.page);
     return rc;
 }

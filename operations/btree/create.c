@@ -33,8 +33,8 @@ int ll_btree__options(struct lladd_txn *txn, const struct lladd_btree_options *o
 
 /* ---- creating -------------------------------------------------------------------------------- */
 
-/* The last record says that the tree exists. If it is undone, the root page says that there is
- * none, also while the page is free. */
+/* The last record of a creation says that the tree exists. When that record is undone, the root
+ * page says that there is no tree, also while the page is free. */
 int ll_btree__publish(struct lladd_txn *txn, lladd_pageno root, const struct lladd_btree_options *o,
                       uint64_t top, struct ll_btree_tree **out)
 {

@@ -184,7 +184,7 @@ static int arrive(struct lladd_btree_cursor *c, bool up)
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-/* To the first row at or after the key. */
+/* Moves to the first row at or after the key. */
 static int up_to(struct lladd_btree_cursor *c, struct bt_key key, struct lladd_error *err)
 {
     struct bt_key low = {c->low, c->low_len};
@@ -203,7 +203,7 @@ static int up_to(struct lladd_btree_cursor *c, struct bt_key key, struct lladd_e
     }
 }
 
-/* To the last row at or before the key. */
+/* Moves to the last row at or before the key. */
 static int down_to(struct lladd_btree_cursor *c, struct bt_key key, struct lladd_error *err)
 {
     struct bt_key high = {c->high, c->high_len};

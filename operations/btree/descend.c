@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From the top to a node. Inner nodes are read without a latch (lladd/optimistic.h), or with one
- * shared latch at a time if that fails. A descent holds no page when it looks at the next one, so
- * the next one may have been split meanwhile: then the key is at or after its high fence, and the
- * right link leads on. It may also be another node by now; then its level, its flags or its low
- * fence tell, and the descent begins again. Node pages stay node pages of their tree (BPT-5), so
- * nothing else can be there. */
+/* Descents from the top node to the node that covers a key. Inner nodes are read without a latch
+ * (lladd/optimistic.h), or with one shared latch at a time if that fails. A descent holds no page
+ * when it looks at the next one, so the next one may have been split meanwhile: then the key is at
+ * or after its high fence, and the right link leads on. The next page may also have become another
+ * node; its level, its flags or its low fence then show that, and the descent begins again. Node
+ * pages stay node pages of their tree (BPT-5), so nothing else can be there. */
 #include "operations/btree/tree.h"
 
 #include <lladd/optimistic.h>

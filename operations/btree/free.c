@@ -6,11 +6,12 @@
  *
  * A move changes the node's spare page and the head of the list: two pages. It is a nested top
  * action that is closed with LLADD_NO_OP while both are latched. So
- *   - a crash in the middle undoes both physically (REC-5), and no record of another thread about
- *     either lies between; with the record of the end, neither is undone;
+ *   - after a crash in the middle of the action both changes are undone physically (REC-5). No
+ *     other thread can have logged a change of these pages in between. Once the end of the action
+ *     is logged, neither change is undone;
  *   - no thread sees a page that is both a spare page and free, or neither.
- * All log space is taken before the first latch. `close` is not undone, for the contents of a spare
- * page do not count.
+ * All log space is taken before the first latch. `close` need not be undone, because the contents
+ * of a spare page do not count.
  *
  * Latches are taken in this order: the node, the root page, the page that moves. A thread that
  * holds the root page's latch then latches only pages to which no descent leads: a free page, the
@@ -51,7 +52,7 @@ static bool is_ours(const struct ll_btree_tree *t, const struct lladd_page *p)
     return lladd_get48(p->bytes + BT_ROOT) == t->root.v;
 }
 
-/* A page number for the log, u64, and for root.free u32 pages. */
+/* log_spare logs the spare page of a node; log_free logs the first free page and their number. */
 static int log_spare(struct move *m, struct lladd_page *node, lladd_pageno spare)
 {
     unsigned char bytes[8];

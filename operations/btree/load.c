@@ -4,15 +4,16 @@
  * and the next node gets its page. Complete nodes are written past the log (lladd/bulk.h), in
  * extents of each level.
  *
- * The tree is new because of BPT-5: a page that has become a node stays one until the tree is
- * destroyed. The rollback of a load frees its nodes. So no reader may have seen one of them, and no
- * reader can: the root page names none before lladd_btree_load_finish, and until the transaction
- * has committed, calls on the tree return LLADD_BUSY. A load into a tree that can be used would
- * have to leave its pages in the tree after a rollback, like those of a split.
+ * A load always makes a new tree, because of BPT-5: a page that has become a node stays one until
+ * the tree is destroyed. The rollback of a load frees the pages of its nodes, so no reader may have
+ * seen these nodes. No reader can see them: the root page names no node before
+ * lladd_btree_load_finish, and calls on the tree return LLADD_BUSY until the transaction has
+ * committed. A load into a tree that can be used would have to leave its pages in the tree after a
+ * rollback, like those of a split.
  *
- * So only the allocations are undone, and with them the root page, which identifies the tree. The
- * pages are durable before the records of the root page are logged (OP-1, BUF-6). The first logged
- * change of a page logs an image of it, because the page has no base. */
+ * So a rollback undoes only the allocations. One of them is that of the root page, which identifies
+ * the tree. The pages are durable before the records of the root page are logged (OP-1, BUF-6). The
+ * first logged change of a page logs an image of it, because the page has no base. */
 #include "operations/btree/tree.h"
 
 #include <lladd/blob.h>
@@ -21,11 +22,11 @@
 #define STAGE_BYTES (256u << 10) /* written in one call */
 #define EXTENT_BYTES (8u << 20)  /* the longest extent */
 
-/* The entries of a node that is not complete, as in records and in pages: they have no unused room.
- */
+/* The entries of a node that is not complete. They have the same bytes as in records and in pages,
+ * without unused room. */
 struct open_node {
     lladd_pageno page;
-    uint32_t n, used;       /* entries, and their bytes */
+    uint32_t n, used;       /* number of entries, and their bytes */
     uint16_t *at;           /* offsets of the entries */
     unsigned char *entries; /* as many bytes as a page */
     uint32_t low_len;
@@ -37,10 +38,11 @@ struct level {
     uint32_t number;
     lladd_pageno first; /* the first node of the level */
     struct open_node node;
-    uint64_t next, left, taken; /* of the extent: the next page, pages left; pages of all extents */
+    /* The next page of the last extent, its pages left, and the number of pages of all extents. */
+    uint64_t next, left, taken;
     unsigned char *stage;       /* complete nodes, on pages that follow each other */
     lladd_pageno stage_page;    /* the page of the first one */
-    size_t staged, stage_pages; /* nodes; room for nodes */
+    size_t staged, stage_pages; /* nodes in the stage; its size in nodes */
 };
 
 struct lladd_btree_loader {
@@ -55,7 +57,7 @@ struct lladd_btree_loader {
                                  * discard those that were made since */
     lladd_savepoint_id changed; /* the number of the transaction's next savepoint after the load's
                                  * last change */
-    bool undone;                /* with the savepoint */
+    bool undone;                /* a rollback to an earlier savepoint has undone the load */
     int broken;                 /* the error of a call that may have changed something */
     lladd_pageno root;
     struct level *leaves; /* NULL: no row was added */
@@ -93,7 +95,7 @@ void ll_btree__loads_ended(struct ll_btree_owner *o)
     o->loads = NULL;
 }
 
-/* The load has changed something in the transaction. */
+/* Notes that the load has changed something in the transaction. */
 static int note_change(struct lladd_btree_loader *l)
 {
     struct lladd_txn_now now;
@@ -144,7 +146,7 @@ static int take_page(struct lladd_btree_loader *l, struct level *v, lladd_pageno
     return 0;
 }
 
-/* Room for one more node in the stage. */
+/* Makes room for one more node in the stage. */
 static int stage_room(struct lladd_btree_loader *l, struct level *v)
 {
     size_t most = STAGE_BYTES / l->page_size;
@@ -209,7 +211,7 @@ static void add_entry(struct open_node *o, const struct bt_entry *e)
     o->used += (uint32_t)ll_btree__pack_size(e);
 }
 
-/* Writes the node into the page; all bytes after the common header. */
+/* Writes the node into the page: all bytes after the page's header. */
 static void write_node(const struct lladd_btree_loader *l, const struct level *v,
                        const struct bt_fences *f, lladd_pageno right, unsigned char *page)
 {
@@ -249,8 +251,8 @@ static int complete(struct lladd_btree_loader *l, struct level *v, struct bt_key
 static int add_child(struct lladd_btree_loader *, struct level *below, struct bt_key low,
                      lladd_pageno child);
 
-/* Completes the present node without its entries from `keep` on, at most one, and begins the next
- * node, which gets that entry. The fence is between the two nodes. */
+/* Completes the present node with its first `keep` entries, and begins the next node, which gets
+ * the entry after these, if there is one. `fence` separates the two nodes. */
 static int next_node(struct lladd_btree_loader *l, struct level *v, uint32_t keep,
                      struct bt_key fence)
 {
@@ -265,7 +267,7 @@ static int next_node(struct lladd_btree_loader *l, struct level *v, uint32_t kee
     TRY(add_child(l, v, fence, page));
     o->page = page;
     o->low_len = fence.len;
-    memcpy(o->low, fence.bytes, fence.len); /* the fence may be in the entries, so before they go */
+    memcpy(o->low, fence.bytes, fence.len); /* the fence may be in the entries: copy it first */
     o->n = o->used = 0;
     if (n && v->number == 0) {
         memmove(o->entries, o->entries + from, len);
@@ -406,7 +408,7 @@ static void release(struct lladd_btree_loader *l)
     lladd_mem_free(db, l);
 }
 
-/* Allocates the root page, of which the nodes have the number. */
+/* Allocates the root page, because each node holds its number. */
 static int begin(struct lladd_btree_loader *l)
 {
     TRY(lladd_savepoint(l->txn, &l->before));

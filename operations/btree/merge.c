@@ -2,22 +2,22 @@
 /* Merges: a node takes over what the node to its right has, and that page becomes free.
  *
  * When: a removal leaves a ghost that is reserved until its transaction has ended, so the leaf that
- * it makes empty cannot be merged at once. A leaf that gets few rows, none or a quarter of its
- * slots, by a removal or by the undo of an insertion, waits in a list in memory. The next removal
- * that adds a leaf to the list, and a split that finds no free page, take up to two leaves from it,
- * the oldest first. Of such a leaf the ghosts without a reservation go; then it is merged with its
- * right and its left neighbour while that is possible. If a merge leaves its parent with few
- * children, the parent is merged likewise, and then its children at the seam. A leaf of which the
- * first ghost is reserved goes back to the end of the list. A crash forgets the list: those leaves
- * remain until a neighbour is merged, or they get rows again.
+ * it makes empty cannot be merged at once. A leaf waits in a list in memory when a removal, or the
+ * undo of an insertion, has left it with no row, or with rows in only a quarter of its slots. The
+ * next removal that adds a leaf to the list, and a split that finds no free page, take up to two
+ * leaves from it, the oldest first. Such a leaf loses the ghosts without a reservation. Then it is
+ * merged with its right and its left neighbour while that is possible. If a merge leaves its parent
+ * with few children, the parent is merged likewise, and then its children at the seam. If the first
+ * ghost of a leaf is reserved, the leaf goes back to the end of the list. A crash forgets the list:
+ * those leaves remain until a neighbour is merged, or they get rows again.
  *
  * What: two nodes are merged
  *   - if one parent names both, next to each other, and the left one's right link names the right
  *     one: so there is no split between them that the parent does not know of;
- *   - if both together, with ghosts and unused room, take at most half a page; or if the right one
- *     has no entries at all, and is not the last of its level. So the node has room for half a
- *     page of new rows before it is split again, or would have to lose what it has;
- *   - if neither has a spare page. One that a node has is moved to the free list before (free.c).
+ *   - if both together, with ghosts and unused room, take at most half a page, so that the node has
+ *     room for half a page of new rows before it is split again; or if the right one has no entries
+ *     at all, and is not the last of its level;
+ *   - if neither has a spare page: a spare page is first moved to the free list (free.c).
  * Rows of open transactions, ghosts, and reserved room move as they are: undo finds them by key,
  * and a reservation names the key. The leftmost node of a level is never the right one of a pair,
  * so it stays (tree.c: a former top node is the leftmost one). The tree does not lose height.
@@ -49,11 +49,12 @@
 struct merge {
     struct lladd_txn *txn;
     struct ll_btree_tree *t;
-    struct bt_key key; /* the node is the key's one at this level */
+    struct bt_key key; /* the attempt is about the node that covers it at this level */
     uint32_t level;
     /* Results of an attempt. */
     enum done { NOTHING, MERGED, SPARE } done;
-    struct bt_key there; /* low fence: of a node with a SPARE page; of the right node, MERGED */
+    /* SPARE: low fence of the node that has a spare page. MERGED: low fence of the right node. */
+    struct bt_key there;
     bool small;          /* MERGED: the parent has few children */
     lladd_pageno ghosts; /* MERGED: the leaf that has got ghosts, or 0 */
     unsigned char key_bytes[BT_KEY_MAX], there_bytes[BT_KEY_MAX];
@@ -282,7 +283,7 @@ static int merge_one(struct merge *m, bool *merged)
  * inner nodes that are merged may have two children at their seam that can be merged now. */
 static int merge_all(struct merge *m)
 {
-    uint32_t highest = 0; /* that is to be tried */
+    uint32_t highest = 0; /* the highest level to be tried */
     bool merged;
     for (m->level = 0;;) {
         TRY(merge_one(m, &merged));

@@ -230,8 +230,8 @@ static void mark_dropped(unsigned char *page, uint32_t at)
 }
 
 /* Moves the live entries together, from the first byte of the area on; returns their end. Slots
- * move and entries do not know theirs, so each entry has its slot instead of its key length
- * meanwhile, and the slot has the key length instead of the head. */
+ * name entries, but an entry does not name its slot. So meanwhile each entry has the number of its
+ * slot in place of its key length, and the slot has the key length in place of the head. */
 static uint32_t gather(unsigned char *page, uint32_t size, uint32_t from)
 {
     uint32_t slots = bt_get(page, BT_SLOTS), end = bt_end(page, size), to = from;

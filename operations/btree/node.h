@@ -163,11 +163,12 @@ static inline uint32_t ll_btree__entry_max(uint32_t page_size)
 /* May the page's bytes be read as a node of its level? Then all other functions stay in the page.
  * */
 bool ll_btree__fine(struct lladd_view);
-/* Bytes that are free between slots and entries; bytes that are free after a compaction. */
+/* gap returns the bytes that are free between slots and entries, room those that are free after a
+ * compaction. */
 uint32_t ll_btree__gap(const unsigned char *page, uint32_t size);
 uint32_t ll_btree__room(const unsigned char *page, uint32_t size);
-/* Bytes of an entry in a record; writes it there; the entry of a record. ll_btree__unpack returns
- * the entry's length, 0 if it is invalid or longer than n bytes. */
+/* Entries in records. pack_size returns the bytes of an entry there, pack writes the entry, and
+ * unpack reads it: it returns the entry's length, 0 if it is invalid or longer than n bytes. */
 size_t ll_btree__pack_size(const struct bt_entry *);
 void ll_btree__pack(unsigned char *to, const struct bt_entry *);
 size_t ll_btree__unpack(const unsigned char *p, size_t n, struct bt_entry *out);

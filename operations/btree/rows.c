@@ -11,7 +11,8 @@
  *
  * Undo finds the row by its key, in whatever leaf it is by then, and needs no room (REC-3, BPT-3):
  * a removed row leaves a ghost that keeps its bytes, a shorter value leaves the room of the longer
- * one, and nothing else gets either while the transaction may roll back (tree.c, reservations). */
+ * one, and no other change gets these bytes while the transaction may roll back (tree.c,
+ * reservations). */
 #include "operations/btree/tree.h"
 
 #include <lladd/log_read.h>

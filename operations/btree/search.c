@@ -226,7 +226,7 @@ const unsigned char *ll_btree__copy(const unsigned char *page, uint32_t size, ui
     uint32_t first = at & ~7u, count = (at - first + n + 7) / 8;
     if (__builtin_expect(first + 8 * count > size, 0))
         return NULL;
-    if (n <= 8) { /* a load of bytes of two words just stored would wait for the stores */
+    if (n <= 8) { /* a load across two words that were just stored would wait for the stores */
         lladd_put64(words, load(page, size, at));
         lladd_atomic_reads_end();
         return (const unsigned char *)words;

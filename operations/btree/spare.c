@@ -61,7 +61,7 @@ static int fix_place(const struct place *p, enum lladd_latch latch, struct lladd
                : ll_btree__fix(p->t, p->key, p->level, latch, out, err);
 }
 
-/* The part of the action after which the spare page is the node's. */
+/* Does the work of the action, and closes it: then the spare page belongs to the node. */
 static int allocate(struct lladd_txn *txn, const struct place *p, struct lladd_action *action)
 {
     struct ll_btree_tree *t = p->t;

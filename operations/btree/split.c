@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Splits. A split of a node is, after its spare page (spare.c):
+/* Splits. When the node has a spare page (spare.c), a split logs three records:
  *
  *   fill    The spare page gets the upper part of the node, and the node's right link.
  *   narrow  The node loses that part, and its right link names the spare page: now the split has

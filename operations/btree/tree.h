@@ -175,13 +175,13 @@ struct bt_seen {
 /* Searches a page that should be the node of this level for the key. */
 enum bt_step ll_btree__look(const struct ll_btree_tree *, const unsigned char *page, uint32_t size,
                             struct bt_key, uint32_t level, struct bt_seen *);
-/* Copies the words that have n bytes of a page into `words`, which has room for n / 8 + 2. Returns
- * where the bytes are there; NULL if they are not in the page. */
+/* Copies the words that contain n bytes of a page into `words`, which has room for n / 8 + 2.
+ * Returns the address of the n bytes in `words`; NULL if they are not in the page. */
 const unsigned char *ll_btree__copy(const unsigned char *page, uint32_t size, uint32_t at,
                                     uint32_t n, uint64_t *words);
-/* The page that was the node of this level for the key a moment ago, or a node to the left of it.
- * *moved (nullable): if a right link led on, becomes that level plus one. LLADD_END: the tree has
- * no such level. LLADD_CONFLICT: a page was no node for the key; try again. */
+/* Finds the page that a moment ago was the node of this level for the key, or a node to the left of
+ * that node. *moved (nullable): if a right link led on, becomes that level plus one. LLADD_END: the
+ * tree has no such level. LLADD_CONFLICT: a page was no node for the key; try again. */
 int ll_btree__descend(struct ll_btree_tree *, struct bt_key, uint32_t level, lladd_pageno *out,
                       uint32_t *moved, struct lladd_error *);
 /* Counts an attempt that has met a page that is no node for the key. LLADD_CORRUPT_PAGE after too
@@ -316,8 +316,8 @@ struct ll_btree_sparse {
     struct ll_btree_sparse *next;
     lladd_pageno page;
 };
-/* bt_is_sparse: does the leaf have few rows? bt_gets_sparse: has the leaf few rows since its last
- * row that became a ghost? */
+/* bt_is_sparse: does the leaf have few rows? bt_gets_sparse: is that so only since its last row
+ * became a ghost? */
 static inline bool bt_is_sparse(uint32_t slots, uint32_t ghosts)
 {
     return 4 * (slots - ghosts) <= slots;

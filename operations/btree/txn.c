@@ -230,7 +230,7 @@ int ll_btree__claim(struct lladd_txn *txn, struct ll_btree_tree *t, bool created
     int rc = ll_btree__owner(txn, t->trees, &o);
     if (rc || lladd_atomic_load64(&t->owner) == (uintptr_t)o)
         return rc;
-    if (lladd_atomic_load64(&t->changers) != noted(o, t)) /* refused without being its owner */
+    if (lladd_atomic_load64(&t->changers) != noted(o, t)) /* refused before it owns the tree */
         return in_use(txn, t);
     rc = take(txn, o, t, created);
     if (rc || lladd_atomic_load64(&t->changers) == noted(o, t))
