@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """check_syntax.py <build folder> <jobs>: checks every file of a configured build with the build's
-compiler and flags, without generating code, and each file once, with the flags of the first target
-that compiles it. Warnings are errors. The last line of the output is the number of files."""
+compiler, without generating code. A file that several targets compile is checked once, with the
+flags of the first target. Warnings are errors. The last line of the output is the number of files.
+"""
 import concurrent.futures
 import json
 import os

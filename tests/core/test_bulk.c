@@ -137,7 +137,8 @@ START_TEST(a_bulk_write_has_a_barrier_of_its_own_transaction)
     struct lladd_txn *txn = fixture_begin(&r);
     unsigned char *bytes = bulk_bytes(2000);
     ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + 1), 2, "test.cells", bytes));
-    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + 1), 2, "test.cells", bytes)); /* has one */
+    /* These pages have a barrier of the transaction already. */
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + 1), 2, "test.cells", bytes));
     ok(txn, lladd_bulk_sync(txn));
     free(bytes);
     lladd_lsn id = lladd_txn_id(txn);

@@ -278,7 +278,8 @@ START_TEST(made_and_opened)
 }
 END_TEST
 
-/* Dropped as a managed table: a rollback brings all of it back, and a commit leaves nothing. */
+/* A cTable is destroyed with the call for managed tables. A rollback brings all of it back; after a
+ * commit nothing of it is left. */
 START_TEST(dropped_below)
 {
     struct lladd_ctable_options o = plain();

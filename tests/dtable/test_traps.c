@@ -128,7 +128,8 @@ START_TEST(before_the_first_row_nothing_is_shown)
 }
 END_TEST
 
-/* The rows alternate among three tables, and a fourth is empty: back and forth at each row. */
+/* The rows are in three tables, by turns; a fourth table is empty. At each row the cursor turns
+ * round. */
 START_TEST(merged_cursors_turn_round)
 {
     struct lladd_dtable *parts[4], *all;
@@ -339,7 +340,7 @@ START_TEST(the_leader_changes_direction)
     while (at < AT + FAR) {
         ok_db(&b, lladd_dtable_next(c, &b.err));
         at++;
-        began = steps == at - AT ? at : began; /* the last one that was asked for */
+        began = steps == at - AT ? at : began; /* up to here each step was asked of the table */
     }
     ck_assert_uint_lt(steps, FAR / 2);
     for (int turn = 0; turn < 3; turn++) {
@@ -350,9 +351,10 @@ START_TEST(the_leader_changes_direction)
         ck_assert_uint_eq(key.number, at);
         for (; at < AT + FAR; at++)
             ok_db(&b, lladd_dtable_next(c, &b.err));
-        ck_assert_uint_lt(steps - asked_for, FAR); /* of twice as many: led in both directions */
+        ck_assert_uint_lt(steps - asked_for, FAR); /* fewer than half: it led both ways */
     }
-    for (int forward = 0; forward < 2; forward++) { /* led until here, in the other direction */
+    /* The cursor has led up to here in one direction, and turns to the other. */
+    for (int forward = 0; forward < 2; forward++) {
         struct lladd_dtable_value v = lladd_dtable_value_of("new", 3), there;
         key = lladd_dtable_u32((uint32_t)(forward ? at + 1 : at - 1));
         ok_db(&b, lladd_dtable_put(parts[0], &key, &v, &b.err));

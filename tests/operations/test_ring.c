@@ -269,8 +269,8 @@ static const struct lladd_op endless = {.struct_size = sizeof endless,
                                         .validate = fixture_any,
                                         .redo = fixture_nothing};
 
-/* The operation is registered when the database exists, and was opened with a smaller buffer; also
- * after a crash. */
+/* A database was opened with a small buffer. An operation that is registered later needs a larger
+ * buffer, and the next open says so; also after a crash. */
 START_TEST(an_operation_registered_later_asks_for_its_ring)
 {
     lladd_op_id id;

@@ -18,7 +18,7 @@ struct test_point {
     uint64_t fail_on; /* number of the passage that fails; 0: none */
     int err;
     bool stops;
-    uint64_t releases; /* threads wait for the next one, even if the point is armed again */
+    uint64_t releases; /* a stopped thread goes on at the next one, even if the point stops again */
     unsigned standing;
 };
 

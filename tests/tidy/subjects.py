@@ -5,8 +5,8 @@ have a subject of the recovery simulator. (The exploration of a subject fails un
 
 The descriptors are found in the sources, where they are initialised. A page type has a subject if
 an operation on it has one. A page type without operations is written in bulk, so that its pages
-are never redone or undone. Operations that only earlier versions logged are in arrays, and are not
-looked for: no workload runs them.
+are never redone or undone. Operations that only earlier versions logged need no subject, because no
+workload runs them: their descriptors are elements of arrays, which this program does not search.
 
 subjects.py selftest"""
 import os

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_CLASS_KEYS_H
 #define LL_OPERATIONS_DTABLE_CLASS_KEYS_H
-/* A column of sorted keys, each with a number, its mark (keys.c). linear_dtable, fixed_dtable and
- * auto_dtable use it. A mark is twice a number that never decreases from row to row, such as the
- * offset where the value ends, or the number of tombstones so far. If the row is a tombstone, the
- * mark is one more. */
+/* A column of sorted keys (keys.c). Each key has a number, its mark. linear_dtable, fixed_dtable
+ * and auto_dtable use it. A mark is twice a number that never decreases from row to row, such as
+ * the offset where the value ends, or the number of tombstones so far. If the row is a tombstone,
+ * the mark is one more. */
 #include "operations/shared/try.h"
 
 #include <lladd/dtable_class.h>
