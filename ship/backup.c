@@ -106,7 +106,8 @@ static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
         rc = ll_ship_random(b->opt.world, random, sizeof random, b->err);
     if (rc)
         return rc;
-    /* A checkpoint since then may need less than this control block. */
+    /* Another checkpoint may have ended since the control block was read, and need less log. The
+     * backup has the control block, so it needs the log that this control block names. */
     b->m.redo = lladd_lsn_of(ll_ship_control_redo(control));
     uint64_t analysis = ll_ship_control_checkpoint(control);
     if (b->m.redo.v < i->from.v)

@@ -52,7 +52,7 @@ static int note_barrier(struct ll_ship_backup *b, const struct lladd_log_entry *
     return ll_ship_append(&writer(b, i)->ranges, &range, sizeof range, b->err);
 }
 
-/* The transaction has ended or is prepared. `taken`: its pages belong to the backup. */
+/* Notes that the transaction has ended or is prepared. `taken`: its pages belong to the backup. */
 static int note_end(struct ll_ship_backup *b, uint64_t txn, bool taken)
 {
     size_t i = writer_of(b, txn);

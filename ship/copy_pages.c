@@ -74,7 +74,7 @@ static int repair(struct ll_ship_backup *b, uint64_t number, unsigned char *page
     return rc;
 }
 
-/* The checksum of the page is wrong. */
+/* Handles a page with a wrong checksum: repairs it, unless its contents do not matter. */
 static int look_closer(struct ll_ship_backup *b, uint64_t number, unsigned char *page)
 {
     enum lladd_page_use use = LLADD_USE_NONE;

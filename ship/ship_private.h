@@ -28,7 +28,7 @@ int ll_ship_print(struct ll_ship_buf *, struct lladd_error *, const char *fmt, .
 void ll_ship_buf_free(struct ll_ship_buf *);
 int ll_ship_no_memory(struct lladd_error *);
 
-/* World clock and random bytes; `world` may be NULL or lack them. */
+/* Wall clock, monotonic clock and random bytes; `world` may be NULL or lack them. */
 int64_t ll_ship_wall_us(const struct lladd_environment *world);
 uint64_t ll_ship_now_ns(const struct lladd_environment *world);
 int ll_ship_random(const struct lladd_environment *world, void *, size_t len, struct lladd_error *);

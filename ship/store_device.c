@@ -26,10 +26,10 @@ enum kind { CONTROL = 1, PAGES, DWB, SEGMENT };
 struct ship_file {
     enum kind kind;
     uint64_t size;
-    size_t part; /* of a segment: its first part */
+    size_t part; /* for a segment: the index of its first part */
 };
 
-/* A page that a frame after the first copy of all pages has. */
+/* A page, and a frame of it that was stored after the first copy of all pages. */
 struct later {
     uint64_t page;
     uint64_t frame;
@@ -43,7 +43,7 @@ struct ship_device {
     unsigned char control[LL_SHIP_CONTROL_FILE];
     struct ll_ship_buf index; /* entries of frames */
     uint64_t frames;
-    uint64_t in_order;         /* frame i of these is of the pages from 16 * i on */
+    uint64_t in_order;         /* below this number, frame i has the pages from 16 * i on */
     struct ll_ship_buf later;  /* struct later, sorted */
     struct lladd_mutex mutex;  /* guards what follows, and the store */
     struct ll_ship_buf window; /* bytes of pages.N */
@@ -54,7 +54,7 @@ struct ship_device {
     struct ll_ship_frame frame_entry;
     struct ll_ship_buf log; /* the bytes of part `log_part` */
     size_t log_part;
-    struct lladd_error error; /* the first one */
+    struct lladd_error error; /* the first error of the device */
 };
 
 static struct ship_device *device_of(struct lladd_device *d)

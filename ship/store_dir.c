@@ -293,7 +293,7 @@ struct walk {
     struct lladd_error *err;
 };
 
-/* Visits the directory `name` ("" is the store's) of which the name's length is `len`. */
+/* Visits the directory `name`, a path of `len` bytes; "" is the store's own directory. */
 static int walk_in(struct walk *w, char name[LL_SHIP_NAME_MAX], size_t len);
 
 static int walk_entry(struct walk *w, char name[LL_SHIP_NAME_MAX], size_t len)
