@@ -2,8 +2,8 @@
 /* Plain bytes: page type "lladd.bytes", and its physical operations.
  *
  * The whole body belongs to the caller. An update logs the old and the new values of the changed
- * bytes. It leaves out equal bytes at both ends (lladd.set, lladd.set.long), or also eight and more
- * equal bytes in the middle (lladd.set_range: page_diff.h).
+ * bytes. lladd.set and lladd.set.long leave out equal bytes at both ends; lladd.set_range also
+ * leaves out eight or more equal bytes in the middle (page_diff.h).
  *
  *   lladd.set, lladd.set.long   redo u16 offset, bytes
  *                               undo the same fields

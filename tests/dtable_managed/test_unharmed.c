@@ -206,8 +206,8 @@ START_TEST(equal_keys)
 }
 END_TEST
 
-/* A thread that read the clock before another's digest ended does not start another one; it waits
- * for the rest of the interval, not for another whole one. */
+/* A thread may have read the clock before a digest of another thread ended. It then starts no
+ * digest, and waits for the rest of the interval, not for a whole one. */
 START_TEST(time_of_others)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -293,7 +293,7 @@ START_TEST(a_free_that_fails)
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     struct lladd_txn *txn = fixture_begin(&b);
     managed_put(txn, t, 3, "c");
-    commit(txn); /* the combine is durable before it */
+    commit(txn); /* makes the combine durable, too */
     bool refused = false;
     for (int i = 0; i < 6; i++) {
         int rc = lladd_managed_maintain(t, NULL, &b.err);

@@ -346,7 +346,7 @@ START_TEST(cut_is_proof)
     must(&f, ll_log_write(f.log, f.list[f.count - 1].rec.lsn, &f.err));
     struct ll_log_place place;
     size_t last = f.count - 1;
-    must(&f, reopen(&f)); /* accepts them, and cuts after them: no seal was written since */
+    must(&f, reopen(&f)); /* accepts these records and cuts after them; writes no seal */
     ck_assert_uint_eq(f.count, last + 1);
     ck_assert(ll_log_place(f.log, f.list[last].rec.lsn, &place));
     flip_byte(&f, place.name, place.offset + 30, 1);
@@ -410,7 +410,7 @@ START_TEST(hole_below)
         must(&f, look(&f));
         ck_assert_uint_eq(ll_log_oldest(f.log).v, 8 + 2 * 4032);
         ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
-        must(&f, ll_log_cursor_read(c, lladd_lsn_of(8), &rec, &f.err)); /* below it */
+        must(&f, ll_log_cursor_read(c, lladd_lsn_of(8), &rec, &f.err)); /* below the hole */
         must_fail(&f, how ? LLADD_MISSING_FILE : LLADD_CORRUPT_LOG,
                   ll_log_cursor_read(c, lladd_lsn_of(8 + 4032 + 80), &rec, &f.err));
         ll_log_cursor_close(c);
