@@ -99,8 +99,8 @@ static const struct lladd_op format_op = {
 };
 /* [/node] */
 
-/* [redo] Sets an entry. Redo is physiological: the record names the page, by its position in the
- * log, and the key; the place within the page is found again. */
+/* [redo] Sets an entry. Redo is physiological: the record names the page and the key, and redo
+ * searches the page for the place of the key. */
 static bool entry_fits(struct lladd_view page, struct lladd_span bytes)
 {
     const unsigned char *body = lladd_view_body(page);
@@ -130,7 +130,7 @@ static const struct lladd_field entry_fields[] = {
     {"key", LLADD_FIELD_U64}, {"state", LLADD_FIELD_U8}, {NULL, LLADD_FIELD_END}};
 /* [/redo] */
 
-/* [by_slot] The first attempt at an undo: the slot gets its old state again, or goes. */
+/* [by_slot] The first attempt at an undo: the slot gets its old state again, or is removed. */
 enum { ABSENT = 2 };
 
 static int by_slot_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
@@ -306,9 +306,9 @@ static int by_key_undo(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 }
 /* [/undo] */
 
-/* [contents] Gives a node new contents, from the number of entries on. Its undo is physical: the
- * old contents. It is right only if nothing else changes the node until the change cannot be undone
- * any more. */
+/* [contents] Gives a node new contents, from the number of entries on. Its undo is physical: it
+ * restores the old contents. A physical undo is right only if nothing else changes the node until
+ * the change cannot be undone any more. */
 static size_t length(const unsigned char *body)
 {
     return HEAD + (size_t)entries(body) * ENTRY;
@@ -362,8 +362,8 @@ static const struct lladd_op contents = {
 };
 /* [/contents] */
 
-/* [split] The right half first: then the left node leads to it. Both latches are held until the
- * action has ended, so that no other thread sees a split that may still be undone. */
+/* [split] Fills the right node first; then the left node leads to it. Both latches are held until
+ * the action has ended, so that no other thread sees a split that may still be undone. */
 static int split_held(struct lladd_txn *txn, lladd_op_id op, struct lladd_page *left,
                       struct lladd_page *fresh, struct lladd_action *action)
 {
