@@ -5,11 +5,12 @@
 
 enum { MET = UINT16_MAX };
 
-/* For each pair MET, or how many compositions with it were refused. */
+/* A pair is two levels of a composition, with the template of each. */
 struct pairs {
     unsigned depth, templates, patience;
-    uint16_t *levels;                                  /* level and template, level and template */
-    bool (*types)[SHAPE_TYPES], (*kinds)[SHAPE_KINDS]; /* of a template */
+    uint16_t *levels; /* for each pair: MET, or how many compositions with it were refused */
+    /* For each template: was it tried with this type of keys, with this kind of rows? */
+    bool (*types)[SHAPE_TYPES], (*kinds)[SHAPE_KINDS];
 };
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -213,7 +214,7 @@ struct trials pairs_select(struct fixture *b, const struct compositions *below, 
         if (admitted)
             take_best(&p, &t, &c, types, &random, true);
     }
-    for (size_t i = 0, first = t.n; i < first; i++) { /* those that lack data */
+    for (size_t i = 0, first = t.n; i < first; i++) { /* data that are new to it */
         struct trial one = t.all[i];
         for (unsigned k = 0; k < SHAPE_TYPES + SHAPE_KINDS; k++)
             take_best(&p, &t, &one.what, one.types, &random, false);

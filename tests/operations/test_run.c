@@ -183,7 +183,7 @@ START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
     ok(txn, ll_operations__extents_grow(txn, &run, 50));
     ck_assert_uint_gt(fixture_pages_used(&b), used + 50);
     if (_i == 1)
-        ll_operations__extents_close(&run); /* so nothing is reported to it at the end */
+        ll_operations__extents_close(&run); /* so the end of the transaction does not reach it */
     if (_i == 2) {
         ll_operations__extents_close(&run);
         struct lladd_txn *other = fixture_begin(&b); /* makes the loser's records durable */
