@@ -272,7 +272,8 @@ struct bt_widen {
     lladd_pageno page; /* the right one, which becomes the left one's spare page */
     struct bt_fill right;
 };
-/* The bytes of a node's contents in a record. Read checks lengths only; fine: the rest, too. */
+/* The contents of a node as bytes of a record. fill_read checks only the lengths, fill_fine
+ * everything. */
 bool ll_btree__fill_read(struct lladd_view, struct lladd_span, struct bt_fill *);
 bool ll_btree__fill_fine(struct lladd_view, struct lladd_span, struct bt_fill *);
 size_t ll_btree__fill_size(const struct bt_fill *);
@@ -363,7 +364,7 @@ int ll_btree__put_down(struct lladd_txn *, const struct ll_btree_tree *, int rc)
 
 /* ---- create.c, load.c ------------------------------------------------------------------------ */
 
-/* The options of a new tree, which may be NULL, checked. */
+/* Checks the options of a new tree, which may be NULL, and copies them to *out. */
 int ll_btree__options(struct lladd_txn *, const struct lladd_btree_options *,
                       struct lladd_btree_options *out);
 /* Makes the allocated page the root page of a tree with this top node. The transaction owns the

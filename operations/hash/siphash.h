@@ -2,8 +2,8 @@
 #ifndef LL_OPERATIONS_HASH_SIPHASH_H
 #define LL_OPERATIONS_HASH_SIPHASH_H
 /* SipHash (Aumasson, Bernstein 2012): a keyed 64-bit hash. Without the key an adversary cannot
- * choose inputs that collide. docs/decisions/siphash.md says why it is implemented here, and why as
- * -1-3. */
+ * choose inputs that collide. docs/decisions/siphash.md says why it is implemented here, and why
+ * with 1 and 3 rounds (SipHash-1-3). */
 #include <lladd/bytes.h>
 
 struct ll_siphash_key {

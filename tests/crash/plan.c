@@ -55,7 +55,8 @@ static void draw_sizes(struct plan *p, uint64_t *rng)
         uint64_t least = larger(16 * o->log_segment_max, 616ull * o->page_size);
         least = larger(larger(least, 4 * o->log_ring_bytes), 1u << 20);
         o->log_limit_bytes = least << below(rng, 2);
-        /* The device sums the sizes of all files when one grows: not too many segments. */
+        /* When a file grows, the device adds up the sizes of all files, so there must not be too
+         * many segments. */
         while (o->log_segment_max < o->log_limit_bytes / 2048)
             o->log_segment_max *= 2;
         o->flags |= LLADD_OPT_LOG_FULL_ERROR;

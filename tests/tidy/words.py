@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The rule "words" of tidy.py: prose names what acts ("the writer", "the caller"), and so does
-without the pronouns in WORDS. The rule reads
+"""The rule "words" of tidy.py: prose names what acts ("the writer", "the caller"), so the pronouns
+in WORDS are refused. The rule reads
 
     C, C++, Java     comments and string literals
     Python           comments and strings
