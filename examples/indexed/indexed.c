@@ -11,12 +11,12 @@
  * and does not concern the index.
  *
  * Locks, each held until the transaction ends:
- *   - X on a row before it is changed, S before it is read (lladd_managed_lock). It is also
- *     compared with the snapshot: the row that is read is the newest one, so the entry that is
- *     removed is the one that is there.
+ *   - X on a row before it is changed, S before it is read (lladd_managed_lock). The call returns
+ *     LLADD_CONFLICT if the row has changed since the snapshot. So the row that is read is the
+ *     newest one, and the entry that is removed is the one in the index.
  *   - X on a value of an index before an entry with it is inserted or removed, S before the value
- *     is looked up; S on the whole index before a range is scanned. A unique index needs it for its
- *     promise, too: an entry that another transaction has removed may come back. */
+ *     is looked up; S on the whole index before a range is scanned. Without the lock a unique index
+ *     could get a value twice: an entry that another transaction has removed may come back. */
 #include "indexed.h"
 
 #include <lladd/extension.h>
@@ -382,7 +382,8 @@ static int check_row(void *ctx, struct lladd_span value, uint32_t id)
     return rc;
 }
 
-/* Each row has its entry; and there are no other entries if there are as many. */
+/* Checks that each row has its entry, and that there are as many entries as rows: then there are no
+ * other entries. */
 int ix_check(struct lladd_db *db, const struct ix_table *t, const struct ix *ix,
              struct lladd_error *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Spare pages. A split takes a free page of the tree (free.c). If there is none, a nested top
- * action allocates a page, which may wait. The page is entered in the node that will be split. So
- * if the split does not follow, because of a crash or an error, the page is not lost: the node's
- * next split takes it.
+ * action allocates a page; the allocation may wait. The page is entered in the node that will be
+ * split. So if the split does not follow, because of a crash or an error, the page is not lost: the
+ * node's next split takes it.
  *
  * The action is closed under the latch of the page that gets the spare page. So no other thread
  * sees the spare page before the record that ends the action. Otherwise another transaction could

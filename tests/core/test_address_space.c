@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process with less address space than a file has pages, as on any 32-bit processor. */
+/* A process that has too little address space for the pages of a file, as on a 32-bit processor. */
 #include "db_fixture.h"
 #include "support/fixtures.h"
 

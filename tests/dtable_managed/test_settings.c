@@ -15,7 +15,7 @@ static struct lladd_managed *t;
 /* A table must be able to store tombstones: in digests, and in combines that leave an older run in
  * place. */
 static const struct {
-    const char *config, *says; /* says: NULL: it can */
+    const char *config, *says; /* says: place and class in the error; NULL: it is accepted */
 } deleting[] = {
     {"class(dt) array_dtable config [ \"value_size\" int 1 \"tag_byte\" bool false ]",
      "line 1, column 11: array_dtable"},
@@ -235,7 +235,7 @@ START_TEST(runs_are_built_anew)
     commit(old);
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ck_assert(run_has(0, "bloom_dtable"));
-    ok_db(&b, lladd_managed_combine(t, 0, &b.err)); /* of values that it rejects */
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err)); /* the configuration rejects some values */
     ck_assert(run_has(0, "linear_dtable") && !run_has(0, "bloom_dtable"));
     managed_expect(&b, t, "1=a 2=b 3=ccc 4=dddd 5=eeeee 6=f");
     managed_fill(&b, t, "3=c 4=d 5=e");

@@ -385,7 +385,8 @@ START_TEST(a_rollover_has_the_place_of_its_commit)
     journal_append(txn, to, "after");
     journal_append(txn, from, "left");
     journal_put(&b, to, "earlier");
-    commit(late); /* before the rollover commits; it was not there */
+    /* The rollover does not take this entry, which was not committed when the rollover was made. */
+    commit(late);
     commit(txn);
     journal_put(&b, to, "later");
     for (int i = 0; i < 2; i++) {
