@@ -4,9 +4,9 @@
  * Runs with the same seed and the same answers are equal.
  *
  * The answers so far form a row. In an enumeration, the first run gets the first answer to each
- * question. For the next run, answers are dropped from the end of the row until one has a next
- * possible answer, and that one replaces it. A replay gets its answers from a given row. A random
- * run (random.c) draws them.
+ * question. For the next run, answers are dropped from the end of the row until the last one has a
+ * next possible answer, which replaces it. A replay gets its answers from a given row. A random run
+ * (random.c) draws them.
  *
  * A token identifies a failing run. It is this, as base64url:
  *

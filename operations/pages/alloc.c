@@ -136,8 +136,8 @@ static bool is_map(struct lladd_db *db, const struct lladd_page *page)
     return lladd_page_is(db, lladd_page_view(page), ll_operations__map_page.name);
 }
 
-/* The page in the place of a group's bitmap is of another type. Type 0: the bitmap does not exist
- * yet. The first bitmap is created with the database. */
+/* Handles a page of another type in the place of a group's bitmap. Type 0: the bitmap does not
+ * exist yet. The first bitmap is created with the database. */
 static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *err)
 {
     if (type == 0 && map.v != 1)
@@ -254,8 +254,8 @@ static int owner_for(struct lladd_txn *txn, uint64_t group, struct ll_page_owner
               : 0;
 }
 
-/* The transaction has ended, or its reservations were released: its groups may have more free
- * pages than before. */
+/* Called when the transaction has ended, or its reservations were released: its groups may have
+ * more free pages than before. */
 static void touched(struct ll_page_owner *o)
 {
     struct ll_allocator *a = &o->ops->alloc;

@@ -80,7 +80,7 @@ def main(include, folder, cc, cxx):
     languages = [[cc, "-std=c11", "-xc"], [cxx, "-std=c++17", "-xc++"]]
     for name in sorted(filter(public, os.listdir(folder))):
         for language in languages:
-            # Twice: the guard works (or, error_list.h, is not needed).
+            # Included twice, because the guard must work (error_list.h needs none).
             source = f"#include <lladd/{name}>\n#include <lladd/{name}>\nint main(void);\n"
             checked += 1
             said = complaints(language + WARNINGS + ["-I", include, "-"], source)
