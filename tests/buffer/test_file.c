@@ -151,8 +151,8 @@ START_TEST(an_extension_that_was_not_synced)
 }
 END_TEST
 
-/* The disk was full in the middle of a page. That page was never given to anything, and recovery
- * needs no space for it. */
+/* The disk was full in the middle of a page. That page was never allocated, and recovery needs no
+ * space for it. */
 START_TEST(an_extension_that_ends_within_a_page)
 {
     struct fixture r;

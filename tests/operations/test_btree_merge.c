@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * B+trees that shrink: nodes are merged, and their pages are used again. Rows are removed in
- * different orders; a window of keys moves through the tree; rows of open transactions move with
- * their leaf, and those that are reserved keep it. Rollbacks, crashes, cursors, threads.
+ * different orders; a window of keys moves through the tree; rows of open transactions move when
+ * their leaf is merged; a leaf with reserved ghosts is not merged. Rollbacks, crashes, cursors,
+ * threads.
  */
 #include "op_fixture.h"
 #include "operations/btree/tree.h"

@@ -190,9 +190,9 @@ END_TEST
 
 /* ---- under writers -------------------------------------------------------------------------- */
 
-/* Workers run beside the backup, for as many generations as it has permitted: in a database that is
- * so small and written so fast that every pass finds its pages written again, no backup would
- * end. */
+/* Workers run beside the backup. The backup permits them a number of generations: the database is
+ * small and the workers are fast, so without this limit every pass could find its pages written
+ * again, and the backup would not end. */
 static struct lladd_mutex permits_mutex;
 static struct lladd_cond permitted;
 static unsigned permits, granted;
@@ -280,9 +280,9 @@ START_TEST(backups_under_writers)
 }
 END_TEST
 
-/* At each place where the copier reports progress, transactions commit and abort that write in
- * bulk, reuse pages that were freed, and take checkpoints: pages that the copier has passed, and
- * pages that it comes to, change. */
+/* At each place where the copier reports progress, transactions write in bulk, reuse freed pages,
+ * and commit or abort; checkpoints are taken. So pages change that the copier has passed, and pages
+ * that it has not reached. */
 struct busy {
     unsigned calls;
     uint64_t gen;
@@ -328,7 +328,7 @@ END_TEST
 
 /* A call of the store fails, each in turn, alone or with all later ones, before or after it has had
  * its effect. The backup then fails, or succeeds although a reply was lost; afterwards the store
- * has no half of a backup that counts, and the next backup and its restore succeed. */
+ * lists no incomplete backup, and the next backup and its restore succeed. */
 START_TEST(the_store_fails_at_each_call_of_a_backup)
 {
     bool lost = _i & 1, on = _i & 2;
