@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From a key to its bucket's page, and through the chain. The number of buckets in memory gives the
- * page of a key, and the page says whether it is the right one. If it is not, the number was
- * outdated (a split, a merge or a rollback has changed it) or wrong, and the thread reads it
+/* Finds the page of a key's bucket, and follows the bucket's chain. The number of buckets in memory
+ * gives the page of a key, and the page says whether it is the right one. If it is not, the number
+ * was outdated (a split, a merge or a rollback has changed it) or wrong, and the thread reads it
  * again. */
 #include "operations/hash/table.h"
 
