@@ -125,7 +125,7 @@ static const struct row rows[] = {
     {LLADD_BUG_BT_LOAD, EXPLORE, "trees.loaded", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BT_UNDO, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BT_MERGE, EXPLORE, "trees.merge", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
-    /* Errors: also for bugs that need none. */
+    /* Injected errors: this mode also catches bugs that need no error. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},
     {LLADD_BUG_LOSER, ERRORS, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
