@@ -45,7 +45,7 @@ def run(*words):
 
 
 def engines():
-    """Those that --list says are there."""
+    """The engines that --list names as present."""
     lines = run("--list").stdout.split("engines:\n")[1].splitlines()
     return [line.split()[0] for line in lines
             if line.startswith("  ") and not line.startswith("   ") and "skipped" not in line]
@@ -221,7 +221,7 @@ class Failures(Driver):
                 capture_output=True, text=True, check=False)
         row = json.loads(result.stdout)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("signal 25", row["failure"])  # a file as large as it may be
+        self.assertIn("signal 25", row["failure"])  # SIGXFSZ: a file has reached the limit
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 /*
  * The page file. A new page raises the page count at once, and lengthens the file when it is
  * written; ll_buffer_extend lengthens the file in advance, so that later writes need no space.
- * Pages are dropped all or none. Extents are written and read in bulk. Pages are prefetched.
+ * All pages of a range are dropped, or none. Extents are written and read in bulk. Pages are
+ * prefetched.
  */
 #include "buffer/buffer_private.h"
 #include "buffer_fixture.h"

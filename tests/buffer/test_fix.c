@@ -143,7 +143,7 @@ START_TEST(what_a_fix_may_ask_for)
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(fixture_try(&r, 0, 1 << 10), LLADD_BAD_ARGUMENT);
     ck_assert_uint_eq(fixture_stats(&r).frames_used, 0);
-    fixture_put(&r, 0, 1); /* and no less when the page is cached */
+    fixture_put(&r, 0, 1); /* the same calls are refused when the page is cached */
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_FRESH), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), 0);

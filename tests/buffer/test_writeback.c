@@ -194,7 +194,7 @@ START_TEST(neighbours_go_out_together)
 }
 END_TEST
 
-/* More than one portion. */
+/* There are more dirty pages than a flush takes in one portion. */
 START_TEST(flush_of_many_pages)
 {
     enum { MANY = 5000 };
@@ -384,7 +384,7 @@ START_TEST(zeros_stay_zeros)
     unsigned char page[FIXTURE_PAGE];
     fixture_open(&r, _i, PAGES);
     struct ll_frame *f = fixture_fix(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
-    ll_buffer_dirty(r.b, f, lladd_lsn_of(0)); /* a frontier with no entries is at the maximum */
+    ll_buffer_dirty(r.b, f, lladd_lsn_of(0)); /* rec_lsn 0 means clean, so it becomes 1 */
     fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
     check_min(&r, 1);
     fixture_flush(&r);

@@ -184,7 +184,7 @@ START_TEST(a_decision_is_delivered_over_the_death_of_both)
     ck_assert_int_eq(put(g, 0), 0);
     ck_assert_int_eq(put(g, 1), 0);
     ck_assert_int_eq(commit(g), 0);
-    world_crash(&w, &w.servers[0]); /* before it can have got it */
+    world_crash(&w, &w.servers[0]); /* before the server can have got the decision */
     world_crash(&w, &w.coordinators[0]);
     world_crash(&w, &w.servers[1]);
     world_restart(&w, &w.servers[0]);
@@ -224,8 +224,8 @@ START_TEST(what_was_not_decided_is_presumed_aborted)
 }
 END_TEST
 
-/* Its log fails under the decision: the client gets an unknown outcome, and no server gets a
- * decision from this incarnation. The next one finds out what was decided. */
+/* The coordinator's log fails while the decision is written: the client gets an unknown outcome,
+ * and no server gets a decision from this incarnation. The next one finds out what was decided. */
 START_TEST(a_coordinator_with_a_failed_log_reports_an_unknown_outcome)
 {
     begin_case(1);
@@ -244,8 +244,8 @@ START_TEST(a_coordinator_with_a_failed_log_reports_an_unknown_outcome)
     ck_assert_ptr_null(coordinator_begin(c()));
     ck_assert_int_eq(commit(waits), err.code);
     world_run(&w, 2000);
-    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1); /* it was told nothing: the decision may be
-                                                         * durable */
+    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1); /* the server gets no decision, since this
+                                                         * one may be durable */
     fault_device_fail(w.coordinators[0].fd, 0, 0, 0, false);
     world_crash(&w, &w.coordinators[0]);
     world_settle(&w);
@@ -279,7 +279,7 @@ START_TEST(misuse_is_an_error_and_ends_in_rollback)
     size_t len = key_at(1, key);
     ask(&a);
     coordinator_get(c(), g, &a.call, key, len, false);
-    ck_assert_int_eq(commit(g), LLADD_BAD_STATE); /* an answer is still out */
+    ck_assert_int_eq(commit(g), LLADD_BAD_STATE); /* an answer is still pending */
     ck_assert_uint_eq(a.times, 1);
     ck_assert_int_eq(a.call.code, LLADD_BAD_STATE);
     g = coordinator_begin(c()); /* the largest there may be */

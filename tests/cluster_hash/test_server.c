@@ -307,7 +307,8 @@ START_TEST(an_acknowledgement_leaves_when_the_log_is_durable)
     expect_vote(&a, VERDICT_YES, 0);
     tell(&a, MESSAGE_COMMIT, 1, 0);
     silence();
-    tell(&a, MESSAGE_COMMIT, 1, 0); /* once more: unknown by now, and yet not durable */
+    tell(&a, MESSAGE_COMMIT, 1, 0); /* again: the server has forgotten the transaction, but its
+                                     * commit is not durable yet */
     silence();
     ck_assert_uint_eq(participant_wants(r.p, true).v, 0); /* it waits for a group */
     r.now_ms += 30;
@@ -519,7 +520,7 @@ START_TEST(a_session_takes_with_it_what_is_not_prepared)
     r.now_ms += 6000;
     say(&b, (struct message){.type = MESSAGE_PING});
     (void)heard(&b, MESSAGE_PONG);
-    r.now_ms += 6000; /* b was heard of, a was not */
+    r.now_ms += 6000; /* b has sent something meanwhile, a has not */
     participant_tick(r.p);
     ck_assert(was_dropped(&a) && !was_dropped(&b));
     ck_assert_uint_eq(counts().active, 0);
@@ -558,7 +559,7 @@ START_TEST(of_two_coordinators_with_one_id_one_gets_in)
     copy = greet("a", 6, 2);
     first = call("a", 5, 1); /* and now the first one comes too late */
     expect_refusal(&first, LLADD_CONFLICT);
-    crash(); /* which is remembered */
+    crash(); /* the server remembers the newest incarnation */
     first = call("a", 5, 1);
     expect_refusal(&first, LLADD_CONFLICT);
     copy = call("a", 6, 3);
@@ -600,7 +601,7 @@ START_TEST(repeated_frames_pass_and_missing_ones_end_the_session)
     struct channel before = a.channel;
     commit_one(&a, 1, "k", "1");
     a.channel = before;
-    put(&a, 1, "k", "1"); /* its number was used here */
+    put(&a, 1, "k", "1"); /* a message with this number has come already */
     silence();
     ck_assert_uint_eq(counts().active, 0);
     a.channel.sent = before.sent + 5;
@@ -608,7 +609,7 @@ START_TEST(repeated_frames_pass_and_missing_ones_end_the_session)
     ck_assert(was_dropped(&a));
     struct peer other = greet("a", 1, 1);
     other.channel.session ^= 1;
-    put(&other, 3, "k", "3"); /* of another session */
+    put(&other, 3, "k", "3"); /* a message of another session */
     ck_assert_uint_eq(counts().active, 0);
     ck_assert(!was_dropped(&other));
     end_case();
@@ -651,14 +652,14 @@ START_TEST(before_hello_and_after_the_end_nothing_is_done)
     ck_assert(was_dropped(&c));
     struct peer a = greet("a", 1, 1);
     put(&a, 1, "k", "v");
-    tell(&a, MESSAGE_COMMIT, 1, 0); /* of a transaction that was never prepared */
+    tell(&a, MESSAGE_COMMIT, 1, 0); /* the transaction was never prepared */
     ck_assert(was_dropped(&a));
     a = greet("a", 1, 1);
     put(&a, 2, "k", "v");
     tell(&a, MESSAGE_PREPARE, 2, 1);
     force();
     expect_vote(&a, VERDICT_YES, 0);
-    put(&a, 2, "k", "w"); /* more of what is prepared */
+    put(&a, 2, "k", "w"); /* the transaction is prepared already */
     ck_assert(was_dropped(&a));
     ck_assert_uint_eq(counts().prepared, 1);
     end_case();

@@ -311,7 +311,7 @@ static const struct lladd_op checkpointing = {
 
 /* The checkpoint comes when the transaction is prepared, and is partly undone or not undone yet.
  * After the crash the transaction may be in doubt again only if nothing was undone. It must never
- * be committed. (PostgreSQL 15.20 fixes this bug.) */
+ * be committed. (PostgreSQL had this bug before 15.20.) */
 START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
 {
     bool first_undone = _i & 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What keeps the log in memory only: holds, and pins that were raised.
+ * What keeps log from being truncated and is known in memory only: holds, and pins that were
+ * raised.
  */
 #include "db_fixture.h"
 
@@ -58,7 +59,7 @@ START_TEST(a_pin_is_raised_at_the_log_limit)
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.name, "archive");
     ck_assert_uint_eq(who.lsn.v, later.v);
-    /* A raise alone is something that a clean close makes durable. */
+    /* A clean close makes a raised pin durable, even if nothing else has changed. */
     fixture_reopen(&r);
     lladd_lsn newest = lladd_durable_lsn(r.db);
     ok_db(&r, lladd_pin_set(r.db, "archive", newest, &r.err));

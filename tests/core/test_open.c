@@ -273,7 +273,8 @@ START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
     fixture_file_write(&r, "control", zero, sizeof zero, 0); /* as if it was not written yet */
     ck_assert_int_ne(fixture_try_open(&r), 0);
     fixture_file_write(&r, "creating", "", 0, 0);
-    /* Not if the log's files cannot be listed: one that stayed could be taken for the new log's. */
+    /* If the log's files cannot be listed, open is refused: an old file that stayed could be taken
+     * for one of the new log. */
     if (r.fd) {
         fault_device_only(r.fd, "log");
         fault_device_fail(r.fd, 1, FAULT_LIST, EIO, false);

@@ -57,7 +57,7 @@ static struct cell cell_of(uint32_t column)
     static const char *const states[] = {"CA", "MA", "AK"};
     struct cell c = {.there = draw(5) != 0};
     c.len = column < 2 ? 4 : column == 2 ? 2 : draw(4) == 0 ? 0 : draw(LONGEST);
-    if (column == 1 && draw(4) == 0) /* which its layer rejects */
+    if (column == 1 && draw(4) == 0) /* a length that the column's layer rejects */
         c.len = 5;
     for (size_t i = 0; i < c.len; i++)
         c.bytes[i] = (unsigned char)(draw(8) ? draw(4) : draw(256));

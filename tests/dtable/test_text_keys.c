@@ -143,7 +143,8 @@ START_TEST(found_by_what_tells_them_apart)
 }
 END_TEST
 
-/* Keys of `len` bytes, values of 20; one of both in `odd` (0: none) is a byte longer. */
+/* Keys have `len` bytes and values 20. One key in `odd`, and one value in `odd`, is a byte longer;
+ * `odd` 0: none is. */
 static const struct {
     size_t len;
     unsigned rows, odd;

@@ -2,9 +2,10 @@
 /*
  * Compositions of dTables as configurations of managed tables: rows are put and deleted, digested
  * and combined, while cursors of older snapshots stay open and go on over the rows of their
- * snapshots. Every composition of one layer; of two, three and four a selection in which any two
- * layers meet at any two levels, and each layer all types of keys and shapes of data
- * (tests/dtable/pairs.h). LLADD_NIGHTLY: all of three layers, and one in forty of four.
+ * snapshots. The test takes every composition of one layer. Of two, three and four layers it takes
+ * a selection in which any two layers meet at any two levels, and each layer meets all types of
+ * keys and shapes of data (tests/dtable/pairs.h). LLADD_NIGHTLY: all compositions of three layers,
+ * and one in forty of four.
  */
 #include "pairs.h"
 #include "managed_fixture.h"

@@ -167,7 +167,7 @@ START_TEST(a_failed_sync_is_told)
 }
 END_TEST
 
-/* A sync that there is no memory to remember is done at once. */
+/* If there is no memory to remember a sync, the sync is done at once. */
 START_TEST(without_memory_a_sync_is_one)
 {
     for (int64_t n = 0;; n++) {
