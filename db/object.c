@@ -12,10 +12,12 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
         return rc;
     struct ll_core *core = txn->core;
     struct ll_name *name = ll_op_catalog_by_desc(core, LL_NAME_CLASS, cls);
-    if (!name || !token)
-        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "the class is not registered, or no token");
+    if (!name)
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "the class of objects is not registered");
+    if (!token)
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "the token is NULL");
     if (object >= LL_PAGE_END)
-        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "object %llu: objects count up to 2^48 - 2",
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "object %llu: the largest number is 2^48 - 2",
                        (unsigned long long)object);
     if (!cls->undo && undo.len)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "class \"%s\" has no undo", cls->name);
