@@ -216,7 +216,7 @@ START_TEST(a_tree_in_use_is_not_destroyed)
     abort_txn(txn);
     expect("k", "v");
     txn = fixture_begin(&b);
-    put(txn, "k", "w"); /* undone after the destruction is */
+    put(txn, "k", "w"); /* the abort undoes the destruction first, and then this put */
     ok(txn, lladd_btree_destroy(txn, root));
     abort_txn(txn);
     expect("k", "v");
@@ -224,8 +224,9 @@ START_TEST(a_tree_in_use_is_not_destroyed)
 }
 END_TEST
 
-/* A destruction that will be refused owns the tree for a moment. It does not refuse a transaction
- * that has changed the tree; one that has not can change it later, and is not counted. */
+/* A destruction owns the tree for a moment before it is refused. Meanwhile a transaction that has
+ * changed the tree can change it again. Another one gets LLADD_BUSY and does not count as a
+ * changer; later it can change the tree. */
 START_TEST(a_claim_that_fails_disturbs_no_other)
 {
     make(0, 0);

@@ -236,8 +236,9 @@ static int by_key_and_begin(const void *x, const void *y)
 }
 
 /* Is there an order of all changes and looks of a key, in which each of them is at a moment of its
- * call? Gives each look the earliest state that it can have seen: not before the last change that
- * had ended when it began, and not before what a look has seen that had ended by then. */
+ * call? Gives each look the earliest state that it can have seen. This state is not older than the
+ * last change that had ended when the look began, and not older than the state that any look had
+ * seen that had ended by then. */
 static bool in_order(const struct history *h, const struct look *looks, size_t n)
 {
     size_t *seen = calloc(n + 1, sizeof *seen);

@@ -349,7 +349,7 @@ START_TEST(merges_stay)
 }
 END_TEST
 
-/* The rollback of insertions leaves leaves that are merged later. */
+/* A rollback of insertions keeps the leaves that they have made; these are merged later. */
 START_TEST(undone_insertions)
 {
     make(KEY);

@@ -23,7 +23,7 @@ static uint64_t next(void)
     return z ^ z >> 31;
 }
 
-/* A number with any count of leading and of trailing bits, so that close pairs are frequent. */
+/* A number with any count of leading zeros or of leading ones: close pairs are frequent. */
 static uint64_t number(void)
 {
     uint64_t v = next() >> next() % 64;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ancestor's defects that concern the core, by their numbers in our notes (2.1: numbered bugs;
- * 2.2: requirements for a successor), each with a test that the ancestor would have failed. Some
+ * Defects of the ancestor, an earlier implementation of the LLADD paper, that the core must not
+ * have. Each has a test that the ancestor would have failed. The numbers in the names of the tests
+ * number the defects; "2_2" stands for what the ancestor made slow, large or limited. Some defects
  * have larger tests elsewhere; here is only the defect itself.
  */
 #include "buffer/buffer.h"

@@ -356,7 +356,8 @@ START_TEST(pages_with_pending_redo_are_read_in_bulk)
 }
 END_TEST
 
-/* The thread may have log credit in hand, for which the writing of other pages waits. */
+/* A thread that reads pages in bulk may have log credit in hand, for which other threads wait
+ * before they write pages. */
 START_TEST(a_thread_with_credit_reads_pages_with_pending_redo)
 {
     enum { N = 3 };

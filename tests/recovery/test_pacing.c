@@ -106,8 +106,8 @@ static void explicit_checkpoint(void)
     ck_assert_uint_eq(fixture_stats(&r).dirty_pages, 0);
 }
 
-/* A thread that waits for the checkpoint ends its pauses: an explicit checkpoint; a pin, which
- * takes none. */
+/* A thread that waits for the checkpoint ends its pauses. _i 0: the thread takes a checkpoint of
+ * its own; 1: it sets a pin, which takes no checkpoint. */
 START_TEST(a_thread_that_waits_ends_the_pauses)
 {
     static void (*const wait[])(void) = {explicit_checkpoint, pin};

@@ -380,8 +380,8 @@ static struct paid pay(int i)
     r.options.log_segment_min = r.options.log_segment_max = 1u << 20;
     r.options.cache_bytes = fixture_small_cache(r.kind);
     fixture_open(&r);
-    /* Before the pages are formatted, so that they need no image when they are written; or after,
-     * so that redo reads them. */
+    /* The checkpoint comes before the pages are formatted, so that they need no image when they are
+     * written; or after it (NO_IMAGES), so that redo reads them. */
     if (!(i & NO_IMAGES))
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
     fixture_pages(&r, &p.page, 1);

@@ -2,8 +2,8 @@
 #ifndef TESTS_SHIP_SHOP_H
 #define TESTS_SHIP_SHOP_H
 /*
- * A database in which the parts of each transaction tell of each other. Worker k works in
- * generations. In one transaction, generation g of worker k
+ * A database in which the parts of each transaction must agree. Worker k works in generations. In
+ * one transaction, generation g of worker k
  *
  *   - sets counter k to g in a hash table
  *   - inserts the row (k, g) into a B+tree

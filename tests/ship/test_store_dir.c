@@ -186,8 +186,8 @@ START_TEST(objects_are_put_got_listed_and_deleted)
 }
 END_TEST
 
-/* After a call that failed, the object is whole or not there, no file counts as an object that is
- * none, and a second put leaves the object as it should be. */
+/* After a call that failed, the object is whole or not there, and no other file counts as an
+ * object. A second put leaves the object as it should be. */
 START_TEST(each_call_of_put_fails)
 {
     static const int errors[] = {EIO, ENOSPC, EEXIST, EDQUOT};

@@ -144,7 +144,8 @@ static void impure_redo(struct lladd_page *p, struct lladd_span s)
     add_redo(p, s);
     p->bytes[2000] = (unsigned char)++calls;
 }
-/* Undoes what it cannot know, so that only the impurity shows. */
+/* Restores the byte that redo has overwritten: undo does not know the byte, but the test does. So
+ * the only broken promise is that redo depends on a counter. */
 static void impure_undo(struct lladd_page *p, struct lladd_span s)
 {
     add_undo(p, s);
@@ -382,7 +383,7 @@ START_TEST(validate_that_believes_anything)
 }
 END_TEST
 
-/* Adds to the word after those that the page's first word counts. */
+/* The first word of the page is a number n. Adds to word n + 1, which may be beyond the page. */
 static void add_beyond(struct lladd_page *p, struct lladd_span s)
 {
     unsigned char *body = lladd_page_body(p), *at = body + 8 * (1 + (size_t)lladd_get16(body));

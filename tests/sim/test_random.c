@@ -313,8 +313,8 @@ START_TEST(a_failure_is_made_smaller)
 }
 END_TEST
 
-/* An error in recovery is no choice; then the token contains the numbers from which everything was
- * drawn. */
+/* Mostly a token is a row of choices. An error in recovery cannot be one of them, so its token has
+ * the numbers from which everything was drawn. */
 START_TEST(what_is_no_row_of_choices_is_told_by_its_numbers)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests: a reader of the log of a database in use reads all of it, or knows what was truncated
- * first; what is being written is not reported as damage.
+ * Tests: a reader of the log of a database in use reads all of it, or knows which part was
+ * truncated before it could be read; what is being written is not reported as damage.
  */
 #include "bench.h"
 
@@ -228,9 +228,9 @@ START_TEST(grows_under_the_reader)
 }
 END_TEST
 
-/* A walk that begins in the middle of the view's log, at a record that was truncated since the view
- * was opened: the log missing is counted from there, whether something is left (0) or not (1). (2):
- * nothing is missing while the record is there. */
+/* A walk begins in the middle of the view's log, at a record that was truncated since the view was
+ * opened. The missing log is counted from that record on. _i 0: some log is left; 1: no log is
+ * left; 2: the record was not truncated, so nothing is missing. */
 START_TEST(recycled_before_the_walk)
 {
     struct lladd_device *dev;
