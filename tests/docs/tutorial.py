@@ -33,11 +33,11 @@ MISTAKES = {
         ("ordered.c", "    *done = true;\n    return lladd_nta_end(txn, action, LLADD_NO_OP, NULL, "
          "0);\n}\n\nstatic int split_with", "    (void)action;\n    *done = true;\n    return 0;\n}"
          "\n\nstatic int split_with", EXPLORE),
-    "the latches go before the action ends":
+    "the latches are released before the action ends":
         ("ordered.c", "    split_unfix(db, &s);\n    int rest = lladd_log_credit(txn, op, 0);\n",
          "    split_unfix(db, &s);\n    int rest = lladd_log_credit(txn, op, 0);\n    if (!rc && "
          "*done)\n        rc = lladd_nta_end(txn, action, LLADD_NO_OP, NULL, 0);\n", INTERLEAVE),
-    "the index page is given up before the leaf is latched":
+    "the index page is unlatched before the leaf is latched":
         ("ordered.c", "    if (!rc)\n        rc = fix(db, lladd_page_of(value_of(entry_at("
          "lladd_page_body(top), at))), latch, leaf, err);\n    lladd_page_unfix(db, top, "
          "LLADD_LATCH_SHARED);\n    return rc;\n",
@@ -62,7 +62,7 @@ def make(folder, what):
     if text.count(right) != 1:
         sys.exit(f"{what}: {name} has {text.count(right)} places for it")
     text = text.replace(right, wrong)
-    if what == "the latches go before the action ends":
+    if what == "the latches are released before the action ends":
         end = ("    *done = true;\n    return lladd_nta_end(txn, action, LLADD_NO_OP, NULL, 0);\n"
                "}\n\nstatic int split_with")
         text = text.replace(end, "    *done = true;\n    return 0;\n}\n\nstatic int split_with")
