@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The public calls for updates (the paper's Tupdate, section 2.2.2), nested top actions, fixing
- * pages, and records without a page. */
+/* The public calls for updates (Tupdate in the LLADD paper, section 2.2.2), nested top actions,
+ * fixing pages, and records without a page. */
 #include "db/db_private.h"
 
 #include "operations/operations.h"

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
         rc = lladd_root_set(txn, "guest book", (struct lladd_root_value){root.v, 0});
     if (!rc)
         rc = lladd_heap_insert(txn, heap, argv[2], strlen(argv[2]), &rid);
-    if (rc || (rc = lladd_commit(txn)) != 0) /* after 0 the line is durable */
+    if (rc || (rc = lladd_commit(txn)) != 0) /* 0: the line is durable */
         return fprintf(stderr, "%s\n", lladd_code_text(rc)), 1;
 
     struct lladd_heap_cursor cursor;

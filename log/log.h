@@ -155,11 +155,11 @@ static inline int ll_log_credit(struct ll_log *log, struct ll_credit *c, size_t 
  * truncation frees the excess. */
 int ll_log_credit_owed(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Credit for n page images of at most `one` bytes, or for fewer if the ring is full for long. Pages
- * can do without images, so images get no log that users will need. They leave an eighth of the
- * byte limit that users have, and another segment. Without credit the call returns 0 and leaves
- * c->bytes 0; it fails only with the poison. Without `wait` the caller may hold pages and credit;
- * the call waits only for writers, tries a few times, and leaves it to the log's thread, if it has
- * one, to make a segment. */
+ * can do without images, so images get no log that users will need. They leave free an eighth of
+ * the users' part of the byte limit, and a further segment. Without credit the call returns 0 and
+ * leaves c->bytes 0; it fails only with the poison. Without `wait`, the caller may hold pages and
+ * credit; the call waits only for writers, tries a few times, and leaves it to the log's thread, if
+ * it has one, to make a segment. */
 int ll_log_credit_images(struct ll_log *, struct ll_credit *c, size_t one, unsigned n, bool wait,
                          struct lladd_error *);
 void ll_log_credit_return(struct ll_log *, struct ll_credit *);

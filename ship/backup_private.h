@@ -54,7 +54,7 @@ int ll_ship_finish_pages(struct ll_ship_backup *);
 /* Reads the log from read_to to `to`, which must be durable. A transaction that commits or prepares
  * at or after `since` adds the ranges that it has written in bulk to `again`. */
 int ll_ship_read_log(struct ll_ship_backup *, uint64_t to, uint64_t since);
-/* Has a record in [from, to) a redo barrier for a page of `ranges`? Reads no further than
+/* Is there a redo barrier for a page of `ranges` in the log [from, to)? Reads no further than
  * needed. */
 int ll_ship_overlaps(struct ll_ship_backup *, const struct ll_ship_buf *ranges, uint64_t from,
                      uint64_t to, bool *out);

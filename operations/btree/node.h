@@ -58,7 +58,7 @@ struct bt_key {
     uint32_t len;
 };
 
-/* The bytes of a fence. */
+/* The two fences of a node. */
 struct bt_fences {
     struct bt_key low, high;
     bool open_end; /* no high fence: the node is the last one of its level */
@@ -144,9 +144,9 @@ static inline struct bt_key bt_separator(struct bt_key before, struct bt_key key
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* The longest key, and the longest entry (head, key and value) that is not given a blob. Two of the
- * longest entries fit into a leaf with the longest fences, and three children into an inner node.
- * So what is full can be split. */
+/* The longest key, and the longest entry (head, key and value) without a blob: if an entry would be
+ * longer, its value goes into a blob. Two of the longest entries fit into a leaf with the longest
+ * fences, and three children into an inner node. So a full node can be split. */
 static inline uint32_t ll_btree__key_max(uint32_t page_size)
 {
     uint32_t most = (page_size - BT_SLOT_AREA) / 4 - 15;

@@ -64,8 +64,8 @@ static int write_word(struct lladd_sink *sink, uint64_t word)
     return lladd_sink_write(sink, bytes, sizeof bytes);
 }
 
-/* A word for a tree that the transaction has created, destroyed or changed: its root page, and in
- * the two highest bits which. */
+/* A word for a tree that the transaction has created, destroyed or changed: the tree's root page,
+ * and two flags. OWNED: created or destroyed; CREATED: created. */
 #define CREATED (UINT64_C(1) << 63)
 #define OWNED (UINT64_C(1) << 62)
 
@@ -240,8 +240,8 @@ int ll_btree__claim(struct lladd_txn *txn, struct ll_btree_tree *t, bool created
     return in_use(txn, t);
 }
 
-/* A transaction that has changed the tree need not look at `owner`: one that claims the tree counts
- * this one and gives the tree back. */
+/* A transaction that has changed the tree before need not look at `owner`: another transaction that
+ * claims the tree finds this one in `changers`, and gives the tree back. */
 static int change_first(struct lladd_txn *txn, struct ll_btree_tree *t)
 {
     struct ll_btree_owner *o;

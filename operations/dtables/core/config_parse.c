@@ -8,9 +8,9 @@
  *            | words "[" "bytes"* "]" | layers "[" layer* "]"
  *            | class(dt) NAME | config "[" item* "]"
  *
- * This is the paper's notation with additions: words, layers, comments (# to the end of the line),
- * escapes in strings (\\ \" \n \t \r \0 \xHH) and 64-bit integers. For a child "x", the item "x"
- * names the class, and the item "x_config" gives its parameters; they may come in either order.
+ * This is the Anvil paper's notation with additions: words, layers, comments (# to the end of the
+ * line), escapes in strings (\\ \" \n \t \r \0 \xHH) and 64-bit integers. For a child "x", the item
+ * "x" names the class, and the item "x_config" gives its parameters; they may come in either order.
  * Every other item is a parameter of the class. No item may appear twice. */
 #include "operations/dtables/core/dtable.h"
 
