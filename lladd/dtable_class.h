@@ -60,7 +60,7 @@ struct lladd_dtable_caps {
                               base; all layers above pass every call on unchanged */
     bool learned;        /**< the layer takes the size of all values from the first value of a run.
                               A class that knows the size of its base's values tells the base this
-                              size: it calls lladd_dtable_accepts with a value of the size */
+                              size: it calls lladd_dtable_accepts with a value of this size */
 };
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -388,9 +388,8 @@ static inline int lladd_dtable_ask(const struct lladd_dtable *, const struct lla
 LLADD_API int lladd_dtable_copy(const struct lladd_dtable *, uint64_t place, size_t n,
                                 unsigned char *out, size_t room, size_t *width, size_t *got,
                                 struct lladd_error *);
-/** The first place with a key that is not before `key`, as a class's `find` returns it. For a class
- *  with a base that has places: with the place the class reads neighbouring rows
- *  (lladd_dtable_at). */
+/** The first place with a key that is not before `key`, as a class's `find` returns it. A class
+ *  over a base with places can then read the rows around the place (lladd_dtable_at). */
 LLADD_API int lladd_dtable_find(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                 struct lladd_dtable_pin *, uint64_t *place, bool *exact,
                                 struct lladd_error *);

@@ -222,8 +222,8 @@ struct lladd_managed_stats {
     uint64_t memtables, runs, run_rows, run_tombstones, run_bytes, run_pages;
     uint64_t obsolete;          /**< obsolete runs, which are freed when no reader uses them */
     uint64_t digests, combines; /**< since the table was made */
-    uint64_t conflicts, waits, failures; /**< since the table was opened; `failures` counts
-                                              background work */
+    uint64_t conflicts, waits, failures; /**< since the table was opened; `failures` counts those
+                                              of background work */
     int last_failure;                    /**< the code of the latest failure */
     uint64_t run_ranges;                 /**< deleted ranges in all runs */
 };

@@ -167,7 +167,7 @@ LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void 
 enum {
     /** Tries every combination of versions of all pages, instead of varying one page at a time. The
      *  number of combinations is exponential, so this is only for a few pages. The verdicts must be
-     *  those without the flag. */
+     *  the same as without the flag. */
     LLADD_SIM_FULL_PRODUCT = 1,
     LLADD_SIM_NO_POWER = 2, /**< leave out power loss */
     LLADD_SIM_NO_KILL = 4,  /**< leave out the death of the process, after which everything written
