@@ -3,12 +3,13 @@
  * dTables: hostile configurations, run descriptors, run contents and packed rows. The first byte
  * selects one of these.
  *
- * A configuration is refused with LLADD_BAD_CONFIG, or accepted. If accepted, it must print the
- * same text after it was printed and parsed. A descriptor with a good checksum is refused, or must
- * have the same length when it is encoded again. For contents, the fuzzer builds a run with any
- * streams, any footer and good checksums, and reads the run as one of several dTables. Reads may
- * return nonsense or LLADD_CORRUPT_RUN, but no access may be out of bounds and every call must
- * return. A packed row is refused, or must be the same bytes when its columns are packed again.
+ * A configuration is refused with LLADD_BAD_CONFIG, or accepted. If accepted, it is printed; the
+ * text must not change when it is parsed and printed again. A descriptor with a good checksum is
+ * refused, or must have the same length when it is encoded again. For contents, the fuzzer builds a
+ * run with any streams, any footer and good checksums, and reads the run as one of several dTables.
+ * Reads may return nonsense or LLADD_CORRUPT_RUN, but no access may be out of bounds and every call
+ * must return. A packed row is refused, or must be the same bytes when its columns are packed
+ * again.
  */
 #include "fuzz.h"
 #include "operations/dtables/core/dtable.h"

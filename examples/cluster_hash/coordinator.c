@@ -66,7 +66,7 @@ static void finish(struct call *call, int code)
     call->done(call);
 }
 
-/* From now on the transaction can only be rolled back; its waiting gets end with the code. */
+/* From now on the transaction can only be rolled back; its waiting reads end with the code. */
 static void doom(struct global *g, int code)
 {
     struct call *call;

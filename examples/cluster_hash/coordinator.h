@@ -97,7 +97,7 @@ int coordinator_delete(struct coordinator *, struct global *, const void *key, s
 /** Commits. call->code becomes 0 (committed, durably), CLUSTER_UNKNOWN, or another code (rolled
  *  back). When this function returns, the caller must not use the transaction any more. */
 void coordinator_commit(struct coordinator *, struct global *, struct call *);
-/** Rolls back. Waiting gets end with LLADD_CLOSED. */
+/** Rolls back. Waiting reads end with LLADD_CLOSED. */
 void coordinator_abort(struct coordinator *, struct global *);
 
 /* ---- events ---------------------------------------------------------------------------------- */
