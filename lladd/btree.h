@@ -164,8 +164,9 @@ struct lladd_btree_query {
 LLADD_API int lladd_btree_get_many(struct lladd_btree *, struct lladd_btree_query *, size_t n,
                                    struct lladd_error *);
 
-/** The key of the first row after `key` (with `after`), or at or after it: *len gets its length,
- *  `buf` as much of it as `size` allows. LLADD_END: no such row.
+/** Finds the first row with a key greater than `key` or, if `after` is false, not less than `key`.
+ *  *len gets the length of the row's key, `buf` as much of that key as `size` allows. LLADD_END: no
+ *  such row.
  *
  *  This call finds the key to lock against phantoms. A transaction that reads a range locks the
  *  keys that it reads, and the key that follows the range. Each insertion and each deletion locks

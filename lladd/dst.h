@@ -194,15 +194,15 @@ enum lladd_bug {
         LLADD_BUGS
 };
 
-/** The number of bugs that have a bit of their own in lladd_dst.planted. The other four bits are a
- *  number: which one of the later bugs is planted, 0: none. So one of the later ones can be planted
- *  at a time, together with any of the first. */
+/** The number of bugs that have a bit of their own in lladd_dst.planted. The highest four bits say
+ *  which of the bugs after these is planted; 0: none. So any of the first bugs can be planted
+ *  together, and at most one of the others with them. */
 #define LLADD_BUGS_ALONE 60
 /** The bits of a bug in lladd_dst.planted. */
 #define LLADD_BUG_MASK(bug) \
     ((bug) < LLADD_BUGS_ALONE ? UINT64_C(1) << ((bug)&63) \
                               : (uint64_t)((bug)-LLADD_BUGS_ALONE + 1) << LLADD_BUGS_ALONE)
-/** Are these the bits of lladd_dst.planted with this bug? */
+/** Does this value of lladd_dst.planted include the bug? */
 #define LLADD_BUG_IN(planted, bug) \
     ((bug) < LLADD_BUGS_ALONE ? ((planted) >> ((bug)&63) & 1) != 0 \
                               : (planted) >> LLADD_BUGS_ALONE == \

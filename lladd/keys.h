@@ -161,7 +161,7 @@ static inline struct lladd_key_reader lladd_key_from(const void *bytes, size_t l
     struct lladd_key_reader r = {(const unsigned char *)bytes, len, 0, 0};
     return r;
 }
-/** Are the next components descending ones? */
+/** States whether the next components to be read are descending ones (lladd_key_descend). */
 static inline void lladd_key_read_descending(struct lladd_key_reader *r, bool descending)
 {
     r->flip_ = descending ? 0xff : 0;
