@@ -218,7 +218,7 @@ static int from_text(const char *token, struct bytes *b, struct lladd_error *err
         const char *letter = strchr(letters, token[i]);
         if (!letter)
             return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                                   "character %zu of the token is none that a token has", i + 1);
+                                   "character %zu cannot be part of a token", i + 1);
         v = v << 6 | (uint32_t)(letter - letters);
         if (i % 4 > 0)
             put_byte(b, v >> (6 - 2 * (i % 4)) & 255);

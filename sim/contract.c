@@ -372,7 +372,7 @@ static void check_interleaved(const struct trial *t)
         undo(order[i], 0);
     }
     load(t->b, 1, t->s);
-    if (same(t, LLADD_SIM_C_INTERLEAVED, "undone before the next, which is another's"))
+    if (same(t, LLADD_SIM_C_INTERLEAVED, "undone before a later change of another transaction"))
         ll_sim__kept(other.k, LLADD_SIM_C_INTERLEAVED);
 }
 

@@ -106,7 +106,7 @@ class Refused(unittest.TestCase):
         damaged = token[:8] + ("B" if token[8] != "B" else "C") + token[9:]
         self.refused("the token is damaged", "--replay", damaged, of("broken"))
         self.refused("cut off", "--replay", token[:5], of("broken"))
-        self.refused("is none that a token has", "--replay", "what?", of("broken"))
+        self.refused("cannot be part of a token", "--replay", "what?", of("broken"))
         self.refused("at most 64 characters", "--replay", "A" * 65, of("broken"))
 
 
