@@ -62,11 +62,11 @@ def log_seeds():
         yield f"torn-{flags}", bytes([flags]) + change(4096 + 1500, zeros, 200)
         yield f"hole-{flags}", bytes([flags]) + change(800, zeros, 255)
         yield f"bit-{flags}", bytes([flags]) + change(700, flip, 4)
-    for segment in range(2):  # each byte of a header, with a corrected checksum
+    for segment in range(2):  # every eighth byte of a header, with a corrected checksum
         for at in range(8, 64, 8):
             yield (f"header-{segment}-{at}",
                    bytes([headers]) + change(segment * 4096 + at, flip, 1 << at % 7))
-    for n in range(24):  # heads of records: length, kind, flags, LSN, links
+    for n in range(24):  # random words of the log; `move` gives a record another record's head
         some = b"".join(change(64 + 8 * dice.randrange(1000), dice.choice([put, flip, move]),
                                dice.randrange(256)) for _ in range(1 + n % 4))
         yield f"records-{n}", bytes([headers | records | (clean if n % 3 else watermark)]) + some
@@ -84,7 +84,9 @@ def page_seeds(bases):
                 head = dwb[:200] if flags & area else b""
                 yield (f"{kind}-{n}-{flags}",
                        bytes([flags, 37 * (n + 1), len(head), 0]) + head + some)
-    copies = bytearray(200)  # an area with the number of its copies, and their pages
+    # Numbers in the area's header. The fuzzer corrects the fields before 20, so only the number at
+    # 24, the page of the first copy, stays.
+    copies = bytearray(200)
     for count in (1, 2, 15, 200):
         for at in (4, 8, 16, 24):
             copies[:] = dwb[:200]
@@ -136,7 +138,7 @@ def dump_seeds():
 def structure_seeds():
     commit, physical, destroy, reverse, bulk = 1, 2, 4, 8, 16
     dice = random.Random(3)
-    head = 64  # in the third byte: the type of a page
+    head = 64  # in the third byte of a change: the change is in the headers of the page
     for flags in (0, commit, physical, commit | destroy, physical | destroy | reverse,
                   commit | bulk | destroy):
         yield f"unchanged-{flags}", bytes([flags])
@@ -224,7 +226,8 @@ def crc32c(data):
 
 
 def dtable_seeds():
-    """Configurations, descriptors, contents of a linear, a fixed-size and an array dTable."""
+    """The first byte selects: 0 a configuration, 1 a descriptor, 2 contents of a run, 3 a packed
+    row. For contents, the second byte selects the dTable that reads them."""
     texts = {
         "paper": 'config [ "base" class(dt) exception_dtable "base_config" config [ "base" '
                  'class(dt) array_dtable "base_config" config [ "value_size" int 5 ] "alt" '
@@ -269,7 +272,7 @@ def dtable_seeds():
     cells = struct.pack("<QQIIQ", 1, 16, 1, 1, 9)
     filled = piece(cells) + bytes(2) + piece(b"\2a\0\0\1b\2c" * 4)
     yield "array", b"\2\2" + filled + bytes(4)
-    # One layer below: the pieces of that layer come first, eleven streams and a footer.
+    # These dTables have one layer below. Its pieces come first: a footer and eleven streams.
     words = struct.pack("<QQ", 3, 16)
     ends = struct.pack("<QIII", 0, 1, 0, 7) + bytes(13 * 4)
     numbers = struct.pack("<QQIBBH", 0, 5, 3, 1, 1, 0) + bytes([0, 2, 1, 4, 2, 6])
@@ -284,7 +287,8 @@ def dtable_seeds():
     yield "tombstones", b"\2\12" + filled + bytes(8) + piece(foot) + piece(padded(rows))
     yield "ranges", (b"\2\13" + piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) +
                      bytes(9) + filled)
-    # The footer of a ranges_dtable comes last, so that it has the right length.
+    # The length of a ranges_dtable's footer is no multiple of 16. The footer therefore comes last:
+    # the end of the input ends it.
     begins = struct.pack("<QQIBBH", 0, 20, 3, 1, 1, 0) + bytes([0, 5, 4, 10, 8, 15])
     ends = b"".join(struct.pack("<BI", there, end) for there, end in ((1, 22), (1, 26), (0, 0)))
     both = (piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) + bytes(9) +
@@ -292,12 +296,13 @@ def dtable_seeds():
     yield "deleted", b"\2\20" + both + b"\1" + struct.pack("<QB", 3, 0)
     yield "deleted-first", b"\2\20" + both + b"\1" + struct.pack("<QBBI", 4, 1, 1, 7)
     yield "deleted-twice", b"\2\20" + both + b"\1" + struct.pack("<QBBI", 4, 1, 1, 24)
-    # "\2a" sixteen times: six bytes, 21 from two before, five more.
+    # Sixteen times "\2a" in LZ4: 6 literals, 21 bytes copied from two bytes before, 5 literals.
     for name, block in (("packed", b"\x6f\2a\2a\2a\2\0\2\x50a\2a\2a"), ("unpacked", b"\2a" * 16)):
         tail = struct.pack("<IIQ", len(block), crc32c(block), 32)
         yield name, b"\2\14" + piece(cells) + bytes(2) + piece(block + tail)
     rows = struct.pack("<QQIBBH", 0, 1, 3, 1, 1, 0) + bytes([0, 0, 1, 0, 2, 0])
-    forms = {  # form, bits, bytes of a number, bytes of an end, items, base, their length, and all
+    # form, b, w, e, items, base, bytes of an item or of all (auto.h); then the data and the items
+    forms = {
         "constant": (0, 0, 0, 0, 1, 0, 3, b"abc"),
         "runs": (1, 0, 0, 1, 2, 0, 5, struct.pack("<HH", 2, 3) + b"\2\5abcde"),
         "numbers": (2, 3, 4, 0, 1, 100, 7, b"\xb9\0" + struct.pack("<H", 1) + b"abcdefg"),
@@ -309,7 +314,8 @@ def dtable_seeds():
         yield "auto-" + name, (b"\2\15" + piece(foot + struct.pack("<QQ", 3, 1)) +
                                piece(padded(rows)) + piece(padded(segment)) + bytes(8) +
                                piece(bytes(16)))
-    # After the layer itself, its base and its group: a footer and three streams each.
+    # The column_dtable's footer comes first, where its base reads a footer. So the open refuses the
+    # run.
     footer = struct.pack("<QIIQ8x", 3, 1, 0, 3)
     base = piece(foot) + piece(padded(rows)) + piece(b"")
     yield "columns", b"\2\16" + piece(footer) + bytes(3) + base + bytes(1) + base

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Clients of a cluster in a world (world.h): transfers, audits, changes of one account, and the
- * check of what must be true of them. An account is {i64 amount, u64 number of changes}.
+ * Clients of a cluster in a world (world.h). They transfer, audit, and change one account; a check
+ * compares the accounts with the acknowledged changes. An account is {i64 amount, u64 number of
+ * changes}.
  */
 #ifndef CLUSTER_HASH_CLIENTS_H
 #define CLUSTER_HASH_CLIENTS_H
@@ -30,7 +31,7 @@ struct clients {
     struct world *world;
     struct client clients[CLIENTS_COUNT];
     uint64_t least[CLIENTS_ACCOUNTS];   /* acknowledged changes of the account */
-    uint64_t perhaps[CLIENTS_ACCOUNTS]; /* and those of unknown outcome */
+    uint64_t perhaps[CLIENTS_ACCOUNTS]; /* changes of unknown outcome */
     uint64_t seen[CLIENTS_ACCOUNTS];    /* by audits acknowledged as committed */
     uint64_t transfers, audits, ones, failures, unknown;
 };

@@ -430,7 +430,7 @@ static void *fill_log(void *arg)
         int rc = 0;
         for (unsigned k = 0; !rc && k < 3; k++)
             rc = cell_put_wide(txn, cell_of(pages[w->index], k), w->commits, 1500);
-        if (rc) { /* an open transaction keeps the log, so this transaction is tried again */
+        if (rc) { /* aborts and tries again: while this transaction is open, it keeps the log */
             must(rc == LLADD_LOG_FULL ? 0 : rc);
             w->full++;
             must(lladd_abort(txn));
@@ -486,8 +486,8 @@ START_TEST(at_the_log_s_limit_an_option_gives_an_error_instead)
 }
 END_TEST
 
-/* If the transaction that needs log space keeps the log itself, no checkpoint can help. It must get
- * an error, and not wait for ever. */
+/* No checkpoint can truncate log that is kept by the transaction that needs the space. The
+ * transaction must get an error, and not wait for ever. */
 START_TEST(a_transaction_longer_than_the_log_s_limit_gets_an_error)
 {
     fixture_init(&r, (unsigned)_i);

@@ -3,19 +3,20 @@
  * Conformance to X/Open's state tables (C193, chapter 6): every call, in every state, with every
  * flag and every pair of flags.
  *
- * The tables below are the oracle: written from the standard, not from xa/. A situation is a state
- * of the resource manager (R0, R1: table 6-2), of the calling thread's association with branch X
- * (T0, T1, T2: table 6-3), and of X (S0 to S5: table 6-4); and of the other parties: another thread
- * that is active in X, or has suspended it, and another branch that the caller is active in. (Table
- * 6-5 is about asynchronous calls, of which there are none: TMASYNC is XAER_ASYNC.)
+ * The tables below are the oracle: written from the standard, not from xa/. A situation has the
+ * states of the resource manager (R0, R1: table 6-2), of the calling thread's association with
+ * branch X (T0, T1, T2: table 6-3), and of X (S0 to S5: table 6-4). It also says whether another
+ * thread has an active or a suspended association with X, and whether the caller is active in
+ * another branch. (Table 6-5 is about asynchronous calls. There are none: a call with TMASYNC gets
+ * XAER_ASYNC.)
  *
  * The cases are tried twice. With `threads=each`, the standard's rule, an association belongs to
  * one thread. With `threads=any` all threads of the process are one thread of control for xa_end
- * and TMRESUME: a call that one of them may make in T1 and T2 the others may make, too.
+ * and TMRESUME: if one of them may make such a call, because it is in T1 or T2, the others may too.
  *
- * Every situation is set up in a real database, every call is made, its code is compared with the
- * oracle's, and the state of the resource manager with the state before: an error changes nothing,
- * a success changes what the tables say. The number of cases is printed; it must be at least 5000.
+ * Every situation is set up in a real database, and every call is made in it. The call's code and
+ * the situation afterwards are compared with the oracle's: an error changes nothing, a success
+ * changes what the tables say. The number of cases is printed; it must be at least 5000.
  */
 #include "xa_fixture.h"
 #include "xa/xa_private.h"
@@ -31,7 +32,8 @@ static bool any_thread;
 
 /* ---- the other thread of control ------------------------------------------------------------- */
 
-/* Runs the calls given to it, one after the other: associations belong to a thread. */
+/* A thread that makes calls one after the other. They need a thread of their own, because
+ * associations belong to threads. */
 static struct {
     struct lladd_thread thread;
     struct lladd_mutex mutex;
@@ -111,7 +113,7 @@ static bool possible(const struct situation *c)
 {
     int active = (c->t == T1) + (c->them == ACTIVE);
     if (any_thread && !c->open)
-        return false; /* then it is open for no thread: as it is with threads=each */
+        return false; /* R0 of all threads; threads=each tries R0 */
     if (c->elsewhere && c->t == T1)
         return false;
     if (!c->open)
@@ -120,7 +122,7 @@ static bool possible(const struct situation *c)
     if ((c->recovered && c->s != S3 && c->s != S5) || (c->aborted && c->s != S5))
         return false;
     if (c->t == T2M && c->them != ALONE)
-        return false; /* the other thread is the one that has left it */
+        return false; /* T2M itself says what the other thread has done */
     switch (c->s) {
     case S1:
         return active == 1;
@@ -535,7 +537,7 @@ static bool one_case(const struct situation *c, enum call call, unsigned long fl
     struct situation want, is;
     int code = expected(c, call, flags, &want);
     if (any_thread && call == CLOSE && code == XA_OK)
-        return false; /* for all threads: test_open.c */
+        return false; /* closes for all threads: no state is left to observe */
     int got = make(call, &x, (long)flags);
     cases++;
     note(code);
@@ -600,7 +602,7 @@ static void wrong_xids(const struct situation *c, enum call call, unsigned long 
     }
 }
 
-/* XIDs that differ from X in one place are others. */
+/* XIDs that differ from X slightly are the XIDs of other branches, which do not exist. */
 static void similar_xids(const struct situation *c, enum call call, unsigned long flags)
 {
     XID like[5];
@@ -697,7 +699,7 @@ START_TEST(every_call_in_every_state_with_every_flag)
            cases);
     ck_assert_uint_ge(situations, 40);
     ck_assert_uint_ge(cases, 5000);
-    /* Every code of the tables is among them. */
+    /* Every code of the tables is among the codes seen. */
     unsigned long want = 1ul << 10 | 1ul << (10 + XA_RETRY) | 1ul << (10 + XA_HEURCOM) |
                          1ul << (10 + XA_HEURRB) | 1ul << 20 | 1ul << -XAER_ASYNC |
                          1ul << -XAER_RMERR | 1ul << -XAER_NOTA | 1ul << -XAER_INVAL |
