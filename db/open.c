@@ -508,8 +508,9 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;
 }
 
-/* Takes a checkpoint, so that the next recovery does not repeat this one. With threads the
- * checkpointer takes it later; without, after an instant recovery, lladd_maintain does. */
+/* Takes a checkpoint, so that the next recovery does not repeat this one. With threads, the
+ * checkpointer takes it later. Without threads, lladd_maintain takes it later if the recovery was
+ * instant. */
 static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
 {
     if (db->core.recover_instantly || db->core.env.threads) {

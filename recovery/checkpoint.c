@@ -214,8 +214,8 @@ static void name_class(struct ll_core *core, const struct lladd_object_class *c,
         out[n] = 0;
 }
 
-/* The oldest LSN that recovery, a transaction, a class or a pin needs; with `holds`, also a hold.
- * *pinner (nullable): describes what needs this LSN. */
+/* The oldest LSN that recovery, a transaction, a class or a pin needs. If `holds` is true, holds
+ * (lladd_log_keep) count too. *pinner (nullable): describes what needs this LSN. */
 static lladd_lsn needed_by(bool holds, struct ll_core *core, lladd_lsn redo,
                            struct lladd_pinner *pinner)
 {
@@ -292,7 +292,7 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
     bool held = ll_log_would_free(core->log, tail) && !ll_checkpoint_frees(core);
     needed(core, held ? tail : ll_core_redo(core), out);
     if (strcmp(out->kind, "checkpoint") == 0) {
-        /* The start of redo does not move past dirty pages, so a page is named. */
+        /* The start of redo does not move past dirty pages, so the kind is "page". */
         if (ll_buffer_dirty_min(core->buffer).v != UINT64_MAX)
             out->kind = "page";
     }

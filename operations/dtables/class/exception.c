@@ -146,8 +146,8 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     return ask_alt(base, key, pin, out, err);
 }
 
-/* Copies base's values, and alt's in place of placeholders, up to the first value of another
- * size. */
+/* Copies base's values, and alt's in place of placeholders. The copy ends before a row without a
+ * value, and before a value of another size. */
 static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
 {
