@@ -43,6 +43,7 @@
     X(LLADD_KEY_SIZE, -316, MISUSE, "a key or value does not have the table's length") \
     X(LLADD_DESTROYED, -317, MISUSE, "the structure has been destroyed") \
     X(LLADD_OTHER_DATABASE, -318, MISUSE, "transaction and structure are of different databases") \
+    X(LLADD_DIVERGED, -319, MISUSE, "another copy of the database has gone on differently") \
     X(LLADD_REJECTED, -320, MISUSE, "no layer of the dTable can store the value") \
     X(LLADD_BAD_CONFIG, -321, MISUSE, "the configuration is invalid") \
     X(LLADD_NO_COMPARATOR, -322, MISUSE, "the keys need a comparator that is not registered") \

@@ -3,8 +3,8 @@
 #define LLADD_SHIP_H
 /**
  * @file
- * @brief Backups of running databases: stores, hot backup, looking at a backup, restore. In a
- * library of its own, liblladd_ship (docs/backup.md).
+ * @brief Backups of running databases: stores, hot backup, archive of the log, looking at a backup,
+ * restore. In a library of its own, liblladd_ship (docs/backup.md).
  *
  * An error of a store has the code of the operating system's error (LLADD_NO_SPACE,
  * LLADD_NO_ACCESS), or LLADD_STORE_FAILED if there is no such code. LLADD_CORRUPT_BACKUP names an
@@ -20,6 +20,7 @@ extern "C" {
 #endif
 
 struct lladd_db;
+struct lladd_options;
 struct lladd_store;
 
 /* ---- stores --------------------------------------------------------------------------------- */
@@ -130,6 +131,75 @@ typedef int lladd_backup_fn(void *ctx, const struct lladd_backup_info *);
  *  LLADD_CORRUPT_BACKUP. `allocator` may be NULL. */
 LLADD_API int lladd_backup_each(struct lladd_store *, const struct lladd_allocator *allocator,
                                 lladd_backup_fn *, void *ctx, struct lladd_error *);
+
+/* ---- archive of the log --------------------------------------------------------------------- */
+
+/** Zero means the default, for every member. Initialise with LLADD_ARCHIVE_OPTIONS_INIT. */
+struct lladd_archive_options {
+    size_t struct_size;
+    bool thread;          /**< a thread archives; else the program calls lladd_archive_step */
+    uint64_t piece_ns;    /**< the thread stores what is new in the current segment after this
+                                time. Default 10 s */
+    uint64_t piece_bytes; /**< or when it has so many bytes. Default 8 MiB */
+    uint64_t mark_ns;     /**< time between two time marks, while there are commits. Default 1 s */
+    uint64_t give_up_bytes; /**< if more log than this is not stored, the archive lets it go, and
+                                 has a gap. 0: never */
+    const struct lladd_allocator *allocator; /**< NULL: malloc */
+    const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
+};
+#define LLADD_ARCHIVE_OPTIONS_INIT_SIZE sizeof(struct lladd_archive_options)
+#define LLADD_ARCHIVE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_archive_options)
+
+/** Archives the log of one database into a store. */
+struct lladd_archive;
+/** Makes an archive, and registers it with the options, which the caller then gives to lladd_open.
+ *  While the database is open, no log is recycled before it is stored; a pin
+ *  "lladd.archive.<timeline>" keeps it, also while the database is closed or open without the
+ *  archive. An error of the store costs log space, up to lladd_options.log_limit_bytes. Only one
+ *  thread at a time may use a store, so the archive needs a store handle for itself. Free the
+ *  archive with lladd_archive_free, after lladd_close and lladd_options_release. `options` may be
+ *  NULL. */
+LLADD_API int lladd_ship_register(struct lladd_options *, struct lladd_store *,
+                                  const struct lladd_archive_options *options,
+                                  struct lladd_archive **out, struct lladd_error *);
+/** Frees the archive; NULL does nothing. */
+LLADD_API void lladd_archive_free(struct lladd_archive *);
+/** Stores the next object: a segment of the log or, of the segment that is being written, what is
+ *  new. *more: there is more to store. The thread must hold no page, as for lladd_checkpoint. Any
+ *  error leaves the archive as it was, and the next call tries again, except for LLADD_DIVERGED:
+ *  another copy of the database archives into the store, or the store has other log. The archive
+ *  then keeps the log, and stores nothing until the database is opened again. LLADD_BAD_STATE: no
+ *  database is open with this archive, or it was detached. */
+LLADD_API int lladd_archive_step(struct lladd_archive *, bool *more, struct lladd_error *);
+/** Notes a named mark in the log, and makes it durable: a target for a restore that includes all
+ *  transactions that have committed before the call. A name has 1 to 64 letters, digits, '_', '-'
+ *  and '.', and does not begin with '.'. *lsn (nullable) gets the mark's LSN. The store is asked
+ *  whether the name is new. LLADD_EXISTS: the name was used before. */
+LLADD_API int lladd_archive_mark(struct lladd_archive *, const char *name, lladd_lsn *lsn,
+                                 struct lladd_error *);
+/** Ends the archive for good: removes the pin, so that log that is not stored may be recycled. If
+ *  the database is archived again later, the archive may have a gap there. */
+LLADD_API int lladd_archive_detach(struct lladd_archive *, struct lladd_error *);
+
+/** How far the archive is. */
+struct lladd_archive_status {
+    size_t struct_size;
+    bool attached; /**< a database is open with the archive, and it was not detached */
+    bool diverged; /**< stopped: another copy of the database archives into the store */
+    bool gap;      /**< log between gap_from and gap_to was recycled unstored; for targets
+                              beyond, a new backup is needed */
+    lladd_lsn gap_from, gap_to;
+    lladd_lsn stored;               /**< all log below is in the store */
+    lladd_lsn kept;                 /**< the log is kept from here on */
+    uint64_t unstored_bytes;        /**< durable log that is not stored */
+    uint64_t unstored_ns;           /**< time since all durable log was stored */
+    uint64_t objects, stored_bytes; /**< that this archive has put since lladd_open */
+    uint64_t failures;              /**< calls of lladd_archive_step that returned an error */
+    struct lladd_error error;       /**< the last step's; code 0 if it succeeded */
+};
+/** Fills as much as out->struct_size says. Does not wait for the store. Any thread. */
+LLADD_API int lladd_archive_status(struct lladd_archive *, struct lladd_archive_status *out,
+                                   struct lladd_error *);
 
 /* ---- restore -------------------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* More log than any rollback can need: a record that states a larger undo reserve is not valid. */
@@ -217,12 +218,30 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
     return 0;
 }
 
+/* The name of an archive's pin ends with the number of the timeline that is archived
+ * (docs/backup.md). A restored copy is on another timeline: its log has the pin, but no archive of
+ * the copy will ever move it. */
+static bool is_inherited(const struct ll_core *core, const char *name)
+{
+    static const char prefix[] = "lladd.archive.";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return false;
+    return strtoull(name + sizeof prefix - 1, NULL, 10) != core->control.incarnation >> 32;
+}
+
+static int see_pin(struct ll_core *core, struct lladd_span bytes, struct lladd_error *err)
+{
+    struct ll_pin pin;
+    if (!ll_pin_decode(bytes, &pin))
+        return LLADD_BAD_RECORD;
+    return is_inherited(core, pin.name) ? 0 : ll_pin_put(core, pin.name, pin.lsn, err);
+}
+
 static int see_part(struct ll_analysis *a, unsigned kind, struct lladd_span part, lladd_lsn lsn,
                     struct lladd_error *err)
 {
     struct ll_core *core = a->core;
     const unsigned char *b = part.data;
-    struct ll_pin pin;
     switch (kind) {
     case LL_CKPT_TXN:
         return see_txn_row(a, b, part.len, err);
@@ -234,8 +253,7 @@ static int see_part(struct ll_analysis *a, unsigned kind, struct lladd_span part
         return ll_redo_barrier_add(core, lladd_get64(b), lladd_get64(b + 8),
                                    lladd_lsn_of(lladd_get64(b + 16)), err);
     case LL_CKPT_PIN:
-        return ll_pin_decode(part, &pin) ? ll_pin_put(core, pin.name, pin.lsn, err)
-                                         : LLADD_BAD_RECORD;
+        return see_pin(core, part, err);
     case LL_CKPT_HEURISTIC:
         return ll_heuristic_see(core, part, lsn, err);
     case LL_CKPT_PAGES:
@@ -337,7 +355,6 @@ static void note_base(struct ll_analysis *a, const struct ll_record *rec)
 static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 {
     struct ll_analysis *a = ctx;
-    struct ll_pin pin;
     uint64_t first, n;
     if (a->records++ == 0)
         a->early = rec->kind == LL_REC_CHECKPOINT_DATA;
@@ -374,11 +391,11 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         rc = at_lsn(rec, rc, err);
         break;
     case LL_REC_PIN:
-        if (!ll_pin_decode(rec->redo, &pin))
-            return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
+        rc = see_pin(a->core, rec->redo, err);
+        if (rc == LLADD_BAD_RECORD)
+            return ll_fail_lsn(err, rc, rec->lsn,
                                "LSN %llu: invalid pin: expected an LSN and a name",
                                (unsigned long long)rec->lsn.v);
-        rc = ll_pin_put(a->core, pin.name, pin.lsn, err);
         return rc == LLADD_NOT_FOUND ? 0 : rc;
     case LL_REC_HEURISTIC:
         rc = ll_heuristic_see(a->core, rec->redo, rec->lsn, err);

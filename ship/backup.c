@@ -64,34 +64,6 @@ static int refuse_files(struct ll_ship_backup *b)
                   : 0;
 }
 
-/* Reads the newer valid copy of the control block. */
-static int read_control(struct ll_ship_backup *b, unsigned char out[LL_SHIP_CONTROL])
-{
-    unsigned char copy[2][LL_SHIP_CONTROL];
-    struct lladd_file *file;
-    bool good[2] = {false, false};
-    enum { SEQUENCE = 56 };
-    int rc = b->dev->ops->open(b->dev, "control", LLADD_OPEN_READ_ONLY, &file);
-    if (rc)
-        return ll_ship_fail_io(b->err, rc, "open", "control");
-    for (unsigned i = 0; i < 2 && !rc; i++) {
-        int64_t got = b->dev->ops->pread(b->dev, file, copy[i], LL_SHIP_CONTROL,
-                                         (uint64_t)i * LL_SHIP_CONTROL_COPY);
-        rc = got < 0 ? (int)got : 0;
-        /* A copy that is being written at this moment fails the check. */
-        good[i] = got == LL_SHIP_CONTROL && ll_ship_control_ok(copy[i]);
-    }
-    int late = b->dev->ops->close(b->dev, file);
-    if (rc || late)
-        return ll_ship_fail_io(b->err, rc ? rc : late, "read", "control");
-    if (!good[0] && !good[1])
-        return lladd_error_set(b->err, LLADD_CORRUPT_CONTROL, "both copies of \"control\" are bad");
-    bool second =
-        !good[0] || (good[1] && lladd_get64(copy[1] + SEQUENCE) > lladd_get64(copy[0] + SEQUENCE));
-    memcpy(out, copy[second], LL_SHIP_CONTROL);
-    return 0;
-}
-
 static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
                  unsigned char control[LL_SHIP_CONTROL])
 {
@@ -99,7 +71,7 @@ static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
     struct lladd_backup_info *i = &b->m.info;
     int rc = lladd_checkpoint(b->db, b->err);
     if (!rc)
-        rc = read_control(b, control);
+        rc = ll_ship_control_read(b->dev, control, b->err);
     if (!rc)
         rc = lladd_log_needed(b->db, &i->from, b->err);
     if (!rc)

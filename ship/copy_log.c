@@ -15,7 +15,6 @@
 
 /* Kinds of records (docs/disk-format.md). */
 enum { COMMIT = 6, END = 7, PREPARE = 8, REDO_BARRIER = 18, HEURISTIC = 20 };
-enum { AT_LSN = 16, AT_BLOCK = 28, AT_FIRST = 32, AT_CUT = 40, AT_SIZE = 48, AT_INDEX = 52 };
 enum { HEADER = LL_SHIP_BLOCK_HEADER };
 
 /* ---- pages written in bulk ------------------------------------------------------------------ */
@@ -129,114 +128,6 @@ int ll_ship_overlaps(struct ll_ship_backup *b, const struct ll_ship_buf *ranges,
 
 /* ---- segments ------------------------------------------------------------------------------- */
 
-struct segment {
-    uint64_t first, cut, size, block;
-};
-
-struct names {
-    struct ll_ship_buf firsts; /* uint64_t */
-    struct lladd_error *err;
-};
-
-static int see_name(void *ctx, const char *name)
-{
-    struct names *n = ctx;
-    char *end;
-    if (strlen(name) != 20 || strcmp(name + 16, ".seg") != 0)
-        return 0;
-    uint64_t first = strtoull(name, &end, 16);
-    return end == name + 16 ? ll_ship_append(&n->firsts, &first, sizeof first, n->err) : 0;
-}
-
-static int open_segment(struct ll_ship_backup *b, uint64_t first, struct lladd_file **out)
-{
-    char name[40];
-    (void)snprintf(name, sizeof name, "log/%016llx.seg", (unsigned long long)first);
-    int rc = b->dev->ops->open(b->dev, name, LLADD_OPEN_READ_ONLY, out);
-    return rc ? ll_ship_fail_io(b->err, rc, "open", name) : 0;
-}
-
-static int fail_segment(struct ll_ship_backup *b, uint64_t first, const char *what)
-{
-    int rc = lladd_error_set(b->err, LLADD_CORRUPT_LOG, "log segment %016llx.seg: %s",
-                             (unsigned long long)first, what);
-    if (b->err)
-        b->err->lsn = lladd_lsn_of(first);
-    return rc;
-}
-
-static int read_segment(struct ll_ship_backup *b, uint64_t first, struct segment *out)
-{
-    unsigned char h[HEADER];
-    struct lladd_file *file;
-    int rc = open_segment(b, first, &file);
-    if (rc)
-        return rc;
-    int64_t got = b->dev->ops->pread(b->dev, file, h, sizeof h, 0);
-    rc = b->dev->ops->close(b->dev, file);
-    if (got < 0 || rc)
-        return ll_ship_fail_io(b->err, got < 0 ? (int)got : rc, "read", "a segment of the log");
-    if (got != HEADER || memcmp(h + 4, "LLB1", 4) != 0 ||
-        lladd_get32(h) != lladd_crc32c(0, h + 4, HEADER - 4) || lladd_get32(h + AT_INDEX) != 0 ||
-        lladd_get64(h + AT_FIRST) != first)
-        return fail_segment(b, first, "its header is damaged");
-    *out = (struct segment){first, lladd_get64(h + AT_CUT), lladd_get32(h + AT_SIZE),
-                            lladd_get32(h + AT_BLOCK)};
-    if (out->block <= HEADER || out->size < out->block || out->size % out->block)
-        return fail_segment(b, first, "its header is inconsistent");
-    return 0;
-}
-
-static uint64_t segment_end(const struct segment *s)
-{
-    return s->first + s->size / s->block * (s->block - HEADER);
-}
-
-/* Offset in the file up to which it has the payload below the LSN. */
-static uint64_t offset_of(const struct segment *s, uint64_t lsn)
-{
-    uint64_t payload = s->block - HEADER, at = lsn - s->first, rest = at % payload;
-    return at / payload * s->block + (rest ? HEADER + rest : 0);
-}
-
-/* Finds the segment with the byte before `lsn`. With `begins`, a segment that begins at `lsn` is
- * preferred. After an unclean stop the log goes on in a new segment, and only its header says where
- * the log before it was cut. So that header belongs to the backup, also if the segment has no
- * record yet. */
-static int find_segment(struct ll_ship_backup *b, const struct ll_ship_buf *firsts, uint64_t lsn,
-                        bool begins, struct segment *out)
-{
-    const uint64_t *at = (const void *)firsts->data;
-    uint64_t best = 0;
-    for (size_t i = 0; i < firsts->len / sizeof *at; i++)
-        if ((at[i] < lsn || (begins && at[i] == lsn)) && at[i] > best)
-            best = at[i];
-    int rc = read_segment(b, best, out);
-    return !rc && segment_end(out) < lsn ? fail_segment(b, best, "the log after it is missing")
-                                         : rc;
-}
-
-/* The segments of the backup, lowest last. */
-static int list_segments(struct ll_ship_backup *b, struct ll_ship_buf *out)
-{
-    struct names n = {{.mem = b->mem}, b->err};
-    struct segment s = {0};
-    uint64_t end = b->m.info.end.v;
-    int rc = b->dev->ops->list(b->dev, "log", see_name, &n);
-    if (rc < 0 && !lladd_code_name(rc))
-        rc = ll_ship_fail_io(b->err, rc, "list", "log");
-    while (!rc) {
-        rc = find_segment(b, &n.firsts, end, end == b->m.info.end.v && out->len == 0, &s);
-        if (!rc)
-            rc = ll_ship_append(out, &s, sizeof s, b->err);
-        if (s.first <= b->m.info.from.v || s.cut <= b->m.info.from.v)
-            break;
-        end = s.cut;
-    }
-    ll_ship_buf_free(&n.firsts);
-    return rc;
-}
-
 static int store_part(struct ll_ship_backup *b, struct lladd_file *file,
                       struct ll_ship_log_part *part)
 {
@@ -245,29 +136,26 @@ static int store_part(struct ll_ship_backup *b, struct lladd_file *file,
     unsigned char *bytes = ll_ship_room(&b->object, part->bytes);
     if (!bytes)
         return ll_ship_no_memory(b->err);
-    for (uint64_t done = 0; done < part->bytes;) {
-        int64_t got =
-            b->dev->ops->pread(b->dev, file, bytes + done, part->bytes - done, part->offset + done);
-        if (got <= 0)
-            return got ? ll_ship_fail_io(b->err, (int)got, "read", "a segment of the log")
-                       : fail_segment(b, part->first, "it is too short");
-        done += (uint64_t)got;
-    }
+    int rc =
+        ll_ship_segment_read(b->dev, file, part->first, part->offset, bytes, part->bytes, b->err);
+    if (rc)
+        return rc;
     part->crc = lladd_crc32c(0, bytes, part->bytes);
     struct lladd_iovec piece = {bytes, part->bytes};
     ll_ship_log_name(b->m.info.name, part, name);
-    int rc = ll_ship_put(b->store, b->mem, name, &piece, 1, b->err);
+    rc = ll_ship_put(b->store, b->mem, name, &piece, 1, b->err);
     if (!rc)
         rc = ll_ship_append(&b->m.log, part, sizeof *part, b->err);
     b->m.info.stored_bytes += part->bytes;
     return rc ? rc : ll_ship_progress(b, part->bytes);
 }
 
-static int copy_segment(struct ll_ship_backup *b, const struct segment *s, uint64_t end)
+static int copy_segment(struct ll_ship_backup *b, const struct ll_ship_segment *s, uint64_t end)
 {
     struct lladd_file *file;
-    uint64_t bytes = offset_of(s, end < segment_end(s) ? end : segment_end(s));
-    int rc = open_segment(b, s->first, &file);
+    uint64_t bytes =
+        ll_ship_segment_offset(s, end < ll_ship_segment_end(s) ? end : ll_ship_segment_end(s));
+    int rc = ll_ship_segment_open(b->dev, s->first, &file, b->err);
     if (rc)
         return rc;
     if (bytes < HEADER)
@@ -284,8 +172,11 @@ static int copy_segment(struct ll_ship_backup *b, const struct segment *s, uint6
 int ll_ship_copy_log(struct ll_ship_backup *b)
 {
     struct ll_ship_buf list = {.mem = b->mem};
-    int rc = list_segments(b, &list);
-    const struct segment *s = (const void *)list.data;
+    /* After an unclean stop the log goes on in a new segment, and only its header says where the
+     * log before it was cut. So that header belongs to the backup, also if the segment has no
+     * record yet. */
+    int rc = ll_ship_segments(b->dev, b->m.info.from.v, b->m.info.end.v, &list, b->err);
+    const struct ll_ship_segment *s = (const void *)list.data;
     b->what = "log";
     b->bytes_done = 0;
     b->bytes_all = b->m.info.end.v - b->m.info.from.v;

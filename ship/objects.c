@@ -157,6 +157,17 @@ int ll_ship_claim_store(struct lladd_store *store, struct ll_ship_mem mem,
     return rc ? rc : ll_ship_corrupt(err, ARCHIVE, "it is damaged");
 }
 
+int ll_ship_store_uuid(struct lladd_store *store, unsigned char uuid[16], struct lladd_error *err)
+{
+    unsigned char there[ARCHIVE_BYTES];
+    int rc = store->ops->get(store, ARCHIVE, 0, there, sizeof there, err);
+    if (!rc)
+        rc = check_archive(there, there + 8, lladd_get32(there + 24), err);
+    if (!rc)
+        memcpy(uuid, there + 8, 16);
+    return rc;
+}
+
 /* ---- names of a base ------------------------------------------------------------------------ */
 
 void ll_ship_base_name(const char *base, const char *what, char out[LL_SHIP_NAME_MAX])
@@ -206,7 +217,10 @@ void ll_ship_frame_decode(const unsigned char in[LL_SHIP_FRAME_ENTRY], struct ll
 /* ---- files of a database -------------------------------------------------------------------- */
 
 enum {
+    CONTROL_PAGE_SIZE = 12,
     CONTROL_INCOMPATIBLE = 32,
+    CONTROL_UUID = 40,
+    CONTROL_SEQUENCE = 56,
     CONTROL_INCARNATION = 64,
     CONTROL_CHECKPOINT = 72,
     CONTROL_REDO = 80,
@@ -225,6 +239,33 @@ bool ll_ship_control_ok(const unsigned char c[LL_SHIP_CONTROL])
            lladd_get32(c) == lladd_crc32c(0, c + 4, LL_SHIP_CONTROL - 4);
 }
 
+int ll_ship_control_read(struct lladd_device *dev, unsigned char out[LL_SHIP_CONTROL],
+                         struct lladd_error *err)
+{
+    unsigned char copy[2][LL_SHIP_CONTROL];
+    struct lladd_file *file;
+    bool good[2] = {false, false};
+    int rc = dev->ops->open(dev, "control", LLADD_OPEN_READ_ONLY, &file);
+    if (rc)
+        return ll_ship_fail_io(err, rc, "open", "control");
+    for (unsigned i = 0; i < 2 && !rc; i++) {
+        int64_t got = dev->ops->pread(dev, file, copy[i], LL_SHIP_CONTROL,
+                                      (uint64_t)i * LL_SHIP_CONTROL_COPY);
+        rc = got < 0 ? (int)got : 0;
+        /* A copy that is being written at this moment fails the check. */
+        good[i] = got == LL_SHIP_CONTROL && ll_ship_control_ok(copy[i]);
+    }
+    int late = dev->ops->close(dev, file);
+    if (rc || late)
+        return ll_ship_fail_io(err, rc ? rc : late, "read", "control");
+    if (!good[0] && !good[1])
+        return lladd_error_set(err, LLADD_CORRUPT_CONTROL, "both copies of \"control\" are bad");
+    bool second = !good[0] || (good[1] && lladd_get64(copy[1] + CONTROL_SEQUENCE) >
+                                              lladd_get64(copy[0] + CONTROL_SEQUENCE));
+    memcpy(out, copy[second], LL_SHIP_CONTROL);
+    return 0;
+}
+
 uint64_t ll_ship_control_redo(const unsigned char c[LL_SHIP_CONTROL])
 {
     return lladd_get64(c + CONTROL_REDO);
@@ -233,6 +274,16 @@ uint64_t ll_ship_control_redo(const unsigned char c[LL_SHIP_CONTROL])
 uint64_t ll_ship_control_checkpoint(const unsigned char c[LL_SHIP_CONTROL])
 {
     return lladd_get64(c + CONTROL_CHECKPOINT);
+}
+
+void ll_ship_control_uuid(const unsigned char c[LL_SHIP_CONTROL], unsigned char out[16])
+{
+    memcpy(out, c + CONTROL_UUID, 16);
+}
+
+uint32_t ll_ship_control_page_size(const unsigned char c[LL_SHIP_CONTROL])
+{
+    return lladd_get32(c + CONTROL_PAGE_SIZE);
 }
 
 uint32_t ll_ship_control_timeline(const unsigned char c[LL_SHIP_CONTROL])

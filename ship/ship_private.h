@@ -67,6 +67,8 @@ int ll_ship_corrupt(struct lladd_error *, const char *name, const char *what);
 /* The object "archive": to which database a store belongs. */
 int ll_ship_claim_store(struct lladd_store *, struct ll_ship_mem, const unsigned char uuid[16],
                         uint32_t page_size, struct lladd_error *);
+/* The uuid in the object "archive". */
+int ll_ship_store_uuid(struct lladd_store *, unsigned char uuid[16], struct lladd_error *);
 
 /* An object with a part of the log: the bytes of a segment's file from `offset` on. */
 struct ll_ship_log_part {
@@ -144,9 +146,14 @@ void ll_ship_frame_decode(const unsigned char in[LL_SHIP_FRAME_ENTRY], struct ll
 #define LL_SHIP_DWB_PAGES 17u
 #define LL_SHIP_BLOCK_HEADER 64u
 
+/* Reads the newer valid copy of a database's control block. */
+int ll_ship_control_read(struct lladd_device *, unsigned char out[LL_SHIP_CONTROL],
+                         struct lladd_error *);
 bool ll_ship_control_ok(const unsigned char control[LL_SHIP_CONTROL]);
 uint64_t ll_ship_control_redo(const unsigned char control[LL_SHIP_CONTROL]);
 uint64_t ll_ship_control_checkpoint(const unsigned char control[LL_SHIP_CONTROL]);
+void ll_ship_control_uuid(const unsigned char control[LL_SHIP_CONTROL], unsigned char out[16]);
+uint32_t ll_ship_control_page_size(const unsigned char control[LL_SHIP_CONTROL]);
 uint32_t ll_ship_control_timeline(const unsigned char control[LL_SHIP_CONTROL]);
 /* Changes the control block to that of a copy: not closed cleanly, on this timeline. */
 void ll_ship_control_copy(unsigned char control[LL_SHIP_CONTROL], uint32_t timeline,
@@ -158,6 +165,161 @@ static inline uint64_t ll_ship_round_up(uint64_t v, uint64_t to)
 {
     return (v + to - 1) / to * to;
 }
+
+/* ---- segment.c: the log's files (docs/disk-format.md) --------------------------------------- */
+
+/* What the header of a segment says. */
+struct ll_ship_segment {
+    uint64_t first, cut, size, block, incarnation, uuid_hash;
+    uint64_t start; /* LSN of the first record that begins in it; 0: the header does not say */
+};
+/* Reads the header of the segment named `first`; returns NULL, or what is wrong. */
+const char *ll_ship_segment_head(const unsigned char header[LL_SHIP_BLOCK_HEADER], uint64_t first,
+                                 struct ll_ship_segment *out);
+/* The LSN after the last one for which the segment has room. */
+uint64_t ll_ship_segment_end(const struct ll_ship_segment *);
+/* Offset in the file up to which it has the payload below the LSN. */
+uint64_t ll_ship_segment_offset(const struct ll_ship_segment *, uint64_t lsn);
+/* Copies the payload [lsn, lsn+len) out of the file's bytes, which begin at offset `skip`. */
+void ll_ship_segment_payload(const struct ll_ship_segment *, const unsigned char *bytes,
+                             uint64_t skip, uint64_t lsn, uint64_t len, unsigned char *out);
+
+struct ll_ship_record {
+    uint64_t lsn, end, txn;
+    uint64_t page; /* LLADD_NO_PAGE: none */
+    unsigned kind, flags;
+    struct lladd_span redo;
+};
+typedef int ll_ship_record_fn(void *ctx, const struct ll_ship_record *, struct lladd_error *);
+/* A walk over the records that begin in a segment, in the order of LSNs. Checks the header of each
+ * block below `stop`, and each record. */
+struct ll_ship_walk {
+    struct ll_ship_segment seg;
+    const unsigned char *bytes; /* of the file, from `skip` on: all below `stop`; all of it if
+                                   `stop` is 0 */
+    uint64_t skip;              /* whole blocks */
+    unsigned char uuid[16];
+    uint64_t start; /* the first record; beyond `stop`: none begins here */
+    uint64_t stop;  /* the log in the segment ends here; 0: where only zeros follow; set then */
+    const unsigned char *after; /* the payload after `stop`, as far as the last record needs it */
+    uint64_t after_len;
+    ll_ship_record_fn *fn;
+    void *ctx;
+    const char *name; /* for messages */
+    int code;         /* of an error that says what is damaged */
+    /* set by the walk */
+    uint64_t next;       /* LSN after the last record that begins in the segment */
+    uint64_t partial_at; /* LSN of the last record, if bytes after the segment are needed for it */
+    struct ll_ship_buf scratch;
+};
+int ll_ship_walk(struct ll_ship_walk *, struct lladd_error *);
+/* Visits the last record, after the walk has said that it needs `next` - `stop` bytes in `after`.
+ * Does nothing if the last record was whole, or if the bytes are not there. */
+int ll_ship_walk_rest(struct ll_ship_walk *, struct lladd_error *);
+/* Finds the first record that begins in the segment by its own LSN and its checksum, and sets
+ * `start`. For a segment without anything before it. */
+bool ll_ship_find_record(struct ll_ship_walk *);
+
+/* Appends the segments (struct ll_ship_segment) of the log below `end`, the highest first, down to
+ * the one with the byte at `from`, or the one of which the log before it ended at or below `from`.
+ * A segment that begins at `end` is included. A segment's cut says which one precedes it. */
+int ll_ship_segments(struct lladd_device *, uint64_t from, uint64_t end, struct ll_ship_buf *out,
+                     struct lladd_error *);
+/* Reads the header of a segment. */
+int ll_ship_segment_get(struct lladd_device *, uint64_t first, struct ll_ship_segment *out,
+                        struct lladd_error *);
+int ll_ship_segment_open(struct lladd_device *, uint64_t first, struct lladd_file **out,
+                         struct lladd_error *);
+int ll_ship_segment_read(struct lladd_device *, struct lladd_file *, uint64_t first,
+                         uint64_t offset, void *out, uint64_t len, struct lladd_error *);
+int ll_ship_segment_fail(uint64_t first, const char *what, struct lladd_error *);
+
+/* ---- index.c: the index of an archived segment ---------------------------------------------- */
+
+#define LL_SHIP_MARK_NAME 65u
+/* A mark says: what lies below `end` was in the log at `time_us`. */
+struct ll_ship_mark {
+    lladd_lsn lsn; /* of the note's record */
+    /* A named mark: the LSN after the record. A time mark: the end of the durable log before the
+     * clock was read, so that what committed below it committed at the time or before. */
+    lladd_lsn end;
+    int64_t time_us;
+    char name[LL_SHIP_MARK_NAME]; /* "": a time mark */
+};
+/* A transaction that has redo barriers, so that it may have written pages in bulk, and a commit or
+ * prepare record in the segment. */
+struct ll_ship_index_bulk {
+    uint64_t txn;
+    lladd_lsn lsn; /* of its commit or prepare record */
+};
+enum { LL_SHIP_PAGE_BASE = 1, LL_SHIP_PAGE_BULK = 2 };
+/* A page that has records in the segment. */
+struct ll_ship_index_page {
+    uint64_t page;
+    uint32_t flags; /* LL_SHIP_PAGE_BASE: its first record there begins with a new page.
+                       LL_SHIP_PAGE_BULK: written in bulk */
+    uint32_t crc;
+    uint64_t first; /* LSN of its first record there, or of the barrier */
+    uint64_t last;
+};
+struct ll_ship_index {
+    unsigned char uuid[16];
+    uint32_t timeline;
+    lladd_lsn first, end, cut; /* of the segment, as its header says */
+    lladd_lsn stop;            /* the log in it ends here: `end`, or the next segment's cut */
+    lladd_lsn start, next; /* the first record that begins in it; the end of the last such record */
+    struct ll_ship_buf marks; /* struct ll_ship_mark */
+    struct ll_ship_buf bulk;  /* struct ll_ship_index_bulk */
+    struct ll_ship_buf open;  /* uint64_t: transactions that have redo barriers at or below the
+                                 segment, and have neither ended nor prepared at its end */
+    struct ll_ship_buf pages; /* struct ll_ship_index_page, sorted */
+};
+#define LL_SHIP_MARK_MAX (24u + LL_SHIP_MARK_NAME)
+/* The bytes of a mark's note; returns their number. end 0: the mark is where its record ends. */
+size_t ll_ship_mark_encode(const char *name, lladd_lsn end, int64_t time_us,
+                           unsigned char out[LL_SHIP_MARK_MAX]);
+void ll_ship_index_init(struct ll_ship_index *, struct ll_ship_mem);
+void ll_ship_index_free(struct ll_ship_index *);
+/* Makes the index from the walk's segment: walks over it, up to a last record that needs bytes
+ * after it. `open`: what the index of the segment before says; NULL: nothing. */
+int ll_ship_index_make(struct ll_ship_index *, struct ll_ship_walk *, uint32_t timeline,
+                       const struct ll_ship_buf *open, struct lladd_error *);
+/* Ends it, with the last record if the walk has its bytes. */
+int ll_ship_index_finish(struct ll_ship_index *, struct ll_ship_walk *, struct lladd_error *);
+int ll_ship_index_encode(const struct ll_ship_index *, struct ll_ship_buf *out,
+                         struct lladd_error *);
+int ll_ship_index_decode(struct ll_ship_index *, struct ll_ship_mem, const char *name, const void *,
+                         size_t, struct lladd_error *);
+/* Reads the index of a segment as it is in the store. LLADD_NOT_FOUND, LLADD_CORRUPT_BACKUP. */
+int ll_ship_index_read(struct lladd_store *, struct ll_ship_mem, uint32_t timeline, lladd_lsn first,
+                       struct ll_ship_index *, struct lladd_error *);
+/* Reads the index of a segment, or makes it again from the segment if it is missing or damaged.
+ * LLADD_NOT_FOUND: the store has no such segment. */
+int ll_ship_index_load(struct lladd_store *, struct ll_ship_mem, uint32_t timeline, lladd_lsn first,
+                       struct ll_ship_index *, struct lladd_error *);
+void ll_ship_seg_name(uint32_t timeline, uint64_t first, char out[LL_SHIP_NAME_MAX]);
+void ll_ship_idx_name(uint32_t timeline, uint64_t first, char out[LL_SHIP_NAME_MAX]);
+/* Appends the first LSNs (uint64_t) of the whole segments in the store, sorted. */
+int ll_ship_archived(struct lladd_store *, uint32_t timeline, struct ll_ship_buf *out,
+                     struct lladd_error *);
+
+/* ---- claim.c: which copy of a database archives --------------------------------------------- */
+
+enum { LL_SHIP_CLAIM = 16 };
+struct ll_ship_claim {
+    uint64_t n; /* number of the claim of this copy in the store */
+    unsigned char bytes[LL_SHIP_CLAIM];
+};
+/* Claims the timeline for the database on the device, or refuses to (LLADD_TAKEN). */
+int ll_ship_claim(struct lladd_store *, struct ll_ship_mem, const struct lladd_environment *,
+                  struct lladd_device *, uint32_t timeline, struct ll_ship_claim *out,
+                  struct lladd_error *);
+/* Finds the last claim, if it is of the database on the device, and claims nothing. */
+int ll_ship_claim_own(struct lladd_store *, struct lladd_device *, uint32_t timeline,
+                      struct ll_ship_claim *out, struct lladd_error *);
+/* Has another copy claimed the timeline since? LLADD_TAKEN. */
+int ll_ship_claim_check(struct lladd_store *, uint32_t timeline, const struct ll_ship_claim *,
+                        struct lladd_error *);
 
 /* ---- store_dir.c ---------------------------------------------------------------------------- */
 

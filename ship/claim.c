@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Claims: which copy of a database archives. Two copies of one directory have the same identity and
+ * the same log, until both go on. Claim n of a timeline is the object "claim.<n>" with random
+ * bytes; the highest one counts. The database keeps the bytes of its last claim in
+ * "files/ship/claim", beside those of the one that it puts next. So if a reply is lost, it knows
+ * its own claim; and a copy that was made before the other one claimed again does not know it. */
+#include "ship/ship_private.h"
+
+#include <errno.h>
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FILE_NAME "files/ship/claim"
+#define FILE_NEW "files/ship/claim.new"
+#define MAGIC "LLCLAIM"
+enum { FILE_BYTES = 44, HOST = 64 };
+
+/* The file: u32 CRC is last, seeded with nothing. */
+struct own {
+    bool there;
+    unsigned char last[LL_SHIP_CLAIM], next[LL_SHIP_CLAIM];
+};
+
+static int read_own(struct lladd_device *dev, struct own *out, struct lladd_error *err)
+{
+    unsigned char bytes[FILE_BYTES];
+    struct lladd_file *file;
+    *out = (struct own){.there = false};
+    int rc = dev->ops->open(dev, FILE_NAME, LLADD_OPEN_READ_ONLY, &file);
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        return 0;
+    if (rc)
+        return ll_ship_fail_io(err, rc, "open", FILE_NAME);
+    int64_t got = dev->ops->pread(dev, file, bytes, sizeof bytes, 0);
+    rc = dev->ops->close(dev, file);
+    if (got < 0 || rc)
+        return ll_ship_fail_io(err, got < 0 ? (int)got : rc, "read", FILE_NAME);
+    if (got != FILE_BYTES || memcmp(bytes, MAGIC, sizeof MAGIC) != 0 ||
+        lladd_get32(bytes + 40) != lladd_crc32c(0, bytes, 40))
+        return lladd_error_set(err, LLADD_CORRUPT_BACKUP, "\"%s\" is damaged", FILE_NAME);
+    out->there = true;
+    memcpy(out->last, bytes + 8, LL_SHIP_CLAIM);
+    memcpy(out->next, bytes + 24, LL_SHIP_CLAIM);
+    return 0;
+}
+
+static int make_dir(struct lladd_device *dev, const char *name, const char *above)
+{
+    int rc = dev->ops->mkdir(dev, name);
+    return rc && rc != -EEXIST ? rc : dev->ops->sync_dir(dev, above);
+}
+
+static int write_new(struct lladd_device *dev, const unsigned char *bytes)
+{
+    struct lladd_file *file;
+    struct lladd_iovec piece = {bytes, FILE_BYTES};
+    int rc = dev->ops->open(dev, FILE_NEW, LLADD_OPEN_CREATE, &file);
+    if (rc)
+        return rc;
+    rc = dev->ops->truncate(dev, file, 0);
+    if (!rc)
+        rc = dev->ops->pwritev(dev, file, &piece, 1, 0);
+    if (!rc)
+        rc = dev->ops->sync(dev, file);
+    int late = dev->ops->close(dev, file);
+    return rc ? rc : late;
+}
+
+/* Replaces the file, durably. */
+static int write_own(struct lladd_device *dev, const struct own *own, struct lladd_error *err)
+{
+    unsigned char bytes[FILE_BYTES];
+    memcpy(bytes, MAGIC, sizeof MAGIC);
+    memcpy(bytes + 8, own->last, LL_SHIP_CLAIM);
+    memcpy(bytes + 24, own->next, LL_SHIP_CLAIM);
+    lladd_put32(bytes + 40, lladd_crc32c(0, bytes, 40));
+    int rc = make_dir(dev, "files", "");
+    if (!rc)
+        rc = make_dir(dev, "files/ship", "files");
+    if (!rc)
+        rc = write_new(dev, bytes);
+    if (!rc)
+        rc = dev->ops->rename(dev, FILE_NEW, FILE_NAME);
+    if (!rc)
+        rc = dev->ops->sync_dir(dev, "files/ship");
+    return rc ? ll_ship_fail_io(err, rc, "write", FILE_NAME) : 0;
+}
+
+/* ---- in the store --------------------------------------------------------------------------- */
+
+static void claim_name(uint32_t timeline, uint64_t n, char out[LL_SHIP_NAME_MAX])
+{
+    (void)snprintf(out, LL_SHIP_NAME_MAX, "t%08x/claim.%llu", timeline, (unsigned long long)n);
+}
+
+static int see_claim(void *ctx, const char *name, uint64_t size)
+{
+    uint64_t *newest = ctx, n = strtoull(strrchr(name, '.') + 1, NULL, 10);
+    (void)size;
+    *newest = n > *newest ? n : *newest;
+    return 0;
+}
+
+/* *n 0: there is no claim. */
+static int newest_claim(struct lladd_store *store, uint32_t timeline, uint64_t *n,
+                        unsigned char bytes[LL_SHIP_CLAIM], struct lladd_error *err)
+{
+    char name[LL_SHIP_NAME_MAX];
+    *n = 0;
+    (void)snprintf(name, sizeof name, "t%08x/claim.", timeline);
+    int rc = store->ops->list(store, name, see_claim, n, err);
+    if (rc || !*n)
+        return rc;
+    claim_name(timeline, *n, name);
+    return store->ops->get(store, name, 0, bytes, LL_SHIP_CLAIM, err);
+}
+
+static int put_claim(struct lladd_store *store, struct ll_ship_mem mem,
+                     const struct lladd_environment *world, uint32_t timeline,
+                     const struct ll_ship_claim *claim, struct lladd_error *err)
+{
+    char name[LL_SHIP_NAME_MAX], host[HOST] = "";
+    unsigned char when[8];
+    (void)gethostname(host, sizeof host - 1); /* only said to people */
+    lladd_put64(when, (uint64_t)ll_ship_wall_us(world));
+    struct lladd_iovec pieces[] = {
+        {claim->bytes, LL_SHIP_CLAIM}, {when, sizeof when}, {host, strlen(host)}};
+    claim_name(timeline, claim->n, name);
+    return ll_ship_put(store, mem, name, pieces, 3, err);
+}
+
+static int fail_taken(struct lladd_error *err, uint32_t timeline, uint64_t n)
+{
+    return lladd_error_set(err, LLADD_DIVERGED,
+                           "another copy of this database archives into the store: claim %llu of "
+                           "timeline %u is not of this copy",
+                           (unsigned long long)n, timeline);
+}
+
+int ll_ship_claim_own(struct lladd_store *store, struct lladd_device *dev, uint32_t timeline,
+                      struct ll_ship_claim *out, struct lladd_error *err)
+{
+    struct own own;
+    *out = (struct ll_ship_claim){.n = 0};
+    int rc = read_own(dev, &own, err);
+    if (!rc)
+        rc = newest_claim(store, timeline, &out->n, out->bytes, err);
+    if (!rc && out->n &&
+        (!own.there || (memcmp(out->bytes, own.last, LL_SHIP_CLAIM) != 0 &&
+                        memcmp(out->bytes, own.next, LL_SHIP_CLAIM) != 0)))
+        rc = fail_taken(err, timeline, out->n);
+    return rc;
+}
+
+int ll_ship_claim(struct lladd_store *store, struct ll_ship_mem mem,
+                  const struct lladd_environment *world, struct lladd_device *dev,
+                  uint32_t timeline, struct ll_ship_claim *out, struct lladd_error *err)
+{
+    struct own own = {.there = true};
+    int rc = ll_ship_claim_own(store, dev, timeline, out, err);
+    if (!rc)
+        rc = ll_ship_random(world, own.next, sizeof own.next, err);
+    memcpy(own.last, out->bytes, LL_SHIP_CLAIM);
+    if (!rc)
+        rc = write_own(dev, &own, err);
+    if (rc)
+        return rc;
+    out->n++;
+    memcpy(out->bytes, own.next, LL_SHIP_CLAIM);
+    rc = put_claim(store, mem, world, timeline, out, err);
+    return rc == LLADD_EXISTS ? fail_taken(err, timeline, out->n) : rc;
+}
+
+int ll_ship_claim_check(struct lladd_store *store, uint32_t timeline,
+                        const struct ll_ship_claim *claim, struct lladd_error *err)
+{
+    char name[LL_SHIP_NAME_MAX];
+    unsigned char byte;
+    claim_name(timeline, claim->n + 1, name);
+    int rc = store->ops->get(store, name, 0, &byte, 1, err);
+    if (rc == LLADD_NOT_FOUND)
+        return 0;
+    return rc ? rc : fail_taken(err, timeline, claim->n + 1);
+}
