@@ -155,3 +155,19 @@ int lladd_pages_discard(struct lladd_db *db, lladd_pageno first, uint64_t n)
     ll_instant_forget(&db->core, first, n);
     return ll_buffer_drop(db->core.buffer, first, n);
 }
+
+int lladd_page_rewrite(struct lladd_db *db, lladd_pageno page, struct lladd_error *err)
+{
+    struct ll_frame *f;
+    int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_db_no_page(db, err, "lladd_page_rewrite");
+    if (!rc)
+        rc = ll_buffer_fix(db->core.buffer, page, LL_FIX_EXCLUSIVE, &f, err);
+    if (rc)
+        return rc;
+    /* The file may lack every change of the page, also the oldest ones. */
+    ll_buffer_dirty(db->core.buffer, f, ll_page_lsn(f->page.bytes));
+    ll_buffer_unfix(db->core.buffer, f, LL_FIX_EXCLUSIVE);
+    return ll_buffer_write_range(db->core.buffer, page, 1, err);
+}

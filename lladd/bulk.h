@@ -45,6 +45,12 @@ LLADD_API int lladd_pages_extend(struct lladd_db *, uint64_t pages, struct lladd
 /** Drops the cached copies of freed pages without writing them. Call it when the commit that frees
  *  the pages is durable (BUF-6). LLADD_BUSY: a thread has fixed one of the pages. */
 LLADD_API int lladd_pages_discard(struct lladd_db *, lladd_pageno first, uint64_t n);
+/** Writes a page to the page file again from its copy in the cache, even if that copy is clean, and
+ *  syncs. For a reader of the file, such as a backup, that has found the page damaged there. A page
+ *  that is not in the cache is read, and rebuilt if it is damaged (BUF-2). The thread must hold no
+ *  page (LLADD_BAD_STATE). Errors are those of lladd_page_fix, or the poison if the page cannot be
+ *  written. */
+LLADD_API int lladd_page_rewrite(struct lladd_db *, lladd_pageno, struct lladd_error *);
 
 #ifdef __cplusplus
 }

@@ -3,11 +3,12 @@
  *
  * The page file is read past the cache, while pages are written to it. A page that is being written
  * may be read torn: its checksum is wrong, and it is read again. If the checksum stays wrong and
- * the page is raw or free, its bytes are taken as they are. Any other page is damaged: it is
- * fetched through the cache, which repairs it, a checkpoint writes it, and it is read again. */
+ * the page is raw or free, its bytes are taken as they are. Any other page is damaged: the cache
+ * writes its copy of the page again, or rebuilds the page from the log, and it is read again. */
 #include "ship/backup_private.h"
 
 #include <errno.h>
+#include <lladd/bulk.h>
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
 #include <lladd/lladd.h>
@@ -56,17 +57,14 @@ static int read_again(struct ll_ship_backup *b, uint64_t number, unsigned char *
     return rc;
 }
 
-/* Asks the cache for the page, which repairs it, and has it written. */
+/* Has the page written again, from the cache or from the log. What is stored is then what was read
+ * from the file, so E follows its page LSN as for any page. */
 static int repair(struct ll_ship_backup *b, uint64_t number, unsigned char *page, bool *ok)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
-    struct lladd_page *fixed;
-    int rc = lladd_page_fix(b->db, lladd_page_of(number), LLADD_LATCH_SHARED, &fixed, &why);
-    if (!rc) {
-        lladd_page_unfix(b->db, fixed, LLADD_LATCH_SHARED);
-        rc = lladd_checkpoint(b->db, b->err);
-        return rc ? rc : read_again(b, number, page, ok);
-    }
+    int rc = lladd_page_rewrite(b->db, lladd_page_of(number), &why);
+    if (!rc)
+        return read_again(b, number, page, ok);
     if (lladd_code_root(rc) == LLADD_ROOT_DATA)
         return 0; /* it stays damaged */
     if (b->err)

@@ -10,8 +10,12 @@
 
 #include <check.h>
 #include <errno.h>
+#include <lladd/bulk.h>
+#include <lladd/bytes.h>
 #include <lladd/device.h>
 #include <lladd/log_read.h>
+#include <lladd/pages.h>
+#include <lladd/stats.h>
 #include <lladd/sync.h>
 #include <lladd/twophase.h>
 #include <stdio.h>
@@ -458,21 +462,92 @@ START_TEST(damage_of_each_object_is_named)
 }
 END_TEST
 
-/* A page in use that is damaged on the disk is repaired by the backup, if the log still has it; the
- * copy is whole. */
-START_TEST(a_damaged_page_is_counted)
+static void damage(uint64_t page)
 {
     struct lladd_file *file;
     unsigned char bytes[64];
-    shop_open(&shop, disk, LLADD_OPT_NO_THREADS);
-    shop_work(&shop, 0);
-    OK(lladd_checkpoint(shop.db, &err));
     memset(bytes, 0x5a, sizeof bytes);
-    ck_assert_int_eq(disk->ops->open(disk, "pages", 0, &file), 0);
-    /* In page 0, of which the cache has a clean copy, so that nothing reads the page again. */
     struct lladd_iovec piece = {bytes, sizeof bytes};
-    ck_assert_int_eq(disk->ops->pwritev(disk, file, &piece, 1, 1000), 0);
+    ck_assert_int_eq(disk->ops->open(disk, "pages", 0, &file), 0);
+    ck_assert_int_eq(disk->ops->pwritev(disk, file, &piece, 1, page * 4096 + 1000), 0);
     ck_assert_int_eq(disk->ops->close(disk, file), 0);
+}
+
+/* Opens a shop that has worked, keeps its log, and has written all its pages back. */
+static void open_settled(void)
+{
+    struct lladd_stats stats = {.struct_size = sizeof stats};
+    shop_open(&shop, disk, LLADD_OPT_NO_THREADS);
+    ck_assert_int_eq(lladd_stats_get(shop.db, &stats), 0);
+    OK(lladd_pin_set(shop.db, "test", lladd_lsn_of(stats.log_oldest), &err));
+    shop_work(&shop, 0);
+    for (unsigned i = 0; i < 3; i++)
+        OK(lladd_checkpoint(shop.db, &err));
+}
+
+static uint64_t repairs(void)
+{
+    struct lladd_stats stats = {.struct_size = sizeof stats};
+    ck_assert_int_eq(lladd_stats_get(shop.db, &stats), 0);
+    return stats.repairs;
+}
+
+/* The backup, its copy and the database itself are whole. */
+static void expect_whole(struct lladd_backup_info info)
+{
+    ck_assert_uint_eq(info.damaged_pages, 0);
+    shop_kill(&shop);
+    OK(lladd_restore(&store.base, NULL, copy, NULL, &err));
+    check_copy(0, NULL);
+    shop_verify(disk);
+}
+
+START_TEST(a_damaged_page_is_written_again_from_the_cache)
+{
+    open_settled();
+    damage(0); /* the cache has a clean copy of page 0, so nothing reads the page again */
+    struct lladd_backup_info info = backed_up();
+    ck_assert_uint_eq(repairs(), 0);
+    expect_whole(info);
+}
+END_TEST
+
+START_TEST(a_damaged_page_is_rebuilt_from_the_log)
+{
+    struct lladd_root_value root;
+    open_settled();
+    OK(lladd_root_get(shop.db, "tree", &root, &err));
+    ck_assert_int_eq(lladd_pages_discard(shop.db, lladd_page_of(root.a), 1), 0);
+    damage(root.a);
+    struct lladd_backup_info info = backed_up();
+    ck_assert_uint_eq(repairs(), 1);
+    expect_whole(info);
+}
+END_TEST
+
+/* The last page that was written in bulk: it has an LSN and no base. */
+static uint64_t bulk_page(void)
+{
+    struct lladd_file *file;
+    unsigned char header[32];
+    uint64_t page = lladd_page_count(shop.db);
+    ck_assert_int_eq(disk->ops->open(disk, "pages", LLADD_OPEN_READ_ONLY, &file), 0);
+    do {
+        ck_assert_uint_gt(page--, 1);
+        ck_assert_int_eq(disk->ops->pread(disk, file, header, sizeof header, page * 4096), 32);
+    } while (lladd_get64(header + 8) == 0 || lladd_get64(header + 16) != 0 ||
+             lladd_get64(header + 24) != page);
+    ck_assert_int_eq(disk->ops->close(disk, file), 0);
+    return page;
+}
+
+/* The log does not have what was written in bulk. */
+START_TEST(a_damaged_page_that_cannot_be_repaired_is_counted)
+{
+    open_settled();
+    uint64_t page = bulk_page();
+    ck_assert_int_eq(lladd_pages_discard(shop.db, lladd_page_of(page), 1), 0);
+    damage(page);
     struct lladd_backup_info info = backed_up();
     shop_kill(&shop);
     ck_assert_uint_eq(info.damaged_pages, 1);
@@ -578,7 +653,9 @@ int main(void)
     tcase_add_loop_test(tc, the_store_fails_at_each_call_of_a_backup, 0, 4);
     tcase_add_loop_test(tc, the_store_or_the_disk_fails_at_each_call_of_a_restore, 0, 4);
     tcase_add_test(tc, damage_of_each_object_is_named);
-    tcase_add_test(tc, a_damaged_page_is_counted);
+    tcase_add_test(tc, a_damaged_page_is_written_again_from_the_cache);
+    tcase_add_test(tc, a_damaged_page_is_rebuilt_from_the_log);
+    tcase_add_test(tc, a_damaged_page_that_cannot_be_repaired_is_counted);
     tcase_add_test(tc, wrong_calls_are_refused);
     tcase_add_test(tc, the_newest_backup_is_restored_unless_another_is_named);
     tcase_add_test(threads, backups_under_writers);
