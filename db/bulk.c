@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Bulk access: reads and writes whole pages past the log and the page cache (BUF-6). */
 #include "db/db_private.h"
+#include "util/vec.h"
 
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
@@ -53,6 +54,40 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return rc;
 }
 
+/* Pages of one bulk write that have the same redo barrier. */
+struct stretch {
+    uint64_t from, n; /* counted from the first page of the write */
+    lladd_lsn barrier;
+};
+
+/* Adds the write's page `i`. Page 0 begins anew. */
+static int add_page(struct lladd_txn *txn, struct ll_vec *stretches, uint64_t i, lladd_lsn barrier)
+{
+    struct stretch *s = i ? ll_vec_at(stretches, stretches->len - 1) : NULL;
+    if (!s)
+        ll_vec_truncate(stretches, 0);
+    if (!s || s->barrier.v != barrier.v) {
+        s = ll_vec_push(stretches);
+        if (!s)
+            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a bulk write");
+        *s = (struct stretch){i, 0, barrier};
+    }
+    s->n++;
+    return 0;
+}
+
+static int tell_written(struct lladd_txn *txn, const struct ll_vec *stretches, lladd_pageno first,
+                        bool typed, const unsigned char *bytes)
+{
+    int rc = 0;
+    for (size_t i = 0; !rc && i < stretches->len; i++) {
+        const struct stretch *s = ll_vec_at(stretches, i);
+        rc = ll_extensions_bulk_written(txn, s->barrier, lladd_page_of(first.v + s->from), s->n,
+                                        typed, bytes + s->from * txn->core->page_size);
+    }
+    return rc;
+}
+
 /* Logs a redo barrier for the n pages if one of them has no barrier of this transaction. That is so
  * before the first write, and after a checkpoint has dropped a barrier below the start of redo. A
  * barrier of another transaction is not enough: a reader of the log, such as a backup, finds the
@@ -60,16 +95,17 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
  * After a new barrier, the function begins again with the first page, because the new barrier
  * covers all n pages. Typed pages (`type` not NULL) get headers: the page LSN is the LSN of the
  * page's barrier, so page LSNs never go back (BUF-6); the base stays 0, so the page's first logged
- * change logs an image. */
+ * change logs an image. `out`
+ * (nullable) gets the stretches of pages under one barrier. */
 static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno first, uint64_t n,
-                 unsigned char *bytes)
+                 unsigned char *bytes, struct ll_vec *out)
 {
     uint32_t size = txn->core->page_size;
     for (uint64_t i = 0; i < n;) {
         if (ll_point(&txn->core->env, "bulk.stamp"))
             return ll_fail(&txn->err, LLADD_BUSY, "stopped at a named point");
         lladd_lsn lsn = ll_redo_barrier_own(txn->core, first.v + i, txn->id);
-        int rc = lsn.v ? 0 : lladd_redo_barrier(txn, first, n);
+        int rc = !lsn.v ? lladd_redo_barrier(txn, first, n) : out ? add_page(txn, out, i, lsn) : 0;
         if (rc)
             return rc;
         if (type && lsn.v) {
@@ -115,12 +151,19 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
     }
     if (rc)
         return rc;
-    rc = stamp(txn, type, first, n, bytes);
+    struct ll_vec stretches;
+    ll_vec_init(&stretches, &core->env, sizeof(struct stretch));
+    rc = stamp(txn, type, first, n, bytes, ll_db_of(core)->hears_bulk ? &stretches : NULL);
     if (!rc && !type)
         rc = force_barriers(txn, first, n);
     if (!rc)
         rc = ll_instant_settle(core, first, n, &txn->err);
-    return rc ? rc : ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
+    if (!rc)
+        rc = ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
+    if (!rc)
+        rc = tell_written(txn, &stretches, first, type != NULL, bytes);
+    ll_vec_free(&stretches);
+    return rc;
 }
 
 int lladd_bulk_sync(struct lladd_txn *txn)

@@ -29,6 +29,7 @@ struct lladd_db {
     uint64_t log_limit_bytes;
     struct ll_extension_state *extensions;
     size_t n_extensions;
+    bool hears_bulk; /* an extension has `bulk_written` */
     struct lladd_thread checkpointer;
     uint32_t checkpoints_on; /* atomic: the checkpointer thread exists */
     struct lladd_mutex wake_mutex;
@@ -143,6 +144,11 @@ int ll_extensions_fit(const struct lladd_registry *, uint32_t page_size,
 int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struct lladd_error *);
 int ll_extensions_create(struct lladd_db *, struct lladd_error *);
 int ll_extensions_recovered(struct lladd_db *, struct lladd_error *);
+/* Calls `bulk_written` of each extension that has it. */
+int ll_extensions_bulk_written(struct lladd_txn *, lladd_lsn barrier, lladd_pageno first,
+                               uint64_t n, bool typed, const void *bytes);
+/* Does the participant belong to an extension with `bulk_written`? */
+bool ll_extensions_hear_bulk(const struct lladd_db *, const struct lladd_participant *);
 /* Ends the extensions' threads, before anything that they use is closed. Later calls do nothing. */
 void ll_extensions_stop(struct lladd_db *);
 void ll_extensions_detach(struct lladd_db *);

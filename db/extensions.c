@@ -125,6 +125,7 @@ static int attach(struct lladd_db *db, const struct lladd_extension *ext, struct
     s->ext = ext;
     int rc = ext->attach ? ext->attach(ext->ctx, db, &s->state, err) : 0;
     s->attached = rc == 0;
+    db->hears_bulk = db->hears_bulk || ll_extension_has_bulk_written(ext);
     return rc;
 }
 
@@ -204,6 +205,38 @@ int ll_extensions_recovered(struct lladd_db *db, struct lladd_error *err)
             rc = s->ext->recovered(s->ext->ctx, db, s->state, err);
     }
     return rc;
+}
+
+int ll_extensions_bulk_written(struct lladd_txn *txn, lladd_lsn barrier, lladd_pageno first,
+                               uint64_t n, bool typed, const void *bytes)
+{
+    struct lladd_db *db = ll_db_of(txn->core);
+    int rc = 0;
+    for (size_t i = 0; !rc && i < db->n_extensions; i++) {
+        const struct lladd_extension *e = db->extensions[i].ext;
+        if (!ll_extension_has_bulk_written(e))
+            continue;
+        txn->err.code = 0;
+        rc = e->bulk_written(e->ctx, db, db->extensions[i].state, txn, barrier, first, n, typed,
+                             bytes);
+        if (rc && txn->err.code != rc)
+            ll_fail_page(&txn->err, rc, first,
+                         "extension \"%s\" refuses pages that were written in bulk", e->name);
+    }
+    return rc;
+}
+
+bool ll_extensions_hear_bulk(const struct lladd_db *db, const struct lladd_participant *p)
+{
+    for (size_t i = 0; i < db->n_extensions; i++) {
+        const struct lladd_extension *e = db->extensions[i].ext;
+        if (!ll_extension_has_bulk_written(e) || !e->participants)
+            continue;
+        for (size_t k = 0; e->participants[k]; k++)
+            if (e->participants[k] == p)
+                return true;
+    }
+    return false;
 }
 
 void ll_extensions_stop(struct lladd_db *db)

@@ -133,15 +133,25 @@ static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drai
     return rc;
 }
 
-int ll_txn_tell_committing(struct lladd_txn *txn)
+/* `last`: tells the participants of extensions that hear of pages written in bulk; else the others.
+ * A participant may join while the others are told. */
+static int tell_committing(struct lladd_txn *txn, bool last)
 {
+    const struct lladd_db *db = ll_db_of(txn->core);
     int rc = 0;
     for (size_t k = 0; k < txn->n_joined && !rc; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
-        if (LL_PARTICIPANT_HAS(p, committing))
+        if (LL_PARTICIPANT_HAS(p, committing) &&
+            (db->hears_bulk && ll_extensions_hear_bulk(db, p)) == last)
             rc = p->committing(p->ctx, txn->joined[k].state, txn);
     }
     return rc;
+}
+
+int ll_txn_tell_committing(struct lladd_txn *txn)
+{
+    int rc = tell_committing(txn, false);
+    return !rc && LL_UNLIKELY(ll_db_of(txn->core)->hears_bulk) ? tell_committing(txn, true) : rc;
 }
 
 static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)

@@ -256,8 +256,9 @@ struct lladd_participant {
     /** Called when the transaction is about to log its commit or prepare record. The participant
      *  makes everything durable that must be durable before that record, for example pages written
      *  without logging (lladd_bulk_sync). If the callback returns an error, the commit or prepare
-     *  returns this error, and the transaction is unchanged. Nullable; descriptors of an older
-     *  struct_size lack it. */
+     *  returns this error, and the transaction is unchanged. The participants are called in the
+     *  order in which they have joined; those of an extension with `bulk_written` come last.
+     *  Nullable; descriptors of an older struct_size lack it. */
     int (*committing)(void *ctx, void *state, struct lladd_txn *);
     /** Called when the prepare record is durable: the participant may release state that its
      *  prepare bytes do not describe. Nullable; descriptors of an older struct_size lack it. */
@@ -350,6 +351,18 @@ struct lladd_extension {
      *  `detach`, if `attach` has returned 0. Nullable; descriptors of an older struct_size lack
      *  it. */
     void (*stop)(void *ctx, struct lladd_db *, void *state);
+    /** For an extension that keeps what the log lacks, such as an archive. Called by
+     *  lladd_bulk_write when `n` pages from `first` on have been written, and before it returns:
+     *  once for each stretch of pages under one redo barrier of the transaction. `barrier`: the
+     *  LSN of this barrier, which is durable. The n pages at `bytes` are as in the page file;
+     *  `typed`: they have page headers, with `barrier` as page LSN. Other extensions write in bulk
+     *  under mutexes of their own, so the callback may wait for files, but for nothing else. An
+     *  error is that of lladd_bulk_write. The participants of an extension with this callback hear
+     *  `committing` last, since the others may write in bulk in theirs. Nullable; descriptors of an
+     *  older struct_size lack it. */
+    int (*bulk_written)(void *ctx, struct lladd_db *, void *state, struct lladd_txn *,
+                        lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
+                        const void *bytes);
 };
 
 /** Destination of the bytes that describe and prepare callbacks write. */

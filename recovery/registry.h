@@ -53,5 +53,11 @@ static inline bool ll_extension_has_stop(const struct lladd_extension *e)
 {
     return e->struct_size >= offsetof(struct lladd_extension, stop) + sizeof e->stop && e->stop;
 }
+static inline bool ll_extension_has_bulk_written(const struct lladd_extension *e)
+{
+    return e->struct_size >=
+               offsetof(struct lladd_extension, bulk_written) + sizeof e->bulk_written &&
+           e->bulk_written;
+}
 
 #endif

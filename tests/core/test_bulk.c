@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages that extensions write themselves: redo barriers, bulk writing, page-type callbacks.
+ * Pages that extensions write themselves: redo barriers, bulk writing and the extensions that hear
+ * of it, page-type callbacks.
  */
 #include "db_fixture.h"
 
@@ -447,6 +448,240 @@ START_TEST(a_rollback_logs_no_image)
 }
 END_TEST
 
+/* ---- an extension that hears of what is written in bulk ------------------------------------- */
+
+struct heard {
+    uint64_t barrier, first, n;
+    bool typed;
+};
+static struct {
+    struct heard call[8];
+    unsigned n;
+    uint64_t pages;
+    unsigned char bytes[4 * BULK_N * 4096]; /* of all calls, one after the other */
+    int fails;
+    unsigned committing; /* so many calls had come before `committing` */
+} heard;
+
+static int on_bulk_written(void *ctx, struct lladd_db *db, void *state, struct lladd_txn *txn,
+                           lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
+                           const void *bytes)
+{
+    ck_assert_ptr_eq(ctx, &heard);
+    ck_assert_ptr_eq(state, &heard.n);
+    ck_assert_ptr_eq(lladd_txn_db(txn), db);
+    ck_assert_uint_lt(barrier.v, lladd_durable_lsn(db).v);
+    if (heard.fails > 0) /* without a message of its own */
+        return -heard.fails;
+    if (heard.fails)
+        return lladd_error_set(lladd_txn_error_out(txn), heard.fails, "no room for the pages");
+    ck_assert_uint_lt(heard.n, 8);
+    ck_assert_uint_le((heard.pages + n) * 4096, sizeof heard.bytes);
+    heard.call[heard.n++] = (struct heard){barrier.v, first.v, n, typed};
+    memcpy(heard.bytes + heard.pages * 4096, bytes, n * 4096);
+    heard.pages += n;
+    return 0;
+}
+
+static int attach_heard(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
+{
+    (void)ctx, (void)db, (void)err;
+    *state = &heard.n;
+    return 0;
+}
+
+static int heard_committing(void *ctx, void *state, struct lladd_txn *txn)
+{
+    (void)ctx, (void)state, (void)txn;
+    heard.committing = heard.n;
+    return 0;
+}
+
+static void ignore_logged(void *ctx, void *state, lladd_lsn commit)
+{
+    (void)ctx, (void)state, (void)commit;
+}
+
+static void ignore_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx, (void)state, (void)db, (void)commit;
+}
+
+static void ignore_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx, (void)state, (void)db;
+}
+
+static const struct lladd_participant heard_participant = {
+    .struct_size = sizeof heard_participant,
+    .name = "test.heard",
+    .version = 1,
+    .logged = ignore_logged,
+    .durable = ignore_durable,
+    .aborted = ignore_aborted,
+    .committing = heard_committing,
+};
+static const struct lladd_participant *const heard_participants[] = {&heard_participant, NULL};
+static struct lladd_extension heard_extension = {
+    .name = "test.heard",
+    .version = 1,
+    .ctx = &heard,
+    .participants = heard_participants,
+    .attach = attach_heard,
+    .bulk_written = on_bulk_written,
+};
+
+/* Writes in bulk when the transaction is about to commit. */
+static int late_committing(void *ctx, void *state, struct lladd_txn *txn)
+{
+    unsigned char *bytes = bulk_bytes(5000);
+    (void)ctx, (void)state;
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), 1, "test.cells", bytes));
+    free(bytes);
+    return lladd_bulk_sync(txn);
+}
+
+static const struct lladd_participant late_participant = {
+    .struct_size = sizeof late_participant,
+    .name = "test.late",
+    .version = 1,
+    .logged = ignore_logged,
+    .durable = ignore_durable,
+    .aborted = ignore_aborted,
+    .committing = late_committing,
+};
+
+static void begin_heard(int kind, size_t struct_size)
+{
+    memset(&heard, 0, sizeof heard);
+    heard_extension.struct_size = struct_size;
+    fixture_init(&r, (unsigned)kind);
+    ok_db(&r, lladd_register_participant(&r.options, &late_participant, &r.err));
+    ok_db(&r, lladd_register_extension(&r.options, &heard_extension, &r.err));
+    fixture_open(&r);
+    page = fixture_page(&r);
+    ok_db(&r, lladd_pages_extend(r.db, BULK + BULK_N, &r.err));
+}
+
+static void expect_heard(unsigned i, uint64_t first, uint64_t n, bool typed)
+{
+    ck_assert_uint_eq(heard.call[i].first, BULK + first);
+    ck_assert_uint_eq(heard.call[i].n, n);
+    ck_assert(heard.call[i].typed == typed);
+    ck_assert_uint_ne(heard.call[i].barrier, 0);
+}
+
+/* Pages of one write have two barriers. The extension gets each page once, with the bytes that the
+ * page file has. */
+START_TEST(an_extension_hears_of_each_page_that_is_written_in_bulk)
+{
+    unsigned char *bytes = bulk_bytes(1000), *back = malloc(BULK_N * 4096);
+    begin_heard(_i, sizeof heard_extension);
+    for (unsigned raw = 0; raw < 2; raw++) {
+        heard.n = 0;
+        heard.pages = 0;
+        struct lladd_txn *txn = fixture_begin(&r);
+        ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
+        ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK + 1), 2));
+        ok(txn,
+           lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, raw ? NULL : "test.cells", bytes));
+        ok(txn, lladd_bulk_sync(txn));
+        done(lladd_commit(txn));
+        ck_assert_uint_eq(heard.n, 3);
+        expect_heard(0, 0, 1, !raw);
+        expect_heard(1, 1, 2, !raw);
+        expect_heard(2, 3, 1, !raw);
+        ck_assert_uint_lt(heard.call[0].barrier, heard.call[1].barrier);
+        ck_assert_uint_eq(heard.call[0].barrier, heard.call[2].barrier);
+        ok_db(&r, lladd_bulk_read(r.db, lladd_page_of(BULK), BULK_N, raw, back, &r.err));
+        ck_assert_mem_eq(heard.bytes, back, BULK_N * 4096);
+        for (unsigned p = 0; p < BULK_N && !raw; p++)
+            ck_assert_uint_eq(lladd_get64(back + p * 4096 + 8),
+                              heard.call[p == 1 || p == 2].barrier);
+    }
+    free(bytes);
+    free(back);
+    fixture_free(&r);
+}
+END_TEST
+
+/* A checkpoint comes in the middle of a write, and drops the barrier, so a new one is logged. */
+START_TEST(an_extension_hears_of_the_barrier_that_counts)
+{
+    unsigned char *bytes = bulk_bytes(1000);
+    begin_heard(_i, sizeof heard_extension);
+    r.world.world.point = checkpoint_at_the_second_page;
+    fixture_reopen(&r);
+    for (unsigned raw = 0; raw < 2; raw++) {
+        heard.n = 0;
+        heard.pages = 0;
+        struct lladd_txn *txn = fixture_begin(&r);
+        ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
+        stamped = 0;
+        ok(txn,
+           lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, raw ? NULL : "test.cells", bytes));
+        ok(txn, lladd_bulk_sync(txn));
+        done(lladd_commit(txn));
+        ck_assert_uint_gt(stamped, BULK_N);
+        ck_assert_uint_eq(heard.n, 1);
+        expect_heard(0, 0, BULK_N, !raw);
+        for (unsigned p = 0; p < BULK_N && !raw; p++)
+            ck_assert_uint_eq(lladd_get64(heard.bytes + p * 4096 + 8), heard.call[0].barrier);
+    }
+    free(bytes);
+    fixture_free(&r);
+}
+END_TEST
+
+/* It joined first, and a participant that joined later writes in bulk in its `committing`. */
+START_TEST(an_extension_that_hears_of_bulk_writes_is_told_last)
+{
+    struct lladd_gid gid = gid_of("heard");
+    for (unsigned prepared = 0; prepared < 2; prepared++) {
+        begin_heard(_i, sizeof heard_extension);
+        struct lladd_txn *txn = fixture_begin(&r);
+        ok(txn, lladd_txn_join(txn, &heard_participant, &heard));
+        ok(txn, lladd_txn_join(txn, &late_participant, &heard));
+        ok(txn, cell_put(txn, at(0), 1));
+        if (prepared)
+            ok(txn, lladd_prepare(txn, &gid));
+        done(lladd_commit(txn));
+        ck_assert_uint_eq(heard.n, 1);
+        ck_assert_uint_eq(heard.committing, 1);
+        fixture_free(&r);
+    }
+}
+END_TEST
+
+START_TEST(an_extension_can_refuse_what_is_written_in_bulk)
+{
+    unsigned char *bytes = bulk_bytes(1000);
+    begin_heard(_i, sizeof heard_extension);
+    struct lladd_txn *txn = fixture_begin(&r);
+    heard.fails = LLADD_NO_SPACE;
+    refused(txn, LLADD_NO_SPACE,
+            lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
+    ck_contains(lladd_txn_error(txn)->message, "no room for the pages");
+    heard.fails = -LLADD_NO_SPACE;
+    refused(txn, LLADD_NO_SPACE,
+            lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
+    ck_contains(lladd_txn_error(txn)->message, "test.heard");
+    heard.fails = 0;
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    expect_bulk(1000);
+    fixture_free(&r);
+    /* An older extension: its struct lacks the member. */
+    begin_heard(_i, offsetof(struct lladd_extension, bulk_written));
+    heard.fails = LLADD_NO_SPACE;
+    done(lladd_commit(bulk_write(1000)));
+    ck_assert_uint_eq(heard.n, 0);
+    free(bytes);
+    fixture_free(&r);
+}
+END_TEST
+
 /* ---- page-type callbacks ----------------------------------------------------------------- */
 
 static unsigned loaded, flushed, evicted, bad_private;
@@ -556,6 +791,10 @@ int main(void)
     LOOP(an_earlier_life_is_no_repair_of_bulk_written_pages);
     LOOP(only_credit_for_images_pays_for_an_image);
     LOOP(a_rollback_logs_no_image);
+    LOOP(an_extension_hears_of_each_page_that_is_written_in_bulk);
+    LOOP(an_extension_hears_of_the_barrier_that_counts);
+    LOOP(an_extension_that_hears_of_bulk_writes_is_told_last);
+    LOOP(an_extension_can_refuse_what_is_written_in_bulk);
     LOOP(page_types_hear_of_loading_flushing_and_eviction);
     LOOP(a_page_type_may_refuse_to_load_a_page);
     suite_add_tcase(s, tc);
