@@ -3,6 +3,7 @@
 #define SHIP_SHIP_PRIVATE_H
 /* What the files of ship/ share: memory, text, the formats of the objects in a store
  * (docs/backup.md), and calls on a store. */
+#include <lladd/extension.h>
 #include <lladd/ship.h>
 
 /* ---- memory.c ------------------------------------------------------------------------------- */
@@ -320,6 +321,70 @@ int ll_ship_claim_own(struct lladd_store *, struct lladd_device *, uint32_t time
 /* Has another copy claimed the timeline since? LLADD_TAKEN. */
 int ll_ship_claim_check(struct lladd_store *, uint32_t timeline, const struct ll_ship_claim *,
                         struct lladd_error *);
+/* ---- blk.c: pages that a transaction has written in bulk ------------------------------------ */
+
+#define LL_SHIP_BLK_HEADER 48u
+#define LL_SHIP_BLK_PIECE 32u
+
+/* A part of a spool that is read from memory. */
+struct ll_ship_blk {
+    unsigned char uuid[16];
+    uint32_t timeline, page_size;
+    uint64_t txn;
+    uint32_t part;
+    const char *name; /* for messages */
+    const unsigned char *bytes;
+    size_t len, at;
+    uint64_t pages;   /* so far */
+    bool ended, last; /* all pieces were read; no part follows */
+};
+/* Pages under one redo barrier, as they are in the page file. */
+struct ll_ship_blk_piece {
+    uint64_t barrier, page;
+    uint32_t n;
+    bool typed; /* the pages have headers; false: raw pages */
+    const unsigned char *bytes;
+};
+/* The name of the object: "t<timeline>/bulk/<transaction>.<part>.blk". */
+void ll_ship_blk_name(uint32_t timeline, uint64_t txn, uint32_t part, char out[LL_SHIP_NAME_MAX]);
+/* The header of the part with the uuid, timeline, page_size, txn and part of `b`. */
+void ll_ship_blk_header(const struct ll_ship_blk *b, unsigned char out[LL_SHIP_BLK_HEADER]);
+/* What precedes the pages of a piece; what ends a part of `pages` pages. */
+void ll_ship_blk_piece(const struct ll_ship_blk_piece *, uint32_t page_size,
+                       unsigned char out[LL_SHIP_BLK_PIECE]);
+void ll_ship_blk_end(uint64_t pages, bool last, unsigned char out[LL_SHIP_BLK_PIECE]);
+/* Reads and checks the header of a part. LLADD_CORRUPT_BACKUP. */
+int ll_ship_blk_begin(struct ll_ship_blk *, const char *name, const void *bytes, size_t len,
+                      struct lladd_error *);
+/* The next piece. LLADD_END after the last one: `at` is then the length of the part.
+ * LLADD_CORRUPT_BACKUP. */
+int ll_ship_blk_next(struct ll_ship_blk *, struct ll_ship_blk_piece *, struct lladd_error *);
+
+/* ---- spool.c -------------------------------------------------------------------------------- */
+
+/* The spools of an open database. An extension has one: it opens it in `attach`, closes it in
+ * `detach`, calls ll_ship_spool_write in `bulk_written`, and has the participant. Any number of
+ * threads may write; one thread at a time calls the functions after these. */
+struct ll_ship_spool;
+extern const struct lladd_participant ll_ship_spool_participant;
+int ll_ship_spool_open(struct lladd_db *, struct ll_ship_mem, uint32_t timeline,
+                       struct ll_ship_spool **, struct lladd_error *);
+void ll_ship_spool_close(struct ll_ship_spool *);
+/* The error is that of the transaction. */
+int ll_ship_spool_write(struct ll_ship_spool *, struct lladd_txn *, lladd_lsn barrier,
+                        lladd_pageno first, uint64_t n, bool typed, const void *bytes);
+/* Reads a part whole, and checks it. LLADD_NOT_FOUND: there is no such part; LLADD_CORRUPT_BACKUP.
+ * Call it for a transaction that has a commit or prepare record. */
+int ll_ship_spool_read(struct ll_ship_spool *, uint64_t txn, uint32_t part, struct ll_ship_buf *out,
+                       bool *last, struct lladd_error *);
+/* Deletes the transaction's spool, durably. 0 if there is none. */
+int ll_ship_spool_free(struct ll_ship_spool *, uint64_t txn, struct lladd_error *);
+/* Bytes of all spools that were not freed. Any thread. */
+uint64_t ll_ship_spool_bytes(struct ll_ship_spool *);
+/* `live`: the transaction has not ended in this run. If the function does not return 0, `each`
+ * stops and returns that value. */
+typedef int ll_ship_spool_fn(void *ctx, uint64_t txn, bool live);
+int ll_ship_spool_each(struct ll_ship_spool *, ll_ship_spool_fn *, void *ctx, struct lladd_error *);
 
 /* ---- store_dir.c ---------------------------------------------------------------------------- */
 
