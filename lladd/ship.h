@@ -13,6 +13,7 @@
  */
 #include <lladd/device.h>
 #include <lladd/error.h>
+#include <lladd/twophase.h>
 #include <lladd/types.h>
 
 #ifdef __cplusplus
@@ -203,40 +204,99 @@ LLADD_API int lladd_archive_status(struct lladd_archive *, struct lladd_archive_
 
 /* ---- restore -------------------------------------------------------------------------------- */
 
+/** What a target is. */
+enum lladd_target_kind {
+    LLADD_TO_BASE = 0, /**< the end of the backup; its own log is enough for that */
+    LLADD_TO_END = 1,  /**< the end of the log that is stored */
+    LLADD_TO_LSN = 2,  /**< an LSN: all transactions with a commit record below it, and no other. An
+                            LSN inside a record counts as the record's first byte */
+    LLADD_TO_MARK = 3, /**< a named mark: all transactions that had committed when it was made */
+    LLADD_TO_TIME = 4  /**< a time: the last mark in the log before the first one that is later. So
+                            no transaction that committed later is included */
+};
+/** The state of the database that is wanted. Zero means the default, for every member. Initialise
+ *  with LLADD_RESTORE_TARGET_INIT. */
+struct lladd_restore_target {
+    size_t struct_size;
+    enum lladd_target_kind kind;
+    uint32_t timeline; /**< on which the target lies; 0: on that of the backup that options.base
+                            names, or that ended last */
+    lladd_lsn lsn;     /**< of LLADD_TO_LSN */
+    const char *mark;  /**< of LLADD_TO_MARK: its name */
+    int64_t time_us;   /**< of LLADD_TO_TIME: wall clock, microseconds since 1970 */
+};
+#define LLADD_RESTORE_TARGET_INIT_SIZE sizeof(struct lladd_restore_target)
+#define LLADD_RESTORE_TARGET_INIT LLADD_SIZED_INIT(lladd_restore_target)
+
 /** Zero means the default, for every member. Initialise with LLADD_RESTORE_OPTIONS_INIT. */
 struct lladd_restore_options {
     size_t struct_size;
-    const char *base;                 /**< name of the backup; NULL: the one that ended last */
+    const char *base; /**< name of the backup. NULL: with a target, the one with the highest end
+                           that is not above the target; else the one that ended last */
     uint64_t bytes_per_second;        /**< lladd_restore only. 0: as fast as possible */
     lladd_ship_progress_fn *progress; /**< lladd_restore only */
     void *progress_ctx;
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
+    const struct lladd_restore_target *target; /**< NULL: the end of the backup */
+    /** Is told each transaction that is in doubt at the target, before anything is written; NULL:
+     *  nothing is told. If it does not return 0, the call stops and returns that value. */
+    lladd_in_doubt_fn *in_doubt;
+    void *in_doubt_ctx;
 };
 #define LLADD_RESTORE_OPTIONS_INIT_SIZE sizeof(struct lladd_restore_options)
 #define LLADD_RESTORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_restore_options)
 
-/** A read-only device that shows the files of the database as a crash at the backup's end would
- *  have left them. To open the database, put a lladd_device_overlay over it; nothing is restored
- *  for that. The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
+/** A read-only device that shows the files of the database as a crash at the target would have left
+ *  them. To open the database, put a lladd_device_overlay over it; nothing is restored for that.
+ *  With a target other than the backup's end, the call reads and checks the log up to the target.
+ *  The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
  *  lladd_store_device_error has the error. Close it with lladd_store_device_close, before the
- *  store. LLADD_NOT_FOUND: the store has no such backup. */
+ *  store. LLADD_NOT_FOUND: the store has no such backup. LLADD_OUT_OF_RANGE: the target cannot be
+ *  restored; the message has the LSNs that can. LLADD_FOREIGN_FILE: an archived segment belongs to
+ *  another database. */
 LLADD_API int lladd_store_device(struct lladd_store *, const struct lladd_restore_options *,
                                  struct lladd_device **out, struct lladd_error *);
-/** Describes the backup that the device shows. Fills as much as out->struct_size says. */
+/** Describes the backup that the device shows; `end` and `timeline` are those of the target. Fills
+ *  as much as out->struct_size says. */
 LLADD_API void lladd_store_device_info(struct lladd_device *, struct lladd_backup_info *out);
 /** The first error of the device; returns its code, 0 if there was none. */
 LLADD_API int lladd_store_device_error(struct lladd_device *, struct lladd_error *);
 /** Closes the device; NULL does nothing. */
 LLADD_API void lladd_store_device_close(struct lladd_device *);
 
-/** Writes a backup into `empty`, a device without files but "lock" and those of a restore that was
- *  interrupted. lladd_open then recovers it as after a crash: it has the transactions that had
- *  committed below the backup's end, and those that were prepared are in doubt. The copy gets a
- *  timeline of its own, which the store notes. So the log that its origin writes later is never
- *  taken for its own. Every object is read and checked; "control" is written last, so after an
- *  error or a crash lladd_open refuses the directory, and the restore can be repeated.
- *  LLADD_EXISTS: `empty` has files. LLADD_LOCKED: a process uses it. */
+/** What lladd_archive_each tells. */
+enum lladd_archive_kind {
+    LLADD_ARCHIVE_TIMELINE = 1, /**< a timeline: `parent`, and the LSN `from` where it left the
+                                     parent, at `time_us` */
+    LLADD_ARCHIVE_RANGE = 2,    /**< the LSNs `from` to `end` of the timeline can be restored, as
+                                     far as this is seen without reading the log */
+    LLADD_ARCHIVE_GAP = 3,      /**< the log from `from` to `end` is missing between stored log */
+    LLADD_ARCHIVE_MARK = 4      /**< a mark: its name, its LSN `from`, and `time_us` */
+};
+struct lladd_archive_item {
+    enum lladd_archive_kind kind;
+    uint32_t timeline, parent;
+    lladd_lsn from, end;
+    int64_t time_us; /**< wall clock, microseconds since 1970 */
+    char name[65];
+};
+/** If it does not return 0, lladd_archive_each stops and returns that value. */
+typedef int lladd_archive_fn(void *ctx, const struct lladd_archive_item *);
+/** Tells what the store has besides its backups (lladd_backup_each): for each timeline, by number,
+ *  the timeline, then its ranges, gaps and marks. Reads the first header of each segment.
+ *  `allocator` may be NULL. LLADD_NOT_FOUND: the store is empty. */
+LLADD_API int lladd_archive_each(struct lladd_store *, const struct lladd_allocator *allocator,
+                                 lladd_archive_fn *, void *ctx, struct lladd_error *);
+
+/** Writes the database at the target into `empty`, a device without files but "lock" and those of a
+ *  restore that was interrupted. lladd_open then recovers it as after a crash: it has the
+ *  transactions that had committed below the target, and those that were prepared are in doubt. The
+ *  copy gets a timeline of its own, which the store notes. So the log that its origin writes later
+ *  is never taken for its own. Every object is read and checked; "control" is written last, so
+ *  after an error or a crash lladd_open refuses the directory, and the restore can be repeated.
+ *  `info` is as of lladd_store_device_info. Errors are as of lladd_store_device, and LLADD_EXISTS:
+ *  `empty` has files. LLADD_LOCKED: a process uses it. */
 LLADD_API int lladd_restore(struct lladd_store *, const struct lladd_restore_options *,
                             struct lladd_device *empty, struct lladd_backup_info *info,
                             struct lladd_error *);

@@ -10,7 +10,7 @@
  * The copy gets a timeline: a number that the store has given to no other copy, noted in the store
  * before "control" is written. It is part of the incarnation, so the log of the copy and that of
  * the database that it was made from are never taken for each other. */
-#include "ship/ship_private.h"
+#include "ship/image_private.h"
 
 #include <errno.h>
 #include <lladd/bytes.h>
@@ -236,17 +236,17 @@ static int copy_file(struct restore *r, const char *name)
 
 static int copy_log(struct restore *r)
 {
-    const struct ll_ship_manifest *m = ll_ship_device_manifest(r->from);
+    const struct ll_ship_image *log = ll_ship_device_log(r->from);
     char name[40];
     int rc = make_dir(r, "log");
     r->what = "log";
     r->done = r->all = 0;
-    for (size_t i = 0; i < ll_ship_log_parts(m); i++)
-        r->all += ll_ship_log_part(m, i)->offset ? 0 : ll_ship_log_part(m, i)->segment_size;
-    for (size_t i = 0; i < ll_ship_log_parts(m) && !rc; i++) {
-        const struct ll_ship_log_part *p = ll_ship_log_part(m, i);
-        (void)snprintf(name, sizeof name, "log/%016llx.seg", (unsigned long long)p->first);
-        rc = p->offset ? 0 : copy_file(r, name);
+    for (size_t i = 0; i < ll_ship_image_segments(log); i++)
+        r->all += ll_ship_image_at(log, i)->size;
+    for (size_t i = 0; i < ll_ship_image_segments(log) && !rc; i++) {
+        (void)snprintf(name, sizeof name, "log/%016llx.seg",
+                       (unsigned long long)ll_ship_image_at(log, i)->first);
+        rc = copy_file(r, name);
     }
     return rc ? rc : io(r, r->to->ops->sync_dir(r->to, "log"), "sync", "log");
 }
@@ -267,20 +267,20 @@ static int see_timeline(void *ctx, const char *name, uint64_t size)
 /* Takes the next number that the store has not given away. */
 static int new_timeline(struct restore *r, uint32_t *out)
 {
-    const struct ll_ship_manifest *m = ll_ship_device_manifest(r->from);
+    struct lladd_backup_info info = {.struct_size = sizeof info};
     struct ll_ship_buf text = {.mem = r->mem};
-    uint64_t highest = m->info.timeline;
+    lladd_store_device_info(r->from, &info);
+    uint64_t highest = info.timeline;
     unsigned char id[8];
     char name[LL_SHIP_NAME_MAX];
     int rc = r->store->ops->list(r->store, "t", see_timeline, &highest, r->err);
     if (!rc)
         rc = ll_ship_random(r->opt.world, id, sizeof id, r->err);
     if (!rc)
-        rc = ll_ship_print(&text, r->err,
-                           "parent %u\nfork %llu\nwhen_us %lld\nbase %s\nid %016llx\n",
-                           m->info.timeline, (unsigned long long)m->info.end.v,
-                           (long long)ll_ship_wall_us(r->opt.world), m->info.name,
-                           (unsigned long long)lladd_get64(id));
+        rc = ll_ship_print(
+            &text, r->err, "parent %u\nfork %llu\nwhen_us %lld\nbase %s\nid %016llx\n",
+            info.timeline, (unsigned long long)info.end.v, (long long)ll_ship_wall_us(r->opt.world),
+            info.name, (unsigned long long)lladd_get64(id));
     struct lladd_iovec piece = {text.data, text.len};
     bool taken = !rc;
     for (unsigned i = 0; taken; i++) {
@@ -318,13 +318,14 @@ static int finish(struct restore *r)
 
 static int copy_all(struct restore *r)
 {
-    const struct ll_ship_manifest *m = ll_ship_device_manifest(r->from);
+    struct lladd_backup_info info = {.struct_size = sizeof info};
     int rc = want_empty(r);
     if (!rc)
         rc = copy_log(r);
     r->what = "pages";
     r->done = 0;
-    r->all = (m->info.pages + LL_SHIP_DWB_PAGES) * m->info.page_size;
+    lladd_store_device_info(r->from, &info);
+    r->all = (info.pages + LL_SHIP_DWB_PAGES) * info.page_size;
     if (!rc)
         rc = copy_file(r, "dwb");
     if (!rc)

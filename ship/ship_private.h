@@ -409,5 +409,7 @@ int ll_ship_dir_open(const char *path, const struct lladd_store_options *,
 
 /* Sets the timeline of the control block that the device shows. */
 void ll_ship_device_timeline(struct lladd_device *, uint32_t timeline);
-const struct ll_ship_manifest *ll_ship_device_manifest(struct lladd_device *);
+/* The log that the device shows. */
+struct ll_ship_image;
+const struct ll_ship_image *ll_ship_device_log(struct lladd_device *);
 #endif

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A read-only device over a store: the files of a database as a crash at a backup's end would have
- * left them.
+/* A read-only device over a store: the files of a database as a crash at a backup's end, or at a
+ * later target, would have left them.
  *
  *     control         the backup's, twice; not closed cleanly, and without a witness
- *     pages           the frames of the backup. A later frame replaces pages of earlier ones
+ *     pages           the frames of the backup. A later frame replaces pages of earlier ones. Then
+ *                     zeros: pages that the log after the backup knows
  *     dwb             empty
  *     log/X.seg       the stored bytes of a segment, then zeros
  *
  * Memory has the index of the frames, 32 bytes for 16 pages. Of the objects' contents it has one
- * window of frames, one frame, and one part of the log. Everything that is read is checked. */
-#include "ship/ship_private.h"
+ * window of frames, one frame, and one window of the log. Everything that is read is checked. */
+#include "ship/image_private.h"
 
 #include <errno.h>
 #include <lladd/bytes.h>
@@ -26,7 +27,7 @@ enum kind { CONTROL = 1, PAGES, DWB, SEGMENT };
 struct ship_file {
     enum kind kind;
     uint64_t size;
-    size_t part; /* for a segment: the index of its first part */
+    size_t segment; /* its number in the image */
 };
 
 /* A page, and a frame of it that was stored after the first copy of all pages. */
@@ -52,8 +53,8 @@ struct ship_device {
     unsigned char *frame; /* the pages of frame `frame_number` */
     uint64_t frame_number;
     struct ll_ship_frame frame_entry;
-    struct ll_ship_buf log; /* the bytes of part `log_part` */
-    size_t log_part;
+    struct ll_ship_image log;
+    struct ll_ship_goal goal;
     struct lladd_error error; /* the first error of the device */
 };
 
@@ -232,50 +233,15 @@ static int read_pages(struct ship_device *d, unsigned char *out, size_t len, uin
     return rc;
 }
 
-/* ---- log ------------------------------------------------------------------------------------ */
-
-static int load_part(struct ship_device *d, size_t i, struct lladd_error *err)
-{
-    const struct ll_ship_log_part *p = ll_ship_log_part(&d->m, i);
-    char name[LL_SHIP_NAME_MAX];
-    if (d->log_part == i)
-        return 0;
-    d->log_part = SIZE_MAX;
-    d->log.len = 0;
-    ll_ship_log_name(base_of(d), p, name);
-    unsigned char *room = ll_ship_room(&d->log, p->bytes);
-    if (!room)
-        return ll_ship_no_memory(err);
-    int rc = d->store->ops->get(d->store, name, 0, room, p->bytes, err);
-    if (rc)
-        return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(err, name, "it is missing") : rc;
-    if (lladd_crc32c(0, room, p->bytes) != p->crc)
-        return ll_ship_corrupt(err, name, "it is damaged");
-    d->log.len = p->bytes;
-    d->log_part = i;
-    return 0;
-}
-
-static int read_log(struct ship_device *d, const struct ship_file *f, unsigned char *out,
-                    size_t len, uint64_t at, struct lladd_error *err)
-{
-    uint64_t first = ll_ship_log_part(&d->m, f->part)->first;
-    int rc = 0;
-    memset(out, 0, len);
-    for (size_t i = f->part; i < ll_ship_log_parts(&d->m) && !rc; i++) {
-        const struct ll_ship_log_part *p = ll_ship_log_part(&d->m, i);
-        uint64_t from = at > p->offset ? at : p->offset, end = p->offset + p->bytes;
-        if (p->first != first)
-            break;
-        if (end > at + len)
-            end = at + len;
-        if (from < end && (rc = load_part(d, i, err)) == 0)
-            memcpy(out + (from - at), d->log.data + (from - p->offset), end - from);
-    }
-    return rc;
-}
-
 /* ---- the device ----------------------------------------------------------------------------- */
+
+/* The page file is as long as redo expects it: it was made longer before a page there was
+ * logged. */
+static uint64_t pages_of(const struct ship_device *d)
+{
+    uint64_t logged = d->goal.facts.pages;
+    return d->m.info.pages > logged ? d->m.info.pages : logged;
+}
 
 static int find(const struct ship_device *d, const char *name, struct ship_file *out)
 {
@@ -285,14 +251,14 @@ static int find(const struct ship_device *d, const char *name, struct ship_file 
     if (strcmp(name, "control") == 0)
         *out = (struct ship_file){CONTROL, sizeof d->control, 0};
     else if (strcmp(name, "pages") == 0)
-        *out = (struct ship_file){PAGES, d->m.info.pages * size, 0};
+        *out = (struct ship_file){PAGES, pages_of(d) * size, 0};
     else if (strcmp(name, "dwb") == 0)
         *out = (struct ship_file){DWB, LL_SHIP_DWB_PAGES * size, 0};
-    for (size_t i = 0; i < ll_ship_log_parts(&d->m) && !out->kind; i++) {
-        const struct ll_ship_log_part *p = ll_ship_log_part(&d->m, i);
-        (void)snprintf(segment, sizeof segment, "log/%016llx.seg", (unsigned long long)p->first);
-        if (p->offset == 0 && strcmp(segment, name) == 0)
-            *out = (struct ship_file){SEGMENT, p->segment_size, i};
+    for (size_t i = 0; i < ll_ship_image_segments(&d->log) && !out->kind; i++) {
+        const struct ll_ship_image_segment *s = ll_ship_image_at(&d->log, i);
+        (void)snprintf(segment, sizeof segment, "log/%016llx.seg", (unsigned long long)s->first);
+        if (strcmp(segment, name) == 0)
+            *out = (struct ship_file){SEGMENT, s->size, i};
     }
     return out->kind ? 0 : -ENOENT;
 }
@@ -342,7 +308,7 @@ static int64_t ship_pread(struct lladd_device *dev, struct lladd_file *file, voi
     else if (f->kind == PAGES)
         rc = read_pages(d, buf, len, off, &err);
     else
-        rc = read_log(d, f, buf, len, off, &err);
+        rc = ll_ship_image_read(&d->log, f->segment, buf, len, off, &err);
     if (rc && !d->error.code)
         d->error = err;
     lladd_mutex_unlock(&d->mutex);
@@ -413,10 +379,10 @@ static int ship_list(struct lladd_device *dev, const char *name, lladd_list_fn *
     }
     if (strcmp(name, "log") != 0)
         return -ENOENT;
-    for (size_t i = 0; i < ll_ship_log_parts(&d->m) && !rc; i++) {
-        const struct ll_ship_log_part *p = ll_ship_log_part(&d->m, i);
-        (void)snprintf(segment, sizeof segment, "%016llx.seg", (unsigned long long)p->first);
-        rc = p->offset == 0 ? fn(ctx, segment) : 0;
+    for (size_t i = 0; i < ll_ship_image_segments(&d->log) && !rc; i++) {
+        (void)snprintf(segment, sizeof segment, "%016llx.seg",
+                       (unsigned long long)ll_ship_image_at(&d->log, i)->first);
+        rc = fn(ctx, segment);
     }
     return rc;
 }
@@ -470,25 +436,27 @@ static int read_control(struct ship_device *d, struct lladd_error *err)
     if (memcmp(c + UUID, d->m.info.uuid, 16) != 0 ||
         lladd_get32(c + PAGE_SIZE) != d->m.info.page_size || ll_ship_control_redo(c) != d->m.redo.v)
         return ll_ship_corrupt(err, name, "it does not fit the manifest");
-    ll_ship_device_timeline(&d->base, ll_ship_control_timeline(c));
+    ll_ship_device_timeline(&d->base,
+                            d->goal.archived ? d->goal.timeline : ll_ship_control_timeline(c));
     return 0;
 }
 
 void ll_ship_device_timeline(struct lladd_device *dev, uint32_t timeline)
 {
     struct ship_device *d = device_of(dev);
-    ll_ship_control_copy(d->control, timeline, d->m.heuristic);
+    ll_ship_control_copy(d->control, timeline, d->m.heuristic || d->goal.facts.heuristic);
     memcpy(d->control + LL_SHIP_CONTROL_COPY, d->control, LL_SHIP_CONTROL);
 }
 
-const struct ll_ship_manifest *ll_ship_device_manifest(struct lladd_device *dev)
+const struct ll_ship_image *ll_ship_device_log(struct lladd_device *dev)
 {
-    return &device_of(dev)->m;
+    return &device_of(dev)->log;
 }
 
-static int open_parts(struct ship_device *d, const char *base, struct lladd_error *err)
+static int open_parts(struct ship_device *d, const struct lladd_restore_options *o,
+                      struct lladd_error *err)
 {
-    int rc = ll_ship_manifest_find(d->store, base, &d->m, err);
+    int rc = ll_ship_target(d->store, o, &d->m, &d->log, &d->goal, err);
     if (!rc) {
         d->frame = ll_ship_new(d->mem, (size_t)LL_SHIP_FRAME * d->m.info.page_size);
         rc = d->frame ? read_control(d, err) : ll_ship_no_memory(err);
@@ -515,11 +483,10 @@ int lladd_store_device(struct lladd_store *store, const struct lladd_restore_opt
     d->base.ops = &ship_ops;
     d->mem = mem;
     d->store = store;
-    d->index.mem = d->later.mem = d->window.mem = d->log.mem = mem;
+    d->index.mem = d->later.mem = d->window.mem = mem;
     d->frame_number = UINT64_MAX;
-    d->log_part = SIZE_MAX;
     ll_ship_manifest_init(&d->m, mem);
-    int rc = open_parts(d, o.base, err);
+    int rc = open_parts(d, &o, err);
     if (rc)
         lladd_store_device_close(&d->base);
     else
@@ -530,8 +497,12 @@ int lladd_store_device(struct lladd_store *store, const struct lladd_restore_opt
 void lladd_store_device_info(struct lladd_device *dev, struct lladd_backup_info *out)
 {
     size_t size = out->struct_size;
-    struct lladd_backup_info info = device_of(dev)->m.info;
+    const struct ship_device *d = device_of(dev);
+    struct lladd_backup_info info = d->m.info;
     info.struct_size = size;
+    info.timeline = d->goal.timeline;
+    info.end = lladd_lsn_of(d->goal.facts.end);
+    info.pages = pages_of(d);
     memcpy(out, &info, size < sizeof info ? size : sizeof info);
 }
 
@@ -555,7 +526,8 @@ void lladd_store_device_close(struct lladd_device *dev)
     ll_ship_buf_free(&d->index);
     ll_ship_buf_free(&d->later);
     ll_ship_buf_free(&d->window);
-    ll_ship_buf_free(&d->log);
+    ll_ship_image_free(&d->log);
+    ll_ship_goal_free(&d->goal);
     ll_ship_delete(d->mem, d->frame);
     lladd_mutex_destroy(&d->mutex);
     ll_ship_delete(d->mem, d);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef SHIP_IMAGE_PRIVATE_H
+#define SHIP_IMAGE_PRIVATE_H
+/* The log of a database at a target, as the objects of a store have it.
+ *
+ *   image.c   the segments of the log, and the objects with their bytes
+ *   replay.c  reads the records of an image, and what a restore must know of them
+ *   chain.c   the archived segments and timelines; which of them follow each other
+ *   target.c  from a target to a backup and an image */
+#include "ship/ship_private.h"
+
+/* ---- image.c -------------------------------------------------------------------------------- */
+
+#define LL_SHIP_BLOCK_MOST 65536u
+
+enum ll_ship_source {
+    LL_SHIP_IN_BASE = 1, /* base/<name>/log.<first>.<k> */
+    LL_SHIP_IN_SEGMENT,  /* t<n>/log/<first>.seg */
+    LL_SHIP_IN_PART      /* t<n>/log/<first>.<from>-<end>.part */
+};
+
+/* Bytes of a segment's file, and the object that has them. */
+struct ll_ship_piece {
+    enum ll_ship_source source;
+    uint32_t timeline;
+    uint64_t first;         /* of the segment */
+    uint64_t from, end;     /* of a part: the LSNs in its name */
+    uint64_t offset, bytes; /* in the segment's file */
+    uint32_t crc;           /* in a base: of the whole object */
+};
+
+struct ll_ship_image_segment {
+    uint64_t first, cut, incarnation;
+    uint32_t size, block;
+    uint64_t limit; /* what is at this LSN or above is not of this log: it reads as zeros */
+    size_t piece, pieces;
+};
+
+struct ll_ship_image {
+    struct ll_ship_mem mem;
+    struct lladd_store *store;
+    char base[64];
+    unsigned char uuid[16];
+    struct ll_ship_buf segments; /* struct ll_ship_image_segment, ascending */
+    struct ll_ship_buf pieces;   /* struct ll_ship_piece */
+    struct ll_ship_buf window;   /* bytes of the object of one piece */
+    size_t window_piece;
+    uint64_t window_offset;
+};
+
+void ll_ship_image_init(struct ll_ship_image *, struct ll_ship_mem, struct lladd_store *,
+                        const unsigned char uuid[16]);
+void ll_ship_image_free(struct ll_ship_image *);
+/* Appends a segment with no pieces yet. */
+int ll_ship_image_add(struct ll_ship_image *, const struct ll_ship_image_segment *,
+                      struct lladd_error *);
+/* Appends a piece to the last segment. */
+int ll_ship_image_piece(struct ll_ship_image *, const struct ll_ship_piece *, struct lladd_error *);
+/* Removes the last segment. */
+void ll_ship_image_drop(struct ll_ship_image *);
+/* Appends a segment of another image. */
+int ll_ship_image_take(struct ll_ship_image *, const struct ll_ship_image *from, size_t segment,
+                       struct lladd_error *);
+/* Adds the segments of a backup. Their headers are not read, so `cut` and `incarnation` are 0. */
+int ll_ship_image_of_base(struct ll_ship_image *, const struct ll_ship_manifest *,
+                          struct lladd_error *);
+/* Reads bytes of a segment's file. Bytes without a piece, and those above the limit, are zeros. */
+int ll_ship_image_read(struct ll_ship_image *, size_t segment, void *out, size_t len, uint64_t at,
+                       struct lladd_error *);
+/* Reads and checks the header of a segment, and fills cut, incarnation, size and block. */
+int ll_ship_image_head(struct ll_ship_image *, size_t segment, struct lladd_error *);
+/* Checks the header of a block. */
+int ll_ship_image_block(const struct ll_ship_image *, size_t segment, uint32_t index,
+                        const unsigned char header[LL_SHIP_BLOCK_HEADER], struct lladd_error *);
+/* The name of the object with the segment's bytes at an LSN, for messages. */
+void ll_ship_image_name(const struct ll_ship_image *, size_t segment, uint64_t lsn,
+                        char out[LL_SHIP_NAME_MAX]);
+/* The LSN up to which the pieces of the segment have its bytes, without a hole. */
+uint64_t ll_ship_image_have(const struct ll_ship_image *, size_t segment);
+
+static inline struct ll_ship_image_segment *ll_ship_image_at(const struct ll_ship_image *im,
+                                                             size_t i)
+{
+    return (struct ll_ship_image_segment *)(void *)im->segments.data + i;
+}
+static inline size_t ll_ship_image_segments(const struct ll_ship_image *im)
+{
+    return im->segments.len / sizeof(struct ll_ship_image_segment);
+}
+static inline uint64_t ll_ship_image_end(const struct ll_ship_image_segment *s)
+{
+    return s->first + (uint64_t)(s->size / s->block) * (s->block - LL_SHIP_BLOCK_HEADER);
+}
+/* Offset in the file up to which it has the payload below the LSN. */
+uint64_t ll_ship_image_offset(const struct ll_ship_image_segment *, uint64_t lsn);
+
+/* ---- replay.c ------------------------------------------------------------------------------- */
+
+/* A transaction that has written pages in bulk, and that has committed or prepared. */
+struct ll_ship_bulk {
+    uint64_t txn, lsn; /* lsn: of its commit or prepare record */
+};
+
+/* What the log up to a target says. */
+struct ll_ship_facts {
+    uint64_t end;                /* the log ends here: after the last record below the target */
+    bool more;                   /* and the image has more: the target is in a record or a gap */
+    bool heuristic;              /* there are heuristic records */
+    uint64_t pages;              /* the page file has at least so many pages */
+    struct ll_ship_buf bulk;     /* struct ll_ship_bulk, of commits and prepares from `since` on */
+    struct ll_ship_buf prepared; /* struct lladd_in_doubt_info */
+};
+void ll_ship_facts_free(struct ll_ship_facts *);
+/* A time that is looked for in the marks of a log. */
+struct ll_ship_clock {
+    int64_t target_us;
+    uint64_t lsn;    /* what lies below had committed at the last mark before the first later one */
+    int64_t last_us; /* time of the last mark; 0: there is none */
+    bool later;      /* there is a later mark */
+};
+/* Reads all records from `from` on that end at `to` or below. Every block header and every record
+ * is checked. The log may end below `to` only after the last whole record that the image has. With
+ * a clock (nullable) it stops at the first mark that is later. */
+int ll_ship_replay(struct ll_ship_image *, uint64_t from, uint64_t since, uint64_t to,
+                   struct ll_ship_clock *, struct ll_ship_facts *, struct lladd_error *);
+
+/* ---- chain.c -------------------------------------------------------------------------------- */
+
+/* An archived object with bytes of the log. */
+struct ll_ship_stored {
+    uint64_t first, from, end; /* as in its name */
+    uint32_t timeline;
+    enum ll_ship_source source;
+    uint64_t size;
+};
+void ll_ship_stored_name(const struct ll_ship_stored *, char out[LL_SHIP_NAME_MAX]);
+
+/* Where a timeline leaves its parent. */
+struct ll_ship_fork {
+    uint32_t timeline, parent;
+    uint64_t lsn;
+    int64_t when_us;
+};
+
+/* A timeline, or an ancestor of it; of an ancestor counts only what is below `top`. */
+struct ll_ship_step {
+    uint32_t timeline;
+    uint64_t top;
+};
+
+/* What a store has of a database: its backups, and its archived log. */
+struct ll_ship_past {
+    struct ll_ship_mem mem;
+    struct lladd_store *store;
+    unsigned char uuid[16];
+    struct ll_ship_buf stored; /* struct ll_ship_stored, by first LSN */
+    struct ll_ship_buf bases;  /* struct lladd_backup_info, by the time of their end */
+};
+/* Lists what the store has. */
+int ll_ship_past_open(struct ll_ship_past *, struct lladd_store *, struct ll_ship_mem,
+                      struct lladd_error *);
+void ll_ship_past_free(struct ll_ship_past *);
+/* LLADD_NOT_FOUND: there is no such timeline. */
+int ll_ship_past_fork(const struct ll_ship_past *, uint32_t timeline, struct ll_ship_fork *,
+                      struct lladd_error *);
+/* Reads a mark's object. */
+int ll_ship_past_mark(const struct ll_ship_past *, const char *name, uint64_t *lsn,
+                      int64_t *time_us, struct lladd_error *);
+/* The timeline and its ancestors, the timeline first: struct ll_ship_step. */
+int ll_ship_past_path(const struct ll_ship_past *, uint32_t timeline, struct ll_ship_buf *steps,
+                      struct lladd_error *);
+/* Is what a timeline has below `end` on the path? */
+bool ll_ship_on_path(const struct ll_ship_buf *steps, uint32_t timeline, uint64_t end);
+/* The LSN up to which the path's own timeline has log, or its fork. */
+int ll_ship_past_top(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t *out,
+                     struct lladd_error *);
+/* Appends to `down` the archived segments with the log from `from` to *to, the highest first.
+ * *to is lowered to the cut if it is in a gap that a cut declares. *reached is `from`, or above it
+ * if the archive lacks the log below *reached. */
+int ll_ship_past_chain(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t from,
+                       uint64_t *to, struct ll_ship_image *down, uint64_t *reached,
+                       struct lladd_error *);
+/* Reads the cut of the segment that begins at `first`; `first` if its header is damaged. */
+int ll_ship_past_cut(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t first,
+                     uint64_t *out, struct lladd_error *);
+/* The LSN up to which the archive goes on from `from` without a gap. */
+int ll_ship_past_reach(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t from,
+                       uint64_t *out, struct lladd_error *);
+
+/* ---- target.c ------------------------------------------------------------------------------- */
+
+/* The LSNs from `from` to `end` can be restored. */
+struct ll_ship_reach {
+    uint64_t from, end;
+};
+/* Appends what can be restored on a path, ascending. */
+int ll_ship_ranges(struct ll_ship_past *, const struct ll_ship_buf *steps, struct ll_ship_buf *out,
+                   struct lladd_error *);
+
+/* A target that was found. */
+struct ll_ship_goal {
+    uint32_t timeline;
+    bool archived; /* it is none of the backup itself */
+    struct ll_ship_facts facts;
+};
+void ll_ship_goal_free(struct ll_ship_goal *);
+/* Finds the backup and the log for the target of the options. Initialises the image. */
+int ll_ship_target(struct lladd_store *, const struct lladd_restore_options *,
+                   struct ll_ship_manifest *, struct ll_ship_image *, struct ll_ship_goal *,
+                   struct lladd_error *);
+#endif

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From a target to a backup and a log: the backup with the highest end that is not above the
+ * target, and the log from there to the target, of the target's timeline and its ancestors.
+ *
+ * The log is read once, record by record, before anything is written. So a restore that begins has
+ * all that it needs, except for bytes that the store loses meanwhile. */
+#include "ship/image_private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct search {
+    struct ll_ship_past archive;
+    struct lladd_restore_target to;
+    uint32_t timeline;
+    struct ll_ship_buf steps; /* struct ll_ship_step */
+    uint64_t lsn; /* the target; of a time: of its last mark, as soon as that is known */
+    struct ll_ship_image base; /* the log of the backup */
+    struct lladd_error *err;
+};
+
+void ll_ship_goal_free(struct ll_ship_goal *g)
+{
+    ll_ship_facts_free(&g->facts);
+}
+
+/* ---- what can be restored ------------------------------------------------------------------- */
+
+static const struct lladd_backup_info *base_at(const struct ll_ship_past *a, size_t i)
+{
+    return (const struct lladd_backup_info *)(const void *)a->bases.data + i;
+}
+
+static size_t bases(const struct ll_ship_past *a)
+{
+    return a->bases.len / sizeof(struct lladd_backup_info);
+}
+
+/* The backup of the path with the lowest end above `above`. */
+static const struct lladd_backup_info *next_base(const struct ll_ship_past *a,
+                                                 const struct ll_ship_buf *steps, uint64_t above)
+{
+    const struct lladd_backup_info *best = NULL;
+    for (size_t i = 0; i < bases(a); i++) {
+        const struct lladd_backup_info *b = base_at(a, i);
+        if (b->end.v > above && ll_ship_on_path(steps, b->timeline, b->end.v) &&
+            (!best || b->end.v < best->end.v))
+            best = b;
+    }
+    return best;
+}
+
+int ll_ship_ranges(struct ll_ship_past *a, const struct ll_ship_buf *steps, struct ll_ship_buf *out,
+                   struct lladd_error *err)
+{
+    const struct lladd_backup_info *b;
+    struct ll_ship_reach r = {0, 0};
+    int rc = 0;
+    while (!rc && (b = next_base(a, steps, r.end)) != NULL) {
+        r.from = b->end.v;
+        rc = ll_ship_past_reach(a, steps, r.from, &r.end, err);
+        if (!rc)
+            rc = ll_ship_append(out, &r, sizeof r, err);
+    }
+    return rc;
+}
+
+/* Writes the last ranges that fit. */
+static void write_ranges(const struct ll_ship_buf *ranges, char *out, size_t size)
+{
+    const struct ll_ship_reach *r = (const void *)ranges->data;
+    size_t n = ranges->len / sizeof *r, first = n, used = 0;
+    char one[64];
+    while (first > 0) {
+        int len = snprintf(one, sizeof one, ", %llu-%llu", (unsigned long long)r[first - 1].from,
+                           (unsigned long long)r[first - 1].end);
+        if (used + (size_t)len + sizeof "... " > size)
+            break;
+        used += (size_t)len;
+        first--;
+    }
+    used = (size_t)snprintf(out, size, "%s", first ? "..." : n ? "" : "nothing");
+    for (size_t i = first; i < n; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%llu-%llu", used ? ", " : "",
+                                 (unsigned long long)r[i].from, (unsigned long long)r[i].end);
+}
+
+static int refuse(struct search *s, const char *fmt, ...) LLADD_PRINTF(2, 3);
+static int refuse(struct search *s, const char *fmt, ...)
+{
+    struct ll_ship_buf ranges = {.mem = s->archive.mem};
+    char why[120], can[100];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    int rc = ll_ship_ranges(&s->archive, &s->steps, &ranges, s->err);
+    if (!rc)
+        write_ranges(&ranges, can, sizeof can);
+    ll_ship_buf_free(&ranges);
+    return rc ? rc
+              : lladd_error_set(s->err, LLADD_OUT_OF_RANGE, "%s; LSNs that can be restored: %s",
+                                why, can);
+}
+
+/* ---- the backup ----------------------------------------------------------------------------- */
+
+static int named_base(struct search *s, const char *name, const struct lladd_backup_info **out)
+{
+    const struct ll_ship_past *a = &s->archive;
+    *out = bases(a) ? base_at(a, bases(a) - 1) : NULL; /* the one that ended last */
+    for (size_t i = 0; name && i < bases(a); i++) {
+        *out = base_at(a, i);
+        if (strcmp((*out)->name, name) == 0)
+            return 0;
+    }
+    if (name || !*out)
+        return lladd_error_set(s->err, LLADD_NOT_FOUND, "no complete backup%s%.100s%s",
+                               name ? " is called \"" : "", name ? name : " is in the store",
+                               name ? "\"" : "");
+    return 0;
+}
+
+/* Reads where the mark is. */
+static int find_mark(struct search *s)
+{
+    char name[LL_SHIP_NAME_MAX];
+    uint64_t lsn;
+    int64_t when;
+    int rc = LLADD_NOT_FOUND;
+    for (size_t i = 0; rc == LLADD_NOT_FOUND && i < s->steps.len / sizeof(struct ll_ship_step);
+         i++) {
+        const struct ll_ship_step *step = (const struct ll_ship_step *)(void *)s->steps.data + i;
+        (void)snprintf(name, sizeof name, "t%08x/mark/%.65s", step->timeline, s->to.mark);
+        rc = ll_ship_name_ok(name) ? ll_ship_past_mark(&s->archive, name, &lsn, &when, s->err)
+                                   : LLADD_NOT_FOUND;
+        if (!rc && lsn > step->top) /* made after the fork */
+            rc = LLADD_NOT_FOUND;
+        else if (!rc)
+            s->lsn = lsn;
+    }
+    return rc == LLADD_NOT_FOUND ? lladd_error_set(s->err, rc, "timeline %u has no mark \"%.65s\"",
+                                                   s->timeline, s->to.mark)
+                                 : rc;
+}
+
+static int place_target(struct search *s, const struct lladd_backup_info *named)
+{
+    int rc = 0;
+    s->timeline = s->to.timeline ? s->to.timeline : named->timeline;
+    struct ll_ship_fork fork;
+    if (s->to.timeline)
+        rc = ll_ship_past_fork(&s->archive, s->timeline, &fork, s->err);
+    if (rc == LLADD_NOT_FOUND)
+        return lladd_error_set(s->err, rc, "the store has no timeline %u", s->timeline);
+    if (!rc)
+        rc = ll_ship_past_path(&s->archive, s->timeline, &s->steps, s->err);
+    s->lsn = s->to.lsn.v;
+    if (!rc && s->to.kind == LLADD_TO_MARK)
+        rc = find_mark(s);
+    if (rc || s->to.kind != LLADD_TO_END)
+        return rc;
+    rc = ll_ship_past_top(&s->archive, &s->steps, &s->lsn, s->err);
+    for (size_t i = 0; i < bases(&s->archive); i++) {
+        const struct lladd_backup_info *b = base_at(&s->archive, i);
+        if (b->timeline == s->timeline && b->end.v > s->lsn)
+            s->lsn = b->end.v;
+    }
+    return rc;
+}
+
+static int choose_base(struct search *s, const char *name, const struct lladd_backup_info **out)
+{
+    const struct lladd_backup_info *named = *out;
+    const struct ll_ship_past *a = &s->archive;
+    *out = NULL;
+    for (size_t i = 0; i < bases(a); i++) {
+        const struct lladd_backup_info *b = base_at(a, i);
+        bool then = s->to.kind == LLADD_TO_TIME ? b->ended_us <= s->to.time_us : b->end.v <= s->lsn;
+        if (then && ll_ship_on_path(&s->steps, b->timeline, b->end.v) && (!name || b == named) &&
+            (!*out || b->end.v >= (*out)->end.v))
+            *out = b;
+    }
+    if (*out)
+        return 0;
+    if (s->to.kind == LLADD_TO_TIME)
+        return refuse(s, "no backup%s%.63s%s had ended at that time", name ? " \"" : "",
+                      name ? name : "", name ? "\"" : "");
+    if (name)
+        return refuse(s, "backup \"%.63s\" is not complete at LSN %llu of timeline %u", name,
+                      (unsigned long long)s->lsn, s->timeline);
+    return refuse(s, "no backup is complete at LSN %llu of timeline %u", (unsigned long long)s->lsn,
+                  s->timeline);
+}
+
+/* ---- the log -------------------------------------------------------------------------------- */
+
+/* Takes the segments of the backup that the archived ones follow, and then those. */
+static int assemble(struct search *s, const struct ll_ship_image *down, struct ll_ship_image *out)
+{
+    size_t n = ll_ship_image_segments(down);
+    uint64_t cut = n ? ll_ship_image_at(down, n - 1)->cut : UINT64_MAX;
+    int rc = 0;
+    for (size_t i = 0; i < ll_ship_image_segments(&s->base) && !rc; i++)
+        if (ll_ship_image_at(&s->base, i)->first < cut)
+            rc = ll_ship_image_take(out, &s->base, i, s->err);
+    for (size_t i = n; i > 0 && !rc; i--)
+        rc = ll_ship_image_take(out, down, i - 1, s->err);
+    return rc;
+}
+
+/* Sets where each segment ends in this log: where the next one says, or where its bytes end. */
+static int set_limits(struct ll_ship_image *im, struct lladd_error *err)
+{
+    size_t n = ll_ship_image_segments(im);
+    char name[LL_SHIP_NAME_MAX];
+    for (size_t i = 0; i < n; i++) {
+        struct ll_ship_image_segment *at = ll_ship_image_at(im, i);
+        uint64_t have = ll_ship_image_have(im, i);
+        at->limit = i + 1 < n ? ll_ship_image_at(im, i + 1)->cut : have;
+        if (at->limit >= at->first && at->limit <= have)
+            continue;
+        ll_ship_image_name(im, i, at->first, name);
+        return ll_ship_corrupt(err, name, "the segment after it does not follow");
+    }
+    return 0;
+}
+
+/* The log ends at the target: what follows does not exist. */
+static void cut_image(struct ll_ship_image *im, uint64_t end)
+{
+    while (ll_ship_image_segments(im) > 1 &&
+           ll_ship_image_at(im, ll_ship_image_segments(im) - 1)->first > end)
+        ll_ship_image_drop(im);
+    ll_ship_image_at(im, ll_ship_image_segments(im) - 1)->limit = end;
+}
+
+static int read_heads(struct ll_ship_image *im, struct lladd_error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < ll_ship_image_segments(im) && !rc; i++)
+        rc = ll_ship_image_head(im, i, err);
+    return rc;
+}
+
+/* Puts the log from the backup's begin to the target together. */
+static int collect(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_image *im)
+{
+    uint64_t reached = m->info.end.v;
+    struct ll_ship_image down = {.store = NULL};
+    int rc = 0;
+    ll_ship_image_free(im);
+    ll_ship_image_init(im, s->archive.mem, s->archive.store, m->info.uuid);
+    ll_ship_image_init(&down, s->archive.mem, s->archive.store, m->info.uuid);
+    if (s->lsn > reached)
+        rc = ll_ship_past_chain(&s->archive, &s->steps, m->info.end.v, &s->lsn, &down, &reached,
+                                s->err);
+    if (!rc && reached > m->info.end.v)
+        rc = refuse(s, "the log before LSN %llu of timeline %u is not stored",
+                    (unsigned long long)reached, s->timeline);
+    memcpy(im->base, m->info.name, sizeof im->base);
+    if (!rc)
+        rc = assemble(s, &down, im);
+    ll_ship_image_free(&down);
+    return rc ? rc : set_limits(im, s->err);
+}
+
+/* Finds the LSN of the target time. */
+static int find_time(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_image *im)
+{
+    struct ll_ship_clock clock = {.target_us = s->to.time_us};
+    struct ll_ship_facts facts = {.end = 0};
+    char text[40] = "none";
+    struct tm tm;
+    int rc = ll_ship_past_reach(&s->archive, &s->steps, m->info.end.v, &s->lsn, s->err);
+    if (!rc)
+        rc = collect(s, m, im);
+    if (!rc)
+        rc = ll_ship_replay(im, m->info.from.v, m->info.end.v, s->lsn, &clock, &facts, s->err);
+    ll_ship_facts_free(&facts);
+    if (rc)
+        return rc;
+    time_t last = (time_t)(clock.last_us / 1000000);
+    if (clock.last_us && gmtime_r(&last, &tm))
+        (void)strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &tm);
+    if (!clock.later)
+        return refuse(s, "no mark is later than that time; the last one: %s", text);
+    s->lsn = clock.lsn > m->info.end.v ? clock.lsn : m->info.end.v;
+    return 0;
+}
+
+/* Reads the log from the backup's begin to the target. */
+static int replay(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_image *im,
+                  struct ll_ship_goal *g)
+{
+    char name[LL_SHIP_NAME_MAX];
+    struct ll_ship_facts *f = &g->facts;
+    int rc = ll_ship_replay(im, m->info.from.v, m->info.end.v, s->lsn, NULL, f, s->err);
+    if (rc)
+        return rc;
+    if (f->end < m->info.end.v) {
+        ll_ship_base_name(m->info.name, "manifest", name);
+        return ll_ship_corrupt(s->err, name, "its log ends too early");
+    }
+    if (f->end < s->lsn && !f->more && s->to.kind != LLADD_TO_END)
+        return refuse(s, "the stored log ends at LSN %llu", (unsigned long long)f->end);
+    const struct ll_ship_bulk *bulk = (const void *)f->bulk.data;
+    if (f->bulk.len)
+        return refuse(s, "the archive lacks pages that transaction %llu wrote in bulk (LSN %llu)",
+                      (unsigned long long)bulk->txn, (unsigned long long)bulk->lsn);
+    cut_image(im, f->end);
+    return 0;
+}
+
+static int build(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_image *im,
+                 struct ll_ship_goal *g)
+{
+    int rc = ll_ship_image_of_base(&s->base, m, s->err);
+    if (!rc)
+        rc = read_heads(&s->base, s->err);
+    if (!rc && s->to.kind == LLADD_TO_TIME)
+        rc = find_time(s, m, im);
+    if (!rc)
+        rc = collect(s, m, im);
+    g->timeline = s->timeline;
+    g->archived = true;
+    return rc ? rc : replay(s, m, im, g);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int of_archive(struct search *s, const struct lladd_restore_options *o,
+                      struct ll_ship_manifest *m, struct ll_ship_image *im, struct ll_ship_goal *g)
+{
+    const struct lladd_backup_info *base;
+    int rc = named_base(s, o->base, &base);
+    if (!rc)
+        rc = place_target(s, base);
+    if (!rc)
+        rc = choose_base(s, o->base, &base);
+    if (!rc)
+        rc = ll_ship_manifest_find(s->archive.store, base->name, m, s->err);
+    if (rc)
+        return rc;
+    ll_ship_image_init(&s->base, s->archive.mem, s->archive.store, m->info.uuid);
+    ll_ship_image_init(im, s->archive.mem, s->archive.store, m->info.uuid);
+    rc = build(s, m, im, g);
+    ll_ship_image_free(&s->base);
+    return rc;
+}
+
+/* The state at the backup's own end. Its log is read only if the caller wants to know what is in
+ * doubt. */
+static int of_base(struct lladd_store *store, const struct lladd_restore_options *o,
+                   struct ll_ship_manifest *m, struct ll_ship_image *im, struct ll_ship_goal *g,
+                   struct lladd_error *err)
+{
+    int rc = ll_ship_manifest_find(store, o->base, m, err);
+    if (rc)
+        return rc;
+    ll_ship_image_init(im, m->pages.mem, store, m->info.uuid);
+    rc = ll_ship_image_of_base(im, m, err);
+    g->timeline = m->info.timeline;
+    g->facts.end = m->info.end.v;
+    if (rc || !o->in_doubt)
+        return rc;
+    rc = read_heads(im, err);
+    if (!rc)
+        rc = set_limits(im, err);
+    return rc ? rc
+              : ll_ship_replay(im, m->info.from.v, m->info.end.v, m->info.end.v, NULL, &g->facts,
+                               err);
+}
+
+static int tell_in_doubt(const struct lladd_restore_options *o, const struct ll_ship_facts *f,
+                         struct lladd_error *err)
+{
+    const struct lladd_in_doubt_info *i = (const void *)f->prepared.data;
+    int rc = 0;
+    for (size_t k = 0; k < f->prepared.len / sizeof *i && !rc && o->in_doubt; k++)
+        rc = o->in_doubt(o->in_doubt_ctx, &i[k]);
+    return rc ? lladd_error_set(err, rc,
+                                "the function for transactions in doubt has stopped the "
+                                "restore")
+              : 0;
+}
+
+static int take_target(const struct lladd_restore_target *t, struct lladd_restore_target *out,
+                       struct lladd_error *err)
+{
+    *out = (struct lladd_restore_target)LLADD_RESTORE_TARGET_INIT;
+    if (t)
+        memcpy(out, t, t->struct_size < sizeof *out ? t->struct_size : sizeof *out);
+    if (out->kind > LLADD_TO_TIME)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "there is no kind %d of targets",
+                               (int)out->kind);
+    if ((out->kind != LLADD_TO_LSN && out->lsn.v) || (out->kind != LLADD_TO_MARK && out->mark) ||
+        (out->kind != LLADD_TO_TIME && out->time_us))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "the target has an LSN, a mark or a time, and is of another kind");
+    if (out->kind == LLADD_TO_MARK && !out->mark)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the target is a mark, and has no name");
+    if (out->kind == LLADD_TO_BASE && out->timeline)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "a backup's own end is on the backup's timeline");
+    return 0;
+}
+
+int ll_ship_target(struct lladd_store *store, const struct lladd_restore_options *o,
+                   struct ll_ship_manifest *m, struct ll_ship_image *im, struct ll_ship_goal *g,
+                   struct lladd_error *err)
+{
+    struct search s = {.err = err};
+    int rc = take_target(o->target, &s.to, err);
+    if (rc)
+        return rc;
+    if (s.to.kind == LLADD_TO_BASE) {
+        rc = of_base(store, o, m, im, g, err);
+    } else {
+        rc = ll_ship_past_open(&s.archive, store, m->pages.mem, err);
+        s.steps.mem = m->pages.mem;
+        if (!rc) {
+            rc = of_archive(&s, o, m, im, g);
+            ll_ship_buf_free(&s.steps);
+            ll_ship_past_free(&s.archive);
+        }
+    }
+    return rc ? rc : tell_in_doubt(o, &g->facts, err);
+}
