@@ -22,33 +22,41 @@ static const char backup_usage[] =
     "backup was made.\n";
 
 static const char restore_usage[] =
-    "usage: lladd restore [--base NAME] [--rate BYTES] [--json] STORE DIRECTORY\n"
+    "usage: lladd restore [--to TARGET] [options] STORE DIRECTORY\n"
     "       lladd restore --list [--json] STORE\n"
     "\n"
-    "Makes a database in DIRECTORY, which must be absent or empty, out of the backup that ended\n"
-    "last. The next open recovers it as after a crash: it has the transactions that had\n"
-    "committed when the backup ended, and those that were prepared are in doubt.\n"
+    "Makes a database in DIRECTORY, which must be absent or empty, out of a backup and the\n"
+    "archived log. The next open recovers it as after a crash: it has the transactions that had\n"
+    "committed at the target, and those that were prepared are in doubt, and listed. A target\n"
+    "that cannot be had is refused, with the LSNs that can.\n"
     "\n"
-    "  --base NAME      restores the backup of this name\n"
+    "  --to base        the end of a backup, of the one that ended last (the default)\n"
+    "  --to end         the end of the archived log\n"
+    "  --to LSN         all transactions with a commit record below this LSN, and no other\n"
+    "  --to mark:NAME   what had committed when the mark was made\n"
+    "  --to TIME        what had committed at the last mark in the log before that time; as\n"
+    "                   2026-11-20T10:44:12, UTC\n"
+    "  --timeline N     the target is on this timeline, not on that of the backup that ended last\n"
+    "  --base NAME      begins with the backup of this name\n"
     "  --list           lists the complete backups, oldest first\n"
     "  --rate BYTES     writes at most so many bytes in a second\n"
     "\n"
     "Exit status: 0; 1 if the backup is damaged; 2 if nothing was restored for another reason.\n";
 
-enum { LABEL = TOOL_OWN, RATE, BASE, LIST };
+enum { LABEL = TOOL_OWN, RATE, LIST };
 
 static const struct option backup_options[] = {TOOL_COMMON,
                                                {"label", required_argument, NULL, LABEL},
                                                {"rate", required_argument, NULL, RATE},
                                                {NULL, 0, NULL, 0}};
 static const struct option restore_options[] = {TOOL_COMMON,
-                                                {"base", required_argument, NULL, BASE},
+                                                TOOL_TARGET,
                                                 {"list", no_argument, NULL, LIST},
                                                 {"rate", required_argument, NULL, RATE},
                                                 {NULL, 0, NULL, 0}};
 
 struct wanted {
-    const char *label, *base;
+    const char *label;
     uint64_t rate;
     bool list;
     struct tool *tool;
@@ -59,8 +67,6 @@ static int take(void *ctx, int option, const char *value)
     struct wanted *w = ctx;
     if (option == LABEL)
         w->label = value;
-    else if (option == BASE)
-        w->base = value;
     else if (option == LIST) {
         w->list = true;
         w->tool->more = 0;
@@ -75,7 +81,7 @@ static int show(void *ctx, const char *what, uint64_t done, uint64_t all)
     return 0;
 }
 
-static json_t *json_of(const struct lladd_backup_info *i)
+json_t *tool_json_backup(const struct lladd_backup_info *i)
 {
     char uuid[40];
     return json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
@@ -88,7 +94,7 @@ static json_t *json_of(const struct lladd_backup_info *i)
                      tool_json_u64((uint64_t)i->ended_us), "label", tool_json_text(i->label));
 }
 
-static void print(const struct lladd_backup_info *i)
+void tool_print_backup(const struct lladd_backup_info *i)
 {
     char when[48], bytes[24];
     printf("%s  %s  up to LSN %" PRIu64 ", %" PRIu64 " pages, %s stored%s%s\n", i->name,
@@ -124,9 +130,9 @@ static int backup(struct tool *t, const struct wanted *w, const char *url)
     if (rc)
         return tool_error(t, &err);
     if (t->json)
-        tool_json_print(json_of(&info), true);
+        tool_json_print(tool_json_backup(&info), true);
     else
-        print(&info);
+        tool_print_backup(&info);
     return info.damaged_pages ? TOOL_FINDINGS : TOOL_FINE;
 }
 
@@ -144,9 +150,9 @@ static int add(void *ctx, const struct lladd_backup_info *info)
 {
     json_t *all = ctx;
     if (all)
-        json_array_append_new(all, json_of(info));
+        json_array_append_new(all, tool_json_backup(info));
     else
-        print(info);
+        tool_print_backup(info);
     return 0;
 }
 
@@ -161,32 +167,56 @@ static int list(struct tool *t, struct lladd_store *store, struct lladd_error *e
     return rc;
 }
 
+/* Adds a transaction that is in doubt to the list, or prints it if there is none. */
+static int see_doubt(void *ctx, const struct lladd_in_doubt_info *info)
+{
+    char when[48], gid[TOOL_GID_MAX];
+    json_t *list = ctx;
+    tool_time(info->prepared_us, when);
+    if (list)
+        return json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "gid",
+                                                     tool_json_gid(&info->gid), "prepared_us",
+                                                     json_integer(info->prepared_us), "owner",
+                                                     tool_json_text(info->owner)));
+    printf("in doubt: %s, prepared %s%s%s\n", tool_gid(&info->gid, gid), when,
+           info->owner[0] ? ", owner " : "", info->owner);
+    return 0;
+}
+
 static int restore(struct tool *t, const struct wanted *w, struct lladd_store *store,
                    struct lladd_error *err)
 {
-    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    struct lladd_restore_options o = tool_restore_options(t);
     struct lladd_backup_info info = {.struct_size = sizeof info};
+    json_t *doubt = t->json ? json_array() : NULL;
     struct lladd_device *disk;
     int rc = lladd_device_posix(t->argv[0], true, &disk, err);
-    if (rc)
+    if (rc) {
+        json_decref(doubt);
         return rc;
-    o.base = w->base;
+    }
     o.bytes_per_second = w->rate;
     o.progress = show;
     o.progress_ctx = t;
+    o.in_doubt = see_doubt;
+    o.in_doubt_ctx = doubt;
     rc = lladd_restore(store, &o, disk, &info, err);
     tool_progress_end(t);
     lladd_device_close(disk);
-    if (!rc && t->json)
-        tool_json_print(json_of(&info), true);
-    else if (!rc)
-        print(&info);
+    if (!rc && t->json) {
+        json_t *made = tool_json_backup(&info);
+        json_object_set(made, "in_doubt", doubt);
+        tool_json_print(made, true);
+    } else if (!rc) {
+        tool_print_backup(&info);
+    }
+    json_decref(doubt);
     return rc;
 }
 
 int tool_restore(int argc, char **argv)
 {
-    struct tool t = {.verb = "restore", .usage = restore_usage, .more = 1};
+    struct tool t = {.verb = "restore", .usage = restore_usage, .more = 1, .restores = true};
     struct wanted w = {.tool = &t};
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_store *store;

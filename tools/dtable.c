@@ -23,6 +23,7 @@ static const char usage[] =
     "       lladd dtable maintain [options] DIRECTORY TABLE\n"
     "       lladd dtable alter    [options] DIRECTORY TABLE\n"
     "       lladd dtable stat     [options] DIRECTORY [TABLE]\n"
+    "       lladd dtable get|scan|stat [options] --from STORE [--to TARGET] ...\n"
     "       lladd dtable config-check [options] FILE\n"
     "\n"
     "Managed dTables: tables that transactions write to, made of a journal and sorted runs.\n"
@@ -73,6 +74,8 @@ static const char usage[] =
     "  --batch N         put --csv: commits after every N rows\n"
     "  --hex             values, and keys that are not numbers, are hexadecimal\n"
     "  --range           del: deletes a range of keys\n"
+    "  --from STORE      get, scan, stat: the table in a store as it was at a target, with\n"
+    "                    nothing restored; --to, --timeline and --base as for lladd restore\n"
     "  --combine         maintain: compacts all runs into one\n"
     "  --graph           stat: prints a graph for Graphviz\n"
     "  --json, --ops FILE.so    as for the other verbs\n"
@@ -84,6 +87,7 @@ enum { HEX = TOOL_OWN, CSV, KEY, CONFIG, COMBINE_CONFIG, SCHEDULE, EVERY, MEMORY
        GRAPH, COLUMNS, GROUP, KEYS, RANGE, FOR, ROWS, INTERVAL, SALVAGE };
 
 static const struct option options[] = {TOOL_COMMON,
+                                        TOOL_FROM_STORE,
                                         {"hex", no_argument, NULL, HEX},
                                         {"csv", no_argument, NULL, CSV},
                                         {"salvage", no_argument, NULL, SALVAGE},
@@ -793,8 +797,9 @@ static int alter(struct tabling *d, const struct verb *v)
     int rc = v->how == MAKE ? in_memory(d, v->run) : 0; /* checks the table's options before a
                                                          * database is made */
     if (!rc)
-        rc = v->how == MAKE ? lladd_open(d->t->dir, &d->t->options, &d->db, &d->err)
-                            : tool_open(d->t, &d->db, &d->err);
+        rc = v->how == MAKE && !d->t->from
+                 ? lladd_open(d->t->dir, &d->t->options, &d->db, &d->err)
+                 : tool_open(d->t, &d->db, &d->err);
     if (rc)
         return tabling_failed(d);
     rc = run(d, v);

@@ -21,6 +21,7 @@
 
 static const char usage[] =
     "usage: lladd dump [--salvage] [--json] [--ops FILE.so] [--memory BYTES] DIRECTORY [ROOT...]\n"
+    "       lladd dump [...] --from STORE [--to TARGET] [ROOT...]\n"
     "\n"
     "Writes the arrays, hash tables, B+trees, lists and blobs with these root names, or with any\n"
     "root name, as text that \"lladd load\" reads (docs/dump-format.md). If the database was not\n"
@@ -35,6 +36,8 @@ static const char usage[] =
     "            from the first damaged node to the last\n"
     "            (for managed dTables: \"lladd dtable scan --csv --salvage\")\n"
     "  --memory BYTES  as for \"lladd verify\"\n"
+    "  --from STORE  the database in a store as it was at a target, with nothing restored; --to,\n"
+    "            --timeline and --base as for \"lladd restore\"\n"
     "\n"
     "Exit status: 0; 1 if something in the database is damaged (then the text has no end, and\n"
     "load refuses it; with --salvage it has an end, but not all contents); 2 if the database\n"
@@ -43,7 +46,11 @@ static const char usage[] =
 enum { SALVAGE = TOOL_OWN };
 
 static const struct option options[] = {
-    TOOL_COMMON, TOOL_BOUNDED, {"salvage", no_argument, NULL, SALVAGE}, {NULL, 0, NULL, 0}};
+    TOOL_COMMON,
+    TOOL_BOUNDED,
+    TOOL_FROM_STORE,
+    {"salvage", no_argument, NULL, SALVAGE},
+    {NULL, 0, NULL, 0}};
 
 #define PIECE 1024u      /* bytes of a blob per line */
 #define CHUNK (1u << 16) /* bytes read at a time */

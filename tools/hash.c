@@ -10,6 +10,7 @@ static const char usage[] =
     "       lladd hash put  [options] DIRECTORY ROOT KEY [VALUE]\n"
     "       lladd hash del  [options] DIRECTORY ROOT KEY\n"
     "       lladd hash scan [options] DIRECTORY ROOT\n"
+    "       lladd hash get|scan [options] --from STORE [--to TARGET] ROOT [KEY]\n"
     "\n"
     "Works on the hash table with the root name ROOT. get prints the value and a newline.\n"
     "scan prints every key and value, one pair a line, in quotation marks, with bytes that\n"
@@ -22,12 +23,14 @@ static const char usage[] =
     "  --create          put: makes the database and the table if they do not exist\n"
     "  --key-size N      with --create: every key has N bytes\n"
     "  --value-size N    with --create: every value has N bytes\n"
+    "  --from STORE      get, scan: the table in a store as it was at a target, with nothing\n"
+    "                    restored; --to, --timeline and --base as for lladd restore\n"
     "  --json, --ops FILE.so    as for the other verbs\n"
     "\n"
     "Exit status: 0; 1 if KEY does not exist, or the database is damaged; 2 if the database\n"
     "cannot be read or there is no such table.\n";
 
-static const struct option options[] = {KEYED_OPTIONS, {NULL, 0, NULL, 0}};
+static const struct option options[] = {KEYED_OPTIONS, TOOL_FROM_STORE, {NULL, 0, NULL, 0}};
 
 static int open_table(struct lladd_db *db, lladd_pageno root, void **out, struct lladd_error *err)
 {

@@ -251,7 +251,7 @@ static int run_change(struct keyed *h, int (*what)(struct keyed *, struct lladd_
 static int alter(struct keyed *h, int (*what)(struct keyed *, struct lladd_txn *))
 {
     int rc = 0;
-    if (what != del_row && h->create)
+    if (what != del_row && h->create && !h->t->from)
         rc = lladd_open(h->t->dir, &h->t->options, &h->db, &h->err);
     else
         rc = tool_open(h->t, &h->db, &h->err);

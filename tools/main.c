@@ -33,6 +33,7 @@ static const struct {
     {"dtable", tool_dtable, "create, put, get, del, scan, maintain, alter, stat: managed dTables"},
     {"backup", tool_backup, "make a backup in a store"},
     {"restore", tool_restore, "make a database out of a backup, or list the backups"},
+    {"archive", tool_archive, "list: what a store has: backups, log, timelines, marks"},
     {"sim", tool_sim, "explore the crashes of a workload, or replay one (lladd-sim)"},
 };
 

@@ -4,7 +4,9 @@
  *
  * A database that is in use is refused, because its files may change while they are read. A shared
  * lock on the database's lock file keeps other processes from opening the database meanwhile;
- * several tools may hold the shared lock together. */
+ * several tools may hold the shared lock together.
+ *
+ * With --from the files are those that a store has for a target; nothing is restored for that. */
 #include "tool.h"
 
 #include <errno.h>
@@ -44,14 +46,18 @@ static void warn(const struct tool *t, struct lladd_db *db)
 
 int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
 {
+    struct lladd_device *stored;
     *p = (struct tool_peek){.lock = -1};
-    int rc = lladd_device_posix(t->dir, false, &p->disk, err);
+    int rc = tool_stored(t, &stored, err);
+    if (!rc && !stored)
+        rc = lladd_device_posix(t->dir, false, &p->disk, err);
     if (rc)
         return rc;
-    p->lock = hold_off(t->dir);
+    if (!stored)
+        p->lock = hold_off(t->dir);
     const char *dir = getenv("TMPDIR");
-    rc = lladd_device_overlay_bounded(p->disk, t->memory / 4, dir && *dir ? dir : "/var/tmp",
-                                      &p->overlay);
+    rc = lladd_device_overlay_bounded(stored ? stored : p->disk, t->memory / 4,
+                                      dir && *dir ? dir : "/var/tmp", &p->overlay);
     if (rc) {
         lladd_error_set(err, rc, "no overlay of the files: %s", lladd_code_text(rc));
     } else {
@@ -64,10 +70,12 @@ int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
         o.flags = LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS;
         rc = lladd_open(t->dir, &o, &p->db, err);
     }
-    if (rc)
+    if (rc) {
+        tool_blame_store(t, err);
         tool_peek_end(p);
-    else
+    } else {
         warn(t, p->db);
+    }
     return rc;
 }
 

@@ -26,8 +26,11 @@ int tool_fail(const struct tool *t, const char *fmt, ...)
     return TOOL_CANNOT;
 }
 
-int tool_error(const struct tool *t, const struct lladd_error *err)
+int tool_error(const struct tool *t, const struct lladd_error *error)
 {
+    struct lladd_error why = *error;
+    const struct lladd_error *err = &why;
+    tool_blame_store(t, &why);
     const char *name = lladd_code_name(err->code);
     if (t->json) {
         json_t *e = json_pack("{s:s, s:o, s:o}", "code", name ? name : "unknown", "message",
@@ -169,6 +172,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
 {
     t->options = (struct lladd_options)LLADD_OPTIONS_INIT;
     t->memory = TOOL_MEMORY;
+    t->target.to = (struct lladd_restore_target)LLADD_RESTORE_TARGET_INIT;
     t->progress.on = isatty(STDERR_FILENO) == 1;
     if (t->progress.on) {
         t->options.progress = tool_progress_phase;
@@ -195,21 +199,33 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
             }
         } else if (o == TOOL_OPS)
             t->plugin = optarg;
-        else if (o == '?' || !take || take(ctx, o, optarg)) {
+        else if (o == TOOL_FROM)
+            t->from = optarg;
+        else if (o > TOOL_FROM && o < TOOL_OWN) {
+            if (!tool_take_target(t, o, optarg)) {
+                *exit_code = usage_error(t);
+                return 1;
+            }
+        } else if (o == '?' || !take || take(ctx, o, optarg)) {
             *exit_code = usage_error(t);
             return 1;
         }
     }
-    if (argc - optind < 1 + wanted || argc - optind - 1 - wanted > t->more) {
-        tool_fail(t, argc - optind < 1            ? "expected a directory"
-                     : argc - optind < 1 + wanted ? "an argument is missing"
-                                                  : "too many arguments");
+    int dirs = t->from ? 0 : 1, given = argc - optind;
+    const char *why = t->target.given && !t->from && !t->restores
+                          ? "--base, --to and --timeline need --from"
+                      : given < dirs                    ? "expected a directory"
+                      : given < dirs + wanted           ? "an argument is missing"
+                      : given - dirs - wanted > t->more ? "too many arguments"
+                                                        : NULL;
+    if (why) {
+        tool_fail(t, "%s", why);
         *exit_code = usage_error(t);
         return 1;
     }
-    t->dir = argv[optind];
-    t->argc = argc - optind - 1;
-    t->argv = argv + optind + 1;
+    t->dir = t->from ? t->from : argv[optind];
+    t->argc = given - dirs;
+    t->argv = argv + optind + dirs;
     *exit_code = register_known(t);
     return *exit_code != 0;
 }
@@ -217,6 +233,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
 int tool_end(struct tool *t, int exit_code)
 {
     tool_progress_end(t);
+    tool_stored_close(t);
     lladd_options_release(&t->options);
     if (fflush(stdout) || ferror(stdout)) {
         tool_fail(t, "cannot write the output: %s", strerror(errno));
@@ -228,6 +245,8 @@ int tool_end(struct tool *t, int exit_code)
 int tool_open(struct tool *t, struct lladd_db **out, struct lladd_error *err)
 {
     struct lladd_inspect *view;
+    if (t->from)
+        return lladd_error_set(err, LLADD_READ_ONLY, "nothing is changed in a store");
     int rc = lladd_inspect_open(t->dir, &t->options, &view, err);
     if (!rc)
         lladd_inspect_close(view);

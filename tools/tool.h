@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <lladd/inspect.h>
 #include <lladd/op.h>
+#include <lladd/ship.h>
 #include <stdio.h>
 
 enum tool_exit {
@@ -26,6 +27,13 @@ struct tool_progress {
     char what[64]; /* the current step */
 };
 
+/* The state of a database in a store: --base, --to, --timeline. */
+struct tool_target {
+    const char *base; /* name of the backup; NULL: chosen by the library */
+    struct lladd_restore_target to;
+    bool given;
+};
+
 struct tool {
     const char *verb;
     const char *usage; /* the verb's help; its first line shows the synopsis */
@@ -39,11 +47,28 @@ struct tool {
     int argc;                     /* arguments after the directory */
     char **argv;
     int more; /* number of further arguments allowed; set before tool_parse */
+    bool restores;                /* the verb takes a target without --from; set before
+                                   * tool_parse */
+    const char *from;             /* --from: the database is in this store, so no directory is
+                                   * given, and `dir` is the store */
+    struct tool_target target;
+    struct lladd_store *store;    /* tool_stored has opened it */
+    struct lladd_device *stored;
 };
 
 /* Values that getopt_long returns for the common options; the values of a verb's own options begin
  * at TOOL_OWN. */
-enum { TOOL_JSON = 256, TOOL_OPS, TOOL_HELP, TOOL_MEMORY_OPTION, TOOL_OWN };
+enum {
+    TOOL_JSON = 256,
+    TOOL_OPS,
+    TOOL_HELP,
+    TOOL_MEMORY_OPTION,
+    TOOL_FROM,
+    TOOL_TO,
+    TOOL_TIMELINE,
+    TOOL_BASE,
+    TOOL_OWN
+};
 /* For verbs that read large databases. */
 #define TOOL_BOUNDED {"memory", required_argument, NULL, TOOL_MEMORY_OPTION}
 #define TOOL_MEMORY (256ull << 20)
@@ -53,6 +78,14 @@ enum { TOOL_JSON = 256, TOOL_OPS, TOOL_HELP, TOOL_MEMORY_OPTION, TOOL_OWN };
     { \
         "help", no_argument, NULL, TOOL_HELP \
     }
+
+/* The options for a target, and those of verbs that can look into a store. */
+#define TOOL_TARGET \
+    {"base", required_argument, NULL, TOOL_BASE}, {"to", required_argument, NULL, TOOL_TO}, \
+    { \
+        "timeline", required_argument, NULL, TOOL_TIMELINE \
+    }
+#define TOOL_FROM_STORE {"from", required_argument, NULL, TOOL_FROM}, TOOL_TARGET
 
 /* Handles an option of the verb. If the value is wrong, prints an error and returns -1. */
 typedef int tool_option_fn(void *ctx, int option, const char *value);
@@ -93,7 +126,19 @@ int tool_error(const struct tool *, const struct lladd_error *);
  * damage. */
 int tool_failed(const struct tool *, const struct lladd_error *);
 
-/* Opens a database that must exist. If it does not exist, creates no file. */
+/* ---- target.c */
+/* Handles --base, --to and --timeline. If the value is wrong, prints an error and returns false. */
+bool tool_take_target(struct tool *, int option, const char *value);
+/* The options of a restore to the verb's target. They refer to the struct tool. */
+struct lladd_restore_options tool_restore_options(struct tool *);
+/* With --from, returns the device over the store, which tool_end closes; else NULL. */
+int tool_stored(struct tool *, struct lladd_device **out, struct lladd_error *);
+/* If the store is the cause of an error, replaces the error by that of the store. */
+void tool_blame_store(const struct tool *, struct lladd_error *);
+void tool_stored_close(struct tool *);
+
+/* Opens a database that must exist. If it does not exist, creates no file. LLADD_READ_ONLY with
+ * --from. */
 int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
 
 /* A database that is recovered in memory; none of its files is changed. A quarter of the verb's
@@ -247,6 +292,11 @@ int tool_hash(int argc, char **argv);
 int tool_btree(int argc, char **argv);
 int tool_backup(int argc, char **argv);
 int tool_restore(int argc, char **argv);
+int tool_archive(int argc, char **argv);
+
+/* backup.c, for archive: a line, or JSON, about a backup. */
+void tool_print_backup(const struct lladd_backup_info *);
+json_t *tool_json_backup(const struct lladd_backup_info *);
 
 /* record.c, for log and page: prints one record, as text or JSON. */
 struct tool_line {

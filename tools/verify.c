@@ -6,6 +6,7 @@
 
 static const char usage[] =
     "usage: lladd verify [--json] [--ops FILE.so] [--memory BYTES] DIRECTORY\n"
+    "       lladd verify [...] --from STORE [--to TARGET]\n"
     "\n"
     "Reads both copies of the control block, every record of the log, the double-write area\n"
     "and every page, and names file, byte, page and LSN of whatever is wrong:\n"
@@ -35,11 +36,14 @@ static const char usage[] =
     "                   the rest goes to unnamed files in $TMPDIR, or in /var/tmp. Not counted:\n"
     "                   about a 10000th of the size of the page file, and what each transaction,\n"
     "                   name and root takes\n"
+    "  --from STORE     checks the database in the store as it was at a target, with nothing\n"
+    "                   restored; --to, --timeline and --base as for lladd restore\n"
     "\n"
     "Exit status: 0 if all is well, 1 if there is damage, repair or leak, 2 if the directory\n"
     "cannot be read, 3 if there is none of these, but not every structure could be checked.\n";
 
-static const struct option options[] = {TOOL_COMMON, TOOL_BOUNDED, {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    TOOL_COMMON, TOOL_BOUNDED, TOOL_FROM_STORE, {NULL, 0, NULL, 0}};
 
 static const char *kind_name(unsigned kind)
 {
@@ -274,6 +278,8 @@ int tool_verify(int argc, char **argv)
     if (tool_parse(&t, argc, argv, options, NULL, NULL, 0, &code))
         return tool_end(&t, code);
     struct lladd_options look = tool_inspect_options(&t);
+    if (tool_stored(&t, &look.device, &err))
+        return tool_end(&t, tool_failed(&t, &err));
     if (lladd_inspect_open(t.dir, &look, &view, &err))
         return tool_end(&t, is_damage(&err) ? report_control(&t, &err) : tool_error(&t, &err));
     struct told told = {.tool = &t, .list = t.json ? json_array() : NULL};

@@ -76,6 +76,98 @@ class Backups(unittest.TestCase):
         self.good("restore", self.store, self.path("copy"))
         self.check("copy")
 
+    def archive(self):
+        """Stores the log, as an archive would."""
+        end = json.loads(self.good("stat", "--json", self.db))["log"]["end"]
+        folder = os.path.join(self.path("store"), "t00000000", "log")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(self.db, "log", f"{8:016x}.seg"), "rb") as file:
+            data = file.read()
+        block = min(len(data), 65536)
+        blocks, rest = divmod(end - 8, block - 64)
+        size = blocks * block + (64 + rest if rest else 0)
+        with open(os.path.join(folder, f"{8:016x}.{8:016x}-{end:016x}.part"), "wb") as file:
+            file.write(data[:size])
+        return end
+
+    def put(self, value):
+        self.good("hash", "put", self.db, "table", "key", value)
+        return json.loads(self.good("stat", "--json", self.db))["log"]["end"]
+
+    def test_targets(self):
+        made = json.loads(self.good("backup", "--json", self.db, self.store))
+        ends = {value: self.put(value) for value in ("one", "two", "three")}
+        self.archive()
+        for value, end in ends.items():
+            self.good("restore", "--to", str(end), self.store, self.path(value))
+            self.assertEqual(self.good("hash", "get", self.path(value), "table", "key"),
+                             value + "\n")
+        self.good("restore", "--to", "lsn:" + str(made["end"]), self.store, self.path("first"))
+        self.check("first")
+        end = json.loads(self.good("restore", "--json", "--to", "end", self.store,
+                                       self.path("end")))
+        self.assertEqual((end["end"], end["in_doubt"]), (ends["three"], []))
+        said = self.good("restore", "--to", str(ends["three"] + 8), self.store, self.path("no"),
+                         code=2)
+        self.assertIn("LLADD_OUT_OF_RANGE", said)
+        self.assertIn(f"{made['end']}-{ends['three']}", said)
+        said = self.good("restore", "--to", "2020-01-01T10:00:00", self.store, self.path("no"),
+                         code=2)
+        self.assertIn("no backup had ended", said)
+        said = self.good("restore", "--to", "mark:none", self.store, self.path("no"), code=2)
+        self.assertIn("no mark", said)
+        for wrong in ("soon", "2020-01-01", "2020-01-01T1", "-1"):
+            self.good("restore", "--to", wrong, self.store, self.path("no"), code=2)
+        self.assertIn("no timeline 77", self.good("restore", "--to", "end", "--timeline", "77",
+                                                  self.store, self.path("no"), code=2))
+
+    def test_looking_into_a_store(self):
+        made = json.loads(self.good("backup", "--json", self.db, self.store))
+        ends = {value: self.put(value) for value in ("one", "two")}
+        self.archive()
+        source = ["--from", self.store, "--to"]
+        for value, end in ends.items():
+            target = source + [str(end)]
+            self.assertEqual(self.good("hash", "get", *target, "table", "key"), value + "\n")
+            self.assertIn("no damage", self.good("verify", *target))
+            self.assertIn(f'"key" "{value}"', self.good("dump", *target))
+        self.assertEqual(self.good("hash", "get", "--from", self.store, "table", "key"), "value\n")
+        self.assertEqual(self.good("hash", "scan", *source, "end", "table"), '"key" "two"\n')
+        self.assertEqual(self.good("dtable", "stat", *source, "end"), "")
+        for change in (["hash", "put", *source, "end", "table", "key", "x"],
+                       ["hash", "put", "--create", *source, "end", "table", "key", "x"],
+                       ["hash", "del", *source, "end", "table", "key"],
+                       ["dtable", "create", *source, "end", "table"]):
+            self.assertIn("LLADD_READ_ONLY", self.good(*change, code=2))
+        self.assertIn("LLADD_OUT_OF_RANGE", self.good("verify", *source, "8", code=2))
+        self.assertIn("need --from", self.good("verify", "--to", "end", self.db, code=2))
+        self.assertEqual(sorted(os.listdir(self.top)), ["db", "store"])
+        listed = json.loads(self.good("archive", "list", "--json", self.store))
+        self.assertEqual(listed["backups"], [made])
+        self.assertEqual(listed["timelines"],
+                         [{"timeline": 0, "ranges": [{"from": made["end"], "end": ends["two"]}],
+                           "gaps": [], "marks": []}])
+        text = self.good("archive", "list", self.store)
+        self.assertIn(f"LSN {made['end']} to {ends['two']}", text)
+        self.assertIn(made["name"], text)
+        self.assertIn("expected list", self.good("archive", "lost", self.store, code=2))
+
+    def test_damage_in_the_archive(self):
+        self.good("backup", self.db, self.store)
+        self.put("one")
+        self.archive()
+        for path in self.objects():
+            if not path.endswith(".part"):
+                continue
+            with open(path, "r+b") as file:
+                file.seek(-10, os.SEEK_END)
+                byte = file.read(1)
+                file.seek(-10, os.SEEK_END)
+                file.write(bytes([byte[0] ^ 1]))
+            said = self.good("hash", "get", "--from", self.store, "--to", "end", "table", "key",
+                             code=1)
+            self.assertIn(os.path.basename(path), said)
+
     def kill(self, at, *args):
         """Kills the command after `at` seconds, if it has not ended."""
         child = subprocess.Popen([LLADD, *args], stdout=subprocess.DEVNULL,

@@ -21,7 +21,8 @@ LLADD, MAKE_DB, PLUGIN = sys.argv[1:4]
 TIME = "2009-02-13 23:31:30 UTC"
 GID1, GID2 = "7:6f726465722d31:6231", "7:6f726465722d32:6231"
 LOOKING = ["stat", "log", "verify", "ops", "in-doubt"]
-MORE = ["page", "recover", "resolve", "dump", "load", "hash", "dtable", "backup", "restore"]
+MORE = ["page", "recover", "resolve", "dump", "load", "hash", "dtable", "backup", "restore",
+        "archive"]
 
 
 def run(*args, stdout=subprocess.PIPE):

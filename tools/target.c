@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Targets in a store: the options --from, --base, --to and --timeline, and the device that shows
+ * the database at a target. */
+#include "tool.h"
+
+#include <string.h>
+#include <time.h>
+
+/* Parses "2026-11-20 10:44:12" or "2026-11-20T10:44:12", UTC, maybe with a fraction of a second. */
+static bool take_time(struct tool *t, const char *value)
+{
+    struct tm tm = {0};
+    char separator;
+    int64_t fraction = 0;
+    const char *rest = strptime(value, "%Y-%m-%d", &tm);
+    separator = rest ? *rest : 0;
+    if (separator == 'T' || separator == ' ')
+        rest = strptime(rest + 1, "%H:%M:%S", &tm);
+    else
+        rest = NULL;
+    if (rest && *rest == '.') {
+        int64_t unit = 100000;
+        for (rest++; *rest >= '0' && *rest <= '9'; rest++, unit /= 10)
+            fraction += (*rest - '0') * unit;
+    }
+    if (!rest || (*rest && strcmp(rest, "Z") != 0)) {
+        tool_fail(t, "--to: \"%s\" is not a time like 2026-11-20T10:44:12 (UTC)", value);
+        return false;
+    }
+    t->target.to.kind = LLADD_TO_TIME;
+    t->target.to.time_us = (int64_t)timegm(&tm) * 1000000 + fraction;
+    return true;
+}
+
+static bool take_to(struct tool *t, const char *value)
+{
+    uint64_t lsn;
+    struct lladd_restore_target *to = &t->target.to;
+    uint32_t timeline = to->timeline;
+    *to = (struct lladd_restore_target)LLADD_RESTORE_TARGET_INIT;
+    to->timeline = timeline;
+    if (strcmp(value, "base") == 0) {
+        to->kind = LLADD_TO_BASE;
+        return true;
+    }
+    if (strcmp(value, "end") == 0) {
+        to->kind = LLADD_TO_END;
+        return true;
+    }
+    if (strncmp(value, "mark:", 5) == 0) {
+        to->kind = LLADD_TO_MARK;
+        to->mark = value + 5;
+        return true;
+    }
+    if (strchr(value, '-'))
+        return take_time(t, value);
+    if (!tool_number_in("--to", strncmp(value, "lsn:", 4) == 0 ? value + 4 : value, 1, UINT64_MAX,
+                        &lsn))
+        return false;
+    to->kind = LLADD_TO_LSN;
+    to->lsn = lladd_lsn_of(lsn);
+    return true;
+}
+
+bool tool_take_target(struct tool *t, int option, const char *value)
+{
+    uint64_t timeline;
+    t->target.given = true;
+    if (option == TOOL_BASE) {
+        t->target.base = value;
+        return true;
+    }
+    if (option == TOOL_TO)
+        return take_to(t, value);
+    if (!tool_number_in("--timeline", value, 1, UINT32_MAX, &timeline))
+        return false;
+    t->target.to.timeline = (uint32_t)timeline;
+    return true;
+}
+
+struct lladd_restore_options tool_restore_options(struct tool *t)
+{
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    o.base = t->target.base;
+    o.target = &t->target.to;
+    return o;
+}
+
+int tool_stored(struct tool *t, struct lladd_device **out, struct lladd_error *err)
+{
+    int rc = 0;
+    if (t->from && !t->store)
+        rc = lladd_store_open(t->from, NULL, &t->store, err);
+    if (!rc && t->from && !t->stored) {
+        struct lladd_restore_options o = tool_restore_options(t);
+        rc = lladd_store_device(t->store, &o, &t->stored, err);
+    }
+    *out = t->stored;
+    return rc;
+}
+
+void tool_blame_store(const struct tool *t, struct lladd_error *err)
+{
+    if (t->stored && err->code && lladd_code_root(err->code) != LLADD_ROOT_MISUSE)
+        (void)lladd_store_device_error(t->stored, err); /* leaves err if the store had no error */
+}
+
+void tool_stored_close(struct tool *t)
+{
+    lladd_store_device_close(t->stored);
+    lladd_store_close(t->store);
+    t->stored = NULL;
+    t->store = NULL;
+}
