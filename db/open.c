@@ -677,8 +677,10 @@ static int close_clean(struct lladd_db *db)
         rc = ll_deferred_step(core, UINT64_MAX, &more, &err);
     if (!rc)
         rc = abort_all(db);
-    if (rc || !lladd_atomic_load32(&core->marked))
-        return rc; /* nothing was written: the control block is still clean */
+    /* Nothing was written: the control block is still clean. A page that was repaired when it was
+     * fetched is dirty, and must be written while the log can rebuild it. */
+    if (rc || (!lladd_atomic_load32(&core->marked) && ll_buffer_dirty_count(core->buffer) == 0))
+        return rc;
     for (unsigned i = 0; !rc && !settled && i < CLOSE_ROUNDS; i++) {
         rc = close_round(db, &err);
         settled = ll_core_settled(core);

@@ -571,6 +571,28 @@ START_TEST(a_page_rebuilt_in_a_clean_database_is_written_in_use)
 }
 END_TEST
 
+/* Nothing else was written since the open. Later the log may no longer have the page's base. */
+START_TEST(a_page_rebuilt_in_a_clean_database_is_written_at_close)
+{
+    lladd_pageno page;
+    begin_case(_i);
+    r.options.log_segment_min = r.options.log_segment_max = 1u
+                                                            << 20; /* so that it keeps the base */
+    fixture_open(&r);
+    fixture_pages(&r, &page, 1);
+    fixture_set(&r, cell_of(page, 2), 5);
+    fixture_close(&r);
+    damage(page);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 2), 5);
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
+    fixture_reopen(&r);
+    fixture_expect(&r, cell_of(page, 2), 5);
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 0);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("protection");
@@ -589,6 +611,7 @@ int main(void)
     tcase_add_loop_test(t, a_log_that_ends_above_all_pages_has_lost_nothing, 0, 4);
     tcase_add_loop_test(t, a_control_file_without_room_for_it, 0, 4);
     tcase_add_loop_test(t, a_page_rebuilt_in_a_clean_database_is_written_in_use, 0, 8);
+    tcase_add_loop_test(t, a_page_rebuilt_in_a_clean_database_is_written_at_close, 0, 8);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
