@@ -119,6 +119,19 @@ static int ask_allocator(struct ll_core *core, lladd_pageno page, bool *out,
     return 0;
 }
 
+static int ask_for_base(struct ll_core *core, lladd_pageno page, lladd_lsn since,
+                        unsigned char *bytes, struct lladd_error *err)
+{
+    struct lladd_db *db = ll_db_of(core);
+    int rc = LLADD_NOT_FOUND;
+    for (size_t i = 0; rc == LLADD_NOT_FOUND && i < db->n_extensions; i++) {
+        const struct lladd_extension *e = db->extensions[i].ext;
+        if (ll_extension_has_base_of(e))
+            rc = e->base_of(e->ctx, db, db->extensions[i].state, page, since, bytes, err);
+    }
+    return rc;
+}
+
 static int attach(struct lladd_db *db, const struct lladd_extension *ext, struct lladd_error *err)
 {
     struct ll_extension_state *s = &db->extensions[db->n_extensions++];
@@ -126,6 +139,8 @@ static int attach(struct lladd_db *db, const struct lladd_extension *ext, struct
     int rc = ext->attach ? ext->attach(ext->ctx, db, &s->state, err) : 0;
     s->attached = rc == 0;
     db->hears_bulk = db->hears_bulk || ll_extension_has_bulk_written(ext);
+    if (rc == 0 && ll_extension_has_base_of(ext))
+        db->core.base_of = ask_for_base;
     return rc;
 }
 

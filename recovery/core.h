@@ -330,6 +330,9 @@ struct ll_core {
     uint32_t images_in_vain;      /* atomic: images in a row that could not be compressed */
     /* is the page allocated? Set by db/, or NULL */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
+    /* lladd_extension.base_of of all extensions. Set by db/; NULL: no extension has it */
+    int (*base_of)(struct ll_core *, lladd_pageno, lladd_lsn since, unsigned char *bytes,
+                   struct lladd_error *);
     struct lladd_db *db;
     /* The pause in the flush of an LL_CHECKPOINT_PACED, and its end; set by db/, or NULL. */
     void (*pace_checkpoint)(void *core);

@@ -7,7 +7,10 @@
  * every change of the page: each record must find the page as the previous record left it. At a
  * redo barrier the page gets new contents that are not in the log.
  *
- * Instant recovery rebuilds each such page when the page is fetched. */
+ * Instant recovery rebuilds each such page when the page is fetched.
+ *
+ * A page that cannot be rebuilt so is asked from the extensions that may have a copy (base_of), and
+ * the records of the log are applied to that copy. */
 #include "recovery/redo.h"
 #include "recovery/redo_index.h"
 
@@ -21,6 +24,73 @@ static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struc
     ll_observe_redo(core, rec, rc);
     *baseless = *baseless && rc != 0;
     return rc == LLADD_EXISTS || rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+/* ---- a page from an extension --------------------------------------------------------------- */
+
+/* Fills f->bytes with a page that an extension gives. */
+static int ask(struct ll_core *core, struct ll_fetch *f, lladd_lsn since, bool barrier,
+               struct lladd_error *err)
+{
+    int rc = core->base_of(core, f->page, since, f->bytes, err);
+    if (rc)
+        return rc;
+    lladd_lsn lsn = ll_page_lsn(f->bytes);
+    rc = ll_page_verify(core->salt, f->page, f->bytes, core->page_size, "extension", err);
+    if (!rc && (lsn.v == 0 || lsn.v >= ll_log_tail(core->log).v || ll_log_lost(core->log, lsn)))
+        rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page,
+                          "the page %llu that an extension has given has LSN %llu, which is not in "
+                          "the history of this log",
+                          (unsigned long long)f->page.v, (unsigned long long)lsn.v);
+    if (!rc && barrier && lsn.v < since.v)
+        rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page,
+                          "the page %llu that an extension has given has LSN %llu, but it was "
+                          "written in bulk at LSN %llu",
+                          (unsigned long long)f->page.v, (unsigned long long)lsn.v,
+                          (unsigned long long)since.v);
+    return rc;
+}
+
+/* Applies the page's records from `since` on. *barrier: the LSN of a redo barrier that is newer
+ * than the page, at which this ends; 0: none. Every record must find the page as the one before has
+ * left it. */
+static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct ll_fetch *f,
+                      lladd_lsn since, lladd_lsn *barrier, struct lladd_error *err)
+{
+    struct lladd_page page = {f->bytes, core->page_size, 0, f->page};
+    struct ll_record rec;
+    uint64_t first, n;
+    bool baseless = false;
+    int rc = ll_log_cursor_seek(cursor, since, &rec, err);
+    barrier->v = 0;
+    for (; !rc; rc = ll_log_cursor_next(cursor, &rec, err)) {
+        if (ll_redo_barrier_decode(&rec, &first, &n) && f->page.v >= first &&
+            f->page.v - first < n && rec.lsn.v > ll_page_lsn(f->bytes).v) {
+            *barrier = rec.lsn;
+            return 0;
+        }
+        if (ll_redo_index_counts(&rec) && rec.page == f->page.v &&
+            (rc = rebuild_step(core, &rec, &page, &baseless, err)) != 0)
+            return rc;
+    }
+    return rc == LLADD_END ? 0 : rc;
+}
+
+/* Rebuilds the page from what the extensions give. LLADD_NOT_FOUND: they do not have it. `since`:
+ * the log has all changes of the page from there on. */
+static int rebuild_from_extension(struct ll_core *core, struct ll_log_cursor *cursor,
+                                  struct ll_fetch *f, lladd_lsn since, struct lladd_error *err)
+{
+    lladd_lsn barrier = {0};
+    int rc;
+    do {
+        rc = ask(core, f, since, barrier.v != 0, err);
+        f->dirty_since = ll_page_lsn(f->bytes);
+        if (!rc)
+            rc = apply_from(core, cursor, f, since, &barrier, err);
+        since = barrier;
+    } while (!rc && barrier.v);
+    return rc;
 }
 
 /* ---- all pages that redo left without a base ----------------------------------------------- */
@@ -113,7 +183,7 @@ static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
     return wanted;
 }
 
-int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_error *err)
+static int rebuild_from_log(struct ll_core *core, struct ll_redo *redo, struct lladd_error *err)
 {
     struct rebuild r = {.core = core, .lost = &redo->baseless, .err = err};
     struct ll_log_cursor *cursor;
@@ -152,6 +222,96 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
     return rc;
 }
 
+/* The page may be needed if it is in use, or if a loser that has freed it may be undone. */
+static bool may_matter(struct ll_core *core, uint64_t page)
+{
+    struct lladd_error ignored = LLADD_ERROR_INIT;
+    bool used = true;
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
+        if (lladd_atomic_load32(&txn->state) != LL_TXN_FREE)
+            return true;
+    return !core->is_allocated || core->is_allocated(core, lladd_page_of(page), &used, &ignored) ||
+           used;
+}
+
+static int put_rebuilt(struct ll_core *core, const struct ll_fetch *f, struct lladd_error *err)
+{
+    const struct lladd_page made = {f->bytes, core->page_size, 0, f->page};
+    struct ll_frame *frame;
+    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO | LL_FIX_BASE;
+    int rc = ll_redo_check_image(core, f->dirty_since, ll_view_of(&made), err);
+    if (!rc)
+        rc = ll_buffer_fix(core->buffer, f->page, how, &frame, err);
+    if (rc)
+        return rc;
+    memcpy(frame->page.bytes, f->bytes, core->page_size);
+    frame->flags &= ~(uint32_t)LL_FRAME_BASELESS;
+    ll_buffer_dirty(core->buffer, frame, f->dirty_since);
+    ll_buffer_unfix(core->buffer, frame, LL_FIX_EXCLUSIVE);
+    return 0;
+}
+
+/* Asks the extensions for one of the pages that have no base. Without success it stays in the
+ * map. */
+static int redo_from_extension(struct ll_core *core, struct ll_redo *redo, struct ll_fetch *f,
+                               struct ll_log_cursor *cursor, struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    if (!may_matter(core, f->page.v))
+        return 0;
+    int rc = rebuild_from_extension(core, cursor, f, ll_log_oldest(core->log), &why);
+    if (rc == LLADD_NOT_FOUND)
+        return 0;
+    if (is_of_the_page(rc)) {
+        ll_core_trace(core, "redo: page %llu: %s", (unsigned long long)f->page.v, why.message);
+        return 0;
+    }
+    if (rc && err)
+        *err = why;
+    if (!rc)
+        rc = put_rebuilt(core, f, err);
+    if (!rc) {
+        (void)ll_hashmap_remove(&redo->baseless, f->page.v);
+        ll_core_trace(core, "redo: page %llu from an extension", (unsigned long long)f->page.v);
+    }
+    return rc;
+}
+
+static int rebuild_from_extensions(struct ll_core *core, struct ll_redo *redo,
+                                   struct lladd_error *err)
+{
+    struct ll_log_cursor *cursor;
+    struct ll_vec pages;
+    size_t at = 0;
+    uint64_t page, lsn;
+    int rc = ll_log_cursor_open(core->log, &cursor);
+    if (rc)
+        return ll_fail(err, rc, "out of memory in redo");
+    ll_vec_init(&pages, &core->env, sizeof page);
+    struct ll_fetch f = {.bytes = ll_alloc(&core->env, core->page_size)};
+    rc = f.bytes ? 0 : LLADD_NO_MEMORY;
+    while (!rc && ll_hashmap_next(&redo->baseless, &at, &page, &lsn))
+        rc = ll_vec_append(&pages, &page, 1);
+    if (rc)
+        ll_fail(err, rc, "out of memory in redo");
+    for (size_t i = 0; !rc && i < pages.len; i++) {
+        f.page.v = *(const uint64_t *)ll_vec_at(&pages, i);
+        rc = redo_from_extension(core, redo, &f, cursor, err);
+    }
+    ll_free(&core->env, f.bytes);
+    ll_vec_free(&pages);
+    ll_log_cursor_close(cursor);
+    return rc;
+}
+
+int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_error *err)
+{
+    int rc = rebuild_from_log(core, redo, err);
+    if (rc || redo->baseless.count == 0 || !core->base_of)
+        return rc;
+    return rebuild_from_extensions(core, redo, err);
+}
+
 /* ---- one page, online (BUF-2) ------------------------------------------------------------ */
 
 int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
@@ -181,9 +341,14 @@ int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error
                 break;
         }
     }
+    int asked = LLADD_NOT_FOUND;
+    if (core->base_of && (rc == LLADD_END ? baseless : is_of_the_page(rc)))
+        asked = rebuild_from_extension(core, cursor, f, ll_log_oldest(core->log), err);
     ll_log_cursor_close(cursor);
-    if (rc == LLADD_END && !baseless)
+    if ((rc == LLADD_END && !baseless) || asked == 0)
         return 0;
+    if (asked != LLADD_NOT_FOUND)
+        return asked;
     if (rc == LLADD_END)
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page,
                             "%.150s; the log holds no image to rebuild it from", f->damage.message);

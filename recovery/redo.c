@@ -93,17 +93,16 @@ static bool never_formatted(const unsigned char *page)
     return ll_page_lsn(page).v == 0 && ll_page_type(page) == 0;
 }
 
-/* A type with `loaded` relies on a check before the page's first use; this page is not read. */
-static int check_image(struct ll_core *core, const struct ll_record *rec, struct lladd_view view,
-                       struct lladd_error *err)
+int ll_redo_check_image(struct ll_core *core, lladd_lsn lsn, struct lladd_view view,
+                        struct lladd_error *err)
 {
     struct ll_name *name = view.type ? ll_op_catalog_by_number(core, view.type) : NULL;
     const struct lladd_page_type *t = name && name->kind == LL_NAME_PAGE_TYPE ? name->desc : NULL;
     if (!t || !t->loaded || !t->check || t->check(view))
         return 0;
-    int rc = ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
+    int rc = ll_fail_lsn(err, LLADD_BAD_RECORD, lsn,
                          "LSN %llu: the image of page %llu is not a valid page of type \"%s\"",
-                         (unsigned long long)rec->lsn.v, (unsigned long long)rec->page, t->name);
+                         (unsigned long long)lsn.v, (unsigned long long)view.number.v, t->name);
     if (err)
         err->page = view.number;
     return rc;
@@ -119,7 +118,7 @@ static int redo_image(struct ll_core *core, const struct ll_record *rec, struct 
     }
     int rc = ll_image_apply(core, rec, page->bytes, err);
     *view = ll_view_of(page);
-    return rc ? rc : check_image(core, rec, *view, err);
+    return rc ? rc : ll_redo_check_image(core, rec->lsn, *view, err);
 }
 
 static int redo_record(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,

@@ -35,6 +35,9 @@ int ll_redo_rebuild(struct ll_core *, struct ll_redo *, struct lladd_error *);
 int ll_redo_baseless(struct ll_core *, const struct ll_redo *, struct lladd_error *);
 /* Drops the page from the cache, unwritten. */
 int ll_redo_drop(struct ll_core *, uint64_t page, struct lladd_error *);
+/* Checks a page that is not read before its first use, as a type with `loaded` relies on. lsn: of
+ * the image that the page is made of. */
+int ll_redo_check_image(struct ll_core *, lladd_lsn lsn, struct lladd_view, struct lladd_error *);
 /* Returns LLADD_CORRUPT_PAGE for a page without a base. lsn: of the first record that redo has
  * skipped. */
 int ll_redo_refuse(struct ll_core *, uint64_t page, uint64_t lsn, struct lladd_error *);

@@ -59,5 +59,10 @@ static inline bool ll_extension_has_bulk_written(const struct lladd_extension *e
                offsetof(struct lladd_extension, bulk_written) + sizeof e->bulk_written &&
            e->bulk_written;
 }
+static inline bool ll_extension_has_base_of(const struct lladd_extension *e)
+{
+    return e->struct_size >= offsetof(struct lladd_extension, base_of) + sizeof e->base_of &&
+           e->base_of;
+}
 
 #endif

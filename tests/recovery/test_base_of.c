@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Pages that neither the page file nor the log can give come from an extension (base_of), and the
+ * log's records are applied to them: when they are fetched, and in recovery.
+ */
+#include "db_fixture.h"
+
+#include <lladd/bulk.h>
+#include <lladd/bytes.h>
+#include <lladd/log_read.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 4096, BULK = 40 };
+
+static struct fixture r;
+static lladd_pageno page, scratch;
+
+/* What the extension has: a copy of one page, and what was last written to it in bulk. */
+static struct {
+    unsigned char bytes[PAGE], bulk[PAGE];
+    uint64_t number, barrier;
+    int rc; /* returned instead */
+    unsigned asked;
+    uint64_t since; /* of the last call */
+} copy;
+
+static int base_of(void *ctx, struct lladd_db *db, void *state, lladd_pageno number,
+                   lladd_lsn since, void *bytes, struct lladd_error *err)
+{
+    ck_assert_ptr_eq(ctx, &copy);
+    ck_assert_ptr_nonnull(db);
+    ck_assert_ptr_null(state);
+    if (number.v != copy.number)
+        return LLADD_NOT_FOUND;
+    copy.asked++;
+    copy.since = since.v;
+    if (copy.rc)
+        return lladd_error_set(err, copy.rc, "the archive cannot be reached");
+    memcpy(bytes, copy.barrier && since.v == copy.barrier ? copy.bulk : copy.bytes, PAGE);
+    return 0;
+}
+
+static int bulk_written(void *ctx, struct lladd_db *db, void *state, struct lladd_txn *txn,
+                        lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
+                        const void *bytes)
+{
+    (void)ctx, (void)db, (void)state, (void)txn, (void)typed;
+    ck_assert_uint_eq(n, 1);
+    ck_assert_uint_eq(first.v, BULK);
+    copy.barrier = barrier.v;
+    memcpy(copy.bulk, bytes, PAGE);
+    return 0;
+}
+
+/* The first extension has nothing, and an older one has no such callback. */
+static int nothing(void *ctx, struct lladd_db *db, void *state, lladd_pageno number,
+                   lladd_lsn since, void *bytes, struct lladd_error *err)
+{
+    (void)ctx, (void)db, (void)state, (void)number, (void)since, (void)bytes, (void)err;
+    return LLADD_NOT_FOUND;
+}
+
+static const struct lladd_extension empty = {
+    .struct_size = sizeof empty, .name = "test.empty", .version = 1, .base_of = nothing};
+static const struct lladd_extension older = {.struct_size =
+                                                 offsetof(struct lladd_extension, base_of),
+                                             .name = "test.older",
+                                             .version = 1,
+                                             .base_of = base_of};
+static const struct lladd_extension archive = {.struct_size = sizeof archive,
+                                               .name = "test.archive",
+                                               .version = 1,
+                                               .ctx = &copy,
+                                               .bulk_written = bulk_written,
+                                               .base_of = base_of};
+
+enum { INSTANT = 1, RESERVED = 2, NO_MEMORY = 4, CASES = 8 }; /* of _i */
+
+/* Pages are written without images, so that the log has no other base. */
+static void begin_case(int i, bool with_archive)
+{
+    memset(&copy, 0, sizeof copy);
+    fixture_init(&r, i & RESERVED ? FIXTURE_RESERVED : 0);
+    r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
+    r.options.recovery = i & INSTANT ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+    r.options.recovery_bytes = i & NO_MEMORY ? 64 : 0; /* too little for a redo index */
+    ok_db(&r, lladd_register_extension(&r.options, &empty, &r.err));
+    ok_db(&r, lladd_register_extension(&r.options, &older, &r.err));
+    if (with_archive)
+        ok_db(&r, lladd_register_extension(&r.options, &archive, &r.err));
+    fixture_open(&r);
+    scratch = fixture_page(&r);
+}
+
+static void read_page(lladd_pageno number, unsigned char out[PAGE])
+{
+    size_t len;
+    unsigned char *bytes = fixture_file(&r, "pages", &len);
+    ck_assert_uint_ge(len, (number.v + 1) * PAGE);
+    memcpy(out, bytes + number.v * PAGE, PAGE);
+    free(bytes);
+}
+
+/* Copies the page, and forgets the log up to now. From now on the log is kept. */
+static void archive_page(lladd_pageno number)
+{
+    fixture_forget_log(&r, scratch);
+    read_page(number, copy.bytes);
+    copy.number = number.v;
+    lladd_lsn tail = lladd_lsn_of(fixture_stats(&r).log_tail);
+    ck_assert_uint_lt(lladd_get64(copy.bytes + 8), fixture_stats(&r).log_oldest);
+    ok_db(&r, lladd_pin_set(r.db, "kept", tail, &r.err));
+}
+
+static void damage(lladd_pageno number)
+{
+    unsigned char bytes[64];
+    memset(bytes, 0xee, sizeof bytes);
+    fixture_file_write(&r, "pages", bytes, sizeof bytes, number.v * PAGE + 1024);
+}
+
+static void expect_cells(uint64_t one, uint64_t two, uint64_t three)
+{
+    fixture_expect(&r, cell_of(page, 1), one);
+    fixture_expect(&r, cell_of(page, 2), two);
+    fixture_expect(&r, cell_of(page, 3), three);
+}
+
+/* Makes a page. Its cell 1 is in the copy alone, its cell 2 in the log. */
+static void make_page(int i, bool with_archive)
+{
+    begin_case(i, with_archive);
+    page = fixture_page(&r);
+    fixture_set(&r, cell_of(page, 1), 1);
+    archive_page(page);
+    fixture_set(&r, cell_of(page, 2), 2);
+}
+
+START_TEST(a_damaged_page_comes_from_an_extension)
+{
+    make_page(_i, true);
+    fixture_close(&r);
+    damage(page);
+    fixture_open(&r);
+    expect_cells(1, 2, 0);
+    ck_assert_uint_eq(copy.asked, 1);
+    ck_assert_uint_eq(copy.since, fixture_stats(&r).log_oldest);
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
+    fixture_reopen(&r); /* the page was written back */
+    expect_cells(1, 2, 0);
+    ck_assert_uint_eq(copy.asked, 1);
+    fixture_free(&r);
+}
+END_TEST
+
+/* The change of a loser is redone and undone on such a page. `lost`: the page is not damaged, but
+ * older than the copy, as after a write that the disk has lost. */
+static void recover(int i, bool lost)
+{
+    unsigned char before[PAGE];
+    begin_case(i, true);
+    page = fixture_page(&r);
+    fixture_reopen(&r);
+    read_page(page, before);
+    fixture_set(&r, cell_of(page, 1), 1);
+    archive_page(page);
+    fixture_set(&r, cell_of(page, 2), 2);
+    struct lladd_txn *loser = fixture_begin(&r);
+    ok(loser, cell_put(loser, cell_of(page, 3), 666));
+    fixture_set(&r, cell_of(scratch, 3), 1); /* forces the log */
+    fixture_crash(&r, &fault_kill);
+    if (lost)
+        fixture_file_write(&r, "pages", before, PAGE, page.v * PAGE);
+    else
+        damage(page);
+    fixture_open(&r);
+    fixture_maintain(&r);
+    expect_cells(1, 2, 0);
+    ck_assert_uint_eq(copy.asked, 1);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    expect_cells(1, 2, 0);
+    fixture_reopen(&r);
+    unsigned asked = copy.asked;
+    expect_cells(1, 2, 0);
+    ck_assert_uint_eq(copy.asked, asked); /* the page was written back */
+    fixture_free(&r);
+}
+
+START_TEST(recovery_gets_a_damaged_page_from_an_extension)
+{
+    recover(_i, false);
+}
+END_TEST
+
+START_TEST(recovery_gets_a_page_with_a_lost_write_from_an_extension)
+{
+    recover(_i, true);
+}
+END_TEST
+
+/* Opens the database and reads the page. */
+static int open_and_read(void)
+{
+    uint64_t value;
+    int rc = fixture_try_open(&r);
+    if (rc)
+        return rc;
+    rc = cell_read(r.db, cell_of(page, 1), &value, &r.err);
+    fixture_crash(&r, &fault_kill);
+    return rc;
+}
+
+static void expect_refusal(const char *what, const char *message)
+{
+    ck_assert_msg(open_and_read() == LLADD_CORRUPT_PAGE, "%s", what);
+    ck_assert_uint_eq(r.err.page.v, page.v);
+    if (message)
+        ck_contains(r.err.message, message);
+}
+
+static void seal(unsigned char bytes[PAGE])
+{
+    unsigned char uuid[16], seed[12];
+    fixture_open(&r);
+    lladd_db_uuid(r.db, uuid);
+    fixture_crash(&r, &fault_kill);
+    lladd_put32(seed, lladd_crc32c(0, uuid, 16));
+    lladd_put64(seed + 4, lladd_get64(bytes + 24));
+    lladd_put32(bytes, lladd_crc32c(lladd_crc32c(0, seed, sizeof seed), bytes + 4, PAGE - 4));
+}
+
+/* What the extension gives is no such page. The next open, with a right copy, succeeds. `redo`: the
+ * page is needed in recovery; else only when it is fetched. */
+START_TEST(a_wrong_page_of_an_extension_is_refused)
+{
+    unsigned char right[PAGE], old[PAGE];
+    bool redo = _i >= CASES, later = (_i & INSTANT) && !(_i & NO_MEMORY);
+    begin_case(_i % CASES, true);
+    page = fixture_page(&r);
+    fixture_reopen(&r);
+    read_page(page, old);
+    fixture_set(&r, cell_of(page, 1), 1);
+    archive_page(page);
+    memcpy(right, copy.bytes, PAGE);
+    fixture_set(&r, cell_of(page, 2), 2);
+    if (redo)
+        fixture_crash(&r, &fault_kill);
+    else
+        fixture_close(&r);
+    bool early = redo && !later; /* then the message is that of recovery */
+    unsigned char high[PAGE];
+    memcpy(high, right, PAGE);
+    lladd_put64(high + 8, UINT64_C(1) << 40);
+    seal(high);
+    damage(page);
+    copy.bytes[2000] ^= 1;
+    expect_refusal("a wrong checksum", early ? NULL : "checksum");
+    memcpy(copy.bytes, high, PAGE);
+    expect_refusal("a page of another history", early ? NULL : "history");
+    memset(copy.bytes, 0, PAGE);
+    expect_refusal("zeros", early ? NULL : "history");
+    read_page(scratch, copy.bytes);
+    expect_refusal("another page", early ? NULL : "holds page");
+    memcpy(copy.bytes, old, PAGE);
+    expect_refusal("a page that lacks a change", early ? NULL : "found it at");
+    copy.rc = LLADD_STORE_FAILED;
+    ck_assert_int_eq(open_and_read(), LLADD_STORE_FAILED);
+    ck_contains(r.err.message, "cannot be reached");
+    copy.rc = LLADD_NOT_FOUND;
+    expect_refusal("no page", NULL);
+    copy.rc = 0;
+    memcpy(copy.bytes, right, PAGE);
+    fixture_open(&r);
+    expect_cells(1, 2, 0);
+    fixture_free(&r);
+}
+END_TEST
+
+START_TEST(without_an_extension_such_a_page_is_refused)
+{
+    make_page(_i, false);
+    fixture_crash(&r, &fault_kill);
+    damage(page);
+    expect_refusal("damaged", NULL);
+    ck_assert_uint_eq(copy.asked, 0);
+    fixture_free(&r);
+}
+END_TEST
+
+/* Whether a free page is damaged does not matter, so nothing is asked. */
+START_TEST(a_free_page_is_not_asked_for)
+{
+    make_page(_i, true);
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, lladd_page_free(txn, page));
+    done(lladd_commit(txn));
+    fixture_crash(&r, &fault_kill);
+    damage(page);
+    fixture_open(&r);
+    fixture_maintain(&r);
+    if (!(_i & INSTANT))
+        ck_assert_uint_eq(copy.asked, 0);
+    fixture_free(&r);
+}
+END_TEST
+
+/* The log has the redo barrier and not the contents: the extension is asked again, for the page as
+ * it was written under the barrier. */
+START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
+{
+    unsigned char bytes[PAGE] = {0};
+    begin_case(_i, true);
+    ok_db(&r, lladd_pages_extend(r.db, BULK + 1, &r.err));
+    page = lladd_page_of(BULK);
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, cells_format(txn, page)); /* an earlier life */
+    ok(txn, cell_put(txn, cell_of(page, 1), 666));
+    done(lladd_commit(txn));
+    archive_page(page);
+    txn = fixture_begin(&r);
+    lladd_put64(bytes + LLADD_PAGE_HEADER + cell_offset(1), 7);
+    ok(txn, lladd_bulk_write(txn, page, 1, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    ck_assert_uint_ne(copy.barrier, 0);
+    fixture_close(&r);
+    damage(page);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 1), 7);
+    ck_assert_uint_eq(copy.asked, 2);
+    ck_assert_uint_eq(copy.since, copy.barrier);
+    fixture_close(&r);
+    /* The copy is older than the barrier. */
+    damage(page);
+    copy.barrier = 0;
+    expect_refusal("an earlier life", "in bulk");
+    fixture_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("base_of");
+    TCase *t = tcase_create("all");
+    tcase_add_loop_test(t, a_damaged_page_comes_from_an_extension, 0, CASES);
+    tcase_add_loop_test(t, recovery_gets_a_damaged_page_from_an_extension, 0, CASES);
+    tcase_add_loop_test(t, recovery_gets_a_page_with_a_lost_write_from_an_extension, 0, CASES);
+    tcase_add_loop_test(t, a_wrong_page_of_an_extension_is_refused, 0, 2 * CASES);
+    tcase_add_loop_test(t, without_an_extension_such_a_page_is_refused, 0, CASES);
+    tcase_add_loop_test(t, a_free_page_is_not_asked_for, 0, CASES);
+    tcase_add_loop_test(t, a_page_that_was_written_in_bulk_comes_from_an_extension, 0, CASES);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
