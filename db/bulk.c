@@ -82,6 +82,8 @@ static int tell_written(struct lladd_txn *txn, const struct ll_vec *stretches, l
     int rc = 0;
     for (size_t i = 0; !rc && i < stretches->len; i++) {
         const struct stretch *s = ll_vec_at(stretches, i);
+        if (s->n == 1 && LLADD_PLANTED(LLADD_BUG_BULK_TOLD))
+            continue;
         rc = ll_extensions_bulk_written(txn, s->barrier, lladd_page_of(first.v + s->from), s->n,
                                         typed, bytes + s->from * txn->core->page_size);
     }

@@ -184,7 +184,8 @@ struct lladd_dst_event {
     X(BT_UNDO, "bt-undo", "O2", "an insertion into an inner leaf of a B+tree is not undone") \
     X(IMAGE_LSN, "image-lsn", "O11", "an image raises the base of a page, but not its page LSN") \
     X(BT_LOAD, "bt-load", "O2", "a loaded B+tree is committed before its pages are durable") \
-    X(BT_MERGE, "bt-merge", "O2", "a merge of a B+tree removes the entry of the parent last")
+    X(BT_MERGE, "bt-merge", "O2", "a merge of a B+tree removes the entry of the parent last") \
+    X(BULK_TOLD, "bulk-told", "O7", "extensions do not hear of a bulk write of a single page")
 
 /** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {

@@ -274,6 +274,34 @@ void ll_sim_guard_see(struct lladd_sim *sim, const struct lladd_dst_event *e)
     }
 }
 
+static bool tell(struct ll_sim_guard *g, uint64_t page, const unsigned char *bytes)
+{
+    struct ll_sim_told *t = ll_sim_grow(&g->kept, g->told, g->n_told, &g->told_capacity, sizeof *t);
+    unsigned char *own = ll_sim_take(&g->kept, g->bench.size);
+    if (!t || !own)
+        return false;
+    memcpy(own, bytes, g->bench.size);
+    g->told = t;
+    t[g->n_told++] = (struct ll_sim_told){.page = page, .bytes = own};
+    return true;
+}
+
+int ll_sim_guard_bulk(void *ctx, struct lladd_db *db, void *state, struct lladd_txn *txn,
+                      lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
+                      const void *bytes)
+{
+    struct lladd_sim *sim = ctx;
+    struct ll_sim_guard *g = sim->guard;
+    const unsigned char *at = bytes;
+    (void)db, (void)state, (void)txn, (void)barrier, (void)typed;
+    if (!g || g->again)
+        return 0;
+    for (uint64_t i = 0; i < n; i++)
+        if (!tell(g, first.v + i, at + i * g->bench.size))
+            sim->running->failed = LLADD_NO_MEMORY;
+    return 0;
+}
+
 int ll_sim_guard_types(struct lladd_sim *sim, struct lladd_db *db)
 {
     struct ll_sim_guard *g = sim->guard;

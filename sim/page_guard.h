@@ -39,6 +39,13 @@ struct ll_sim_written {
     bool met;      /* the write was found in the trace */
 };
 
+/* A page of which extensions were told that it was written in bulk. */
+struct ll_sim_told {
+    uint64_t page;
+    const unsigned char *bytes;
+    bool met; /* the write was found in the trace */
+};
+
 struct ll_sim_guard {
     struct ll_sim__bench bench;
     struct ll_sim_arena kept;
@@ -48,6 +55,8 @@ struct ll_sim_guard {
     uint32_t n_changes, changes_capacity, n_places, places_capacity, n_types, types_capacity;
     struct ll_sim_written *written;
     uint32_t n_written, written_capacity;
+    struct ll_sim_told *told;
+    uint32_t n_told, told_capacity;
     uint32_t next;                /* rebuild.c: index of the next change to repeat */
     sigjmp_buf back;              /* target of the jump after a forbidden access */
     const unsigned char *touched; /* address of the forbidden access */

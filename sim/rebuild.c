@@ -12,7 +12,10 @@
  * its page and bytes, and a change of a page without a record. Redo takes no contents from page
  * images: an image copies a page of the workload, so it would hide the difference.
  *
- * Pages written in bulk and the files of extensions are not logged, so the archive contains them.
+ * Pages written in bulk are not logged. An extension of the simulator hears of them (bulk_written),
+ * and the archive contains what it has heard. So a write past the cache of which no extension hears
+ * is noticed, and so is a page of which one hears and that was not written so. The files of
+ * extensions are not logged either, and the archive contains them.
  * Bytes that a page type or an operation excludes (mask, hole) are not compared.
  */
 #include "sim/page_guard.h"
@@ -65,14 +68,52 @@ static int put(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_
                  : LLADD_NO_MEMORY;
 }
 
+/* Has an extension heard of this write of a page? */
+static bool was_told(struct ll_sim_archive *a, uint64_t page, const unsigned char *bytes)
+{
+    for (uint32_t i = 0; i < a->guard->n_told; i++) {
+        struct ll_sim_told *t = &a->guard->told[i];
+        if (t->met || t->page != page || memcmp(t->bytes, bytes, a->sim->page_size) != 0)
+            continue;
+        t->met = true;
+        return true;
+    }
+    return false;
+}
+
+static bool is_zero(const unsigned char *bytes, uint32_t len)
+{
+    return bytes[0] == 0 && memcmp(bytes, bytes + 1, len - 1) == 0;
+}
+
+/* Zeros make the file longer, or are written in bulk. */
 static int put_bulk(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_t number)
 {
     uint32_t size = a->sim->page_size;
     int rc = 0;
-    for (uint32_t at = 0; !rc && at < call->len; at += size)
-        if (!comes_from_cache(a, number, (call->off + at) / size))
-            rc = put(a, call, at, call->len - at < size ? call->len - at : size);
+    for (uint32_t at = 0; !rc && at < call->len; at += size) {
+        uint64_t page = (call->off + at) / size;
+        uint32_t len = call->len - at < size ? call->len - at : size;
+        if (comes_from_cache(a, number, page))
+            continue;
+        if (!(len == size && was_told(a, page, call->data + at)) && !is_zero(call->data + at, len))
+            (void)ll_sim_object(&a->sim->violation, LLADD_SIM_O_REBUILD,
+                                "page %llu was written past the log and the cache, and no "
+                                "extension has heard of it",
+                                (unsigned long long)page);
+        rc = put(a, call, at, len);
+    }
     return rc;
+}
+
+static void check_told(const struct ll_sim_archive *a)
+{
+    for (uint32_t i = 0; i < a->guard->n_told; i++)
+        if (!a->guard->told[i].met)
+            (void)ll_sim_object(&a->sim->violation, LLADD_SIM_O_REBUILD,
+                                "extensions have heard that page %llu was written in bulk, but "
+                                "these bytes were not written",
+                                (unsigned long long)a->guard->told[i].page);
 }
 
 /* Is a log segment about to be reused? */
@@ -156,6 +197,8 @@ static int make_archive(struct ll_sim_archive *a)
             rc = LLADD_NO_MEMORY;
     for (uint32_t c = 0; !rc && c < run->n_calls; c++)
         rc = archive_call(a, c);
+    if (!rc)
+        check_told(a);
     a->old = page_file(a, &a->world.image);
     a->live = page_file(a, &run->live);
     return rc ? rc : a->old && a->live ? 0 : LLADD_NOT_FOUND;

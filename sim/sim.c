@@ -132,6 +132,14 @@ static int take_options(struct lladd_sim *sim, struct lladd_error *err)
     if (rc)
         return lladd_error_set(err, rc, "subject \"%s\", configure: %s", sim->subject.name,
                                own.message);
+    sim->extension = (struct lladd_extension){.struct_size = sizeof sim->extension,
+                                              .name = "lladd.sim",
+                                              .version = 1,
+                                              .ctx = sim,
+                                              .bulk_written = ll_sim_guard_bulk};
+    rc = lladd_register_extension(o, &sim->extension, err);
+    if (rc)
+        return rc;
     sim->world = (struct lladd_environment){sim, world_now, world_wall, world_random, NULL};
     o->world = &sim->world;
     o->allocator = &sim->heap.face;

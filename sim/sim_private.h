@@ -597,6 +597,10 @@ int ll_sim_guard_begin(struct lladd_sim *, struct lladd_error *);
 /* Does nothing if no guard has begun. */
 void ll_sim_guard_end(struct lladd_sim *);
 void ll_sim_guard_see(struct lladd_sim *, const struct lladd_dst_event *);
+/* `bulk_written` of the simulator's extension: notes the pages for O7. */
+int ll_sim_guard_bulk(void *sim, struct lladd_db *, void *state, struct lladd_txn *,
+                      lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
+                      const void *bytes);
 /* Looks up the page types of the operations observed. */
 int ll_sim_guard_types(struct lladd_sim *, struct lladd_db *);
 /* Rebuilds the pages from a copy and the log, and compares them (O7). */
@@ -629,6 +633,7 @@ struct lladd_sim {
     struct lladd_sim_subject subject;
     struct lladd_sim_bounds bounds;
     struct lladd_options options;
+    struct lladd_extension extension; /* the simulator's own, registered in `options` */
     struct lladd_environment world;
     struct lladd_dst dst;
     uint32_t page_size;
