@@ -202,6 +202,14 @@ struct lladd_archive_status {
 LLADD_API int lladd_archive_status(struct lladd_archive *, struct lladd_archive_status *out,
                                    struct lladd_error *);
 
+/** Stores the log of a database that no process has open, up to its end. Only reads from the
+ *  device, and only the files "control" and log/ must be there. Of the options, `thread` and
+ *  `give_up_bytes` do not count; `options` and `out` may be NULL. LLADD_LOCKED: a process has the
+ *  database open. Other errors are as of lladd_archive_step. */
+LLADD_API int lladd_archive_push(struct lladd_device *, struct lladd_store *,
+                                 const struct lladd_archive_options *options,
+                                 struct lladd_archive_status *out, struct lladd_error *);
+
 /* ---- restore -------------------------------------------------------------------------------- */
 
 /** What a target is. */

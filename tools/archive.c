@@ -1,21 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd archive: what a store has. */
+/* lladd archive: lists what a store has; stores the log of a database that no process has open, and
+ * ends its archive. */
 #include "tool.h"
 
 #include <inttypes.h>
+#include <lladd/device.h>
+#include <lladd/lladd.h>
+#include <lladd/log_read.h>
+#include <lladd/ship.h>
 #include <string.h>
 
 static const char usage[] =
     "usage: lladd archive list [--json] STORE\n"
+    "       lladd archive push [--json] DIRECTORY STORE\n"
+    "       lladd archive detach [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
-    "Lists the complete backups in the store, and for each timeline where it left its parent,\n"
-    "the LSNs that can be restored, gaps in the stored log, and named marks. Of each stored\n"
-    "segment of the log only the header is read; \"lladd verify --from STORE --to end\" reads\n"
-    "the log, too.\n"
+    "The archive of a log. STORE is dir:PATH.\n"
     "\n"
-    "Exit status: 0; 1 if the log has gaps, or the store is damaged; 2 if it cannot be read.\n";
+    "  list     shows the complete backups in the store, and for each timeline where it left its\n"
+    "           parent, the LSNs that can be restored, gaps in the stored log, and named marks.\n"
+    "           Of each stored segment of the log only the header is read; \"lladd verify --from\n"
+    "           STORE --to end\" reads the log, too\n"
+    "  push     stores the log that is not in the store yet, up to its end. Only reads in\n"
+    "           DIRECTORY, so it helps when other files of the database are lost. No process may\n"
+    "           have the database open\n"
+    "  detach   opens the database, and ends its archive for good: the log is not kept until\n"
+    "           it is stored any more\n"
+    "\n"
+    "Exit status: 0; 1 if the log has gaps, or the log or the store is damaged; 2 if nothing was\n"
+    "done for another reason.\n";
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
+
+/* ---- list ------------------------------------------------------------------------------------ */
 
 struct listing {
     json_t *backups, *timelines; /* NULL: text */
@@ -89,7 +106,7 @@ static int see_item(void *ctx, const struct lladd_archive_item *i)
     return 0;
 }
 
-static int list(struct tool *t, struct lladd_store *store)
+static int list_store(struct tool *t, struct lladd_store *store)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct listing l = {.backups = t->json ? json_array() : NULL,
@@ -107,26 +124,121 @@ static int list(struct tool *t, struct lladd_store *store)
     return l.gap ? TOOL_FINDINGS : TOOL_FINE;
 }
 
+static int list(struct tool *t)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_store *store;
+    if (lladd_store_open(t->dir, NULL, &store, &err))
+        return tool_error(t, &err);
+    int code = list_store(t, store);
+    lladd_store_close(store);
+    return code;
+}
+
+/* ---- push, detach ---------------------------------------------------------------------------- */
+
+static int take(void *ctx, int option, const char *value)
+{
+    (void)ctx, (void)option, (void)value;
+    return -1;
+}
+
+static json_t *json_of(const struct lladd_archive_status *s)
+{
+    json_t *j = json_pack("{s:o, s:o, s:o, s:b}", "stored", tool_json_u64(s->stored.v), "objects",
+                          tool_json_u64(s->objects), "stored_bytes", tool_json_u64(s->stored_bytes),
+                          "gap", (int)s->gap);
+    if (s->gap) {
+        json_object_set_new(j, "gap_from", tool_json_u64(s->gap_from.v));
+        json_object_set_new(j, "gap_to", tool_json_u64(s->gap_to.v));
+    }
+    return j;
+}
+
+static int push(struct tool *t)
+{
+    struct lladd_archive_status s = {.struct_size = sizeof s};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_store *store;
+    struct lladd_device *disk;
+    char bytes[24];
+    int rc = lladd_device_posix(t->dir, false, &disk, &err);
+    if (rc)
+        return tool_error(t, &err);
+    rc = lladd_store_open(t->argv[0], NULL, &store, &err);
+    if (!rc) {
+        rc = lladd_archive_push(disk, store, NULL, &s, &err);
+        lladd_store_close(store);
+    }
+    lladd_device_close(disk);
+    if (rc)
+        return tool_failed(t, &err);
+    if (t->json) {
+        tool_json_print(json_of(&s), true);
+    } else {
+        printf("stored up to LSN %" PRIu64 ", %" PRIu64 " objects, %s\n", s.stored.v, s.objects,
+               tool_bytes(s.stored_bytes, bytes));
+        if (s.gap)
+            printf("the log from LSN %" PRIu64 " to %" PRIu64 " is not in the archive\n",
+                   s.gap_from.v, s.gap_to.v);
+    }
+    return s.gap ? TOOL_FINDINGS : TOOL_FINE;
+}
+
+static int detach(struct tool *t)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_inspect *view;
+    struct lladd_db *db;
+    char pin[64];
+    int code = tool_inspect(t, &view);
+    if (code)
+        return code;
+    (void)snprintf(pin, sizeof pin, "lladd.archive.%" PRIu64, tool_info(view).incarnation >> 32);
+    lladd_inspect_close(view);
+    int rc = tool_open(t, &db, &err);
+    if (!rc) {
+        rc = lladd_pin_clear(db, pin, &err);
+        int late = lladd_close(db);
+        if (!rc && late)
+            rc = lladd_error_set(&err, late, "the database could not be closed cleanly");
+    }
+    if (rc == LLADD_NOT_FOUND)
+        return tool_fail(t, "no archive is attached");
+    if (rc)
+        return tool_failed(t, &err);
+    if (t->json)
+        tool_json_print(json_pack("{s:s}", "detached", pin), true);
+    else
+        printf("detached: the pin \"%s\" is removed\n", pin);
+    return TOOL_FINE;
+}
+
+static const struct action {
+    const char *name, *full;
+    int (*run)(struct tool *);
+    int wanted;
+} actions[] = {
+    {"list", "archive list", list, 0},
+    {"push", "archive push", push, 1},
+    {"detach", "archive detach", detach, 0},
+};
+
 int tool_archive(int argc, char **argv)
 {
     struct tool t = {.verb = "archive", .usage = usage};
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_store *store;
     const char *what = argc > 1 ? argv[1] : "";
-    bool known = strcmp(what, "list") == 0;
+    const struct action *a = NULL;
     int code;
-    if (!known && *what != '-')
-        return tool_fail(&t, "expected list, not \"%s\"", what);
-    if (known)
-        t.verb = "archive list";
-    if (tool_parse(&t, known ? argc - 1 : argc, known ? argv + 1 : argv, options, NULL, NULL, 0,
-                   &code))
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (strcmp(what, actions[i].name) == 0)
+            a = &actions[i];
+    if (!a && *what != '-')
+        return tool_fail(&t, "expected list, push or detach, not \"%s\"", what);
+    if (a)
+        t.verb = a->full;
+    if (tool_parse(&t, a ? argc - 1 : argc, a ? argv + 1 : argv, options, take, NULL,
+                   a ? a->wanted : 0, &code))
         return tool_end(&t, code);
-    if (!known)
-        return tool_end(&t, tool_fail(&t, "expected list"));
-    if (lladd_store_open(t.dir, NULL, &store, &err))
-        return tool_end(&t, tool_error(&t, &err));
-    code = list(&t, store);
-    lladd_store_close(store);
-    return tool_end(&t, code);
+    return tool_end(&t, a ? a->run(&t) : tool_fail(&t, "expected list, push or detach"));
 }

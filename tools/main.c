@@ -33,7 +33,7 @@ static const struct {
     {"dtable", tool_dtable, "create, put, get, del, scan, maintain, alter, stat: managed dTables"},
     {"backup", tool_backup, "make a backup in a store"},
     {"restore", tool_restore, "make a database out of a backup, or list the backups"},
-    {"archive", tool_archive, "list: what a store has: backups, log, timelines, marks"},
+    {"archive", tool_archive, "list a store; store the log of a closed database; end its archive"},
     {"sim", tool_sim, "explore the crashes of a workload, or replay one (lladd-sim)"},
 };
 
@@ -44,7 +44,7 @@ static void print_usage(FILE *to)
         fprintf(to, "  %-10s%s\n", verbs[i].name, verbs[i].about);
     fprintf(to,
             "\n\"lladd VERB --help\" says more. Only recover, resolve, load, backup, restore,\n"
-            "and put, del, create, alter and maintain of hash, btree and dtable change\n"
+            "archive, and put, del, create, alter and maintain of hash, btree and dtable change\n"
             "anything. Every verb takes --json; all but sim also --ops FILE.so, for operations\n"
             "that are not built in. Exit status: 0 success, 1 the database is damaged (hash,\n"
             "btree, dtable: or the key does not exist), 2 the command could not be carried\n"

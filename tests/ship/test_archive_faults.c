@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The archive of the log with a store that fails at each of its calls, is away for long, or belongs
- * to another copy of the database; after crashes.
+ * to another copy of the database; after crashes; and of a database that is not open.
  */
 #include "archive_rig.h"
 
@@ -380,6 +380,54 @@ START_TEST(a_restored_copy)
 }
 END_TEST
 
+/* ---- a database that is not open ------------------------------------------------------------ */
+
+static struct lladd_archive_status pushed(struct lladd_device *dev)
+{
+    struct lladd_archive_status s = {.struct_size = sizeof s};
+    OK(lladd_archive_push(dev, &store.base, NULL, &s, &err));
+    return s;
+}
+
+/* The rest of the log is stored after a crash or a clean close, with nothing written; the next run
+ * goes on with its archive. Without an archive before, all log that is there is stored. */
+START_TEST(the_log_of_a_closed_database_is_pushed)
+{
+    enum { KILL = 1, ARCHIVED = 2 };
+    struct lladd_archive_status s = {.struct_size = sizeof s};
+    begin(disk, 1u << 14);
+    ck_assert_int_eq(lladd_archive_push(disk, &store.base, NULL, NULL, &err), LLADD_LOCKED);
+    for (unsigned i = 0; i < 20; i++)
+        ledger_write(&ledger, 3000);
+    if (_i & ARCHIVED)
+        ledger_archive(&ledger);
+    for (unsigned i = 0; i < 20; i++)
+        ledger_write(&ledger, 3000);
+    uint64_t durable = lladd_durable_lsn(ledger.db).v;
+    if (_i & KILL)
+        ledger_kill(&ledger);
+    else
+        ledger_close(&ledger);
+    struct fault_device *fd = fault_device_new(disk);
+    s = pushed(fault_device_dev(fd));
+    ck_assert_uint_eq(fault_device_calls(fd, FAULT_WRITES), 0);
+    ck_assert_uint_ge(s.stored.v, durable);
+    ck_assert_uint_eq(s.unstored_bytes, 0);
+    ck_assert(!s.gap);
+    ck_assert_uint_eq(pushed(fault_device_dev(fd)).objects, 0);
+    fault_device_free(fd);
+    ledger_copy(disk, copy);
+    begin(disk, 1u << 14);
+    for (unsigned i = 0; i < 20; i++)
+        ledger_write(&ledger, 3000);
+    ledger_archive(&ledger);
+    check_all(false);
+    ledger_close(&ledger);
+    ck_assert_int_eq(lladd_archive_push(copy, &store.base, NULL, NULL, &err), LLADD_DIVERGED);
+    ck_assert_int_eq(lladd_archive_push(NULL, &store.base, NULL, NULL, &err), LLADD_BAD_ARGUMENT);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("archive_faults");
@@ -394,6 +442,7 @@ int main(void)
     tcase_add_loop_test(tc, a_taken_name, 0, 2);
     tcase_add_loop_test(tc, an_older_copy_of_the_files, 0, 2);
     tcase_add_loop_test(tc, a_restored_copy, 0, 2);
+    tcase_add_loop_test(tc, the_log_of_a_closed_database_is_pushed, 0, 4);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -4,6 +4,7 @@
 any moment leave nothing that counts, and can be repeated."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,18 +78,7 @@ class Backups(unittest.TestCase):
         self.check("copy")
 
     def archive(self):
-        """Stores the log, as an archive would."""
-        end = json.loads(self.good("stat", "--json", self.db))["log"]["end"]
-        folder = os.path.join(self.path("store"), "t00000000", "log")
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(self.db, "log", f"{8:016x}.seg"), "rb") as file:
-            data = file.read()
-        block = min(len(data), 65536)
-        blocks, rest = divmod(end - 8, block - 64)
-        size = blocks * block + (64 + rest if rest else 0)
-        with open(os.path.join(folder, f"{8:016x}.{8:016x}-{end:016x}.part"), "wb") as file:
-            file.write(data[:size])
-        return end
+        self.good("archive", "push", self.db, self.store)
 
     def put(self, value):
         self.good("hash", "put", self.db, "table", "key", value)
@@ -167,6 +157,32 @@ class Backups(unittest.TestCase):
             said = self.good("hash", "get", "--from", self.store, "--to", "end", "table", "key",
                              code=1)
             self.assertIn(os.path.basename(path), said)
+
+    def test_archive(self):
+        self.good("archive", "push", self.db, self.store)
+        self.good("hash", "put", self.db, "table", "other", "value")
+        said = json.loads(self.good("archive", "push", "--json", self.db, self.store))
+        self.assertFalse(said["gap"])
+        self.assertGreater(said["objects"], 0)
+        self.assertEqual(json.loads(self.good("archive", "push", "--json", self.db, self.store)),
+                         {"stored": said["stored"], "objects": 0, "stored_bytes": 0, "gap": False})
+        self.assertTrue([path for path in self.objects() if path.endswith(".part")])
+        shutil.copytree(self.path("db"), self.path("half"))
+        os.unlink(os.path.join(self.path("half"), "pages"))
+        self.good("archive", "push", self.path("half"), "dir:" + self.path("other"))
+        os.unlink(os.path.join(self.path("half"), "control"))
+        self.assertIn("LLADD_MISSING_FILE",
+                      self.good("archive", "push", self.path("half"), self.store, code=1))
+        self.assertIn("no archive is attached", self.good("archive", "detach", self.db, code=2))
+        self.assertIn("push or detach", self.good("archive", "pull", self.db, code=2))
+        self.check("db")
+
+    def test_archive_killed(self):
+        for i in range(30):
+            self.good("hash", "put", self.db, "table", "key%d" % i, "value" * 1000)
+            self.kill(i * 0.0005, "archive", "push", self.db, self.store)
+        self.good("archive", "push", self.db, self.store)
+        self.check("db")
 
     def kill(self, at, *args):
         """Kills the command after `at` seconds, if it has not ended."""
