@@ -265,11 +265,6 @@ int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t sa
 /* The page number of copy i < count. */
 lladd_pageno ll_double_write_page(const void *first_page, uint32_t i);
 
-/* ll_buffer_dirty_each calls this function, without a latch, once for each dirty frame and once for
- * each copy in flight, and ends at a result other than 0. Copies that were summed up (dirty.c) are
- * skipped: they are written and only wait for a sync. */
-typedef int ll_dirty_fn(void *ctx, lladd_pageno, lladd_lsn rec_lsn);
-int ll_buffer_dirty_each(struct ll_buffer *, ll_dirty_fn *, void *ctx, struct lladd_error *);
 /* The smallest recLSN of the dirty and in-flight pages; UINT64_MAX without such pages. */
 lladd_lsn ll_buffer_dirty_min(struct ll_buffer *);
 

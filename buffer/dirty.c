@@ -188,53 +188,6 @@ lladd_lsn ll_buffer_dirty_min(struct ll_buffer *b)
     return lladd_lsn_of(min);
 }
 
-struct dirty_entry {
-    uint64_t page, rec;
-};
-
-static int collect(struct ll_buffer *b, struct ll_vec *out)
-{
-    struct walk w;
-    walk_begin(b, &w);
-    for (struct ll_frame *f; (f = walk_on(b, &w)) != NULL;) {
-        struct dirty_entry *e = ll_vec_push(out);
-        if (!e)
-            return LLADD_NO_MEMORY;
-        /* The page number and the rec_lsn that are read here belong to the same page, because
-         * write-back cleans frames only under dirty_latch. A drop or a failed load may clean the
-         * frame meanwhile, but then the entry is harmless. */
-        e->page = lladd_atomic_load64_relaxed(&f->page.number.v);
-        e->rec = lladd_atomic_load64(&f->rec_lsn);
-        if (e->rec == 0)
-            out->len--;
-    }
-    for (size_t i = 0; i < b->in_flight.len; i++) {
-        const struct ll_buffer__in_flight *from = ll_vec_at(&b->in_flight, i);
-        struct dirty_entry *e = ll_vec_push(out);
-        if (!e)
-            return LLADD_NO_MEMORY;
-        *e = (struct dirty_entry){from->page, from->rec_lsn};
-    }
-    return 0;
-}
-
-int ll_buffer_dirty_each(struct ll_buffer *b, ll_dirty_fn *fn, void *ctx, struct lladd_error *err)
-{
-    struct ll_vec found;
-    ll_vec_init(&found, b->env, sizeof(struct dirty_entry));
-    lladd_mutex_lock(&b->dirty_latch);
-    int rc = collect(b, &found);
-    lladd_mutex_unlock(&b->dirty_latch);
-    if (rc != 0)
-        rc = ll_fail(err, rc, "no memory for a list of dirty pages");
-    for (size_t i = 0; rc == 0 && i < found.len; i++) {
-        const struct dirty_entry *e = ll_vec_at(&found, i);
-        rc = fn(ctx, lladd_page_of(e->page), lladd_lsn_of(e->rec));
-    }
-    ll_vec_free(&found);
-    return rc;
-}
-
 /* ---- what to write next ---- */
 
 struct wanted {

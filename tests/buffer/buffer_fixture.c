@@ -2,6 +2,7 @@
 /* See buffer_fixture.h. */
 #include "buffer_fixture.h"
 
+#include "buffer/buffer_private.h"
 #include "support/fixtures.h"
 
 #include <stdlib.h>
@@ -405,17 +406,27 @@ struct ll_buffer_stats fixture_stats(struct fixture *r)
     return s;
 }
 
-static int note_dirty(void *ctx, lladd_pageno n, lladd_lsn rec)
+static void note_dirty(struct fixture_dirty *d, uint64_t page, uint64_t rec)
 {
-    struct fixture_dirty *d = ctx;
     ck_assert_uint_lt(d->n, sizeof d->at / sizeof d->at[0]);
-    d->at[d->n].page = n.v;
-    d->at[d->n++].rec = rec.v;
-    return 0;
+    d->at[d->n].page = page;
+    d->at[d->n++].rec = rec;
 }
 
 void fixture_dirty(struct fixture *r, struct fixture_dirty *d)
 {
+    struct ll_buffer *b = r->b;
     d->n = 0;
-    ck_assert_int_eq(ll_buffer_dirty_each(r->b, note_dirty, d, &r->err), 0);
+    lladd_mutex_lock(&b->dirty_latch);
+    for (uint32_t i = 0; i < lladd_atomic_load32(&b->slot_count); i++) {
+        const struct ll_frame *f = ll_buffer__page_of_slot(b, i);
+        uint64_t rec = f ? lladd_atomic_load64(&f->rec_lsn) : 0;
+        if (rec)
+            note_dirty(d, lladd_atomic_load64_relaxed(&f->page.number.v), rec);
+    }
+    for (size_t i = 0; i < b->in_flight.len; i++) {
+        const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
+        note_dirty(d, e->page, e->rec_lsn);
+    }
+    lladd_mutex_unlock(&b->dirty_latch);
 }

@@ -110,7 +110,7 @@ struct ll_buffer_stats fixture_stats(struct fixture *);
 void fixture_poke(struct fixture *, uint64_t off, const void *bytes, size_t len);
 void fixture_peek(struct fixture *, uint64_t off, void *bytes, size_t len);
 
-/* ---- the dirty-page table, as ll_buffer_dirty_each reports it ---- */
+/* ---- the dirty-page table: first the dirty pages, then the copies in flight ---- */
 
 struct fixture_dirty {
     unsigned n;

@@ -81,17 +81,6 @@ static int extend(struct work *w)
     return bad(w, ll_buffer_extend(r->b, ll_buffer_page_count(r->b) + 20, &r->err));
 }
 
-static int nothing(void *ctx, lladd_pageno n, lladd_lsn rec)
-{
-    (void)ctx, (void)n, (void)rec;
-    return 0;
-}
-
-static int list(struct work *w)
-{
-    return bad(w, ll_buffer_dirty_each(w->r->b, nothing, NULL, &w->r->err));
-}
-
 static int bulk(struct work *w, bool write)
 {
     enum { FIRST = 40, N = 4 };
@@ -152,7 +141,6 @@ static int run(struct work *w)
     DO(create(w));
     for (uint64_t n = 0; n < 30; n++)
         DO(change(w, n));
-    DO(list(w));
     DO(flush(w));
     DO(extend(w));
     for (uint64_t n = 0; n < 40; n++)

@@ -49,25 +49,6 @@ START_TEST(a_page_is_dirty_from_its_first_change)
 }
 END_TEST
 
-static int stop_at_two(void *ctx, lladd_pageno n, lladd_lsn rec)
-{
-    (void)n, (void)rec;
-    return ++*(int *)ctx == 2 ? LLADD_END : 0;
-}
-
-START_TEST(listing_stops_when_told)
-{
-    struct fixture r;
-    fixture_open(&r, _i, PAGES);
-    for (uint64_t n = 0; n < 5; n++)
-        fixture_put(&r, n, n);
-    int calls = 0;
-    ck_assert_int_eq(ll_buffer_dirty_each(r.b, stop_at_two, &calls, &r.err), LLADD_END);
-    ck_assert_int_eq(calls, 2);
-    fixture_close(&r);
-}
-END_TEST
-
 /* Written is not durable: pages written by eviction stay in the table until a sync. */
 START_TEST(in_flight_until_synced)
 {
@@ -649,7 +630,6 @@ int main(void)
     Suite *s = suite_create("buffer: writing back");
     TCase *t = tcase_create("both providers, both devices");
     tcase_add_loop_test(t, a_page_is_dirty_from_its_first_change, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, listing_stops_when_told, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, in_flight_until_synced, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, the_first_sync_is_never_skipped, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, what_waits_for_a_sync_is_summed_up, 0, FIXTURE_KINDS);
