@@ -19,25 +19,9 @@
  *             reserved address space, frames_heap.c through a hash table in memory of the
  *             allocator.
  *
- * Invariants.
- *   BUF-1  A page is written only when its page LSN is below the log's durable LSN (writeback.c).
- *   BUF-2  Every page read from the disk is verified before a caller sees it (verify.c, load.c); a
- *          raw extent has no checksums.
- *   BUF-3  A hit does not wait for I/O of this layer: pages are read before they become resident,
- *          and written without a page latch. (The holder of a latch that a thread waits for may
- *          itself be loading another page.)
- *   BUF-4  A frame becomes dirty before the record of its change is reserved; its rec_lsn is at
- *          most that record's LSN. A reader of the dirty page table misses no page that is in
- *          flight, and no dirty page with a change that is logged (dirty.c).
- *   BUF-5  Every copy in flight has its base at or above the start of redo, or is in the
- *          double-write area.
- *   LOG-4  The first write or sync that fails poisons the database: every later call fails with
- *          that error. Exceptions: a bulk write without space, and extending the page file or the
- *          double-write area without space, memory, files or rights (file.c, double_write.c).
- *   API-1  A call that fails for lack of memory, frames or space has changed no page.
+ * Invariants: BUF-1 to BUF-6, LOG-4 and API-1 (docs/wal-rules.md).
  *
- * On disk. Page n of the file begins at offset n * page_size. page_format.h describes the header of
- * a page, double_write.c the double-write area.
+ * On disk: docs/disk-format.md, "pages" and "dwb".
  *
  * Threads. All functions but open, start and close may be called from any thread at any time. If
  * env->threads, one thread of this layer writes pages ahead of eviction (flush.c). Without this

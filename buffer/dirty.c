@@ -27,9 +27,7 @@
  * not below that tail. If recovery has redone the page, redo of the page still counts as pending.
  *
  * ll_buffer__in_flight_enter enters the copy and reads the horizon under dirty_latch, in one step,
- * and so decides whether the copy needs an image (BUF-5). A checkpoint that moves the start of redo
- * first raises the horizon, then waits for the copies with earlier entries, and only then moves the
- * start. Until the start moves, redo can rebuild those pages from their bases.
+ * and so decides whether the copy needs an image (BUF-5).
  *
  * Syncs are numbered. When a write is done, its entry gets the number of the last sync begun. A
  * successful sync makes durable the writes with a smaller number than its own.

@@ -25,18 +25,7 @@
  * during the rewriting leaves the area as it was, because the bytes are the same. An area that is
  * read as empty is emptied once more.
  *
- * On disk (docs/disk-format.md). The area has the header, then room for copies: at first for 16
- * pages. When more must be written at once, and the disk has room, it grows to 256 pages or 1 MiB.
- * The file's length says for how many it has room. The header:
- *    0 magic "LLADDdwb" (8 bytes)
- *    8 u32 version: 2 (1: at most 16 copies)
- *   12 u32 salt
- *   16 u32 page size
- *   20 u32 count of copies
- *   24 count times: u64 page number, u32 checksum of the copy (as in the copy itself)
- *   page size - 4: u32 CRC-32C of all bytes before
- *
- * An empty area begins with a page of zeros. dwb_latch is held for a whole batch.
+ * The bytes of the area: docs/disk-format.md, "dwb". dwb_latch is held for a whole batch.
  */
 #include "buffer/buffer_private.h"
 #include "util/crc32c.h"

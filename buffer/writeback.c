@@ -17,12 +17,8 @@
  * disk. If a second copy were taken, two writes of one page could reach the disk in the wrong
  * order.
  *
- * Images (BUF-5). A page with its base below the horizon could not be rebuilt after a torn write.
- * The copier appends an image of the copy while no thread can change the page, so the image has
- * every change with a lower LSN. The LSN of the image becomes the copy's page LSN and base. The
- * frame's header gets it when the page is dirtied next, because a page does not change under a
- * shared latch. ll_buffer__write_back first writes the pages that need no image: then it knows for
- * how many images it needs log credit. Without credit it writes the pages that need an image
+ * Images (BUF-5). ll_buffer__write_back first writes the pages that need no image: then it knows
+ * for how many images it needs log credit. Without credit it writes the pages that need an image
  * through the double-write area.
  *
  * A thread that needs room does not wait for a page latch, because it may hold page latches itself.

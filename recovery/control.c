@@ -6,40 +6,13 @@
  * valid copy. The reader takes the valid copy with the higher sequence number. The first write of a
  * new file has no older copy to preserve, so one sync is enough for both copies.
  *
- *     0 u32 CRC-32C of bytes 4..255
- *     4 u32 magic "LLDB"
- *     8 u32 format version
- *    12 u32 page size, in bytes
- *    16 u64 compatible features
- *    24 u64 read-only-compatible features
- *    32 u64 incompatible features
- *    40 u8[16] uuid
- *    56 u64 sequence number
- *    64 u64 incarnation
- *    72 u64 LSN where analysis starts
- *    80 u64 LSN where redo starts
- *    88 u64 LSN up to which the log was durable
- *    96 u64 after a clean stop: LSN of the end of the log
- *   104 u32 flags (FLAG_*)
- *   108 u32 zero
- *   112 i64 time of creation, in us since 1970
- *   120 u64 after a clean stop: first LSN of the segment with the end of the log
- *   128 u64 after a clean stop: size of that segment, in bytes
- *   136..255 zero
+ * The witness follows the copies. A page is written only when the log is durable beyond the page
+ * LSN (BUF-1), so at the next open the log must reach at least that far. The witness records the
+ * durable end of the log. It is written, without a sync, before a page is written that the last
+ * witness does not cover. If the process dies, the newest witness survives. After a loss of power
+ * the file may have an older witness, which covers less, or a torn one, which covers nothing.
  *
- * The witness follows at 2 * LL_CONTROL_COPY. A page is written only when the log is durable beyond
- * the page LSN (BUF-1), so at the next open the log must reach at least that far. The witness
- * records the durable end of the log. It is written, without a sync, before a page is written that
- * the last witness does not cover. If the process dies, the newest witness survives. After a loss
- * of power the file may have an older witness, which covers less, or a torn one, which covers
- * nothing.
- *
- *     0 u32 CRC-32C of bytes 4..63, seeded with the salt of the database
- *     4 u32 magic "LLDW"
- *     8 u64 LSN up to which the log was durable
- *    16 u64 number of the page
- *    24 u64 page LSN of the page
- *    32..63 zero */
+ * The bytes of both: docs/disk-format.md, "control". */
 #include "io/io.h"
 #include "recovery/core.h"
 #include "util/crc32c.h"

@@ -7,17 +7,7 @@
  * bytes, without the application. Names of all kinds share one sequence of numbers, which begins
  * with 1 and has no gaps. A number is reused only if a crash has lost its catalogue record.
  *
- * Payload of a catalogue record:
- *
- *     0 u32 number
- *     4 u32 version
- *     8 u8 kind (enum ll_name_kind)
- *     9 u8 length of the name
- *    10 u8 number of redo fields
- *    11 u8 number of undo fields
- *    12 name
- *    for each redo field, then for each undo field: u8 type, u8 length of its name, its name
- *    u32 number of the page type that the operation needs, or 0
+ * The payload of a catalogue record: docs/disk-format.md, "13 catalogue".
  *
  * Threads: cat.mutex guards the catalogue. Lookups by number take no mutex: a full array is
  * replaced and kept, and an entry below the published length never changes. */

@@ -18,17 +18,9 @@
  * the lowest failure so far, so the report depends neither on the number of workers nor on their
  * timing.
  *
- * A page that fails verification is torn or damaged. It has no base: its records are skipped until
- * an image or a format record (BUF-5). A page that was freed and dropped without a write may lack
- * changes before the start of redo; such a page has no base either. After redo and before undo,
- * rebuild.c tries the pages without a base again, from the oldest log. If a page still has no base
- * after undo and is in use, open fails.
- *
- * Redo marks each page that it visits dirty, even if it applied no record (REC-4): the page as it
- * was read may exist only in the system's cache. The exception is a page with a base before the
- * start of redo. Such a page went through the double-write area, or was synced before the start of
- * redo moved, so it is durable as it was read (BUF-5). The exception does not hold if pages may
- * have been written without images. */
+ * A page that fails verification has no base (BUF-5), nor has a page that lacks changes from before
+ * the start of redo (BUF-6). rebuild.c tries these pages again, from the oldest log. REC-4 says
+ * which pages redo marks dirty although it applied no record. */
 #include "recovery/redo.h"
 
 #include <lladd/bytes.h>

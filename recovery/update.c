@@ -11,14 +11,7 @@
  * ll_core_update runs `prepare` of an operation that formats the page before the latch, because
  * such an operation does not read the page.
  *
- * Payload of a page image:
- *
- *     0 u16 page type
- *     2 u16 page flags
- *     4 u32 offset of the hole in the page, in bytes
- *     8 u32 size of the hole, in bytes
- *    12 the bytes of the page before and after the hole, without the page header; LZ4-compressed
- *       if the record has the flag LL_REC_COMPRESSED */
+ * The payload of a page image: docs/disk-format.md, "10 image". */
 #include "recovery/core.h"
 
 #include <lladd/bytes.h>
