@@ -41,7 +41,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
     lladd_atomic_store64(&txn->busy, rec.lsn.v);
     token->private_[0] = rec.lsn.v;
     ll_observe(LLADD_DST_APPLY, txn, name, &rec);
-    ll_log_credit_trim(core->log, &txn->credit);
+    ll_core_rest(txn);
     if (lsn)
         *lsn = rec.lsn;
     return 0;

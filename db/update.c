@@ -203,7 +203,7 @@ int lladd_log_credit(struct lladd_txn *txn, lladd_op_id op, unsigned count)
     if (rc)
         return rc;
     if (count == 0) {
-        ll_log_credit_trim(txn->core->log, &txn->credit);
+        ll_core_rest(txn);
         return 0;
     }
     rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, "lladd_log_credit");
@@ -339,7 +339,7 @@ int lladd_log_undo_only(struct lladd_txn *txn, lladd_op_id id, const void *undo,
                             .undo = lladd_span_of(undo, len)};
     ll_core_use_undo(txn, ll_undo_need_op(name->desc, len));
     ll_txn_append(txn, &rec, NULL);
-    ll_log_credit_trim(txn->core->log, &txn->credit);
+    ll_core_rest(txn);
     return 0;
 }
 
@@ -358,7 +358,7 @@ int lladd_log_note(struct lladd_txn *txn, const char *tag, struct lladd_span byt
     struct ll_record rec = {
         .kind = LL_REC_NOTE, .op = name->number, .page = LLADD_NO_PAGE, .redo = bytes};
     ll_txn_append(txn, &rec, NULL);
-    ll_log_credit_trim(txn->core->log, &txn->credit);
+    ll_core_rest(txn);
     if (lsn)
         *lsn = rec.lsn;
     return 0;
@@ -445,12 +445,11 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
     if (name)
         ll_core_use_undo(txn, ll_undo_need_op(name->desc, len));
     ll_txn_append(txn, &rec, name ? NULL : &a.undo_next);
-    ll_log_credit_trim(txn->core->log, &txn->credit);
     if (!txn->rolling_back) {
         ll_txn_set_undo_used(txn, txn->undo_used - inside);
         txn->undo_spare += inside;
-        ll_core_trim_undo(txn);
     }
+    ll_core_rest(txn);
     return 0;
 }
 
@@ -462,7 +461,7 @@ int lladd_nta_abort(struct lladd_txn *txn, struct lladd_action *action)
         rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, "lladd_nta_abort");
     if (rc)
         return rc;
-    ll_log_credit_trim(txn->core->log, &txn->credit);
+    ll_core_rest(txn);
     lladd_lsn since = txn->actions[txn->n_actions - 1].undo_next;
     rc = ll_rollback(txn, since);
     if (rc)

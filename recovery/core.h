@@ -549,8 +549,24 @@ bool ll_core_lacks_image(const struct lladd_txn *, const struct ll_name *, const
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
 /* Accounts for a record that is about to be logged: its undo can need `need` bytes. */
 void ll_core_use_undo(struct lladd_txn *, uint64_t need);
-/* Releases most of the unused undo reserve if it is large. */
+/* The undo reserve that a transaction may have beyond what its records use. An update reserves the
+ * most that its operation can need and returns the rest, so a small transaction keeps little (a
+ * quarter of what its records use), and a large one reserves seldom. */
+enum { LL_UNDO_AHEAD = 16384 };
+static inline uint64_t ll_core_undo_ahead(const struct lladd_txn *txn)
+{
+    uint64_t part = txn->undo_used / 4;
+    return part < LL_UNDO_AHEAD ? part : LL_UNDO_AHEAD;
+}
 void ll_core_trim_undo(struct lladd_txn *);
+/* After the records of a call: makes its credit idle (BUF-3), and returns the undo reserve that the
+ * transaction may not keep. */
+static inline void ll_core_rest(struct lladd_txn *txn)
+{
+    ll_log_credit_trim(txn->core->log, &txn->credit);
+    if (txn->undo_spare > ll_core_undo_ahead(txn))
+        ll_core_trim_undo(txn);
+}
 /* Memory for a draft and a page image; for the undo bytes of running compensations; for the top
  * actions and savepoints that a compensation may open. */
 int ll_core_want_scratch(struct lladd_txn *, size_t record_max);

@@ -22,7 +22,6 @@
 #define INLINE inline __attribute__((always_inline))
 
 #define IMAGE_HEAD 12u
-#define UNDO_CHUNK 4096u
 /* LZ4's acceleration. Compression of pages that are half random takes a third of the time, and the
  * result is at most a hundredth larger. */
 #define LZ4_HASTE 4
@@ -155,7 +154,7 @@ static int want_undo(struct lladd_txn *txn, uint64_t need, size_t *bytes)
             return made;
     }
     uint64_t more = need - txn->undo_spare;
-    uint64_t extra = ll_log_is_scarce(txn->core->log) ? 0 : UNDO_CHUNK;
+    uint64_t extra = ll_log_is_scarce(txn->core->log) ? 0 : ll_core_undo_ahead(txn);
     int rc = reserve_undo(txn, more + extra);
     if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_release_credit(txn->core))
         rc = reserve_undo(txn, more + extra);
@@ -301,10 +300,9 @@ void ll_core_use_undo(struct lladd_txn *txn, uint64_t need)
 
 void ll_core_trim_undo(struct lladd_txn *txn)
 {
-    if (txn->undo_spare <= 4 * UNDO_CHUNK)
-        return;
-    ll_log_undo_release(txn->core->log, txn->undo_spare - UNDO_CHUNK);
-    txn->undo_spare = UNDO_CHUNK;
+    uint64_t keep = ll_core_undo_ahead(txn);
+    ll_log_undo_release(txn->core->log, txn->undo_spare - keep);
+    txn->undo_spare = keep;
 }
 
 static int wrong_page(struct lladd_txn *txn, const struct lladd_op *op, struct lladd_view view)
@@ -713,7 +711,7 @@ static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page
         LLADD_HELD(-1);
         ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
     }
-    ll_log_credit_trim(core->log, &txn->credit);
+    ll_core_rest(txn);
     return rc;
 }
 
@@ -748,7 +746,7 @@ int ll_core_update(struct lladd_txn *txn, struct ll_name *name, lladd_pageno pag
             rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE, &f, &txn->err);
     }
     if (LL_UNLIKELY(rc)) {
-        ll_log_credit_trim(core->log, &txn->credit);
+        ll_core_rest(txn);
         return rc;
     }
     LLADD_HELD(1);
@@ -757,7 +755,7 @@ int ll_core_update(struct lladd_txn *txn, struct ll_name *name, lladd_pageno pag
         log_apply(txn, name, f, &d, how);
     LLADD_HELD(-1);
     ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
-    ll_log_credit_trim(core->log, &txn->credit);
+    ll_core_rest(txn);
     return rc;
 }
 
