@@ -338,8 +338,9 @@ struct lladd_extension {
     /** Called when the handle is being closed; all transactions have ended, and pages can no longer
      *  be used. Nullable */
     void (*detach)(void *ctx, struct lladd_db *, void *state);
-    /** Is the page allocated? Only one extension, the allocator, may have this callback (BUF-5).
-     *  Nullable */
+    /** Is the page allocated, and was it formatted or changed since? Recovery asks about pages that
+     *  it cannot rebuild, one at a time. Only one extension, the allocator, may have this callback
+     *  (BUF-5). Nullable */
     int (*is_allocated)(void *ctx, struct lladd_db *, void *state, lladd_pageno, bool *out,
                         struct lladd_error *);
     /** The structures that tools can check, NULL-terminated. Nullable; descriptors of an older

@@ -76,6 +76,13 @@ extern const struct lladd_extension ll_operations__array_extension;
 struct ll_bitmap_group; /* alloc.c */
 struct ll_page_owner;
 
+/* Which pages are blank, as far as the log was read (alloc_blank.c). */
+struct ll_blank_pages {
+    uint64_t *bits; /* one for each page */
+    uint64_t n_words;
+    lladd_lsn upto; /* the log was read up to here; 0: not at all */
+};
+
 struct ll_allocator {
     struct ll_reservations holds; /* reservations of freed pages, until the freeing commit is
                                    * durable */
@@ -93,6 +100,7 @@ struct ll_allocator {
     uint64_t asked;             /* the log thread was last asked to sync up to this LSN */
     uint64_t dropping, dropped; /* numbers of transactions: being released now; released so far */
     struct lladd_mutex grow;    /* held over I/O while a thread grows the file or formats a map */
+    struct ll_blank_pages blank;
 };
 
 struct lladd_heap; /* heap/heap.h */

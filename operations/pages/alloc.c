@@ -744,17 +744,20 @@ int lladd_page_use_get(struct lladd_db *db, lladd_pageno page, enum lladd_page_u
     return use_of(ll_operations_of(db), page, out, NULL, err);
 }
 
-/* Must the page have a base copy (BUF-5)? Recovery asks this about a page without one. A raw page
- * needs none. A freed page needs one while a transaction reserves the page. */
+/* Must the page have a base copy (BUF-5)? Recovery asks this about a page without one. Raw pages
+ * and blank pages need none. A freed page needs one while a transaction reserves the page. */
 int ll_operations__is_allocated(struct ll_operations *ops, lladd_pageno page, bool *out,
                                 struct lladd_error *err)
 {
     enum lladd_page_use use;
-    bool held;
-    int rc = use_of(ops, page, &use, &held, err);
+    bool held, blank = false;
+    TRY(use_of(ops, page, &use, &held, err));
+    bool used = use == LLADD_USE_PAGED || (use == LLADD_USE_FREED && held);
+    int rc = used ? ll_operations__is_blank(ops, page, &blank, err) : 0;
+    if (lladd_code_root(rc) == LLADD_ROOT_DATA)
+        rc = 0; /* the log is damaged, so the page may have contents */
     if (!rc)
-        *out =
-            use == LLADD_USE_SYSTEM || use == LLADD_USE_PAGED || (use == LLADD_USE_FREED && held);
+        *out = use == LLADD_USE_SYSTEM || (used && !blank);
     return rc;
 }
 
@@ -782,6 +785,7 @@ void ll_operations__alloc_free(struct ll_operations *ops)
     struct ll_allocator *a = &ops->alloc;
     ll_operations__owners_end(&a->owners);
     lladd_mem_free(ops->db, a->groups);
+    ll_operations__blank_free(ops);
     lladd_mutex_destroy(&a->grow);
     lladd_mutex_destroy(&a->mutex);
     ll_operations__reservations_free(&a->holds);

@@ -223,6 +223,17 @@ static bool take_validate(struct lladd_view map, enum lladd_span_kind kind, stru
     return range_fine(map, lladd_get32(p), lladd_get32(p + 4));
 }
 
+bool ll_bitmap_taken(const struct lladd_log_entry *e, uint32_t *index, uint32_t *n)
+{
+    const unsigned char *p = e->redo.data;
+    if (!e->op || strcmp(e->op, ll_operations__map_take.name) != 0 ||
+        e->redo.len != RANGE_BYTES + 1)
+        return false;
+    *index = lladd_get32(p);
+    *n = lladd_get32(p + 4);
+    return true;
+}
+
 static void take_redo(struct lladd_page *page, struct lladd_span redo)
 {
     const unsigned char *p = redo.data;

@@ -5,6 +5,8 @@
  * alloc_bitmap.c. */
 #include "operations/operations_private.h"
 
+#include <lladd/log_read.h>
+
 #define LL_MAP_HEAD 32u /* bytes after the page header: u32 pages covered, zeros */
 
 /* Number of pages that one bitmap covers; the bitmap is one of them. */
@@ -36,6 +38,12 @@ static inline bool ll_bitmap_system(uint32_t page_size, lladd_pageno page)
 }
 
 enum lladd_page_use ll_operations__bitmap_use(struct lladd_view map, uint32_t index);
+/* Does the record take pages of the bitmap? Sets their first index and their number. False for the
+ * undo of such a record. */
+bool ll_bitmap_taken(const struct lladd_log_entry *, uint32_t *index, uint32_t *n);
+/* Is the page, which is allocated, blank (alloc_blank.c)? One thread at a time may ask. */
+int ll_operations__is_blank(struct ll_operations *, lladd_pageno, bool *out, struct lladd_error *);
+void ll_operations__blank_free(struct ll_operations *);
 
 /* A request for `n` contiguous pages of one bitmap: the argument of lladd_update(MAP_TAKE). */
 struct ll_bitmap_take {

@@ -351,6 +351,58 @@ START_TEST(what_an_older_life_left_is_no_base)
 }
 END_TEST
 
+/* A page was freed and dropped unwritten. So it lacks changes from before redo's start, and the log
+ * has no base of it. It is allocated again, before the crash or after it, and not formatted yet: a
+ * page without contents is no damage. */
+START_TEST(a_freed_page_that_is_allocated_again_is_no_damage)
+{
+    bool instant = _i & 1, late = _i & 2, crash_again = _i & 4;
+    lladd_pageno next;
+    begin_case(_i & 8 ? RESERVED : 0);
+    r.options.checkpoint_bytes = 16u << 10;
+    fixture_open(&r);
+    lladd_pageno page = fixture_page(&r), freed = fixture_page(&r);
+    fixture_forget_log(&r, page);
+    fixture_set(&r, cell_of(freed, 0), 1);
+    fuzzy_checkpoint(page);
+    fixture_set(&r, cell_of(freed, 1), 2);
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, lladd_page_free(txn, freed));
+    done(lladd_commit(txn));
+    txn = fixture_begin(&r);
+    ok(txn, lladd_page_alloc(txn, &next)); /* drops the page */
+    ck_assert_uint_eq(next.v, freed.v);
+    done(late ? lladd_abort(txn) : lladd_commit(txn));
+    fuzzy_checkpoint(page);
+    fixture_set(&r, cell_of(page, 0), 6);
+    fixture_crash(&r, &fault_power);
+    r.options.recovery = instant ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+    fixture_open(&r);
+    if (late) {
+        txn = fixture_begin(&r);
+        ok(txn, lladd_page_alloc(txn, &next));
+        ck_assert_uint_eq(next.v, freed.v);
+        done(lladd_commit_async(txn, NULL));
+    }
+    if (crash_again) {
+        fixture_set(&r, cell_of(page, 0), 7);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+    }
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    fixture_expect(&r, cell_of(page, 0), crash_again ? 7 : 6);
+    txn = fixture_begin(&r);
+    ok(txn, cells_format(txn, next));
+    ok(txn, cell_put(txn, cell_of(next, 0), 5));
+    done(lladd_commit(txn));
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(next, 0), 5);
+    fixture_close(&r);
+    fixture_free(&r);
+}
+END_TEST
+
 /* ---- a log that has lost its end ----------------------------------------------------------- */
 
 #define SEGMENT "log/0000000000000008.seg"
@@ -604,6 +656,7 @@ int main(void)
     t = tcase_create("older log");
     tcase_add_loop_test(t, a_rotten_page_is_rebuilt_from_older_log, 0, 6);
     tcase_add_loop_test(t, what_an_older_life_left_is_no_base, 0, 4);
+    tcase_add_loop_test(t, a_freed_page_that_is_allocated_again_is_no_damage, 0, 16);
     suite_add_tcase(s, t);
     t = tcase_create("a log without its end");
     tcase_add_loop_test(t, a_page_that_is_newer_than_the_log_is_found_at_open, 0, 8);
