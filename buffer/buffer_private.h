@@ -16,13 +16,13 @@
  * holds a page latch does not take the first two. */
 enum {
     BUFFER_RANK_FLUSH = LLADD_RANK_PAGE - 10,    /* one flush at a time; it asks for log credit */
-    BUFFER_RANK_DISCARD = LLADD_RANK_BUFFER - 2, /* one drop at a time */
+    BUFFER_RANK_DISCARD = LLADD_RANK_BUFFER - 3, /* one drop at a time */
     BUFFER_RANK_DWB,                             /* one batch in the double-write area */
+    BUFFER_RANK_GROW,                            /* one write beyond the end of the file */
     BUFFER_RANK_SLOTS,                           /* slots, hash table, directory, batches */
     BUFFER_RANK_DIRTY,                           /* dirty queue, in-flight set */
     BUFFER_RANK_SPACE,                           /* residency counters of address space */
-    BUFFER_RANK_GROW = LLADD_RANK_BUFFER_IO,     /* one write beyond the end of the file */
-    BUFFER_RANK_SYNC
+    BUFFER_RANK_SYNC = LLADD_RANK_BUFFER_IO
 };
 
 enum {

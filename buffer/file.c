@@ -317,6 +317,8 @@ int ll_buffer__grow(struct ll_buffer *b, struct lladd_file *file, uint64_t from,
     return rc;
 }
 
+/* A checkpoint states the file's length. So the growth is noted as a write before another thread
+ * can see the new length: then the sync of that checkpoint is not omitted. */
 static int grow_file(struct ll_buffer *b, uint64_t pages)
 {
     int rc = 0;
@@ -324,8 +326,10 @@ static int grow_file(struct ll_buffer *b, uint64_t pages)
     uint64_t had = b->file_pages;
     if (pages > had) {
         rc = ll_buffer__grow(b, b->file, had * b->page_size, pages * b->page_size);
-        if (rc == 0)
+        if (rc == 0) {
+            ll_buffer__note_write(b);
             lladd_atomic_store64(&b->file_pages, pages);
+        }
     }
     lladd_mutex_unlock(&b->grow_latch);
     return rc;
@@ -340,12 +344,13 @@ int ll_buffer_extend(struct ll_buffer *b, uint64_t pages, struct lladd_error *er
         return rc;
     if (pages > lladd_atomic_load64(&b->file_pages)) {
         rc = grow_file(b, pages);
+        if (rc == 0)
+            rc = ll_point(b->env, "buffer.extend.grown");
         if (rc != 0) {
             if (lladd_code_root(ll_io_code(rc, true)) == LLADD_ROOT_RESOURCE)
                 return ll_fail_io(err, rc, true, "extend", b->cfg.name);
             return ll_buffer__poison(b, rc, "extend", b->cfg.name, err);
         }
-        ll_buffer__note_write(b);
         rc = ll_buffer_sync(b, err);
     }
     if (rc == 0)

@@ -76,6 +76,11 @@ static int call_flush(struct call *c)
     return ll_buffer_flush(c->r->b, all, &c->err);
 }
 
+static int call_extend(struct call *c)
+{
+    return ll_buffer_extend(c->r->b, c->page, &c->err);
+}
+
 static int call_drop(struct call *c)
 {
     return ll_buffer_drop(c->r->b, lladd_page_of(c->page), 1);
@@ -227,6 +232,29 @@ START_TEST(a_sync_covers_what_was_written_before)
     ck_assert_int_eq(finish(&c), 0);
     ck_assert_uint_ge(fixture_stats(&r).in_flight, 2);
     ck_assert_uint_eq(ll_buffer_dirty_min(r.b).v, rec);
+    fixture_close(&r);
+}
+END_TEST
+
+/* A checkpoint states the length of the file, which another thread has just extended and not synced
+ * yet. So its sync is not omitted, although no page was written. */
+START_TEST(a_sync_covers_the_length_that_is_seen)
+{
+    enum { LONGER = 50 };
+    struct fixture r;
+    struct call extends;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 5);
+    fixture_flush(&r);
+    uint64_t syncs = fixture_stats(&r).syncs;
+    test_world_stop_at(&r.world, "buffer.extend.grown");
+    start(&extends, &r, call_extend, LONGER, 0);
+    ck_assert(test_world_await(&r.world, "buffer.extend.grown", 1));
+    ck_assert_uint_eq(ll_buffer_file_pages(r.b), LONGER);
+    fixture_flush(&r);
+    ck_assert_uint_eq(fixture_stats(&r).syncs, syncs + 1);
+    test_world_release(&r.world, "buffer.extend.grown");
+    ck_assert_int_eq(finish(&extends), 0);
     fixture_close(&r);
 }
 END_TEST
@@ -761,6 +789,7 @@ int main(void)
     tcase_add_loop_test(t, a_page_is_not_written_twice_at_once, 0, 2);
     tcase_add_loop_test(t, hits_go_on_during_a_sync, 0, 2);
     tcase_add_loop_test(t, a_sync_covers_what_was_written_before, 0, 2);
+    tcase_add_loop_test(t, a_sync_covers_the_length_that_is_seen, 0, 2);
     tcase_add_loop_test(t, a_sync_covers_what_was_summed_up_before, 0, 2);
     tcase_add_loop_test(t, room_that_is_about_to_be, 0, 2);
     tcase_add_loop_test(t, room_that_will_never_be, 0, 2);
