@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * B+trees and threads. 2, 8 and 64 threads insert, look up, replace and remove keys of their own,
- * spread over the whole tree, and commit or roll back. Meanwhile leaves and inner nodes split.
- * Other threads look up keys and walk in both directions: a lookup must find every row that stays,
- * and a walk must meet it exactly once, in order. In another test the threads' rows move upward
- * through the tree, so that leaves become empty and are merged, and their pages are used again.
- * Runs under TSan.
+ * Hash tables, B+trees and threads. 2, 8 and 64 threads insert, look up, replace and remove keys of
+ * their own, spread over the whole structure, and commit or roll back. Meanwhile buckets, leaves
+ * and inner nodes split. Other threads look up keys and walk: a lookup must find every row that
+ * stays, and a walk must meet it exactly once, in a tree in order and in both directions. In
+ * another test the threads' rows move upward through a tree, so that leaves become empty and are
+ * merged, and their pages are used again. Runs under TSan.
  */
+#include "keyed.h"
 #include "op_fixture.h"
-
-#include <lladd/btree.h>
 
 #include <stdio.h>
 
@@ -17,13 +16,13 @@ enum { MOST = 64, STAY = 2000, SPREAD = 100 };
 
 static struct fixture b;
 static lladd_pageno root;
-static struct lladd_btree *tree;
+static struct keyed keyed;
 static uint32_t working;
 
 struct worker {
     struct lladd_thread thread;
     uint64_t seed, id, rounds;
-    uint64_t live; /* number of keys that the worker has left in the tree */
+    uint64_t live; /* number of keys that the worker has left */
 };
 static struct worker workers[MOST + 2];
 
@@ -48,24 +47,22 @@ static uint64_t number_of(const void *key)
     return n;
 }
 
-static void setup(void)
+static void setup(enum keyed_kind kind)
 {
-    struct lladd_btree_options o = LLADD_BTREE_OPTIONS_INIT;
     fixture_init_threads(&b);
     b.options.cache_bytes = 8u << 20;
     b.options.log_ring_bytes = 4u << 20;
     fixture_open(&b);
-    o.key_size = 8;
-    o.value_size = 64; /* some fifty elements per page, so there are many splits */
     struct lladd_txn *txn = fixture_begin(&b);
-    ok(txn, lladd_btree_create(txn, &o, &root));
+    /* some fifty rows per page, so there are many splits */
+    ok(txn, keyed_create(txn, kind, 8, 64, &root));
     commit(txn);
-    ok_db(&b, lladd_btree_open(b.db, root, &tree, &b.err));
+    ok_db(&b, keyed_open(b.db, kind, root, &keyed, &b.err));
 }
 
 static void teardown(void)
 {
-    lladd_btree_close(tree);
+    keyed_close(&keyed);
     fixture_free(&b);
 }
 
@@ -89,7 +86,7 @@ static void look(uint64_t key, bool there)
     struct lladd_error err = LLADD_ERROR_INIT;
     unsigned char got[64], want[64], bytes[8];
     key_bytes(key, bytes);
-    int rc = lladd_btree_get(tree, bytes, 8, got, 64, NULL, &err);
+    int rc = keyed_get(&keyed, bytes, 8, got, 64, NULL, &err);
     sure(rc == (there ? 0 : LLADD_NOT_FOUND), err.message);
     value_of(key, want);
     sure(!there || memcmp(got, want, 64) == 0, "another value");
@@ -100,9 +97,16 @@ static void put_in(struct lladd_txn *txn, uint64_t key, bool put)
     unsigned char value[64], bytes[8];
     value_of(key, value);
     key_bytes(key, bytes);
-    int rc = put ? lladd_btree_put(txn, tree, bytes, 8, value, 64)
-                 : lladd_btree_insert(txn, tree, bytes, 8, value, 64);
+    int rc = put ? keyed_put(txn, &keyed, bytes, 8, value, 64)
+                 : keyed_insert(txn, &keyed, bytes, 8, value, 64);
     sure(rc == 0, lladd_txn_error(txn)->message);
+}
+
+static void drop(struct lladd_txn *txn, uint64_t key)
+{
+    unsigned char bytes[8];
+    key_bytes(key, bytes);
+    sure(keyed_delete(txn, &keyed, bytes, 8) == 0, lladd_txn_error(txn)->message);
 }
 
 static void *work(void *arg)
@@ -111,7 +115,7 @@ static void *work(void *arg)
     enum { BATCH = 40 };
     for (uint64_t round = 0; round < w->rounds; round++) {
         struct lladd_txn *txn = fixture_begin(&b);
-        bool keep = seeded_next(&w->seed) % 4 != 0, drop = round % 3 == 2;
+        bool keep = seeded_next(&w->seed) % 4 != 0, drops = round % 3 == 2;
         for (uint64_t i = 0; i < BATCH; i++)
             put_in(txn, key_of(w->id, round * BATCH + i), i % 5 == 0);
         for (uint64_t i = 0; i < BATCH; i++)
@@ -122,14 +126,11 @@ static void *work(void *arg)
             sure(lladd_abort(txn) == 0, "abort");
         w->live += keep ? BATCH : 0;
         look(key_of(w->id, round * BATCH), keep);
-        if (!keep || !drop)
+        if (!keep || !drops)
             continue;
         txn = fixture_begin(&b);
-        for (uint64_t i = 0; i < BATCH; i++) {
-            unsigned char bytes[8];
-            key_bytes(key_of(w->id, round * BATCH + i), bytes);
-            sure(lladd_btree_delete(txn, tree, bytes, 8) == 0, lladd_txn_error(txn)->message);
-        }
+        for (uint64_t i = 0; i < BATCH; i++)
+            drop(txn, key_of(w->id, round * BATCH + i));
         look(key_of(w->id, round * BATCH), false);
         if (round % 2) {
             sure(lladd_commit(txn) == 0, "commit");
@@ -146,13 +147,6 @@ static void *work(void *arg)
 static uint64_t moving_key(uint64_t id, uint64_t i)
 {
     return (uint64_t)SPREAD * STAY * 2 + i * MOST + id;
-}
-
-static void drop(struct lladd_txn *txn, uint64_t key)
-{
-    unsigned char bytes[8];
-    key_bytes(key, bytes);
-    sure(lladd_btree_delete(txn, tree, bytes, 8) == 0, lladd_txn_error(txn)->message);
 }
 
 /* Puts rows after its others, and removes its first ones. Some transactions roll back and are
@@ -189,7 +183,7 @@ static void *count(void *arg)
     (void)arg;
     do {
         struct lladd_btree_stats s = {.struct_size = sizeof s};
-        sure(lladd_btree_stats_get(tree, &s, &err) == 0, err.message);
+        sure(lladd_btree_stats_get(keyed.tree, &s, &err) == 0, err.message);
         sure(s.rows + s.ghosts >= STAY / 2, "rows are missing");
     } while (lladd_atomic_load32(&working));
     return NULL;
@@ -203,7 +197,7 @@ static void walk_once(bool up)
     struct lladd_error err = LLADD_ERROR_INIT;
     uint64_t met = 0;
     int rc;
-    sure(lladd_btree_cursor_open(tree, &c, &err) == 0, err.message);
+    sure(lladd_btree_cursor_open(keyed.tree, &c, &err) == 0, err.message);
     while ((rc = up ? lladd_btree_cursor_next(c, &err) : lladd_btree_cursor_prev(c, &err)) == 0) {
         sure(lladd_btree_cursor_row(c, &key, &value, &err) == 0, err.message);
         uint64_t i = number_of(key.data);
@@ -217,12 +211,34 @@ static void walk_once(bool up)
     lladd_btree_cursor_close(c);
 }
 
+static void walk_hash(void)
+{
+    unsigned char met[STAY] = {0};
+    struct lladd_hash_cursor w = {{0}, NULL, 0};
+    struct lladd_span key, value;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc;
+    while ((rc = lladd_hash_cursor_next(keyed.hash, &w, &key, &value, &err)) == 0) {
+        uint64_t i = number_of(key.data);
+        if (i % SPREAD == 0 && i / SPREAD < STAY)
+            met[i / SPREAD]++;
+    }
+    sure(rc == LLADD_END, err.message);
+    lladd_hash_cursor_close(keyed.hash, &w);
+    for (uint64_t i = 0; i < STAY; i++)
+        sure(met[i] == 1, "a row was not met exactly once");
+}
+
 static void *walk(void *arg)
 {
     (void)arg;
     do {
-        walk_once(true);
-        walk_once(false);
+        if (keyed.hash) {
+            walk_hash();
+        } else {
+            walk_once(true);
+            walk_once(false);
+        }
     } while (lladd_atomic_load32(&working));
     return NULL;
 }
@@ -237,8 +253,9 @@ static void *look_up(void *arg)
     return NULL;
 }
 
-/* Starts n threads, one that walks, one that looks up. Returns the tree's statistics after them. */
-static struct lladd_btree_stats threads(unsigned n, uint64_t rounds, void *(*what)(void *))
+/* Starts n threads, one that walks, one that looks up or counts. Returns the statistics after
+ * them. */
+static struct keyed_stats threads(unsigned n, uint64_t rounds, void *(*what)(void *))
 {
     uint64_t want = STAY;
     struct lladd_txn *txn = fixture_begin(&b);
@@ -262,27 +279,36 @@ static struct lladd_btree_stats threads(unsigned n, uint64_t rounds, void *(*wha
         lladd_thread_join(&workers[i].thread);
     for (unsigned i = 0; i < n; i++)
         want += workers[i].live;
-    ok_db(&b, lladd_btree_check(tree, &b.err));
-    struct lladd_btree_stats s = {.struct_size = sizeof s};
-    ok_db(&b, lladd_btree_stats_get(tree, &s, &b.err));
+    ok_db(&b, keyed_check(&keyed, &b.err));
+    struct keyed_stats s;
+    ok_db(&b, keyed_stats_get(&keyed, &s, &b.err));
     ck_assert_uint_eq(s.rows, want);
     ck_assert_uint_gt(s.splits, 10);
     return s;
 }
 
+static const enum keyed_kind kinds[] = {KEYED_HASH, KEYED_BTREE};
+
+static void work_with(enum keyed_kind kind, unsigned n, uint64_t rounds)
+{
+    setup(kind);
+    (void)threads(n, rounds, work);
+    teardown();
+}
+
 START_TEST(two)
 {
-    (void)threads(2, 60, work);
+    work_with(kinds[_i], 2, 60);
 }
 END_TEST
 START_TEST(eight)
 {
-    (void)threads(8, 24, work);
+    work_with(kinds[_i], 8, 24);
 }
 END_TEST
 START_TEST(sixty_four)
 {
-    (void)threads(64, 4, work);
+    work_with(kinds[_i], 64, 4);
 }
 END_TEST
 
@@ -293,21 +319,23 @@ START_TEST(moving_rows)
         unsigned n;
         uint64_t rounds;
     } runs[] = {{2, 100}, {8, 40}, {64, 6}};
-    struct lladd_btree_stats s = threads(runs[_i].n, runs[_i].rounds, move_up);
-    ck_assert_uint_gt(s.merges, 5);
+    setup(KEYED_BTREE);
+    ck_assert_uint_gt(threads(runs[_i].n, runs[_i].rounds, move_up).merges, 5);
+    struct lladd_btree_stats s = {.struct_size = sizeof s};
+    ok_db(&b, lladd_btree_stats_get(keyed.tree, &s, &b.err));
     if (runs[_i].rounds > 6) /* otherwise it is still growing */
         ck_assert_uint_lt(s.leaves + s.free_pages, 120);
+    teardown();
 }
 END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("B+trees and threads");
+    Suite *s = suite_create("hash tables, B+trees and threads");
     TCase *c = tcase_create("threads");
-    tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_test(c, two);
-    tcase_add_test(c, eight);
-    tcase_add_test(c, sixty_four);
+    tcase_add_loop_test(c, two, 0, 2);
+    tcase_add_loop_test(c, eight, 0, 2);
+    tcase_add_loop_test(c, sixty_four, 0, 2);
     tcase_add_loop_test(c, moving_rows, 0, 3);
     suite_add_tcase(s, c);
     return fixture_run(s);

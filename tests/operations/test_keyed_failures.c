@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * B+trees that split while every n-th memory allocation, read, or device call fails. Each call
- * succeeds, or returns the reason and has changed nothing (API-1). Every rollback succeeds (REC-3).
- * The tree is valid after each failure and after a crash, and has exactly the committed changes. No
- * page is lost.
+ * Hash tables and B+trees that split, merge and rebuild chains while every n-th memory allocation,
+ * read, or device call fails. Each call succeeds, or returns the reason and has changed nothing
+ * (API-1). Every rollback succeeds (REC-3). The structure is valid after each failure and after a
+ * crash, and has exactly the committed changes. No page is lost.
  */
+#include "keyed.h"
 #include "op_fixture.h"
-#include "operations/btree/tree.h"
 
-#include <lladd/btree.h>
+#include "operations/btree/tree.h"
+#include "operations/hash/table.h"
 
 #include <errno.h>
 
@@ -16,14 +17,15 @@ enum { KEYS = 400, LONGEST = 3000, FULL_LOOKS = 10 };
 
 static struct fixture b;
 static lladd_pageno root;
-static struct lladd_btree *tree;
-static struct lladd_btree_options options;
+static struct keyed keyed;
+static enum keyed_kind kind;
+static uint32_t key_size, value_size; /* 0: any length */
 
 struct model {
     uint32_t version[KEYS]; /* 0: the key is absent */
 };
 static struct model committed, now, before_commit;
-static bool unknown; /* a commit has failed: the tree has `committed` or `before_commit` */
+static bool unknown; /* a commit has failed: the structure has `committed` or `before_commit` */
 static uint32_t next_version;
 
 /* Which calls fail, and how often. */
@@ -51,11 +53,12 @@ static void faults(bool on)
     }
 }
 
-/* ---- the tree and its model ----------------------------------------------------------------- */
+/* ---- the structure and its model ------------------------------------------------------------- */
 
 static size_t key_bytes(uint32_t k, unsigned char *out)
 {
-    size_t len = options.key_size ? options.key_size : k % 29 == 7 ? 500 + k : 4 + k % 5;
+    uint32_t longer = kind == KEYED_BTREE ? 500 : 1001; /* a table has keys in blobs */
+    size_t len = key_size ? key_size : k % 29 == 7 ? longer + k : 4 + k % 5;
     memset(out, (int)k, len);
     lladd_put32(out, k);
     return len;
@@ -63,7 +66,7 @@ static size_t key_bytes(uint32_t k, unsigned char *out)
 
 static size_t value_bytes(uint32_t k, uint32_t version, unsigned char *out)
 {
-    size_t len = options.value_size  ? options.value_size
+    size_t len = value_size          ? value_size
                  : version % 23 == 5 ? 1001 + version % 1500
                                      : 4 + (k + version) % 200;
     memset(out, (int)(k + version), len);
@@ -75,7 +78,7 @@ static void compare_key(const struct model *m, uint32_t k)
 {
     unsigned char key[LONGEST], value[LONGEST], got[LONGEST];
     size_t len = 0;
-    int rc = lladd_btree_get(tree, key, key_bytes(k, key), got, sizeof got, &len, &b.err);
+    int rc = keyed_get(&keyed, key, key_bytes(k, key), got, sizeof got, &len, &b.err);
     ck_assert_msg(rc == (m->version[k] ? 0 : LLADD_NOT_FOUND), "key %u: %s: %s", k,
                   lladd_code_name(rc), b.err.message);
     if (rc)
@@ -86,20 +89,27 @@ static void compare_key(const struct model *m, uint32_t k)
 
 static void compare(const struct model *m)
 {
-    struct lladd_btree_stats s = {.struct_size = sizeof s};
+    struct keyed_stats s;
     uint64_t n = 0;
     for (uint32_t k = 0; k < KEYS; k++) {
         compare_key(m, k);
         n += m->version[k] != 0;
     }
-    ok_db(&b, lladd_btree_check(tree, &b.err));
-    ok_db(&b, lladd_btree_stats_get(tree, &s, &b.err));
+    ok_db(&b, keyed_check(&keyed, &b.err));
+    ok_db(&b, keyed_stats_get(&keyed, &s, &b.err));
     ck_assert_uint_eq(s.rows, n);
 }
 
-static void open_tree(void)
+static void make(void)
 {
-    ok_db(&b, lladd_btree_open(b.db, root, &tree, &b.err));
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, keyed_create(txn, kind, key_size, value_size, &root));
+    commit(txn);
+}
+
+static void open_it(void)
+{
+    ok_db(&b, keyed_open(b.db, kind, root, &keyed, &b.err));
 }
 
 /* Is the handle unusable? */
@@ -115,7 +125,7 @@ static bool fired(void)
                                    : false;
 }
 
-/* Asserts that a failed call has changed nothing: the tree is as in the model `now`. */
+/* Asserts that a failed call has changed nothing: the structure is as in the model `now`. */
 static void look(uint32_t k)
 {
     faults(false);
@@ -159,11 +169,11 @@ static bool change_all(struct lladd_txn *txn, uint32_t from, uint32_t to, bool p
         if (!put && !now.version[k])
             continue;
         if (!put)
-            rc = lladd_btree_delete(txn, tree, key, klen);
+            rc = keyed_delete(txn, &keyed, key, klen);
         else if (now.version[k] || k % 3)
-            rc = lladd_btree_put(txn, tree, key, klen, value, vlen);
+            rc = keyed_put(txn, &keyed, key, klen, value, vlen);
         else
-            rc = lladd_btree_insert(txn, tree, key, klen, value, vlen);
+            rc = keyed_insert(txn, &keyed, key, klen, value, vlen);
         useful = fine(txn, rc);
         if (rc == 0)
             now.version[k] = put ? next_version : 0;
@@ -202,9 +212,9 @@ static bool end(struct lladd_txn *txn, bool keep)
     return true;
 }
 
-/* The transactions. The tree grows, shrinks in several transactions (removed elements take room
- * until their transaction has ended), and grows again. Each transaction also changes the keys from
- * `again_from` on, and rolls that back to a savepoint. */
+/* The transactions. The structure grows, shrinks in several transactions (removed rows take room
+ * until their transaction has ended), and grows again. Each transaction also changes keys
+ * `again_from` to `again_to` - 1 in the other direction, and rolls that back to a savepoint. */
 static const struct {
     uint32_t from, to, again_from, again_to;
     bool put, keep;
@@ -253,7 +263,7 @@ static void destroyed_and_back(void)
     bool gone = false;
     for (int i = 0; i < 30 && !gone; i++) {
         faults(true);
-        gone = lladd_btree_destroy(txn, root) == 0;
+        gone = keyed_destroy(txn, kind, root) == 0;
         faults(false);
         if (!gone)
             compare(&now);
@@ -263,59 +273,70 @@ static void destroyed_and_back(void)
     compare(&now);
 }
 
-/* Runs the whole workload, and returns the statistics of the tree. */
-static struct lladd_btree_stats run(void)
+/* Random numbers are constant, so that every run makes the same structure. */
+static int no_chance(void *ctx, void *buf, size_t len)
 {
-    struct lladd_btree_stats s = {.struct_size = sizeof s};
+    (void)ctx;
+    memset(buf, 0x3c, len);
+    return 0;
+}
+static const struct lladd_environment world = {.random = no_chance};
+
+/* Runs the whole workload, and returns the statistics. */
+static struct keyed_stats run(void)
+{
+    struct keyed_stats s = {0, 0, 0};
     bool useful = true;
     fixture_init(&b, 4096);
     b.options.cache_bytes = 1u << 16;
+    b.options.world = &world;
     fixture_open(&b);
     uint64_t pages = fixture_pages_used(&b);
     memset(&committed, 0, sizeof committed);
     memset(&now, 0, sizeof now);
     next_version = 0;
     unknown = false;
-    struct lladd_txn *txn = fixture_begin(&b);
-    ok(txn, lladd_btree_create(txn, &options, &root));
-    commit(txn);
-    open_tree();
+    make();
+    open_it();
     faults(true);
     for (size_t i = 0; i < sizeof rounds / sizeof rounds[0] && useful; i++)
         useful = round_of(i);
     faults(false);
     if (useful) {
         compare(&now);
-        ok_db(&b, lladd_btree_stats_get(tree, &s, &b.err));
+        ok_db(&b, keyed_stats_get(&keyed, &s, &b.err));
         if (fault.what == MEMORY || fault.what == READS)
             destroyed_and_back();
     }
-    lladd_btree_close(tree);
+    keyed_close(&keyed);
     fixture_crash(&b);
-    open_tree();
+    open_it();
     unsigned char key[LONGEST], got[LONGEST];
     if (unknown) /* finds out whether the record of the last commit has reached the device */
         for (uint32_t k = 0; k < KEYS; k++) {
-            int rc = lladd_btree_get(tree, key, key_bytes(k, key), got, sizeof got, NULL, &b.err);
+            int rc = keyed_get(&keyed, key, key_bytes(k, key), got, sizeof got, NULL, &b.err);
             if ((rc == 0) != (committed.version[k] != 0) ||
                 (rc == 0 && lladd_get32(got) != committed.version[k]))
                 committed = before_commit;
         }
     compare(&committed);
-    lladd_btree_close(tree);
-    txn = fixture_begin(&b);
-    ok(txn, lladd_btree_destroy(txn, root));
+    keyed_close(&keyed);
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, keyed_destroy(txn, kind, root));
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), pages);
     fixture_free(&b);
     return s;
 }
 
-static void set_up(int kind)
+/* The kind of structure, without or with keys and values of any length. */
+enum { SHAPES = 2 * KEYED_KINDS };
+
+static void set_up(int shape)
 {
-    options = (struct lladd_btree_options)LLADD_BTREE_OPTIONS_INIT;
-    options.key_size = kind & 1 ? 0 : 8;
-    options.value_size = kind & 1 ? 0 : 200;
+    kind = (enum keyed_kind)(shape / 2);
+    key_size = shape % 2 ? 0 : 8;
+    value_size = shape % 2 ? 0 : 200;
     fault.what = NOTHING;
     fault.failures = 0;
 }
@@ -323,8 +344,10 @@ static void set_up(int kind)
 START_TEST(without_failures)
 {
     set_up(_i);
-    struct lladd_btree_stats s = run();
+    struct keyed_stats s = run();
     ck_assert_uint_gt(s.splits, 15);
+    if (kind != KEYED_HASH_PHYSICAL)
+        ck_assert_uint_gt(s.merges, 0);
 }
 END_TEST
 
@@ -334,9 +357,9 @@ enum { EACH_TO = 4 };
 enum { EACH_TO = 8 };
 #endif
 
-static void every_nth(int kind, enum what what)
+static void every_nth(int shape, enum what what)
 {
-    set_up(kind);
+    set_up(shape);
     fault.what = what;
     for (uint64_t n = 1; n < 6000; n += n < EACH_TO ? 1 : n * 4 / EACH_TO) {
         fault.every = n;
@@ -367,31 +390,29 @@ END_TEST
 
 /* ---- without memory -------------------------------------------------------------------------- */
 
-/* Makes a tree and commits the even keys, which are in `committed`. Returns an open transaction
- * that has inserted the odd keys, and has removed or replaced the even keys. */
+/* Makes a structure and commits the even keys, which are in `committed`. Returns an open
+ * transaction that has inserted the odd keys, and has removed or replaced the even keys. */
 static struct lladd_txn *half_changed(void)
 {
     memset(&committed, 0, sizeof committed);
-    struct lladd_txn *txn = fixture_begin(&b);
-    ok(txn, lladd_btree_create(txn, &options, &root));
-    commit(txn);
-    open_tree();
+    make();
+    open_it();
     unsigned char key[LONGEST], value[LONGEST];
-    txn = fixture_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t k = 0; k < KEYS; k += 2) {
         size_t klen = key_bytes(k, key), vlen = value_bytes(k, committed.version[k] = k + 1, value);
-        ok(txn, lladd_btree_insert(txn, tree, key, klen, value, vlen));
+        ok(txn, keyed_insert(txn, &keyed, key, klen, value, vlen));
     }
     commit(txn);
     txn = fixture_begin(&b);
     for (uint32_t k = 0; k < KEYS; k++) {
         size_t klen = key_bytes(k, key), vlen = value_bytes(k, 3, value);
         if (k % 2)
-            ok(txn, lladd_btree_insert(txn, tree, key, klen, value, vlen));
+            ok(txn, keyed_insert(txn, &keyed, key, klen, value, vlen));
         else if (k % 4)
-            ok(txn, lladd_btree_put(txn, tree, key, klen, value, vlen));
+            ok(txn, keyed_put(txn, &keyed, key, klen, value, vlen));
         else
-            ok(txn, lladd_btree_delete(txn, tree, key, klen));
+            ok(txn, keyed_delete(txn, &keyed, key, klen));
     }
     return txn;
 }
@@ -405,21 +426,27 @@ static void abort_without_memory(struct lladd_txn *txn)
     ck_assert_msg(rc == 0, "%s", b.err.message);
 }
 
-/* Aborts a transaction that was prepared by an earlier process, before the tree is opened (REC-3).
- * _i: bit 0, keys and values of any length; bit 1, the earlier process was killed; bit 2, recovery
- * is instant; bit 3, the transaction has also destroyed the tree. */
+/* The kinds with undo by key. */
+static int logical_shape(int i)
+{
+    return i % 2 + 2 * (i & 16 ? KEYED_BTREE : KEYED_HASH);
+}
+
+/* Aborts a transaction that was prepared by an earlier process, before the structure is opened
+ * (REC-3). _i: bit 0, keys and values of any length; bit 1, the earlier process was killed; bit 2,
+ * recovery is instant; bit 3, the transaction has also destroyed the structure; bit 4, a B+tree. */
 START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
 {
     struct lladd_gid gid = fixture_gid("doubt");
-    set_up(_i & 1);
+    set_up(logical_shape(_i));
     fixture_init(&b, 4096);
     if (_i & 4)
         b.options.recovery = LLADD_RECOVER_INSTANT;
     fixture_open(&b);
     struct lladd_txn *txn = half_changed();
-    lladd_btree_close(tree);
+    keyed_close(&keyed);
     if (_i & 8)
-        ok(txn, lladd_btree_destroy(txn, root));
+        ok(txn, keyed_destroy(txn, kind, root));
     ok(txn, lladd_prepare(txn, &gid));
     if (_i & 2)
         fixture_kill(&b);
@@ -428,9 +455,9 @@ START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
     fixture_open(&b);
     ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
     abort_without_memory(txn);
-    open_tree();
+    open_it();
     compare(&committed);
-    lladd_btree_close(tree);
+    keyed_close(&keyed);
     fixture_free(&b);
 }
 END_TEST
@@ -441,12 +468,12 @@ START_TEST(an_open_with_what_is_in_doubt_allocates_or_fails)
 {
     struct lladd_gid gid = fixture_gid("doubt");
     unsigned failed = 0;
-    set_up(0);
+    set_up(logical_shape(_i << 4));
     fixture_init(&b, 4096);
     fixture_open(&b);
     struct lladd_txn *txn = half_changed();
     for (uint64_t n = 1, fired = 1; fired; n++) {
-        lladd_btree_close(tree);
+        keyed_close(&keyed);
         ok(txn, lladd_prepare(txn, &gid));
         fixture_close(&b);
         fault_alloc_fail(&b.mem, n, false);
@@ -460,40 +487,43 @@ START_TEST(an_open_with_what_is_in_doubt_allocates_or_fails)
         }
         ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
         abort_without_memory(txn);
-        open_tree();
+        open_it();
         txn = fixture_begin(&b);
         unsigned char key[LONGEST], value[LONGEST];
         size_t klen = key_bytes(1, key), vlen = value_bytes(1, 1, value);
-        ok(txn, lladd_btree_insert(txn, tree, key, klen, value, vlen));
+        ok(txn, keyed_insert(txn, &keyed, key, klen, value, vlen));
     }
     abort_txn(txn);
     ck_assert_uint_gt(failed, 10);
     compare(&committed);
-    lladd_btree_close(tree);
+    keyed_close(&keyed);
     fixture_free(&b);
 }
 END_TEST
 
-/* The root page of the tree is damaged. Open succeeds; opening the tree and the rollback report
- * the damage. */
+/* The root page of the structure is damaged. Open succeeds; opening the structure and the rollback
+ * report the damage. */
 START_TEST(an_open_with_what_is_in_doubt_survives_damage)
 {
     struct lladd_gid gid = fixture_gid("doubt");
     unsigned char none[8] = {0};
-    set_up(0);
+    set_up(logical_shape(_i << 4));
+    const uint32_t named = kind == KEYED_BTREE ? BR_TOP : HR_BUCKETS;
     fixture_init(&b, 4096);
     fixture_open(&b);
     struct lladd_txn *txn = half_changed();
-    fixture_forge(&b, root, BR_TOP, none, sizeof none); /* the page is dirty */
-    lladd_btree_close(tree);
+    fixture_forge(&b, root, named, none, sizeof none); /* the page is dirty */
+    keyed_close(&keyed);
     ok(txn, lladd_prepare(txn, &gid));
     fixture_close(&b);
     fixture_open(&b);
-    ck_assert_int_eq(lladd_btree_open(b.db, root, &tree, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(keyed_open(b.db, kind, root, &keyed, &b.err), LLADD_CORRUPT_PAGE);
     ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
     ck_assert_int_ne(lladd_abort(txn), 0);
     (void)lladd_db_error(b.db, &b.err);
-    ck_assert_ptr_nonnull(strstr(b.err.message, "is not a valid root page"));
+    ck_assert_ptr_nonnull(strstr(b.err.message, kind == KEYED_BTREE
+                                                    ? "is not a valid root page"
+                                                    : "the root of a hash table without buckets"));
     fixture_kill(&b);
     fixture_free(&b);
 }
@@ -501,15 +531,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("B+trees, failures");
+    Suite *s = suite_create("hash tables and B+trees, failures");
     TCase *c = tcase_create("failures");
-    tcase_add_loop_test(c, without_failures, 0, 2);
-    tcase_add_loop_test(c, allocations_fail, 0, 2);
-    tcase_add_loop_test(c, reads_fail, 0, 2);
-    tcase_add_loop_test(c, device_calls_fail, 0, 2);
-    tcase_add_loop_test(c, an_abort_of_what_is_in_doubt_needs_no_memory, 0, 16);
-    tcase_add_test(c, an_open_with_what_is_in_doubt_allocates_or_fails);
-    tcase_add_test(c, an_open_with_what_is_in_doubt_survives_damage);
+    tcase_add_loop_test(c, without_failures, 0, SHAPES);
+    tcase_add_loop_test(c, allocations_fail, 0, SHAPES);
+    tcase_add_loop_test(c, reads_fail, 0, SHAPES);
+    tcase_add_loop_test(c, device_calls_fail, 0, SHAPES);
+    tcase_add_loop_test(c, an_abort_of_what_is_in_doubt_needs_no_memory, 0, 32);
+    tcase_add_loop_test(c, an_open_with_what_is_in_doubt_allocates_or_fails, 0, 2);
+    tcase_add_loop_test(c, an_open_with_what_is_in_doubt_survives_damage, 0, 2);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }
