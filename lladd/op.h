@@ -237,7 +237,8 @@ struct lladd_participant {
      *  that `prepare` wrote. The participant must join the transaction again. */
     int (*in_doubt)(void *ctx, struct lladd_txn *, struct lladd_span blob);
     /** Called when the commit record has its LSN, in the order of commit LSNs, for one commit at a
-     *  time; must be short. */
+     *  time; must be short. Also called for a transaction that wrote nothing: `commit` is then the
+     *  newest commit that the transaction may have seen. */
     void (*logged)(void *ctx, void *state, lladd_lsn commit);
     /** Called once when the commit is durable, in the order of commit LSNs, for one commit at a
      *  time, under no latch, in any thread that commits, waits for a commit, takes a checkpoint or

@@ -682,9 +682,9 @@ int ll_txn_abort(struct lladd_txn *);
  * callback. Needs credit. `outcome`: empty, or the heuristic outcome. Can fail for lack of memory,
  * before the append. */
 int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *out);
-/* Ends a transaction that wrote nothing. *out: the newest commit that the transaction may have
- * seen; its `durable` callbacks wait for that commit. *tells: the transaction has such callbacks.
- * Fails only for lack of memory; then nothing has changed. */
+/* Ends a transaction that wrote nothing, and runs `logged`. *out: the newest commit that the
+ * transaction may have seen; its `durable` callbacks wait for that commit. *tells: the transaction
+ * has such callbacks. Fails only for lack of memory; then nothing has changed. */
 int ll_txn_end_unlogged(struct lladd_txn *, lladd_lsn *out, bool *tells);
 /* Releases the undo reserves of the commits that are durable now, and runs their `durable`
  * callbacks. `durable` callbacks run only here. The caller holds no mutex of the core, and none

@@ -364,6 +364,24 @@ static void enqueue_txn(struct lladd_txn *txn, lladd_lsn commit, struct ll_joine
     ll_txn_set_undo_used(txn, 0);
 }
 
+/* Calls the participants' `logged`. Under `commit`. */
+static void tell_logged(const struct lladd_txn *txn, lladd_lsn commit)
+{
+    for (size_t i = 0; i < txn->n_joined; i++) {
+        const struct lladd_participant *p = txn->joined[i].participant;
+        if (p->logged)
+            p->logged(p->ctx, txn->joined[i].state, commit);
+    }
+}
+
+static bool has_logged(const struct lladd_txn *txn)
+{
+    for (size_t i = 0; i < txn->n_joined; i++)
+        if (txn->joined[i].participant->logged)
+            return true;
+    return false;
+}
+
 int ll_txn_end_unlogged(struct lladd_txn *txn, lladd_lsn *out, bool *tells)
 {
     struct ll_core *core = txn->core;
@@ -372,15 +390,17 @@ int ll_txn_end_unlogged(struct lladd_txn *txn, lladd_lsn *out, bool *tells)
     size_t n_later;
     int rc = split_joined(txn, &later, &n_later);
     *tells = !rc && n_later;
-    if (!rc && !n_later) { /* the common case: no mutex */
+    if (!rc && !n_later && !has_logged(txn)) { /* the common case: no mutex */
         *out = lladd_lsn_of(lladd_atomic_load64(&t->visible));
         return 0;
     }
     if (!rc) {
         lladd_mutex_lock(&t->commit);
-        rc = want_pending(core);
+        rc = n_later ? want_pending(core) : 0;
         *out = lladd_lsn_of(lladd_atomic_load64(&t->visible));
         if (!rc)
+            tell_logged(txn, *out);
+        if (!rc && n_later)
             enqueue_txn(txn, *out, later, n_later);
         lladd_mutex_unlock(&t->commit);
         if (rc)
@@ -412,11 +432,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
     ll_txn_set_state(txn, LL_TXN_ENDED);
     ll_log_publish(core->log, &rec);
     ll_observe(LLADD_DST_COMMIT, txn, NULL, &rec);
-    for (size_t i = 0; i < txn->n_joined; i++) {
-        const struct lladd_participant *p = txn->joined[i].participant;
-        if (p->logged)
-            p->logged(p->ctx, txn->joined[i].state, rec.lsn);
-    }
+    tell_logged(txn, rec.lsn);
     enqueue_txn(txn, rec.lsn, later, n_later);
     /* The commit may let a class release log that it needed at the last checkpoints. */
     if (LL_UNLIKELY(txn->frees_log && !txn->system) && !ll_core_asks_class(core))

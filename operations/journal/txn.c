@@ -598,8 +598,6 @@ static void committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn com
     (void)db;
     (void)commit;
     lladd_mutex_lock(&t->all->mutex);
-    if (t->listed)
-        leave_tags(t, true); /* the transaction has logged nothing, so `logged` was not called */
     rest(t);
     lladd_mutex_unlock(&t->all->mutex);
 }

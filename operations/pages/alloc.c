@@ -329,8 +329,6 @@ static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn
     (void)commit;
     struct ll_page_owner *o = state;
     struct ll_allocator *a = &o->ops->alloc;
-    if (!o->commit.v)
-        touched(o); /* the transaction has no commit record */
     lladd_mutex_lock(&a->mutex);
     o->told = true;
     bool over = !o->pending;
