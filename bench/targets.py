@@ -23,6 +23,10 @@ def w11(case, n):
     return query("W11", case, "lladd-dtable", n)
 
 
+# Peers that write sorted runs, as the table of W11 does.
+RUNS = ("leveldb", "rocksdb")
+
+
 def btree(workload, case, n, threads=1, engine="lladd-btree", **fields):
     return query(workload, case, engine, n, threads, **fields)
 
@@ -80,10 +84,10 @@ AT_LEAST = [
     ("W7, ordered", query("W7", "update", "lladd-dtable"), (1, ("leveldb",))),
     ("W9", query("W9", "rollback", ("lladd-hash", "lladd-array", "lladd-records")), 3e6),
     ("W9, hash", query("W9", "rollback", "lladd-hash"), (0.6, ("wiredtiger",))),
-    ("W11, load", w11("load", 10 * MILLION), (1, None)),
-    ("W11, 1 million lookups", w11("lookup", MILLION), (1, None)),
-    ("W11, 10 million lookups", w11("lookup", 10 * MILLION), (1, None)),
-    ("W11, scans of 100", w11("scan", 100000), (1, None)),
+    ("W11, load", w11("load", 10 * MILLION), (1, RUNS)),
+    ("W11, 1 million lookups", w11("lookup", MILLION), (1, RUNS)),
+    ("W11, 10 million lookups", w11("lookup", 10 * MILLION), (1, RUNS)),
+    ("W11, scans of 100", w11("scan", 100000), (1, RUNS)),
     ("W1, B+tree, 1 million in random order", btree("W1", "insert", MILLION, **INTS), 1.7e6),
     ("W1, B+tree, 10 million in random order", btree("W1", "insert", 10 * MILLION, **INTS), 1.2e6),
     ("W2 fill, B+tree, ascending, a row a call", btree("W2", "fill", MILLION), 3.5e6),

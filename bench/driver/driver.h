@@ -38,6 +38,7 @@ struct plan {
     FILE *json; /* NULL: none */
     const char *json_name;
     bool quiet; /* no table: the JSON goes to standard output */
+    bool dry;   /* shows the rows, without numbers, and measures nothing */
 };
 
 /* ---- cells and rows -------------------------------------------------------------------------- */

@@ -57,6 +57,7 @@ static void help(void)
          "  --dir DIR           where the databases are made, and removed ($TMPDIR or /tmp)\n"
          "  --json FILE         appends a line of JSON per row; FILE '-': prints these lines\n"
          "                      instead of the table\n"
+         "  --dry-run           prints which measurements there would be, and makes none\n"
          "  --help\n"
          "\n"
          "Defaults are in parentheses.\n"
@@ -263,6 +264,9 @@ static int take_option(struct plan *p, int option, char *value)
         return take_dir(p, value);
     case 'j':
         return take_json(p, value);
+    case 'D':
+        p->dry = true;
+        return 0;
     default:
         return take_number(p, option, value);
     }
@@ -284,6 +288,7 @@ int main(int argc, char **argv)
                                             {"limit", required_argument, NULL, 'l'},
                                             {"dir", required_argument, NULL, 'd'},
                                             {"json", required_argument, NULL, 'j'},
+                                            {"dry-run", no_argument, NULL, 'D'},
                                             {NULL, 0, NULL, 0}};
     const char *tmp = getenv("TMPDIR");
     struct plan p = {.runs = 1, .limit_seconds = LIMIT_SECONDS, .dir = tmp ? tmp : "/tmp"};

@@ -315,7 +315,10 @@ static void do_cell(struct state *s, struct cell *c)
     const char *why = c->c->refuses(c->engine, c);
     char what[64];
     keep_bases_for(s, c);
-    if (!why) {
+    if (!why && s->plan->dry) {
+        struct row empty = row_init(c->c->name);
+        rows_put(s->plan, c, &empty);
+    } else if (!why) {
         run_cell(s, c);
     } else if (c->run == 0 && !(s->refused.c == c->c && s->refused.engine == c->engine &&
                                 s->refused_why == why)) {

@@ -159,19 +159,21 @@ static int roll_back(struct bench_db *b, struct bench_txn *txn)
     return failed("abort", ((DB_TXN *)txn)->abort((DB_TXN *)txn));
 }
 
-/* Record numbers begin with 1. A tree compares bytes, so its keys are big-endian. */
-static DBT key_of(const struct bench_db *b, uint64_t *key)
+/* Record numbers begin with 1. A tree compares bytes, so its keys are big-endian, or digits. `room`
+ * has BENCH_KEY_MAX bytes. */
+static DBT key_of(const struct bench_db *b, uint64_t key, unsigned char *room)
 {
     DBT k;
     memset(&k, 0, sizeof k);
-    k.data = key;
+    k.data = room;
     k.size = numbered(b) ? (u_int32_t)sizeof(db_recno_t) : b->setup.key_size;
-    k.ulen = sizeof *key;
+    k.ulen = BENCH_KEY_MAX;
     k.flags = DB_DBT_USERMEM;
-    if (numbered(b))
-        *key += 1;
-    if (b->type == DB_BTREE)
-        bench_key((unsigned char *)key, *key, b->setup.key_size);
+    key += numbered(b);
+    if (b->type == DB_BTREE || k.size > sizeof key)
+        bench_digits(room, key, b->setup.key_size);
+    else
+        memcpy(room, &key, sizeof key);
     return k;
 }
 
@@ -187,22 +189,45 @@ static DBT value_of(const struct bench_db *b, const void *value)
 
 static int insert(struct bench_db *b, struct bench_txn *txn, uint64_t key, const void *value)
 {
-    DBT k = key_of(b, &key), v = value_of(b, value);
+    unsigned char room[BENCH_KEY_MAX];
+    DBT k = key_of(b, key, room), v = value_of(b, value);
     return failed("put", b->db->put(b->db, (DB_TXN *)txn, &k, &v, DB_NOOVERWRITE));
 }
 
 static int update(struct bench_db *b, struct bench_txn *txn, uint64_t key, const void *value)
 {
-    DBT k = key_of(b, &key), v = value_of(b, value);
+    unsigned char room[BENCH_KEY_MAX];
+    DBT k = key_of(b, key, room), v = value_of(b, value);
     return failed("put", b->db->put(b->db, (DB_TXN *)txn, &k, &v, 0));
 }
 
 static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void *value)
 {
     (void)t;
-    DBT k = key_of(b, &key), v = value_of(b, value);
+    unsigned char room[BENCH_KEY_MAX];
+    DBT k = key_of(b, key, room), v = value_of(b, value);
     int rc = b->db->get(b->db, NULL, &k, &v, 0);
     return rc == DB_NOTFOUND || rc == DB_KEYEMPTY ? BENCH_ABSENT : failed("get", rc);
+}
+
+static int scan(struct bench_db *b, struct bench_thread *t, uint64_t key, uint32_t n, void *values,
+                uint32_t *seen)
+{
+    (void)t;
+    unsigned char room[BENCH_KEY_MAX];
+    DBC *c = NULL;
+    DBT k = key_of(b, key, room);
+    *seen = 0;
+    int rc = b->db->cursor(b->db, NULL, &c, 0);
+    if (rc)
+        return failed("cursor", rc);
+    while (!rc && *seen < n) {
+        DBT v = value_of(b, (char *)values + (size_t)*seen * b->setup.value_size);
+        rc = c->get(c, &k, &v, *seen ? DB_NEXT : DB_SET_RANGE);
+        *seen += rc == 0;
+    }
+    int closed = c->close(c);
+    return failed("scan", rc && rc != DB_NOTFOUND ? rc : closed);
 }
 
 static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
@@ -238,7 +263,7 @@ static void io(struct bench_db *b, uint64_t *log_bytes, uint64_t *pages_read,
     "private environment; locks, log, transactions; pages of 4 KiB; log buffer 16 MiB, log files " \
     "of 64 MiB, zeroed ahead (DB_LOG_ZERO) for small transactions; reads without a transaction; " \
     "OS: DB_TXN_WRITE_NOSYNC; process: DB_TXN_NOSYNC"
-#define ENGINE(symbol, text, opens, fills, only_numbers) \
+#define ENGINE(symbol, text, opens, fills, scans, only_numbers) \
     const struct bench_engine bench_engine_##symbol = { \
         .name = text, \
         .version = version, \
@@ -253,13 +278,14 @@ static void io(struct bench_db *b, uint64_t *log_bytes, uint64_t *pages_read,
         .insert = insert, \
         .update = update, \
         .lookup = lookup, \
+        .scan = scans, \
         .records = only_numbers, \
         .fill = fills, \
         .checkpoint = checkpoint, \
         .io = io, \
     };
-ENGINE(bdb_hash, "bdb-hash", open_hash, NULL, false)
-ENGINE(bdb_hash_presized, "bdb-hash-presized", open_presized, NULL, false)
-ENGINE(bdb_btree, "bdb-btree", open_btree, NULL, false)
-ENGINE(bdb_recno, "bdb-recno", open_recno, fill, true)
-ENGINE(bdb_queue, "bdb-queue", open_queue, fill, true)
+ENGINE(bdb_hash, "bdb-hash", open_hash, NULL, NULL, false)
+ENGINE(bdb_hash_presized, "bdb-hash-presized", open_presized, NULL, NULL, false)
+ENGINE(bdb_btree, "bdb-btree", open_btree, NULL, scan, false)
+ENGINE(bdb_recno, "bdb-recno", open_recno, fill, NULL, true)
+ENGINE(bdb_queue, "bdb-queue", open_queue, fill, NULL, true)

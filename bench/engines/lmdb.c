@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* LMDB: native integer keys; one writer at a time; each reader has a snapshot, which it renews
- * after BENCH_READS lookups. LMDB has no log: a transaction changes copies of pages, and its
- * commit writes the copies. */
+/* LMDB: native integer keys of 4 and 8 bytes, longer keys as digits; one writer at a time; each
+ * reader has a snapshot, which it renews after BENCH_READS lookups or scans. LMDB has no log: a
+ * transaction changes copies of pages, and its commit writes the copies. */
 #include "engine.h"
 
 #include <lmdb.h>
@@ -19,6 +19,7 @@ struct bench_db {
 
 struct bench_thread {
     MDB_txn *reader;
+    MDB_cursor *cursor; /* of `reader`, for scans */
     unsigned reads;
 };
 
@@ -46,6 +47,7 @@ static int open_it(const struct bench_setup *s, struct bench_db **out)
         return BENCH_FAILED;
     *out = b;
     b->setup = *s;
+    const unsigned keys = s->key_size <= sizeof(uint64_t) ? MDB_INTEGERKEY : 0;
     int rc = mdb_env_create(&b->env);
     if (!rc)
         rc = mdb_env_set_mapsize(b->env, MAP_BYTES);
@@ -56,7 +58,7 @@ static int open_it(const struct bench_setup *s, struct bench_db **out)
     if (!rc)
         rc = mdb_txn_begin(b->env, NULL, 0, &txn);
     if (!rc)
-        rc = mdb_dbi_open(txn, NULL, MDB_CREATE | MDB_INTEGERKEY, &b->dbi);
+        rc = mdb_dbi_open(txn, NULL, MDB_CREATE | keys, &b->dbi);
     return failed("open", rc ? rc : mdb_txn_commit(txn));
 }
 
@@ -78,6 +80,7 @@ static int join(struct bench_db *b, struct bench_thread **out)
 static void leave(struct bench_db *b, struct bench_thread *t)
 {
     (void)b;
+    mdb_cursor_close(t->cursor);
     mdb_txn_abort(t->reader);
     free(t);
 }
@@ -104,28 +107,66 @@ static int roll_back(struct bench_db *b, struct bench_txn *txn)
     return 0;
 }
 
+/* `room` has BENCH_KEY_MAX bytes. */
+static MDB_val key_of(const struct bench_db *b, uint64_t key, unsigned char *room)
+{
+    if (b->setup.key_size <= sizeof key)
+        memcpy(room, &key, sizeof key);
+    else
+        bench_digits(room, key, b->setup.key_size);
+    return (MDB_val){b->setup.key_size, room};
+}
+
 static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const void *value)
 {
-    MDB_val k = {b->setup.key_size, &key};
+    unsigned char room[BENCH_KEY_MAX];
+    MDB_val k = key_of(b, key, room);
     MDB_val v = {b->setup.value_size, (void *)(uintptr_t)value};
     return failed("put", mdb_put((MDB_txn *)txn, b->dbi, &k, &v, 0));
 }
 
+/* The thread's snapshot is there, and is not too old. */
+static int want_reader(struct bench_db *b, struct bench_thread *t)
+{
+    if (!t->reader)
+        return mdb_txn_begin(b->env, NULL, MDB_RDONLY, &t->reader);
+    if (++t->reads % BENCH_READS != 0)
+        return 0;
+    mdb_txn_reset(t->reader);
+    int rc = mdb_txn_renew(t->reader);
+    return !rc && t->cursor ? mdb_cursor_renew(t->reader, t->cursor) : rc;
+}
+
 static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void *value)
 {
-    MDB_val k = {b->setup.key_size, &key}, v;
-    int rc = 0;
-    if (!t->reader) {
-        rc = mdb_txn_begin(b->env, NULL, MDB_RDONLY, &t->reader);
-    } else if (++t->reads % BENCH_READS == 0) {
-        mdb_txn_reset(t->reader);
-        rc = mdb_txn_renew(t->reader);
-    }
+    unsigned char room[BENCH_KEY_MAX];
+    MDB_val k = key_of(b, key, room), v;
+    int rc = want_reader(b, t);
     if (!rc)
         rc = mdb_get(t->reader, b->dbi, &k, &v);
     if (!rc)
         memcpy(value, v.mv_data, v.mv_size);
     return failed("get", rc);
+}
+
+static int scan(struct bench_db *b, struct bench_thread *t, uint64_t key, uint32_t n, void *values,
+                uint32_t *seen)
+{
+    unsigned char room[BENCH_KEY_MAX];
+    MDB_val k = key_of(b, key, room), v;
+    *seen = 0;
+    int rc = want_reader(b, t);
+    if (!rc && !t->cursor)
+        rc = mdb_cursor_open(t->reader, b->dbi, &t->cursor);
+    if (!rc)
+        rc = mdb_cursor_get(t->cursor, &k, &v, MDB_SET_RANGE);
+    while (!rc) {
+        memcpy((char *)values + (size_t)*seen * b->setup.value_size, v.mv_data, v.mv_size);
+        if (++*seen == n)
+            return 0;
+        rc = mdb_cursor_get(t->cursor, &k, &v, MDB_NEXT);
+    }
+    return rc == MDB_NOTFOUND ? 0 : failed("scan", rc);
 }
 
 static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
@@ -136,8 +177,8 @@ static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint6
     if (rc)
         return failed("cursor", rc);
     for (uint64_t i = 0; !rc && i < count; i++) {
-        uint64_t key = first + i;
-        MDB_val k = {b->setup.key_size, &key};
+        unsigned char room[BENCH_KEY_MAX];
+        MDB_val k = key_of(b, first + i, room);
         MDB_val v = {b->setup.value_size,
                      (char *)(uintptr_t)values + i * b->setup.value_size};
         rc = mdb_cursor_put(cursor, &k, &v, MDB_APPEND);
@@ -149,8 +190,9 @@ static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint6
 const struct bench_engine bench_engine_lmdb = {
     .name = "lmdb",
     .version = version,
-    .settings = "integer keys; no read-ahead; map of 16 GiB, no cache of its own; MDB_APPEND to "
-                "fill; OS: MDB_NOSYNC; process: MDB_NOSYNC, MDB_WRITEMAP, MDB_MAPASYNC",
+    .settings = "integer keys, or 16 digits; no read-ahead; map of 16 GiB, no cache of its own; "
+                "MDB_APPEND to fill; OS: MDB_NOSYNC; process: MDB_NOSYNC, MDB_WRITEMAP, "
+                "MDB_MAPASYNC",
     .levels = BENCH_AT_ALL,
     .open = open_it,
     .close = close_it,
@@ -162,6 +204,7 @@ const struct bench_engine bench_engine_lmdb = {
     .insert = put,
     .update = put,
     .lookup = lookup,
+    .scan = scan,
     .records = true,
     .fill = fill,
 };

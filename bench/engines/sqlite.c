@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* SQLite in WAL mode: a table of integers and blobs, with or without its hidden row id. All writers
- * share one connection, because only one can write at a time; each reader has its own. */
+/* SQLite in WAL mode: a table of integers and blobs, with or without its hidden row id; keys of
+ * more than 8 bytes are blobs. All writers share one connection, because only one can write at a
+ * time; each reader has its own. */
 #include "engine.h"
 
 #include <pthread.h>
@@ -14,7 +15,7 @@
 
 struct connection {
     sqlite3 *db;
-    sqlite3_stmt *begin, *commit, *abort, *insert, *update, *get;
+    sqlite3_stmt *begin, *commit, *abort, *insert, *update, *get, *scan;
 };
 
 struct bench_db {
@@ -51,7 +52,8 @@ static int prepare(struct connection *c)
                {&c->abort, "rollback"},
                {&c->insert, "insert into kv values (?, ?)"},
                {&c->update, "update kv set v = ?2 where k = ?1"},
-               {&c->get, "select v from kv where k = ?"}};
+               {&c->get, "select v from kv where k = ?"},
+               {&c->scan, "select v from kv where k >= ? order by k limit ?"}};
     int rc = SQLITE_OK;
     for (size_t i = 0; rc == SQLITE_OK && i < sizeof all / sizeof *all; i++)
         rc = sqlite3_prepare_v2(c->db, all[i].text, -1, all[i].out, NULL);
@@ -73,10 +75,10 @@ static int connect_to(const struct bench_setup *s, bool rowid, struct connection
     snprintf(text, sizeof text,
              "pragma page_size = 4096; pragma journal_mode = wal; pragma synchronous = %s; "
              "pragma cache_size = -%llu; pragma mmap_size = %llu; pragma wal_autocheckpoint = %d; "
-             "create table if not exists kv (k integer primary key, v blob)%s",
+             "create table if not exists kv (k %s primary key, v blob)%s",
              sync[s->level], (unsigned long long)cache >> 10,
              cached ? (unsigned long long)MMAP_BYTES : 0, s->keep_log ? 0 : 1000,
-             rowid ? "" : " without rowid");
+             s->key_size > 8 ? "blob" : "integer", rowid ? "" : " without rowid");
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(c->db, text, NULL, NULL, NULL);
     return failed(c, "open", rc == SQLITE_OK ? prepare(c) : rc);
@@ -84,7 +86,7 @@ static int connect_to(const struct bench_setup *s, bool rowid, struct connection
 
 static int disconnect(struct connection *c)
 {
-    sqlite3_stmt *all[] = {c->begin, c->commit, c->abort, c->insert, c->update, c->get};
+    sqlite3_stmt *all[] = {c->begin, c->commit, c->abort, c->insert, c->update, c->get, c->scan};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sqlite3_finalize(all[i]);
     return failed(c, "close", sqlite3_close(c->db));
@@ -172,9 +174,20 @@ static int roll_back(struct bench_db *b, struct bench_txn *txn)
     return rc;
 }
 
+static void bind_key(const struct bench_db *b, sqlite3_stmt *s, uint64_t key)
+{
+    unsigned char room[BENCH_KEY_MAX];
+    if (b->setup.key_size <= sizeof key) {
+        sqlite3_bind_int64(s, 1, (sqlite3_int64)key);
+        return;
+    }
+    bench_digits(room, key, b->setup.key_size);
+    sqlite3_bind_blob(s, 1, room, (int)b->setup.key_size, SQLITE_TRANSIENT);
+}
+
 static int store(struct bench_db *b, sqlite3_stmt *s, uint64_t key, const void *value)
 {
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)key);
+    bind_key(b, s, key);
     sqlite3_bind_blob(s, 2, value, (int)b->setup.value_size, SQLITE_STATIC);
     return step(&b->writer, "put", s);
 }
@@ -191,7 +204,8 @@ static int update(struct bench_db *b, struct bench_txn *txn, uint64_t key, const
     return store(b, b->writer.update, key, value);
 }
 
-static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void *value)
+/* The thread's connection is there, in a transaction that is not too old. */
+static int want_reader(struct bench_db *b, struct bench_thread *t)
 {
     struct connection *c = &t->c;
     int rc = c->db ? 0 : connect_to(&b->setup, true, c);
@@ -199,14 +213,38 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
         rc = step(c, "end of reads", c->commit);
     if (!rc && t->reads++ % BENCH_READS == 0)
         rc = failed(c, "begin reads", sqlite3_exec(c->db, "begin", NULL, NULL, NULL));
+    return rc;
+}
+
+static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void *value)
+{
+    const struct connection *c = &t->c;
+    int rc = want_reader(b, t);
     if (rc)
         return rc;
-    sqlite3_bind_int64(c->get, 1, (sqlite3_int64)key);
+    bind_key(b, c->get, key);
     int found = sqlite3_step(c->get);
     if (found == SQLITE_ROW)
         memcpy(value, sqlite3_column_blob(c->get, 0), (size_t)sqlite3_column_bytes(c->get, 0));
     sqlite3_reset(c->get);
     return found == SQLITE_DONE ? BENCH_ABSENT : failed(c, "get", found);
+}
+
+static int scan(struct bench_db *b, struct bench_thread *t, uint64_t key, uint32_t n, void *values,
+                uint32_t *seen)
+{
+    const struct connection *c = &t->c;
+    *seen = 0;
+    int found = 0, rc = want_reader(b, t);
+    if (rc)
+        return rc;
+    bind_key(b, c->scan, key);
+    sqlite3_bind_int64(c->scan, 2, n);
+    for (; (found = sqlite3_step(c->scan)) == SQLITE_ROW; ++*seen)
+        memcpy((char *)values + (size_t)*seen * b->setup.value_size,
+               sqlite3_column_blob(c->scan, 0), (size_t)sqlite3_column_bytes(c->scan, 0));
+    sqlite3_reset(c->scan);
+    return failed(c, "scan", found);
 }
 
 #define ENGINE(symbol, text, table, opens) \
@@ -230,6 +268,7 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
         .insert = insert, \
         .update = update, \
         .lookup = lookup, \
+        .scan = scan, \
         .records = true, \
         .checkpoint = checkpoint, \
     };

@@ -20,6 +20,7 @@ struct bench_thread {
     WT_CURSOR *cursor;
     unsigned reads;
     bool reading;
+    unsigned char key[BENCH_KEY_MAX]; /* of more than 8 bytes; the cursor refers to it */
 };
 
 static const char *version(void)
@@ -62,9 +63,10 @@ static int open_as(const struct bench_setup *s, bool column, struct bench_db **o
     if (!rc)
         rc = b->wt->open_session(b->wt, NULL, "isolation=snapshot", &session);
     snprintf(text, sizeof text, "key_format=%s,value_format=u",
-             column           ? "r"
+             column             ? "r"
              : s->key_size == 4 ? "I"
-                              : "Q");
+             : s->key_size <= 8 ? "Q"
+                                : "u");
     if (!rc)
         rc = session->create(session, TABLE, text);
     return failed("open", rc ? rc : session->close(session, NULL));
@@ -127,30 +129,36 @@ static int roll_back(struct bench_db *b, struct bench_txn *txn)
     return failed("rollback", s->rollback_transaction(s, NULL));
 }
 
-static void set_key(const struct bench_db *b, WT_CURSOR *c, uint64_t key)
+static void set_key(const struct bench_db *b, struct bench_thread *t, uint64_t key)
 {
-    if (b->column)
+    WT_CURSOR *c = t->cursor;
+    WT_ITEM digits = {.data = t->key, .size = b->setup.key_size};
+    if (b->column) {
         c->set_key(c, key + 1); /* record numbers begin with 1 */
-    else if (b->setup.key_size == 4)
+    } else if (b->setup.key_size == 4) {
         c->set_key(c, (uint32_t)key);
-    else
+    } else if (b->setup.key_size <= sizeof key) {
         c->set_key(c, key);
+    } else {
+        bench_digits(t->key, key, b->setup.key_size);
+        c->set_key(c, &digits);
+    }
 }
 
 static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const void *value)
 {
-    WT_CURSOR *c = ((struct bench_thread *)txn)->cursor;
+    struct bench_thread *t = (struct bench_thread *)txn;
+    WT_CURSOR *c = t->cursor;
     WT_ITEM v = {.data = value, .size = b->setup.value_size};
-    set_key(b, c, key);
+    set_key(b, t, key);
     c->set_value(c, &v);
     return failed("insert", c->insert(c)); /* replaces the value of a present key */
 }
 
-static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void *value)
+/* The thread is in a transaction that is not too old. */
+static int want_reading(struct bench_thread *t)
 {
-    WT_CURSOR *c = t->cursor;
     WT_SESSION *s = t->session;
-    WT_ITEM v;
     int rc = 0;
     if (t->reading && t->reads++ % BENCH_READS == 0) {
         rc = s->commit_transaction(s, NULL);
@@ -160,7 +168,15 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
         rc = s->begin_transaction(s, NULL);
         t->reading = true;
     }
-    set_key(b, c, key);
+    return rc;
+}
+
+static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void *value)
+{
+    WT_CURSOR *c = t->cursor;
+    WT_ITEM v;
+    int rc = want_reading(t);
+    set_key(b, t, key);
     if (!rc)
         rc = c->search(c);
     if (!rc)
@@ -168,6 +184,28 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
     if (!rc)
         memcpy(value, v.data, v.size);
     return failed("search", rc);
+}
+
+static int scan(struct bench_db *b, struct bench_thread *t, uint64_t key, uint32_t n, void *values,
+                uint32_t *seen)
+{
+    WT_CURSOR *c = t->cursor;
+    WT_ITEM v;
+    int near = 0, rc = want_reading(t);
+    *seen = 0;
+    set_key(b, t, key);
+    if (!rc)
+        rc = c->search_near(c, &near);
+    if (!rc && near < 0)
+        rc = c->next(c);
+    while (!rc && (rc = c->get_value(c, &v)) == 0) {
+        memcpy((char *)values + (size_t)*seen * b->setup.value_size, v.data, v.size);
+        if (++*seen == n)
+            break;
+        rc = c->next(c);
+    }
+    int reset = c->reset(c);
+    return failed("scan", rc && rc != WT_NOTFOUND ? rc : reset);
 }
 
 static int checkpoint(struct bench_db *b)
@@ -201,6 +239,7 @@ static int checkpoint(struct bench_db *b)
         .insert = put, \
         .update = put, \
         .lookup = lookup, \
+        .scan = scan, \
         .records = true, \
         .checkpoints = true, .checkpoint = checkpoint, \
     };

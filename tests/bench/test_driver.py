@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """lladd-bench, the command: every workload, with tiny sizes, with every engine."""
+import importlib.machinery
+import importlib.util
 import json
 import os
 import subprocess
@@ -8,6 +10,10 @@ import tempfile
 import unittest
 
 BENCH = ""
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
+sys.path.insert(0, SOURCES)
+import rows as measurements  # noqa: E402
+import targets  # noqa: E402
 # A directory in memory: waiting for a disk would take long and test nothing here.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 FIELDS = {
@@ -49,6 +55,14 @@ def engines():
     lines = run("--list").stdout.split("engines:\n")[1].splitlines()
     return [line.split()[0] for line in lines
             if line.startswith("  ") and not line.startswith("   ") and "skipped" not in line]
+
+
+def whole_plan():
+    """The steps of bench/run (which has no suffix), and of bench/run --figures."""
+    loader = importlib.machinery.SourceFileLoader("plan", os.path.join(SOURCES, "run"))
+    plan = importlib.util.module_from_spec(importlib.util.spec_from_loader("plan", loader))
+    loader.exec_module(plan)
+    return plan.FULL + plan.FIGURES
 
 
 class Driver(unittest.TestCase):
@@ -102,7 +116,7 @@ class Usage(Driver):
         result = run("--help")
         self.assertEqual(result.returncode, 0)
         for option in ("list", "engine", "threads", "n", "records", "key", "value", "cache",
-                       "seconds", "runs", "limit", "dir", "json", "help"):
+                       "seconds", "runs", "limit", "dir", "json", "dry-run", "help"):
             self.assertIn(f"--{option}", result.stdout)
 
     def test_what_makes_no_sense_is_refused(self):
@@ -132,6 +146,34 @@ class Usage(Driver):
         self.check(rows)
         self.assertEqual(sorted((r["n"], r["threads"], r["run"]) for r in rows),
                          sorted((n, t, k) for n in (100, 200) for t in (1, 3) for k in (0, 1)))
+
+    def test_a_dry_run_measures_nothing(self):
+        rows = self.rows("W7", "W11", "--engine", "lladd-btree", "--dry-run")
+        self.assertEqual([(r["case"], r["n"], r["ops_per_s"]) for r in rows],
+                         [("update", 200000, None), ("load", 10000000, None),
+                          ("lookup", 1000000, None), ("scan", 100000, None)])
+
+    def test_the_plan_measures_what_the_targets_need(self):
+        rows = []
+        for workload, words in whole_plan():
+            if workload != "W10":
+                where = "tmpfs" if "TMPFS" in words else "disk"
+                result = run("--dry-run", "--json", "-", *words.replace("--dir TMPFS", "").split())
+                self.assertEqual(result.returncode, 0, result.stderr)
+                rows += [{**json.loads(line), "filesystem": where}
+                         for line in result.stdout.splitlines()]
+        names = engines()
+        here = set(names) | {measurements.family(name) for name in names}
+        for text, measured, target, *_ in targets.AT_LEAST + targets.AT_MOST:
+            wanted = [measured]
+            other = target[1] if isinstance(target, tuple) else ()
+            if isinstance(other, dict):
+                wanted.append(other)
+            elif other is None or here & set(other):
+                wanted.append(measurements.peer_of(measured, other))
+            for query in wanted:
+                self.assertTrue(any(measurements.is_meant(query, row) for row in rows),
+                                (text, query))
 
     def test_json_to_standard_output_is_all_there_is(self):
         result = run("W1", "--engine", "lladd-hash", "--n", "100", "--threads", "1", "--json", "-")
@@ -191,6 +233,8 @@ class Peers(Driver):
                 self.assertEqual({"W1", "W2", "W5", "W11"}, found)
             else:
                 self.assertLessEqual({"W3", "W4", "W5", "W6", "W7", "W9"}, found, engine)
+            if engine in ("bdb-btree", "lmdb", "sqlite", "wiredtiger", "leveldb"):
+                self.assertIn("W11", found, engine)
 
     def test_checkpoints(self):
         one_each = [e for e in engines() if e in ("bdb-hash", "sqlite", "wiredtiger", "rocksdb-txn",
