@@ -120,7 +120,9 @@ def dump_seeds():
              ('hash "h" key 0 value 0 count 2', ['"k\\"" ""', '"" "v\\\\"'], 2),
              ('hash "f" key 2 value 1 count 1', ['"ab" "c"'], 1),
              ('list "l" count 2', ['"one"', '""'], 2),
-             ('blob "b" count 7', ['"xyz"', "zeros 3", '"\\x7f"'], 7)]
+             ('blob "b" count 7', ['"xyz"', "zeros 3", '"\\x7f"'], 7),
+             ('btree "t" key 0 value 0 count 2', ['"" "v\\\\"', '"k\\"" ""'], 2),
+             ('btree "u" key 2 value 1 count 2', ['"ab" "c"', '"ac" "d"'], 2)]
     texts = ["\n".join([head, *lines, f"end {count} crc 00000000"]) + "\n"
              for head, lines, count in parts]
     whole = "lladd dump 1\n" + "".join(texts) + f"done {len(texts)}\n"

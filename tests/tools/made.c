@@ -2,6 +2,7 @@
 /* See made.h. */
 #include "made.h"
 
+#include <lladd/btree.h>
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
 #include <lladd/device.h>
@@ -258,6 +259,44 @@ static int add_extents(struct lladd_db *db, struct made *m, struct lladd_error *
     return lladd_commit(txn);
 }
 
+/* Loads a tree of a few leaves: that takes little log, so that all of it fits into one segment. */
+static int load_tree(struct lladd_txn *txn, lladd_pageno *root)
+{
+    struct lladd_btree_loader *load;
+    char key[] = "k000", value[200];
+    memset(value, 't', sizeof value);
+    TRY(lladd_btree_load_begin(txn, NULL, &load));
+    for (unsigned i = 0; i < 40; i++) {
+        key[2] = (char)('0' + i / 10);
+        key[3] = (char)('0' + i % 10);
+        TRY(lladd_btree_load_add(load, key, 4, value, 80 + 2 * i));
+    }
+    TRY(lladd_btree_load_finish(load, root));
+    return lladd_root_set(txn, "tree", (struct lladd_root_value){root->v, 0});
+}
+
+/* A ghost, and a row that was put. */
+static int change_tree(struct lladd_txn *txn, struct lladd_btree *tree)
+{
+    TRY(lladd_btree_delete(txn, tree, "k007", 4));
+    return lladd_btree_put(txn, tree, "k00x", 4, "new", 3);
+}
+
+static int add_tree(struct lladd_db *db, struct made *m, struct lladd_error *err)
+{
+    struct lladd_btree *tree;
+    struct lladd_txn *txn;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    TRY(load_tree(txn, &m->tree));
+    TRY(lladd_commit(txn));
+    TRY(lladd_btree_open(db, m->tree, &tree, err));
+    int rc = lladd_begin(db, NULL, &txn, err);
+    if (!rc)
+        rc = change_tree(txn, tree);
+    lladd_btree_close(tree);
+    return rc ? rc : lladd_commit(txn);
+}
+
 static int remember(struct lladd_txn *txn, uint64_t object, const char *what)
 {
     struct lladd_token token;
@@ -378,6 +417,8 @@ int made_open(const char *dir, struct lladd_device *device, enum made_kind kind,
         rc = add_records(*out, m, err);
     if (!rc)
         rc = add_extents(*out, m, err);
+    if (!rc)
+        rc = add_tree(*out, m, err);
     if (!rc)
         rc = add_aborted(*out, op, m, err);
     if (!rc)

@@ -30,7 +30,7 @@ extern const char *const made_names[MADE_KINDS];
 
 /* What was made, and where. */
 struct made {
-    lladd_pageno bytes, slotted, freed, raw, bulk, heap;
+    lladd_pageno bytes, slotted, freed, raw, bulk, heap, tree;
     lladd_lsn active, prepared, aborted; /* ids of transactions */
 };
 

@@ -524,6 +524,10 @@ START_TEST(pages)
     p = page_of(v, m.bytes);
     ck_assert(!lladd_inspect_describe_page(v, &p, &sink)); /* just bytes */
     ck_assert_mem_eq(lladd_view_body(p.view) + 64, "hello", 5);
+    t.len = 0;
+    p = page_of(v, m.tree);
+    ck_assert(lladd_inspect_describe_page(v, &p, &sink));
+    ck_assert_ptr_nonnull(strstr(t.bytes, "top node"));
     p = page_of(v, lladd_page_of(bench_info(v).pages - 1));
     ck_assert(p.zero && p.code == 0);
     lladd_inspect_close(v);
