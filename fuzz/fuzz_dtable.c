@@ -197,14 +197,19 @@ static const char *const read_as[] = {
 };
 
 /* Builds a run of the class `raw` from the input, and gives it the descriptor of the dTable `text`,
- * so that this dTable reads the streams. */
-static lladd_pageno forge(struct lladd_txn *txn, const char *text, enum lladd_dtable_type type)
+ * so that this dTable reads the streams. The descriptor says that the run has 3 rows,
+ * with the first key 1 and the last key 3. If `wide`, or if keys are bytes, the first key is the
+ * smallest possible key, and the last key is a large one. */
+static lladd_pageno forge(struct lladd_txn *txn, const char *text, enum lladd_dtable_type type,
+                          bool wide)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_dtable_run_builder *run;
     struct ll_dtable_descriptor d;
     struct ll_dtable_bytes bytes = {.db = db};
     lladd_pageno root, forged;
+    static const unsigned char last[20] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+                                           255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
     static const char *const raws[] = {
         "class(dt) raw", "class(dt) raw config [ \"base\" class(dt) raw ]",
         "class(dt) raw config [ \"base\" class(dt) raw \"beside\" class(dt) raw ]"};
@@ -219,6 +224,9 @@ static lladd_pageno forge(struct lladd_txn *txn, const char *text, enum lladd_dt
     MUST(ll_dtable__read_descriptor(db, root, &d, NULL) == 0);
     d.config = text;
     d.rows = 3;
+    d.min = type == LLADD_DTABLE_BYTES ? lladd_dtable_bytes("", 0) : lladd_dtable_u32(!wide);
+    d.max = type == LLADD_DTABLE_BYTES ? lladd_dtable_bytes(last, sizeof last)
+                                       : lladd_dtable_u32(wide ? UINT32_MAX : 3);
     MUST(ll_dtable__describe(&d, &bytes) == 0);
     MUST(lladd_blob_create(txn, bytes.data, bytes.len, &forged) == 0);
     lladd_mem_free(db, bytes.data);
@@ -276,12 +284,13 @@ static void try_contents(const uint8_t *data, size_t size)
     struct lladd_txn *txn;
     struct lladd_dtable *t;
     struct lladd_error err = LLADD_ERROR_INIT;
-    const char *text = read_as[data[0] % (sizeof read_as / sizeof read_as[0])];
+    const char *text = read_as[data[0] % 64 % (sizeof read_as / sizeof read_as[0])];
+    bool wide = data[0] & 64;
     bool bytes = data[0] & 128 && !strstr(text, "array") && !strstr(text, "btree");
     input.data = data + 1;
     input.size = size - 1;
     MUST(lladd_begin(db, NULL, &txn, NULL) == 0);
-    lladd_pageno root = forge(txn, text, bytes ? LLADD_DTABLE_BYTES : LLADD_DTABLE_U32);
+    lladd_pageno root = forge(txn, text, bytes ? LLADD_DTABLE_BYTES : LLADD_DTABLE_U32, wide);
     int rc = lladd_dtable_run_open(db, root, &t, &err);
     expect(rc);
     if (rc == 0) {
