@@ -178,14 +178,15 @@ function(ll_test_properties test labels)
         COST ${cost} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
-# Runs each fuzzer briefly, on its corpus and on inputs derived from it with a fixed seed.
+# Runs each fuzzer briefly, on its corpus and on inputs derived from it with a fixed seed. -names: a
+# good input of the corpus must not be refused at the first check.
 get_property(ll_fuzzers GLOBAL PROPERTY LL_FUZZERS)
 foreach(fuzzer IN LISTS ll_fuzzers)
     set(corpus ${CMAKE_SOURCE_DIR}/fuzz/corpus/${fuzzer})
     if(NOT EXISTS ${corpus})
         set(corpus)
     endif()
-    add_test(NAME fuzz/${fuzzer} COMMAND ${fuzzer} -runs=500 -max_total_time=10 -seed=1
+    add_test(NAME fuzz/${fuzzer} COMMAND ${fuzzer} -runs=500 -max_total_time=10 -seed=1 -names=1
         -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/ ${corpus})
     ll_test_properties(fuzz/${fuzzer} "quick")
 endforeach()

@@ -11,6 +11,10 @@
 /* The entry point that libFuzzer and standalone_main.c call. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Optional: did the library refuse the last input at its first check? Then the other checks did not
+ * see this input. */
+bool fuzz_refused(void);
+
 #define MUST(condition) \
     do { \
         if (!(condition)) \

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 static struct lladd_db *db; /* all inputs use it; an input leaves no data in it */
+static bool refused;        /* a configuration, a descriptor, a run or a row */
 
 /* ---- a class that writes the input ----------------------------------------------------------- */
 /* The footer and each stream are a piece of the input: a byte n, then 16 n bytes. */
@@ -133,6 +134,7 @@ static void try_config(const uint8_t *data, size_t size)
     int rc = lladd_dtable_config_parse(db, text, &c, &err);
     free(text);
     MUST(rc == 0 || (rc == LLADD_BAD_CONFIG && strncmp(err.message, "line ", 5) == 0));
+    refused = rc != 0;
     if (rc)
         return;
     char *first = printed(c);
@@ -158,6 +160,7 @@ static void try_descriptor(const uint8_t *data, size_t size)
     lladd_put32(bytes + 8 + size, lladd_crc32c(0, bytes, 8 + size));
     int rc = ll_dtable__understand(db, bytes, size + 12, &d, &err);
     MUST(rc == 0 || rc == LLADD_CORRUPT_RUN || rc == LLADD_NEWER_FORMAT || rc == LLADD_WRONG_TYPE);
+    refused = rc != 0;
     if (rc) {
         lladd_mem_free(db, bytes);
         return;
@@ -293,6 +296,7 @@ static void try_contents(const uint8_t *data, size_t size)
     lladd_pageno root = forge(txn, text, bytes ? LLADD_DTABLE_BYTES : LLADD_DTABLE_U32, wide);
     int rc = lladd_dtable_run_open(db, root, &t, &err);
     expect(rc);
+    refused = rc != 0;
     if (rc == 0) {
         read_all(t, bytes ? lladd_dtable_bytes(data, size < 20 ? size : 20) : lladd_dtable_u32(1));
         expect(lladd_dtable_run_check(t, &err));
@@ -311,6 +315,7 @@ static void try_row(const uint8_t *data, size_t size)
     struct lladd_span row = lladd_span_of(data, size);
     size_t n = 0, again = 0;
     bool good = lladd_dtable_row_check(row, &n);
+    refused = !good;
     for (uint32_t i = 0; i < LLADD_DTABLE_COLUMNS_MAX; i++) {
         bool here = lladd_dtable_row_column(row, i, &v[i]);
         const uint8_t *at = v[i].bytes.data;
@@ -327,6 +332,11 @@ static void try_row(const uint8_t *data, size_t size)
     lladd_dtable_row_pack(v, n, packed);
     MUST(memcmp(packed, data, size) == 0);
     free(packed);
+}
+
+bool fuzz_refused(void)
+{
+    return refused;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

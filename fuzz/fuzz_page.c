@@ -3,7 +3,8 @@
  * The buffer manager on a hostile page file. The input is a byte of flags, a byte that selects the
  * changes, a length n, an unused byte, n bytes for the header of the double-write area, then the
  * contents of the page file. Missing bytes are zeros; with SHORTER, the page file is shorter
- * instead.
+ * instead. With FIX_AREA the header gets the right checksum. Without KEEP_FIELDS it also gets valid
+ * fields before the count of copies, and a count less than 256.
  *
  * There must be no crash or access out of bounds. A page is returned only if it is all zeros or has
  * the right number and checksum; otherwise the error is LLADD_CORRUPT_PAGE. An invalid page that is
@@ -19,7 +20,9 @@
 #include <string.h>
 
 enum { PAGE = 4096, PAGES_MAX = 6, SALT = 7, DWB_PAGES = 16 };
-enum { FIX_PAGES = 1, FIX_AREA = 2, RESERVED = 4, SHORTER = 8 };
+enum { FIX_PAGES = 1, FIX_AREA = 2, RESERVED = 4, SHORTER = 8, KEEP_FIELDS = 16 };
+
+static bool refused; /* the double-write area */
 
 static int may_write(void *ctx, lladd_pageno n, lladd_lsn lsn, lladd_lsn *durable,
                      struct lladd_error *err)
@@ -60,17 +63,19 @@ static bool is_sound(uint64_t n, const unsigned char *bytes)
     return zeros || (crc == lladd_get32(bytes) && lladd_get64(bytes + 24) == n);
 }
 
-static void make_area(struct lladd_device *dev, const uint8_t *data, size_t size, bool fix)
+static void make_area(struct lladd_device *dev, const uint8_t *data, size_t size, unsigned flags)
 {
     static unsigned char area[(DWB_PAGES + 1) * PAGE];
     memset(area, 0, sizeof area);
     memcpy(area, data, size);
-    if (fix) { /* the header becomes valid, and so does every second copy of a page */
+    if ((flags & FIX_AREA) && !(flags & KEEP_FIELDS)) {
         memcpy(area, "LLADDdwb", 8);
         lladd_put32(area + 8, 1);
         lladd_put32(area + 12, SALT);
         lladd_put32(area + 16, PAGE);
         area[21] = area[22] = area[23] = 0;
+    }
+    if (flags & FIX_AREA) { /* the header's checksum, and every second copy of a page */
         for (uint64_t i = 0; i < DWB_PAGES; i++) {
             unsigned char *copy = area + (i + 1) * PAGE;
             unsigned char *entry = area + 24 + i * 12;
@@ -150,6 +155,11 @@ static void check_all(struct ll_buffer *b, struct lladd_device *dev)
     }
 }
 
+bool fuzz_refused(void)
+{
+    return refused;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 4)
@@ -163,7 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lladd_error err = LLADD_ERROR_INIT;
     MUST(lladd_device_memory(&dev) == 0);
     ll_env_init(&env, NULL, NULL, false);
-    make_area(dev, data + 4, header, flags & FIX_AREA);
+    make_area(dev, data + 4, header, flags);
     make_pages(dev, data + 4 + header, size - 4 - header, flags);
 
     struct ll_poison poison;
@@ -187,6 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(rc == 0 || (err.code == rc && err.message[0] &&
                      (rc == LLADD_FOREIGN_FILE || rc == LLADD_NEWER_FORMAT ||
                       rc == LLADD_CORRUPT_PAGE)));
+    refused = rc != 0;
     read_all(b, dev);
     ll_buffer_protect(b, lladd_lsn_of(1));
     MUST(ll_buffer_drop(b, lladd_page_of(0), UINT64_MAX) == 0);

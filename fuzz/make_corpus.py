@@ -4,7 +4,8 @@
 
 <make_db> is build/debug/tests/tools/tools-make_db, which makes equal databases every time. So the
 inputs are also equal every time. An input is fuzz/corpus/<fuzzer>/<what it is>. Each fuzzer's first
-comment says what its input means. A good input passes the first check and fails a later one."""
+comment says what its input means. A good input passes the first check and fails a later one. The
+library refuses the inputs refused-* at the first check (standalone_main.c, -names)."""
 import os
 import random
 import shutil
@@ -75,7 +76,7 @@ def log_seeds():
 
 
 def page_seeds(bases):
-    pages, area, reserved, shorter = 1, 2, 4, 8
+    pages, area, reserved, shorter, keep = 1, 2, 4, 8, 16
     for kind, files in bases.items():
         content, dwb = files["pages"], files["dwb"]
         for n in (0, 2):
@@ -84,14 +85,20 @@ def page_seeds(bases):
                 head = dwb[:200] if flags & area else b""
                 yield (f"{kind}-{n}-{flags}",
                        bytes([flags, 37 * (n + 1), len(head), 0]) + head + some)
-    # Numbers in the area's header. The fuzzer corrects the fields before 20, so only the number at
-    # 24, the page of the first copy, stays.
-    copies = bytearray(200)
-    for count in (1, 2, 15, 200):
-        for at in (4, 8, 16, 24):
-            copies[:] = dwb[:200]
-            struct.pack_into("<I", copies, at, count)
-            yield f"area-{at}-{count}", bytes([area | pages, 9, 200, 0]) + bytes(copies)
+    # Headers of the area, with copies of 14 pages; 6 of these pages are in the page file. The
+    # fuzzer writes the fields before the count of copies, or (`keep`) keeps those of the seed.
+    entries = b"".join(struct.pack("<QI", page, 0) for page in range(14))
+    for count in (0, 1, 2, 14, 16, 17, 255):
+        name = f"area-count-{count}" if count <= 16 else f"refused-area-count-{count}"
+        yield name, bytes([area | pages, 9, 192, 0]) + bytes(20) + bytes([count, 0, 0, 0]) + entries
+    for name, fields in (("area-old", (1, 7, PAGE, 16)), ("area-new", (2, 7, PAGE, 256)),
+                         ("refused-area-old-17", (1, 7, PAGE, 17)),
+                         ("refused-area-new-257", (2, 7, PAGE, 257)),
+                         ("refused-area-newer", (3, 7, PAGE, 1)),
+                         ("refused-area-salt", (2, 8, PAGE, 1)),
+                         ("refused-area-page-size", (2, 7, 2 * PAGE, 1))):
+        header = struct.pack("<8s4I", b"LLADDdwb", *fields) + entries
+        yield name, bytes([area | keep | pages, 9, len(header), 0]) + header
 
 
 def open_seeds(bases):
@@ -245,7 +252,8 @@ def dtable_seeds():
         "unclosed": 'class(dt) usstate_dtable config [ "base" class(dt) array_dtable',
     }
     for name, text in texts.items():
-        yield "config-" + name, b"\0" + text.encode()
+        bad = "refused-" if name == "unclosed" else ""
+        yield f"{bad}config-{name}", b"\0" + text.encode()
 
     def counted(data):
         return struct.pack("<I", len(data)) + data + b"\0"
@@ -256,7 +264,7 @@ def dtable_seeds():
             struct.pack("<I", 1) + counted(b"foot"))
     stream = struct.pack("<I", 0) + counted(b"keys") + struct.pack("<QIQII", 30, 1, 9, 1, 77)
     yield "descriptor", b"\1" + head + body + stream
-    yield "descriptor-short", b"\1" + (head + body)[:-9]
+    yield "refused-descriptor-short", b"\1" + (head + body)[:-9]
 
     def piece(data):
         assert len(data) % 16 == 0
@@ -302,6 +310,10 @@ def dtable_seeds():
     for name, block in (("packed", b"\x6f\2a\2a\2a\2\0\2\x50a\2a\2a"), ("unpacked", b"\2a" * 16)):
         tail = struct.pack("<IIQ", len(block), crc32c(block), 32)
         yield name, b"\2\14" + piece(cells) + bytes(2) + piece(block + tail)
+    # The last block and its checksum: one byte is wrong, or the array has no block.
+    wrong = block[:13] + b"q" + block[14:]
+    yield "unpacked-wrong", b"\2\14" + piece(cells) + bytes(2) + piece(wrong + tail) + bytes(4)
+    yield "refused-no-block", b"\2\14" + piece(cells) + bytes(3) + piece(block + tail)
     rows = struct.pack("<QQIBBH", 0, 1, 3, 1, 1, 0) + bytes([0, 0, 1, 0, 2, 0])
     # form, b, w, e, items, base, bytes of an item or of all (auto.h); then the data and the items
     forms = {
@@ -316,16 +328,18 @@ def dtable_seeds():
         yield "auto-" + name, (b"\2\15" + piece(foot + struct.pack("<QQ", 3, 1)) +
                                piece(padded(rows)) + piece(padded(segment)) + bytes(8) +
                                piece(bytes(16)))
-    # The column_dtable's footer comes first, where its base reads a footer. So the open refuses the
-    # run.
-    footer = struct.pack("<QIIQ8x", 3, 1, 0, 3)
-    base = piece(foot) + piece(padded(rows)) + piece(b"")
-    yield "columns", b"\2\16" + piece(footer) + bytes(3) + base + bytes(1) + base
+    # The base has the keys, the group has packed rows of two columns. The footer comes last, as in
+    # "deleted": it has 24 bytes.
+    base = piece(struct.pack("<QQIIQ", 1, 3, 0, 1, 3)) + bytes(2) + piece(b"\2" * 16) + bytes(8)
+    ends = struct.pack("<QQIBBH", 0, 1, 3, 1, 1, 0) + bytes([0, 20, 1, 40, 2, 60])
+    group = (piece(foot) + piece(padded(ends)) + piece(padded(b"\1\2\0\3\2\4abcd" * 3)) + bytes(9))
+    yield "columns", b"\2\17" + base + group + b"\2" + struct.pack("<QIIQ", 3, 1, 0, 3)
     packed = {"row": b"\1\3\0\5\2\2\4abcd", "none": b"\1\0\0",
               "long": b"\x11\1\0\1\0\1" + b"x" * 256,
               "ends": b"\1\2\0\3\4\2abcd", "trailing": b"\1\1\0\1\xff", "newer": b"\2\0\0"}
     for name, row in packed.items():
-        yield "packed-" + name, b"\3" + row
+        bad = name in ("ends", "trailing", "newer")
+        yield f"refused-packed-{name}" if bad else f"packed-{name}", b"\3" + row
 
 
 def journal_seeds():
@@ -452,7 +466,7 @@ def main(make_db, folder):
                           ("fuzz_journal", journal_seeds()),
                           ("fuzz_managed", managed_seeds())):
         path = os.path.join(folder, fuzzer)
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)  # also inputs that a fuzzer has found
         os.makedirs(path)
         for name, seed in seeds:
             if len(seed) > FILE_MAX:

@@ -5,7 +5,11 @@
  * both:
  *
  *     fuzz_x [-runs=N] [-max_total_time=SECONDS] [-seed=N] [-max_len=BYTES]
- *            [-artifact_prefix=PATH] [file or directory]...
+ *            [-artifact_prefix=PATH] [-names=1] [file or directory]...
+ *
+ * Only -names is no option of libFuzzer. It compares the files' names with what the fuzzer's
+ * fuzz_refused (fuzz.h) says: the library must refuse the files named refused-*, and must accept
+ * all others. A good input that is refused tests only the first check.
  *
  * If the process dies, the current input is written to <prefix>crash-<seed>-<number>. Unlike
  * libFuzzer, this program does not measure coverage to choose inputs, so it finds less.
@@ -14,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +30,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*)(void));
+__attribute__((weak)) bool fuzz_refused(void);
 
 /* A run that takes longer than this is taken for an endless loop: SIGALRM ends the process. */
 enum { INPUT_SECONDS = 600 };
@@ -32,6 +38,7 @@ enum { INPUT_SECONDS = 600 };
 struct input {
     uint8_t *data;
     size_t size;
+    char *name; /* of the file */
 };
 
 struct options {
@@ -40,6 +47,7 @@ struct options {
     uint64_t seed;
     size_t max_len;
     const char *prefix;
+    uint64_t names;
 };
 
 static struct {
@@ -123,7 +131,7 @@ static void run(const struct options *o, uint64_t number, const uint8_t *data, s
 
 /* ---- the corpus ---- */
 
-static void add_input(const uint8_t *data, size_t size)
+static void add_input(const char *name, const uint8_t *data, size_t size)
 {
     if (corpus.count == corpus.capacity) {
         corpus.capacity = corpus.capacity ? corpus.capacity * 2 : 64;
@@ -136,6 +144,9 @@ static void add_input(const uint8_t *data, size_t size)
     in->size = size;
     if (size > 0)
         memcpy(in->data, data, size);
+    in->name = strdup(name);
+    if (!in->name)
+        fatal("strdup");
 }
 
 static void add_file(const char *path)
@@ -149,7 +160,8 @@ static void add_file(const char *path)
     if (fread(data, 1, size, file) != size)
         fatal(path);
     (void)fclose(file);
-    add_input(data, size);
+    const char *slash = strrchr(path, '/');
+    add_input(slash ? slash + 1 : path, data, size);
     free(data);
 }
 
@@ -274,6 +286,22 @@ static uint64_t fuzz(const struct options *o)
     return runs;
 }
 
+/* Runs all inputs. Returns how many have, with -names=1, a wrong name. */
+static int replay(const struct options *o)
+{
+    int wrong = 0;
+    for (size_t i = 0; i < corpus.count; i++) {
+        const struct input *in = &corpus.at[i];
+        run(o, 0, in->data, in->size);
+        if (!o->names || !fuzz_refused || fuzz_refused() == (strncmp(in->name, "refused-", 8) == 0))
+            continue;
+        (void)fprintf(stderr, "%s: the library %s it\n", in->name,
+                      fuzz_refused() ? "refuses" : "accepts");
+        wrong++;
+    }
+    return wrong;
+}
+
 static int number_option(const char *arg, const char *name, uint64_t *value)
 {
     size_t len = strlen(name);
@@ -285,7 +313,7 @@ static int number_option(const char *arg, const char *name, uint64_t *value)
 
 int main(int argc, char **argv)
 {
-    struct options o = {UINT64_MAX, 0, 1, 1 << 16, ""};
+    struct options o = {UINT64_MAX, 0, 1, 1 << 16, "", 0};
     uint64_t max_len = o.max_len;
     if (LLVMFuzzerInitialize)
         (void)LLVMFuzzerInitialize(&argc, &argv);
@@ -293,7 +321,7 @@ int main(int argc, char **argv)
         const char *arg = argv[i];
         if (number_option(arg, "-runs=", &o.runs) || number_option(arg, "-seed=", &o.seed) ||
             number_option(arg, "-max_total_time=", &o.seconds) ||
-            number_option(arg, "-max_len=", &max_len))
+            number_option(arg, "-max_len=", &max_len) || number_option(arg, "-names=", &o.names))
             continue;
         if (strncmp(arg, "-artifact_prefix=", 17) == 0)
             o.prefix = arg + 17;
@@ -305,14 +333,15 @@ int main(int argc, char **argv)
         o.runs = 0; /* no limit was given: replay only */
 
     catch_deaths();
-    for (size_t i = 0; i < corpus.count; i++)
-        run(&o, 0, corpus.at[i].data, corpus.at[i].size);
+    int wrong = replay(&o);
     size_t replayed = corpus.count;
-    add_input((const uint8_t *)"", 0);
+    add_input("", (const uint8_t *)"", 0);
     uint64_t runs = fuzz(&o);
     (void)printf("replayed %zu, ran %llu\n", replayed, (unsigned long long)runs);
-    for (size_t i = 0; i < corpus.count; i++)
+    for (size_t i = 0; i < corpus.count; i++) {
         free(corpus.at[i].data);
+        free(corpus.at[i].name);
+    }
     free(corpus.at);
-    return 0;
+    return wrong ? 1 : 0;
 }
