@@ -216,6 +216,59 @@ START_TEST(the_error_is_that_of_the_last_call)
 }
 END_TEST
 
+/* Runs a function in another thread, to its end. */
+static void run_in_a_thread(void *(*run)(void *), void *arg)
+{
+    struct lladd_thread thread;
+    ck_assert_int_eq(lladd_thread_start(&thread, run, arg), 0);
+    lladd_thread_join(&thread);
+}
+
+static void *closes(void *arg)
+{
+    (void)arg;
+    ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XA_OK);
+    return NULL;
+}
+
+static void is_closed(void)
+{
+    XID x = fixture_xid("a"), found;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ck_assert_ptr_null(lladd_xa_db(RMID));
+    ck_assert_int_eq(xa_start(&x, RMID, TMNOFLAGS), XAER_PROTO);
+    ck_assert_int_eq(xa_recover(&found, 1, RMID, TMSTARTRSCAN), XAER_PROTO);
+    ck_assert_int_eq(xa_commit(&x, RMID, TMONEPHASE), XAER_PROTO);
+    ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_BAD_STATE);
+    ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XA_OK); /* R0 stays R0 */
+}
+
+static void *finds_it_closed_and_opens(void *arg)
+{
+    is_closed();
+    ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
+    return NULL;
+}
+
+/* With `threads=any`, a thread that closes does so for all threads. */
+START_TEST(a_close_for_any_thread_is_one_for_all)
+{
+    static char info[] = "dir=db;threads=any";
+    XID x = fixture_xid("a");
+    fixture_init(&b);
+    fixture_open_as(&b, RMID, info);
+    run_in_a_thread(closes, NULL);
+    is_closed();
+    fixture_open_as(&b, RMID, info);
+    fixture_close(&b);
+    run_in_a_thread(finds_it_closed_and_opens, info);
+    fixture_work(&b, &x, 0, 1);
+    gives(XA_OK, xa_commit(&x, RMID, TMONEPHASE));
+    ck_assert_int_eq(fixture_get(&b, 0), 1);
+    fixture_free(&b);
+}
+END_TEST
+
 /* A failed write is final for the handle. Each branch keeps the state of its last durable record,
  * and the resource manager is usable again when it has been opened again. */
 START_TEST(a_failed_device_is_opened_again)
@@ -262,6 +315,7 @@ int main(void)
     tcase_add_test(tc, rmids_share_a_database_or_have_their_own);
     tcase_add_test(tc, an_rmid_that_is_not_open_has_nothing);
     tcase_add_test(tc, the_error_is_that_of_the_last_call);
+    tcase_add_test(tc, a_close_for_any_thread_is_one_for_all);
     tcase_add_test(tc, a_failed_device_is_opened_again);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
