@@ -471,8 +471,8 @@ int ll_sim_errors_replay(struct lladd_sim *sim, const struct ll_sim_vector *vect
     f->stage = (enum ll_sim_stage)(how >> 1);
     struct lladd_sim_errors_report *report = f->report;
     f->report = NULL;
-    ll_sim_tell(sim, "Call %u that it can hit%s: %s.", f->at, f->for_ever ? ", and all later" : "",
-                ll_sim_fault_what(f->kind));
+    ll_sim_tell(sim, "The fault hits call %u of its kind%s: %s.", f->at,
+                f->for_ever ? ", and all later" : "", ll_sim_fault_what(f->kind));
     ll_sim_set_free(&sim->endings); /* so that all oracles run */
     rc = faulty_run(f, &r, v);
     if (v->oracle)
