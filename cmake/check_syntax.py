@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """check_syntax.py <build folder> <jobs>: checks every file of a configured build with the build's
 compiler, without generating code. A file that several targets compile is checked once, with the
-flags of the first target. Warnings are errors. The last line of the output is the number of files.
-"""
+flags of the first target. Warnings are errors. The last line of the output has the number of
+files."""
 import concurrent.futures
 import json
 import os

@@ -280,7 +280,7 @@ END
 wants() { cmake -S "$work/wants" -B "$work/wants/b" "-DCMAKE_PREFIX_PATH=$prefix" "-Dwanted=$1"; }
 wants static
 if wants nonsense > "$work/said" 2>&1 || ! grep -q nonsense "$work/said"; then
-    echo "a component that is not there is not missed"
+    echo "find_package accepts the component nonsense, which does not exist"
     exit 1
 fi
 
@@ -288,7 +288,7 @@ PKG_CONFIG_PATH=$libdir/pkgconfig
 export PKG_CONFIG_PATH
 mkdir "$work/pc"
 flags=$(pkg-config --cflags --libs lladd)
-# -Bstatic for our archive only, not for the C library.
+# Our archive only is linked statically, not the C library.
 static=$(pkg-config --cflags --static --libs lladd | sed 's/-llladd/-l:liblladd.a/')
 # Unquoted: a list of flags.
 cc -std=gnu11 -o "$work/pc/c_lladd" "$work/src/c_program.c" $flags
@@ -312,7 +312,7 @@ if test -f "$libdir/liblladd-debug.so"; then
         $(pkg-config --cflags --libs lladd-debug)
     "$source/cmake/test_misuse.sh" debug "$libdir" $(pkg-config --cflags --libs lladd-debug)
 elif wants debug > "$work/said" 2>&1; then
-    echo "the component debug is not there, and is not missed"
+    echo "find_package accepts the component debug, which was not installed"
     exit 1
 fi
 # The plug-in of docs/extensions.md.
