@@ -81,7 +81,8 @@ static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait
     if (rc)
         return rc;
     if (!mine) /* another thread has resumed or ended the association during the wait */
-        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "another thread has resumed it");
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
+                          "another thread has resumed or ended the association");
     if (b->state == LL_XA__ROLLBACK_ONLY) {
         ll_xa__assoc_remove(mine);
         return rolled_back_only(rm);
@@ -224,7 +225,7 @@ static void end_own(struct ll_xa__branch *b, struct ll_xa__assoc *a, unsigned lo
                                        * transaction */
     if (!stays) {
         ll_xa__assoc_remove(a); /* also if the handle is poisoned, because the database is not
-                                 * reopened while a thread is associated */
+                                 * reopened while an association is active */
         return;
     }
     a->suspended = true;

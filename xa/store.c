@@ -276,10 +276,10 @@ int ll_xa__store_reopen(struct ll_xa__rm *rm)
     while (s->opening)
         lladd_cond_wait(&ll_xa__all.opened, &ll_xa__all.mutex);
     if (ll_xa__healthy(rm) == XA_OK)
-        return XA_OK; /* another thread has reopened it */
+        return XA_OK; /* another thread has reopened the database */
     if (in_use(s))
         return ll_xa__say(rm, XAER_RMFAIL, LLADD_BUSY,
-                          "threads are still associated with branches of the failed handle");
+                          "threads are still active in branches of the failed handle");
     for (struct ll_xa__rm *other = ll_xa__all.rms; other; other = other->next)
         if (other->store == s)
             ll_xa__let_go(other, 0);

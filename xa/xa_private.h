@@ -18,7 +18,8 @@
  * or takes a branch from another thread. A thread that begins such a long step marks the branch
  * busy or the store opening; afterwards it wakes the waiting threads.
  *
- * XA-1  A call that does not return XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* has changed no state.
+ * XA-1  A call that does not return XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* or (xa_recover) a count
+ *       has changed no state.
  *       Exceptions: if the handle is poisoned, xa_end ends the association although it returns
  *       XAER_RMFAIL; lladd_xa_abandon leaves the branch rollback-only when it returns an error; a
  *       branch that a program has ended or forgotten with calls of the library is removed when a
@@ -142,7 +143,7 @@ int ll_xa__parse(const char *text, struct ll_xa__spec *out, struct lladd_error *
 void *ll_xa__new(const struct lladd_allocator *mem, size_t n, size_t size);
 void ll_xa__delete(const struct lladd_allocator *mem, void *);
 
-/* ---- registry.c: under the mutex, all of them ---- */
+/* ---- registry.c: under the mutex, except ll_xa__enter, ll_xa__xid_ok and ll_xa__gid ---- */
 
 struct ll_xa__rm *ll_xa__rm_find(int rmid);
 /* The rm, created if it does not exist; NULL: out of memory. */
@@ -174,7 +175,8 @@ struct lladd_gid ll_xa__gid(const struct xid_t *);
 /* Finds or opens the spec's store, and adds a reference. May release the mutex during the call. */
 int ll_xa__store_open(struct ll_xa__rm *, const struct ll_xa__spec *, struct ll_xa__store **out);
 void ll_xa__store_release(struct ll_xa__store *);
-/* Closes and reopens a poisoned store if no thread is associated with its branches. */
+/* Closes and reopens a poisoned store if none of its branches has an active association or is
+ * busy. */
 int ll_xa__store_reopen(struct ll_xa__rm *);
 
 /* ---- open.c, thread.c: under the mutex ---- */
