@@ -113,7 +113,7 @@ static bool possible(const struct situation *c)
 {
     int active = (c->t == T1) + (c->them == ACTIVE);
     if (any_thread && !c->open)
-        return false; /* R0 of all threads; threads=each tries R0 */
+        return false; /* all threads would be in R0; threads=each tries R0 */
     if (c->elsewhere && c->t == T1)
         return false;
     if (!c->open)
@@ -238,7 +238,7 @@ static int expect_start(const struct situation *c, unsigned long f, struct situa
     if (c->s == S0)
         return XAER_NOTA;
     if ((f & TMJOIN) && (c->t == T2 || c->t == T2O))
-        return XAER_PROTO; /* it has an association: to be resumed */
+        return XAER_PROTO; /* the caller has an association, which it must resume */
     bool theirs = any_thread && c->t == T0 && c->them == SUSPENDED; /* to be resumed */
     if ((f & TMRESUME) && c->t == T0 && !theirs)
         return XAER_PROTO;
@@ -288,7 +288,7 @@ static int expect_end(const struct situation *c, unsigned long f, struct situati
         return any_thread ? end_for_them(c, how, f & TMMIGRATE, failed, to) : XAER_PROTO;
     if (how == TMSUSPEND && c->t != T1)
         return XAER_PROTO;
-    bool left = c->them == ACTIVE; /* the other thread is still in it */
+    bool left = c->them == ACTIVE; /* the other thread is still in the branch */
     to->t = how == TMSUSPEND && !failed ? (f & TMMIGRATE ? T2O : T2) : T0;
     to->s = failed ? S4 : left ? S1 : S2;
     return failed ? XA_RBROLLBACK : XA_OK;
@@ -323,7 +323,7 @@ static int expected(const struct situation *c, enum call call, unsigned long f,
         if (c->open && (c->t == T1 || c->t == T2 || c->elsewhere))
             return XAER_PROTO;
         if (any_thread && (c->t != T0 || c->them != ALONE))
-            return XAER_PROTO; /* it is opened for the others, too */
+            return XAER_PROTO; /* the close would be for the other thread, too */
         to->open = to->scan = false;
         to->t = c->t == T2O ? T2M : c->t;
         return XA_OK;
@@ -348,7 +348,7 @@ static int expected(const struct situation *c, enum call call, unsigned long f,
 
 /* ---- the resource manager's state ------------------------------------------------------------ */
 
-/* All of its state that a call can change, as a situation. */
+/* All of the resource manager's state that a call can change, as a situation. */
 static struct situation observed(void)
 {
     struct situation c = {0};
@@ -391,7 +391,7 @@ static struct situation observed(void)
 
 static bool equal(const struct situation *a, const struct situation *c)
 {
-    bool recovered = a->s == S5 || a->recovered == c->recovered; /* in S5 that cannot be told */
+    bool recovered = a->s == S5 || a->recovered == c->recovered; /* not observable in S5 */
     return a->open == c->open && a->s == c->s && a->t == c->t && a->them == c->them &&
            a->elsewhere == c->elsewhere && a->aborted == c->aborted && a->scan == c->scan &&
            recovered;
@@ -537,7 +537,7 @@ static bool one_case(const struct situation *c, enum call call, unsigned long fl
     struct situation want, is;
     int code = expected(c, call, flags, &want);
     if (any_thread && call == CLOSE && code == XA_OK)
-        return false; /* closes for all threads: no state is left to observe */
+        return false; /* closes for all threads: no state is left to observe (test_open.c) */
     int got = make(call, &x, (long)flags);
     cases++;
     note(code);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lack of memory: in each call, the n-th allocation fails, for every n, once and from then on. The
- * call succeeds, or returns an error, has changed nothing and can be repeated. At the end nothing
- * leaks. (A commit in one phase that fails is a rollback.)
+ * Lack of memory: in each call the n-th allocation fails, for every n: first alone, then with all
+ * later ones. The call succeeds, or returns an error, has changed nothing and can be repeated. At
+ * the end nothing leaks. (A commit in one phase that fails is a rollback.)
  */
 #include "xa_fixture.h"
 

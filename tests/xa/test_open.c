@@ -143,13 +143,13 @@ START_TEST(rmids_share_a_database_or_have_their_own)
     ck_assert_int_eq(xa_start(&x, 9, TMNOFLAGS), XA_OK); /* another database's own branch */
     ck_assert_int_eq(xa_start(&x, 8, TMJOIN), XA_OK);
     ck_assert_ptr_ne(lladd_xa_txn(8), lladd_xa_txn(9));
-    gives(XAER_PROTO, xa_start(&x, RMID, TMJOIN)); /* it would wait for itself */
+    gives(XAER_PROTO, xa_start(&x, RMID, TMJOIN)); /* this thread would wait for itself */
     ck_assert_int_eq(xa_close("", 8, TMNOFLAGS), XAER_PROTO);
     ck_assert_int_eq(xa_end(&x, 8, TMSUCCESS), XA_OK);
     ck_assert_int_eq(xa_end(&x, 9, TMSUCCESS), XA_OK);
     ck_assert_int_eq(xa_prepare(&x, 8, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(xa_prepare(&x, 9, TMNOFLAGS), XA_RDONLY);
-    fixture_close(&b); /* rmid 8 keeps it open */
+    fixture_close(&b); /* rmid 8 keeps the database open */
     ck_assert_int_eq(xa_recover(&found, 1, 8, TMSTARTRSCAN), 1);
     ck_assert_int_eq(xa_recover(&found, 1, 9, TMSTARTRSCAN), 0);
     ck_assert_int_eq(xa_commit(&x, 8, TMNOFLAGS), XA_OK);

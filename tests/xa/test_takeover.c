@@ -101,7 +101,7 @@ START_TEST(a_branch_that_waits_for_a_lock_is_ended_and_rolled_back)
     ck_assert_int_eq(lladd_thread_start(&thread, wait_for_a_lock, info), 0);
     until_one_waits();
     if (info == each_info) {
-        gives(XAER_PROTO, xa_end(&x, RMID, TMFAIL)); /* it belongs to that thread */
+        gives(XAER_PROTO, xa_end(&x, RMID, TMFAIL)); /* the other thread is associated */
         gives(XAER_PROTO, xa_rollback(&x, RMID, TMNOFLAGS));
         gives(XA_OK, lladd_xa_abandon(RMID, &x));
         gives(XAER_PROTO, lladd_xa_abandon(RMID, &x));
@@ -128,8 +128,8 @@ static void *end_by_force(void *arg)
     return NULL;
 }
 
-/* The end of the branch waits for the end of the action: other transactions may have seen its
- * changes. */
+/* The end of the branch waits for the end of the action: other transactions may have seen the
+ * action's changes. */
 START_TEST(an_open_top_action_is_finished_first)
 {
     XID x = fixture_xid("nested");
@@ -297,7 +297,7 @@ static uint32_t end_round(struct worker *w, unsigned round)
     }
 }
 
-/* One thread of the transaction manager for each that works. */
+/* Ends the branches of one worker: a thread of the transaction manager. */
 static void *reap(void *arg)
 {
     struct worker *w = arg;
@@ -360,7 +360,7 @@ START_TEST(what_migrates_is_ended_by_a_thread_that_has_it)
     ck_assert_int_eq(other_rc[0], XAER_PROTO);
     ck_assert_int_eq(other_rc[1], XA_OK);
     ck_assert_int_eq(other_rc[2], XA_OK);
-    gives(XAER_PROTO, xa_end(&x, RMID, TMSUCCESS)); /* it was T2, and is T0 */
+    gives(XAER_PROTO, xa_end(&x, RMID, TMSUCCESS)); /* this thread was in T2, and is in T0 */
     gives(XA_OK, xa_start(&x, RMID, TMJOIN));
     gives(XA_OK, xa_end(&x, RMID, TMSUSPEND | TMMIGRATE));
     gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));

@@ -318,7 +318,7 @@ START_TEST(a_thread_that_ends_leaves_no_association)
     ck_assert_int_eq(fixture_get(&b, 0), 1);
     ck_assert_int_eq(fixture_get(&b, 1), 0);
     ck_assert_int_eq(fixture_get(&b, 2), 0);
-    fixture_free(&b); /* it was open for no other thread */
+    fixture_free(&b); /* no other thread has RMID open */
 }
 END_TEST
 
@@ -329,7 +329,7 @@ static void *join_what_is_held(void *arg)
     int rc;
     ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
     while ((rc = xa_start(&held, RMID, TMJOIN)) == XAER_NOTA)
-        lladd_yield(); /* it has not begun yet */
+        lladd_yield(); /* the branch has not begun yet */
     ck_assert_int_eq(rc, XA_RBROLLBACK);
     ck_assert_int_eq(xa_rollback(&held, RMID, TMNOFLAGS), XA_OK);
     return NULL;
