@@ -109,7 +109,7 @@ START_TEST(a_server_that_is_gone_lets_no_client_wait)
     ck_assert_int_eq(commit(open), LLADD_BUSY);
     struct global *other = coordinator_begin(c());
     ck_assert_int_eq(put(other, 1), LLADD_BUSY);
-    ck_assert_int_eq(get(other, 0), LLADD_BUSY); /* it can only be rolled back */
+    ck_assert_int_eq(get(other, 0), LLADD_BUSY); /* `other` can only be rolled back */
     coordinator_abort(c(), other);
     other = coordinator_begin(c()); /* a transaction that does not need the server goes on */
     ck_assert_int_eq(put(other, 0), 0);
@@ -142,7 +142,7 @@ START_TEST(a_server_that_falls_silent_lets_no_client_wait)
     g = coordinator_begin(c());
     ck_assert_int_eq(put(g, 2), 0);
     w.lose = 1;
-    ck_assert_int_eq(commit(g), CLUSTER_UNKNOWN); /* it was the only server, and cannot answer */
+    ck_assert_int_eq(commit(g), CLUSTER_UNKNOWN); /* the only server cannot answer */
     world_settle(&w);
     g = coordinator_begin(c());
     ck_assert_int_eq(get(g, 2), LLADD_NOT_FOUND); /* a transaction that only reads never has an
@@ -218,7 +218,7 @@ START_TEST(what_was_not_decided_is_presumed_aborted)
         ck_assert_int_eq(get(g, 1), LLADD_NOT_FOUND);
         coordinator_abort(c(), g);
     }
-    ck_assert_uint_eq(a.times, 0); /* with this seed the vote came first */
+    ck_assert_uint_eq(a.times, 0); /* with this seed a server prepares before the client's answer */
     world_settle(&w);
     world_free(&w);
 }
@@ -244,8 +244,8 @@ START_TEST(a_coordinator_with_a_failed_log_reports_an_unknown_outcome)
     ck_assert_ptr_null(coordinator_begin(c()));
     ck_assert_int_eq(commit(waits), err.code);
     world_run(&w, 2000);
-    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1); /* the server gets no decision, since this
-                                                         * one may be durable */
+    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1); /* no decision to abort, since the one to
+                                                         * commit may be durable */
     fault_device_fail(w.coordinators[0].fd, 0, 0, 0, false);
     world_crash(&w, &w.coordinators[0]);
     world_settle(&w);
@@ -295,8 +295,8 @@ END_TEST
 START_TEST(a_copied_coordinator_is_found_out_and_stops)
 {
     begin_case(1);
-    /* The copy is the coordinator as it was before it began its last incarnation: both are the
-     * second incarnation then. */
+    /* The copy is made between two incarnations of the coordinator. So the next incarnation of each
+     * has the same number. */
     struct node *real = &w.coordinators[0], *copy = &w.coordinators[1];
     world_crash(&w, real);
     memcpy(copy, real, sizeof *copy);

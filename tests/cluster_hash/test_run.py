@@ -115,8 +115,8 @@ def in_doubt(tool, folder):
 
 
 def resolve(_run, programs, folder):
-    """A coordinator that never comes back: the command resolves what it has left, and releases its
-    locks."""
+    """A coordinator that never comes back: `lladd resolve` ends the transactions that it has left
+    in doubt, and releases their locks."""
     tool = sys.argv[4]
     dirs = [os.path.join(folder, f"server-{i}") for i in range(2)]
     left = []

@@ -103,7 +103,8 @@ START_TEST(all_agree_whatever_happens)
 {
     for (unsigned i = 0; i < schedules; i++)
         run(first_seed + i);
-    printf("%u schedules: %llu transfers, %llu audits, %llu one-phase, %llu failed, %llu unknown\n",
+    printf("%u schedules: %llu transfers, %llu audits, %llu of one account, %llu failed, %llu "
+           "unknown\n",
            schedules, (unsigned long long)total.transfers, (unsigned long long)total.audits,
            (unsigned long long)total.ones, (unsigned long long)total.failures,
            (unsigned long long)total.unknown);

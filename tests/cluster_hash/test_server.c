@@ -159,7 +159,7 @@ static struct message heard(const struct peer *c, enum message_type type)
     struct message m = r.heard[0].m;
     ck_assert_uint_eq(r.heard[0].conn, c->conn);
     ck_assert_msg(m.type == type, "%s instead of %s", message_name(m.type), message_name(type));
-    static unsigned char value[2048]; /* the frames move up */
+    static unsigned char value[2048]; /* a copy, because memmove overwrites the frame */
     if (m.value.len)
         memcpy(value, m.value.data, m.value.len);
     m.value.data = value;
@@ -283,7 +283,7 @@ START_TEST(a_vote_leaves_when_the_log_is_durable)
     put(&a, 1, "k", "v");
     tell(&a, MESSAGE_PREPARE, 1, 1);
     silence();
-    crash(); /* no client was told: it is not there */
+    crash(); /* no vote was sent: the transaction is gone */
     ck_assert_uint_eq(counts().prepared, 0);
     a = greet("a", 1, 1);
     put(&a, 2, "k", "v");
@@ -310,7 +310,7 @@ START_TEST(an_acknowledgement_leaves_when_the_log_is_durable)
     tell(&a, MESSAGE_COMMIT, 1, 0); /* again: the server has forgotten the transaction, but its
                                      * commit is not durable yet */
     silence();
-    ck_assert_uint_eq(participant_wants(r.p, true).v, 0); /* it waits for a group */
+    ck_assert_uint_eq(participant_wants(r.p, true).v, 0); /* the ACK waits for another force */
     r.now_ms += 30;
     participant_tick(r.p);
     ck_assert_uint_ne(participant_wants(r.p, true).v, 0); /* but not for ever */
@@ -454,14 +454,14 @@ START_TEST(what_is_in_doubt_stays_locked_until_it_is_resolved)
     ck_assert_int_eq(heard(&b, MESSAGE_RESULT).code, LLADD_TIMEOUT);
     tell(&b, MESSAGE_ABORT, 1, 0);
     participant_tick(r.p);
-    silence(); /* its coordinator is not here: no other is asked */
+    silence(); /* the branch's coordinator is not connected; the server asks no other */
     a = greet("a", 2, 9);
     participant_tick(r.p);
     struct message m = heard(&a, MESSAGE_INQUIRE);
     ck_assert_uint_eq(m.txn.incarnation, 1);
     ck_assert_uint_eq(m.txn.sequence, 2);
     participant_tick(r.p);
-    silence(); /* not all the time */
+    silence(); /* the server does not ask again so soon */
     say(&a, (struct message){.type = MESSAGE_COMMIT, .txn = m.txn});
     force();
     (void)heard(&a, MESSAGE_ACK);

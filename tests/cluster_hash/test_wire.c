@@ -37,7 +37,7 @@ static struct message sample(unsigned type)
     return m;
 }
 
-/* Returns the encoded message without its length field, in memory that ends where it ends. */
+/* Returns the encoded message without its length field, in memory that ends with the message. */
 static unsigned char *encoded(const struct message *m, size_t *len)
 {
     unsigned char *all = malloc(message_size(m)), *frame;

@@ -34,7 +34,7 @@ struct node {
     struct fault_device *fd;
     struct lladd_options options;
     struct test_world chance;
-    struct lladd_db *db; /* NULL: it is down */
+    struct lladd_db *db; /* NULL: the node is down */
     struct participant *participant;
     struct coordinator *coordinator;
     unsigned crashes;
