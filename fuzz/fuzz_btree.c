@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Nodes of B+trees. The input is a byte of flags, then records: a byte for the operation, two bytes
- * for the length, the redo bytes; a length of 65535 ends them. The rest is the page, from its
- * header's end on; with EMPTY the page is an empty leaf instead.
+ * for the length, the redo bytes; a length of 65535 ends the records. The rest is the page, from
+ * the end of the page header on; with EMPTY the page is an empty leaf instead.
  *
  * If the check of pages accepts the page, everything that reads a node must stay in the page, and
  * agree with a search slot by slot. A record that `validate` accepts must leave a page that the

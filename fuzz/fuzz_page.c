@@ -50,7 +50,7 @@ static void load(struct lladd_device *dev, uint64_t page, unsigned char *bytes)
     MUST(ll_io_close(dev, file) == 0);
 }
 
-/* Must the library accept the page? Computed without the library's code. */
+/* Must the library accept the page? Decided without the library's own check. */
 static bool is_sound(uint64_t n, const unsigned char *bytes)
 {
     unsigned char identity[12];
