@@ -35,7 +35,7 @@ static unsigned draw_features(uint64_t *rng, unsigned allowed)
     unsigned f = 0;
     for (unsigned i = 0; i < sizeof often / sizeof *often; i++)
         f |= below(rng, 100) < often[i] ? 1u << i : 0;
-    if (f & WITH_SWITCH) /* one device tears pages, the other does not */
+    if (f & WITH_SWITCH) /* switches ATOMIC_PAGES, so this must be drawn, too */
         f |= WITH_ATOMIC;
     return f & allowed;
 }

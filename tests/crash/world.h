@@ -182,8 +182,8 @@ unsigned acts_of(const struct plan *, unsigned w, uint32_t n, struct act acts[AC
 /* Sets what an act of transaction n writes; never the same twice. `bytes` has room for a->len. */
 void act_bytes(const struct plan *, unsigned w, uint32_t n, unsigned index, const struct act *,
                void *bytes);
-/* The bytes of a key. Kinds: 'W' workers, 'N' their count, 'L' losers, 'D' slots, 'Z' the one
- * of work_relieve. */
+/* The bytes of a key. Kinds: 'W' a worker's elements, 'N' the number of its last transaction,
+ * 'L' losers, 'D' slots, 'Z' the key of work_relieve. */
 struct key {
     unsigned char bytes[9];
 };

@@ -356,7 +356,7 @@ START_TEST(what_was_said_twice_is_read)
             .kind = LL_JOURNAL_ANNUL, .from = t->annuls[i].since, .upto = t->annuls[i].upto};
         ok(txn, ll_operations__journal_log(txn, t, &r, &lsn));
     }
-    commit(txn); /* lists all ranges: these again, and the first one, which precedes them */
+    commit(txn); /* lists all ranges: those of the loop again, and range 0 before them */
     expect_kept(2 + TIMES);
     fixture_crash(&b);
     expect_kept(2 + TIMES);

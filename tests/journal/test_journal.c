@@ -304,7 +304,7 @@ START_TEST(what_is_discarded_is_gone_if_that_commits)
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_journal_discard(txn, tag, lladd_lsn_of(later.v + 1)));
     ok(txn, lladd_journal_discard(txn, tag, upto));
     ok(txn, lladd_journal_discard(txn, tag, upto));
-    journal_expect(&b, tag, "a b c d"); /* not yet */
+    journal_expect(&b, tag, "a b c d"); /* the discard is not committed yet */
     commit(txn);
     expect_for_good(tag, "d e");
     txn = fixture_begin(&b);
@@ -504,7 +504,7 @@ START_TEST(what_a_lost_discard_dropped_is_in_the_log)
     ok(txn, lladd_commit(txn));
     struct lladd_pinner who;
     ok_db(&b, lladd_log_pinner(b.db, &who, &b.err));
-    ck_assert_str_eq(who.kind, "class"); /* held until the discard is durable */
+    ck_assert_str_eq(who.kind, "class"); /* keeps the log until the discard is durable */
     ck_assert_uint_eq(journal_stats(&b).log_oldest, oldest);
     fixture_crash(&b);
     journal_expect(&b, tag, "a b");

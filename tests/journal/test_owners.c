@@ -544,8 +544,8 @@ START_TEST(the_longest_entry_can_be_cleaned)
 }
 END_TEST
 
-/* The owner is not asked before it pays to clean the tag, and is asked again when the cleaned
- * entries are old. */
+/* The owner is not asked before cleaning its tag pays, and is asked again when the cleaned entries
+ * are old. */
 START_TEST(an_owner_is_asked_once_before_each_cleaning)
 {
     struct owner o = {.fail = 0};
@@ -565,7 +565,7 @@ START_TEST(an_owner_is_asked_once_before_each_cleaning)
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
         ck_assert_uint_eq(o.asked, i);
         ck_assert_int_eq(journal_info(&b, tag, &info), 0);
-        ck_assert_uint_eq(info.oldest.v, was.oldest.v); /* it is the owner's turn */
+        ck_assert_uint_eq(info.oldest.v, was.oldest.v); /* the tag is not cleaned yet */
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
         ck_assert_uint_eq(o.asked, i);
         ck_assert_int_eq(journal_info(&b, tag, &info), 0);

@@ -117,7 +117,7 @@ static void shelve(struct worker *w)
     put(w, txn, own[w->number]);
     if (draw(w, 2))
         sure(lladd_rollback_to(txn, sp) == 0, "rollback");
-    *state = (void *)(uintptr_t)n; /* says how many there are */
+    *state = (void *)(uintptr_t)n; /* the number of entries put into shared[0] */
     lladd_lsn at;
     if (draw(w, 4) == 0)
         sure(lladd_abort(txn) == 0, "abort");
