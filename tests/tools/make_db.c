@@ -5,9 +5,9 @@
  * commits until its input ends, with background threads.
  *
  * These make a database with: --journal DIR a journal, and crash; --run DIR a dTable's sorted run;
- * --large MIB DIR so much log, and about as many bytes of pages, and crash; --doubt DIR a managed
- * dTable to which a transaction in doubt has written, and crash; --doubt-makes DIR a table that
- * such a transaction has made; --doubt-drops DIR one that it has dropped; --regions DIR three
+ * --large MIB DIR MIB mebibytes of log, and about as many of pages, and crash; --doubt DIR a
+ * managed dTable to which a transaction in doubt has written, and crash; --doubt-makes DIR a table
+ * that such a transaction has made; --doubt-drops DIR one that it has dropped; --regions DIR three
  * regions.
  *
  * These change an existing database: --forget DIR NAME removes a root, so that its structure is

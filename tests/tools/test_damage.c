@@ -546,7 +546,7 @@ START_TEST(damage_and_the_rest)
     ck_assert_uint_eq(f.at[0].offset, at);
     ck_assert_uint_eq(f.at[0].lsn, m.aborted.v);
     ck_assert_uint_eq(f.count.records, whole.count.records - 1);
-    /* A list of records ends there. */
+    /* A list of records ends at the damage. */
     ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), ignore_record, NULL, &err),
                      LLADD_CORRUPT_LOG);
     ck_assert_uint_eq(err.lsn.v, m.aborted.v);
@@ -665,7 +665,7 @@ START_TEST(area_repairs)
     ck_assert_uint_eq(f.count.damage, 0);
     ck_assert(
         is_about(&f, m.bulk.v, LLADD_FINDING_REPAIR, "the double-write area has a good copy"));
-    bench_flip(dev, "dwb", 5000, 1); /* not any more */
+    bench_flip(dev, "dwb", 5000, 1); /* the copy is damaged, too */
     f = bench_verify_files(dev);
     ck_assert_uint_eq(f.count.damage, 1);
     bench_flip(dev, "dwb", 5000, 1);
@@ -723,7 +723,7 @@ START_TEST(area_speaks)
     ck_assert_uint_eq(f.n, 0);
     bench_flip(dev, "dwb", 100, 1);
     f = bench_verify_files(dev);
-    ck_assert_uint_eq(f.count.notes, 1); /* a crash while it was written */
+    ck_assert_uint_eq(f.count.notes, 1); /* a crash while the area was written */
     ck_assert_str_eq(f.at[0].file, "dwb");
     lladd_put32(head + 12, 0);
     lladd_put32(head + 4092, ll_crc32c(0, head, 4092));

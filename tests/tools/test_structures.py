@@ -122,7 +122,7 @@ class DumpAndLoad(Case):
         self.assertTrue(got.isascii())
 
     def test_zeros(self):
-        """Also of blobs; a piece is written as zeros only if all its bytes are zero."""
+        """Zeros of arrays and blobs; a piece is written as zeros only if all its bytes are zero."""
         text = dump(structure("array", "a", [7, "1234", 10**7], element=4),
                     structure("blob", "b", ["x" * 1024, 2048, "y" + 1023 * "\0", 10**7]))
         self.load(text)
