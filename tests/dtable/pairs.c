@@ -214,7 +214,7 @@ struct trials pairs_select(struct fixture *b, const struct compositions *below, 
         if (admitted)
             take_best(&p, &t, &c, types, &random, true);
     }
-    for (size_t i = 0, first = t.n; i < first; i++) { /* data that are new to it */
+    for (size_t i = 0, first = t.n; i < first; i++) { /* each again, with data new to it */
         struct trial one = t.all[i];
         for (unsigned k = 0; k < SHAPE_TYPES + SHAPE_KINDS; k++)
             take_best(&p, &t, &one.what, one.types, &random, false);

@@ -168,7 +168,7 @@ static void move(struct buyer *y)
         break;
     case 2:
         if (table == 0)
-            key.number -= key.number < off ? 0 : off; /* also to where there is nothing */
+            key.number -= key.number < off ? 0 : off; /* also keys without a row */
         arrive(y, table, lladd_dtable_seek(c, &key, &b.err), seek_seen(y, table, (int)i, 1), true);
         break;
     case 3:

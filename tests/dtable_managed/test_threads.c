@@ -369,7 +369,8 @@ START_TEST(one_after_the_other)
 }
 END_TEST
 
-/* A caller that digests itself leaves combines, and freeing, to the threads: they are woken. */
+/* A thread of the program that digests leaves combines and freeing to the library's threads, and
+ * wakes them. */
 START_TEST(told_of_a_digest)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
