@@ -199,8 +199,8 @@ struct lladd_archive_status {
     struct lladd_error error;       /**< the last step's; code 0 if it succeeded */
 };
 /** Fills as much as out->struct_size says. Does not wait for the store. Any thread. */
-LLADD_API int lladd_archive_status(struct lladd_archive *, struct lladd_archive_status *out,
-                                   struct lladd_error *);
+LLADD_API int lladd_archive_status_get(struct lladd_archive *, struct lladd_archive_status *out,
+                                       struct lladd_error *);
 
 /** Stores the log of a database that no process has open, up to its end. Only reads from the
  *  device, and only the files "control" and log/ must be there. Of the options, `thread` and

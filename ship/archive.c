@@ -344,8 +344,8 @@ int lladd_archive_detach(struct lladd_archive *a, struct lladd_error *err)
     return rc;
 }
 
-int lladd_archive_status(struct lladd_archive *a, struct lladd_archive_status *out,
-                         struct lladd_error *err)
+int lladd_archive_status_get(struct lladd_archive *a, struct lladd_archive_status *out,
+                             struct lladd_error *err)
 {
     if (!a || !out)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the archive or the result is NULL");

@@ -61,7 +61,7 @@ int lladd_archive_push(struct lladd_device *dev, struct lladd_store *store,
     if (rc && err)
         *err = local;
     if (!rc && out)
-        rc = lladd_archive_status(a, out, err);
+        rc = lladd_archive_status_get(a, out, err);
     lladd_archive_free(a);
     return rc;
 }

@@ -150,7 +150,7 @@ struct lladd_archive_status ledger_status(struct ledger *l)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_archive_status s = {.struct_size = sizeof s};
-    OK(lladd_archive_status(l->archive, &s, &err));
+    OK(lladd_archive_status_get(l->archive, &s, &err));
     return s;
 }
 

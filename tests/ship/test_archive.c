@@ -287,7 +287,7 @@ START_TEST(wrong_calls_are_refused)
     ck_assert_int_eq(lladd_ship_register(&ledger.options, &store.base, NULL, &archive, &err),
                      LLADD_BAD_REGISTRATION);
     ck_assert_int_eq(lladd_archive_step(NULL, &more, &err), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_archive_status(NULL, NULL, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_archive_status_get(NULL, NULL, &err), LLADD_BAD_ARGUMENT);
     /* The store is of another database. */
     ledger_init(&other, copy, &store.base, 1u << 14);
     ck_assert_int_eq(lladd_archive_step(other.archive, &more, &err), LLADD_BAD_STATE);
