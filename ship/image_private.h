@@ -6,6 +6,7 @@
  *   image.c   the segments of the log, and the objects with their bytes
  *   replay.c  reads the records of an image, and what a restore must know of them
  *   chain.c   the archived segments and timelines; which of them follow each other
+ *   laid.c    pages that the log does not have
  *   target.c  from a target to a backup and an image */
 #include "ship/ship_private.h"
 
@@ -187,6 +188,33 @@ int ll_ship_past_cut(struct ll_ship_past *, const struct ll_ship_buf *steps, uin
 int ll_ship_past_reach(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t from,
                        uint64_t *out, struct lladd_error *);
 
+/* ---- laid.c --------------------------------------------------------------------------------- */
+
+/* Pages of spools, laid over those of a backup. */
+struct ll_ship_laid {
+    struct ll_ship_mem mem;
+    struct lladd_store *store;
+    unsigned char uuid[16];
+    uint32_t page_size;
+    struct ll_ship_buf objects, pages;
+    struct ll_ship_buf window; /* bytes of one object */
+    size_t window_object;
+    uint64_t window_offset;
+};
+void ll_ship_laid_init(struct ll_ship_laid *, struct ll_ship_mem, struct lladd_store *,
+                       const unsigned char uuid[16], uint32_t page_size);
+void ll_ship_laid_free(struct ll_ship_laid *);
+/* Reads and checks the spool of a transaction, and adds its pages. LLADD_NOT_FOUND: the store does
+ * not have all parts of it. */
+int ll_ship_lay(struct ll_ship_laid *, const struct ll_ship_buf *steps, uint64_t txn,
+                struct lladd_error *);
+/* To be called after the last ll_ship_lay. */
+void ll_ship_laid_sort(struct ll_ship_laid *);
+bool ll_ship_laid_has(const struct ll_ship_laid *, uint64_t page);
+/* Replaces the bytes of the page by those of a spool, if these are newer. */
+int ll_ship_laid_page(struct ll_ship_laid *, uint64_t page, unsigned char *bytes,
+                      struct lladd_error *);
+
 /* ---- target.c ------------------------------------------------------------------------------- */
 
 /* The LSNs from `from` to `end` can be restored. */
@@ -202,6 +230,7 @@ struct ll_ship_goal {
     uint32_t timeline;
     bool archived; /* it is none of the backup itself */
     struct ll_ship_facts facts;
+    struct ll_ship_laid laid;
 };
 void ll_ship_goal_free(struct ll_ship_goal *);
 /* Finds the backup and the log for the target of the options. Initialises the image. */

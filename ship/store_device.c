@@ -4,7 +4,8 @@
  *
  *     control         the backup's, twice; not closed cleanly, and without a witness
  *     pages           the frames of the backup. A later frame replaces pages of earlier ones. Then
- *                     zeros: pages that the log after the backup knows
+ *                     zeros: pages that the log after the backup knows. Over these, the pages that
+ *                     were written in bulk between the backup and the target
  *     dwb             empty
  *     log/X.seg       the stored bytes of a segment, then zeros
  *
@@ -50,6 +51,7 @@ struct ship_device {
     struct ll_ship_buf window; /* bytes of pages.N */
     uint32_t window_part;
     uint64_t window_offset;
+    unsigned char *page;  /* a page with what is laid over it */
     unsigned char *frame; /* the pages of frame `frame_number` */
     uint64_t frame_number;
     struct ll_ship_frame frame_entry;
@@ -211,6 +213,31 @@ static int load_frame(struct ship_device *d, uint64_t number, struct lladd_error
     return 0;
 }
 
+/* Reads bytes of a page as the backup has it. */
+static int read_page(struct ship_device *d, uint64_t page, unsigned char *out, size_t in, size_t n,
+                     struct lladd_error *err)
+{
+    bool found;
+    uint64_t frame = frame_of(d, page, &found);
+    int rc = found ? load_frame(d, frame, err) : 0;
+    if (!found)
+        memset(out, 0, n);
+    else if (!rc)
+        memcpy(out, d->frame + (page - d->frame_entry.first) * d->m.info.page_size + in, n);
+    return rc;
+}
+
+static int read_laid(struct ship_device *d, uint64_t page, unsigned char *out, size_t in, size_t n,
+                     struct lladd_error *err)
+{
+    int rc = read_page(d, page, d->page, 0, d->m.info.page_size, err);
+    if (!rc)
+        rc = ll_ship_laid_page(&d->goal.laid, page, d->page, err);
+    if (!rc)
+        memcpy(out, d->page + in, n);
+    return rc;
+}
+
 static int read_pages(struct ship_device *d, unsigned char *out, size_t len, uint64_t at,
                       struct lladd_error *err)
 {
@@ -219,13 +246,8 @@ static int read_pages(struct ship_device *d, unsigned char *out, size_t len, uin
     while (len && !rc) {
         uint64_t page = at / size;
         size_t in = (size_t)(at % size), n = size - in < len ? size - in : len;
-        bool found;
-        uint64_t frame = frame_of(d, page, &found);
-        if (!found) {
-            memset(out, 0, n);
-        } else if ((rc = load_frame(d, frame, err)) == 0) {
-            memcpy(out, d->frame + (page - d->frame_entry.first) * size + in, n);
-        }
+        rc = ll_ship_laid_has(&d->goal.laid, page) ? read_laid(d, page, out, in, n, err)
+                                                   : read_page(d, page, out, in, n, err);
         out += n;
         at += n;
         len -= n;
@@ -459,7 +481,8 @@ static int open_parts(struct ship_device *d, const struct lladd_restore_options 
     int rc = ll_ship_target(d->store, o, &d->m, &d->log, &d->goal, err);
     if (!rc) {
         d->frame = ll_ship_new(d->mem, (size_t)LL_SHIP_FRAME * d->m.info.page_size);
-        rc = d->frame ? read_control(d, err) : ll_ship_no_memory(err);
+        d->page = ll_ship_new(d->mem, d->m.info.page_size);
+        rc = d->frame && d->page ? read_control(d, err) : ll_ship_no_memory(err);
     }
     return rc ? rc : read_index(d, err);
 }
@@ -529,6 +552,7 @@ void lladd_store_device_close(struct lladd_device *dev)
     ll_ship_image_free(&d->log);
     ll_ship_goal_free(&d->goal);
     ll_ship_delete(d->mem, d->frame);
+    ll_ship_delete(d->mem, d->page);
     lladd_mutex_destroy(&d->mutex);
     ll_ship_delete(d->mem, d);
 }

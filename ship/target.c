@@ -24,6 +24,7 @@ struct search {
 void ll_ship_goal_free(struct ll_ship_goal *g)
 {
     ll_ship_facts_free(&g->facts);
+    ll_ship_laid_free(&g->laid);
 }
 
 /* ---- what can be restored ------------------------------------------------------------------- */
@@ -291,6 +292,23 @@ static int find_time(struct search *s, const struct ll_ship_manifest *m, struct 
     return 0;
 }
 
+/* Lays the pages that transactions have written in bulk since the backup. */
+static int lay(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_goal *g)
+{
+    const struct ll_ship_bulk *bulk = (const void *)g->facts.bulk.data;
+    int rc = 0;
+    ll_ship_laid_init(&g->laid, s->archive.mem, s->archive.store, m->info.uuid, m->info.page_size);
+    for (size_t i = 0; i < g->facts.bulk.len / sizeof *bulk && !rc; i++) {
+        rc = ll_ship_lay(&g->laid, &s->steps, bulk[i].txn, s->err);
+        if (rc == LLADD_NOT_FOUND)
+            return refuse(s,
+                          "the archive lacks pages that transaction %llu wrote in bulk (LSN %llu)",
+                          (unsigned long long)bulk[i].txn, (unsigned long long)bulk[i].lsn);
+    }
+    ll_ship_laid_sort(&g->laid);
+    return rc;
+}
+
 /* Reads the log from the backup's begin to the target. */
 static int replay(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_image *im,
                   struct ll_ship_goal *g)
@@ -306,12 +324,8 @@ static int replay(struct search *s, const struct ll_ship_manifest *m, struct ll_
     }
     if (f->end < s->lsn && !f->more && s->to.kind != LLADD_TO_END)
         return refuse(s, "the stored log ends at LSN %llu", (unsigned long long)f->end);
-    const struct ll_ship_bulk *bulk = (const void *)f->bulk.data;
-    if (f->bulk.len)
-        return refuse(s, "the archive lacks pages that transaction %llu wrote in bulk (LSN %llu)",
-                      (unsigned long long)bulk->txn, (unsigned long long)bulk->lsn);
     cut_image(im, f->end);
-    return 0;
+    return lay(s, m, g);
 }
 
 static int build(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_image *im,

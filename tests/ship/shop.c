@@ -8,6 +8,7 @@
 #include <lladd/bytes.h>
 #include <lladd/device.h>
 #include <lladd/dtable.h>
+#include <lladd/extension.h>
 #include <lladd/inspect.h>
 #include <lladd/pages.h>
 #include <lladd/sync.h>
@@ -63,6 +64,12 @@ static void make(struct shop *s)
 
 void shop_open(struct shop *s, struct lladd_device *dev, unsigned flags)
 {
+    shop_open_with(s, dev, flags, NULL);
+}
+
+void shop_open_with(struct shop *s, struct lladd_device *dev, unsigned flags,
+                    const struct lladd_extension *extension)
+{
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_root_value root;
     *s = (struct shop){.options = LLADD_OPTIONS_INIT};
@@ -71,6 +78,8 @@ void shop_open(struct shop *s, struct lladd_device *dev, unsigned flags)
     s->options.log_segment_min = s->options.log_segment_max = 1u << 16;
     s->options.cache_bytes = 2u << 20;
     s->options.checkpoint_bytes = 1u << 20;
+    if (extension)
+        OK(lladd_register_extension(&s->options, extension, &err));
     OK(lladd_open(NULL, &s->options, &s->db, &err));
     lladd_blob_bulk_from(s->db, 20000);
     if (lladd_root_get(s->db, "table", &root, &err) == LLADD_NOT_FOUND)

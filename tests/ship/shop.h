@@ -27,6 +27,10 @@ struct shop {
 
 /* Opens or creates the shop on the device. Asserts success. `flags`: LLADD_OPT_... */
 void shop_open(struct shop *, struct lladd_device *, unsigned flags);
+/* ... with an extension; NULL: none. */
+struct lladd_extension;
+void shop_open_with(struct shop *, struct lladd_device *, unsigned flags,
+                    const struct lladd_extension *);
 void shop_close(struct shop *);
 void shop_kill(struct shop *);
 /* Worker k does its next generation. */

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Pages that transactions have written in bulk, laid over the pages of a backup.
+ *
+ * The log does not have these pages; the spools of the archive do (docs/backup.md). Laid are the
+ * spools of the transactions that have committed or prepared between the end of the backup and the
+ * target. The pages of other transactions are not: at the target, something else may be in their
+ * place. Of several spools with a page, the one with the highest barrier counts. It is laid if the
+ * page of the backup is not newer: if that is raw, or no whole page, or has a page LSN that is not
+ * above the barrier.
+ *
+ * Memory has 32 bytes for each page, and one window of bytes of one object. */
+#include "ship/image_private.h"
+
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW = 1 << 20, PAGE_LSN = 8 };
+
+struct object {
+    uint64_t txn, bytes;
+    uint32_t timeline, part;
+};
+
+struct page {
+    uint64_t number, barrier;
+    uint32_t object, offset, crc, typed;
+};
+
+static const struct object *object_at(const struct ll_ship_laid *l, size_t i)
+{
+    return (const struct object *)(const void *)l->objects.data + i;
+}
+
+static size_t pages_of(const struct ll_ship_laid *l)
+{
+    return l->pages.len / sizeof(struct page);
+}
+
+void ll_ship_laid_init(struct ll_ship_laid *l, struct ll_ship_mem mem, struct lladd_store *store,
+                       const unsigned char uuid[16], uint32_t page_size)
+{
+    memset(l, 0, sizeof *l);
+    l->objects.mem = l->pages.mem = l->window.mem = mem;
+    l->mem = mem;
+    l->store = store;
+    l->page_size = page_size;
+    l->window_object = SIZE_MAX;
+    memcpy(l->uuid, uuid, sizeof l->uuid);
+}
+
+void ll_ship_laid_free(struct ll_ship_laid *l)
+{
+    ll_ship_buf_free(&l->objects);
+    ll_ship_buf_free(&l->pages);
+    ll_ship_buf_free(&l->window);
+}
+
+/* ---- what the spools have ------------------------------------------------------------------- */
+
+static int note_piece(struct ll_ship_laid *l, uint32_t object, const unsigned char *begin,
+                      const struct ll_ship_blk_piece *p, struct lladd_error *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < p->n && !rc; i++) {
+        const unsigned char *bytes = p->bytes + (size_t)i * l->page_size;
+        struct page page = {.number = p->page + i,
+                            .barrier = p->barrier,
+                            .object = object,
+                            .offset = (uint32_t)(bytes - begin),
+                            .crc = lladd_crc32c(0, bytes, l->page_size),
+                            .typed = p->typed};
+        rc = ll_ship_append(&l->pages, &page, sizeof page, err);
+    }
+    return rc;
+}
+
+static int note_part(struct ll_ship_laid *l, const struct object *o, const char *name,
+                     const struct ll_ship_buf *bytes, bool *last, struct lladd_error *err)
+{
+    struct ll_ship_blk blk;
+    struct ll_ship_blk_piece piece;
+    uint32_t object = (uint32_t)(l->objects.len / sizeof *o);
+    int rc = ll_ship_blk_begin(&blk, name, bytes->data, bytes->len, err);
+    if (rc)
+        return rc;
+    if (memcmp(blk.uuid, l->uuid, sizeof blk.uuid) != 0)
+        return lladd_error_set(err, LLADD_FOREIGN_FILE,
+                               "\"%.150s\" in the store belongs to another database", name);
+    if (blk.page_size != l->page_size || blk.txn != o->txn || blk.part != o->part)
+        return ll_ship_corrupt(err, name, "its header does not fit its name");
+    rc = ll_ship_append(&l->objects, o, sizeof *o, err);
+    while (!rc && (rc = ll_ship_blk_next(&blk, &piece, err)) == 0)
+        rc = note_piece(l, object, bytes->data, &piece, err);
+    *last = blk.last;
+    return rc == LLADD_END ? 0 : rc;
+}
+
+/* Reads a part of the spool from the timeline that has it. */
+static int get_part(struct ll_ship_laid *l, const struct ll_ship_buf *steps, struct object *o,
+                    char name[LL_SHIP_NAME_MAX], struct ll_ship_buf *out, struct lladd_error *err)
+{
+    int rc = LLADD_NOT_FOUND;
+    for (size_t i = 0; rc == LLADD_NOT_FOUND && i < steps->len / sizeof(struct ll_ship_step); i++) {
+        o->timeline = ((const struct ll_ship_step *)(const void *)steps->data)[i].timeline;
+        ll_ship_blk_name(o->timeline, o->txn, o->part, name);
+        rc = ll_ship_get_all(l->store, name, LL_SHIP_OBJECT_MAX, out, err);
+    }
+    o->bytes = out->len;
+    return rc;
+}
+
+int ll_ship_lay(struct ll_ship_laid *l, const struct ll_ship_buf *steps, uint64_t txn,
+                struct lladd_error *err)
+{
+    struct object o = {.txn = txn};
+    struct ll_ship_buf bytes = {.mem = l->mem};
+    char name[LL_SHIP_NAME_MAX];
+    bool last = false;
+    int rc = 0;
+    while (!rc && !last) {
+        bytes.len = 0;
+        rc = get_part(l, steps, &o, name, &bytes, err);
+        if (!rc)
+            rc = note_part(l, &o, name, &bytes, &last, err);
+        o.part++;
+    }
+    ll_ship_buf_free(&bytes);
+    return rc;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+/* By page and barrier; the same page under the same barrier in the order of the writes. */
+static int by_page(const void *a, const void *b)
+{
+    const struct page *x = a, *y = b;
+    int by = compare(x->number, y->number);
+    if (!by)
+        by = compare(x->barrier, y->barrier);
+    if (!by)
+        by = compare(x->object, y->object);
+    return by ? by : compare(x->offset, y->offset);
+}
+
+void ll_ship_laid_sort(struct ll_ship_laid *l)
+{
+    if (pages_of(l) > 1)
+        qsort(l->pages.data, pages_of(l), sizeof(struct page), by_page);
+}
+
+/* ---- laid ----------------------------------------------------------------------------------- */
+
+static const struct page *last_of(const struct ll_ship_laid *l, uint64_t number)
+{
+    const struct page *p = (const void *)l->pages.data;
+    size_t low = 0, high = pages_of(l);
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (p[mid].number <= number)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low && p[low - 1].number == number ? &p[low - 1] : NULL;
+}
+
+bool ll_ship_laid_has(const struct ll_ship_laid *l, uint64_t number)
+{
+    return last_of(l, number) != NULL;
+}
+
+static int look(struct ll_ship_laid *l, const struct page *p, const unsigned char **out,
+                char name[LL_SHIP_NAME_MAX], struct lladd_error *err)
+{
+    const struct object *o = object_at(l, p->object);
+    ll_ship_blk_name(o->timeline, o->txn, o->part, name);
+    if (l->window_object != p->object || p->offset < l->window_offset ||
+        p->offset + l->page_size > l->window_offset + l->window.len) {
+        uint64_t len = o->bytes - p->offset < WINDOW ? o->bytes - p->offset : WINDOW;
+        l->window_object = SIZE_MAX;
+        l->window.len = 0;
+        unsigned char *room = ll_ship_room(&l->window, len);
+        if (!room)
+            return ll_ship_no_memory(err);
+        int rc = l->store->ops->get(l->store, name, p->offset, room, len, err);
+        if (rc)
+            return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(err, name, "it is missing") : rc;
+        l->window.len = len;
+        l->window_object = p->object;
+        l->window_offset = p->offset;
+    }
+    *out = l->window.data + (p->offset - l->window_offset);
+    return 0;
+}
+
+int ll_ship_laid_page(struct ll_ship_laid *l, uint64_t number, unsigned char *bytes,
+                      struct lladd_error *err)
+{
+    const struct page *p = last_of(l, number);
+    const unsigned char *laid;
+    char name[LL_SHIP_NAME_MAX], what[80];
+    if (!p || (p->typed && ll_ship_page_ok(l->uuid, number, bytes, l->page_size) &&
+               lladd_get64(bytes + PAGE_LSN) > p->barrier))
+        return 0;
+    int rc = look(l, p, &laid, name, err);
+    if (rc)
+        return rc;
+    if (lladd_crc32c(0, laid, l->page_size) != p->crc) {
+        (void)snprintf(what, sizeof what, "page %llu at byte %u is damaged",
+                       (unsigned long long)number, p->offset);
+        return ll_ship_corrupt(err, name, what);
+    }
+    memcpy(bytes, laid, l->page_size);
+    return 0;
+}

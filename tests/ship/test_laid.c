@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Restores to targets of a run that writes pages in bulk: blobs, raw extents and runs of dTables,
+ * in pages that were used before. The archive is made of the log and of the spools in files/ship.
+ */
+#include "numbered.h"
+#include "shop.h"
+
+#include "ship/ship_private.h"
+
+#include <check.h>
+#include <lladd/bulk.h>
+#include <lladd/device.h>
+#include <lladd/extension.h>
+#include <lladd/log_read.h>
+#include <lladd/pages.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORKERS = 3, MOST = 40 };
+
+static struct memory_store store;
+static struct lladd_device *disk, *copy;
+static struct shop shop;
+static struct run archived; /* only for its archive */
+static struct lladd_error err;
+
+/* The state after each generation. */
+static struct {
+    uint64_t end;
+    uint64_t gen[SHOP_WORKERS];
+} states[MOST];
+static unsigned n_states;
+
+#define OK(call) \
+    do { \
+        int ok_rc = (call); \
+        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
+                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", err.message); \
+    } while (0)
+
+static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *why)
+{
+    struct ll_ship_spool *spool = NULL;
+    struct ll_ship_mem mem = {NULL};
+    (void)ctx;
+    int rc = ll_ship_spool_open(db, mem, 0, &spool, why);
+    *state = rc ? NULL : spool;
+    return rc;
+}
+
+static void detach(void *ctx, struct lladd_db *db, void *state)
+{
+    (void)ctx, (void)db;
+    ll_ship_spool_close(state);
+}
+
+static int bulk_written(void *ctx, struct lladd_db *db, void *state, struct lladd_txn *txn,
+                        lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
+                        const void *bytes)
+{
+    (void)ctx, (void)db;
+    return ll_ship_spool_write(state, txn, barrier, first, n, typed, bytes);
+}
+
+static const struct lladd_participant *const participants[] = {&ll_ship_spool_participant, NULL};
+static const struct lladd_extension extension = {
+    .struct_size = sizeof extension,
+    .name = "test.spool",
+    .version = 1,
+    .participants = participants,
+    .attach = attach,
+    .detach = detach,
+    .bulk_written = bulk_written,
+};
+
+static void setup(void)
+{
+    err = (struct lladd_error)LLADD_ERROR_INIT;
+    memory_store_init(&store);
+    n_states = 0;
+    archived = (struct run){.store = &store, .segment = 1u << 16};
+    ck_assert_int_eq(lladd_device_memory(&disk), 0);
+    ck_assert_int_eq(lladd_device_memory(&copy), 0);
+}
+
+static void teardown(void)
+{
+    memory_store_free(&store);
+    lladd_device_close(disk);
+    lladd_device_close(copy);
+}
+
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+static void open_shop(unsigned flags)
+{
+    shop_open_with(&shop, disk, LLADD_OPT_NO_THREADS | flags, &extension);
+    archived.options.device = disk;
+    archived.db = shop.db;
+}
+
+static void note_state(void)
+{
+    ck_assert_uint_lt(n_states, MOST);
+    states[n_states].end = lladd_durable_lsn(shop.db).v;
+    shop_check(&shop, 0, states[n_states].gen);
+    n_states++;
+}
+
+static void work(unsigned times)
+{
+    for (unsigned i = 0; i < times; i++) {
+        shop_work(&shop, i % WORKERS);
+        note_state();
+    }
+}
+
+static int store_spool(void *ctx, const char *name)
+{
+    char path[100], object[100];
+    struct lladd_file *file;
+    uint64_t size;
+    (void)ctx;
+    size_t len = strlen(name);
+    if (len < 4 || strcmp(name + len - 4, ".blk") != 0)
+        return 0;
+    (void)snprintf(path, sizeof path, "files/ship/%s", name);
+    (void)snprintf(object, sizeof object, "t00000000/bulk/%s", name);
+    ck_assert_int_eq(disk->ops->open(disk, path, LLADD_OPEN_READ_ONLY, &file), 0);
+    ck_assert_int_eq(disk->ops->size(disk, file, &size), 0);
+    ck_assert_int_eq(disk->ops->close(disk, file), 0);
+    unsigned char *bytes = malloc(size);
+    ck_assert_ptr_nonnull(bytes);
+    run_read_file(disk, path, bytes, size);
+    run_store_object(&archived, object, bytes, size);
+    free(bytes);
+    return 0;
+}
+
+/* All spools, also of transactions that have not committed. */
+static void archive(void)
+{
+    int rc = disk->ops->list(disk, "files/ship", store_spool, NULL);
+    ck_assert_int_eq(rc, 0);
+    run_archive(&archived, 0);
+}
+
+/* ---- targets -------------------------------------------------------------------------------- */
+
+static struct lladd_restore_options to_lsn(struct lladd_restore_target *t, uint64_t lsn)
+{
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    *t = (struct lladd_restore_target)LLADD_RESTORE_TARGET_INIT;
+    t->kind = LLADD_TO_LSN;
+    t->lsn = lladd_lsn_of(lsn);
+    o.target = t;
+    return o;
+}
+
+static void check_gens(struct shop *opened, unsigned state)
+{
+    uint64_t gen[SHOP_WORKERS];
+    shop_check(opened, 0, gen);
+    for (unsigned k = 0; k < WORKERS; k++)
+        ck_assert_uint_eq(gen[k], states[state].gen[k]);
+}
+
+static void look(uint64_t lsn, unsigned state)
+{
+    struct lladd_restore_target t;
+    struct lladd_restore_options o = to_lsn(&t, lsn);
+    struct lladd_device *device, *overlay;
+    struct shop opened;
+    OK(lladd_store_device(&store.base, &o, &device, &err));
+    shop_verify(device);
+    ck_assert_int_eq(lladd_device_overlay(device, &overlay), 0);
+    shop_open_with(&opened, overlay, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &extension);
+    check_gens(&opened, state);
+    shop_kill(&opened);
+    ck_assert_int_eq(lladd_store_device_error(device, NULL), 0);
+    lladd_device_close(overlay);
+    lladd_store_device_close(device);
+}
+
+static void restored(uint64_t lsn, unsigned state)
+{
+    struct lladd_restore_target t;
+    struct lladd_restore_options o = to_lsn(&t, lsn);
+    struct shop opened;
+    lladd_device_close(copy);
+    ck_assert_int_eq(lladd_device_memory(&copy), 0);
+    OK(lladd_restore(&store.base, &o, copy, NULL, &err));
+    shop_verify(copy);
+    shop_open_with(&opened, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &extension);
+    check_gens(&opened, state);
+    shop_work(&opened, 0);
+    shop_close(&opened);
+    shop_verify(copy);
+}
+
+static struct lladd_backup_info backed_up(void)
+{
+    struct lladd_backup_info info = {.struct_size = sizeof info};
+    OK(lladd_backup(shop.db, &store.base, NULL, &info, &err));
+    return info;
+}
+
+/* Every generation as a target, and targets inside each of its transactions. The pages of a
+ * generation were used by earlier ones, and some are used by later ones. */
+START_TEST(every_generation_is_a_target)
+{
+    open_shop(0);
+    OK(lladd_pin_set(shop.db, "all the log", lladd_lsn_of(8), &err));
+    work(4);
+    struct lladd_backup_info info = backed_up();
+    work(12);
+    OK(lladd_checkpoint(shop.db, &err));
+    work(6);
+    archive();
+    for (unsigned i = 4; i < n_states; i++) {
+        uint64_t before = i == 4 ? info.end.v : states[i - 1].end;
+        look(states[i].end, i);
+        look(before + (states[i].end - before) / 2 / 8 * 8, i - 1);
+        if (i % 5 == 0)
+            restored(states[i].end, i);
+    }
+    shop_close(&shop);
+}
+END_TEST
+
+/* A transaction writes in bulk, and is open at the target: its pages are not laid. */
+START_TEST(pages_of_an_open_transaction_are_not_laid)
+{
+    struct lladd_txn *txn;
+    static unsigned char bytes[5 * 4096];
+    lladd_pageno first;
+    open_shop(0);
+    OK(lladd_pin_set(shop.db, "all the log", lladd_lsn_of(8), &err));
+    work(4);
+    backed_up();
+    work(4);
+    memset(bytes, 0xee, sizeof bytes);
+    OK(lladd_begin(shop.db, NULL, &txn, &err));
+    ck_assert_int_eq(lladd_extent_alloc(txn, 5, LLADD_EXTENT_RAW, &first), 0);
+    ck_assert_int_eq(lladd_bulk_write(txn, first, 5, NULL, bytes), 0);
+    ck_assert_int_eq(lladd_bulk_sync(txn), 0);
+    work(3);
+    archive();
+    ck_assert_int_eq(lladd_abort(txn), 0);
+    /* The pages of the aborted transaction are used again. */
+    work(6);
+    archive();
+    for (unsigned i = 7; i < n_states; i++)
+        look(states[i].end, i);
+    shop_close(&shop);
+}
+END_TEST
+
+/* Without the spool, targets from its commit on are refused, and those below are not; with damage
+ * in it, its name is told. */
+START_TEST(a_missing_or_damaged_spool)
+{
+    struct lladd_restore_target t;
+    struct lladd_restore_options o;
+    struct lladd_device *device;
+    open_shop(0);
+    OK(lladd_pin_set(shop.db, "all the log", lladd_lsn_of(8), &err));
+    work(4);
+    backed_up();
+    work(6);
+    archive();
+    shop_close(&shop);
+    char last[200] = "";
+    for (size_t i = 0; i < store.n; i++)
+        if (strstr(store.objects[i].name, "/bulk/") && strcmp(store.objects[i].name, last) > 0)
+            memcpy(last, store.objects[i].name, sizeof last);
+    struct memory_object *spool = memory_store_find(&store, last);
+    ck_assert_ptr_nonnull(spool);
+    o = to_lsn(&t, states[9].end);
+    for (size_t at = 0; at < spool->len; at += spool->len / 23 + 1) {
+        spool->bytes[at] ^= 4;
+        ck_assert_int_eq(lladd_store_device(&store.base, &o, &device, &err), LLADD_CORRUPT_BACKUP);
+        ck_assert_msg(strstr(err.message, last), "%s", err.message);
+        spool->bytes[at] ^= 4;
+    }
+    look(states[9].end, 9);
+    spool->name[0] = '#';
+    ck_assert_int_eq(lladd_store_device(&store.base, &o, &device, &err), LLADD_OUT_OF_RANGE);
+    ck_assert_msg(strstr(err.message, "wrote in bulk"), "%s", err.message);
+    look(states[8].end, 8);
+    spool->name[0] = last[0];
+    /* A byte of a page that changes later. */
+    OK(lladd_store_device(&store.base, &o, &device, &err));
+    spool->bytes[spool->len / 2] ^= 4;
+    struct lladd_file *pages;
+    uint64_t size;
+    static unsigned char page[4096];
+    ck_assert_int_eq(device->ops->open(device, "pages", LLADD_OPEN_READ_ONLY, &pages), 0);
+    ck_assert_int_eq(device->ops->size(device, pages, &size), 0);
+    bool refused = false;
+    for (uint64_t at = 0; at < size; at += sizeof page)
+        refused = device->ops->pread(device, pages, page, sizeof page, at) < 0 || refused;
+    ck_assert_int_eq(device->ops->close(device, pages), 0);
+    ck_assert(refused);
+    ck_assert_int_eq(lladd_store_device_error(device, &err), LLADD_CORRUPT_BACKUP);
+    ck_assert_msg(strstr(err.message, last), "%s", err.message);
+    lladd_store_device_close(device);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("laid");
+    TCase *tc = tcase_create("all");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, every_generation_is_a_target);
+    tcase_add_test(tc, pages_of_an_open_transaction_are_not_laid);
+    tcase_add_test(tc, a_missing_or_damaged_spool);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
