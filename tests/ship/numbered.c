@@ -48,6 +48,11 @@ void run_open(struct run *r, struct lladd_device *dev, unsigned flags)
     r->options.flags = flags | LLADD_OPT_NO_THREADS;
     r->options.log_segment_min = r->options.log_segment_max = r->segment;
     r->options.cache_bytes = 1u << 20;
+    if (r->world) {
+        struct lladd_archive_options a = LLADD_ARCHIVE_OPTIONS_INIT;
+        a.world = r->world;
+        OK(lladd_ship_register(&r->options, &r->store->base, &a, &r->archive, &err));
+    }
     OK(lladd_open(NULL, &r->options, &r->db, &err));
     if (lladd_root_get(r->db, "table", &root, &err) == LLADD_NOT_FOUND) {
         OK(lladd_pin_set(r->db, "all the log", lladd_lsn_of(8), &err));
@@ -57,18 +62,25 @@ void run_open(struct run *r, struct lladd_device *dev, unsigned flags)
     OK(lladd_hash_open(r->db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, &r->table, &err));
 }
 
+static void free_options(struct run *r)
+{
+    lladd_options_release(&r->options);
+    lladd_archive_free(r->archive);
+    r->archive = NULL;
+}
+
 void run_close(struct run *r)
 {
     lladd_hash_close(r->table);
     ck_assert_int_eq(lladd_close(r->db), 0);
-    lladd_options_release(&r->options);
+    free_options(r);
 }
 
 void run_kill(struct run *r)
 {
     lladd_hash_close(r->table);
     lladd_db_kill(r->db);
-    lladd_options_release(&r->options);
+    free_options(r);
 }
 
 /* The value of row `row` after transaction `number`. */
@@ -225,14 +237,13 @@ static void store_segment(struct run *r, uint32_t timeline, uint64_t first, uint
     if (!to)
         run_store_object(r, name, bytes, r->segment);
     for (uint64_t from = first; from < to;) { /* in two parts */
-        uint64_t end = from == first ? first + (to - first) / 16 * 8 : to;
+        uint64_t end = from == first && to - first >= 16 ? first + (to - first) / 16 * 8 : to;
         (void)snprintf(name, sizeof name, "t%08x/log/%016llx.%016llx-%016llx.part", timeline,
                        (unsigned long long)first, (unsigned long long)from,
                        (unsigned long long)end);
         size_t begin = bytes_below(r, first, from);
-        if (end > from)
-            run_store_object(r, name, bytes + begin, bytes_below(r, first, end) - begin);
-        from = end > from ? end : to;
+        run_store_object(r, name, bytes + begin, bytes_below(r, first, end) - begin);
+        from = end;
     }
 }
 
@@ -240,6 +251,11 @@ static void store_segment(struct run *r, uint32_t timeline, uint64_t first, uint
  * its cut names. Between them there may be segments that the log has never used. */
 void run_archive(struct run *r, uint32_t timeline)
 {
+    struct lladd_error err = LLADD_ERROR_INIT;
+    for (bool more = r->archive != NULL; more;)
+        OK(lladd_archive_step(r->archive, &more, &err));
+    if (r->archive)
+        return;
     struct segments s = {.n = 0};
     struct lladd_device *dev = r->options.device;
     uint64_t durable = lladd_durable_lsn(r->db).v, end = durable;

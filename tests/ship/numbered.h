@@ -20,11 +20,13 @@ struct run {
     struct lladd_options options;
     struct lladd_db *db;
     struct lladd_hash *table;
-    struct memory_store *store; /* of the archive */
-    size_t segment;             /* bytes of a segment of the log */
-    uint64_t variant;           /* tells the rows of two timelines apart */
-    uint64_t number;            /* of the last transaction */
-    uint64_t end[RUN_MOST];     /* LSN after each transaction */
+    struct memory_store *store;            /* of the archive */
+    const struct lladd_environment *world; /* if not NULL, the library archives, in this world */
+    struct lladd_archive *archive;
+    size_t segment;         /* bytes of a segment of the log */
+    uint64_t variant;       /* tells the rows of two timelines apart */
+    uint64_t number;        /* of the last transaction */
+    uint64_t end[RUN_MOST]; /* LSN after each transaction */
     uint64_t variants[RUN_MOST];
 };
 
@@ -39,8 +41,8 @@ void run_work_to(struct run *, uint64_t number);
 /* The table of `opened` is as transaction `number` of the run has left it. */
 void run_check(struct run *opened, const struct run *, uint64_t number);
 
-/* Archives the log of the open database, as far as it is durable: closed segments, and two parts of
- * the last one. */
+/* Archives the log of the open database, as far as it is durable: by the library, or as closed
+ * segments and two parts of the last one. */
 void run_archive(struct run *, uint32_t timeline);
 void run_store_object(struct run *, const char *name, const void *bytes, size_t len);
 void run_read_file(struct lladd_device *, const char *name, void *out, size_t len);
