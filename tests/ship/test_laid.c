@@ -14,6 +14,7 @@
 #include <lladd/extension.h>
 #include <lladd/log_read.h>
 #include <lladd/pages.h>
+#include <lladd/records.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +259,43 @@ START_TEST(pages_of_an_open_transaction_are_not_laid)
 }
 END_TEST
 
+/* A transaction writes a page in bulk, changes it in the log, and commits after the backup. The
+ * page of the backup has the change, of which redo no longer has the record: it is newer than that
+ * of the spool. */
+START_TEST(a_page_that_was_changed_since_stays)
+{
+    struct lladd_txn *txn;
+    static unsigned char bytes[4096];
+    lladd_pageno page;
+    uint64_t changed = 0x0123456789abcdef, got = 0;
+    open_shop(0);
+    OK(lladd_pin_set(shop.db, "all the log", lladd_lsn_of(8), &err));
+    work(2);
+    OK(lladd_begin(shop.db, NULL, &txn, &err));
+    ck_assert_int_eq(lladd_extent_alloc(txn, 1, LLADD_EXTENT_BULK, &page), 0);
+    ck_assert_int_eq(lladd_bulk_write(txn, page, 1, "lladd.bytes", bytes), 0);
+    ck_assert_int_eq(lladd_bulk_sync(txn), 0);
+    ck_assert_int_eq(lladd_bytes_set(txn, page, 100, &changed, sizeof changed), 0);
+    OK(lladd_checkpoint(shop.db, &err));
+    OK(lladd_checkpoint(shop.db, &err)); /* redo starts after the change */
+    backed_up();
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    work(2);
+    archive();
+    shop_close(&shop);
+    struct lladd_restore_target t;
+    struct lladd_restore_options o = to_lsn(&t, states[3].end);
+    lladd_device_close(copy);
+    ck_assert_int_eq(lladd_device_memory(&copy), 0);
+    OK(lladd_restore(&store.base, &o, copy, NULL, &err));
+    shop_open_with(&shop, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &extension);
+    OK(lladd_bytes_get(shop.db, page, 100, &got, sizeof got, &err));
+    ck_assert_uint_eq(got, changed);
+    check_gens(&shop, 3);
+    shop_close(&shop);
+}
+END_TEST
+
 /* Without the spool, targets from its commit on are refused, and those below are not; with damage
  * in it, its name is told. */
 START_TEST(a_missing_or_damaged_spool)
@@ -317,6 +355,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, every_generation_is_a_target);
     tcase_add_test(tc, pages_of_an_open_transaction_are_not_laid);
+    tcase_add_test(tc, a_page_that_was_changed_since_stays);
     tcase_add_test(tc, a_missing_or_damaged_spool);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
