@@ -68,6 +68,8 @@ int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
                              * more often */
         o.device = p->overlay;
         o.flags = LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS;
+        if (stored) /* only the pages that are looked at are redone */
+            o.recovery = LLADD_RECOVER_INSTANT;
         rc = lladd_open(t->dir, &o, &p->db, err);
     }
     if (rc) {

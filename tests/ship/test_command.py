@@ -108,6 +108,8 @@ class Backups(unittest.TestCase):
         self.assertIn("no mark", said)
         for wrong in ("soon", "2020-01-01", "2020-01-01T1", "-1"):
             self.good("restore", "--to", wrong, self.store, self.path("no"), code=2)
+        self.assertIn("LLADD_EXISTS", self.good("restore", "--to", "end", self.store,
+                                                self.path("one"), code=2))
         self.assertIn("no timeline 77", self.good("restore", "--to", "end", "--timeline", "77",
                                                   self.store, self.path("no"), code=2))
 
@@ -121,6 +123,7 @@ class Backups(unittest.TestCase):
             self.assertEqual(self.good("hash", "get", *target, "table", "key"), value + "\n")
             self.assertIn("no damage", self.good("verify", *target))
             self.assertIn(f'"key" "{value}"', self.good("dump", *target))
+            self.assertEqual(self.good("dump", *target), self.good("dump", *target, "table"))
         self.assertEqual(self.good("hash", "get", "--from", self.store, "table", "key"), "value\n")
         self.assertEqual(self.good("hash", "scan", *source, "end", "table"), '"key" "two"\n')
         self.assertEqual(self.good("dtable", "stat", *source, "end"), "")
