@@ -508,7 +508,9 @@ static int write_control(struct ll_core *core, const struct marks *m, struct lla
     c.watermark = ll_log_durable(core->log);
     c.clean = false;
     c.segment = lladd_lsn_of(c.segment_bytes = 0);
-    c.atomic_pages = core->no_images;
+    /* Redo has made the pages of earlier runs dirty again. If the next redo starts in the log of
+     * these runs, some of the pages may not be written yet. */
+    c.atomic_pages = core->no_images || (core->tore_unprotected && m->redo.v < core->began);
     c.incompatible |= LL_FEATURE_WRITE_BACK;
     c.incarnation = ll_log_incarnation(core->log);
     int rc = ll_core_put_control(core, &c, err);

@@ -31,7 +31,7 @@ struct ll_control {
     lladd_lsn segment;    /* if clean: first LSN of the segment with `end`, and its size */
     uint64_t segment_bytes;
     bool clean;
-    bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used during or after the checkpoint */
+    bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used since the start of redo */
     int64_t created_us;
 };
 

@@ -590,7 +590,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     struct ll_analysis a;
     uint64_t start = ll_now_ns(&core->env);
     core->redo_start = core->control.redo.v;
-    core->tore_unprotected = core->control.atomic_pages;
+    core->tore_unprotected = core->control.atomic_pages && !core->control.clean;
     ll_core_progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);
     enter(LLADD_DST_ANALYSIS);
     int rc = ll_analysis(core, ll_buffer_page_count(core->buffer), &a, err);

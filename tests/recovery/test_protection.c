@@ -7,6 +7,7 @@
  */
 #include "db_fixture.h"
 
+#include <errno.h>
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
@@ -351,6 +352,40 @@ START_TEST(what_an_older_life_left_is_no_base)
 }
 END_TEST
 
+/* A page was changed with atomic pages and written, and its sync failed: it can be read, but is not
+ * durable (REC-4). The next run has no atomic pages, and takes a checkpoint that moves redo's start
+ * past the page's base, but not past the change. So each later redo must write the page again. */
+START_TEST(a_checkpoint_without_atomic_pages_trusts_no_older_write)
+{
+    lladd_pageno scratch, page;
+    begin_case(_i);
+    r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
+    r.options.checkpoint_bytes = 16u << 10;
+    fixture_open(&r);
+    fixture_pages(&r, &scratch, 1);
+    fixture_pages(&r, &page, 1);
+    fixture_forget_log(&r, scratch);
+    fixture_set(&r, cell_of(page, 0), 7);
+    fault_device_only(r.fd, "pages");
+    fault_device_fail(r.fd, 1, FAULT_SYNC, EIO, false);
+    ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_WRITE_FAILED);
+    fault_device_only(r.fd, NULL);
+    fixture_crash(&r, &fault_kill);
+    r.options.flags &= ~(uint32_t)LLADD_OPT_ATOMIC_PAGES;
+    test_world_fail_at(&r.world, "checkpoint.before_flush", 1, EIO); /* that of the recovery */
+    fixture_open(&r);
+    fuzzy_checkpoint(scratch);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r); /* takes a checkpoint after its recovery */
+    fixture_expect(&r, cell_of(page, 0), 7);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 0), 7);
+    fixture_close(&r);
+    fixture_free(&r);
+}
+END_TEST
+
 /* A page was freed and dropped unwritten. So it lacks changes from before redo's start, and the log
  * has no base of it. It is allocated again, before the crash or after it, and not formatted yet: a
  * page without contents is no damage. */
@@ -656,6 +691,7 @@ int main(void)
     t = tcase_create("older log");
     tcase_add_loop_test(t, a_rotten_page_is_rebuilt_from_older_log, 0, 6);
     tcase_add_loop_test(t, what_an_older_life_left_is_no_base, 0, 4);
+    tcase_add_loop_test(t, a_checkpoint_without_atomic_pages_trusts_no_older_write, 0, 2);
     tcase_add_loop_test(t, a_freed_page_that_is_allocated_again_is_no_damage, 0, 16);
     suite_add_tcase(s, t);
     t = tcase_create("a log without its end");
