@@ -297,6 +297,9 @@ def dtable_seeds():
     yield "tombstones", b"\2\12" + filled + bytes(8) + piece(foot) + piece(padded(rows))
     yield "ranges", (b"\2\13" + piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) +
                      bytes(9) + filled)
+    # The array has a key that is too large for a u32.
+    yield "ranges-key", (b"\2\13" + piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) +
+                         bytes(9) + piece(struct.pack("<QQIIQ", 2**32, 16, 1, 1, 9)) + filled[33:])
     # The length of a ranges_dtable's footer is no multiple of 16. The footer therefore comes last:
     # the end of the input ends it.
     begins = struct.pack("<QQIBBH", 0, 20, 3, 1, 1, 0) + bytes([0, 5, 4, 10, 8, 15])

@@ -491,6 +491,15 @@ static bool same_key(const struct lladd_dtable_key *a, const struct lladd_dtable
     return a->number == b->number && same_bytes(a->bytes, b->bytes);
 }
 
+/* Detects a key that no caller can have stored, such as a u32 key of 33 bits. */
+static int check_key(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                     struct lladd_error *err)
+{
+    return lladd_dtable_check_key(&t->order, key, NULL)
+               ? lladd_dtable_corrupt(t, err, "a stored key does not fit the type of its keys")
+               : 0;
+}
+
 /* Looks the key up and compares the result with the cursor's row: indexes and filters must not hide
  * rows. */
 static int check_lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
@@ -526,6 +535,8 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
             rc = lladd_dtable_corrupt(t, err,
                                       "the first row's key is not the smallest key of the run");
         if (!rc)
+            rc = check_key(t, &key, err);
+        if (!rc)
             rc = check_lookup(t, &key, &value, &pin, err);
         last.len = 0;
         if (!rc && ll_dtable__append(&last, key.bytes.data, key.bytes.len))
@@ -558,7 +569,8 @@ static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
         if (!first) { /* Copies the end: its bytes are in pins that the next call uses. */
             at.len = 0;
             from = s.to;
-            if (ll_dtable__append(&at, from.bytes.data, from.bytes.len))
+            rc = check_key(t, &from, err);
+            if (!rc && ll_dtable__append(&at, from.bytes.data, from.bytes.len))
                 rc = ll_dtable__no_memory(err);
             from.bytes.data = at.data;
         }
