@@ -13,6 +13,8 @@
 
 enum { PAGE = 4096, NUMBER = 9, EMPTY = 1, KEYS = 8 };
 
+static bool refused; /* the page, or a record */
+
 static const struct lladd_op *const ops[] = {
     &ll_btree__fill, &ll_btree__narrow,  &ll_btree__index,    &ll_btree__put,   &ll_btree__remove,
     &ll_btree__mark, &ll_btree__restore, &ll_btree__clear_op, &ll_btree__spare, &ll_btree__node};
@@ -76,10 +78,17 @@ static void read_node(const struct lladd_page *p, const uint8_t *data, size_t si
 
 static void apply(struct lladd_page *p, const struct lladd_op *op, struct lladd_span redo)
 {
-    if (redo.len > op->record_max || !op->validate(view_of(p), LLADD_SPAN_REDO, redo))
+    if (redo.len > op->record_max || !op->validate(view_of(p), LLADD_SPAN_REDO, redo)) {
+        refused = true;
         return;
+    }
     op->redo(p, redo);
     MUST(ll_btree__node_page.check(view_of(p)));
+}
+
+bool fuzz_refused(void)
+{
+    return refused;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -104,7 +113,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bt_set(page.bytes, BT_HIGH, BT_OPEN_END);
     if (!(data[0] & EMPTY))
         memcpy(page.bytes + LLADD_PAGE_HEADER, rest, n);
-    if (ll_btree__node_page.check(view_of(&page))) {
+    refused = !ll_btree__node_page.check(view_of(&page));
+    if (!refused) {
         read_node(&page, data, size);
         for (; rest - at >= 3 && lladd_get16(at + 1) <= rest - at - 3;
              at += 3 + lladd_get16(at + 1)) {

@@ -439,7 +439,7 @@ def btree_seeds():
               "remove": (4, struct.pack("<HB", 3, 1)), "mark": (5, struct.pack("<HB", 3, 1)),
               "restore": (6, struct.pack("<H", 2) + entry(b"key2", b"old", 10)),
               "narrow": (1, struct.pack("<HQ", 4, 8) + b"key35"),
-              "clear": (7, struct.pack("<HH", 5, 1))}
+              "clear": (7, struct.pack("<HH", 3, 1))}
     for name, (op, redo) in change.items():
         yield f"leaf-{name}", b"\1" + leaf + record(op, redo)
     every = b"".join(record(*r) for r in change.values())
@@ -451,7 +451,7 @@ def btree_seeds():
     yield "page", b"\0\0\xff\xff" + empty
     page = bytearray(4064)
     page[:32] = struct.pack("<6sBB6sHHHHHH6s", b"\2", 0, 0, b"", 1, 0, 0, 11, 0, 65535, b"")
-    page[32:38] = b"yek\0" + struct.pack("<H", 4085)
+    page[32:38] = b"\0yek" + struct.pack("<H", 4085)
     page[-11:] = entry(b"key", b"vv")
     yield "page-row", b"\0\0\xff\xff" + bytes(page)
 
