@@ -34,9 +34,9 @@ static void print(const struct made *m)
     const struct {
         const char *name;
         uint64_t value;
-    } rows[] = {{"bytes", m->bytes.v},     {"slotted", m->slotted.v}, {"freed", m->freed.v},
-                {"raw", m->raw.v},         {"bulk", m->bulk.v},       {"heap", m->heap.v},
-                {"tree", m->tree.v},       {"active", m->active.v},   {"prepared", m->prepared.v},
+    } rows[] = {{"bytes", m->bytes.v},    {"slotted", m->slotted.v}, {"freed", m->freed.v},
+                {"raw", m->raw.v},        {"bulk", m->bulk.v},       {"heap", m->heap.v},
+                {"tree", m->tree.v},      {"active", m->active.v},   {"prepared", m->prepared.v},
                 {"aborted", m->aborted.v}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         printf("%s %llu\n", rows[i].name, (unsigned long long)rows[i].value);
