@@ -170,11 +170,11 @@ static void spare_apply(struct lladd_page *page, struct lladd_span bytes)
 
 /* ---- narrow ---------------------------------------------------------------------------------- */
 
-static bool narrow_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+/* The node has been checked: when it was read (node_loaded), or by the caller. */
+static bool narrow_fits(struct lladd_view v, struct lladd_span s)
 {
     const unsigned char *p = s.data;
-    if (kind != LLADD_SPAN_REDO || s.len < NARROW_HEAD || lladd_get64(p + 2) >> 48 ||
-        !ll_btree__fine(v))
+    if (s.len < NARROW_HEAD || lladd_get64(p + 2) >> 48)
         return false;
     uint32_t keep = lladd_get16(p), slots = bt_get(v.bytes, BT_SLOTS);
     struct bt_key high = {p + NARROW_HEAD, (uint32_t)(s.len - NARROW_HEAD)};
@@ -195,6 +195,11 @@ static bool narrow_validate(struct lladd_view v, enum lladd_span_kind kind, stru
     return last.key_len == 0 || bt_compare(bt_entry_key(&last), high) < 0;
 }
 
+static bool narrow_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return kind == LLADD_SPAN_REDO && ll_btree__fine(v) && narrow_fits(v, s);
+}
+
 static int narrow_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                           struct lladd_draft *d)
 {
@@ -206,7 +211,7 @@ static int narrow_prepare(void *ctx, struct lladd_view v, struct lladd_span args
     lladd_put16(p, (uint16_t)n->keep);
     lladd_put64(p + 2, n->right.v);
     lladd_copy(p + NARROW_HEAD, n->high.bytes, n->high.len);
-    return narrow_validate(v, LLADD_SPAN_REDO, lladd_span_of(p, NARROW_HEAD + n->high.len))
+    return narrow_fits(v, lladd_span_of(p, NARROW_HEAD + n->high.len))
                ? 0
                : lladd_error_set(d->error, LLADD_BUG, "a node cannot be split there");
 }
@@ -233,11 +238,12 @@ static struct bt_entry index_entry(const unsigned char *p, size_t len)
                              .cap = BT_CHILD};
 }
 
-static bool index_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+/* As narrow_fits. */
+static bool index_fits(struct lladd_view v, struct lladd_span s)
 {
     const unsigned char *p = s.data;
-    if (kind != LLADD_SPAN_REDO || s.len < INDEX_HEAD || lladd_get64(p + 2) >> 48 ||
-        s.len - INDEX_HEAD > ll_btree__key_max(v.size) || !ll_btree__fine(v))
+    if (s.len < INDEX_HEAD || lladd_get64(p + 2) >> 48 ||
+        s.len - INDEX_HEAD > ll_btree__key_max(v.size))
         return false;
     struct bt_key key = {p + INDEX_HEAD, (uint32_t)(s.len - INDEX_HEAD)};
     uint32_t slot = lladd_get16(p);
@@ -251,6 +257,11 @@ static bool index_validate(struct lladd_view v, enum lladd_span_kind kind, struc
            bt_compare(bt_fences_of(v.bytes, v.size).low, key) < 0;
 }
 
+static bool index_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return kind == LLADD_SPAN_REDO && ll_btree__fine(v) && index_fits(v, s);
+}
+
 static int index_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                          struct lladd_draft *d)
 {
@@ -262,7 +273,7 @@ static int index_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
     lladd_put16(p, (uint16_t)x->slot);
     lladd_put64(p + 2, x->child.v);
     lladd_copy(p + INDEX_HEAD, x->key.bytes, x->key.len);
-    return index_validate(v, LLADD_SPAN_REDO, lladd_span_of(p, INDEX_HEAD + x->key.len))
+    return index_fits(v, lladd_span_of(p, INDEX_HEAD + x->key.len))
                ? 0
                : lladd_error_set(d->error, LLADD_BUG, "an inner node has no room for a child");
 }

@@ -270,7 +270,7 @@ static int is_child(struct ll_btree_tree *t, lladd_pageno page, uint32_t level, 
     struct lladd_page *p;
     TRY(ll_operations__fix(t->db, page, ll_btree__node_page.name, LLADD_LATCH_SHARED, &p, err));
     struct lladd_view v = lladd_page_view(p);
-    *out = bt_is_node(t, v) && v.bytes[BT_LEVEL] == level && ll_btree__fine(v) &&
+    *out = bt_is_node(t, v) && v.bytes[BT_LEVEL] == level &&
            bt_compare(bt_fences_of(v.bytes, v.size).low, low) == 0;
     lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);
     return 0;
