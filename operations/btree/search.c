@@ -40,21 +40,34 @@ static inline uint64_t key_word(struct bt_key key, uint32_t i)
         return __builtin_bswap64(lladd_get64(key.bytes + i));
     if (key.len >= 8)
         return __builtin_bswap64(lladd_get64(key.bytes + key.len - 8)) << 8 * (i + 8 - key.len);
-    return __builtin_bswap64(lladd_get_few(key.bytes + i, key.len - i));
+    return key.len ? __builtin_bswap64(lladd_get_few(key.bytes + i, key.len - i)) : 0;
 }
 
-/* Compares n bytes of the page with the key, from byte `from` of both on. */
-static inline int compare(const unsigned char *page, uint32_t size, uint32_t at, uint32_t n,
-                          struct bt_key key, uint32_t from)
+/* The first eight of n bytes of the page, as key_word. */
+static inline uint64_t page_word(const unsigned char *page, uint32_t size, uint32_t at, uint32_t n)
 {
-    uint32_t both = n < key.len ? n : key.len;
-    for (uint32_t i = from; i < both; i += 8) {
-        uint64_t a = __builtin_bswap64(load(page, size, at + i)), b = key_word(key, i);
-        uint64_t mask = both - i < 8 ? ~(UINT64_MAX >> 8 * (both - i)) : UINT64_MAX;
-        if ((a ^ b) & mask)
-            return (a & mask) < (b & mask) ? -1 : 1;
+    uint64_t w = __builtin_bswap64(load(page, size, at));
+    return n >= 8 ? w : n ? w & ~(UINT64_MAX >> 8 * n) : 0;
+}
+
+/* Compares n bytes of the page with the key, of which `word` is key_word(key, 0). Words with zeros
+ * after the end are in the order of the bytes, but for keys that differ only in zeros at their end:
+ * their lengths tell. */
+static inline int compare_with(const unsigned char *page, uint32_t size, uint32_t at, uint32_t n,
+                               struct bt_key key, uint64_t word)
+{
+    uint64_t first = page_word(page, size, at, n);
+    for (uint32_t i = 8; first == word && i < n && i < key.len; i += 8) {
+        first = page_word(page, size, at + i, n - i);
+        word = key_word(key, i);
     }
-    return (n > key.len) - (n < key.len);
+    return first != word ? (first < word ? -1 : 1) : (n > key.len) - (n < key.len);
+}
+
+static inline int compare(const unsigned char *page, uint32_t size, uint32_t at, uint32_t n,
+                          struct bt_key key)
+{
+    return compare_with(page, size, at, n, key, key_word(key, 0));
 }
 
 /* A node's header. */
@@ -66,14 +79,13 @@ struct head {
 static inline int compare_low(const unsigned char *page, uint32_t size, const struct head *h,
                               struct bt_key key)
 {
-    return compare(page, size, size - h->low, h->low, key, 0);
+    return compare(page, size, size - h->low, h->low, key);
 }
 
 static inline int compare_high(const unsigned char *page, uint32_t size, const struct head *h,
                                struct bt_key key)
 {
-    return h->high == BT_OPEN_END ? 1
-                                  : compare(page, size, size - h->low - h->high, h->high, key, 0);
+    return h->high == BT_OPEN_END ? 1 : compare(page, size, size - h->low - h->high, h->high, key);
 }
 
 /* The slot area is in the page: the caller has checked its length. */
@@ -87,13 +99,13 @@ static inline uint32_t slot_offset(const unsigned char *page, uint32_t slot)
     return peek32(bt_slot_at(page, slot) + 2) >> 16;
 }
 
-/* Compares the key of the slot's entry, which has the same head. So the bytes of the heads are
- * equal, or the shorter key ends in them. */
-static inline int compare_entry(const unsigned char *page, uint32_t size, const struct head *h,
-                                uint32_t slot, struct bt_key key)
+/* Compares the key of the slot's entry from its first byte on, because the search key need not have
+ * the bytes that the node's keys have in common. */
+static inline int compare_entry(const unsigned char *page, uint32_t size, uint32_t slot,
+                                struct bt_key key, uint64_t word)
 {
     uint32_t offset = slot_offset(page, slot), len = (uint32_t)load(page, size, offset) & 0x7fff;
-    return compare(page, size, offset + BT_ENTRY_HEAD, len, key, h->prefix + 4);
+    return compare_with(page, size, offset + BT_ENTRY_HEAD, len, key, word);
 }
 
 /* The first of n slots from `lo` on with a head that is not less; n > 0. No branch depends on the
@@ -109,12 +121,13 @@ static inline uint32_t lower_head(const unsigned char *page, uint32_t lo, uint32
 
 /* Finds the key among slots of which the heads are not less than that of the key. */
 static inline void find_whole(const unsigned char *page, uint32_t size, const struct head *h,
-                              struct bt_key key, uint32_t head, uint32_t lo, struct bt_place *out)
+                              struct bt_key key, uint64_t word, uint32_t head, uint32_t lo,
+                              struct bt_place *out)
 {
     for (uint32_t hi = h->slots, mid = lo; lo < hi; mid = (lo + hi) / 2) {
         int c = slot_head(page, mid) > head;
         if (c == 0)
-            c = compare_entry(page, size, h, mid, key);
+            c = compare_entry(page, size, mid, key, word);
         if (c == 0) {
             *out = (struct bt_place){mid, true};
             return;
@@ -131,17 +144,18 @@ static inline void find(const unsigned char *page, uint32_t size, const struct h
                         struct bt_key key, struct bt_place *out)
 {
     uint32_t lo = h->inner ? 1 : 0, head = bt_head(key, h->prefix);
+    uint64_t word = key_word(key, 0);
     *out = (struct bt_place){h->slots, false};
     if (h->slots <= lo)
         return;
     /* Rows are often added at the end of a level. */
     if (h->high == BT_OPEN_END) {
         uint32_t last = slot_head(page, h->slots - 1);
-        if (last < head || (last == head && compare_entry(page, size, h, h->slots - 1, key) < 0))
+        if (last < head || (last == head && compare_entry(page, size, h->slots - 1, key, word) < 0))
             return;
     }
     lo = lower_head(page, lo, h->slots - lo, head);
-    find_whole(page, size, h, key, head, lo, out);
+    find_whole(page, size, h, key, word, head, lo, out);
 }
 
 static struct head head_of(const unsigned char *page)
@@ -170,8 +184,21 @@ static inline int prefix_order(const unsigned char *page, uint32_t size, const s
 {
     uint32_t n = h->prefix < h->low ? h->prefix : h->low;
     struct bt_key begin = {key.bytes, key.len < n ? key.len : n};
-    int c = compare(page, size, size - h->low, n, begin, 0);
+    int c = compare(page, size, size - h->low, n, begin);
     return c > 0 ? -1 : c < 0;
+}
+
+/* Does the node cover the key, which is none of its keys and belongs in front of this slot? */
+static inline enum bt_step place_of(const unsigned char *page, uint32_t size, const struct head *h,
+                                    struct bt_key key, uint32_t slot)
+{
+    int order = h->prefix ? prefix_order(page, size, h, key) : 0;
+    if (order)
+        return order < 0 ? BT_AGAIN : BT_GO_RIGHT;
+    /* A key between two keys of the node is between its fences. */
+    if (slot >= h->slots && compare_high(page, size, h, key) <= 0)
+        return BT_GO_RIGHT;
+    return slot <= h->inner && compare_low(page, size, h, key) > 0 ? BT_AGAIN : BT_HERE;
 }
 
 static inline enum bt_step look(const struct ll_btree_tree *t, const unsigned char *page,
@@ -188,20 +215,14 @@ static inline enum bt_step look(const struct ll_btree_tree *t, const unsigned ch
         (h.high > BT_KEY_MAX && h.high != BT_OPEN_END) || (h.inner && h.slots == 0))
         return BT_AGAIN;
     out->right = lladd_page_of(w5 & ((UINT64_C(1) << 48) - 1));
-    int order = h.prefix ? prefix_order(page, size, &h, key) : 0;
-    if (order)
-        return order < 0 ? BT_AGAIN : BT_GO_RIGHT;
     find(page, size, &h, key, &out->place);
     uint32_t slot = out->place.slot;
-    if (h.inner && !out->place.found)
+    if (!out->place.found) {
+        enum bt_step step = place_of(page, size, &h, key, slot);
+        if (step != BT_HERE || level == 0)
+            return step;
         slot--;
-    /* A key between two keys of the node is between its fences. */
-    if (slot + h.inner >= h.slots && compare_high(page, size, &h, key) <= 0)
-        return BT_GO_RIGHT;
-    if (slot == 0 && compare_low(page, size, &h, key) > 0)
-        return BT_AGAIN;
-    if (level == 0 && !out->place.found)
-        return BT_HERE;
+    }
     uint32_t offset = slot_offset(page, slot);
     uint64_t lengths = load(page, size, offset);
     out->key_len = (uint16_t)lengths;
