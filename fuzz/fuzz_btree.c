@@ -16,8 +16,9 @@ enum { PAGE = 4096, NUMBER = 9, EMPTY = 1, KEYS = 8 };
 static bool refused; /* the page, or a record */
 
 static const struct lladd_op *const ops[] = {
-    &ll_btree__fill, &ll_btree__narrow,  &ll_btree__index,    &ll_btree__put,   &ll_btree__remove,
-    &ll_btree__mark, &ll_btree__restore, &ll_btree__clear_op, &ll_btree__spare, &ll_btree__node};
+    &ll_btree__fill_1, &ll_btree__narrow,  &ll_btree__index,    &ll_btree__put,   &ll_btree__remove,
+    &ll_btree__mark,   &ll_btree__restore, &ll_btree__clear_op, &ll_btree__spare, &ll_btree__node,
+    &ll_btree__fill,   &ll_btree__insert,  &ll_btree__rows};
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
 static struct lladd_view view_of(const struct lladd_page *p)

@@ -442,6 +442,15 @@ def btree_seeds():
               "clear": (7, struct.pack("<HH", 3, 1))}
     for name, (op, redo) in change.items():
         yield f"leaf-{name}", b"\1" + leaf + record(op, redo)
+    change["insert"] = (11, struct.pack("<HH", 9, 4) + b"key9new")
+    yield "leaf-insert", b"\1" + leaf + record(*change["insert"])
+    rows = b"".join(struct.pack("<HHH", 2 + 3 * i, 5, 2) + b"key%dxvv" % (2 * i + 1)
+                    for i in range(4))
+    yield "leaf-rows", b"\1" + leaf + record(12, rows)
+    del change["put"]
+    short = [struct.pack("<HH", 1 + 16384 * (i % 2), 2) + b"\5\0" * (i % 2) + b"%dvv" % i
+             for i in range(9)]
+    yield "leaf-short", b"\1" + record(10, fill(0, b"key", b"key9", *short))
     every = b"".join(record(*r) for r in change.values())
     yield "leaf-all", b"\1" + leaf + every
     yield "inner-index", b"\1" + inner + record(2, struct.pack("<HQ", 2, 9) + b"k")

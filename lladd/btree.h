@@ -128,9 +128,10 @@ struct lladd_btree_row {
     const void *value;
     size_t value_len;
 };
-/** Calls lladd_btree_insert for n rows in turn; faster if the keys ascend, because the call begins
- *  at the leaf of the row before. Stops at the first row that cannot be inserted, and returns its
- *  error. *done (nullable) gets the number of rows inserted before it, which stay inserted. */
+/** Calls lladd_btree_insert for n rows in turn; faster if the keys ascend, because short rows that
+ *  belong into one leaf are inserted and logged together. Stops at the first row that cannot be
+ *  inserted, and returns its error. *done (nullable) gets the number of rows inserted before it,
+ *  which stay inserted. */
 LLADD_API int lladd_btree_insert_many(struct lladd_txn *, struct lladd_btree *,
                                       const struct lladd_btree_row *, size_t n, size_t *done);
 /** Sets the value of a key; inserts the row if the tree does not have the key. */
@@ -178,10 +179,16 @@ LLADD_API int lladd_btree_next_key(struct lladd_btree *, const void *key, size_t
                                    struct lladd_error *);
 
 /** If the log record describes a change that is undone by key, returns true, the tree's root page
- *  and the key; the key's bytes belong to the record. Returns false for any other record. For
- *  lladd_participant.protect: the callback then locks the tree and the key. */
+ *  and the key; the key's bytes belong to the record. Returns false for any other record, and for
+ *  one with several keys (lladd_btree_insert_many). For lladd_participant.protect: the callback
+ *  then locks the tree and the key. */
 LLADD_API bool lladd_btree_logged_key(const struct lladd_log_entry *, lladd_pageno *root,
                                       struct lladd_span *key);
+/** The same for a record with any number of keys: returns the one at `which`, from 0 on. Returns
+ *  false if the record has no more than `which`. A callback for lladd_participant.protect must
+ *  lock all of them. */
+LLADD_API bool lladd_btree_logged_key_at(const struct lladd_log_entry *, size_t which,
+                                         lladd_pageno *root, struct lladd_span *key);
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 

@@ -301,7 +301,7 @@ static void describe(void *ctx, struct lladd_span bytes, struct lladd_sink *to)
                       n.value[1] ? n.value[1] : '-');
 }
 
-static const char *const operations[] = {"lladd.btree.put", "lladd.btree.remove", NULL};
+static const char *const operations[] = {"lladd.btree.insert", "lladd.btree.remove", NULL};
 
 #define SUBJECT(its_name, its_about, ...) \
     { \

@@ -66,6 +66,10 @@ static int make_room(struct bt_change *c)
 static __attribute__((noinline)) int act(struct bt_change *c, unsigned *tries, uint32_t *moved)
 {
     struct lladd_error *err = lladd_txn_error_out(c->txn);
+    if (c->answer == BT_OVER_GHOST) {
+        c->op = c->tree->trees->put;
+        return 0;
+    }
     c->page = lladd_page_of(0);
     switch (c->answer) {
     case BT_FULL:
@@ -96,9 +100,9 @@ static inline int find_leaf(struct bt_change *c, unsigned *tries, uint32_t *move
     }
 }
 
-/* Changes the row. 0: c->answer is BT_DONE, BT_PRESENT or BT_ABSENT. c->page: where to begin, or
- * 0. */
-static int change(struct bt_change *c, lladd_op_id op)
+/* Changes the row by c->op. 0: c->answer is BT_DONE, BT_PRESENT or BT_ABSENT. c->page: where to
+ * begin, or 0. */
+static int change(struct bt_change *c)
 {
     uint32_t moved = 0;
     c->moves = 0;
@@ -107,7 +111,7 @@ static int change(struct bt_change *c, lladd_op_id op)
             TRY(find_leaf(c, &tries, &moved));
         c->answer = BT_DONE;
         c->right = lladd_page_of(0);
-        int rc = lladd_update(c->txn, op, c->page, &c, sizeof c);
+        int rc = lladd_update(c->txn, c->op, c->page, &c, sizeof c);
         if (__builtin_expect(rc == 0, 1))
             return __builtin_expect(moved == 0, 1)
                        ? 0
@@ -137,7 +141,7 @@ static inline int store(struct bt_change *c)
 {
     if (c->page.v == 0)
         c->page = lladd_page_of(lladd_atomic_load64(&c->tree->last));
-    TRY(change(c, c->tree->trees->put));
+    TRY(change(c));
     if (c->inserted)
         hint(c);
     return 0;
@@ -181,6 +185,13 @@ static inline int begin(struct lladd_txn *txn, struct lladd_btree *h, const void
     return ll_btree__changes(txn, c->tree);
 }
 
+/* Is there a short record for this row, if its key has no entry? */
+static inline bool is_brief(const struct bt_change *c)
+{
+    return c->only && c->tree->root.v <= UINT32_MAX && !(c->value_len & BT_BLOB) &&
+           BT_INSERT_HEADS + 2 * c->key.len + c->value_len <= BT_INSERT_MAX;
+}
+
 /* c->page: where to begin, or 0; afterwards the row's leaf. `only`: a row is not replaced. */
 static inline int put(struct lladd_txn *txn, struct lladd_btree *h, const void *key, size_t key_len,
                       const void *value, size_t value_len, bool only, struct bt_change *c)
@@ -189,6 +200,7 @@ static inline int put(struct lladd_txn *txn, struct lladd_btree *h, const void *
     c->only = only;
     TRY(ll_btree__value_fits(c->tree, key_len, value_len, &c->value_len, lladd_txn_error_out(txn)));
     c->value = value;
+    c->op = is_brief(c) ? c->tree->trees->insert : c->tree->trees->put;
     /* A put destroys the blob of the value that it replaces. */
     bool plain = only ? !(c->value_len & BT_BLOB) : !c->tree->blobs;
     return __builtin_expect(plain, 1) ? store(c) : store_blobs(c, value, value_len);
@@ -209,21 +221,63 @@ int lladd_btree_insert(struct lladd_txn *txn, struct lladd_btree *h, const void 
     return rc || __builtin_expect(c.inserted, 1) ? rc : exists(txn);
 }
 
+/* ---- many rows ------------------------------------------------------------------------------- */
+
+/* How many of the rows, from the first one on, may be in one record of `rows`? Of the others, `put`
+ * finds out what they need. */
+static uint32_t alike(struct bt_change *c, const struct lladd_btree_row *r, size_t n)
+{
+    struct lladd_error ignored = LLADD_ERROR_INIT;
+    uint32_t i = 0;
+    for (; i < n && i < BT_ROWS_MAX; i++) {
+        c->key = (struct bt_key){r[i].key, (uint32_t)r[i].key_len};
+        if (ll_btree__key_fits(c->tree, r[i].key_len, &ignored) ||
+            ll_btree__value_fits(c->tree, r[i].key_len, r[i].value_len, &c->value_len, &ignored) ||
+            !is_brief(c))
+            break;
+    }
+    return i;
+}
+
+/* Inserts the first rows by one record, if enough of them belong into the leaf c->page and nothing
+ * is in their way. *done: how many it has inserted. */
+static int insert_rows(struct bt_change *c, const struct lladd_btree_row *r, size_t n, size_t *done)
+{
+    struct bt_rows rows = {c, r, alike(c, r, n), 0}, *args = &rows;
+    *done = 0;
+    if (rows.n < BT_ROWS_MIN)
+        return 0;
+    int rc = lladd_update(c->txn, c->tree->trees->rows, c->page, &args, sizeof args);
+    if (rc == LLADD_BUSY && c->answer == BT_MOVED)
+        c->page = lladd_page_of(0);
+    if (rc)
+        return rc == LLADD_BUSY && c->answer != BT_DONE ? 0 : rc;
+    *done = rows.done;
+    hint(c);
+    return 0;
+}
+
 int lladd_btree_insert_many(struct lladd_txn *txn, struct lladd_btree *h,
                             const struct lladd_btree_row *r, size_t n, size_t *done)
 {
     LLADD_USE(txn);
     struct bt_change c;
+    size_t i = 0, some = 0;
     int rc = 0;
-    size_t i = 0;
     c.page = lladd_page_of(0);
-    for (; i < n && !rc; i++) {
+    for (; i < n && !rc; i += some) {
+        some = 0;
+        if (i) /* `put` has found a leaf */
+            rc = insert_rows(&c, r + i, n - i, &some);
+        if (rc || some)
+            continue;
         rc = put(txn, h, r[i].key, r[i].key_len, r[i].value, r[i].value_len, true, &c);
         if (!rc && !c.inserted)
             rc = exists(txn);
+        some = rc == 0;
     }
     if (done)
-        *done = rc && i ? i - 1 : i;
+        *done = i;
     return rc;
 }
 
@@ -254,7 +308,8 @@ static int take_away(struct bt_change *c)
     bool careful = c->tree->blobs;
     if (careful)
         TRY(lladd_savepoint(c->txn, &before));
-    int rc = change(c, c->tree->trees->remove);
+    c->op = c->tree->trees->remove;
+    int rc = change(c);
     if (!rc && c->answer == BT_DONE && c->gone.v)
         rc = lladd_blob_destroy(c->txn, c->gone);
     return careful ? ll_operations__step_end(c->txn, before, rc) : rc;

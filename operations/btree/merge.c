@@ -173,9 +173,8 @@ static int join(struct merge *m, struct lladd_page *parent, struct lladd_page *l
                          .right = {.root = m->t->root,
                                    .right = lladd_page_of(lladd_get48(right->bytes + BT_RIGHT)),
                                    .level = m->level,
-                                   .fences = bt_fences_of(right->bytes, right->size),
-                                   .packed = m->packed}};
-    w.right.len = ll_btree__pack_from(right->bytes, 0, m->packed);
+                                   .fences = bt_fences_of(right->bytes, right->size)}};
+    ll_btree__pack_from(right->bytes, 0, m->packed, &w.right);
     lladd_put16(index, (uint16_t)slot);
     (void)lladd_atomic_add64(&m->t->merges, 1); /* before others can see it: walk.c */
     if (!LLADD_PLANTED(LLADD_BUG_BT_MERGE))

@@ -40,7 +40,7 @@ uint32_t ll_btree__common(struct bt_key a, struct bt_key b)
     return i;
 }
 
-static uint32_t prefix_of(const struct bt_fences *f)
+uint32_t ll_btree__prefix(const struct bt_fences *f)
 {
     return f->open_end ? 0 : ll_btree__common(f->low, f->high);
 }
@@ -168,7 +168,7 @@ bool ll_btree__fine(struct lladd_view v)
     if (!head_fine(v))
         return false;
     struct bt_fences f = bt_fences_of(v.bytes, v.size);
-    return bt_get(v.bytes, BT_PREFIX) == prefix_of(&f) &&
+    return bt_get(v.bytes, BT_PREFIX) == ll_btree__prefix(&f) &&
            (f.open_end || bt_compare(f.low, f.high) < 0) && slots_fine(v, &f) && area_fine(v);
 }
 
@@ -217,6 +217,36 @@ size_t ll_btree__unpack(const unsigned char *p, size_t n, struct bt_entry *out)
                              .key = p + BT_ENTRY_HEAD};
     out->value = out->key + BT_LEN(out->key_len);
     size_t len = ll_btree__pack_size(out);
+    return BT_LEN(out->value_len) <= out->cap && len <= n ? len : 0;
+}
+
+size_t ll_btree__pack_short(unsigned char *to, const struct bt_entry *e, uint32_t prefix)
+{
+    unsigned char *p = to + 4;
+    uint32_t key = BT_LEN(e->key_len) - prefix, value = BT_LEN(e->value_len);
+    bool roomy = e->cap != value;
+    lladd_put16(to, (uint16_t)(key | (e->key_len & BT_GHOST) | (roomy ? BT_ROOMY : 0)));
+    lladd_put16(to + 2, e->value_len);
+    if (roomy) {
+        lladd_put16(p, e->cap);
+        p += 2;
+    }
+    lladd_copy(p, e->key + prefix, key);
+    lladd_copy(p + key, e->value, value);
+    return (size_t)(p - to) + key + value;
+}
+
+size_t ll_btree__unpack_short(const unsigned char *p, size_t n, struct bt_entry *out)
+{
+    uint32_t roomy = n < 4 ? 0 : lladd_get16(p) & BT_ROOMY, head = roomy ? 6 : 4;
+    if (n < head)
+        return 0;
+    *out = (struct bt_entry){.key_len = (uint16_t)(lladd_get16(p) & ~BT_ROOMY),
+                             .value_len = lladd_get16(p + 2),
+                             .key = p + head};
+    out->cap = roomy ? lladd_get16(p + 4) : BT_LEN(out->value_len);
+    out->value = out->key + BT_LEN(out->key_len);
+    size_t len = head + BT_LEN(out->key_len) + BT_LEN(out->value_len);
     return BT_LEN(out->value_len) <= out->cap && len <= n ? len : 0;
 }
 
@@ -378,7 +408,7 @@ void ll_btree__set_high(unsigned char *page, uint32_t size, struct bt_key high, 
         memcpy(page + end, high.bytes, high.len);
     bt_set(page, BT_HIGH, open_end ? BT_OPEN_END : high.len);
     struct bt_fences f = bt_fences_of(page, size);
-    bt_set(page, BT_PREFIX, prefix_of(&f));
+    bt_set(page, BT_PREFIX, ll_btree__prefix(&f));
     set_heads(page, bt_get(page, BT_PREFIX));
 }
 
@@ -393,5 +423,5 @@ void ll_btree__clear(unsigned char *page, uint32_t size, const struct bt_fences 
     bt_set(page, BT_USED, 0);
     bt_set(page, BT_LOW, f->low.len);
     bt_set(page, BT_HIGH, f->open_end ? BT_OPEN_END : f->high.len);
-    bt_set(page, BT_PREFIX, prefix_of(f));
+    bt_set(page, BT_PREFIX, ll_btree__prefix(f));
 }

@@ -34,6 +34,7 @@ enum {
 #define BT_BLOB 0x8000u  /* flag in the value length: the value is a reference to a blob */
 #define BT_REF 16u       /* a reference: u64 length, u64 blob */
 #define BT_LEN(x) ((x)&0x7fffu)
+#define BT_ROOMY 0x4000u /* flag in the key length of the short form: the room follows */
 
 static inline uint32_t bt_get(const unsigned char *page, unsigned field)
 {
@@ -172,6 +173,12 @@ uint32_t ll_btree__room(const unsigned char *page, uint32_t size);
 size_t ll_btree__pack_size(const struct bt_entry *);
 void ll_btree__pack(unsigned char *to, const struct bt_entry *);
 size_t ll_btree__unpack(const unsigned char *p, size_t n, struct bt_entry *out);
+/* The same in the short form, in which the first `prefix` bytes of the key are left out. Packing
+ * returns the length, which is not greater than that of the long form. */
+size_t ll_btree__pack_short(unsigned char *to, const struct bt_entry *, uint32_t prefix);
+size_t ll_btree__unpack_short(const unsigned char *p, size_t n, struct bt_entry *out);
+/* The bytes that all keys between the fences have in common. */
+uint32_t ll_btree__prefix(const struct bt_fences *);
 /* Adds an entry in front of this slot; the caller has checked the room. */
 void ll_btree__add(unsigned char *page, uint32_t size, uint32_t slot, const struct bt_entry *);
 /* Gives the slot's entry another value, in place if its room is enough; clears or sets the ghost as

@@ -7,7 +7,17 @@
  *   mark     redo u16 slot, u8 is a ghost   no undo: compensates remove, and put of a new row
  *   restore  redo u16 slot, entry           no undo: compensates put over a row or reserved ghost
  *
- * The slot of a put of a key that has no entry has 32768 added.
+ * The slot of a put of a key that has no entry has 32768 added. For a short row without a blob
+ * there is a shorter form of it, of which a growing tree logs most:
+ *
+ *   insert   redo u16 slot, u16 key         undo (logical) u32 root, key
+ *            length, key, value
+ *
+ * Several new rows of a leaf, in ascending order, are one record:
+ *
+ *   rows     redo, for each: u16 slot,      undo (logical) u32 root; for each: u16
+ *            u16 key length, u16 value      key length, key
+ *            length, key, value
  *
  * Undo finds the row by its key, in whatever leaf it is by then, and needs no room (REC-3, BPT-3):
  * a removed row leaves a ghost that keeps its bytes, a shorter value leaves the room of the longer
@@ -23,6 +33,13 @@
 /* Flags of undo bytes: the old value is a reference; the key had a ghost; it had no entry, or a
  * ghost that no undo needs. */
 enum { FLAG_BLOB = 1, FLAG_GHOST = 2, FLAG_NOTHING = 4 };
+
+#define INSERT_HEAD 4u      /* u16 slot, u16 key length */
+#define INSERT_UNDO_HEAD 4u /* u32 root */
+#define ROW_HEAD 6u         /* u16 slot, u16 key length, u16 value length */
+#define ROW_UNDO_HEAD 2u    /* u16 key length */
+
+_Static_assert(INSERT_HEAD + INSERT_UNDO_HEAD == BT_INSERT_HEADS, "the heads of insert");
 
 /* The longest entry in a record. */
 #define ENTRY_BYTES (BT_PAGE_MAX / 4)
@@ -81,6 +98,80 @@ static void store_redo(struct lladd_page *page, struct lladd_span redo)
         ll_btree__add(page->bytes, page->size, where & ~NEW_SLOT, &e);
     else
         ll_btree__change(page->bytes, page->size, where, &e);
+}
+
+/* The entry that `insert` adds. */
+static bool parse_insert(struct lladd_span s, struct bt_entry *out)
+{
+    const unsigned char *p = s.data;
+    size_t rest = s.len - INSERT_HEAD;
+    if (s.len < INSERT_HEAD || s.len > BT_INSERT_MAX || lladd_get16(p + 2) > rest)
+        return false;
+    uint16_t key = lladd_get16(p + 2), value = (uint16_t)(rest - key);
+    *out = (struct bt_entry){p + INSERT_HEAD, p + INSERT_HEAD + key, key, value, value};
+    return true;
+}
+
+static bool insert_redo_fine(struct lladd_view v, struct lladd_span s)
+{
+    struct bt_entry e;
+    if (!parse_insert(s, &e) || lladd_get16(s.data) >= NEW_SLOT || !ll_btree__fine(v))
+        return false;
+    uint32_t where = lladd_get16(s.data) | NEW_SLOT;
+    return store_fits(v, where, &e) && place_fits(v, where, &e);
+}
+
+static void insert_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    struct bt_entry e;
+    if (parse_insert(redo, &e))
+        ll_btree__add(page->bytes, page->size, lladd_get16(redo.data), &e);
+}
+
+/* The next row of `rows`: its slot and entry. Returns its length, 0 if it is invalid. */
+static size_t parse_row(const unsigned char *p, size_t n, uint32_t *slot, struct bt_entry *out)
+{
+    if (n < ROW_HEAD)
+        return 0;
+    uint16_t key = lladd_get16(p + 2), value = lladd_get16(p + 4);
+    size_t len = ROW_HEAD + (size_t)key + value;
+    *slot = lladd_get16(p);
+    *out = (struct bt_entry){p + ROW_HEAD, p + ROW_HEAD + key, key, value, value};
+    return len <= n && key < BT_GHOST && value < BT_BLOB ? len : 0;
+}
+
+/* The slots and the room are those before the first row comes, with the rows that precede. */
+static bool rows_redo_fine(struct lladd_view v, struct lladd_span s)
+{
+    struct bt_key before = {.len = 0};
+    uint32_t n = 0, need = 0;
+    const unsigned char *p = s.data;
+    if (s.len == 0 || s.len > BT_ROWS_BYTES || !ll_btree__fine(v) || v.bytes[BT_LEVEL] > 0)
+        return false;
+    for (size_t left = s.len, len; left > 0; left -= len, p += len, n++) {
+        uint32_t slot;
+        struct bt_entry e;
+        len = parse_row(p, left, &slot, &e);
+        if (len == 0 || slot < n || slot - n >= NEW_SLOT || e.key_len > ll_btree__key_max(v.size) ||
+            bt_entry_size(e.key_len, e.cap) > ll_btree__entry_max(v.size) ||
+            !place_fits(v, (slot - n) | NEW_SLOT, &e) ||
+            (n > 0 && bt_compare(before, bt_entry_key(&e)) >= 0))
+            return false;
+        need += BT_SLOT + bt_entry_size(e.key_len, e.cap);
+        before = bt_entry_key(&e);
+    }
+    return need <= ll_btree__room(v.bytes, v.size);
+}
+
+static void rows_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    const unsigned char *p = redo.data;
+    for (size_t left = redo.len, len; left > 0; left -= len, p += len) {
+        uint32_t slot = 0;
+        struct bt_entry e;
+        len = parse_row(p, left, &slot, &e);
+        ll_btree__add(page->bytes, page->size, slot, &e);
+    }
 }
 
 static bool mark_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
@@ -204,6 +295,97 @@ static int put_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
     return draft_put_undo(c, d, FLAG_NOTHING, lladd_span_of(NULL, 0));
 }
 
+static int insert_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                          struct lladd_draft *d)
+{
+    (void)ctx;
+    struct bt_change *c = *(struct bt_change *const *)args.data;
+    struct bt_seen seen;
+    enum bt_answer a = look(c, v, &seen);
+    if (a == BT_DONE && seen.place.found)
+        a = seen.key_len & BT_GHOST ? BT_OVER_GHOST : BT_PRESENT;
+    if (a != BT_DONE)
+        return answer(c, d, a);
+    uint16_t len = c->value_len;
+    struct bt_entry e = {c->key.bytes, c->value, (uint16_t)c->key.len, len, len};
+    if (!store_fits(v, seen.place.slot | NEW_SLOT, &e))
+        return answer(c, d, BT_FULL);
+    unsigned char *redo = lladd_draft_redo(d, INSERT_HEAD + c->key.len + len);
+    unsigned char *undo = lladd_draft_undo(d, INSERT_UNDO_HEAD + c->key.len);
+    if (!redo || !undo)
+        return too_long(d);
+    lladd_put16(redo, (uint16_t)seen.place.slot);
+    lladd_put16(redo + 2, (uint16_t)c->key.len);
+    lladd_copy(redo + INSERT_HEAD, c->key.bytes, c->key.len);
+    lladd_copy(redo + INSERT_HEAD + c->key.len, c->value, len);
+    lladd_put32(undo, (uint32_t)c->tree->root.v);
+    lladd_copy(undo + INSERT_UNDO_HEAD, c->key.bytes, c->key.len);
+    c->inserted = true;
+    return 0;
+}
+
+static void set_row(struct bt_change *c, const struct lladd_btree_row *r)
+{
+    c->key = (struct bt_key){r->key, (uint32_t)r->key_len};
+    c->value = r->value;
+    c->value_len = (uint16_t)r->value_len;
+}
+
+/* Finds the slots of the first rows, as many as one record may have. Returns the length of the redo
+ * bytes, and adds to that of the undo bytes. */
+static size_t place_rows(struct bt_rows *r, struct lladd_view v, uint32_t *slots, size_t *undo_len)
+{
+    struct bt_change *c = r->change;
+    uint32_t gap = ll_btree__gap(v.bytes, v.size), need = 0;
+    size_t redo_len = 0;
+    for (r->done = 0; r->done < r->n; r->done++) {
+        struct bt_key before = c->key;
+        struct bt_seen seen;
+        set_row(c, &r->rows[r->done]);
+        size_t redo = ROW_HEAD + c->key.len + c->value_len, undo = ROW_UNDO_HEAD + c->key.len;
+        need += BT_SLOT + bt_entry_size(c->key.len, c->value_len);
+        if ((r->done && bt_compare(before, c->key) >= 0) || need > gap ||
+            redo_len + redo + *undo_len + undo > BT_ROWS_BYTES || look(c, v, &seen) != BT_DONE ||
+            seen.place.found)
+            break;
+        slots[r->done] = seen.place.slot + r->done;
+        redo_len += redo;
+        *undo_len += undo;
+    }
+    return redo_len;
+}
+
+static int rows_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                        struct lladd_draft *d)
+{
+    (void)ctx;
+    struct bt_rows *r = *(struct bt_rows *const *)args.data;
+    struct bt_change *c = r->change;
+    uint32_t slots[BT_ROWS_MAX];
+    size_t undo_len = INSERT_UNDO_HEAD, redo_len = place_rows(r, v, slots, &undo_len);
+    if (r->done < BT_ROWS_MIN)
+        return answer(c, d, r->done == 0 && c->answer == BT_MOVED ? BT_MOVED : BT_FEW);
+    unsigned char *redo = lladd_draft_redo(d, redo_len), *undo = lladd_draft_undo(d, undo_len);
+    if (!redo || !undo)
+        return too_long(d);
+    c->answer = BT_DONE;
+    lladd_put32(undo, (uint32_t)c->tree->root.v);
+    undo += INSERT_UNDO_HEAD;
+    for (uint32_t i = 0; i < r->done; i++) {
+        set_row(c, &r->rows[i]);
+        lladd_put16(redo, (uint16_t)slots[i]);
+        lladd_put16(redo + 2, (uint16_t)c->key.len);
+        lladd_put16(redo + 4, c->value_len);
+        lladd_copy(redo + ROW_HEAD, c->key.bytes, c->key.len);
+        lladd_copy(redo + ROW_HEAD + c->key.len, c->value, c->value_len);
+        redo += ROW_HEAD + c->key.len + c->value_len;
+        lladd_put16(undo, (uint16_t)c->key.len);
+        lladd_copy(undo + ROW_UNDO_HEAD, c->key.bytes, c->key.len);
+        undo += ROW_UNDO_HEAD + c->key.len;
+    }
+    return 0;
+}
+
 static int remove_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                           struct lladd_draft *d)
 {
@@ -278,11 +460,64 @@ static bool parse_undo(struct lladd_span s, bool put, lladd_pageno *root, struct
     return !(flags & FLAG_BLOB) || n - key == BT_REF;
 }
 
+static bool parse_insert_undo(struct lladd_span s, lladd_pageno *root, struct bt_undo *out)
+{
+    const unsigned char *p = s.data;
+    if (s.len < INSERT_UNDO_HEAD || s.len > INSERT_UNDO_HEAD + BT_KEY_MAX)
+        return false;
+    *root = lladd_page_of(lladd_get32(p));
+    *out = (struct bt_undo){
+        .what = BT_UNDO_INSERT,
+        .key = {p + INSERT_UNDO_HEAD, (uint32_t)(s.len - INSERT_UNDO_HEAD)},
+    };
+    return true;
+}
+
+/* The undo of the first of the keys that are left. *s becomes the other ones. */
+static bool next_undo(struct lladd_span *s, struct bt_undo *out)
+{
+    const unsigned char *p = s->data;
+    if (s->len < ROW_UNDO_HEAD || lladd_get16(p) > s->len - ROW_UNDO_HEAD ||
+        lladd_get16(p) > BT_KEY_MAX)
+        return false;
+    size_t len = ROW_UNDO_HEAD + lladd_get16(p);
+    *out = (struct bt_undo){.what = BT_UNDO_INSERT, .key = {p + ROW_UNDO_HEAD, lladd_get16(p)}};
+    *s = lladd_span_of(p + len, s->len - len);
+    return true;
+}
+
+/* The root page and the keys of the undo bytes of `rows`. */
+static bool parse_rows_undo(struct lladd_span s, lladd_pageno *root, struct lladd_span *keys)
+{
+    struct bt_undo u;
+    const unsigned char *p = s.data;
+    if (s.len < INSERT_UNDO_HEAD || s.len > BT_ROWS_BYTES)
+        return false;
+    *root = lladd_page_of(lladd_get32(p));
+    s = *keys = lladd_span_of(p + INSERT_UNDO_HEAD, s.len - INSERT_UNDO_HEAD);
+    for (uint32_t i = 0; s.len > 0; i++)
+        if (i == BT_ROWS_MAX || !next_undo(&s, &u))
+            return false;
+    return true;
+}
+
 static bool undo_fine(struct lladd_span s, bool put)
 {
     lladd_pageno root;
     struct bt_undo u;
     return parse_undo(s, put, &root, &u);
+}
+static bool rows_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    lladd_pageno root;
+    struct lladd_span keys;
+    return kind == LLADD_SPAN_REDO ? rows_redo_fine(v, s) : parse_rows_undo(s, &root, &keys);
+}
+static bool insert_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    lladd_pageno root;
+    struct bt_undo u;
+    return kind == LLADD_SPAN_REDO ? insert_redo_fine(v, s) : parse_insert_undo(s, &root, &u);
 }
 static bool put_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
@@ -293,14 +528,37 @@ static bool remove_validate(struct lladd_view v, enum lladd_span_kind kind, stru
     return kind == LLADD_SPAN_REDO ? mark_validate(v, kind, s) : undo_fine(s, false);
 }
 
+static int invalid_undo(struct lladd_txn *txn)
+{
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_RECORD,
+                           "B+tree: invalid undo record: expected a key and a value");
+}
+
 static int undo_change(struct lladd_txn *txn, struct lladd_span s, bool put)
 {
     lladd_pageno root;
     struct bt_undo u;
-    return parse_undo(s, put, &root, &u)
-               ? ll_btree__undo(txn, root, &u)
-               : lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_RECORD,
-                                 "B+tree: invalid undo record: expected a key and a value");
+    return parse_undo(s, put, &root, &u) ? ll_btree__undo(txn, root, &u) : invalid_undo(txn);
+}
+/* If a crash interrupts it, it is called again, and finds the rows that it has undone. */
+static int rows_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    lladd_pageno root;
+    struct lladd_span keys;
+    struct bt_undo u;
+    (void)ctx;
+    if (!parse_rows_undo(undo, &root, &keys))
+        return invalid_undo(txn);
+    while (next_undo(&keys, &u))
+        TRY(ll_btree__undo(txn, root, &u));
+    return 0;
+}
+static int insert_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    lladd_pageno root;
+    struct bt_undo u;
+    (void)ctx;
+    return parse_insert_undo(undo, &root, &u) ? ll_btree__undo(txn, root, &u) : invalid_undo(txn);
 }
 static int put_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
@@ -317,6 +575,16 @@ static int remove_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span
 
 static const struct lladd_field store_fields[] = {
     {"slot", LLADD_FIELD_U16}, {"entry", LLADD_FIELD_REST}, {NULL, LLADD_FIELD_END}};
+static const struct lladd_field insert_fields[] = {{"slot", LLADD_FIELD_U16},
+                                                   {"key", LLADD_FIELD_BYTES16},
+                                                   {"value", LLADD_FIELD_REST},
+                                                   {NULL, LLADD_FIELD_END}};
+static const struct lladd_field insert_undo_fields[] = {
+    {"root", LLADD_FIELD_U32}, {"key", LLADD_FIELD_REST}, {NULL, LLADD_FIELD_END}};
+static const struct lladd_field rows_fields[] = {{"rows", LLADD_FIELD_REST},
+                                                 {NULL, LLADD_FIELD_END}};
+static const struct lladd_field rows_undo_fields[] = {
+    {"root", LLADD_FIELD_U32}, {"keys", LLADD_FIELD_REST}, {NULL, LLADD_FIELD_END}};
 static const struct lladd_field mark_fields[] = {
     {"slot", LLADD_FIELD_U16}, {"ghost", LLADD_FIELD_U8}, {NULL, LLADD_FIELD_END}};
 static const struct lladd_field key_fields[] = {{"root", LLADD_FIELD_PAGE},
@@ -350,6 +618,32 @@ const struct lladd_op ll_btree__put = {
     .compensate = put_compensate,
     .undo_log_max = UNDO_LOG(2 + ENTRY_BYTES),
     .undo_log_base = UNDO_LOG(0),
+    .undo_pages_max = 1,
+};
+const struct lladd_op ll_btree__insert = {
+    .name = "lladd.btree.insert",
+    ROW_OP(BT_INSERT_MAX),
+    .redo_fields = insert_fields,
+    .undo_fields = insert_undo_fields,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .prepare = insert_prepare,
+    .validate = insert_validate,
+    .redo = insert_redo,
+    .compensate = insert_compensate,
+    .undo_log_max = UNDO_LOG(3),
+    .undo_pages_max = 1,
+};
+const struct lladd_op ll_btree__rows = {
+    .name = "lladd.btree.rows",
+    ROW_OP(BT_ROWS_BYTES),
+    .redo_fields = rows_fields,
+    .undo_fields = rows_undo_fields,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .prepare = rows_prepare,
+    .validate = rows_validate,
+    .redo = rows_redo,
+    .compensate = rows_compensate,
+    .undo_log_max = BT_ROWS_MAX * UNDO_LOG(3),
     .undo_pages_max = 1,
 };
 const struct lladd_op ll_btree__remove = {
@@ -388,10 +682,36 @@ const struct lladd_op ll_btree__restore = {
 bool lladd_btree_logged_key(const struct lladd_log_entry *e, lladd_pageno *root,
                             struct lladd_span *key)
 {
+    return lladd_btree_logged_key_at(e, 0, root, key) &&
+           !lladd_btree_logged_key_at(e, 1, root, &(struct lladd_span){0});
+}
+
+/* The undo of the record's change of one key. */
+static bool logged_undo(const struct lladd_log_entry *e, size_t which, lladd_pageno *root,
+                        struct bt_undo *u)
+{
+    struct lladd_span keys;
+    if (!e->op || e->op_version != 1)
+        return false;
+    if (strcmp(e->op, ll_btree__rows.name) == 0) {
+        bool there = parse_rows_undo(e->undo, root, &keys);
+        for (size_t i = 0; there && i <= which; i++)
+            there = next_undo(&keys, u);
+        return there;
+    }
+    if (which > 0)
+        return false;
+    if (strcmp(e->op, ll_btree__insert.name) == 0)
+        return parse_insert_undo(e->undo, root, u);
+    bool put = strcmp(e->op, ll_btree__put.name) == 0;
+    return (put || strcmp(e->op, ll_btree__remove.name) == 0) && parse_undo(e->undo, put, root, u);
+}
+
+bool lladd_btree_logged_key_at(const struct lladd_log_entry *e, size_t which, lladd_pageno *root,
+                               struct lladd_span *key)
+{
     struct bt_undo u;
-    bool put = e->op && strcmp(e->op, ll_btree__put.name) == 0;
-    if (!e->op || e->op_version != 1 || (!put && strcmp(e->op, ll_btree__remove.name) != 0) ||
-        !parse_undo(e->undo, put, root, &u))
+    if (!logged_undo(e, which, root, &u))
         return false;
     *key = lladd_span_of(u.key.bytes, u.key.len);
     return true;

@@ -55,7 +55,7 @@ static bool widen_validate(struct lladd_view v, enum lladd_span_kind kind, struc
 {
     struct bt_fill f;
     if (kind != LLADD_SPAN_REDO || s.len < WIDEN_HEAD || lladd_get64(s.data) >> 48 ||
-        !ll_btree__fine(v) || !ll_btree__fill_fine(v, contents_of(s), &f))
+        !ll_btree__fine(v) || !ll_btree__fill_fine(v, contents_of(s), false, &f))
         return false;
     struct bt_fences b = bt_fences_of(v.bytes, v.size);
     return !f.closed && f.level == v.bytes[BT_LEVEL] &&
@@ -86,7 +86,7 @@ static void widen_redo(struct lladd_page *page, struct lladd_span redo)
 {
     struct bt_fill f;
     struct lladd_view v = {page->bytes, page->size, 0, page->number};
-    if (!ll_btree__fill_read(v, contents_of(redo), &f))
+    if (!ll_btree__fill_read(v, contents_of(redo), false, &f))
         return;
     lladd_put48(page->bytes + BT_RIGHT, f.right.v);
     lladd_put48(page->bytes + BT_SPARE, lladd_get64(redo.data));

@@ -3,7 +3,7 @@
  * undone, except `spare`, which is undone only if the allocation of the spare page is: see split.c.
  *
  *   node    redo u64 root, u64 right link, u8 level, u8 closed, fences, entries
- *   fill    the same: a node gets other contents
+ *   fill    the same: a node gets other contents. Version 2: the entries are in the short form
  *   spare   redo u64, undo u64: the page for the node's next split
  *   narrow  redo u16 slots that stay, u64 right link, high fence: the left half of a split
  *   index   redo u16 slot, u64 child, key: an inner node gets a child
@@ -19,7 +19,7 @@
 
 /* ---- node, fill ------------------------------------------------------------------------------ */
 
-bool ll_btree__fill_read(struct lladd_view v, struct lladd_span s, struct bt_fill *f)
+bool ll_btree__fill_read(struct lladd_view v, struct lladd_span s, bool brief, struct bt_fill *f)
 {
     const unsigned char *p = s.data;
     if (s.len < FILL_HEAD)
@@ -34,6 +34,7 @@ bool ll_btree__fill_read(struct lladd_view v, struct lladd_span s, struct bt_fil
                           .right = lladd_page_of(lladd_get64(p + 8)),
                           .level = p[16],
                           .closed = p[17] != 0,
+                          .brief = brief,
                           .packed = p + FILL_HEAD + fences,
                           .len = s.len - FILL_HEAD - fences};
     f->fences.low = (struct bt_key){p + FILL_HEAD, low};
@@ -42,13 +43,26 @@ bool ll_btree__fill_read(struct lladd_view v, struct lladd_span s, struct bt_fil
     return true;
 }
 
-/* Is the entry valid in a node of this level, as entry number `slot`, after the key `before`? */
+static size_t next_entry(const struct bt_fill *f, const unsigned char *p, size_t n,
+                         struct bt_entry *out)
+{
+    return f->brief ? ll_btree__unpack_short(p, n, out) : ll_btree__unpack(p, n, out);
+}
+
+static struct bt_key rest_of(struct bt_key key, uint32_t from)
+{
+    return (struct bt_key){key.bytes + from, key.len - from};
+}
+
+/* Is the entry valid in a node of this level, as entry number `slot`, after the key `before`? Both
+ * keys lack the same bytes. */
 static bool entry_fits(struct lladd_view v, const struct bt_fill *f, uint32_t slot,
                        struct bt_key before, const struct bt_entry *e)
 {
-    uint32_t size = bt_entry_size(BT_LEN(e->key_len), e->cap);
+    uint32_t left_out = bt_left_out(f), key_len = BT_LEN(e->key_len) + left_out;
+    uint32_t size = bt_entry_size(key_len, e->cap);
     bool inner = f->level > 0;
-    if (BT_LEN(e->key_len) > ll_btree__key_max(v.size) || size > ll_btree__entry_max(v.size) ||
+    if (key_len > ll_btree__key_max(v.size) || size > ll_btree__entry_max(v.size) ||
         (e->value_len & BT_BLOB && BT_LEN(e->value_len) != BT_REF) ||
         (inner && (e->value_len != BT_CHILD || e->cap != BT_CHILD || e->key_len & BT_GHOST)))
         return false;
@@ -56,26 +70,27 @@ static bool entry_fits(struct lladd_view v, const struct bt_fill *f, uint32_t sl
         return e->key_len == 0;
     int c = bt_compare(before, bt_entry_key(e));
     return (slot == 0 ? c <= 0 : c < 0) &&
-           (f->fences.open_end || bt_compare(bt_entry_key(e), f->fences.high) < 0);
+           (f->fences.open_end ||
+            bt_compare(bt_entry_key(e), rest_of(f->fences.high, left_out)) < 0);
 }
 
-bool ll_btree__fill_fine(struct lladd_view v, struct lladd_span s, struct bt_fill *f)
+bool ll_btree__fill_fine(struct lladd_view v, struct lladd_span s, bool brief, struct bt_fill *f)
 {
-    if (!ll_btree__fill_read(v, s, f) ||
+    if (!ll_btree__fill_read(v, s, brief, f) ||
         (!f->fences.open_end && bt_compare(f->fences.low, f->fences.high) >= 0))
         return false;
     uint64_t need = BT_SLOT_AREA + f->fences.low.len + f->fences.high.len;
     const unsigned char *p = f->packed;
-    struct bt_key before = f->fences.low;
-    uint32_t slot = 0;
+    uint32_t slot = 0, left_out = bt_left_out(f);
+    struct bt_key before = rest_of(f->fences.low, left_out);
     for (size_t left = f->len, n; left > 0; left -= n, p += n, slot++) {
         struct bt_entry e;
-        n = ll_btree__unpack(p, left, &e);
+        n = next_entry(f, p, left, &e);
         if (n == 0 || !entry_fits(v, f, slot, before, &e))
             return false;
         if (f->level == 0 || slot > 0)
             before = bt_entry_key(&e);
-        need += BT_SLOT + bt_entry_size(BT_LEN(e.key_len), e.cap);
+        need += BT_SLOT + bt_entry_size(BT_LEN(e.key_len) + left_out, e.cap);
     }
     return need <= v.size;
 }
@@ -83,7 +98,13 @@ bool ll_btree__fill_fine(struct lladd_view v, struct lladd_span s, struct bt_fil
 static bool fill_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     struct bt_fill f;
-    return kind == LLADD_SPAN_REDO && ll_btree__fill_fine(v, s, &f);
+    return kind == LLADD_SPAN_REDO && ll_btree__fill_fine(v, s, true, &f);
+}
+
+static bool node_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    struct bt_fill f;
+    return kind == LLADD_SPAN_REDO && ll_btree__fill_fine(v, s, false, &f);
 }
 
 size_t ll_btree__fill_size(const struct bt_fill *f)
@@ -124,12 +145,15 @@ static int fill_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
     return 0;
 }
 
-static void fill_redo(struct lladd_page *page, struct lladd_span redo)
+static void fill_node(struct lladd_page *page, struct lladd_span redo, bool brief)
 {
     struct bt_fill f;
     struct lladd_view v = {page->bytes, page->size, 0, page->number};
-    if (!ll_btree__fill_read(v, redo, &f))
+    unsigned char key[BT_KEY_MAX];
+    if (!ll_btree__fill_read(v, redo, brief, &f))
         return;
+    uint32_t left_out = bt_left_out(&f);
+    memcpy(key, f.fences.low.bytes, left_out);
     lladd_put48(page->bytes + BT_ROOT, f.root.v);
     page->bytes[BT_LEVEL] = (unsigned char)f.level;
     page->bytes[BT_FLAGS] = f.closed ? BT_CLOSED : 0;
@@ -140,9 +164,24 @@ static void fill_redo(struct lladd_page *page, struct lladd_span redo)
     uint32_t slot = 0;
     for (size_t left = f.len, n; left > 0; left -= n, p += n) {
         struct bt_entry e;
-        n = ll_btree__unpack(p, left, &e);
+        n = next_entry(&f, p, left, &e);
+        if (left_out) {
+            lladd_copy(key + left_out, e.key, BT_LEN(e.key_len));
+            e.key = key;
+            e.key_len = (uint16_t)(e.key_len + left_out);
+        }
         ll_btree__add(page->bytes, page->size, slot++, &e);
     }
+}
+
+static void fill_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    fill_node(page, redo, true);
+}
+
+static void node_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    fill_node(page, redo, false);
 }
 
 /* ---- spare ----------------------------------------------------------------------------------- */
@@ -349,22 +388,26 @@ static const struct lladd_field clear_fields[] = {{"slots", LLADD_FIELD_REST},
     .struct_size = sizeof(struct lladd_op), .version = 1, .page_type = "lladd.btree.node", \
     .record_max = (most), .prepare = how##_prepare, .validate = how##_validate, \
     .redo_fields = how##_fields
+#define WHOLE_NODE(number, how) \
+    .struct_size = sizeof(struct lladd_op), .version = (number), .page_type = "lladd.btree.node", \
+    .record_max = BT_PAGE_MAX, .record_pages = 1, .redo_fields = fill_fields, \
+    .undo_kind = LLADD_UNDO_NONE, .prepare = fill_prepare, .validate = how##_validate, \
+    .redo = how##_redo
 
 const struct lladd_op ll_btree__node = {
     .name = "lladd.btree.node.format",
-    NODE_OP(BT_PAGE_MAX, fill),
-    .record_pages = 1,
+    WHOLE_NODE(1, node),
     .formats = true,
-    .undo_kind = LLADD_UNDO_NONE,
-    .redo = fill_redo,
 };
 const struct lladd_op ll_btree__fill = {
     .name = "lladd.btree.fill",
-    NODE_OP(BT_PAGE_MAX, fill),
-    .record_pages = 1,
+    WHOLE_NODE(2, fill),
     .credit_max = 2, /* with `narrow` or `top`, which are shorter */
-    .undo_kind = LLADD_UNDO_NONE,
-    .redo = fill_redo,
+};
+/* In logs of earlier versions only. */
+const struct lladd_op ll_btree__fill_1 = {
+    .name = "lladd.btree.fill",
+    WHOLE_NODE(1, node),
 };
 const struct lladd_op ll_btree__spare = {
     .name = "lladd.btree.spare",

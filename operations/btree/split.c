@@ -27,7 +27,6 @@ struct part {
     uint32_t from; /* the first slot that moves */
     struct bt_key fence;
     unsigned char *packed;
-    size_t len;
     unsigned char key[BT_KEY_MAX];  /* the fence's bytes */
     unsigned char high[BT_KEY_MAX]; /* the present high fence */
 };
@@ -82,17 +81,24 @@ static void choose(const unsigned char *page, uint32_t size, struct bt_key key, 
     p->fence = (struct bt_key){p->key, fence.len};
 }
 
-size_t ll_btree__pack_from(const unsigned char *page, uint32_t from, unsigned char *to)
+void ll_btree__pack_from(const unsigned char *page, uint32_t from, unsigned char *to,
+                         struct bt_fill *f)
 {
     size_t len = 0;
+    uint32_t prefix = bt_left_out(f);
     for (uint32_t i = from; i < bt_get(page, BT_SLOTS); i++) {
         struct bt_entry e = bt_entry_of(page, i);
         if (page[BT_LEVEL] > 0 && i == from) /* the fence stands for the first key */
             e.key_len = 0;
-        ll_btree__pack(to + len, &e);
-        len += ll_btree__pack_size(&e);
+        if (f->brief) {
+            len += ll_btree__pack_short(to + len, &e, prefix);
+        } else {
+            ll_btree__pack(to + len, &e);
+            len += ll_btree__pack_size(&e);
+        }
     }
-    return len;
+    f->packed = to;
+    f->len = len;
 }
 
 /* ---- splitting ------------------------------------------------------------------------------- */
@@ -106,11 +112,11 @@ static int divide(struct lladd_txn *txn, struct ll_btree_tree *t, struct lladd_p
     struct bt_fill fill = {.root = t->root,
                            .right = lladd_page_of(lladd_get48(b + BT_RIGHT)),
                            .level = b[BT_LEVEL],
-                           .fences = {p->fence, {p->high, f.high.len}, f.open_end},
-                           .packed = p->packed,
-                           .len = p->len};
+                           .brief = true,
+                           .fences = {p->fence, {p->high, f.high.len}, f.open_end}};
     struct bt_narrow narrow = {p->from, right->number, p->fence};
     memcpy(p->high, f.high.bytes, f.high.len);
+    ll_btree__pack_from(b, p->from, p->packed, &fill);
     if (LLADD_PLANTED(LLADD_BUG_BT_FENCE) && p->fence.len < BT_KEY_MAX)
         narrow.high.len++;
     if (LLADD_PLANTED(LLADD_BUG_BT_ORDER))
@@ -143,7 +149,6 @@ static int split_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct lla
     if (bt_get(left->bytes, BT_SLOTS) < 2)
         return ll_btree__corrupt(err, left->number, "is a full node with one entry");
     choose(left->bytes, left->size, s->key, &s->part);
-    s->part.len = ll_btree__pack_from(left->bytes, s->part.from, s->part.packed);
     TRY(ll_operations__fix(t->db, spare, ll_btree__node_page.name, LLADD_LATCH_EXCLUSIVE, &right,
                            err));
     int rc = lladd_get48(right->bytes + BT_ROOT) == t->root.v
@@ -200,13 +205,12 @@ static int raise_with(struct lladd_txn *txn, struct ll_btree_tree *t, struct lla
     unsigned char packed[2 * (BT_ENTRY_HEAD + BT_CHILD) + BT_KEY_MAX];
     struct bt_entry a = {NULL, first, 0, BT_CHILD, BT_CHILD};
     struct bt_entry b = {low.bytes, second, (uint16_t)low.len, BT_CHILD, BT_CHILD};
-    struct bt_fill fill = {.root = t->root, .level = level, .packed = packed};
+    struct bt_fill fill = {.root = t->root, .level = level, .brief = true, .packed = packed};
     fill.fences.open_end = true;
     memcpy(first, root->bytes + BR_TOP, BT_CHILD);
     lladd_put48(second, child.v);
-    ll_btree__pack(packed, &a);
-    ll_btree__pack(packed + ll_btree__pack_size(&a), &b);
-    fill.len = ll_btree__pack_size(&a) + ll_btree__pack_size(&b);
+    fill.len = ll_btree__pack_short(packed, &a, 0);
+    fill.len += ll_btree__pack_short(packed + fill.len, &b, 0);
     lladd_put64(named, top->number.v);
     lladd_put16(named + 8, (uint16_t)level);
     TRY(lladd_update_page(txn, t->trees->fill, top, &fill, sizeof fill));

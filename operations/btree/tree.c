@@ -243,7 +243,8 @@ static const struct lladd_op *const ops[] = {
     &ll_btree__root_spare,  &ll_btree__node,     &ll_btree__spare,       &ll_btree__fill,
     &ll_btree__narrow,      &ll_btree__index,    &ll_btree__put,         &ll_btree__remove,
     &ll_btree__mark,        &ll_btree__restore,  &ll_btree__clear_op,    &ll_btree__root_free,
-    &ll_btree__unindex,     &ll_btree__widen,    &ll_btree__close,       NULL};
+    &ll_btree__unindex,     &ll_btree__widen,    &ll_btree__close,       &ll_btree__insert,
+    &ll_btree__fill_1,      &ll_btree__rows,     NULL};
 static const struct lladd_page_type *const page_types[] = {&ll_btree__root_page,
                                                            &ll_btree__node_page, NULL};
 static const struct lladd_participant *const participants[] = {&ll_btree__participant, NULL};
@@ -253,7 +254,8 @@ static int look_up(struct ll_btrees *b)
     lladd_op_id *const ids[] = {&b->format,    &b->top,     &b->create, &b->destroy, &b->root_spare,
                                 &b->node,      &b->spare,   &b->fill,   &b->narrow,  &b->index,
                                 &b->put,       &b->remove,  &b->mark,   &b->restore, &b->clear,
-                                &b->root_free, &b->unindex, &b->widen,  &b->close};
+                                &b->root_free, &b->unindex, &b->widen,  &b->close,   &b->insert,
+                                &b->fill_1,    &b->rows};
     return ll_operations__ids(b->db, ops[0], ids, sizeof ids / sizeof ids[0]);
 }
 

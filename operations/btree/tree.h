@@ -77,15 +77,15 @@ struct ll_btrees {
     struct ll_reservations holds;
     struct ll_operations *ops;
     lladd_op_id format, top, create, destroy, root_spare, root_free, node, spare, fill, narrow,
-        index, unindex, widen, close, put, remove, mark, restore, clear;
+        index, unindex, widen, close, put, insert, fill_1, rows, remove, mark, restore, clear;
 };
 
 extern const struct lladd_extension ll_btree__extension;
 extern const struct lladd_page_type ll_btree__root_page, ll_btree__node_page;
 extern const struct lladd_participant ll_btree__participant;
 extern const struct lladd_op ll_btree__node, ll_btree__spare, ll_btree__fill, ll_btree__narrow,
-    ll_btree__index, ll_btree__put, ll_btree__remove, ll_btree__mark, ll_btree__restore,
-    ll_btree__clear_op;
+    ll_btree__index, ll_btree__fill_1, ll_btree__put, ll_btree__insert, ll_btree__rows,
+    ll_btree__remove, ll_btree__mark, ll_btree__restore, ll_btree__clear_op;
 extern const struct lladd_op ll_btree__unindex, ll_btree__widen, ll_btree__close;
 extern const struct lladd_op ll_btree__root_format, ll_btree__root_top, ll_btree__root_create,
     ll_btree__root_destroy, ll_btree__root_spare, ll_btree__root_free;
@@ -193,9 +193,18 @@ int ll_btree__fix(struct ll_btree_tree *, struct bt_key, uint32_t level, enum ll
 
 /* ---- rows.c: changes of a row ---------------------------------------------------------------- */
 
+/* Most bytes of a record of `insert`; those that are neither key nor value. */
+#define BT_INSERT_MAX 256u
+#define BT_INSERT_HEADS 8u
+/* Fewest and most rows of a record of `rows`, and its most bytes. */
+#define BT_ROWS_MIN 4u
+#define BT_ROWS_MAX 16u
+#define BT_ROWS_BYTES 2048u
+
 struct bt_change {
     struct ll_btree_tree *tree;
     struct lladd_txn *txn;
+    lladd_op_id op;
     struct bt_key key;
     lladd_pageno page; /* the leaf, if the tree has not changed */
     const unsigned char *value;
@@ -210,7 +219,9 @@ struct bt_change {
         BT_FULL,    /* no room */
         BT_PRESENT, /* put, `only`: there is a row */
         BT_RESERVE, /* put: reserve the key first */
-        BT_ABSENT   /* remove: there is no row */
+        BT_OVER_GHOST, /* insert: there is a ghost: put */
+        BT_FEW,        /* rows: too few rows for one record */
+        BT_ABSENT      /* remove: there is no row */
     } answer;
     lladd_pageno right;
     bool inserted;     /* put: there was no row */
@@ -219,6 +230,14 @@ struct bt_change {
     lladd_pageno gone; /* the blob of the row's old value, or 0 */
 };
 
+/* Rows for one leaf. `change` has their tree and transaction; its key and value are those of one
+ * row after the other. */
+struct bt_rows {
+    struct bt_change *change;
+    const struct lladd_btree_row *rows;
+    uint32_t n;    /* those that may be in a record, as far as the rows themselves tell */
+    uint32_t done; /* result: how many the record has, from the first one on */
+};
 struct bt_mark {
     uint32_t slot;
     bool ghost;
@@ -247,15 +266,20 @@ int ll_btree__undo(struct lladd_txn *, lladd_pageno root, const struct bt_undo *
 
 /* ---- smo.c: changes of the structure --------------------------------------------------------- */
 
-/* Arguments of node and fill: the whole contents. */
+/* Arguments of node and fill: the whole contents. In the short form the entries of a leaf lack the
+ * bytes that all its keys have in common. */
 struct bt_fill {
     lladd_pageno root, right;
     uint32_t level;
-    bool closed;
+    bool closed, brief;
     struct bt_fences fences;
     const unsigned char *packed; /* entries as in records */
     size_t len;
 };
+static inline uint32_t bt_left_out(const struct bt_fill *f)
+{
+    return f->brief && f->level == 0 ? ll_btree__prefix(&f->fences) : 0;
+}
 struct bt_narrow {
     uint32_t keep; /* slots that stay */
     lladd_pageno right;
@@ -274,8 +298,8 @@ struct bt_widen {
 };
 /* The contents of a node as bytes of a record. fill_read checks only the lengths, fill_fine
  * everything. */
-bool ll_btree__fill_read(struct lladd_view, struct lladd_span, struct bt_fill *);
-bool ll_btree__fill_fine(struct lladd_view, struct lladd_span, struct bt_fill *);
+bool ll_btree__fill_read(struct lladd_view, struct lladd_span, bool brief, struct bt_fill *);
+bool ll_btree__fill_fine(struct lladd_view, struct lladd_span, bool brief, struct bt_fill *);
 size_t ll_btree__fill_size(const struct bt_fill *);
 void ll_btree__fill_write(unsigned char *to, const struct bt_fill *);
 #define BT_FILL_FIELDS \
@@ -342,9 +366,10 @@ static inline int bt_reshape(int rc)
 {
     return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
 }
-/* Writes the entries from this slot on as in records; the first key of an inner node is left out.
- * Returns the length. */
-size_t ll_btree__pack_from(const unsigned char *page, uint32_t from, unsigned char *to);
+/* Packs the node's entries from this slot on as f->packed, which has room for the page, as the
+ * other members say; the first key of an inner node is left out. */
+void ll_btree__pack_from(const unsigned char *page, uint32_t from, unsigned char *to,
+                         struct bt_fill *f);
 
 /* If the leaf has less room than `need` bytes, drops its unneeded ghosts and unused room. *enough:
  * the leaf has that much room now. */

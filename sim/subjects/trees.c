@@ -75,8 +75,29 @@ static int fill(struct work *w, struct lladd_txn *txn, unsigned cell, char lette
     size_t key_len = key_of(w->kind, cell, key);
     size_t len = w->kind->value_size ? w->kind->value_size : any_len;
     ll_sim_fill(value, cell, letter, len);
-    TRY(lladd_btree_put(txn, w->tree, key, key_len, value, len));
+    int rc = lladd_btree_insert(txn, w->tree, key, key_len, value, len);
+    if (rc == LLADD_EXISTS)
+        rc = lladd_btree_put(txn, w->tree, key, key_len, value, len);
+    if (rc)
+        return rc;
     return w->base.sim ? ll_sim_cell_note(&w->base, txn, cell, letter, len) : 0;
+}
+
+/* Inserts five short rows in one call. */
+static int fill_many(struct work *w, struct lladd_txn *txn, unsigned first, char letter)
+{
+    enum { N = 5, LEN = 10 };
+    unsigned char keys[N][LONGEST], values[N][LEN];
+    struct lladd_btree_row rows[N];
+    for (unsigned i = 0; i < N; i++) {
+        ll_sim_fill(values[i], first + i, letter, LEN);
+        rows[i] =
+            (struct lladd_btree_row){keys[i], key_of(w->kind, first + i, keys[i]), values[i], LEN};
+    }
+    TRY(lladd_btree_insert_many(txn, w->tree, rows, N, NULL));
+    for (unsigned i = 0; i < N; i++)
+        TRY(ll_sim_cell_note(&w->base, txn, first + i, letter, LEN));
+    return 0;
 }
 
 static int clear(struct work *w, struct lladd_txn *txn, unsigned cell)
@@ -144,6 +165,10 @@ static int stays_open(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
     TRY(fill(w, txn, 2, 'o', 900));
+    if (w->kind->key_size == 0) {
+        TRY(fill(w, txn, 7, 'o', 10));
+        TRY(fill_many(w, txn, 31, 'o'));
+    }
     return clear(w, txn, 5);
 }
 
@@ -160,6 +185,8 @@ static int grows(struct ll_sim_work *base, struct lladd_txn *txn)
     struct work *w = (struct work *)base;
     for (unsigned cell = 10; cell < 16; cell++)
         TRY(fill(w, txn, cell, 'g', cell % 2 ? 900 : 30));
+    if (w->kind->key_size == 0)
+        TRY(fill_many(w, txn, 22, 'g'));
     TRY(fill(w, txn, 3, 'g', 900));
     TRY(fill(w, txn, 6, 'g', 400));
     return lladd_sim_commit(base->sim, txn);
@@ -575,8 +602,13 @@ static const struct lladd_sim_excuse excuses[] = {NO_UNDO("lladd.btree.node.form
                                                   NO_UNDO("lladd.btree.widen"),
                                                   NO_UNDO("lladd.btree.close"),
                                                   {NULL, 0, NULL}};
-static const char *const any_ops[] = {"lladd.btree.put", "lladd.btree.remove",
-                                      "lladd.btree.restore", "lladd.btree.clear", NULL};
+static const char *const any_ops[] = {"lladd.btree.insert",
+                                      "lladd.btree.rows",
+                                      "lladd.btree.put",
+                                      "lladd.btree.remove",
+                                      "lladd.btree.restore",
+                                      "lladd.btree.clear",
+                                      NULL};
 static const char *const tall_ops[] = {"lladd.btree.format",
                                        "lladd.btree.create",
                                        "lladd.btree.destroy",

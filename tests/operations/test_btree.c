@@ -320,14 +320,15 @@ END_TEST
 
 START_TEST(the_log_names_keys)
 {
-    unsigned puts = 0, removals = 0;
+    unsigned inserts = 0, puts = 0, removals = 0;
     struct lladd_log_cursor *log;
     struct lladd_log_entry e;
     make(0, 0);
     struct lladd_txn *txn = fixture_begin(&b);
-    put(txn, "key", "1");
+    ok(txn, lladd_btree_insert(txn, tree, "key", 3, "1", 1));
     put(txn, "key", "2");
     ok(txn, lladd_btree_delete(txn, tree, "key", 3));
+    ok(txn, lladd_btree_insert(txn, tree, "key", 3, "3", 1)); /* over its ghost */
     commit(txn);
     lladd_btree_close(tree);
     ok_db(&b, lladd_log_open(b.db, lladd_lsn_of(0), NULL, &log, &b.err));
@@ -339,14 +340,234 @@ START_TEST(the_log_names_keys)
         ck_assert_uint_eq(of.v, root.v);
         ck_assert_uint_eq(key.len, 3);
         ck_assert(memcmp(key.data, "key", 3) == 0);
+        inserts += strcmp(e.op, "lladd.btree.insert") == 0;
         puts += strcmp(e.op, "lladd.btree.put") == 0;
         removals += strcmp(e.op, "lladd.btree.remove") == 0;
     }
     lladd_log_close(log);
+    ck_assert_uint_eq(inserts, 1);
     ck_assert_uint_eq(puts, 2);
     ck_assert_uint_eq(removals, 1);
 }
 END_TEST
+
+/* ---- many rows ------------------------------------------------------------------------------- */
+
+enum { ROWS = 3000 };
+static struct lladd_btree_row rows[ROWS];
+static unsigned char keys[ROWS][4];
+static const unsigned char filler[700];
+
+/* Every 50th row is too long for `insert`; the values' lengths tell the rows apart. */
+static void set_rows(uint32_t distance)
+{
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint32_t k = i * distance;
+        for (int n = 0; n < 4; n++)
+            keys[i][n] = (unsigned char)(k >> (24 - 8 * n));
+        rows[i] = (struct lladd_btree_row){keys[i], 4, filler, i % 50 == 7 ? 600 + i % 97 : i % 97};
+    }
+}
+
+/* Asserts that the tree has the rows from `from` on, before `end`, and no other ones. */
+static void has_rows(uint32_t from, uint32_t end)
+{
+    struct lladd_btree_stats s = {.struct_size = sizeof s};
+    ok_db(&b, lladd_btree_check(tree, &b.err));
+    ok_db(&b, lladd_btree_stats_get(tree, &s, &b.err));
+    ck_assert_uint_eq(s.rows, end - from);
+    for (uint32_t i = from; i < end; i++) {
+        size_t len = 0;
+        ok_db(&b, lladd_btree_get(tree, keys[i], 4, NULL, 0, &len, &b.err));
+        ck_assert_uint_eq(len, rows[i].value_len);
+    }
+}
+
+static void insert_rows(struct lladd_txn *txn, uint32_t from, uint32_t n)
+{
+    size_t done = 0;
+    ok(txn, lladd_btree_insert_many(txn, tree, rows + from, n, &done));
+    ck_assert_uint_eq(done, n);
+}
+
+static void stops(struct lladd_txn *txn, uint32_t from, int code, size_t at)
+{
+    size_t done = 0;
+    refuses(txn, code, lladd_btree_insert_many(txn, tree, rows + from, ROWS - from, &done));
+    ck_assert_uint_eq(done, at);
+}
+
+/* Rows for many leaves, in order and not; a row that is there, ghosts, a key of a wrong length. */
+START_TEST(many_rows_in_a_call)
+{
+    make(4, 0);
+    set_rows(2);
+    struct lladd_txn *txn = fixture_begin(&b);
+    insert_rows(txn, 0, 0);
+    insert_rows(txn, 1000, 1000);
+    insert_rows(txn, 0, 1000); /* before them */
+    for (uint32_t i = 300; i < 700; i++)
+        ok(txn, lladd_btree_delete(txn, tree, keys[i], 4));
+    insert_rows(txn, 300, 400);
+    stops(txn, 1990, LLADD_EXISTS, 0);
+    insert_rows(txn, 2505, 1);
+    stops(txn, 2000, LLADD_EXISTS, 505);
+    rows[2600].key_len = 3;
+    stops(txn, 2506, LLADD_KEY_SIZE, 94);
+    rows[2600].key_len = 4;
+    insert_rows(txn, 2600, ROWS - 2600);
+    commit(txn);
+    has_rows(0, ROWS);
+    lladd_btree_close(tree);
+}
+END_TEST
+
+/* The log names each key of rows that were inserted together, and how few records they take. */
+START_TEST(the_log_names_many_keys)
+{
+    unsigned records = 0, named = 0;
+    struct lladd_log_cursor *log;
+    struct lladd_log_entry e;
+    lladd_pageno of;
+    struct lladd_span key;
+    make(4, 0);
+    set_rows(1);
+    struct lladd_txn *txn = fixture_begin(&b);
+    insert_rows(txn, 8, 17); /* one, then sixteen; all short */
+    commit(txn);
+    lladd_btree_close(tree);
+    ok_db(&b, lladd_log_open(b.db, lladd_lsn_of(0), NULL, &log, &b.err));
+    while (lladd_log_next(log, &e, &b.err) == 0) {
+        size_t n = 0;
+        for (; lladd_btree_logged_key_at(&e, n, &of, &key); n++) {
+            ck_assert_uint_eq(of.v, root.v);
+            ck_assert_uint_eq(key.len, 4);
+            ck_assert(memcmp(key.data, keys[8 + named + n], 4) == 0);
+        }
+        ck_assert_int_eq(lladd_btree_logged_key(&e, &of, &key), n == 1);
+        if (n > 1)
+            ck_assert_uint_eq(n, 16);
+        named += (unsigned)n;
+        records += n != 0;
+    }
+    lladd_log_close(log);
+    ck_assert_uint_eq(named, 17);
+    ck_assert_uint_eq(records, 2);
+}
+END_TEST
+
+/* Rows between those of a transaction that splits the same leaves. They are rolled back: by a call,
+ * or after a crash. */
+START_TEST(many_rows_are_rolled_back)
+{
+    make(4, 0);
+    set_rows(3);
+    struct lladd_txn *late = fixture_begin(&b), *txn = fixture_begin(&b);
+    insert_rows(txn, 100, 1000);
+    unsigned char other[4];
+    struct lladd_btree_row between[100];
+    unsigned char at[100][4];
+    for (uint32_t i = 0; i < 100; i++) { /* key 3 * (100 + 9 i) + 1 */
+        memcpy(at[i], keys[100 + 9 * i], 4);
+        at[i][3]++;
+        between[i] = (struct lladd_btree_row){at[i], 4, filler, 5};
+    }
+    ok(late, lladd_btree_insert_many(late, tree, between, 100, NULL));
+    memcpy(other, at[99], 4);
+    insert_rows(txn, 1100, ROWS - 1100);
+    commit(txn);
+    ok_db(&b, lladd_btree_get(tree, other, 4, NULL, 0, NULL, &b.err));
+    if (_i) {
+        ok_db(&b, lladd_checkpoint(b.db, &b.err));
+        lladd_btree_close(tree);
+        fixture_crash(&b);
+        ok_db(&b, lladd_btree_open(b.db, root, &tree, &b.err));
+    } else {
+        abort_txn(late);
+    }
+    has_rows(100, ROWS);
+    lladd_btree_close(tree);
+}
+END_TEST
+
+/* ---- records of earlier versions ------------------------------------------------------------- */
+
+/* Fills a page by a record of the contents of `from`. */
+static void filled(const struct lladd_op *op, const struct lladd_page *from, struct lladd_page *to)
+{
+    unsigned char redo[4096], packed[4096];
+    struct bt_fill f = {.root = lladd_page_of(lladd_get48(from->bytes + BT_ROOT)),
+                        .right = lladd_page_of(lladd_get48(from->bytes + BT_RIGHT)),
+                        .level = from->bytes[BT_LEVEL],
+                        .brief = op->version == 2,
+                        .fences = bt_fences_of(from->bytes, from->size)};
+    struct lladd_view v = {to->bytes, to->size, 0, to->number};
+    ll_btree__pack_from(from->bytes, 0, packed, &f);
+    size_t len = ll_btree__fill_size(&f);
+    ll_btree__fill_write(redo, &f);
+    ck_assert(op->validate(v, LLADD_SPAN_REDO, lladd_span_of(redo, len)));
+    op->redo(to, lladd_span_of(redo, len));
+    ck_assert(!op->validate(v, LLADD_SPAN_REDO, lladd_span_of(redo, len - 1)));
+}
+
+/* Both forms of `fill` make the same node, also of ghosts and of values with unused room; and so do
+ * `put` and `insert`. */
+START_TEST(old_and_new_records_do_the_same)
+{
+    static unsigned char a_bytes[4096], b_bytes[4096], c_bytes[4096];
+    struct lladd_page node = {a_bytes, 4096, 0, lladd_page_of(7)};
+    struct lladd_page old = {b_bytes, 4096, 0, lladd_page_of(7)};
+    struct lladd_page new = {c_bytes, 4096, 0, lladd_page_of(7)};
+    bool inner = _i & 1, open_end = _i & 2;
+    const struct bt_fences f = {{(const void *)"keys:a", 6}, {(const void *)"keys:x", 6}, open_end};
+    memset(a_bytes, 0, sizeof a_bytes);
+    memset(b_bytes, 1, sizeof b_bytes); /* what was there does not count */
+    memset(c_bytes, 2, sizeof c_bytes);
+    a_bytes[BT_LEVEL] = inner;
+    lladd_put48(a_bytes + BT_ROOT, 3);
+    lladd_put48(a_bytes + BT_RIGHT, 9);
+    ll_btree__clear(a_bytes, 4096, &f);
+    for (unsigned char i = 0; i < 9; i++) {
+        unsigned char key[7] = {'k', 'e', 'y', 's', ':', 'b', i};
+        struct bt_entry e = {key, key, inner && i == 0 ? 0 : 7, 6, 6};
+        if (!inner && i % 3 == 1)
+            e.key_len |= BT_GHOST;
+        if (!inner && i % 3 == 2)
+            e.cap = 20;
+        ll_btree__add(a_bytes, 4096, i, &e);
+    }
+    filled(&ll_btree__fill_1, &node, &old);
+    filled(&ll_btree__fill, &node, &new);
+    ck_assert(memcmp(old.bytes + LLADD_PAGE_HEADER, new.bytes + LLADD_PAGE_HEADER,
+                     4096 - LLADD_PAGE_HEADER) == 0);
+    ck_assert_uint_eq(bt_get(new.bytes, BT_SLOTS), 9);
+    if (inner)
+        return;
+    static const char put_redo[] = "\11\200\6\0\2\0\2\0keys:cvv";
+    static const char insert_redo[] = "\11\0\6\0keys:cvv";
+    struct lladd_span put_bytes = lladd_span_of(put_redo, sizeof put_redo - 1);
+    struct lladd_span insert_bytes = lladd_span_of(insert_redo, sizeof insert_redo - 1);
+    struct lladd_view v = {new.bytes, new.size, 0, new.number};
+    ck_assert(ll_btree__put.validate(v, LLADD_SPAN_REDO, put_bytes));
+    ck_assert(ll_btree__insert.validate(v, LLADD_SPAN_REDO, insert_bytes));
+    ll_btree__put.redo(&old, put_bytes);
+    ll_btree__insert.redo(&new, insert_bytes);
+    ck_assert(memcmp(old.bytes + LLADD_PAGE_HEADER, new.bytes + LLADD_PAGE_HEADER,
+                     4096 - LLADD_PAGE_HEADER) == 0);
+    ck_assert(!ll_btree__insert.validate(v, LLADD_SPAN_REDO, insert_bytes)); /* it is there */
+}
+END_TEST
+
+START_TEST(earlier_records_are_known)
+{
+    lladd_op_id id;
+    ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.btree.fill", 1, &id), 0);
+    ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.btree.fill", 2, &id), 0);
+    ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.btree.put", 1, &id), 0);
+}
+END_TEST
+
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 /* Bytes of a leaf are changed, and the library does not know. */
 START_TEST(damage_is_found)
@@ -639,6 +860,11 @@ int main(void)
     tcase_add_loop_test(c, in_doubt, 0, 2);
     tcase_add_test(c, long_values);
     tcase_add_test(c, the_log_names_keys);
+    tcase_add_test(c, many_rows_in_a_call);
+    tcase_add_test(c, the_log_names_many_keys);
+    tcase_add_loop_test(c, many_rows_are_rolled_back, 0, 2);
+    tcase_add_loop_test(c, old_and_new_records_do_the_same, 0, 4);
+    tcase_add_test(c, earlier_records_are_known);
     tcase_add_test(c, damage_is_found);
     tcase_add_test(c, references_to_wrong_pages_are_found);
     tcase_add_test(c, an_old_top_is_replaced);
