@@ -56,6 +56,9 @@ int ll_ship_archive_begin(struct lladd_archive *a, struct lladd_error *err)
     if (a->begun)
         return 0;
     int rc = ll_ship_archive_identify(a, err);
+    /* Also while the store is away, and when the process dies then. */
+    if (!rc && !a->pinned)
+        ll_ship_archive_keep(a);
     if (!rc)
         rc = ll_ship_claim_store(a->store, a->mem, a->uuid, a->page_size, err);
     if (!rc && !a->claimed) {
