@@ -273,8 +273,12 @@ void ll_buffer__in_flight_unreserve(struct ll_buffer *b, unsigned n)
 bool ll_buffer__in_flight_enter(struct ll_buffer *b, struct ll_buffer__copy *c,
                                 struct ll_images *images)
 {
+    uint64_t base = ll_page_base(c->bytes).v;
+    bool early = LLADD_PLANTED(LLADD_BUG_HORIZON_EARLY) && !is_old(b, base);
+    if (early)
+        lladd_yield();
     lladd_mutex_lock(&b->dirty_latch);
-    bool old = is_old(b, ll_page_base(c->bytes).v);
+    bool old = !early && is_old(b, base);
     if (old && !images) {
         lladd_mutex_unlock(&b->dirty_latch);
         return false;
@@ -290,6 +294,8 @@ bool ll_buffer__in_flight_enter(struct ll_buffer *b, struct ll_buffer__copy *c,
     e->id = c->id;
     ll_buffer__forget_dirty(b, c->frame);
     lladd_mutex_unlock(&b->dirty_latch);
+    if (!old && LLADD_PLANTED(LLADD_BUG_HORIZON_WAIT))
+        lladd_yield();
     return true;
 }
 

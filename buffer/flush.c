@@ -160,7 +160,8 @@ int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct ll_flus
     int rc = write_all_older(b, horizon, flush, err);
     if (rc == 0) {
         ll_buffer_protect(b, horizon);
-        rc = LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? 0 : await_writes(b, err);
+        if (!LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) && !LLADD_PLANTED(LLADD_BUG_HORIZON_WAIT))
+            rc = await_writes(b, err);
     }
     if (rc == 0)
         rc = ll_buffer_sync(b, err);

@@ -203,11 +203,17 @@ static enum copied copy_page(struct ll_buffer *b, struct ll_buffer__batch *batch
         release_copied(b, f);
         return OLD;
     }
+    bool late = c->image && LLADD_PLANTED(LLADD_BUG_IMAGE_LATE);
+    if (late) {
+        latch_drop_shared(f);
+        lladd_yield();
+    }
     if (c->image)
         log_image(b, c, images);
     batch->n++;
     batch->entered++;
-    latch_drop_shared(f);
+    if (!late)
+        latch_drop_shared(f);
     return COPIED;
 }
 

@@ -183,6 +183,10 @@ struct lladd_dst_event {
     X(BT_SPARE, "bt-spare", "O3", "a spare page shows before the record that keeps it") \
     X(BT_UNDO, "bt-undo", "O2", "an insertion into an inner leaf of a B+tree is not undone") \
     X(IMAGE_LSN, "image-lsn", "O11", "an image raises the base of a page, but not its page LSN") \
+    X(IMAGE_LATE, "image-late", "O2", "a page is unlatched before its image is logged") \
+    X(IMAGE_REDO, "image-redo", "O1", "full redo logs images of pages that lack records") \
+    X(HORIZON_EARLY, "horizon-early", "O11", "a copy reads the horizon before it is in the table") \
+    X(HORIZON_WAIT, "horizon-wait", "O11", "a checkpoint awaits no copy of the old horizon") \
     X(BT_LOAD, "bt-load", "O2", "a loaded B+tree is committed before its pages are durable") \
     X(BT_MERGE, "bt-merge", "O2", "a merge of a B+tree removes the entry of the parent last") \
     X(BULK_TOLD, "bulk-told", "O7", "extensions do not hear of a bulk write of a single page")

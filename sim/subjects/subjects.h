@@ -69,11 +69,13 @@
     X(threads_trees) \
     X(threads_values) \
     X(threads_wait) \
+    X(threads_writeback) \
     X(trees) \
     X(trees_any) \
     X(trees_loaded) \
     X(trees_merge) \
-    X(trees_tall)
+    X(trees_tall) \
+    X(writeback_redo)
 
 #define LL_SIM_SUBJECT(name) extern const struct lladd_sim_subject ll_sim_subject_##name;
 LL_SIM_SUBJECTS(LL_SIM_SUBJECT)

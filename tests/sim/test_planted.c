@@ -125,6 +125,10 @@ static const struct row rows[] = {
     {LLADD_BUG_BT_ORDER, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BT_SPARE, INTERLEAVE, "threads.trees", LLADD_SIM_O_CHECK, 1, AT_RANDOM, 0, LONG},
     {LLADD_BUG_BT_LOAD, EXPLORE, "trees.loaded", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
+    {LLADD_BUG_IMAGE_LATE, INTERLEAVE, "threads.writeback", LLADD_SIM_O_CONTENTS, 1, 0, 0, LONG},
+    {LLADD_BUG_IMAGE_REDO, EXPLORE, "writeback.redo", LLADD_SIM_O_LOST, 1, KILLED, 0, 0},
+    {LLADD_BUG_HORIZON_EARLY, INTERLEAVE, "threads.writeback", LLADD_SIM_O_OPEN, 1, 0, 0, LONG},
+    {LLADD_BUG_HORIZON_WAIT, INTERLEAVE, "threads.writeback", LLADD_SIM_O_OPEN, 1, 0, 0, LONG},
     {LLADD_BUG_BT_UNDO, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BT_MERGE, EXPLORE, "trees.merge", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     /* Injected errors: this mode also catches bugs that need no error. */

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * writeback: the images that a page gets when it is written back (BUF-5), in caches of a few pages.
+ *
+ *  threads.writeback  a thread takes a checkpoint while another changes pages again and evicts them
+ *  writeback.redo     redo evicts pages between their records
+ *
+ * A cell is a text on a page. With threads, each page has two cells, one for each thread.
+ */
+#include "sim/subjects/cells.h"
+
+#include <lladd/extension.h>
+#include <lladd/records.h>
+
+enum { AT = 3200, LEN = 100 };
+
+static int tiny_cache(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    o->cache_bytes = 64 << 10;
+    o->log_segment_min = o->log_segment_max = 4 << 10;
+    return 0;
+}
+
+static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned page, uint32_t at,
+                unsigned cell, char letter)
+{
+    unsigned char bytes[LEN];
+    ll_sim_fill(bytes, cell, letter, LEN);
+    TRY(lladd_bytes_set(txn, lladd_page_of(w->first.v + page), at, bytes, LEN));
+    return ll_sim_cell_note(w, txn, cell, letter, LEN);
+}
+
+/* Reads pages, so that others are evicted from the cache. */
+static int look_at(struct ll_sim_work *w, unsigned from, unsigned to)
+{
+    for (unsigned p = from; p < to; p++) {
+        unsigned char byte;
+        TRY(lladd_bytes_get(w->db, lladd_page_of(w->first.v + p), 0, &byte, 1, w->err));
+    }
+    return 0;
+}
+
+static const char *const operations[] = {"lladd.set", NULL};
+
+/* ---- threads.writeback ----------------------------------------------------------------------- */
+
+enum { SHARED = 2, PAGES = 24 }; /* pages with cells; all pages */
+
+static int setup_threads(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    lladd_pageno first;
+    (void)ctx;
+    return ll_sim_pages_make(db, PAGES, &first, err);
+}
+
+static int change(struct ll_sim_work *w, unsigned thread, unsigned pages,
+                  enum lladd_durability durability, char letter)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_txn *txn;
+    int rc = 0;
+    o.durability = durability;
+    TRY(lladd_sim_begin(w->sim, w->db, &o, &txn, w->err));
+    for (unsigned p = 0; !rc && p < SHARED; p++)
+        if (pages >> p & 1)
+            rc = fill(w, txn, p, AT + thread * LEN, 2 * p + thread, letter);
+    return rc ? ll_sim_give_up(w->sim, txn, rc, w->err) : lladd_sim_commit(w->sim, txn);
+}
+
+/* Fills log segments with notes. */
+static int leave_log(struct ll_sim_work *w, unsigned notes)
+{
+    enum { LONG = 1500 };
+    static const unsigned char bytes[LONG];
+    struct lladd_txn *txn;
+    TRY(lladd_sim_begin(w->sim, w->db, NULL, &txn, w->err));
+    for (unsigned i = 0; i < notes; i++) {
+        int rc = lladd_log_note(txn, "sim.note", lladd_span_of(bytes, LONG), NULL);
+        if (rc)
+            return ll_sim_give_up(w->sim, txn, rc, w->err);
+    }
+    return lladd_sim_commit(w->sim, txn);
+}
+
+/* Before the checkpoint of thread 0, page 0 has an image after the start of redo and is clean, and
+ * page 1 is dirty and has none. Afterwards the log uses the segments with the pages' bases again:
+ * while they are there, recovery rebuilds a torn page from them. */
+static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                      struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &w.first, err));
+    if (thread == 1) {
+        TRY(change(&w, 1, 3, LLADD_DURABLE, 'd'));
+        return look_at(&w, SHARED, PAGES);
+    }
+    TRY(change(&w, 0, 1, LLADD_DURABLE_LATER, 'a'));
+    TRY(look_at(&w, SHARED, PAGES));
+    TRY(leave_log(&w, 6));
+    TRY(change(&w, 0, 2, LLADD_DURABLE_LATER, 'b'));
+    TRY(lladd_checkpoint(db, err));
+    return leave_log(&w, 14);
+}
+
+static int dump_threads(void *ctx, struct lladd_db *db, struct lladd_sink *sink,
+                        struct lladd_error *err)
+{
+    struct ll_sim_cells c = {0};
+    lladd_pageno first;
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &first, err));
+    for (unsigned cell = 0; cell < 2 * SHARED; cell++) {
+        unsigned char bytes[LEN];
+        TRY(lladd_bytes_get(db, lladd_page_of(first.v + cell / 2), AT + cell % 2 * LEN, bytes, LEN,
+                            err));
+        if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, LEN) && c.at[cell].letter))
+            return lladd_error_set(err, LLADD_BAD_STATE,
+                                   "the bytes of cell %u are not a text of this cell", cell);
+    }
+    return ll_sim_cells_write(&c, sink);
+}
+
+const struct lladd_sim_subject ll_sim_subject_threads_writeback = {
+    .struct_size = sizeof(struct lladd_sim_subject),
+    .name = "threads.writeback",
+    .about = "pages are changed and evicted while a checkpoint raises the image horizon",
+    .configure = tiny_cache,
+    .setup = setup_threads,
+    .threads = 2,
+    .run_thread = run_thread,
+    .dump = dump_threads,
+    LL_SIM_CELLS_MODEL,
+    .pages = ll_sim_pages_each,
+    .operations = operations,
+};
+
+/* ---- writeback.redo -------------------------------------------------------------------------- */
+
+enum { CELLS = 18, OFTEN = 3 }; /* the pages that are read again and again */
+
+static int setup_redo(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    lladd_pageno first;
+    (void)ctx;
+    return ll_sim_pages_make(db, CELLS, &first, err);
+}
+
+static int fills_a(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        TRY(fill(w, txn, cell, AT, cell, 'a'));
+        TRY(look_at(w, 0, cell < OFTEN ? cell : OFTEN));
+    }
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int fills_b(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    for (unsigned cell = 0; cell < OFTEN; cell++)
+        TRY(fill(w, txn, cell, AT, cell, 'b'));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int run_redo(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &w.first, err));
+    TRY(ll_sim_in_txn(&w, fills_a));
+    return ll_sim_in_txn(&w, fills_b);
+}
+
+static int dump_pages(void *ctx, struct lladd_db *db, struct lladd_sink *sink,
+                      struct lladd_error *err)
+{
+    (void)ctx;
+    return ll_sim_cells_dump_bytes(db, CELLS, AT, 0, LEN, sink, err);
+}
+
+const struct lladd_sim_subject ll_sim_subject_writeback_redo = {
+    .struct_size = sizeof(struct lladd_sim_subject),
+    .name = "writeback.redo",
+    .about = "redo in a cache that is smaller than the pages that it redoes",
+    .configure = tiny_cache,
+    .setup = setup_redo,
+    .run = run_redo,
+    .dump = dump_pages,
+    LL_SIM_CELLS_MODEL,
+    .pages = ll_sim_pages_each,
+    .operations = operations,
+};
