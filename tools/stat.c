@@ -15,7 +15,8 @@ static const char usage[] =
     "Shows the size and the state of a database, what the next open will have to do, the\n"
     "transactions that have not ended, and what keeps the log from being truncated. Lists the\n"
     "tags of a journal, unless the database is in use.\n"
-    "Reads only; also while the database is in use.\n"
+    "Reads only; also while the database is in use. How far a running checkpoint is, only\n"
+    "the process that uses the database knows: lladd_stats_get.\n"
     "\n"
     "Exit status: 0; 1 if the log is damaged; 2 if the directory cannot be read as a\n"
     "database.\n";
@@ -79,6 +80,9 @@ static void print_work(const struct lladd_inspect_info *i)
            i->losers, i->losers == 1 ? "" : "s", tool_bytes(i->undo_log_bytes, b));
     printf("  in doubt        %" PRIu64 " prepared transaction%s\n", i->in_doubt,
            i->in_doubt == 1 ? "" : "s");
+    if (i->in_use == 1)
+        printf("  a checkpoint    that runs makes it less. How far it is, only the process knows:\n"
+               "                  lladd_stats_get, checkpoint_written of checkpoint_pages\n");
 }
 
 static int print_txn(void *ctx, const struct lladd_inspect_txn *t)

@@ -604,6 +604,7 @@ class AtWork(Case):
             out = self.good("stat", db)
             self.assertIn(f"in use by process {child.pid}\n", out)
             self.assertIn("if the process that uses it died now:", out)
+            self.assertIn("lladd_stats_get, checkpoint_written of checkpoint_pages", out)
             self.assertEqual(self.json("stat", db)["pid"], child.pid)
             self.assertIn("not checked: the database is in use",
                           self.good("verify", db, code=3))
