@@ -145,7 +145,8 @@ enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool ch
 {
     uint64_t granted = lladd_atomic_load64(&log->granted);
     do {
-        /* If undo_left is negative, a part of the undo reserve is in this segment. */
+        /* While undo_left is below undo_floor, the undo reserve may need the space; the caller must
+         * check first (ll_log__disk_room). */
         if (!checked && (int64_t)lladd_atomic_load64(&log->undo_left) <
                             (int64_t)lladd_atomic_load64_relaxed(&log->undo_floor))
             return LL_LOG__NO_DISK;

@@ -160,8 +160,9 @@ static int check_blocks(const struct ll_ship_walk *w, struct lladd_error *err)
     return 0;
 }
 
-/* The bytes of the record at `lsn`, in the segment if they follow each other there. *out NULL: the
- * bytes after the segment are not there. */
+/* Finds the bytes of the record at `lsn`. *out points into the segment's bytes if the record is
+ * contiguous there, otherwise to a copy in `scratch`. *out is NULL if the record goes on after the
+ * segment's log and `after` lacks some of the rest. */
 static int whole(struct ll_ship_walk *w, uint64_t lsn, uint32_t size, const unsigned char **out,
                  struct lladd_error *err)
 {
@@ -199,7 +200,7 @@ static uint32_t size_at(const struct ll_ship_walk *w, uint64_t lsn)
     return lladd_get32(byte_at(w, lsn, &run) + 4) & 0xffffff;
 }
 
-/* Visits the record at `lsn`; *there: all its bytes are. */
+/* Visits the record at `lsn` if all of its bytes are available; *there: whether they are. */
 static int visit(struct ll_ship_walk *w, uint64_t lsn, bool *there, struct lladd_error *err)
 {
     struct ll_ship_record r;

@@ -12,7 +12,8 @@
  * With --exclusive it also writes them back unchanged: so it locks every copy of every account, and
  * must wait for all transactions in doubt. inspect: opens the databases of servers that are not
  * running and compares their contents. The exit status is 0 if work had no error, audit finds the
- * right sum, or inspect finds the right sum, equal copies and nothing else. */
+ * right sum, or inspect finds the right sum, equal copies, no other rows, and no transaction in
+ * doubt. */
 #include "cluster.h"
 #include "teller.h"
 
@@ -117,7 +118,7 @@ static int add(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
 }
 
 /* After an error a program decides whether it retries. This program pauses before it retries, for a
- * random time; its upper limit doubles each time. */
+ * random time. The upper limit of this time doubles with each try, up to RETRY_MAX_MS. */
 static void pause_before_retry(unsigned tries, uint64_t *random)
 {
     uint64_t ms = RETRY_MIN_MS << (tries < 7 ? tries : 7);
@@ -177,7 +178,7 @@ static int open_accounts(struct bank *b)
             return rc;
         account_key(first, key);
         rc = cluster_get(txn, key, ACCOUNT_KEY, true, NULL, 0, &len);
-        if (rc != LLADD_NOT_FOUND) { /* created before a restart or a failure */
+        if (rc != LLADD_NOT_FOUND) { /* created before a restart or a failure; or an error */
             cluster_abort(txn);
             continue;
         }

@@ -11,7 +11,7 @@
  *   sim.put       sets a counter; redo-only
  *   sim.restore   no page; logged before sim.put. Undo bytes: page, offset, old value
  *
- * The counters are on pages of bytes. Several transactions add to one counter at a time, so the
+ * The counters are on pages of bytes. Several open transactions may add to the same counter, so the
  * undo of an addition must subtract. The undo of sim.put restores the old value, so it is used only
  * on counters that one transaction at a time changes.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lack of memory: in each call the n-th allocation fails, for every n: first alone, then with all
- * later ones. The call succeeds, or returns an error, has changed nothing and can be repeated. At
- * the end nothing leaks. (A commit in one phase that fails is a rollback.)
+ * later ones. Either the call succeeds, or it returns an error and changes nothing, and can be
+ * repeated. At the end nothing leaks. (A commit in one phase that fails is a rollback.)
  */
 #include "xa_fixture.h"
 
@@ -115,7 +115,8 @@ static const struct row {
     int (*call)(void);
     int fails;    /* its code for a lack of memory */
     int again;    /* the code when it is repeated */
-    int64_t held; /* the counter of `held` then, if there is one */
+    int64_t held; /* value of the counter to which `held` adds, after the last call; not checked if
+                   * the first call succeeds and `again` is an error */
     bool frugal;  /* it needs no memory at all */
 } rows[] = {
     {"xa_open", remains, open_it, XAER_RMERR, XA_OK, 1, false},
