@@ -95,7 +95,8 @@ int ll_buffer__read_pages(struct ll_buffer *b, uint64_t first, uint64_t n, unsig
 {
     size_t len = (size_t)n * b->page_size;
     lladd_atomic_count64(&b->count.reads, 1);
-    if (n == 1) /* for a bulk read the prefetch would not pay */
+    if (n == 1) /* prefetches the page's line of the write history into the processor's cache; for a
+                 * bulk read this would not pay */
         ll_buffer__expect_read(b, first);
     int64_t got = ll_point(b->env, "buffer.load");
     if (got == 0)

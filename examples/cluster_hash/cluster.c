@@ -64,7 +64,7 @@ struct cluster {
     bool stop;
     struct coordinator_counts counts;
     struct lladd_error error;
-    struct lladd_cond changed; /* the counts have changed */
+    struct lladd_cond changed; /* another number of servers is up, or there is an error */
 };
 
 /* ---- the thread that runs the machine -------------------------------------------------------- */
@@ -366,7 +366,7 @@ static int start(struct cluster *c, const struct cluster_options *o, struct llad
         return rc;
     rc = coordinator_open(c->db, &shape, &io, &c->coordinator, err);
     if (!rc && (rc = lladd_thread_start(&c->keeper, keep, c)) != 0)
-        lladd_error_set(err, rc, "the coordinator's thread");
+        lladd_error_set(err, rc, "the keeper thread could not be started");
     if (rc) {
         if (c->coordinator)
             coordinator_close(c->coordinator);

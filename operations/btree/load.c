@@ -11,9 +11,10 @@
  * committed. A load into a tree that can be used would have to leave its pages in the tree after a
  * rollback, like those of a split.
  *
- * So a rollback undoes only the allocations. One of them is that of the root page, which identifies
- * the tree. The pages are durable before the records of the root page are logged (OP-1, BUF-6). The
- * first logged change of a page logs an image of it, because the page has no base. */
+ * So a rollback undoes only the allocations and, after lladd_btree_load_finish, the state of the
+ * root page. One of the allocations is that of the root page, which identifies the tree. The pages
+ * are durable before the records of the root page are logged (OP-1, BUF-6). The first logged change
+ * of a page logs an image of it, because the page has no base. */
 #include "operations/btree/tree.h"
 
 #include <lladd/blob.h>
@@ -230,7 +231,7 @@ static void write_node(const struct lladd_btree_loader *l, const struct level *v
         lladd_put32(slot, bt_head(key_at(o, i), prefix));
         lladd_put16(slot + 4, (uint16_t)(from + o->at[i]));
     }
-    if (v->number > 0) /* the first key stands for the low fence */
+    if (v->number > 0) /* the first key is empty: it stands for the low fence */
         lladd_put32(bt_slot(page, 0), 0);
 }
 
@@ -274,7 +275,7 @@ static int next_node(struct lladd_btree_loader *l, struct level *v, uint32_t kee
         o->at[0] = 0;
         o->n = 1;
         o->used = len;
-    } else if (n) { /* the fence stands for the key */
+    } else if (n) { /* the key becomes empty: it stands for the fence */
         memcpy(child, o->entries + from + len - BT_CHILD, BT_CHILD);
         add_entry(o, &(struct bt_entry){NULL, child, 0, BT_CHILD, BT_CHILD});
     }
@@ -354,8 +355,8 @@ static int check_order(const struct lladd_btree_loader *l, struct bt_key key)
     if (c < 0)
         return 0;
     return lladd_error_set(lladd_txn_error_out(l->txn), LLADD_BAD_ARGUMENT,
-                           c ? "row %llu of a load is before the row that precedes it: keys must "
-                               "ascend"
+                           c ? "row %llu of a load has a smaller key than the row that precedes "
+                               "it: keys must ascend"
                              : "row %llu of a load has the key of the row that precedes it",
                            (unsigned long long)l->rows);
 }

@@ -3,7 +3,7 @@
  * Failures as a parameter: the n-th device call or the n-th allocation of one workload fails, for
  * every n, once or from then on. The result is an error code, nothing leaks, a call that fails for
  * lack of memory has changed nothing and can be repeated, and flushed pages are there when the file
- * is opened again. In memory, with both providers.
+ * is opened again. In memory, with both frame providers (buffer/buffer.c).
  */
 #include "buffer_fixture.h"
 
@@ -47,7 +47,8 @@ static int change(struct work *w, uint64_t n)
         return bad(w, rc);
     ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), w->value[n]);
     w->value[n] = ++w->next;
-    ll_buffer_protect(r->b, lladd_lsn_of(2)); /* every third page goes through the area */
+    /* Every third page is written through the double-write area. */
+    ll_buffer_protect(r->b, lladd_lsn_of(2));
     uint64_t lsn = fixture_change(r, f, w->value[n]);
     ll_page_set_base(f->page.bytes, lladd_lsn_of(n % 3 == 0 ? 1 : lsn));
     ll_buffer_unfix(r->b, f, LL_FIX_EXCLUSIVE);
@@ -125,8 +126,8 @@ static int step(struct work *w)
     return bad(w, ll_buffer_step(w->r->b, &more, &w->r->err));
 }
 
-/* Repeats a call that fails for lack of memory, if `patient`. Returns other errors from the
- * function. */
+/* If `patient`, repeats a call that fails for lack of memory, at most three times. If the call
+ * still fails, the function that contains DO returns the error. */
 #define DO(call) \
     do { \
         int do_rc = (call); \

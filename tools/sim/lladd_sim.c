@@ -42,12 +42,12 @@ static const char usage[] =
     "A subject is a name from the list, or a shared object (a name with a slash), which\n"
     "stands for all its subjects; SHARED-OBJECT:NAME is one of them.\n"
     "\n"
-    "  --depth N         explore, random: crashes in a row (4, the last one sampled)\n"
+    "  --depth N         explore, random, interleave: crashes in a row (4, the last sampled)\n"
     "  --states N        stop after N crash states, or damages\n"
     "  --seconds N       stop after about N seconds; a subject without progress is ended then\n"
     "  --failures N      stop after N failures (1)\n"
     "  --seed N          seed of all random choices (1)\n"
-    "  --full-product    explore, errors: every combination of versions of all pages\n"
+    "  --full-product    explore, errors, interleave: every combination of versions of all pages\n"
     "  --atomic-pages    a device that does not tear pages\n"
     "  --atomic-turns    the same, for every second database only\n"
     "  --instant         databases recover instantly: pages are redone when they are fetched\n"
@@ -55,7 +55,7 @@ static const char usage[] =
     "  --no-kill         no death of the process\n"
     "  --no-coverage     a path never reached, or a fault that never hit, is not a failure\n"
     "  --points N        errors: number of crashes with errors in their recovery, too (4)\n"
-    "  --samples N       errors: random crash states after each, besides the simple ones (1)\n"
+    "  --samples N       errors: random crash states after each error, besides simple ones (1)\n"
     "  --every N         errors: only every N-th call (1)\n"
     "  --preemptions N   interleave: number of interruptions of threads that could continue (2)\n"
     "  --schedules N     interleave: stop after N schedules\n"
@@ -66,7 +66,7 @@ static const char usage[] =
     "  --report FILE     the same, to a file, besides the text\n"
     "\n"
     "An option is refused if it has no effect in the mode, contradicts another, or is given\n"
-    "twice.\n";
+    "twice (--plant may be).\n";
 
 struct request {
     unsigned mode;
@@ -210,7 +210,8 @@ enum { DEADLY = sizeof deadly / sizeof *deadly, STACK = 64 << 10, LOOK = 5, LOOK
 static struct legacy *legacy;
 static time_t limit_at, time_is_up; /* 0: none */
 static uint64_t calls_before;
-static unsigned idle; /* number of checks since the last device call */
+static unsigned idle; /* number of checks in a row, after the time was up, that found no new device
+                       * call */
 
 /* Copies a text. Called in a signal handler, so it calls no library function. */
 static char *put(char *at, const char *text)

@@ -463,7 +463,7 @@ void ll_managed__mem_end(struct lladd_managed *t, struct ll_mem_part *p, uint64_
         lladd_atomic_max64(&t->newest, commit);
         lladd_atomic_max64(&m->newest, commit);
     }
-    /* Nothing accesses the part after this: a memtable without writers may be digested and
-     * freed. */
+    /* The last access to the memtable in this function: a memtable without writers may be digested
+     * and freed. */
     lladd_atomic_sub64(&m->writers, 1);
 }
