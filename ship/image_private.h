@@ -101,6 +101,11 @@ uint64_t ll_ship_image_offset(const struct ll_ship_image_segment *, uint64_t lsn
 struct ll_ship_bulk {
     uint64_t txn, lsn; /* lsn: of its commit or prepare record */
 };
+/* A redo barrier in the log. */
+struct ll_ship_barrier {
+    uint64_t first, n; /* pages */
+    uint64_t lsn, txn;
+};
 
 /* What the log up to a target says. */
 struct ll_ship_facts {
@@ -109,6 +114,7 @@ struct ll_ship_facts {
     bool heuristic;              /* there are heuristic records */
     uint64_t pages;              /* the page file has at least so many pages */
     struct ll_ship_buf bulk;     /* struct ll_ship_bulk, of commits and prepares from `since` on */
+    struct ll_ship_buf barriers; /* struct ll_ship_barrier */
     struct ll_ship_buf prepared; /* struct lladd_in_doubt_info */
 };
 void ll_ship_facts_free(struct ll_ship_facts *);
@@ -208,8 +214,8 @@ void ll_ship_laid_free(struct ll_ship_laid *);
  * not have all parts of it. */
 int ll_ship_lay(struct ll_ship_laid *, const struct ll_ship_buf *steps, uint64_t txn,
                 struct lladd_error *);
-/* To be called after the last ll_ship_lay. */
-void ll_ship_laid_sort(struct ll_ship_laid *);
+/* To be called after the last ll_ship_lay. `barriers`: struct ll_ship_barrier. */
+void ll_ship_laid_sort(struct ll_ship_laid *, const struct ll_ship_buf *barriers);
 bool ll_ship_laid_has(const struct ll_ship_laid *, uint64_t page);
 /* Replaces the bytes of the page by those of a spool, if these are newer. */
 int ll_ship_laid_page(struct ll_ship_laid *, uint64_t page, unsigned char *bytes,

@@ -4,9 +4,13 @@
  * The log does not have these pages; the spools of the archive do (docs/backup.md). Laid are the
  * spools of the transactions that have committed or prepared between the end of the backup and the
  * target. The pages of other transactions are not: at the target, something else may be in their
- * place. Of several spools with a page, the one with the highest barrier counts. It is laid if the
- * page of the backup is not newer: if that is raw, or no whole page, or has a page LSN that is not
- * above the barrier.
+ * place. Of several spools with a page, the one with the highest barrier counts.
+ *
+ * A transaction may have given up a page before it committed, by a rollback to a savepoint, and
+ * another one may have taken the page. So a page of a spool is not laid if another transaction has
+ * logged a later redo barrier for it, nor over a whole page of the backup with a page LSN above the
+ * barrier. (If the other transaction has formatted the page after redo's start, redo does that
+ * again.)
  *
  * Memory has 32 bytes for each page, and one window of bytes of one object. */
 #include "ship/image_private.h"
@@ -25,7 +29,7 @@ struct object {
 
 struct page {
     uint64_t number, barrier;
-    uint32_t object, offset, crc, typed;
+    uint32_t object, offset, crc;
 };
 
 static const struct object *object_at(const struct ll_ship_laid *l, size_t i)
@@ -69,8 +73,7 @@ static int note_piece(struct ll_ship_laid *l, uint32_t object, const unsigned ch
                             .barrier = p->barrier,
                             .object = object,
                             .offset = (uint32_t)(bytes - begin),
-                            .crc = lladd_crc32c(0, bytes, l->page_size),
-                            .typed = p->typed};
+                            .crc = lladd_crc32c(0, bytes, l->page_size)};
         rc = ll_ship_append(&l->pages, &page, sizeof page, err);
     }
     return rc;
@@ -147,10 +150,45 @@ static int by_page(const void *a, const void *b)
     return by ? by : compare(x->offset, y->offset);
 }
 
-void ll_ship_laid_sort(struct ll_ship_laid *l)
+/* Index of the first page with this number or a higher one. */
+static size_t lower_bound(const struct ll_ship_laid *l, uint64_t number)
 {
-    if (pages_of(l) > 1)
-        qsort(l->pages.data, pages_of(l), sizeof(struct page), by_page);
+    const struct page *p = (const void *)l->pages.data;
+    size_t low = 0, high = pages_of(l);
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (p[mid].number < number)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Gives barrier 0 to the pages that another transaction has got later. */
+static void give_up(struct ll_ship_laid *l, const struct ll_ship_barrier *b)
+{
+    struct page *p = (void *)l->pages.data;
+    size_t n = pages_of(l);
+    for (size_t i = lower_bound(l, b->first); i < n && p[i].number - b->first < b->n; i++)
+        if (p[i].barrier < b->lsn && object_at(l, p[i].object)->txn != b->txn)
+            p[i].barrier = 0;
+}
+
+void ll_ship_laid_sort(struct ll_ship_laid *l, const struct ll_ship_buf *barriers)
+{
+    const struct ll_ship_barrier *b = (const void *)barriers->data;
+    struct page *p = (void *)l->pages.data;
+    size_t n = pages_of(l), kept = 0;
+    if (n == 0)
+        return;
+    qsort(p, n, sizeof *p, by_page);
+    for (size_t i = 0; i < barriers->len / sizeof *b; i++)
+        give_up(l, &b[i]);
+    for (size_t i = 0; i < n; i++)
+        if (p[i].barrier)
+            p[kept++] = p[i];
+    l->pages.len = kept * sizeof *p;
 }
 
 /* ---- laid ----------------------------------------------------------------------------------- */
@@ -158,15 +196,8 @@ void ll_ship_laid_sort(struct ll_ship_laid *l)
 static const struct page *last_of(const struct ll_ship_laid *l, uint64_t number)
 {
     const struct page *p = (const void *)l->pages.data;
-    size_t low = 0, high = pages_of(l);
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-        if (p[mid].number <= number)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low && p[low - 1].number == number ? &p[low - 1] : NULL;
+    size_t after = number < UINT64_MAX ? lower_bound(l, number + 1) : pages_of(l);
+    return after && p[after - 1].number == number ? &p[after - 1] : NULL;
 }
 
 bool ll_ship_laid_has(const struct ll_ship_laid *l, uint64_t number)
@@ -204,7 +235,7 @@ int ll_ship_laid_page(struct ll_ship_laid *l, uint64_t number, unsigned char *by
     const struct page *p = last_of(l, number);
     const unsigned char *laid;
     char name[LL_SHIP_NAME_MAX], what[80];
-    if (!p || (p->typed && ll_ship_page_ok(l->uuid, number, bytes, l->page_size) &&
+    if (!p || (ll_ship_page_ok(l->uuid, number, bytes, l->page_size) &&
                lladd_get64(bytes + PAGE_LSN) > p->barrier))
         return 0;
     int rc = look(l, p, &laid, name, err);

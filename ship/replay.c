@@ -303,6 +303,7 @@ struct writers {
 void ll_ship_facts_free(struct ll_ship_facts *f)
 {
     ll_ship_buf_free(&f->bulk);
+    ll_ship_buf_free(&f->barriers);
     ll_ship_buf_free(&f->prepared);
 }
 
@@ -326,8 +327,13 @@ static int note_barrier(struct writers *w, struct ll_ship_facts *f, const struct
 {
     if (r->redo_len != 16)
         return 0;
-    most(&f->pages, lladd_get64(r->redo) + lladd_get64(r->redo + 8));
-    return writer_of(w, r->txn) ? 0 : ll_ship_append(&w->txns, &r->txn, sizeof r->txn, err);
+    struct ll_ship_barrier barrier = {lladd_get64(r->redo), lladd_get64(r->redo + 8), r->lsn,
+                                      r->txn};
+    most(&f->pages, barrier.first + barrier.n);
+    int rc = ll_ship_append(&f->barriers, &barrier, sizeof barrier, err);
+    if (rc || writer_of(w, r->txn))
+        return rc;
+    return ll_ship_append(&w->txns, &r->txn, sizeof r->txn, err);
 }
 
 /* `kept`: the transaction's pages belong to the target. */
@@ -473,7 +479,7 @@ int ll_ship_replay(struct ll_ship_image *im, uint64_t from, uint64_t since, uint
     struct reader r = {.im = im, .err = err, .block = {.mem = im->mem}, .whole = {.mem = im->mem}};
     struct writers w = {{.mem = im->mem}, clock};
     struct record record;
-    f->bulk.mem = f->prepared.mem = im->mem;
+    f->bulk.mem = f->barriers.mem = f->prepared.mem = im->mem;
     f->end = from;
     int rc = find_first(&r, &f->end, to);
     while (!rc && (rc = next(&r, &f->end, to, &record, &f->more)) == 0) {

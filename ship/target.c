@@ -305,7 +305,7 @@ static int lay(struct search *s, const struct ll_ship_manifest *m, struct ll_shi
                           "the archive lacks pages that transaction %llu wrote in bulk (LSN %llu)",
                           (unsigned long long)bulk[i].txn, (unsigned long long)bulk[i].lsn);
     }
-    ll_ship_laid_sort(&g->laid);
+    ll_ship_laid_sort(&g->laid, &g->facts.barriers);
     return rc;
 }
 

@@ -296,6 +296,68 @@ START_TEST(a_page_that_was_changed_since_stays)
 }
 END_TEST
 
+/* A transaction writes a page in bulk and rolls that back to a savepoint. Another one takes the
+ * page, fills it and commits, and redo no longer needs its log at the backup. Then the first one
+ * commits. The page belongs to the other one, so the spool of the first is not laid over it. */
+START_TEST(a_page_that_another_transaction_has_taken_stays)
+{
+    struct lladd_txn *first, *second;
+    static unsigned char bytes[4096], got[4096];
+    lladd_savepoint_id before;
+    lladd_pageno page, again;
+    const char *type = _i == 2 ? "lladd.bytes" : NULL;
+    uint64_t value = 0x0123456789abcdef, read = 0;
+    open_shop(0);
+    OK(lladd_pin_set(shop.db, "all the log", lladd_lsn_of(8), &err));
+    work(2);
+    memset(bytes, 0x11, sizeof bytes);
+    OK(lladd_begin(shop.db, NULL, &first, &err));
+    ck_assert_int_eq(lladd_savepoint(first, &before), 0);
+    unsigned flags = type ? LLADD_EXTENT_BULK : LLADD_EXTENT_RAW;
+    ck_assert_int_eq(lladd_extent_alloc(first, 1, flags, &page), 0);
+    ck_assert_int_eq(lladd_bulk_write(first, page, 1, type, bytes), 0);
+    ck_assert_int_eq(lladd_bulk_sync(first), 0);
+    ck_assert_int_eq(lladd_rollback_to(first, before), 0);
+    memset(bytes, 0x22, sizeof bytes);
+    OK(lladd_begin(shop.db, NULL, &second, &err));
+    if (_i == 0) {
+        ck_assert_int_eq(lladd_page_alloc(second, &again), 0);
+        ck_assert_int_eq(lladd_bytes_format(second, again), 0);
+        ck_assert_int_eq(lladd_bytes_set(second, again, 100, &value, sizeof value), 0);
+    } else {
+        ck_assert_int_eq(lladd_extent_alloc(second, 1, LLADD_EXTENT_RAW, &again), 0);
+        ck_assert_int_eq(lladd_bulk_write(second, again, 1, NULL, bytes), 0);
+        ck_assert_int_eq(lladd_bulk_sync(second), 0);
+    }
+    ck_assert_uint_eq(again.v, page.v);
+    ck_assert_int_eq(lladd_commit(second), 0);
+    OK(lladd_checkpoint(shop.db, &err));
+    OK(lladd_checkpoint(shop.db, &err)); /* redo starts after the change */
+    backed_up();
+    ck_assert_int_eq(lladd_commit(first), 0);
+    work(2);
+    archive();
+    shop_close(&shop);
+    struct lladd_restore_target t;
+    struct lladd_restore_options o = to_lsn(&t, states[3].end);
+    lladd_device_close(copy);
+    ck_assert_int_eq(lladd_device_memory(&copy), 0);
+    OK(lladd_restore(&store.base, &o, copy, NULL, &err));
+    shop_open_with(&shop, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &extension);
+    OK(lladd_pin_clear(shop.db, "all the log", &err));
+    shop_work(&shop, 0);
+    OK(lladd_checkpoint(shop.db, &err)); /* no log is left to repair the page from */
+    if (_i == 0) {
+        OK(lladd_bytes_get(shop.db, page, 100, &read, sizeof read, &err));
+        ck_assert_uint_eq(read, value);
+    } else {
+        OK(lladd_bulk_read(shop.db, page, 1, true, got, &err));
+        ck_assert_mem_eq(got, bytes, sizeof got);
+    }
+    shop_close(&shop);
+}
+END_TEST
+
 /* Without the spool, targets from its commit on are refused, and those below are not; with damage
  * in it, its name is told. */
 START_TEST(a_missing_or_damaged_spool)
@@ -356,6 +418,7 @@ int main(void)
     tcase_add_test(tc, every_generation_is_a_target);
     tcase_add_test(tc, pages_of_an_open_transaction_are_not_laid);
     tcase_add_test(tc, a_page_that_was_changed_since_stays);
+    tcase_add_loop_test(tc, a_page_that_another_transaction_has_taken_stays, 0, 3);
     tcase_add_test(tc, a_missing_or_damaged_spool);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
