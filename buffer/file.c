@@ -340,9 +340,12 @@ int ll_buffer_extend(struct ll_buffer *b, uint64_t pages, struct lladd_error *er
     int rc = ll_buffer__check(b, err);
     if (rc == 0)
         rc = check_range(b, 0, pages, ll_buffer__page_limit(b), err);
-    if (rc != 0)
+    /* The file may be long enough because another thread has extended it and not synced yet. Then
+     * this thread syncs, too, because a page may be in the log when this function has returned. */
+    bool grows = pages > lladd_atomic_load64(&b->file_pages);
+    if (rc != 0 || (!grows && pages <= lladd_atomic_load64(&b->page_count)))
         return rc;
-    if (pages > lladd_atomic_load64(&b->file_pages)) {
+    if (grows) {
         rc = grow_file(b, pages);
         if (rc == 0)
             rc = ll_point(b->env, "buffer.extend.grown");
@@ -351,8 +354,8 @@ int ll_buffer_extend(struct ll_buffer *b, uint64_t pages, struct lladd_error *er
                 return ll_fail_io(err, rc, true, "extend", b->cfg.name);
             return ll_buffer__poison(b, rc, "extend", b->cfg.name, err);
         }
-        rc = ll_buffer_sync(b, err);
     }
+    rc = ll_buffer_sync(b, err);
     if (rc == 0)
         lladd_atomic_max64(&b->page_count, pages);
     return rc;

@@ -259,6 +259,28 @@ START_TEST(a_sync_covers_the_length_that_is_seen)
 }
 END_TEST
 
+/* A thread that needs no more pages than another thread is adding waits for no growth, but it does
+ * not return before a sync covers these pages. */
+START_TEST(an_extension_by_another_thread_is_synced)
+{
+    enum { LONGER = 50 };
+    struct fixture r;
+    struct call extends;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 5);
+    fixture_flush(&r);
+    uint64_t syncs = fixture_stats(&r).syncs;
+    test_world_stop_at(&r.world, "buffer.extend.grown");
+    start(&extends, &r, call_extend, LONGER, 0);
+    ck_assert(test_world_await(&r.world, "buffer.extend.grown", 1));
+    ck_assert_int_eq(ll_buffer_extend(r.b, LONGER, &r.err), 0);
+    ck_assert_uint_eq(fixture_stats(&r).syncs, syncs + 1);
+    test_world_release(&r.world, "buffer.extend.grown");
+    ck_assert_int_eq(finish(&extends), 0);
+    fixture_close(&r);
+}
+END_TEST
+
 /* There are so many pages in flight that they are summed up, before the sync and during it. Each
  * sync covers the pages in flight at its beginning, so the oldest ones do not stay in flight while
  * others are written. */
@@ -790,6 +812,7 @@ int main(void)
     tcase_add_loop_test(t, hits_go_on_during_a_sync, 0, 2);
     tcase_add_loop_test(t, a_sync_covers_what_was_written_before, 0, 2);
     tcase_add_loop_test(t, a_sync_covers_the_length_that_is_seen, 0, 2);
+    tcase_add_loop_test(t, an_extension_by_another_thread_is_synced, 0, 2);
     tcase_add_loop_test(t, a_sync_covers_what_was_summed_up_before, 0, 2);
     tcase_add_loop_test(t, room_that_is_about_to_be, 0, 2);
     tcase_add_loop_test(t, room_that_will_never_be, 0, 2);
