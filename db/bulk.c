@@ -91,7 +91,8 @@ static int tell_written(struct lladd_txn *txn, const struct ll_vec *stretches, l
 }
 
 /* Logs a redo barrier for the n pages if one of them has no barrier of this transaction. That is so
- * before the first write, and after a checkpoint has dropped a barrier below the start of redo. A
+ * before the first write, after a checkpoint has dropped a barrier below the start of redo, and
+ * after a rollback to a savepoint, because other transactions may have used the pages since. A
  * barrier of another transaction is not enough: a reader of the log, such as a backup, finds the
  * pages that a transaction has written in bulk by the barriers that this transaction has logged.
  * After a new barrier, the function begins again with the first page, because the new barrier

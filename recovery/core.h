@@ -812,6 +812,9 @@ lladd_lsn ll_redo_barrier_of(const struct ll_core *, uint64_t page); /* takes no
 lladd_lsn ll_redo_barrier_of_locked(struct ll_core *, uint64_t page);
 /* As ll_redo_barrier_of_locked, if this transaction has logged the barrier; else 0. */
 lladd_lsn ll_redo_barrier_own(struct ll_core *, uint64_t page, lladd_lsn txn);
+/* The transaction rolls back to `stop`: its barriers above are no longer its own, because other
+ * transactions may take the pages. Redo still needs the barriers. */
+void ll_redo_barrier_disown(struct ll_core *, lladd_lsn txn, lladd_lsn stop);
 
 /* ---- pin.c ------------------------------------------------------------------------------- */
 

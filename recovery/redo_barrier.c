@@ -132,3 +132,14 @@ lladd_lsn ll_redo_barrier_own(struct ll_core *core, uint64_t page, lladd_lsn txn
     lladd_mutex_unlock(&core->misc);
     return lsn;
 }
+
+void ll_redo_barrier_disown(struct ll_core *core, lladd_lsn txn, lladd_lsn stop)
+{
+    lladd_mutex_lock(&core->misc);
+    for (size_t i = 0; i < core->n_barriers; i++) {
+        struct ll_redo_barrier *b = &core->barriers[i];
+        if (b->txn.v == txn.v && b->lsn.v > stop.v)
+            b->txn.v = 0;
+    }
+    lladd_mutex_unlock(&core->misc);
+}

@@ -404,6 +404,7 @@ int ll_rollback(struct lladd_txn *txn, lladd_lsn stop)
     struct ll_record rec = {0};
     struct prefetch prefetch = {{0}, 0, 0};
     int rc;
+    ll_redo_barrier_disown(txn->core, txn->id, stop);
     do {
         prefetch_pages(txn, stop, &prefetch);
         rc = ll_rollback_peek(txn, stop, &rec, &txn->err);

@@ -344,6 +344,33 @@ START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
 }
 END_TEST
 
+/* A transaction writes pages in bulk and rolls back to a savepoint. Others use the pages and give
+ * them up. Then the first one writes them in bulk again: the barrier that it logged before
+ * the rollback does not cover these bytes, since the log has later records of the pages. */
+START_TEST(a_barrier_that_was_rolled_back_is_logged_again)
+{
+    lladd_savepoint_id before;
+    begin_bulk(_i);
+    struct lladd_txn *txn = fixture_begin(&r);
+    unsigned char *bytes = bulk_bytes(1000);
+    ok(txn, lladd_savepoint(txn, &before));
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
+    ok(txn, lladd_rollback_to(txn, before));
+    earlier_life();
+    ck_assert_int_eq(lladd_pages_discard(r.db, lladd_page_of(BULK), BULK_N), 0);
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    free(bytes);
+    expect_bulk(1000);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    expect_bulk(1000);
+    fixture_close(&r);
+    fixture_free(&r);
+}
+END_TEST
+
 /* ---- images at the first change ------------------------------------------------------------ */
 
 /* As much credit for records as an image and a record need together. */
@@ -789,6 +816,7 @@ int main(void)
     LOOP(raw_extents_hold_any_bytes);
     LOOP(wrong_bulk_calls_are_refused);
     LOOP(an_earlier_life_is_no_repair_of_bulk_written_pages);
+    LOOP(a_barrier_that_was_rolled_back_is_logged_again);
     LOOP(only_credit_for_images_pays_for_an_image);
     LOOP(a_rollback_logs_no_image);
     LOOP(an_extension_hears_of_each_page_that_is_written_in_bulk);
