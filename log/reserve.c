@@ -279,7 +279,7 @@ static int too_much(const struct ll_log *log, size_t bytes, struct lladd_error *
 {
     return ll_fail(err, LLADD_TOO_LARGE,
                    "%zu bytes of log are needed at once; with log_ring_bytes %llu at most %zu "
-                   "(five eighths) can be had, and %llu is the least that is enough",
+                   "(five eighths) can be had; log_ring_bytes must be at least %llu",
                    bytes, (unsigned long long)log->ring_size, ll_log_credit_most(log),
                    (unsigned long long)ll_log_ring_for(0, bytes));
 }

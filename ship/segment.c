@@ -111,9 +111,9 @@ static const char *decode(const unsigned char *p, uint32_t size, uint64_t lsn, u
     uint32_t head = wide ? WIDE : p[17] & FORM_UNDO_NEXT ? NARROW + 8 : NARROW;
     uint32_t padding = p[17] >> 1 & 7;
     if (lladd_get64(p + 8) != lsn || lladd_get32(p) != lladd_crc32c(salt, p + 4, size - 4))
-        return "its checksum is wrong";
+        return "the record's checksum is wrong";
     if (size < head)
-        return "it is too short for its form";
+        return "the record is too short for its form";
     *out = (struct ll_ship_record){.lsn = lsn, .end = lsn + size, .kind = p[7], .flags = p[16]};
     uint32_t txn = lladd_get32(p + 24);
     if (wide) {
@@ -130,7 +130,7 @@ static const char *decode(const unsigned char *p, uint32_t size, uint64_t lsn, u
     out->redo.data = p + head;
     if (padding > size - head || out->redo.len > size - head - padding || out->txn > lsn ||
         out->kind == 0 || out->kind >= KINDS)
-        return "its fields do not fit together";
+        return "the record's fields do not fit together";
     return NULL;
 }
 
