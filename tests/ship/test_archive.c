@@ -192,8 +192,8 @@ START_TEST(marks_and_times)
     ck_assert_int_eq(lladd_archive_mark(ledger.archive, "before-the-sale", NULL, &err),
                      LLADD_EXISTS);
     static const char *const bad[] = {"", "a/b", ".x", "a b",
-                                      "01234567890123456789012345678901234567890123456789"
-                                      "0123456789abcde"};
+                                      ("01234567890123456789012345678901234567890123456789"
+                                       "0123456789abcde")};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_int_eq(lladd_archive_mark(ledger.archive, bad[i], NULL, &err),
                          LLADD_BAD_ARGUMENT);
