@@ -310,6 +310,12 @@ static void close_handles(void)
     lladd_hash_close(hash);
     lladd_btree_close(tree);
     ok_db(&b, rows ? lladd_managed_close(rows, &b.err) : 0);
+    heap = NULL; /* a case that opens no heap runs after this one in the same process */
+    array = NULL;
+    list = NULL;
+    hash = NULL;
+    tree = NULL;
+    rows = NULL;
 }
 
 /* A larger transaction, which leaves its handle and reserve to the next one. */
