@@ -100,16 +100,18 @@ static int note_part(struct ll_ship_laid *l, const struct object *o, const char 
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Reads a part of the spool from the timeline that has it. */
+/* Reads a part of the spool. The spool is on the timeline that has the first LSN of the
+ * transaction, which is its number: what an ancestor has under this number from the fork on is of
+ * another transaction. */
 static int get_part(struct ll_ship_laid *l, const struct ll_ship_buf *steps, struct object *o,
                     char name[LL_SHIP_NAME_MAX], struct ll_ship_buf *out, struct lladd_error *err)
 {
-    int rc = LLADD_NOT_FOUND;
-    for (size_t i = 0; rc == LLADD_NOT_FOUND && i < steps->len / sizeof(struct ll_ship_step); i++) {
-        o->timeline = ((const struct ll_ship_step *)(const void *)steps->data)[i].timeline;
-        ll_ship_blk_name(o->timeline, o->txn, o->part, name);
-        rc = ll_ship_get_all(l->store, name, LL_SHIP_OBJECT_MAX, out, err);
-    }
+    const struct ll_ship_step *step = (const void *)steps->data;
+    for (size_t i = 0; i < steps->len / sizeof *step; i++)
+        if (o->txn < step[i].top)
+            o->timeline = step[i].timeline;
+    ll_ship_blk_name(o->timeline, o->txn, o->part, name);
+    int rc = ll_ship_get_all(l->store, name, LL_SHIP_OBJECT_MAX, out, err);
     o->bytes = out->len;
     return rc;
 }

@@ -26,6 +26,7 @@ static struct lladd_device *disk, *copy;
 static struct shop shop;
 static struct run archived; /* only for its archive */
 static struct lladd_error err;
+static unsigned timeline; /* on which the test archives */
 
 /* The state after each generation. */
 static struct {
@@ -80,7 +81,7 @@ static void setup(void)
 {
     err = (struct lladd_error)LLADD_ERROR_INIT;
     memory_store_init(&store);
-    n_states = 0;
+    n_states = timeline = 0;
     archived = (struct run){.store = &store, .segment = 1u << 16};
     ck_assert_int_eq(lladd_device_memory(&disk), 0);
     ck_assert_int_eq(lladd_device_memory(&copy), 0);
@@ -121,6 +122,7 @@ static void work(unsigned times)
 static int store_spool(void *ctx, const char *name)
 {
     char path[100], object[100];
+    struct lladd_device *dev = archived.options.device;
     struct lladd_file *file;
     uint64_t size;
     (void)ctx;
@@ -128,13 +130,13 @@ static int store_spool(void *ctx, const char *name)
     if (len < 4 || strcmp(name + len - 4, ".blk") != 0)
         return 0;
     (void)snprintf(path, sizeof path, "files/ship/%s", name);
-    (void)snprintf(object, sizeof object, "t00000000/bulk/%s", name);
-    ck_assert_int_eq(disk->ops->open(disk, path, LLADD_OPEN_READ_ONLY, &file), 0);
-    ck_assert_int_eq(disk->ops->size(disk, file, &size), 0);
-    ck_assert_int_eq(disk->ops->close(disk, file), 0);
+    (void)snprintf(object, sizeof object, "t%08x/bulk/%s", timeline, name);
+    ck_assert_int_eq(dev->ops->open(dev, path, LLADD_OPEN_READ_ONLY, &file), 0);
+    ck_assert_int_eq(dev->ops->size(dev, file, &size), 0);
+    ck_assert_int_eq(dev->ops->close(dev, file), 0);
     unsigned char *bytes = malloc(size);
     ck_assert_ptr_nonnull(bytes);
-    run_read_file(disk, path, bytes, size);
+    run_read_file(dev, path, bytes, size);
     run_store_object(&archived, object, bytes, size);
     free(bytes);
     return 0;
@@ -143,9 +145,10 @@ static int store_spool(void *ctx, const char *name)
 /* All spools, also of transactions that have not committed. */
 static void archive(void)
 {
-    int rc = disk->ops->list(disk, "files/ship", store_spool, NULL);
+    struct lladd_device *dev = archived.options.device;
+    int rc = dev->ops->list(dev, "files/ship", store_spool, NULL);
     ck_assert_int_eq(rc, 0);
-    run_archive(&archived, 0);
+    run_archive(&archived, timeline);
 }
 
 /* ---- targets -------------------------------------------------------------------------------- */
@@ -154,6 +157,7 @@ static struct lladd_restore_options to_lsn(struct lladd_restore_target *t, uint6
 {
     struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
     *t = (struct lladd_restore_target)LLADD_RESTORE_TARGET_INIT;
+    t->timeline = timeline;
     t->kind = LLADD_TO_LSN;
     t->lsn = lladd_lsn_of(lsn);
     o.target = t;
@@ -358,6 +362,14 @@ START_TEST(a_page_that_another_transaction_has_taken_stays)
 }
 END_TEST
 
+static void name_of_last_spool(char out[200])
+{
+    *out = 0;
+    for (size_t i = 0; i < store.n; i++)
+        if (strstr(store.objects[i].name, "/bulk/") && strcmp(store.objects[i].name, out) > 0)
+            memcpy(out, store.objects[i].name, 200);
+}
+
 /* Without the spool, targets from its commit on are refused, and those below are not; with damage
  * in it, its name is told. */
 START_TEST(a_missing_or_damaged_spool)
@@ -372,10 +384,8 @@ START_TEST(a_missing_or_damaged_spool)
     work(6);
     archive();
     shop_close(&shop);
-    char last[200] = "";
-    for (size_t i = 0; i < store.n; i++)
-        if (strstr(store.objects[i].name, "/bulk/") && strcmp(store.objects[i].name, last) > 0)
-            memcpy(last, store.objects[i].name, sizeof last);
+    char last[200];
+    name_of_last_spool(last);
     struct memory_object *spool = memory_store_find(&store, last);
     ck_assert_ptr_nonnull(spool);
     o = to_lsn(&t, states[9].end);
@@ -410,6 +420,46 @@ START_TEST(a_missing_or_damaged_spool)
 }
 END_TEST
 
+/* A copy of a database has its origin's LSNs again from the fork on, so a transaction of the copy
+ * and one of the origin may have one number. The spool of the origin is not taken for a missing one
+ * of the copy. */
+START_TEST(a_spool_of_another_timeline_is_not_taken)
+{
+    struct lladd_restore_target t;
+    struct lladd_device *device;
+    char last[200];
+    open_shop(0);
+    OK(lladd_pin_set(shop.db, "all the log", lladd_lsn_of(8), &err));
+    work(4);
+    backed_up();
+    work(4);
+    archive();
+    shop_close(&shop);
+    struct lladd_restore_options o = to_lsn(&t, states[6].end);
+    OK(lladd_restore(&store.base, &o, copy, NULL, &err));
+    timeline = 1;
+    n_states = 7;
+    shop_open_with(&shop, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &extension);
+    archived.options.device = copy;
+    archived.db = shop.db;
+    work(3);
+    archive();
+    shop_close(&shop);
+    /* The pages of the targets are in spools of both timelines. */
+    for (unsigned i = 5; i < n_states; i++)
+        look(states[i].end, i);
+    name_of_last_spool(last);
+    ck_assert_int_eq(strncmp(last, "t00000001/", 10), 0);
+    struct memory_object *spool = memory_store_find(&store, last);
+    ck_assert_ptr_nonnull(spool);
+    memcpy(spool->name, "t00000000/", 10);
+    o = to_lsn(&t, states[9].end);
+    ck_assert_int_eq(lladd_store_device(&store.base, &o, &device, &err), LLADD_OUT_OF_RANGE);
+    ck_assert_msg(strstr(err.message, "wrote in bulk"), "%s", err.message);
+    look(states[8].end, 8);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("laid");
@@ -420,6 +470,7 @@ int main(void)
     tcase_add_test(tc, a_page_that_was_changed_since_stays);
     tcase_add_loop_test(tc, a_page_that_another_transaction_has_taken_stays, 0, 3);
     tcase_add_test(tc, a_missing_or_damaged_spool);
+    tcase_add_test(tc, a_spool_of_another_timeline_is_not_taken);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
