@@ -156,21 +156,23 @@ struct lladd_archive;
 /** Makes an archive, and registers it with the options, which the caller then gives to lladd_open.
  *  While the database is open, no log is recycled before it is stored; a pin
  *  "lladd.archive.<timeline>" keeps it, also while the database is closed or open without the
- *  archive. An error of the store costs log space, up to lladd_options.log_limit_bytes. Only one
- *  thread at a time may use a store, so the archive needs a store handle for itself. Free the
- *  archive with lladd_archive_free, after lladd_close and lladd_options_release. `options` may be
- *  NULL. */
+ *  archive. Pages that are written in bulk are kept in files/ship until they are stored; if that
+ *  fails, lladd_bulk_write or the commit fails. An error of the store costs log space, up to
+ *  lladd_options.log_limit_bytes, and the space of these files. Only one thread at a time may use a
+ *  store, so the archive needs a store handle for itself. Free the archive with lladd_archive_free,
+ *  after lladd_close and lladd_options_release. `options` may be NULL. */
 LLADD_API int lladd_ship_register(struct lladd_options *, struct lladd_store *,
                                   const struct lladd_archive_options *options,
                                   struct lladd_archive **out, struct lladd_error *);
 /** Frees the archive; NULL does nothing. */
 LLADD_API void lladd_archive_free(struct lladd_archive *);
 /** Stores the next object: a segment of the log or, of the segment that is being written, what is
- *  new. *more: there is more to store. The thread must hold no page, as for lladd_checkpoint. Any
- *  error leaves the archive as it was, and the next call tries again, except for LLADD_DIVERGED:
- *  another copy of the database archives into the store, or the store has other log. The archive
- *  then keeps the log, and stores nothing until the database is opened again. LLADD_BAD_STATE: no
- *  database is open with this archive, or it was detached. */
+ *  new; each after the pages that its transactions have written in bulk. *more: there is more to
+ *  store. The thread must hold no page, as for lladd_checkpoint. Any error leaves the archive as it
+ *  was, and the next call tries again, except for LLADD_DIVERGED: another copy of the database
+ *  archives into the store, or the store has other log. The archive then keeps the log, and stores
+ *  nothing until the database is opened again. LLADD_BAD_STATE: no database is open with this
+ *  archive, or it was detached. */
 LLADD_API int lladd_archive_step(struct lladd_archive *, bool *more, struct lladd_error *);
 /** Notes a named mark in the log, and makes it durable: a target for a restore that includes all
  *  transactions that have committed before the call. A name has 1 to 64 letters, digits, '_', '-'
@@ -178,7 +180,8 @@ LLADD_API int lladd_archive_step(struct lladd_archive *, bool *more, struct llad
  *  whether the name is new. LLADD_EXISTS: the name was used before. */
 LLADD_API int lladd_archive_mark(struct lladd_archive *, const char *name, lladd_lsn *lsn,
                                  struct lladd_error *);
-/** Ends the archive for good: removes the pin, so that log that is not stored may be recycled. If
+/** Ends the archive for good: removes the pin, so that log that is not stored may be recycled, and
+ *  deletes the pages that are kept in files/ship, except those of transactions that are open. If
  *  the database is archived again later, the archive may have a gap there. */
 LLADD_API int lladd_archive_detach(struct lladd_archive *, struct lladd_error *);
 
@@ -187,8 +190,9 @@ struct lladd_archive_status {
     size_t struct_size;
     bool attached; /**< a database is open with the archive, and it was not detached */
     bool diverged; /**< stopped: another copy of the database archives into the store */
-    bool gap;      /**< log between gap_from and gap_to was recycled unstored; for targets
-                              beyond, a new backup is needed */
+    bool gap;      /**< log between gap_from and gap_to was recycled unstored, or pages are not
+                              stored that a transaction which committed there wrote in bulk. For
+                              targets beyond, a new backup is needed */
     lladd_lsn gap_from, gap_to;
     lladd_lsn stored;               /**< all log below is in the store */
     lladd_lsn kept;                 /**< the log is kept from here on */
@@ -197,15 +201,16 @@ struct lladd_archive_status {
     uint64_t objects, stored_bytes; /**< that this archive has put since lladd_open */
     uint64_t failures;              /**< calls of lladd_archive_step that returned an error */
     struct lladd_error error;       /**< the last step's; code 0 if it succeeded */
+    uint64_t spool_bytes; /**< of pages written in bulk, in files/ship, that are not stored */
 };
 /** Fills as much as out->struct_size says. Does not wait for the store. Any thread. */
 LLADD_API int lladd_archive_status_get(struct lladd_archive *, struct lladd_archive_status *out,
                                        struct lladd_error *);
 
-/** Stores the log of a database that no process has open, up to its end. Only reads from the
- *  device, and only the files "control" and log/ must be there. Of the options, `thread` and
- *  `give_up_bytes` do not count; `options` and `out` may be NULL. LLADD_LOCKED: a process has the
- *  database open. Other errors are as of lladd_archive_step. */
+/** Stores the log of a database that no process has open, up to its end, and the pages in
+ *  files/ship. Only reads from the device, and only the files "control" and log/ must be there. Of
+ *  the options, `thread` and `give_up_bytes` do not count; `options` and `out` may be NULL.
+ *  LLADD_LOCKED: a process has the database open. Other errors are as of lladd_archive_step. */
 LLADD_API int lladd_archive_push(struct lladd_device *, struct lladd_store *,
                                  const struct lladd_archive_options *options,
                                  struct lladd_archive_status *out, struct lladd_error *);

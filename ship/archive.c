@@ -95,13 +95,20 @@ static void *run(void *arg)
 static int on_attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     struct lladd_archive *a = ctx;
+    struct ll_ship_spool *spool;
     if (a->db)
         return lladd_error_set(err, LLADD_BAD_STATE, "a database is open with this archive");
     if (a->opt.thread && !lladd_db_alive(db))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
                                "the archive's thread needs a handle with threads");
+    /* A new database has timeline 0, and no control block yet. */
+    int rc = ll_ship_spool_open(db, a->mem, 0, &spool, err);
+    if (rc)
+        return rc;
     lladd_mutex_lock(&a->state);
     a->db = db;
+    a->spool = spool;
+    a->spooling = true;
     a->stop = false;
     a->status = (struct lladd_archive_status){.struct_size = sizeof a->status};
     a->status.error = (struct lladd_error)LLADD_ERROR_INIT;
@@ -112,7 +119,7 @@ static int on_attach(void *ctx, struct lladd_db *db, void **state, struct lladd_
     a->diverged = (struct lladd_error)LLADD_ERROR_INIT;
     a->done = a->pos = a->start = a->seen = 0;
     a->mark_end = a->marked_ns = a->piece_ns = 0;
-    a->open.len = 0;
+    a->open.len = a->shipped.len = 0;
     *state = a;
     return 0;
 }
@@ -121,9 +128,12 @@ static int on_recovered(void *ctx, struct lladd_db *db, void *state, struct llad
 {
     struct lladd_archive *a = ctx;
     (void)state;
-    int rc = lladd_log_keep(db, HOLD_NAME, lladd_lsn_of(0), &a->hold, err);
+    int rc = ll_ship_archive_identify(a, err);
+    if (!rc)
+        rc = lladd_log_keep(db, HOLD_NAME, lladd_lsn_of(0), &a->hold, err);
     if (rc)
         return rc;
+    ll_ship_spool_timeline(a->spool, a->timeline);
     a->done = a->pos = lladd_log_hold_raise(a->hold, lladd_lsn_of(0)).v;
     lladd_mutex_lock(&a->state);
     a->caught_up_ns = ll_ship_now_ns(a->opt.world);
@@ -153,9 +163,30 @@ static void on_detach(void *ctx, struct lladd_db *db, void *state)
     struct lladd_archive *a = ctx;
     (void)db, (void)state;
     lladd_mutex_lock(&a->state);
+    struct ll_ship_spool *spool = a->spool;
     a->db = NULL;
+    a->spool = NULL;
     lladd_mutex_unlock(&a->state);
+    ll_ship_spool_close(spool);
 }
+
+/* A transaction that has a spool goes on with it, also after the archive was detached: a spool has
+ * all pages or none. */
+static int on_bulk_written(void *ctx, struct lladd_db *db, void *state, struct lladd_txn *txn,
+                           lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
+                           const void *bytes)
+{
+    struct lladd_archive *a = ctx;
+    (void)db, (void)state;
+    lladd_mutex_lock(&a->state);
+    bool spooling = a->spooling;
+    lladd_mutex_unlock(&a->state);
+    if (!spooling && !lladd_txn_joined(txn, &ll_ship_spool_participant))
+        return 0;
+    return ll_ship_spool_write(a->spool, txn, barrier, first, n, typed, bytes);
+}
+
+static const struct lladd_participant *const participants[] = {&ll_ship_spool_participant, NULL};
 
 static void take_options(struct lladd_archive *a, const struct lladd_archive_options *options)
 {
@@ -171,15 +202,18 @@ static void take_options(struct lladd_archive *a, const struct lladd_archive_opt
     if (!a->opt.mark_ns)
         a->opt.mark_ns = SECOND;
     a->open.mem = a->bytes.mem = a->after.mem = a->object.mem = a->scratch.mem = a->mem;
+    a->shipped.mem = a->seen_bulk.mem = a->mem;
     a->ext = (struct lladd_extension){
         .struct_size = sizeof a->ext,
         .name = "lladd.archive",
         .version = 1,
         .ctx = a,
+        .participants = participants,
         .attach = on_attach,
         .recovered = on_recovered,
         .stop = on_stop,
         .detach = on_detach,
+        .bulk_written = on_bulk_written,
     };
 }
 
@@ -244,6 +278,9 @@ void lladd_archive_free(struct lladd_archive *a)
     ll_ship_buf_free(&a->after);
     ll_ship_buf_free(&a->object);
     ll_ship_buf_free(&a->scratch);
+    ll_ship_buf_free(&a->shipped);
+    ll_ship_buf_free(&a->seen_bulk);
+    ll_ship_spool_close(a->spool); /* of lladd_archive_push */
     lladd_cond_destroy(&a->wake);
     lladd_mutex_destroy(&a->state);
     lladd_mutex_destroy(&a->work);
@@ -327,9 +364,10 @@ static int detach(struct lladd_archive *a, struct lladd_error *err)
     lladd_mutex_lock(&a->state);
     a->status.attached = false;
     a->stop = true;
+    a->spooling = false;
     lladd_cond_broadcast(&a->wake);
     lladd_mutex_unlock(&a->state);
-    return 0;
+    return ll_ship_bulk_drop(a, UINT64_MAX, err);
 }
 
 int lladd_archive_detach(struct lladd_archive *a, struct lladd_error *err)
@@ -353,7 +391,9 @@ int lladd_archive_status_get(struct lladd_archive *a, struct lladd_archive_statu
     struct lladd_archive_status s = a->status;
     struct lladd_db *db = s.attached ? a->db : NULL;
     uint64_t since = a->caught_up_ns;
+    struct ll_ship_spool *spool = a->spool;
     lladd_mutex_unlock(&a->state);
+    s.spool_bytes = db ? ll_ship_spool_bytes(spool) : 0;
     uint64_t end = db ? lladd_durable_lsn(db).v : 0, from = s.stored.v ? s.stored.v : s.kept.v;
     if (end > from) {
         s.unstored_bytes = end - from;

@@ -2,7 +2,8 @@
 #ifndef SHIP_ARCHIVE_PRIVATE_H
 #define SHIP_ARCHIVE_PRIVATE_H
 /* The archive of an open database: archive.c has the calls and the thread, archive_step.c what a
- * step does, archive_resume.c where the archive begins. */
+ * step does, archive_bulk.c what it stores of bulk writes, archive_resume.c where the archive
+ * begins. */
 #include "ship/ship_private.h"
 
 #include <lladd/extension.h>
@@ -32,12 +33,18 @@ struct lladd_archive {
     uint64_t seen;  /* records below were checked, for pieces */
     struct ll_ship_buf open; /* as in the index of the segment before `done` */
     struct ll_ship_buf bytes, after, object, scratch;
+    uint64_t fork;              /* the timeline begins here; below are transactions of its origin */
+    struct ll_ship_buf shipped; /* uint64_t: transactions with a commit or prepare record at or
+                                     after `done`, of which the store has the spool */
+    struct ll_ship_buf seen_bulk; /* uint64_t: those with such a record in the next piece */
     uint64_t mark_end, marked_ns, piece_ns;
     /* Guards what follows; never held during a call that may wait. */
     struct lladd_mutex state;
     struct lladd_cond wake;
     struct lladd_thread thread;
     bool stop;
+    bool spooling;               /* transactions that write in bulk get a spool */
+    struct ll_ship_spool *spool; /* changed under both mutexes */
     struct lladd_archive_status status;
     uint64_t caught_up_ns; /* when the store had all durable log */
 };
@@ -65,6 +72,29 @@ void ll_ship_archive_keep(struct lladd_archive *);
 /* Logs a mark in a transaction of its own. */
 int ll_ship_archive_note(struct lladd_archive *, const char *name, lladd_lsn end, lladd_lsn *lsn,
                          struct lladd_error *);
+
+/* Puts an object. LLADD_DIVERGED: the name is taken by other bytes. */
+int ll_ship_archive_put(struct lladd_archive *, const char *name, const struct ll_ship_buf *,
+                        struct lladd_error *);
+
+/* ---- archive_bulk.c ------------------------------------------------------------------------- */
+
+/* Finds where the timeline begins. */
+int ll_ship_bulk_fork(struct lladd_archive *, struct lladd_error *);
+/* Frees the spools that the store has: those that lladd_archive_push has stored, and what a crash
+ * has left of the files of a spool. */
+int ll_ship_bulk_resume(struct lladd_archive *, struct lladd_error *);
+/* Stores the spools of the transactions that the index names, which has not been put yet, and
+ * frees those of transactions that were rolled back. A spool that is missing is a gap. */
+int ll_ship_bulk_segment(struct lladd_archive *, const struct ll_ship_index *,
+                         struct lladd_error *);
+/* For a walk over the log of a piece (ctx: the archive): notes the transactions of which it needs
+ * the spools. */
+int ll_ship_bulk_see(void *ctx, const struct ll_ship_record *, struct lladd_error *);
+/* Stores these spools. */
+int ll_ship_bulk_piece(struct lladd_archive *, struct lladd_error *);
+/* Frees the spools of earlier transactions that began below the LSN. */
+int ll_ship_bulk_drop(struct lladd_archive *, uint64_t below, struct lladd_error *);
 
 /* ---- archive_resume.c ----------------------------------------------------------------------- */
 

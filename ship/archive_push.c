@@ -37,6 +37,10 @@ static int push(struct lladd_archive *a, struct lladd_error *err)
 {
     bool more = true;
     int rc = find_end(a, err);
+    if (!rc)
+        rc = ll_ship_archive_identify(a, err);
+    if (!rc)
+        rc = ll_ship_spool_look(a->dev, a->mem, a->uuid, a->page_size, &a->spool, err);
     while (!rc && more) {
         rc = ll_ship_archive_step(a, true, &more, err);
         ll_ship_archive_say(a, rc, err);

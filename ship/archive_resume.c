@@ -196,7 +196,8 @@ static int go_on(struct lladd_archive *a, const struct ll_ship_index *ix, uint64
         return rc;
     if (s.cut != stop && end != stop) {
         ll_ship_archive_gap(a, stop, s.first);
-        return ll_ship_archive_place(a, s.first, err);
+        rc = ll_ship_bulk_drop(a, s.first, err);
+        return rc ? rc : ll_ship_archive_place(a, s.first, err);
     }
     a->done = a->pos = stop;
     a->start = a->seen = ix->next.v;

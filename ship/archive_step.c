@@ -3,6 +3,7 @@
  * goes on beyond it; else a piece of the current one. What is stored was decoded first, so that
  * damage is never stored. The order of a segment's objects is
  *
+ *     t<timeline>/bulk/...             the spools of transactions with a commit record in it
  *     t<timeline>/log/<first>.seg      the segment, with zeros after the end of the log in it
  *     t<timeline>/idx/<first>.idx      its index
  *
@@ -61,6 +62,8 @@ int ll_ship_archive_begin(struct lladd_archive *a, struct lladd_error *err)
         ll_ship_archive_keep(a);
     if (!rc)
         rc = ll_ship_claim_store(a->store, a->mem, a->uuid, a->page_size, err);
+    if (!rc)
+        rc = ll_ship_bulk_fork(a, err);
     if (!rc && !a->claimed) {
         rc = a->db ? ll_ship_claim(a->store, a->mem, a->opt.world, a->dev, a->timeline, &a->claim,
                                    err)
@@ -69,6 +72,8 @@ int ll_ship_archive_begin(struct lladd_archive *a, struct lladd_error *err)
     }
     if (!rc)
         rc = ll_ship_archive_resume(a, ll_ship_archive_end(a), err);
+    if (!rc)
+        rc = ll_ship_bulk_resume(a, err);
     if (rc)
         return rc;
     a->begun = true;
@@ -123,8 +128,8 @@ static void count(struct lladd_archive *a, uint64_t bytes)
     lladd_mutex_unlock(&a->state);
 }
 
-static int put(struct lladd_archive *a, const char *name, const struct ll_ship_buf *bytes,
-               struct lladd_error *err)
+int ll_ship_archive_put(struct lladd_archive *a, const char *name, const struct ll_ship_buf *bytes,
+                        struct lladd_error *err)
 {
     struct lladd_iovec piece = {bytes->data, bytes->len};
     int rc = ll_ship_put(a->store, a->mem, name, &piece, 1, err);
@@ -266,7 +271,9 @@ static int store_segment(struct lladd_archive *a, const struct ll_ship_segment *
     int rc = index_segment(a, list, n, stop, &ix, err);
     ll_ship_seg_name(a->timeline, first, name);
     if (!rc)
-        rc = put(a, name, &a->bytes, err);
+        rc = ll_ship_bulk_segment(a, &ix, err);
+    if (!rc)
+        rc = ll_ship_archive_put(a, name, &a->bytes, err);
     if (!rc)
         rc = put_index(a, &ix, err);
     if (!rc)
@@ -277,16 +284,11 @@ static int store_segment(struct lladd_archive *a, const struct ll_ship_segment *
     if (!rc) {
         a->done = a->pos = stop;
         a->start = a->seen = ix.next.v;
+        a->shipped.len = 0;
         ll_ship_archive_keep(a);
     }
     ll_ship_index_free(&ix);
     return rc;
-}
-
-static int see_nothing(void *ctx, const struct ll_ship_record *r, struct lladd_error *err)
-{
-    (void)ctx, (void)r, (void)err;
-    return 0;
 }
 
 static int store_piece(struct lladd_archive *a, const struct ll_ship_segment *s, uint64_t end,
@@ -304,16 +306,20 @@ static int store_piece(struct lladd_archive *a, const struct ll_ship_segment *s,
     w.skip = skip;
     w.start = a->seen;
     w.stop = end;
-    w.fn = see_nothing;
+    w.fn = ll_ship_bulk_see;
+    w.ctx = a;
+    a->seen_bulk.len = 0;
     rc = ll_ship_walk(&w, err);
     a->scratch = w.scratch;
     if (!rc && w.partial_at)
         rc = ll_ship_segment_fail(s->first, "the rest of a record is missing", err);
+    if (!rc)
+        rc = ll_ship_bulk_piece(a, err);
     if (rc)
         return rc;
     struct ll_ship_buf piece = {.data = a->bytes.data + (from - skip), .len = to - from};
     ll_ship_part_name(a->timeline, s->first, a->pos, end, name);
-    rc = put(a, name, &piece, err);
+    rc = ll_ship_archive_put(a, name, &piece, err);
     if (!rc) {
         a->pos = end;
         a->seen = w.next;
@@ -337,6 +343,8 @@ static int give_up(struct lladd_archive *a, uint64_t end, struct lladd_error *er
     rc = ll_ship_archive_place(a, first, err);
     if (!rc)
         ll_ship_archive_gap(a, from, first);
+    if (!rc)
+        rc = ll_ship_bulk_drop(a, first, err);
     if (!rc && (a->begun || (rc = ll_ship_archive_identify(a, err)) == 0))
         ll_ship_archive_keep(a);
     return rc;

@@ -42,7 +42,7 @@ void ll_ship_idx_name(uint32_t timeline, uint64_t first, char out[LL_SHIP_NAME_M
 void ll_ship_index_init(struct ll_ship_index *ix, struct ll_ship_mem mem)
 {
     memset(ix, 0, sizeof *ix);
-    ix->marks.mem = ix->bulk.mem = ix->open.mem = ix->pages.mem = mem;
+    ix->marks.mem = ix->bulk.mem = ix->open.mem = ix->pages.mem = ix->ended.mem = mem;
 }
 
 void ll_ship_index_free(struct ll_ship_index *ix)
@@ -50,6 +50,7 @@ void ll_ship_index_free(struct ll_ship_index *ix)
     ll_ship_buf_free(&ix->marks);
     ll_ship_buf_free(&ix->bulk);
     ll_ship_buf_free(&ix->open);
+    ll_ship_buf_free(&ix->ended);
     ll_ship_buf_free(&ix->pages);
 }
 
@@ -118,7 +119,8 @@ static int see_end(struct ll_ship_index *ix, const struct ll_ship_record *r,
     open[i] = open[n - 1];
     ix->open.len -= sizeof *open;
     struct ll_ship_index_bulk one = {r->txn, lladd_lsn_of(r->lsn)};
-    return r->kind == END ? 0 : ll_ship_append(&ix->bulk, &one, sizeof one, err);
+    return r->kind == END ? ll_ship_append(&ix->ended, &r->txn, sizeof r->txn, err)
+                          : ll_ship_append(&ix->bulk, &one, sizeof one, err);
 }
 
 static int see_note(struct ll_ship_index *ix, const struct ll_ship_record *r,

@@ -274,6 +274,9 @@ struct ll_ship_index {
     struct ll_ship_buf open;  /* uint64_t: transactions that have redo barriers at or below the
                                  segment, and have neither ended nor prepared at its end */
     struct ll_ship_buf pages; /* struct ll_ship_index_page, sorted */
+    /* Only while it is made: uint64_t: transactions that have redo barriers, and were rolled back
+     * in the segment. */
+    struct ll_ship_buf ended;
 };
 #define LL_SHIP_MARK_MAX (24u + LL_SHIP_MARK_NAME)
 /* The bytes of a mark's note; returns their number. end 0: the mark is where its record ends. */
@@ -369,6 +372,11 @@ struct ll_ship_spool;
 extern const struct lladd_participant ll_ship_spool_participant;
 int ll_ship_spool_open(struct lladd_db *, struct ll_ship_mem, uint32_t timeline,
                        struct ll_ship_spool **, struct lladd_error *);
+/* The spools of a database that no process has open; they are only read. */
+int ll_ship_spool_look(struct lladd_device *, struct ll_ship_mem, const unsigned char uuid[16],
+                       uint32_t page_size, struct ll_ship_spool **, struct lladd_error *);
+/* Sets the timeline of spools that are written from now on. Call it before the first write. */
+void ll_ship_spool_timeline(struct ll_ship_spool *, uint32_t timeline);
 void ll_ship_spool_close(struct ll_ship_spool *);
 /* The error is that of the transaction. */
 int ll_ship_spool_write(struct ll_ship_spool *, struct lladd_txn *, lladd_lsn barrier,
@@ -377,6 +385,8 @@ int ll_ship_spool_write(struct ll_ship_spool *, struct lladd_txn *, lladd_lsn ba
  * Call it for a transaction that has a commit or prepare record. */
 int ll_ship_spool_read(struct ll_ship_spool *, uint64_t txn, uint32_t part, struct ll_ship_buf *out,
                        bool *last, struct lladd_error *);
+/* Does the transaction have files? */
+bool ll_ship_spool_has(struct ll_ship_spool *, uint64_t txn);
 /* Deletes the transaction's spool, durably. 0 if there is none. */
 int ll_ship_spool_free(struct ll_ship_spool *, uint64_t txn, struct lladd_error *);
 /* Bytes of all spools that were not freed. Any thread. */

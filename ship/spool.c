@@ -448,6 +448,15 @@ int ll_ship_spool_free(struct ll_ship_spool *sp, uint64_t txn, struct lladd_erro
     return 0;
 }
 
+bool ll_ship_spool_has(struct ll_ship_spool *sp, uint64_t txn)
+{
+    lladd_mutex_lock(&sp->mutex);
+    const struct spooled *s = find(sp, txn);
+    bool has = s && !s->freed && s->parts > 0;
+    lladd_mutex_unlock(&sp->mutex);
+    return has;
+}
+
 uint64_t ll_ship_spool_bytes(struct ll_ship_spool *sp)
 {
     uint64_t bytes = 0;
@@ -526,8 +535,9 @@ static int see_file(void *ctx, const char *name)
     return 0;
 }
 
-int ll_ship_spool_open(struct lladd_db *db, struct ll_ship_mem mem, uint32_t timeline,
-                       struct ll_ship_spool **out, struct lladd_error *err)
+int ll_ship_spool_look(struct lladd_device *dev, struct ll_ship_mem mem,
+                       const unsigned char uuid[16], uint32_t page_size, struct ll_ship_spool **out,
+                       struct lladd_error *err)
 {
     struct ll_ship_spool *sp = ll_ship_new(mem, sizeof *sp);
     struct found f = {sp, err, 0};
@@ -538,11 +548,10 @@ int ll_ship_spool_open(struct lladd_db *db, struct ll_ship_mem mem, uint32_t tim
         return ll_ship_no_memory(err);
     }
     sp->mem = mem;
-    sp->dev = lladd_db_device(db);
-    sp->timeline = timeline;
-    sp->page_size = lladd_page_size(db);
-    lladd_db_uuid(db, sp->uuid);
-    int rc = sp->dev->ops->list(sp->dev, DIRECTORY, see_file, &f);
+    sp->dev = dev;
+    sp->page_size = page_size;
+    memcpy(sp->uuid, uuid, sizeof sp->uuid);
+    int rc = dev->ops->list(dev, DIRECTORY, see_file, &f);
     rc = f.rc ? f.rc : rc == -ENOENT || rc == -ENOTDIR ? 0 : rc;
     if (rc && !f.rc)
         rc = ll_ship_fail_io(err, rc, "list", DIRECTORY);
@@ -551,6 +560,22 @@ int ll_ship_spool_open(struct lladd_db *db, struct ll_ship_mem mem, uint32_t tim
     else
         *out = sp;
     return rc;
+}
+
+int ll_ship_spool_open(struct lladd_db *db, struct ll_ship_mem mem, uint32_t timeline,
+                       struct ll_ship_spool **out, struct lladd_error *err)
+{
+    unsigned char uuid[16];
+    lladd_db_uuid(db, uuid);
+    int rc = ll_ship_spool_look(lladd_db_device(db), mem, uuid, lladd_page_size(db), out, err);
+    if (!rc)
+        (*out)->timeline = timeline;
+    return rc;
+}
+
+void ll_ship_spool_timeline(struct ll_ship_spool *sp, uint32_t timeline)
+{
+    sp->timeline = timeline;
 }
 
 void ll_ship_spool_close(struct ll_ship_spool *sp)

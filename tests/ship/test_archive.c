@@ -316,11 +316,15 @@ START_TEST(a_thread_archives)
     ledger.archive_options.piece_ns = ledger.archive_options.mark_ns = 1000000;
     for (unsigned run = 0; run < 3; run++) {
         begin(disk, 1u << 16);
-        for (unsigned i = 0; i < 100; i++)
+        for (unsigned i = 0; i < 100; i++) {
             ledger_write(&ledger, 3000);
+            if (i % 5 == 0)
+                ledger_bulk(&ledger);
+        }
         uint64_t want = lladd_durable_lsn(ledger.db).v;
         while (ledger_status(&ledger).stored.v < want)
             lladd_yield();
+        ck_assert(!ledger_status(&ledger).gap);
         ledger_close(&ledger);
     }
     struct archived a = read_archive();

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Restores to targets of a run that writes pages in bulk: blobs, raw extents and runs of dTables,
- * in pages that were used before. The archive is made of the log and of the spools in files/ship.
+ * in pages that were used before. The archive is made of the log and of the spools in files/ship,
+ * by the test or by the library.
  */
 #include "numbered.h"
 #include "shop.h"
 
-#include "ship/ship_private.h"
+#include "ship/archive_private.h"
 
 #include <check.h>
 #include <lladd/bulk.h>
@@ -460,6 +461,271 @@ START_TEST(a_spool_of_another_timeline_is_not_taken)
 }
 END_TEST
 
+/* ---- the library archives ------------------------------------------------------------------- */
+
+static struct lladd_archive *archiver;
+
+static void open_archived(struct lladd_device *dev)
+{
+    OK(ll_ship_archive_new(&store.base, NULL, &archiver, &err));
+    shop_open_with(&shop, dev, LLADD_OPT_NO_THREADS, &archiver->ext);
+}
+
+static void close_archived(bool kill)
+{
+    if (kill)
+        shop_kill(&shop);
+    else
+        shop_close(&shop);
+    lladd_archive_free(archiver);
+    archiver = NULL;
+}
+
+/* Returns the first error of a step. */
+static int try_to_archive(void)
+{
+    bool more = true;
+    int rc = 0;
+    while (more && !rc)
+        rc = lladd_archive_step(archiver, &more, &err);
+    return rc;
+}
+
+static struct lladd_archive_status status(void)
+{
+    struct lladd_archive_status s = {.struct_size = sizeof s};
+    OK(lladd_archive_status_get(archiver, &s, &err));
+    return s;
+}
+
+struct files {
+    unsigned n;
+    char last[100];
+};
+
+static int see_spool(void *ctx, const char *name)
+{
+    struct files *f = ctx;
+    size_t len = strlen(name);
+    if (len < 4 || strcmp(name + len - 4, ".blk") != 0)
+        return 0;
+    f->n++;
+    if (strcmp(name, f->last) > 0)
+        (void)snprintf(f->last, sizeof f->last, "%s", name);
+    return 0;
+}
+
+static struct files spools(struct lladd_device *dev)
+{
+    struct files f = {0, ""};
+    ck_assert_int_eq(dev->ops->list(dev, "files/ship", see_spool, &f), 0);
+    return f;
+}
+
+/* A transaction that writes in bulk and is open. */
+static struct lladd_txn *open_writer(void)
+{
+    struct lladd_txn *txn;
+    static unsigned char bytes[5 * 4096];
+    lladd_pageno first;
+    memset(bytes, 0xee, sizeof bytes);
+    OK(lladd_begin(shop.db, NULL, &txn, &err));
+    ck_assert_int_eq(lladd_extent_alloc(txn, 5, LLADD_EXTENT_RAW, &first), 0);
+    ck_assert_int_eq(lladd_bulk_write(txn, first, 5, NULL, bytes), 0);
+    return txn;
+}
+
+START_TEST(the_archive_stores_the_spools)
+{
+    open_archived(disk);
+    OK(try_to_archive());
+    work(4);
+    struct lladd_backup_info info = backed_up();
+    for (unsigned i = 0; i < 12; i++) {
+        work(1);
+        if (i % 3 == 0)
+            ck_assert_int_eq(lladd_abort(open_writer()), 0);
+        if (i % 2)
+            OK(try_to_archive());
+        ck_assert_int_eq(status().spool_bytes == 0, i % 2);
+    }
+    ck_assert(!status().gap);
+    ck_assert_uint_eq(spools(disk).n, 0);
+    for (unsigned i = 4; i < n_states; i++) {
+        uint64_t before = i == 4 ? info.end.v : states[i - 1].end;
+        look(states[i].end, i);
+        look(before + (states[i].end - before) / 2 / 8 * 8, i - 1);
+    }
+    restored(states[15].end, 15);
+    close_archived(false);
+}
+END_TEST
+
+/* A call of the store fails, alone or with all later ones, before or after it has had its effect;
+ * then the process goes on, or dies, also between the puts of a spool and of the log with its
+ * commit. Later steps store all. */
+START_TEST(the_store_fails_while_spools_are_stored)
+{
+    bool lost = _i & 1, dies = _i & 2, fired = true;
+    for (uint64_t n = 1; fired; n += 1 + n / 12) {
+        teardown();
+        setup();
+        open_archived(disk);
+        OK(try_to_archive());
+        work(3);
+        backed_up();
+        store.fail_at = store.calls + n;
+        store.fail_on = dies;
+        store.lost = lost;
+        for (unsigned i = 0; i < 4; i++) {
+            work(1);
+            int rc = try_to_archive();
+            ck_assert(rc == 0 || (store.fired && rc == LLADD_STORE_FAILED));
+        }
+        fired = store.fired != 0;
+        store.fail_at = 0;
+        if (dies) {
+            close_archived(true);
+            open_archived(disk);
+        }
+        work(1);
+        OK(try_to_archive());
+        ck_assert(!status().gap);
+        ck_assert_uint_eq(spools(disk).n, 0);
+        for (unsigned i = 3; i < n_states; i += 2)
+            look(states[i].end, i);
+        close_archived(false);
+    }
+}
+END_TEST
+
+/* The file of a spool is gone before it was stored. That is a gap: targets above its commit are
+ * refused, until a new backup is made. */
+START_TEST(a_spool_that_is_lost_is_a_gap)
+{
+    struct lladd_restore_target t;
+    struct lladd_restore_options o;
+    struct lladd_device *device;
+    char path[200];
+    open_archived(disk);
+    work(4);
+    backed_up();
+    work(1);
+    OK(try_to_archive());
+    work(1);
+    (void)snprintf(path, sizeof path, "files/ship/%s", spools(disk).last);
+    ck_assert_int_eq(disk->ops->unlink(disk, path), 0);
+    work(14); /* so that the segment is closed */
+    OK(try_to_archive());
+    struct lladd_archive_status s = status();
+    ck_assert(s.gap);
+    ck_assert_uint_gt(s.gap_from.v, states[4].end);
+    ck_assert_uint_lt(s.gap_from.v, states[5].end);
+    backed_up();
+    work(2);
+    OK(try_to_archive());
+    close_archived(false);
+    look(states[4].end, 4);
+    o = to_lsn(&t, states[5].end);
+    ck_assert_int_eq(lladd_store_device(&store.base, &o, &device, &err), LLADD_OUT_OF_RANGE);
+    ck_assert_msg(strstr(err.message, "wrote in bulk"), "%s", err.message);
+    look(states[n_states - 1].end, n_states - 1);
+}
+END_TEST
+
+/* A crash leaves the spool of a transaction that recovery rolls back. It is deleted when the log
+ * with that is stored. */
+START_TEST(the_spool_of_a_rolled_back_transaction_goes)
+{
+    open_archived(disk);
+    work(2);
+    OK(try_to_archive());
+    ck_assert_ptr_nonnull(open_writer());
+    work(1); /* so that the log of the open one is durable */
+    OK(try_to_archive());
+    ck_assert_uint_eq(spools(disk).n, 1);
+    close_archived(true);
+    open_archived(disk);
+    ck_assert_uint_eq(spools(disk).n, 1);
+    ck_assert_uint_gt(status().spool_bytes, 5 * 4096);
+    work(14);
+    OK(try_to_archive());
+    ck_assert_uint_eq(spools(disk).n, 0);
+    ck_assert_uint_eq(status().spool_bytes, 0);
+    close_archived(false);
+}
+END_TEST
+
+/* After the archive was detached, only a transaction that has a spool goes on with it. */
+START_TEST(a_detached_archive_has_no_spools)
+{
+    open_archived(disk);
+    work(3);
+    struct lladd_txn *txn = open_writer();
+    ck_assert_uint_gt(spools(disk).n, 1);
+    OK(lladd_archive_detach(archiver, &err));
+    ck_assert_uint_eq(spools(disk).n, 1);
+    work(3);
+    ck_assert_uint_eq(spools(disk).n, 1);
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    close_archived(false);
+}
+END_TEST
+
+/* The log of a database that no process has open is stored with its spools. */
+START_TEST(spools_of_a_closed_database_are_pushed)
+{
+    struct lladd_archive_status s = {.struct_size = sizeof s};
+    open_archived(disk);
+    OK(try_to_archive());
+    work(3);
+    backed_up();
+    work(5);
+    close_archived(_i == 0);
+    unsigned n = spools(disk).n;
+    ck_assert_uint_gt(n, 4);
+    OK(lladd_archive_push(disk, &store.base, NULL, &s, &err));
+    ck_assert(!s.gap);
+    ck_assert_uint_eq(spools(disk).n, n);
+    for (unsigned i = 3; i < n_states; i++)
+        look(states[i].end, i);
+    open_archived(disk);
+    work(1);
+    OK(try_to_archive());
+    ck_assert(!status().gap);
+    ck_assert_uint_eq(spools(disk).n, 0);
+    close_archived(false);
+    look(states[8].end, 8);
+}
+END_TEST
+
+/* A restored copy archives on its own timeline. Its log begins with that of its origin, and the
+ * spools of that are the origin's. */
+START_TEST(a_restored_copy_stores_its_own_spools)
+{
+    struct lladd_restore_target t;
+    open_archived(disk);
+    OK(try_to_archive());
+    work(4);
+    backed_up();
+    work(4);
+    OK(try_to_archive());
+    close_archived(false);
+    struct lladd_restore_options o = to_lsn(&t, states[6].end);
+    OK(lladd_restore(&store.base, &o, copy, NULL, &err));
+    timeline = 1;
+    n_states = 7;
+    open_archived(copy);
+    work(16);
+    OK(try_to_archive());
+    ck_assert(!status().gap);
+    ck_assert_ptr_nonnull(memory_store_find(&store, "t00000001/bulk/"));
+    close_archived(false);
+    for (unsigned i = 5; i < n_states; i++)
+        look(states[i].end, i);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("laid");
@@ -471,6 +737,13 @@ int main(void)
     tcase_add_loop_test(tc, a_page_that_another_transaction_has_taken_stays, 0, 3);
     tcase_add_test(tc, a_missing_or_damaged_spool);
     tcase_add_test(tc, a_spool_of_another_timeline_is_not_taken);
+    tcase_add_test(tc, the_archive_stores_the_spools);
+    tcase_add_loop_test(tc, the_store_fails_while_spools_are_stored, 0, 4);
+    tcase_add_test(tc, a_spool_that_is_lost_is_a_gap);
+    tcase_add_test(tc, the_spool_of_a_rolled_back_transaction_goes);
+    tcase_add_test(tc, a_detached_archive_has_no_spools);
+    tcase_add_loop_test(tc, spools_of_a_closed_database_are_pushed, 0, 2);
+    tcase_add_test(tc, a_restored_copy_stores_its_own_spools);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
