@@ -97,9 +97,9 @@ int ll_ship_bulk_segment(struct lladd_archive *a, const struct ll_ship_index *ix
 
 int ll_ship_bulk_see(void *ctx, const struct ll_ship_record *r, struct lladd_error *err)
 {
-    enum { COMMIT = 6, PREPARE = 8 };
     struct lladd_archive *a = ctx;
-    return (r->kind == COMMIT || r->kind == PREPARE) && ll_ship_spool_has(a->spool, r->txn)
+    bool decides = r->kind == LL_SHIP_REC_COMMIT || r->kind == LL_SHIP_REC_PREPARE;
+    return decides && ll_ship_spool_has(a->spool, r->txn)
                ? ll_ship_append(&a->seen_bulk, &r->txn, sizeof r->txn, err)
                : 0;
 }

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kinds of records (docs/disk-format.md). */
-enum { COMMIT = 6, END = 7, PREPARE = 8, REDO_BARRIER = 18, HEURISTIC = 20 };
 enum { HEADER = LL_SHIP_BLOCK_HEADER };
 
 /* ---- pages written in bulk ------------------------------------------------------------------ */
@@ -68,16 +66,16 @@ static int note_end(struct ll_ship_backup *b, uint64_t txn, bool taken)
 static int see(struct ll_ship_backup *b, const struct lladd_log_entry *e, uint64_t since)
 {
     switch (e->kind) {
-    case REDO_BARRIER:
+    case LL_SHIP_REC_REDO_BARRIER:
         return e->redo.len == 16 ? note_barrier(b, e) : 0;
-    case PREPARE:
-    case COMMIT:
+    case LL_SHIP_REC_PREPARE:
+    case LL_SHIP_REC_COMMIT:
         /* A commit record with a payload ends a transaction that was ended heuristically. */
-        b->m.heuristic = b->m.heuristic || (e->kind == COMMIT && e->redo.len != 0);
+        b->m.heuristic = b->m.heuristic || (e->kind == LL_SHIP_REC_COMMIT && e->redo.len != 0);
         return note_end(b, e->txn.v, e->lsn.v >= since);
-    case END:
+    case LL_SHIP_REC_END:
         return note_end(b, e->txn.v, false);
-    case HEURISTIC:
+    case LL_SHIP_REC_HEURISTIC:
         b->m.heuristic = true;
         return 0;
     default:
@@ -119,7 +117,7 @@ int ll_ship_overlaps(struct ll_ship_backup *b, const struct ll_ship_buf *ranges,
     if (rc)
         return rc;
     while (!*out && (rc = lladd_log_next(cursor, &e, b->err)) == 0 && e.lsn.v < to)
-        *out = e.kind == REDO_BARRIER && e.redo.len == 16 &&
+        *out = e.kind == LL_SHIP_REC_REDO_BARRIER && e.redo.len == 16 &&
                meets(ranges, lladd_get64(e.redo.data),
                      lladd_get64((const unsigned char *)e.redo.data + 8));
     lladd_log_close(cursor);

@@ -12,18 +12,7 @@
 #define MAGIC "LLINDX1"
 #define MARK_MAGIC "LLMARK1"
 enum { HEAD = 112, PAGE = 24, BULK = 16, OPEN = 8, MARK = 25, CRC = 4, FEW_PAGES = 4096 };
-/* Kinds and flags of records (docs/disk-format.md). */
-enum {
-    UPDATE = 1,
-    CLR = 2,
-    COMMIT = 6,
-    END = 7,
-    PREPARE = 8,
-    IMAGE = 10,
-    REDO_BARRIER = 18,
-    NOTE = 22,
-    FORMATS = 4
-};
+enum { FORMATS = 4 }; /* a flag of records (docs/disk-format.md) */
 #define INDEX_MOST (UINT64_C(1) << 31)
 #define SEGMENT_MOST (UINT64_C(1) << 31)
 
@@ -90,7 +79,7 @@ static int see_page(struct making *m, const struct ll_ship_record *r, struct lla
 {
     struct ll_ship_buf *pages = &m->ix->pages;
     struct ll_ship_index_page one = {.page = r->page, .first = r->lsn, .last = r->lsn};
-    one.flags = r->kind == IMAGE || (r->flags & FORMATS) ? LL_SHIP_PAGE_BASE : 0;
+    one.flags = r->kind == LL_SHIP_REC_IMAGE || (r->flags & FORMATS) ? LL_SHIP_PAGE_BASE : 0;
     /* Each page has few entries, so that memory is needed for the pages, not for the records. */
     if (pages->len > 2 * m->sorted + FEW_PAGES * sizeof one) {
         join(pages);
@@ -119,8 +108,8 @@ static int see_end(struct ll_ship_index *ix, const struct ll_ship_record *r,
     open[i] = open[n - 1];
     ix->open.len -= sizeof *open;
     struct ll_ship_index_bulk one = {r->txn, lladd_lsn_of(r->lsn)};
-    return r->kind == END ? ll_ship_append(&ix->ended, &r->txn, sizeof r->txn, err)
-                          : ll_ship_append(&ix->bulk, &one, sizeof one, err);
+    return r->kind == LL_SHIP_REC_END ? ll_ship_append(&ix->ended, &r->txn, sizeof r->txn, err)
+                                      : ll_ship_append(&ix->bulk, &one, sizeof one, err);
 }
 
 static int see_note(struct ll_ship_index *ix, const struct ll_ship_record *r,
@@ -142,19 +131,19 @@ static int see(void *ctx, const struct ll_ship_record *r, struct lladd_error *er
 {
     struct making *m = ctx;
     switch (r->kind) {
-    case UPDATE:
-    case CLR:
-    case IMAGE:
+    case LL_SHIP_REC_UPDATE:
+    case LL_SHIP_REC_CLR:
+    case LL_SHIP_REC_IMAGE:
         return r->page == LLADD_NO_PAGE ? 0 : see_page(m, r, err);
-    case REDO_BARRIER:
+    case LL_SHIP_REC_REDO_BARRIER:
         return place_of(&m->ix->open, r->txn) < m->ix->open.len / sizeof r->txn
                    ? 0
                    : ll_ship_append(&m->ix->open, &r->txn, sizeof r->txn, err);
-    case COMMIT:
-    case PREPARE:
-    case END:
+    case LL_SHIP_REC_COMMIT:
+    case LL_SHIP_REC_PREPARE:
+    case LL_SHIP_REC_END:
         return see_end(m->ix, r, err);
-    case NOTE:
+    case LL_SHIP_REC_NOTE:
         return see_note(m->ix, r, err);
     default:
         return 0;

@@ -15,20 +15,7 @@
 
 enum { HEADER = LL_SHIP_BLOCK_HEADER };
 enum { NARROW = 40, WIDE = 72, ALIGN = 8, FORM_WIDE = 1, FORM_UNDO_NEXT = 16, HEAD = 16 };
-/* Kinds of records, and a part of checkpoint data (docs/disk-format.md). */
-enum {
-    UPDATE = 1,
-    CLR = 2,
-    COMMIT = 6,
-    END = 7,
-    PREPARE = 8,
-    IMAGE = 10,
-    CHECKPOINT_DATA = 15,
-    REDO_BARRIER = 18,
-    HEURISTIC = 20,
-    NOTE = 22,
-    PART_PAGES = 5
-};
+enum { PART_PAGES = 5 }; /* a part of checkpoint data (docs/disk-format.md) */
 #define NO_TXN UINT32_MAX
 #define NO_PAGE ((UINT64_C(1) << 48) - 1)
 
@@ -415,30 +402,30 @@ static int note(struct writers *w, struct ll_ship_facts *f, const struct record 
 {
     int rc = 0;
     switch (r->kind) {
-    case UPDATE:
-    case CLR:
-    case IMAGE:
+    case LL_SHIP_REC_UPDATE:
+    case LL_SHIP_REC_CLR:
+    case LL_SHIP_REC_IMAGE:
         if (r->page < NO_PAGE)
             most(&f->pages, r->page + 1);
         return 0;
-    case PREPARE:
+    case LL_SHIP_REC_PREPARE:
         rc = note_prepared(f, r, err);
         return rc ? rc : note_writer(w, f, r, r->lsn >= since, err);
-    case COMMIT:
-    case END:
+    case LL_SHIP_REC_COMMIT:
+    case LL_SHIP_REC_END:
         /* A commit record with a payload ends a transaction that was ended heuristically. */
-        f->heuristic = f->heuristic || (r->kind == COMMIT && r->redo_len != 0);
+        f->heuristic = f->heuristic || (r->kind == LL_SHIP_REC_COMMIT && r->redo_len != 0);
         forget_prepared(f, r->txn);
-        return note_writer(w, f, r, r->kind == COMMIT && r->lsn >= since, err);
-    case HEURISTIC: /* of a transaction: it is being rolled back */
+        return note_writer(w, f, r, r->kind == LL_SHIP_REC_COMMIT && r->lsn >= since, err);
+    case LL_SHIP_REC_HEURISTIC: /* of a transaction: it is being rolled back */
         f->heuristic = true;
         forget_prepared(f, r->txn);
         return 0;
-    case REDO_BARRIER:
+    case LL_SHIP_REC_REDO_BARRIER:
         return note_barrier(w, f, r, err);
-    case NOTE:
+    case LL_SHIP_REC_NOTE:
         return note_mark(w->clock, r);
-    case CHECKPOINT_DATA:
+    case LL_SHIP_REC_CHECKPOINT_DATA:
         note_pages(f, r->redo, r->redo_len);
         return 0;
     default:

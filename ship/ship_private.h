@@ -141,6 +141,20 @@ void ll_ship_frame_decode(const unsigned char in[LL_SHIP_FRAME_ENTRY], struct ll
 
 /* ---- files of a database (docs/disk-format.md) ---------------------------------------------- */
 
+/* Kinds of log records. */
+enum ll_ship_record_kind {
+    LL_SHIP_REC_UPDATE = 1,
+    LL_SHIP_REC_CLR = 2,
+    LL_SHIP_REC_COMMIT = 6,
+    LL_SHIP_REC_END = 7,
+    LL_SHIP_REC_PREPARE = 8,
+    LL_SHIP_REC_IMAGE = 10,
+    LL_SHIP_REC_CHECKPOINT_DATA = 15,
+    LL_SHIP_REC_REDO_BARRIER = 18,
+    LL_SHIP_REC_HEURISTIC = 20,
+    LL_SHIP_REC_NOTE = 22
+};
+
 #define LL_SHIP_CONTROL 256u
 #define LL_SHIP_CONTROL_COPY 4096u
 #define LL_SHIP_CONTROL_FILE (2u * LL_SHIP_CONTROL_COPY + 64u)
