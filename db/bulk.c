@@ -98,8 +98,7 @@ static int tell_written(struct lladd_txn *txn, const struct ll_vec *stretches, l
  * After a new barrier, the function begins again with the first page, because the new barrier
  * covers all n pages. Typed pages (`type` not NULL) get headers: the page LSN is the LSN of the
  * page's barrier, so page LSNs never go back (BUF-6); the base stays 0, so the page's first logged
- * change logs an image. `out` (nullable) gets the stretches of pages under one
- * barrier. */
+ * change logs an image. `out` (nullable) gets the stretches of pages under one barrier. */
 static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno first, uint64_t n,
                  unsigned char *bytes, struct ll_vec *out)
 {

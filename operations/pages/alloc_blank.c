@@ -67,7 +67,8 @@ static void see(struct ll_operations *ops, const struct lladd_log_entry *e)
     if (!ll_bitmap_taken(e, &first, &n) || !ll_bitmap_system(page_size, lladd_page_of(e->page)))
         return;
     uint64_t group = ll_bitmap_group(page_size, lladd_page_of(e->page));
-    for (uint32_t i = 0; i < n; i++)
+    uint32_t span = ll_bitmap_span(page_size); /* redo has not checked a record that is only read */
+    for (uint32_t i = 0; i < n && first < span && i < span - first; i++)
         set_blank(b, ll_bitmap_numbered(page_size, group, first + i).v, true);
 }
 
