@@ -5,6 +5,7 @@
  * What the tests of the archive share: a database with an archive in a store in memory, and checks
  * of what the store has, against the log itself.
  */
+#include "calls.h"
 #include "ledger.h"
 
 #include "ship/ship_private.h"
@@ -16,13 +17,6 @@ extern struct lladd_device *disk, *copy;
 extern struct ledger ledger;
 extern struct lladd_log_hold *hold;
 extern struct lladd_error err;
-
-#define OK(call) \
-    do { \
-        int ok_rc = (call); \
-        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
-                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", err.message); \
-    } while (0)
 
 void setup(void);
 void teardown(void);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ledger.h"
 
+#include "calls.h"
+
 #include <check.h>
 #include <errno.h>
 #include <lladd/bulk.h>
@@ -10,13 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define OK(call) \
-    do { \
-        int ok_rc = (call); \
-        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
-                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", err.message); \
-    } while (0)
 
 void ledger_init(struct ledger *l, struct lladd_device *dev, struct lladd_store *store,
                  uint64_t segment)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "numbered.h"
 
+#include "calls.h"
+
 #include <check.h>
 #include <lladd/bytes.h>
 #include <lladd/device.h>
@@ -10,13 +12,6 @@
 #include <string.h>
 
 enum { VALUE = 300, BLOCK = 1 << 16 };
-
-#define OK(call) \
-    do { \
-        int ok_rc = (call); \
-        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
-                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", err.message); \
-    } while (0)
 
 /* ---- a run ---------------------------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shop.h"
 
+#include "calls.h"
+
 #include <check.h>
 #include <lladd/blob.h>
 #include <lladd/btree.h>
@@ -22,20 +24,6 @@ enum { BLOB = 100000, RAW_PAGES = 5, ROWS = 300, PAGE = 4096 };
 struct row {
     uint64_t gen, blob, raw, run;
 };
-
-#define OK(call) \
-    do { \
-        int ok_rc = (call); \
-        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
-                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", err.message); \
-    } while (0)
-#define TXN(call) \
-    do { \
-        int ok_rc = (call); \
-        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
-                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", \
-                      lladd_txn_error(txn)->message); \
-    } while (0)
 
 static struct lladd_txn *begun(struct shop *s)
 {

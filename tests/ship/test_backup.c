@@ -3,6 +3,7 @@
  * Backups and restores: of a database that is used meanwhile, with a store that fails at each of
  * its calls, and of objects that are damaged.
  */
+#include "calls.h"
 #include "memory_store.h"
 #include "shop.h"
 
@@ -26,13 +27,6 @@ static struct memory_store store;
 static struct lladd_device *disk, *copy;
 static struct shop shop;
 static struct lladd_error err;
-
-#define OK(call) \
-    do { \
-        int ok_rc = (call); \
-        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
-                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", err.message); \
-    } while (0)
 
 static void setup(void)
 {

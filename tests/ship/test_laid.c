@@ -4,8 +4,10 @@
  * in pages that were used before. The archive is made of the log and of the spools in files/ship,
  * by the test or by the library.
  */
+#include "calls.h"
 #include "numbered.h"
 #include "shop.h"
+#include "spool_extension.h"
 
 #include "ship/archive_private.h"
 
@@ -36,48 +38,6 @@ static struct {
 } states[MOST];
 static unsigned n_states;
 
-#define OK(call) \
-    do { \
-        int ok_rc = (call); \
-        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
-                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", err.message); \
-    } while (0)
-
-static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *why)
-{
-    struct ll_ship_spool *spool = NULL;
-    struct ll_ship_mem mem = {NULL};
-    (void)ctx;
-    int rc = ll_ship_spool_open(db, mem, 0, &spool, why);
-    *state = rc ? NULL : spool;
-    return rc;
-}
-
-static void detach(void *ctx, struct lladd_db *db, void *state)
-{
-    (void)ctx, (void)db;
-    ll_ship_spool_close(state);
-}
-
-static int bulk_written(void *ctx, struct lladd_db *db, void *state, struct lladd_txn *txn,
-                        lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
-                        const void *bytes)
-{
-    (void)ctx, (void)db;
-    return ll_ship_spool_write(state, txn, barrier, first, n, typed, bytes);
-}
-
-static const struct lladd_participant *const participants[] = {&ll_ship_spool_participant, NULL};
-static const struct lladd_extension extension = {
-    .struct_size = sizeof extension,
-    .name = "test.spool",
-    .version = 1,
-    .participants = participants,
-    .attach = attach,
-    .detach = detach,
-    .bulk_written = bulk_written,
-};
-
 static void setup(void)
 {
     err = (struct lladd_error)LLADD_ERROR_INIT;
@@ -99,7 +59,7 @@ static void teardown(void)
 
 static void open_shop(unsigned flags)
 {
-    shop_open_with(&shop, disk, LLADD_OPT_NO_THREADS | flags, &extension);
+    shop_open_with(&shop, disk, LLADD_OPT_NO_THREADS | flags, &spool_extension);
     archived.options.device = disk;
     archived.db = shop.db;
 }
@@ -182,7 +142,7 @@ static void look(uint64_t lsn, unsigned state)
     OK(lladd_store_device(&store.base, &o, &device, &err));
     shop_verify(device);
     ck_assert_int_eq(lladd_device_overlay(device, &overlay), 0);
-    shop_open_with(&opened, overlay, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &extension);
+    shop_open_with(&opened, overlay, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &spool_extension);
     check_gens(&opened, state);
     shop_kill(&opened);
     ck_assert_int_eq(lladd_store_device_error(device, NULL), 0);
@@ -199,7 +159,7 @@ static void restored(uint64_t lsn, unsigned state)
     ck_assert_int_eq(lladd_device_memory(&copy), 0);
     OK(lladd_restore(&store.base, &o, copy, NULL, &err));
     shop_verify(copy);
-    shop_open_with(&opened, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &extension);
+    shop_open_with(&opened, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &spool_extension);
     check_gens(&opened, state);
     shop_work(&opened, 0);
     shop_close(&opened);
@@ -293,7 +253,7 @@ START_TEST(a_page_that_was_changed_since_stays)
     lladd_device_close(copy);
     ck_assert_int_eq(lladd_device_memory(&copy), 0);
     OK(lladd_restore(&store.base, &o, copy, NULL, &err));
-    shop_open_with(&shop, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &extension);
+    shop_open_with(&shop, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &spool_extension);
     OK(lladd_bytes_get(shop.db, page, 100, &got, sizeof got, &err));
     ck_assert_uint_eq(got, changed);
     check_gens(&shop, 3);
@@ -348,7 +308,7 @@ START_TEST(a_page_that_another_transaction_has_taken_stays)
     lladd_device_close(copy);
     ck_assert_int_eq(lladd_device_memory(&copy), 0);
     OK(lladd_restore(&store.base, &o, copy, NULL, &err));
-    shop_open_with(&shop, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &extension);
+    shop_open_with(&shop, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &spool_extension);
     OK(lladd_pin_clear(shop.db, "all the log", &err));
     shop_work(&shop, 0);
     OK(lladd_checkpoint(shop.db, &err)); /* no log is left to repair the page from */
@@ -440,7 +400,7 @@ START_TEST(a_spool_of_another_timeline_is_not_taken)
     OK(lladd_restore(&store.base, &o, copy, NULL, &err));
     timeline = 1;
     n_states = 7;
-    shop_open_with(&shop, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &extension);
+    shop_open_with(&shop, copy, LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS, &spool_extension);
     archived.options.device = copy;
     archived.db = shop.db;
     work(3);

@@ -3,6 +3,9 @@
  * Spools: the pages that a transaction writes in bulk are in files/ship, whole and durable, when
  * its commit or prepare record is logged.
  */
+#include "calls.h"
+#include "spool_extension.h"
+
 #include "ship/ship_private.h"
 #include "support/fault_device.h"
 
@@ -24,59 +27,7 @@ static struct lladd_device *memory;
 static struct fault_device *disk;
 static struct lladd_options options;
 static struct lladd_db *db;
-static struct ll_ship_spool *spool;
 static struct lladd_error err;
-
-#define OK(call) \
-    do { \
-        int ok_rc = (call); \
-        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
-                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", err.message); \
-    } while (0)
-#define TXN(call) \
-    do { \
-        int ok_rc = (call); \
-        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
-                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", \
-                      lladd_txn_error(txn)->message); \
-    } while (0)
-
-/* ---- the extension -------------------------------------------------------------------------- */
-
-static int attach(void *ctx, struct lladd_db *handle, void **state, struct lladd_error *why)
-{
-    struct ll_ship_mem mem = {NULL};
-    (void)ctx;
-    int rc = ll_ship_spool_open(handle, mem, TIMELINE, &spool, why);
-    *state = rc ? NULL : spool;
-    return rc;
-}
-
-static void detach(void *ctx, struct lladd_db *handle, void *state)
-{
-    (void)ctx, (void)handle;
-    ll_ship_spool_close(state);
-    spool = NULL;
-}
-
-static int bulk_written(void *ctx, struct lladd_db *handle, void *state, struct lladd_txn *txn,
-                        lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
-                        const void *bytes)
-{
-    (void)ctx, (void)handle;
-    return ll_ship_spool_write(state, txn, barrier, first, n, typed, bytes);
-}
-
-static const struct lladd_participant *const participants[] = {&ll_ship_spool_participant, NULL};
-static const struct lladd_extension extension = {
-    .struct_size = sizeof extension,
-    .name = "test.spool",
-    .version = 1,
-    .participants = participants,
-    .attach = attach,
-    .detach = detach,
-    .bulk_written = bulk_written,
-};
 
 /* ---- the database --------------------------------------------------------------------------- */
 
@@ -84,13 +35,14 @@ static void setup(void)
 {
     err = (struct lladd_error)LLADD_ERROR_INIT;
     ck_assert_int_eq(lladd_device_memory(&memory), 0);
+    spool_timeline = TIMELINE;
     disk = fault_device_new(memory);
     options = (struct lladd_options)LLADD_OPTIONS_INIT;
     options.device = fault_device_dev(disk);
     options.flags = LLADD_OPT_NO_THREADS;
     options.log_segment_min = options.log_segment_max = 1u << 16;
     options.cache_bytes = 1u << 20;
-    OK(lladd_register_extension(&options, &extension, &err));
+    OK(lladd_register_extension(&options, &spool_extension, &err));
 }
 
 static void teardown(void)
@@ -176,7 +128,7 @@ static unsigned expect_spool(uint64_t txn)
         struct ll_ship_blk b;
         struct ll_ship_blk_piece p;
         int rc;
-        OK(ll_ship_spool_read(spool, txn, parts, &part, &last, &err));
+        OK(ll_ship_spool_read(opened_spool, txn, parts, &part, &last, &err));
         OK(ll_ship_blk_begin(&b, "part", part.data, part.len, &err));
         ck_assert_uint_eq(b.timeline, TIMELINE);
         ck_assert_uint_eq(b.part, parts++);
@@ -203,7 +155,7 @@ static void expect_none(uint64_t txn)
 {
     struct ll_ship_buf part = {.data = NULL};
     bool last;
-    ck_assert_int_eq(ll_ship_spool_read(spool, txn, 0, &part, &last, &err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(ll_ship_spool_read(opened_spool, txn, 0, &part, &last, &err), LLADD_NOT_FOUND);
     ll_ship_buf_free(&part);
 }
 
@@ -224,7 +176,7 @@ static int see(void *ctx, uint64_t txn, bool live)
 static struct seen all_spools(void)
 {
     struct seen s = {0};
-    OK(ll_ship_spool_each(spool, see, &s, &err));
+    OK(ll_ship_spool_each(opened_spool, see, &s, &err));
     return s;
 }
 
@@ -250,19 +202,19 @@ START_TEST(a_committed_transaction_has_a_whole_spool)
     open_db();
     uint64_t txn = committed_extents(10);
     ck_assert_uint_eq(expect_spool(txn), 1);
-    ck_assert_uint_gt(ll_ship_spool_bytes(spool), 2 * PAGES * PAGE);
+    ck_assert_uint_gt(ll_ship_spool_bytes(opened_spool), 2 * PAGES * PAGE);
     struct seen s = all_spools();
     ck_assert(s.n == 1 && s.live == 0 && s.txn == txn);
     ck_assert_int_eq(lladd_close(db), 0);
     open_db(); /* it stays until it is freed */
     ck_assert_uint_eq(expect_spool(txn), 1);
-    ck_assert_uint_gt(ll_ship_spool_bytes(spool), 2 * PAGES * PAGE);
-    OK(ll_ship_spool_free(spool, txn, &err));
+    ck_assert_uint_gt(ll_ship_spool_bytes(opened_spool), 2 * PAGES * PAGE);
+    OK(ll_ship_spool_free(opened_spool, txn, &err));
     expect_none(txn);
-    ck_assert_uint_eq(ll_ship_spool_bytes(spool), 0);
+    ck_assert_uint_eq(ll_ship_spool_bytes(opened_spool), 0);
     ck_assert_uint_eq(all_spools().n, 0);
     ck_assert_uint_eq(files(), 0);
-    OK(ll_ship_spool_free(spool, txn, &err)); /* there is none */
+    OK(ll_ship_spool_free(opened_spool, txn, &err)); /* there is none */
     ck_assert_int_eq(lladd_close(db), 0);
 }
 END_TEST
@@ -278,13 +230,13 @@ START_TEST(a_large_spool_has_parts)
     struct ll_ship_buf part = {.data = NULL};
     unsigned parts = 0;
     for (bool last = false; !last; parts++) {
-        OK(ll_ship_spool_read(spool, id, parts, &part, &last, &err));
+        OK(ll_ship_spool_read(opened_spool, id, parts, &part, &last, &err));
         ck_assert_uint_le(part.len, LL_SHIP_OBJECT_MAX);
     }
     ll_ship_buf_free(&part);
     ck_assert_uint_eq(parts, 3);
     ck_assert_uint_eq(files(), parts);
-    OK(ll_ship_spool_free(spool, id, &err));
+    OK(ll_ship_spool_free(opened_spool, id, &err));
     ck_assert_uint_eq(files(), 0);
     ck_assert_int_eq(lladd_close(db), 0);
 }
@@ -313,7 +265,7 @@ START_TEST(a_rolled_back_transaction_has_no_spool)
     open_db();
     struct seen s = all_spools();
     ck_assert(s.n == 1 && s.live == 0 && s.txn == id);
-    OK(ll_ship_spool_free(spool, id, &err));
+    OK(ll_ship_spool_free(opened_spool, id, &err));
     ck_assert_uint_eq(files(), 0);
     ck_assert_int_eq(lladd_close(db), 0);
 }
@@ -336,9 +288,9 @@ START_TEST(a_prepared_transaction_has_a_whole_spool)
     uint64_t number = lladd_txn_id(txn).v;
     ck_assert_uint_eq(expect_spool(number), 1);
     if (freed) {
-        OK(ll_ship_spool_free(spool, number, &err));
+        OK(ll_ship_spool_free(opened_spool, number, &err));
         ck_assert_uint_eq(all_spools().n, 0);
-        ck_assert_uint_eq(ll_ship_spool_bytes(spool), 0);
+        ck_assert_uint_eq(ll_ship_spool_bytes(opened_spool), 0);
     }
     if (crash) {
         lladd_db_kill(db);
@@ -364,7 +316,7 @@ START_TEST(a_transaction_that_is_rolled_back_after_its_spool_was_freed)
     struct lladd_txn *txn = begin();
     TXN(write_extents(txn, 1, PAGES * PAGE));
     TXN(lladd_prepare(txn, &id));
-    OK(ll_ship_spool_free(spool, lladd_txn_id(txn).v, &err));
+    OK(ll_ship_spool_free(opened_spool, lladd_txn_id(txn).v, &err));
     ck_assert_int_eq(lladd_abort(txn), 0);
     ck_assert_uint_eq(all_spools().n, 0);
     ck_assert_uint_eq(files(), 0);
@@ -402,13 +354,13 @@ static void expect_whole(unsigned least)
             continue;
         OK(rc);
         expect_spool(root.b);
-        OK(ll_ship_spool_free(spool, root.b, &err));
+        OK(ll_ship_spool_free(opened_spool, root.b, &err));
         n++;
     }
     ck_assert_uint_ge(n, least);
     for (struct seen s = all_spools(); s.n; s = all_spools()) {
         ck_assert_uint_eq(s.live, 0);
-        OK(ll_ship_spool_free(spool, s.txn, &err));
+        OK(ll_ship_spool_free(opened_spool, s.txn, &err));
     }
     ck_assert_uint_eq(files(), 0);
 }
@@ -525,7 +477,7 @@ START_TEST(a_damaged_part_is_refused)
     bool last;
     open_db();
     uint64_t txn = committed_extents(10);
-    OK(ll_ship_spool_read(spool, txn, 0, &part, &last, &err));
+    OK(ll_ship_spool_read(opened_spool, txn, 0, &part, &last, &err));
     for (size_t at = 0; at < part.len; at += at < 200 || part.len - at < 200 ? 1 : 97) {
         part.data[at] ^= 0x10;
         int rc = ll_ship_blk_begin(&b, "the part", part.data, part.len, &err);
@@ -570,9 +522,9 @@ static int read_and_free(void *ctx, uint64_t txn, bool live)
     bool last = false;
     if (live)
         return 0;
-    OK(ll_ship_spool_read(spool, txn, 0, &part, &last, &err));
+    OK(ll_ship_spool_read(opened_spool, txn, 0, &part, &last, &err));
     ck_assert(last);
-    OK(ll_ship_spool_free(spool, txn, &err));
+    OK(ll_ship_spool_free(opened_spool, txn, &err));
     ll_ship_buf_free(&part);
     (*freed)++;
     return 0;
@@ -588,14 +540,14 @@ START_TEST(spools_are_freed_while_others_are_written)
     for (uintptr_t i = 0; i < WRITERS; i++)
         ck_assert_int_eq(lladd_thread_start(&threads[i], write_often, (void *)(i * 10)), 0);
     while (freed < 5) {
-        OK(ll_ship_spool_each(spool, read_and_free, &freed, &err));
-        (void)ll_ship_spool_bytes(spool);
+        OK(ll_ship_spool_each(opened_spool, read_and_free, &freed, &err));
+        (void)ll_ship_spool_bytes(opened_spool);
         lladd_yield();
     }
     for (unsigned i = 0; i < WRITERS; i++)
         lladd_thread_join(&threads[i]);
-    OK(ll_ship_spool_each(spool, read_and_free, &freed, &err));
-    ck_assert_uint_eq(ll_ship_spool_bytes(spool), 0);
+    OK(ll_ship_spool_each(opened_spool, read_and_free, &freed, &err));
+    ck_assert_uint_eq(ll_ship_spool_bytes(opened_spool), 0);
     ck_assert_uint_eq(files(), 0);
     ck_assert_int_eq(lladd_close(db), 0);
 }

@@ -3,6 +3,7 @@
  * Restores to a target: every commit of a run, targets that cannot be had, archives with gaps,
  * damage and two timelines.
  */
+#include "calls.h"
 #include "numbered.h"
 #include "shop.h"
 
@@ -23,13 +24,6 @@ static struct memory_store store;
 static struct lladd_device *disk, *copy;
 static struct lladd_error err;
 static struct run run;
-
-#define OK(call) \
-    do { \
-        int ok_rc = (call); \
-        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
-                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", err.message); \
-    } while (0)
 
 static void setup(void)
 {
