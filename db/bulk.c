@@ -90,15 +90,16 @@ static int tell_written(struct lladd_txn *txn, const struct ll_vec *stretches, l
     return rc;
 }
 
-/* Logs a redo barrier for the n pages if one of them has no barrier of this transaction. That is so
- * before the first write, after a checkpoint has dropped a barrier below the start of redo, and
- * after a rollback to a savepoint, because other transactions may have used the pages since. A
- * barrier of another transaction is not enough: a reader of the log, such as a backup, finds the
- * pages that a transaction has written in bulk by the barriers that this transaction has logged.
- * After a new barrier, the function begins again with the first page, because the new barrier
- * covers all n pages. Typed pages (`type` not NULL) get headers: the page LSN is the LSN of the
- * page's barrier, so page LSNs never go back (BUF-6); the base stays 0, so the page's first logged
- * change logs an image. `out` (nullable) gets the stretches of pages under one barrier. */
+/* Logs a redo barrier for the n pages if one of them has no barrier of this transaction that is
+ * newer than every record of the page. That is so before the first write; after a checkpoint has
+ * dropped a barrier below the start of redo; after a change of the page was logged; and after a
+ * rollback to a savepoint, because other transactions may have used the pages since. A barrier of
+ * another transaction is not enough: a reader of the log, such as a backup, finds the pages that a
+ * transaction has written in bulk by the barriers that this transaction has logged. After a new
+ * barrier, the function begins again with the first page, because the new barrier covers all n
+ * pages. Typed pages (`type` not NULL) get headers: the page LSN is the LSN of the page's barrier,
+ * so page LSNs never go back (BUF-6); the base stays 0, so write-back logs an image of the page
+ * after its first logged change. `out` (nullable) gets the stretches of pages under one barrier. */
 static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno first, uint64_t n,
                  unsigned char *bytes, struct ll_vec *out)
 {
@@ -211,6 +212,7 @@ int lladd_page_rewrite(struct lladd_db *db, lladd_pageno page, struct lladd_erro
         rc = ll_buffer_fix(db->core.buffer, page, LL_FIX_EXCLUSIVE, &f, err);
     if (rc)
         return rc;
+    ll_redo_barrier_disown_page(&db->core, page.v); /* write-back may log an image */
     /* The file may lack every change of the page, also the oldest ones. */
     ll_buffer_dirty(db->core.buffer, f, ll_page_lsn(f->page.bytes));
     ll_buffer_unfix(db->core.buffer, f, LL_FIX_EXCLUSIVE);

@@ -28,9 +28,9 @@ struct lladd_txn;
 LLADD_API int lladd_redo_barrier(struct lladd_txn *, lladd_pageno first, uint64_t n);
 /** Writes whole pages without logging them. `bytes` holds n pages. `page_type` NULL: raw pages; the
  *  extension chooses all their bytes. Otherwise the library writes the page headers into `bytes`.
- *  Logs a redo barrier for the n pages unless this transaction has logged one for all of them, and
- *  not rolled that back to a savepoint. The pages are durable after lladd_bulk_sync, which must
- *  precede the commit that publishes them. */
+ *  Logs a redo barrier for the n pages unless this transaction has logged one for all of them, has
+ *  not rolled that back to a savepoint, and has logged no change of them since. The pages are
+ *  durable after lladd_bulk_sync, which must precede the commit that publishes them. */
 LLADD_API int lladd_bulk_write(struct lladd_txn *, lladd_pageno first, uint64_t n,
                                const char *page_type, void *bytes);
 /** Makes all bulk writes that have returned durable. A failed sync poisons the handle (LOG-4). */

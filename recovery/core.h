@@ -815,6 +815,9 @@ lladd_lsn ll_redo_barrier_own(struct ll_core *, uint64_t page, lladd_lsn txn);
 /* The transaction rolls back to `stop`: its barriers above are no longer its own, because other
  * transactions may take the pages. Redo still needs the barriers. */
 void ll_redo_barrier_disown(struct ll_core *, lladd_lsn txn, lladd_lsn stop);
+/* A change of the page is about to be logged. If the transaction writes the page in bulk again,
+ * redo must not apply that record to the new bytes, so it needs a new barrier. */
+void ll_redo_barrier_disown_page(struct ll_core *, uint64_t page);
 
 /* ---- pin.c ------------------------------------------------------------------------------- */
 

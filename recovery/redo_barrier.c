@@ -93,7 +93,7 @@ int ll_redo_barrier_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_
     return rc;
 }
 
-static const struct ll_redo_barrier *find(const struct ll_core *core, uint64_t page)
+static struct ll_redo_barrier *find(const struct ll_core *core, uint64_t page)
 {
     size_t low = 0, high = core->n_barriers;
     while (low < high) {
@@ -141,5 +141,14 @@ void ll_redo_barrier_disown(struct ll_core *core, lladd_lsn txn, lladd_lsn stop)
         if (b->txn.v == txn.v && b->lsn.v > stop.v)
             b->txn.v = 0;
     }
+    lladd_mutex_unlock(&core->misc);
+}
+
+void ll_redo_barrier_disown_page(struct ll_core *core, uint64_t page)
+{
+    lladd_mutex_lock(&core->misc);
+    struct ll_redo_barrier *barrier = find(core, page);
+    if (barrier)
+        barrier->txn.v = 0;
     lladd_mutex_unlock(&core->misc);
 }

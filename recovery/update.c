@@ -569,9 +569,14 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     return 0;
 }
 
+/* Only pages without a base can have been written in bulk. */
 static INLINE void enter_dirty(struct ll_core *core, struct ll_frame *f)
 {
-    if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 && !LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
+    if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0)
+        return;
+    if (ll_page_base(f->page.bytes).v == 0)
+        ll_redo_barrier_disown_page(core, f->page.number.v);
+    if (!LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
         ll_buffer_dirty(core->buffer, f, ll_log_tail(core->log));
 }
 

@@ -371,6 +371,30 @@ START_TEST(a_barrier_that_was_rolled_back_is_logged_again)
 }
 END_TEST
 
+/* A transaction writes pages in bulk, changes one with a logged operation, and writes them in bulk
+ * again. Redo of the log before the second bulk write must not touch its bytes. */
+START_TEST(pages_are_written_in_bulk_changed_and_written_in_bulk_again)
+{
+    struct cell c = cell_of(lladd_page_of(BULK + 1), 5);
+    begin_bulk(_i);
+    for (unsigned round = 0; round < 4; round++) {
+        struct lladd_txn *txn = bulk_write(1000);
+        unsigned char *later = bulk_bytes(2000 + 10 * round);
+        ok(txn, cell_put(txn, c, 5));
+        if (round % 2) /* the changed page is in the file, else in the cache */
+            ok_db(&r, lladd_page_rewrite(r.db, c.page, &r.err));
+        ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", later));
+        ok(txn, lladd_bulk_sync(txn));
+        done(lladd_commit(txn));
+        free(later);
+        fixture_crash(&r, round / 2 ? &fault_kill : &fault_power);
+        fixture_open(&r);
+        expect_bulk(2000 + 10 * round);
+    }
+    fixture_free(&r);
+}
+END_TEST
+
 /* ---- images at the first change ------------------------------------------------------------ */
 
 /* As much credit for records as an image and a record need together. */
@@ -817,6 +841,7 @@ int main(void)
     LOOP(wrong_bulk_calls_are_refused);
     LOOP(an_earlier_life_is_no_repair_of_bulk_written_pages);
     LOOP(a_barrier_that_was_rolled_back_is_logged_again);
+    LOOP(pages_are_written_in_bulk_changed_and_written_in_bulk_again);
     LOOP(only_credit_for_images_pays_for_an_image);
     LOOP(a_rollback_logs_no_image);
     LOOP(an_extension_hears_of_each_page_that_is_written_in_bulk);
