@@ -150,7 +150,7 @@ static int copy_again(struct ll_ship_backup *b)
         const struct ll_ship_range *r = (const void *)(b->again.data + at);
         rc = ll_ship_copy_pages(b, r->first, r->n);
     }
-    return rc;
+    return rc ? rc : ll_ship_repair_pages(b);
 }
 
 /* *settled: the pages that were copied again are in their state at the backup's end. */
@@ -181,6 +181,8 @@ static int copy_pages(struct ll_ship_backup *b)
     b->what = "pages";
     b->bytes_all = pages * b->m.info.page_size;
     int rc = ll_ship_copy_pages(b, 0, pages);
+    if (!rc)
+        rc = ll_ship_repair_pages(b);
     if (!rc)
         rc = set_end(b);
     for (unsigned i = 0; !rc && !settled; i++) {
@@ -271,7 +273,8 @@ static int take_options(struct ll_ship_backup *b, const struct lladd_backup_opti
                                "a label is one line of at most %d bytes", LABEL_MOST);
     ll_ship_manifest_init(&b->m, b->mem);
     memcpy(b->m.info.label, label, strlen(label));
-    b->object.mem = b->index.mem = b->damaged.mem = b->writers.mem = b->again.mem = b->mem;
+    b->object.mem = b->index.mem = b->writers.mem = b->again.mem = b->mem;
+    b->suspects.mem = b->damaged.mem = b->mem;
     return 0;
 }
 
@@ -292,6 +295,7 @@ static void release(struct ll_ship_backup *b)
     ll_ship_buf_free(&b->object);
     ll_ship_buf_free(&b->index);
     ll_ship_buf_free(&b->damaged);
+    ll_ship_buf_free(&b->suspects);
     for (size_t at = 0; at < b->writers.len; at += sizeof(struct ll_ship_writer))
         ll_ship_buf_free(&((struct ll_ship_writer *)(void *)(b->writers.data + at))->ranges);
     ll_ship_buf_free(&b->writers);

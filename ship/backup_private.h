@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef SHIP_BACKUP_PRIVATE_H
 #define SHIP_BACKUP_PRIVATE_H
-/* A backup while it is made: backup.c decides what is copied, copy_pages.c and copy_log.c copy. */
+/* A backup while it is made: backup.c decides what is copied, copy_pages.c and
+ * copy_log.c copy, and copy_damage.c repairs damaged pages. */
 #include "ship/ship_private.h"
 
 struct ll_ship_range {
@@ -34,7 +35,9 @@ struct ll_ship_backup {
     struct ll_ship_buf object;  /* of frames that are not stored yet */
     struct ll_ship_buf index;   /* entries of frames */
     uint64_t newest;            /* the highest page LSN that was copied since it was reset */
-    struct ll_ship_buf damaged; /* uint64_t: pages that were damaged when they were copied last */
+    struct ll_ship_buf suspects; /* of copy_damage.c: pages in use with wrong checksums */
+    bool repairing;              /* copies pages again that were damaged */
+    struct ll_ship_buf damaged;  /* uint64_t: pages that were damaged when they were copied last */
     /* the log, as far as it was read for pages written in bulk */
     uint64_t read_to;
     struct ll_ship_buf writers; /* struct ll_ship_writer */
@@ -48,6 +51,11 @@ int ll_ship_progress(struct ll_ship_backup *, uint64_t bytes);
 
 /* Copies pages [first, first+n). */
 int ll_ship_copy_pages(struct ll_ship_backup *, uint64_t first, uint64_t n);
+/* A page in use has a wrong checksum. */
+int ll_ship_suspect(struct ll_ship_backup *, uint64_t page);
+/* Finds out which of these pages are damaged, repairs them, and copies them again. Pages that stay
+ * damaged are then in `damaged`. */
+int ll_ship_repair_pages(struct ll_ship_backup *);
 /* Stores the last object of pages, and the index. */
 int ll_ship_finish_pages(struct ll_ship_backup *);
 

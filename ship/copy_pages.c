@@ -57,22 +57,9 @@ static int read_again(struct ll_ship_backup *b, uint64_t number, unsigned char *
     return rc;
 }
 
-/* Has the page written again, from the cache or from the log. What is stored is then what was read
- * from the file, so E follows its page LSN as for any page. */
-static int repair(struct ll_ship_backup *b, uint64_t number, unsigned char *page, bool *ok)
-{
-    struct lladd_error why = LLADD_ERROR_INIT;
-    int rc = lladd_page_rewrite(b->db, lladd_page_of(number), &why);
-    if (!rc)
-        return read_again(b, number, page, ok);
-    if (lladd_code_root(rc) == LLADD_ROOT_DATA)
-        return 0; /* it stays damaged */
-    if (b->err)
-        *b->err = why;
-    return rc;
-}
-
-/* Handles a page with a wrong checksum: repairs it, unless its contents do not matter. */
+/* Handles a page with a wrong checksum. If the page is in use, copy_damage.c finds out why the
+ * checksum is wrong. A page that is still wrong after its repair is counted, unless it was freed
+ * and so belongs to no structure. */
 static int look_closer(struct ll_ship_backup *b, uint64_t number, unsigned char *page)
 {
     enum lladd_page_use use = LLADD_USE_NONE;
@@ -85,12 +72,10 @@ static int look_closer(struct ll_ship_backup *b, uint64_t number, unsigned char 
         use = LLADD_USE_SYSTEM;
     else if (rc || use == LLADD_USE_RAW || use == LLADD_USE_NONE)
         return rc;
-    rc = repair(b, number, page, &ok);
-    /* A freed page belongs to no structure, so it may stay torn. The repair was tried because the
-     * transaction that freed the page may roll back. */
-    if (rc || ok || use == LLADD_USE_FREED)
-        return rc;
-    return ll_ship_append(&b->damaged, &number, sizeof number, b->err);
+    if (!b->repairing)
+        return ll_ship_suspect(b, number);
+    return use == LLADD_USE_FREED ? 0
+                                  : ll_ship_append(&b->damaged, &number, sizeof number, b->err);
 }
 
 /* ---- frames --------------------------------------------------------------------------------- */

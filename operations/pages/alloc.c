@@ -742,6 +742,19 @@ int lladd_page_use_get(struct lladd_db *db, lladd_pageno page, enum lladd_page_u
     return use_of(ll_operations_of(db), page, out, NULL, err);
 }
 
+bool lladd_pages_taken(const struct lladd_db *db, const struct lladd_log_entry *e,
+                       lladd_pageno *first, uint64_t *n)
+{
+    uint32_t index, count, page_size = lladd_page_size(db), span = ll_bitmap_span(page_size);
+    lladd_pageno map = lladd_page_of(e->page);
+    /* A record that is only read was not checked. */
+    if (!ll_bitmap_taken(e, &index, &count) || !ll_bitmap_system(page_size, map) || index >= span)
+        return false;
+    *first = ll_bitmap_numbered(page_size, ll_bitmap_group(page_size, map), index);
+    *n = count < span - index ? count : span - index;
+    return true;
+}
+
 /* Must the page have a base copy (BUF-5)? Recovery asks this about a page without one. Raw pages
  * and blank pages need none. A freed page needs one while a transaction reserves the page. */
 int ll_operations__is_allocated(struct ll_operations *ops, lladd_pageno page, bool *out,

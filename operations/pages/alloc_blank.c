@@ -60,16 +60,14 @@ static bool is_about_page(const struct lladd_log_entry *e)
 static void see(struct ll_operations *ops, const struct lladd_log_entry *e)
 {
     struct ll_blank_pages *b = &ops->alloc.blank;
-    uint32_t first, n, page_size = lladd_page_size(ops->db);
+    lladd_pageno first;
+    uint64_t n;
     if (!is_about_page(e))
         return;
     set_blank(b, e->page, false);
-    if (!ll_bitmap_taken(e, &first, &n) || !ll_bitmap_system(page_size, lladd_page_of(e->page)))
-        return;
-    uint64_t group = ll_bitmap_group(page_size, lladd_page_of(e->page));
-    uint32_t span = ll_bitmap_span(page_size); /* redo has not checked a record that is only read */
-    for (uint32_t i = 0; i < n && first < span && i < span - first; i++)
-        set_blank(b, ll_bitmap_numbered(page_size, group, first + i).v, true);
+    if (lladd_pages_taken(ops->db, e, &first, &n))
+        for (uint64_t i = 0; i < n; i++)
+            set_blank(b, first.v + i, true);
 }
 
 /* Reads the log from where the last call has ended. */

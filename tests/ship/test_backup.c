@@ -16,6 +16,7 @@
 #include <lladd/device.h>
 #include <lladd/log_read.h>
 #include <lladd/pages.h>
+#include <lladd/records.h>
 #include <lladd/stats.h>
 #include <lladd/sync.h>
 #include <lladd/twophase.h>
@@ -558,6 +559,77 @@ static int stop_at(void *ctx, const char *what, uint64_t done, uint64_t all)
     return (*left)-- == 0 ? LLADD_TAKEN : 0;
 }
 
+enum { EXTENT = 8 };
+
+static struct lladd_txn *begin(void)
+{
+    struct lladd_txn *txn;
+    OK(lladd_begin(shop.db, NULL, &txn, &err));
+    return txn;
+}
+
+/* Frees a raw extent that is full of bytes without checksums, so that the next extent is there. */
+static lladd_pageno give_up_raw_extent(void)
+{
+    static unsigned char bytes[EXTENT * 4096];
+    lladd_pageno first;
+    memset(bytes, 0x5a, sizeof bytes);
+    struct lladd_txn *txn = begin();
+    TXN(lladd_extent_alloc(txn, EXTENT, LLADD_EXTENT_RAW, &first));
+    TXN(lladd_bulk_write(txn, first, EXTENT, NULL, bytes));
+    TXN(lladd_bulk_sync(txn));
+    OK(lladd_commit(txn));
+    txn = begin();
+    TXN(lladd_extent_free(txn, first, EXTENT));
+    OK(lladd_commit(txn));
+    return first;
+}
+
+/* A backup finds the old bytes of the extent: before the new owner writes it, while it is half
+ * written, and after the commit. It does not disturb the owner. */
+START_TEST(an_extent_that_is_not_written_yet_is_no_damage)
+{
+    static unsigned char bytes[EXTENT * 4096];
+    open_settled();
+    lladd_pageno old = give_up_raw_extent(), first;
+    struct lladd_txn *txn = begin();
+    TXN(lladd_extent_alloc(txn, EXTENT, LLADD_EXTENT_BULK, &first));
+    ck_assert_uint_eq(first.v, old.v);
+    ck_assert_uint_eq(backed_up().damaged_pages, 0);
+    TXN(lladd_bulk_write(txn, first, EXTENT / 2, "lladd.fixed", bytes));
+    ck_assert_uint_eq(backed_up().damaged_pages, 0);
+    TXN(lladd_bulk_write(txn, first, EXTENT, "lladd.fixed", bytes));
+    TXN(lladd_bulk_sync(txn));
+    ck_assert_uint_eq(backed_up().damaged_pages, 0);
+    OK(lladd_commit(txn));
+    ck_assert_uint_eq(backed_up().damaged_pages, 0);
+    damage(first.v);
+    ck_assert_uint_eq(backed_up().damaged_pages, 1);
+    shop_kill(&shop);
+}
+END_TEST
+
+START_TEST(a_page_that_is_not_formatted_yet_is_no_damage)
+{
+    open_settled();
+    lladd_pageno old = give_up_raw_extent(), first;
+    struct lladd_txn *txn = begin();
+    TXN(lladd_extent_alloc(txn, EXTENT, LLADD_EXTENT_PAGED, &first));
+    ck_assert_uint_eq(first.v, old.v);
+    ck_assert_uint_eq(backed_up().damaged_pages, 0);
+    OK(lladd_commit(txn));
+    ck_assert_uint_eq(backed_up().damaged_pages, 0);
+    txn = begin();
+    for (unsigned i = 0; i < EXTENT; i++) {
+        TXN(lladd_fixed_format(txn, lladd_page_of(first.v + i), 16));
+        ck_assert_uint_eq(backed_up().damaged_pages, 0);
+    }
+    OK(lladd_commit(txn));
+    struct lladd_backup_info info = backed_up();
+    expect_whole(info);
+}
+END_TEST
+
 START_TEST(wrong_calls_are_refused)
 {
     struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
@@ -650,6 +722,8 @@ int main(void)
     tcase_add_test(tc, a_damaged_page_is_written_again_from_the_cache);
     tcase_add_test(tc, a_damaged_page_is_rebuilt_from_the_log);
     tcase_add_test(tc, a_damaged_page_that_cannot_be_repaired_is_counted);
+    tcase_add_test(tc, an_extent_that_is_not_written_yet_is_no_damage);
+    tcase_add_test(tc, a_page_that_is_not_formatted_yet_is_no_damage);
     tcase_add_test(tc, wrong_calls_are_refused);
     tcase_add_test(tc, the_newest_backup_is_restored_unless_another_is_named);
     tcase_add_test(threads, backups_under_writers);

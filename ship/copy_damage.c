@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Tells damaged pages from pages that have no contents yet, and repairs them.
+ *
+ * A page in use with a wrong checksum need not be damaged. A transaction takes a page, and formats
+ * it or writes it in bulk later. Until then the file has the bytes of the page's earlier use, which
+ * may have had no checksum. The log says which pages these are:
+ *
+ *   the page was taken, and no record has changed it since     it has no contents
+ *   its owner had not committed when the page was read         after the commit, it is copied again
+ *                                                              or made by redo
+ *   else                                                       it is damaged
+ *
+ * The owner is the transaction that has taken the page or, if there is a later redo barrier for the
+ * page, has logged that barrier. If the log since `from` has neither, the page's owner committed
+ * before. Only damaged pages are repaired: a repair of other pages would disturb their owners. */
+#include "ship/backup_private.h"
+
+#include <lladd/bulk.h>
+#include <lladd/bytes.h>
+#include <lladd/lladd.h>
+#include <lladd/log_read.h>
+#include <lladd/pages.h>
+#include <lladd/stats.h>
+#include <stdlib.h>
+
+/* A page in use that was read with a wrong checksum. */
+struct suspect {
+    uint64_t page;
+    uint64_t durable; /* the durable LSN when the page was read */
+    uint64_t owner;   /* id of the transaction; 0: none found */
+    uint64_t ended;   /* LSN of the owner's prepare or commit record; 0: none found */
+    bool blank;       /* no record has changed the page since it was taken */
+};
+
+static struct suspect *suspects(const struct ll_ship_backup *b, size_t *n)
+{
+    *n = b->suspects.len / sizeof(struct suspect);
+    return (void *)b->suspects.data;
+}
+
+int ll_ship_suspect(struct ll_ship_backup *b, uint64_t page)
+{
+    struct suspect s = {.page = page, .durable = lladd_durable_lsn(b->db).v};
+    return ll_ship_append(&b->suspects, &s, sizeof s, b->err);
+}
+
+static uint64_t page_of(const struct suspect *s)
+{
+    return s->page;
+}
+
+static uint64_t owner_of(const struct suspect *s)
+{
+    return s->owner;
+}
+
+static int by_page(const void *a, const void *b)
+{
+    uint64_t x = page_of(a), y = page_of(b);
+    return x < y ? -1 : x > y;
+}
+
+static int by_owner(const void *a, const void *b)
+{
+    uint64_t x = owner_of(a), y = owner_of(b);
+    return x < y ? -1 : x > y;
+}
+
+/* The first suspect with this key or a higher one, in the order of the keys. */
+static size_t first_at(const struct ll_ship_backup *b, uint64_t (*key)(const struct suspect *),
+                       uint64_t want)
+{
+    size_t low = 0, high;
+    const struct suspect *s = suspects(b, &high);
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (key(&s[mid]) < want)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The record begins a use of the pages. */
+static void begin_use(struct ll_ship_backup *b, const struct lladd_log_entry *e, uint64_t first,
+                      uint64_t n, bool blank)
+{
+    size_t all;
+    struct suspect *s = suspects(b, &all);
+    for (size_t i = first_at(b, page_of, first); i < all && s[i].page - first < n; i++) {
+        s[i].owner = e->txn.v;
+        s[i].blank = blank;
+    }
+}
+
+/* First reading of the log: the owners. The suspects are in the order of their pages. */
+static void see_use(struct ll_ship_backup *b, const struct lladd_log_entry *e)
+{
+    lladd_pageno first;
+    uint64_t n;
+    size_t all, i;
+    struct suspect *s = suspects(b, &all);
+    if (e->kind == LL_SHIP_REC_REDO_BARRIER && e->redo.len == 16)
+        begin_use(b, e, lladd_get64(e->redo.data),
+                  lladd_get64((const unsigned char *)e->redo.data + 8), false);
+    if (e->kind != LL_SHIP_REC_UPDATE && e->kind != LL_SHIP_REC_CLR &&
+        e->kind != LL_SHIP_REC_IMAGE)
+        return;
+    i = first_at(b, page_of, e->page);
+    if (i < all && s[i].page == e->page)
+        s[i].blank = false;
+    if (lladd_pages_taken(b->db, e, &first, &n))
+        begin_use(b, e, first.v, n, true);
+}
+
+/* Second reading: how the owners have ended. The suspects are in the order of their owners. */
+static void see_end(struct ll_ship_backup *b, const struct lladd_log_entry *e)
+{
+    size_t all;
+    struct suspect *s = suspects(b, &all);
+    if (e->kind != LL_SHIP_REC_PREPARE && e->kind != LL_SHIP_REC_COMMIT)
+        return;
+    for (size_t i = first_at(b, owner_of, e->txn.v); i < all && s[i].owner == e->txn.v; i++)
+        s[i].ended = s[i].ended ? s[i].ended : e->lsn.v;
+}
+
+static int read_log(struct ll_ship_backup *b,
+                    void (*see)(struct ll_ship_backup *, const struct lladd_log_entry *))
+{
+    struct lladd_log_cursor *cursor;
+    struct lladd_log_entry e;
+    int rc = lladd_log_open(b->db, b->m.info.from, NULL, &cursor, b->err);
+    if (rc)
+        return rc;
+    while ((rc = lladd_log_next(cursor, &e, b->err)) == 0)
+        see(b, &e);
+    lladd_log_close(cursor);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int find_owners(struct ll_ship_backup *b)
+{
+    size_t n;
+    struct suspect *s = suspects(b, &n);
+    struct lladd_stats stats = {.struct_size = sizeof stats};
+    qsort(s, n, sizeof *s, by_page);
+    /* An owner may have taken its page a moment ago; a cursor returns durable records only. */
+    int rc = lladd_stats_get(b->db, &stats);
+    if (!rc)
+        rc = lladd_log_force(b->db, lladd_lsn_of(stats.log_tail - 1), b->err);
+    if (!rc)
+        rc = read_log(b, see_use);
+    qsort(s, n, sizeof *s, by_owner);
+    return rc ? rc : read_log(b, see_end);
+}
+
+static bool is_damaged(const struct suspect *s)
+{
+    return s->owner == 0 || (!s->blank && s->ended && s->ended < s->durable);
+}
+
+/* Has the page written again, from the cache or from the log. What is stored is then what was read
+ * from the file, so E follows its page LSN as for any page. */
+static int repair(struct ll_ship_backup *b, uint64_t page)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = lladd_page_rewrite(b->db, lladd_page_of(page), &why);
+    if (rc && lladd_code_root(rc) != LLADD_ROOT_DATA) {
+        if (b->err)
+            *b->err = why;
+        return rc;
+    }
+    return ll_ship_copy_pages(b, page, 1);
+}
+
+int ll_ship_repair_pages(struct ll_ship_backup *b)
+{
+    size_t n;
+    const struct suspect *s = suspects(b, &n);
+    int rc = n ? find_owners(b) : 0;
+    b->repairing = true;
+    for (size_t i = 0; i < n && !rc; i++)
+        if (is_damaged(&s[i]))
+            rc = repair(b, s[i].page);
+    b->repairing = false;
+    b->suspects.len = 0;
+    return rc;
+}
