@@ -164,12 +164,14 @@ class Usage(Driver):
                          for line in result.stdout.splitlines()]
         names = engines()
         here = set(names) | {measurements.family(name) for name in names}
+        planned = {name for _, words in whole_plan() if "--engine" in words
+                   for name in words.split("--engine ")[1].split()[0].split(",")}
         for text, measured, target, *_ in targets.AT_LEAST + targets.AT_MOST:
             wanted = [measured]
             other = target[1] if isinstance(target, tuple) else ()
             if isinstance(other, dict):
                 wanted.append(other)
-            elif other is None or here & set(other):
+            elif isinstance(target, tuple) and planned <= here:
                 wanted.append(measurements.peer_of(measured, other))
             for query in wanted:
                 self.assertTrue(any(measurements.is_meant(query, row) for row in rows),
