@@ -629,21 +629,27 @@ uint64_t ll_log_incarnation(const struct ll_log *log)
     return log->incarnation;
 }
 
-void ll_log_stats(struct ll_log *log, struct ll_log_stats *out)
+uint64_t ll_log__undo_reserved(const struct ll_log *log)
 {
-    struct ll_log__segments *segs = log->segs;
+    const struct ll_log__segments *segs = log->segs;
     uint64_t free_eighths = 0;
-    lladd_mutex_lock(&segs->mutex);
-    (void)ll_log__ensure_listed(log, NULL); /* if that fails, unlisted segments are not counted */
-    out->segments = segs->live.len + segs->dead.len;
-    out->segment_bytes = segs->disk_bytes;
     for (size_t i = segs->live.len;
          segs->granted && ll_log__at(&segs->live, i - 1) != segs->granted; i--)
         free_eighths +=
             (ll_log__at(&segs->live, i - 1)->end - ll_log__at(&segs->live, i - 1)->first) *
             LL_LOG__FREE_BYTE;
     int64_t left = (int64_t)lladd_atomic_load64(&log->undo_left);
-    out->undo_reserved = (uint64_t)((int64_t)free_eighths - left) / LL_LOG__UNDO_BYTE;
+    return (uint64_t)((int64_t)free_eighths - left) / LL_LOG__UNDO_BYTE;
+}
+
+void ll_log_stats(struct ll_log *log, struct ll_log_stats *out)
+{
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    (void)ll_log__ensure_listed(log, NULL); /* if that fails, unlisted segments are not counted */
+    out->segments = segs->live.len + segs->dead.len;
+    out->segment_bytes = segs->disk_bytes;
+    out->undo_reserved = ll_log__undo_reserved(log);
     lladd_mutex_unlock(&segs->mutex);
     out->bytes = lladd_atomic_load64(&log->tail) - log->first_lsn;
     out->records = lladd_atomic_load64_relaxed(&log->records);

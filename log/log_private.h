@@ -366,6 +366,9 @@ bool ll_log__disk_room_now(struct ll_log *, uint64_t to);
 /* Reads the directory unless that was done; under seg_mutex. */
 int ll_log__ensure_listed(struct ll_log *, struct lladd_error *);
 
+/* The bytes of log that are reserved for undo; under seg_mutex. */
+uint64_t ll_log__undo_reserved(const struct ll_log *);
+
 /* undo_reserve.c */
 uint64_t ll_log__slack(const struct ll_log *);
 uint64_t ll_log__kept(const struct ll_log *); /* the part of the byte limit that users do not get */

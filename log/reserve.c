@@ -375,14 +375,6 @@ int ll_log_credit_reserved(struct ll_log *log, struct ll_credit *c, size_t bytes
     return 0;
 }
 
-/* Is so much of the byte limit in use that no log for page images is granted? The rest is for what
- * transactions log themselves. */
-static bool is_for_users(struct ll_log *log, size_t bytes)
-{
-    uint64_t limit = log->cfg.limit_bytes, tail = lladd_atomic_load64(&log->tail);
-    return limit && tail + bytes - ll_log_oldest(log).v > (limit - ll_log__kept(log)) / 8 * 7;
-}
-
 int ll_log_credit_images(struct ll_log *log, struct ll_credit *c, size_t one, unsigned n, bool wait,
                          struct lladd_error *err)
 {
@@ -393,7 +385,7 @@ int ll_log_credit_images(struct ll_log *log, struct ll_credit *c, size_t one, un
     LL_ASSERT(c->bytes == 0);
     if (wait)
         ll_held_check_credit();
-    int rc = bytes > ll_log_credit_most(log) || is_for_users(log, bytes) ? LLADD_LOG_FULL : 0;
+    int rc = bytes > ll_log_credit_most(log) ? LLADD_LOG_FULL : 0;
     for (unsigned tries = 0; !rc && g != LL_LOG__GRANTED && (wait || tries < TRIES); tries++) {
         /* Requests of updates are smaller and would always be granted first. */
         if (tries && tries % TRIES == 0 && n > 1)

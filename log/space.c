@@ -124,6 +124,15 @@ bool ll_log__beside_undo(const struct ll_log *log, uint64_t to, uint64_t rest)
            (int64_t)rest;
 }
 
+/* Would images take of the byte limit what is for the log of transactions? They may use seven
+ * eighths of the users' part, together with all other log and the undo reserve. */
+static bool is_for_users(const struct ll_log *log, uint64_t need)
+{
+    uint64_t limit = log->cfg.limit_bytes;
+    uint64_t used = need - log->segs->chain + ll_log__undo_reserved(log);
+    return limit && used > (limit - ll_log__kept(log)) / 8 * 7;
+}
+
 /* Takes one step towards granting credit up to LSN `need`: moves on to the next segment, or makes
  * one. *enough: no step is needed. */
 static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, bool *enough,
@@ -132,6 +141,8 @@ static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, 
     struct ll_log__segments *segs = log->segs;
     bool reserved = claim == LL_LOG__RESERVED;
     bool images = claim <= LL_LOG__IMAGES, users = claim <= LL_LOG__USERS;
+    if (images && is_for_users(log, need))
+        return ll_fail(err, LLADD_LOG_FULL, "no log to spare for page images");
     uint64_t rest = users ? ll_log__slack(log) : 0;
     bool reached = need <= lladd_atomic_load64(&log->disk_limit);
     struct ll_log__seg *next = next_of(segs);
