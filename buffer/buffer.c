@@ -147,6 +147,7 @@ static int init_latches(struct ll_buffer *b)
     rc = rc ? rc : lladd_mutex_init(&b->dirty_latch, BUFFER_RANK_DIRTY, "dirty pages");
     rc = rc ? rc : lladd_mutex_init(&b->flush_latch, BUFFER_RANK_FLUSH, "buffer flush");
     rc = rc ? rc : lladd_mutex_init(&b->discard_latch, BUFFER_RANK_DISCARD, "buffer discard");
+    rc = rc ? rc : lladd_mutex_init(&b->bulk_latch, LLADD_RANK_LEAF, "bulk writes");
     rc = rc ? rc : lladd_mutex_init(&b->grow_latch, BUFFER_RANK_GROW, "page file end");
     rc = rc ? rc : lladd_mutex_init(&b->sync_latch, BUFFER_RANK_SYNC, "page file sync");
     return rc ? rc : lladd_mutex_init(&b->dwb_latch, BUFFER_RANK_DWB, "double-write area");
@@ -158,6 +159,7 @@ static void destroy_latches(struct ll_buffer *b)
     lladd_mutex_destroy(&b->dirty_latch);
     lladd_mutex_destroy(&b->flush_latch);
     lladd_mutex_destroy(&b->discard_latch);
+    lladd_mutex_destroy(&b->bulk_latch);
     lladd_mutex_destroy(&b->grow_latch);
     lladd_mutex_destroy(&b->sync_latch);
     lladd_mutex_destroy(&b->dwb_latch);

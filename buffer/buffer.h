@@ -195,13 +195,21 @@ void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* Optimistic reads: see lladd/optimistic.h. */
 bool ll_buffer_read_begin(const struct ll_buffer *, lladd_pageno, struct lladd_read *out);
 bool ll_buffer_read_valid(const struct lladd_read *);
-/* Bulk access to extents, without the cache. With `paged`, bulk_write adds page number and checksum
- * to each page (the caller has filled in the rest of the header), and bulk_read verifies each page.
- * Without `paged`, `bytes` are written and read unchanged. LLADD_BAD_STATE: a page is dirty in the
- * cache. bulk_write drops the clean cached pages. Writes are durable after ll_buffer_sync. A write
- * that fails poisons, except with LLADD_NO_SPACE. */
-int ll_buffer_bulk_write(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
+/* Bulk access to extents, without the cache. Between bulk_begin and bulk_end no page of the range
+ * is cached, and a thread that fixes one waits. bulk_begin drops the cached pages, also dirty ones;
+ * LLADD_BUSY: a page is fixed. If bulk_begin fails, the range has not begun. With `paged`,
+ * bulk_write adds page number and checksum to each page (the caller has filled in the rest of the
+ * header), and bulk_read verifies each page. Without `paged`, `bytes` are written and read
+ * unchanged. LLADD_BAD_STATE of bulk_read: a page is dirty in the cache. Writes are durable after
+ * ll_buffer_sync. A write that fails poisons, except with LLADD_NO_SPACE. */
+struct ll_bulk_range {
+    uint64_t first, n;
+    struct ll_bulk_range *next; /* for the buffer manager */
+};
+int ll_buffer_bulk_begin(struct ll_buffer *, struct ll_bulk_range *, struct lladd_error *);
+int ll_buffer_bulk_write(struct ll_buffer *, const struct ll_bulk_range *, unsigned char *bytes,
                          bool paged, struct lladd_error *);
+void ll_buffer_bulk_end(struct ll_buffer *, struct ll_bulk_range *);
 int ll_buffer_bulk_read(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
                         bool paged, struct lladd_error *);
 /* Raises the page count so that page n exists; the file on the device may still be shorter. False

@@ -172,6 +172,9 @@ struct ll_buffer {
     uint64_t page_count; /* logical */
     uint64_t file_pages; /* physical, rounded up; grows under grow_latch */
     struct lladd_mutex flush_latch, discard_latch, grow_latch, sync_latch;
+    struct lladd_mutex bulk_latch;
+    struct ll_bulk_range *bulk; /* ranges that are being written in bulk */
+    uint32_t bulk_count;        /* their number; atomic */
 
     /* The double-write area. */
     struct lladd_mutex dwb_latch;
@@ -464,6 +467,8 @@ int ll_buffer__double_write_ready(struct ll_buffer *, struct lladd_error *);
 
 /* ---- file.c ---- */
 
+/* Is the page in a range that is being written in bulk? The end of the range is an event. */
+bool ll_buffer__in_bulk(struct ll_buffer *, uint64_t page);
 /* Extends a file: allocates the new part, or writes zeros. After a failure the file has its old
  * size. Returns 0 or a negative errno. The caller syncs. */
 int ll_buffer__grow(struct ll_buffer *, struct lladd_file *, uint64_t from, uint64_t to);

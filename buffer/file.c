@@ -9,6 +9,10 @@
  * If a copy of a page is being written, the drop waits for the write: otherwise that write could
  * overwrite a later use of the page.
  *
+ * A bulk write lists its range of pages while it lasts. A miss of a page in the range waits until
+ * the range is no longer listed. Otherwise it could read the page before the write, and the cache
+ * would have the old contents after the write.
+ *
  * Growth. If a page is written beyond the physical end of the file, the bytes between the old end
  * and the page read as zeros, which are valid pages. ll_buffer_extend allocates disk blocks for new
  * pages (or writes zeros, if the device cannot allocate) and syncs, so that the pages exist after a
@@ -55,11 +59,6 @@ static int each_frame(struct ll_buffer *b, uint64_t first, uint64_t n, frame_fn 
 
 /* ---- dropping ---- */
 
-struct discard {
-    bool refuse_dirty;
-    struct lladd_error *err;
-};
-
 static bool is_seized(const struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
@@ -99,7 +98,6 @@ static int let_go(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint6
 static int seize(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
 {
     enum { TRIES = 16 }; /* a fix that finds the wrong frame holds it for an instant */
-    const struct discard *how = ctx;
     lladd_pageno number = {0};
     int rc = 1;
     for (int busy = 0; rc != 0 && busy < TRIES;) {
@@ -113,15 +111,9 @@ static int seize(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64
         }
     }
     if (rc != 0)
-        return ll_fail_page(how->err, rc, number, "page %llu is fixed",
-                            (unsigned long long)number.v);
-    if (!is_seized(f))
-        return 0;
-    if (!in_range(f, first, n)) /* the frame was reused before it was seized */
+        return ll_fail_page(ctx, rc, number, "page %llu is fixed", (unsigned long long)number.v);
+    if (is_seized(f) && !in_range(f, first, n)) /* the frame was reused before it was seized */
         return let_go(b, f, first, n, ctx);
-    if (how->refuse_dirty && lladd_atomic_load64(&f->rec_lsn) != 0)
-        return ll_fail_page(how->err, LLADD_BAD_STATE, f->page.number, "page %llu is dirty",
-                            (unsigned long long)f->page.number.v);
     return 0;
 }
 
@@ -137,25 +129,21 @@ static int give_up(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint
     return 0;
 }
 
-static int discard(struct ll_buffer *b, uint64_t first, uint64_t n, bool refuse_dirty,
-                   struct lladd_error *err)
+static int drop(struct ll_buffer *b, uint64_t first, uint64_t n, struct lladd_error *err)
 {
-    struct discard how = {refuse_dirty, err};
     lladd_mutex_lock(&b->discard_latch);
-    int rc = each_frame(b, first, n, seize, &how);
-    (void)each_frame(b, first, n, rc == 0 ? give_up : let_go, &how);
+    int rc = each_frame(b, first, n, seize, err);
+    (void)each_frame(b, first, n, rc == 0 ? give_up : let_go, err);
     lladd_mutex_unlock(&b->discard_latch);
+    if (rc == 0)
+        ll_buffer__in_flight_forget(b, first, n);
     return rc;
 }
 
 int ll_buffer_drop(struct ll_buffer *b, lladd_pageno first, uint64_t n)
 {
     int rc = ll_buffer__check(b, NULL);
-    if (rc == 0)
-        rc = discard(b, first.v, n, false, NULL);
-    if (rc == 0)
-        ll_buffer__in_flight_forget(b, first.v, n);
-    return rc;
+    return rc ? rc : drop(b, first.v, n, NULL);
 }
 
 /* ---- bulk access ---- */
@@ -196,25 +184,64 @@ static void remember_bulk(struct ll_buffer *b, uint64_t first, uint64_t n,
     }
 }
 
-int ll_buffer_bulk_write(struct ll_buffer *b, lladd_pageno first, uint64_t n, unsigned char *bytes,
-                         bool paged, struct lladd_error *err)
+/* The range is in the list before its frames are dropped. A miss claims its frame before it looks
+ * at the list. So either the miss sees the range, or the drop meets its frame. */
+int ll_buffer_bulk_begin(struct ll_buffer *b, struct ll_bulk_range *range, struct lladd_error *err)
 {
     int rc = ll_buffer__check(b, err);
     if (rc == 0)
-        rc = check_range(b, first.v, n, ll_buffer__page_limit(b), err);
-    if (rc == 0 && n > 0)
-        rc = discard(b, first.v, n, true, err);
-    if (rc == 0)
-        rc = ll_buffer__double_write_ready(b, err);
+        rc = check_range(b, range->first, range->n, ll_buffer__page_limit(b), err);
+    if (rc != 0)
+        return rc;
+    lladd_mutex_lock(&b->bulk_latch);
+    range->next = b->bulk;
+    b->bulk = range;
+    lladd_mutex_unlock(&b->bulk_latch);
+    (void)lladd_atomic_add32(&b->bulk_count, 1);
+    rc = drop(b, range->first, range->n, err);
+    if (rc != 0)
+        ll_buffer_bulk_end(b, range);
+    return rc;
+}
+
+void ll_buffer_bulk_end(struct ll_buffer *b, struct ll_bulk_range *range)
+{
+    struct ll_bulk_range **at = &b->bulk;
+    lladd_mutex_lock(&b->bulk_latch);
+    while (*at != range)
+        at = &(*at)->next;
+    *at = range->next;
+    lladd_mutex_unlock(&b->bulk_latch);
+    (void)lladd_atomic_add32(&b->bulk_count, UINT32_MAX);
+    ll_buffer__event(b);
+}
+
+bool ll_buffer__in_bulk(struct ll_buffer *b, uint64_t page)
+{
+    if (LL_LIKELY(lladd_atomic_look32(&b->bulk_count) == 0))
+        return false;
+    lladd_mutex_lock(&b->bulk_latch);
+    const struct ll_bulk_range *r = b->bulk;
+    while (r && (page < r->first || page - r->first >= r->n))
+        r = r->next;
+    lladd_mutex_unlock(&b->bulk_latch);
+    return r != NULL;
+}
+
+int ll_buffer_bulk_write(struct ll_buffer *b, const struct ll_bulk_range *range,
+                         unsigned char *bytes, bool paged, struct lladd_error *err)
+{
+    uint64_t first = range->first, n = range->n;
+    int rc = ll_buffer__double_write_ready(b, err);
     if (rc == 0 && paged)
-        rc = seal_all(b, first.v, n, bytes, err);
+        rc = seal_all(b, first, n, bytes, err);
     if (rc != 0 || n == 0)
         return rc;
     struct lladd_iovec piece = {bytes, (size_t)n * b->page_size};
-    rc = ll_buffer__write_at(b, &piece, 1, first.v, n);
+    rc = ll_buffer__write_at(b, &piece, 1, first, n);
     if (rc == 0) {
-        remember_bulk(b, first.v, n, bytes, paged);
-        lladd_atomic_max64(&b->page_count, first.v + n);
+        remember_bulk(b, first, n, bytes, paged);
+        lladd_atomic_max64(&b->page_count, first + n);
         ll_buffer__note_bulk(b);
         return 0;
     }

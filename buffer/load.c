@@ -143,6 +143,11 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
     ll_buffer__slot_released(b);
     if (!f)
         return rc < 0 ? rc : 1;
+    if (ll_buffer__in_bulk(b, n)) {
+        ll_buffer__give_up(b, f);
+        ll_buffer__await_event(b, seen);
+        return 1;
+    }
     lladd_atomic_count64(&b->count.misses, 1);
     f->image_lsn = 0;
     rc = fill(b, f, n, how, err);

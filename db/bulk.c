@@ -54,87 +54,131 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return rc;
 }
 
+struct bulk_write {
+    struct lladd_txn *txn;
+    struct ll_bulk_range range;
+    const struct ll_name *type; /* NULL: raw pages */
+    unsigned char *bytes;
+    struct ll_vec stretches; /* struct stretch */
+};
+
 /* Pages of one bulk write that have the same redo barrier. */
 struct stretch {
     uint64_t from, n; /* counted from the first page of the write */
     lladd_lsn barrier;
 };
 
-/* Adds the write's page `i`. Page 0 begins anew. */
-static int add_page(struct lladd_txn *txn, struct ll_vec *stretches, uint64_t i, lladd_lsn barrier)
+/* Adds page i to the stretches. Page 0 begins anew. */
+static int add_page(struct bulk_write *w, uint64_t i, lladd_lsn barrier)
 {
-    struct stretch *s = i ? ll_vec_at(stretches, stretches->len - 1) : NULL;
+    struct stretch *s = i ? ll_vec_at(&w->stretches, w->stretches.len - 1) : NULL;
     if (!s)
-        ll_vec_truncate(stretches, 0);
+        ll_vec_truncate(&w->stretches, 0);
     if (!s || s->barrier.v != barrier.v) {
-        s = ll_vec_push(stretches);
+        s = ll_vec_push(&w->stretches);
         if (!s)
-            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a bulk write");
+            return ll_fail(&w->txn->err, LLADD_NO_MEMORY, "out of memory for a bulk write");
         *s = (struct stretch){i, 0, barrier};
     }
     s->n++;
     return 0;
 }
 
-static int tell_written(struct lladd_txn *txn, const struct ll_vec *stretches, lladd_pageno first,
-                        bool typed, const unsigned char *bytes)
+static int tell_written(const struct bulk_write *w)
 {
+    const struct ll_core *core = w->txn->core;
     int rc = 0;
-    for (size_t i = 0; !rc && i < stretches->len; i++) {
-        const struct stretch *s = ll_vec_at(stretches, i);
+    for (size_t i = 0; !rc && ll_db_of(w->txn->core)->hears_bulk && i < w->stretches.len; i++) {
+        const struct stretch *s = ll_vec_at(&w->stretches, i);
         if (s->n == 1 && LLADD_PLANTED(LLADD_BUG_BULK_TOLD))
             continue;
-        rc = ll_extensions_bulk_written(txn, s->barrier, lladd_page_of(first.v + s->from), s->n,
-                                        typed, bytes + s->from * txn->core->page_size);
+        rc = ll_extensions_bulk_written(w->txn, s->barrier,
+                                        lladd_page_of(w->range.first + s->from), s->n,
+                                        w->type != NULL, w->bytes + s->from * core->page_size);
     }
     return rc;
 }
 
-/* Logs a redo barrier for the n pages if one of them has no barrier of this transaction that is
- * newer than every record of the page. That is so before the first write; after a checkpoint has
+/* Finds for each page the redo barrier of this transaction that is newer than every record of the
+ * page. *missing: a page has none. That is so before the first write; after a checkpoint has
  * dropped a barrier below the start of redo; after a change of the page was logged; and after a
  * rollback to a savepoint, because other transactions may have used the pages since. A barrier of
  * another transaction is not enough: a reader of the log, such as a backup, finds the pages that a
- * transaction has written in bulk by the barriers that this transaction has logged. After a new
- * barrier, the function begins again with the first page, because the new barrier covers all n
- * pages. Typed pages (`type` not NULL) get headers: the page LSN is the LSN of the page's barrier,
- * so page LSNs never go back (BUF-6); the base stays 0, so write-back logs an image of the page
- * after its first logged change. `out` (nullable) gets the stretches of pages under one barrier. */
-static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno first, uint64_t n,
-                 unsigned char *bytes, struct ll_vec *out)
+ * transaction has written in bulk by the barriers that this transaction has logged. Typed pages
+ * (`type` not NULL) get headers: the page LSN is the LSN of the page's barrier, so page LSNs never
+ * go back (BUF-6); the base stays 0, so write-back logs an image of the page after its first logged
+ * change. */
+static int stamp(struct bulk_write *w, bool *missing)
 {
-    uint32_t size = txn->core->page_size;
-    for (uint64_t i = 0; i < n;) {
-        if (ll_point(&txn->core->env, "bulk.stamp"))
-            return ll_fail(&txn->err, LLADD_BUSY, "stopped at a named point");
-        lladd_lsn lsn = ll_redo_barrier_own(txn->core, first.v + i, txn->id);
-        int rc = !lsn.v ? lladd_redo_barrier(txn, first, n) : out ? add_page(txn, out, i, lsn) : 0;
-        if (rc)
+    struct ll_core *core = w->txn->core;
+    *missing = false;
+    for (uint64_t i = 0; i < w->range.n; i++) {
+        if (ll_point(&core->env, "bulk.stamp"))
+            return ll_fail(&w->txn->err, LLADD_BUSY, "stopped at a named point");
+        lladd_lsn lsn = ll_redo_barrier_own(core, w->range.first + i, w->txn->id);
+        *missing = lsn.v == 0;
+        int rc = *missing ? 0 : add_page(w, i, lsn);
+        if (rc || *missing)
             return rc;
-        if (type && lsn.v) {
-            unsigned char *p = bytes + i * size;
+        if (w->type) {
+            unsigned char *p = w->bytes + i * core->page_size;
             memset(p, 0, LLADD_PAGE_HEADER);
-            ll_page_set_type(p, (uint16_t)type->number);
-            ll_page_set_number(p, first.v + i);
+            ll_page_set_type(p, (uint16_t)w->type->number);
+            ll_page_set_number(p, w->range.first + i);
             ll_page_set_lsn(p, lsn);
         }
-        i = lsn.v ? i + 1 : 0;
     }
     return 0;
 }
 
-/* Raw pages have no LSN for the buffer's WAL check (BUF-1), so the barrier is forced here. If the
+/* Begins the range, so that no page of it is cached, and stamps the pages. If they need a new
+ * barrier, both begin again: to log a barrier may wait for log space, and a thread that waits must
+ * not keep others from the pages. */
+static int begin(struct bulk_write *w)
+{
+    struct lladd_txn *txn = w->txn;
+    for (;;) {
+        bool missing;
+        int rc = ll_buffer_bulk_begin(txn->core->buffer, &w->range, &txn->err);
+        if (rc)
+            return rc;
+        rc = stamp(w, &missing);
+        if (!rc && !missing)
+            return 0;
+        ll_buffer_bulk_end(txn->core->buffer, &w->range);
+        if (!rc)
+            rc = lladd_redo_barrier(txn, lladd_page_of(w->range.first), w->range.n);
+        if (rc)
+            return rc;
+    }
+}
+
+/* Raw pages have no LSN for the buffer's WAL check (BUF-1), so the barriers are forced here. If a
  * barrier were lost in a crash, redo could apply older records to the new contents. The log before
  * the barrier may not be durable yet: a transaction may have freed the pages in a closed top action
  * and then been rolled back without forcing the log. This force makes that log durable, too. */
-static int force_barriers(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+static int force_barriers(const struct bulk_write *w)
 {
     lladd_lsn newest = {0};
-    for (uint64_t i = 0; i < n; i++) {
-        lladd_lsn lsn = ll_redo_barrier_of_locked(txn->core, first.v + i);
-        newest = lsn.v > newest.v ? lsn : newest;
+    for (size_t i = 0; i < w->stretches.len; i++) {
+        const struct stretch *s = ll_vec_at(&w->stretches, i);
+        newest = s->barrier.v > newest.v ? s->barrier : newest;
     }
-    return ll_log_force(txn->core->log, newest, &txn->err);
+    return ll_log_force(w->txn->core->log, newest, &w->txn->err);
+}
+
+static int write_pages(struct bulk_write *w)
+{
+    struct ll_buffer *buffer = w->txn->core->buffer;
+    int rc = begin(w);
+    if (rc)
+        return rc;
+    if (!w->type)
+        rc = force_barriers(w);
+    if (!rc)
+        rc = ll_buffer_bulk_write(buffer, &w->range, w->bytes, w->type != NULL, &w->txn->err);
+    ll_buffer_bulk_end(buffer, &w->range);
+    return rc ? rc : tell_written(w);
 }
 
 int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, const char *page_type,
@@ -154,18 +198,10 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
     }
     if (rc)
         return rc;
-    struct ll_vec stretches;
-    ll_vec_init(&stretches, &core->env, sizeof(struct stretch));
-    rc = stamp(txn, type, first, n, bytes, ll_db_of(core)->hears_bulk ? &stretches : NULL);
-    if (!rc && !type)
-        rc = force_barriers(txn, first, n);
-    if (!rc)
-        rc = ll_instant_settle(core, first, n, &txn->err);
-    if (!rc)
-        rc = ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
-    if (!rc)
-        rc = tell_written(txn, &stretches, first, type != NULL, bytes);
-    ll_vec_free(&stretches);
+    struct bulk_write w = {txn, {.first = first.v, .n = n}, type, bytes, {0}};
+    ll_vec_init(&w.stretches, &core->env, sizeof(struct stretch));
+    rc = write_pages(&w);
+    ll_vec_free(&w.stretches);
     return rc;
 }
 
@@ -184,6 +220,12 @@ int lladd_bulk_read(struct lladd_db *db, lladd_pageno first, uint64_t n, bool ra
     int rc = ll_db_enter(db, err);
     if (!rc)
         rc = ll_instant_settle(&db->core, first, n, err);
+    if (!rc)
+        rc = ll_buffer_bulk_read(db->core.buffer, first, n, bytes, !raw, err);
+    if (rc != LLADD_BAD_STATE || ll_db_no_page(db, NULL, "lladd_bulk_read") != 0)
+        return rc;
+    /* A page is dirty: after a logged change, after redo, or after a repair. */
+    rc = ll_buffer_write_range(db->core.buffer, first, n, err);
     return rc ? rc : ll_buffer_bulk_read(db->core.buffer, first, n, bytes, !raw, err);
 }
 

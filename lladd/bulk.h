@@ -30,14 +30,18 @@ LLADD_API int lladd_redo_barrier(struct lladd_txn *, lladd_pageno first, uint64_
  *  extension chooses all their bytes. Otherwise the library writes the page headers into `bytes`.
  *  Logs a redo barrier for the n pages unless this transaction has logged one for all of them, has
  *  not rolled that back to a savepoint, and has logged no change of them since. The pages are
- *  durable after lladd_bulk_sync, which must precede the commit that publishes them. */
+ *  durable after lladd_bulk_sync, which must precede the commit that publishes them. During the
+ *  call, a thread that fixes one of the pages waits. The call drops cached copies of the pages, as
+ *  lladd_redo_barrier does, with the same LLADD_BUSY. The transaction must not have changed a page
+ *  by an operation that has an undo: a rollback would apply that undo to the new bytes. */
 LLADD_API int lladd_bulk_write(struct lladd_txn *, lladd_pageno first, uint64_t n,
                                const char *page_type, void *bytes);
 /** Makes all bulk writes that have returned durable. A failed sync poisons the handle (LOG-4). */
 LLADD_API int lladd_bulk_sync(struct lladd_txn *);
-/** Reads n pages from the page file into `bytes`, bypassing the page cache. If `raw` is false,
- *  verifies each page's checksum and number (LLADD_CORRUPT_PAGE). Any thread; the caller ensures
- *  that no thread writes the pages meanwhile. */
+/** Reads n pages from the page file into `bytes`, bypassing the page cache. First writes changes
+ *  that are only in the cache; LLADD_BAD_STATE if there are any and the thread holds a page. If
+ *  `raw` is false, verifies each page's checksum and number (LLADD_CORRUPT_PAGE). Any thread; the
+ *  caller ensures that no thread changes the pages meanwhile. */
 LLADD_API int lladd_bulk_read(struct lladd_db *, lladd_pageno first, uint64_t n, bool raw,
                               void *bytes, struct lladd_error *);
 /** Extends the page file to `pages` pages and allocates their space on the device. Does nothing if

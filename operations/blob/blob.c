@@ -571,11 +571,13 @@ static int read_data(struct lladd_db *db, lladd_pageno root, uint64_t from, unsi
         int rc = ll_operations__blob_find(db, root, from / room, pages, &r, err);
         if (!rc)
             rc = read_run(db, root, from, r, out, len, &done, err);
-        if (rc && rc != LLADD_CONFLICT)
+        /* The page may belong to a raw extent by now: then it looks damaged. */
+        bool damaged = lladd_code_root(rc) == LLADD_ROOT_DATA;
+        if (rc && rc != LLADD_CONFLICT && !damaged)
             return rc;
         tries = done ? 0 : tries + 1;
         if (tries == TRIES)
-            return ll_operations__blob_broken(err, root, r.first);
+            return damaged ? rc : ll_operations__blob_broken(err, root, r.first);
         out += done;
         from += done;
         len -= done;

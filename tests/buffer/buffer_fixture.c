@@ -430,3 +430,15 @@ void fixture_dirty(struct fixture *r, struct fixture_dirty *d)
     }
     lladd_mutex_unlock(&b->dirty_latch);
 }
+
+int fixture_bulk(struct fixture *r, lladd_pageno first, uint64_t n, unsigned char *bytes,
+                 bool paged)
+{
+    struct ll_bulk_range range = {.first = first.v, .n = n};
+    int rc = ll_buffer_bulk_begin(r->b, &range, &r->err);
+    if (rc)
+        return rc;
+    rc = ll_buffer_bulk_write(r->b, &range, bytes, paged, &r->err);
+    ll_buffer_bulk_end(r->b, &range);
+    return rc;
+}

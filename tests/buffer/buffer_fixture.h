@@ -120,4 +120,7 @@ struct fixture_dirty {
 };
 void fixture_dirty(struct fixture *, struct fixture_dirty *);
 
+/* A whole bulk write: begin, write, end. */
+int fixture_bulk(struct fixture *, lladd_pageno first, uint64_t n, unsigned char *bytes,
+                 bool paged);
 #endif

@@ -383,7 +383,7 @@ START_TEST(copies_do_not_outlive_the_first_write)
     fixture_reopen(&r);
     unsigned char page[FIXTURE_PAGE];
     memset(page, 0, sizeof page);
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(5), 1, page, true, &r.err), 0);
+    ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(5), 1, page, true), 0);
     ck_assert(area_is_empty(&r));
     fixture_close(&r);
 }

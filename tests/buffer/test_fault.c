@@ -91,7 +91,7 @@ static int bulk(struct work *w, bool write)
     for (uint64_t i = 0; i < N; i++)
         fixture_stamp(bytes + i * FIXTURE_PAGE, FIXTURE_PAGE, FIRST + i, 1, w->value[FIRST + i]);
     lladd_pageno first = lladd_page_of(FIRST);
-    return bad(w, write ? ll_buffer_bulk_write(r->b, first, N, bytes, true, &r->err)
+    return bad(w, write ? fixture_bulk(r, first, N, bytes, true)
                         : ll_buffer_bulk_read(r->b, first, N, bytes, true, &r->err));
 }
 

@@ -276,7 +276,7 @@ START_TEST(bulk_writes_and_reads)
     fixture_put(&r, 0, 1);
     fixture_flush(&r);
     make_extent(bytes, 4, N, 1500);
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(4), N, bytes, true, &r.err), 0);
+    ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(4), N, bytes, true), 0);
     ck_assert_uint_eq(r.gate.durable, 1501);     /* the log up to the newest page LSN (BUF-1) */
     ck_assert_uint_eq(r.checker.page_writes, 3); /* two of the flush, one of the extent */
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 4 + N);
@@ -306,11 +306,74 @@ START_TEST(raw_bytes_stay_as_they_are)
     fixture_open(&r, _i, PAGES);
     r.checker.raw = true;
     seeded_fill(1, bytes, sizeof bytes);
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(3), 2, bytes, false, &r.err), 0);
+    ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(3), 2, bytes, false), 0);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(3), 2, back, false, &r.err), 0);
     ck_assert_mem_eq(bytes, back, sizeof bytes);
     ck_assert_uint_eq(r.gate.forces, 0);
     ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    fixture_close(&r);
+}
+END_TEST
+
+/* A bulk read refuses pages with changes that are only in the cache; a bulk write drops these. */
+START_TEST(bulk_access_and_dirty_pages)
+{
+    struct fixture r;
+    unsigned char bytes[2 * FIXTURE_PAGE], back[2 * FIXTURE_PAGE];
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 3, 1);
+    fixture_put(&r, 4, 7);
+    ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(3), 2, back, true, &r.err),
+                     LLADD_BAD_STATE);
+    ck_assert_uint_eq(fixture_get(&r, 4), 7); /* still there, still dirty */
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 2);
+    make_extent(bytes, 3, 2, 1500);
+    ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(3), 2, bytes, true), 0);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
+    ck_assert_uint_eq(fixture_get(&r, 4), 101);
+    fixture_close(&r);
+}
+END_TEST
+
+struct reader {
+    struct fixture *r;
+    uint64_t found;
+    uint32_t done;
+};
+
+static void *read_page(void *arg)
+{
+    struct reader *w = arg;
+    w->found = fixture_get(w->r, 3);
+    lladd_atomic_store32(&w->done, 1);
+    return NULL;
+}
+
+/* A thread that fixes a page waits while the page is written in bulk. So the cache never has old
+ * contents after the write. */
+START_TEST(a_page_is_not_loaded_while_it_is_written_in_bulk)
+{
+    struct fixture r;
+    struct lladd_thread thread = {0};
+    unsigned char bytes[2 * FIXTURE_PAGE];
+    struct ll_bulk_range range = {.first = 3, .n = 2}, other = {.first = 9, .n = 1};
+    struct reader w = {&r, 0, 0};
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 3, 1);
+    fixture_flush(&r);
+    make_extent(bytes, 3, 2, 1500);
+    ck_assert_int_eq(ll_buffer_bulk_begin(r.b, &range, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_bulk_begin(r.b, &other, &r.err), 0);
+    ck_assert_uint_eq(fixture_get(&r, 2), 0); /* other pages are read */
+    ck_assert_int_eq(lladd_thread_start(&thread, read_page, &w), 0);
+    while (!lladd_atomic_load32(&w.done) && !lladd_atomic_load32(&r.b->event_sleepers))
+        lladd_yield();
+    ck_assert_int_eq(ll_buffer_bulk_write(r.b, &range, bytes, true, &r.err), 0);
+    ck_assert_uint_eq(lladd_atomic_load32(&w.done), 0);
+    ll_buffer_bulk_end(r.b, &range);
+    lladd_thread_join(&thread);
+    ck_assert_uint_eq(w.found, 100);
+    ll_buffer_bulk_end(r.b, &other);
     fixture_close(&r);
 }
 END_TEST
@@ -323,38 +386,33 @@ START_TEST(bulk_access_refuses)
     fixture_open(&r, _i, PAGES);
     make_extent(bytes, 3, 2, 1);
     fixture_put(&r, 4, 1);
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, three, 2, bytes, true, &r.err), LLADD_BAD_STATE);
-    ck_assert_uint_eq(r.err.page.v, 4);
-    ck_assert_int_eq(ll_buffer_bulk_read(r.b, three, 2, bytes, true, &r.err), LLADD_BAD_STATE);
-    ck_assert_uint_eq(fixture_get(&r, 4), 1); /* still there, still dirty */
-    ck_assert_uint_eq(fixture_stats(&r).dirty, 1);
     fixture_flush(&r);
     struct ll_frame *f = fixture_fix(&r, 4, LL_FIX_SHARED);
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, three, 2, bytes, true, &r.err), LLADD_BUSY);
+    ck_assert_int_eq(fixture_bulk(&r, three, 2, bytes, true), LLADD_BUSY);
     fixture_unfix(&r, f, LL_FIX_SHARED);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, three, 3, bytes, true, &r.err), LLADD_OUT_OF_RANGE);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, three, UINT64_MAX, bytes, true, &r.err),
                      LLADD_OUT_OF_RANGE);
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(UINT64_MAX), 2, bytes, true, &r.err),
+    ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(UINT64_MAX), 2, bytes, true),
                      LLADD_OUT_OF_RANGE);
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, three, 0, NULL, true, &r.err), 0);
+    ck_assert_int_eq(fixture_bulk(&r, three, 0, NULL, true), 0);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, three, 0, NULL, true, &r.err), 0);
 
     uint64_t count = ll_buffer_page_count(r.b);
     fault_device_capacity(r.fault, fault_device_bytes(r.fault));
     lladd_pageno far = lladd_page_of(50);
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, far, 2, bytes, true, &r.err), LLADD_NO_SPACE);
+    ck_assert_int_eq(fixture_bulk(&r, far, 2, bytes, true), LLADD_NO_SPACE);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), count);
     ck_assert(!ll_poisoned(&r.poison));
     fault_device_capacity(r.fault, UINT64_MAX);
     r.gate.fails = LLADD_NO_SPACE;
     make_extent(bytes, 50, 2, 9000);
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, far, 2, bytes, true, &r.err), LLADD_NO_SPACE);
+    ck_assert_int_eq(fixture_bulk(&r, far, 2, bytes, true), LLADD_NO_SPACE);
     r.gate.fails = 0;
     fault_device_fail(r.fault, 1, FAULT_PREAD, EIO, false);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, three, 2, bytes, true, &r.err), LLADD_READ_FAILED);
     fault_device_fail(r.fault, 1, FAULT_PWRITEV, EIO, false);
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, far, 2, bytes, true, &r.err), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(fixture_bulk(&r, far, 2, bytes, true), LLADD_WRITE_FAILED);
     ck_assert(ll_poisoned(&r.poison));
     fixture_close(&r);
 }
@@ -413,6 +471,8 @@ int main(void)
     tcase_add_loop_test(t, bulk_writes_and_reads, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, raw_bytes_stay_as_they_are, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, bulk_access_refuses, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, bulk_access_and_dirty_pages, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_page_is_not_loaded_while_it_is_written_in_bulk, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, what_is_cached_is_not_asked_for, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

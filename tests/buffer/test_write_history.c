@@ -172,7 +172,7 @@ START_TEST(bulk_writes)
     fixture_flush(&r);
     fixture_stamp(bytes, FIXTURE_PAGE, 5, lsn + 1, 7);
     r.gate.tail = r.gate.durable = lsn + 2;
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(5), 1, bytes, true, &r.err), 0);
+    ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(5), 1, bytes, true), 0);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(5), 1, bytes, true, &r.err), 0);
     ck_assert_uint_eq(fixture_get(&r, 5), 7);
     fixture_poke(&r, 5 * FIXTURE_PAGE, old, FIXTURE_PAGE);
@@ -182,7 +182,7 @@ START_TEST(bulk_writes)
     ck_assert_int_eq(fixture_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     /* Bytes that are not a page have no LSN. */
     r.checker.raw = true;
-    ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(4), 2, bytes, false, &r.err), 0);
+    ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(4), 2, bytes, false), 0);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(4), 2, bytes, false, &r.err), 0);
     fixture_poke(&r, 5 * FIXTURE_PAGE, old, FIXTURE_PAGE);
     ck_assert_uint_eq(fixture_get(&r, 5), 1);

@@ -557,7 +557,7 @@ static void check_poisoned(struct fixture *r)
     ck_assert_int_eq(ll_buffer_step(r->b, &more, &r->err), LLADD_WRITE_FAILED);
     ck_assert_int_eq(ll_buffer_extend(r->b, 1000, &r->err), LLADD_WRITE_FAILED);
     ck_assert_int_eq(ll_buffer_drop(r->b, lladd_page_of(0), 1), LLADD_WRITE_FAILED);
-    ck_assert_int_eq(ll_buffer_bulk_write(r->b, lladd_page_of(0), 1, page, true, &r->err),
+    ck_assert_int_eq(fixture_bulk(r, lladd_page_of(0), 1, page, true),
                      LLADD_WRITE_FAILED);
     ck_assert_int_eq(ll_buffer_bulk_read(r->b, lladd_page_of(0), 1, page, true, &r->err),
                      LLADD_WRITE_FAILED);
