@@ -12,11 +12,11 @@
  * that only compute share the processors, one yield can take milliseconds. After such a late yield,
  * the leaders of the next `polite` groups sleep instead, and the last expected committer wakes the
  * leader: the scheduler prefers a woken sleeper to threads that compute. Each further late yield
- * doubles the number of these groups, and each wait without one halves it.
+ * doubles the number of these groups, and each wait by yields that are not late halves it.
  *
  * The wait pays if all expected committers came, or if it made the group a quarter bigger. If it
- * does not pay, the next `pause` groups do not wait. Each repetition about doubles the number of
- * these groups, and each wait that pays halves it.
+ * does not pay, the next `pause` groups do not wait. Each further wait that does not pay about
+ * doubles the number of these groups, and each wait that pays halves it.
  *
  * Threads. `arrivals`, `goal` and `sync_ns` are shared by all threads; the others are the leader's.
  */
@@ -75,7 +75,7 @@ static void by_sleeping(struct ll_log *log, uint64_t most)
         uint32_t seen = lladd_atomic_load32(&g->arrivals);
         if (seen - g->at_cut >= g->expected)
             break;
-        ll_word_wait_with_credit("company", &g->arrivals, seen, 1, most - took);
+        ll_word_wait_with_credit("other committers", &g->arrivals, seen, 1, most - took);
         took = ll_now_ns(log->env) - start;
     }
     lladd_atomic_store32(&g->goal, g->at_cut); /* `arrivals` will not have this value again soon */

@@ -42,7 +42,7 @@
 #include <errno.h>
 
 static const unsigned char zeros[16384];
-/* Zeroing pays from this number of groups per mebibyte of segment on. */
+/* Zeroing pays if groups are at least this frequent: groups per mebibyte of segment. */
 enum { OFTEN = 16 };
 
 /* ---- making a file ----------------------------------------------------------------------- */
@@ -129,7 +129,8 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
     return rc ? fail_create(err, rc, "make a log segment in", name) : 0;
 }
 
-/* Renames a dead file durably to <first>.new. From then on its header declares no gap. */
+/* Renames a dead file durably to <first>.new. From then on a gap that its header declares does not
+ * count. */
 static int take_over(struct ll_log *log, uint64_t first, struct ll_log__seg *old,
                      struct lladd_error *err)
 {
@@ -234,7 +235,7 @@ uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on, unsigned why)
                (why & LL_LOG__FOR_UNDO && segs->live.len > 1 ? 4 : 2);
     if (size > log->cfg.segment_max)
         size = log->cfg.segment_max;
-    /* With a byte limit, many small segments: only a whole segment can be truncated. */
+    /* Only whole segments can be truncated, so a log with a byte limit has many small ones. */
     while (log->cfg.limit_bytes && size > log->cfg.limit_bytes / 8)
         size /= 2;
     return (uint32_t)(size < log->cfg.segment_min ? log->cfg.segment_min : size);

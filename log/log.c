@@ -10,8 +10,8 @@
  *   Append  credit -> reserve -> publish     (reserve.c: ring, LSN, checksum)
  *           walk -> write -> sync -> durable (group.c leads, writer.c writes)
  *   Space   create.c makes files, space.c grants credit from them, truncate.c frees them.
- *   Read    directory.c finds the files, scan.c reads them and finds the tail, reader.c and
- *           cursor.c read single records.
+ *   Read    directory.c finds the files, scan.c reads them and finds the end of the log, reader.c
+ *           and cursor.c read single records.
  *   Start   this file decides how the log continues after a stop.
  *
  * Invariants, by rule:
@@ -87,7 +87,7 @@ static int check_config(const struct ll_log_config *c, struct lladd_error *err)
                        "a log limit of %llu bytes: less than four segments of %llu",
                        (unsigned long long)c->limit_bytes, (unsigned long long)c->segment_min);
     if (c->first.v % LL_RECORD_ALIGN != 0 || c->first.v >= LL_LOG_LSN_END)
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "a log that begins at LSN %llu",
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "a log cannot begin at LSN %llu",
                        (unsigned long long)c->first.v);
     return 0;
 }

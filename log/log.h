@@ -28,8 +28,9 @@ struct ll_log_config {
     bool read_only;           /* inspection: the log writes, creates and locks nothing */
     bool lenient;             /* inspection: a part that recovery needs may be missing */
     struct ll_poison *poison; /* set when a write or sync fails; then nothing is written (LOG-4) */
-    /* Requests a checkpoint. The log calls it when limit_bytes refuses a segment, and when a
-     * segment is made while more than half of limit_bytes is in use. Must not wait. Nullable. */
+    /* Requests a checkpoint. The log calls it when limit_bytes refuses a segment, and after each
+     * attempt to make a segment if more than half of limit_bytes is in use. Must not wait.
+     * Nullable. */
     void (*wants_checkpoint)(void *ctx);
     void *ctx;
 };
@@ -41,7 +42,8 @@ struct ll_log_start {
     bool clean;          /* clean stop: the log ends exactly at `end` */
     lladd_lsn end;
     /* The segment that holds `end`, as ll_log_newest_segment returned it before the clean stop. If
-     * it is known, open reads only that file; 0: unknown, so open lists the directory. */
+     * it is known, open reads only that file, except for inspection. 0: unknown, so open lists the
+     * directory. */
     lladd_lsn segment;
     uint64_t segment_bytes;
 };
@@ -138,8 +140,8 @@ static inline void ll_log_credit_rests(struct ll_credit *c)
 
 /* Raises the credit to at least `bytes`. Fast if the credit is large enough already. On success the
  * credit is in hand. The call may wait for the writer, or write the log, so the caller must not
- * hold a page latch. Errors: LLADD_TOO_LARGE, LLADD_NO_SPACE, LLADD_LOG_FULL (at the byte limit;
- * retryable), or the poison. */
+ * hold a page latch. Errors: LLADD_TOO_LARGE, LLADD_NO_MEMORY, LLADD_NO_SPACE, LLADD_LOG_FULL (at
+ * the byte limit; retryable), or the poison. */
 int ll_log_credit_slow(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 static inline int ll_log_credit(struct ll_log *log, struct ll_credit *c, size_t bytes,
                                 struct lladd_error *err)
@@ -156,10 +158,10 @@ static inline int ll_log_credit(struct ll_log *log, struct ll_credit *c, size_t 
 int ll_log_credit_owed(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Credit for n page images of at most `one` bytes, or for fewer if the ring is full for long. Pages
  * can do without images, so images get no log that users will need. They leave free an eighth of
- * the users' part of the byte limit, and a further segment. Without credit the call returns 0 and
- * leaves c->bytes 0; it fails only with the poison. Without `wait`, the caller may hold pages and
- * credit; the call waits only for writers, tries a few times, and leaves it to the log's thread, if
- * it has one, to make a segment. */
+ * the users' part of the byte limit, and a further segment. If no credit is granted, the call
+ * returns 0 and c->bytes stays 0; it fails only with the poison. Without `wait`, the caller may
+ * hold pages and credit; the call waits only for writers and tries a few times, and if the log has
+ * a thread, the call makes no segment itself. */
 int ll_log_credit_images(struct ll_log *, struct ll_credit *c, size_t one, unsigned n, bool wait,
                          struct lladd_error *);
 void ll_log_credit_return(struct ll_log *, struct ll_credit *);
@@ -172,8 +174,8 @@ uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t c
  * than a quarter of the ring is credit. Cheap. */
 void ll_log_credit_trim(struct ll_log *, struct ll_credit *);
 
-/* Makes the credit idle. True: it is at most 1/64 of the ring, and an idle caller may keep it. (The
- * disk space of a kept credit is lost to other threads.) */
+/* Makes the credit idle. True: it is at most 1/64 of the ring, and an idle caller may keep it.
+ * (Other threads cannot use the disk space of a credit that is kept.) */
 bool ll_log_credit_may_rest(const struct ll_log *, struct ll_credit *);
 
 /* Reserves `bytes` more bytes of untouched segments for records that must not fail for lack of disk
@@ -181,7 +183,8 @@ bool ll_log_credit_may_rest(const struct ll_log *, struct ll_credit *);
  * size holds, at most 16 KiB. May wait until a segment is made. The records are later appended with
  * credit from ll_log_credit_reserved, which does not fail for lack of space. */
 int ll_log_undo_reserve(struct ll_log *, uint64_t bytes, struct lladd_error *);
-/* ll_log_undo_reserve for owed records (ll_log_credit_owed). It may reserve the slack too. */
+/* ll_log_undo_reserve for owed records (ll_log_credit_owed). It may also reserve the slack, and
+ * free space of the current segment counts. */
 int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* ll_log_undo_reserve for recovery, which must manage with the space that the crash left: free
  * space of the current segment counts, too, and so does the slack. With `spare`, also checks that
@@ -197,8 +200,8 @@ void ll_log_undo_release(struct ll_log *, uint64_t bytes);
 int ll_log_credit_reserved(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 
 /* Gives the record an LSN and space in the ring. Before the call the caller sets kind, flags, op,
- * depth, page, prev, page_prev, undo_next and the lengths of the spans; the bytes of the spans may
- * still change. The caller must have enough credit, which the call consumes; it never waits and
+ * depth, page, txn, prev, page_prev, undo_next and the lengths of the spans; the bytes of the spans
+ * may still change. The caller must have enough credit, which the call consumes; it never waits and
  * never fails. Between reserve and publish the caller must do nothing that can fail or block. Sets
  * rec->lsn and rec->size. If rec->txn is 0 and `starts` is true, sets rec->txn to the LSN. */
 void ll_log_reserve(struct ll_log *, struct ll_credit *, struct ll_record *rec, bool starts);
@@ -253,7 +256,8 @@ int ll_log_cursor_read(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *
 int ll_log_cursor_need(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
 /* Reads the record after the last one read. Skips the gaps that cuts left. LLADD_END: the end of
- * the published records. After open, set the position with ll_log_cursor_read first. */
+ * the published records. A new cursor has no position: first call ll_log_cursor_read,
+ * ll_log_cursor_seek or ll_log_cursor_follow. */
 int ll_log_cursor_next(struct ll_log_cursor *, struct ll_record *, struct lladd_error *);
 /* One of n readers that divide the records among them. A record that changes a page (UPDATE, CLR,
  * IMAGE) belongs to the share that its page selects; all other records belong to share 0. */
@@ -292,7 +296,9 @@ int ll_log_cursor_follow(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record
 /* Truncates the log: segments that are wholly below lsn and durable may be reused or removed. An
  * lsn below that of an earlier call has no effect. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
-lladd_lsn ll_log_oldest(struct ll_log *); /* first LSN that can still be read */
+/* The first LSN of the contiguous log. 0: the directory could not be read. (After damage there may
+ * be older segments, below a missing or damaged one: directory.c.) */
+lladd_lsn ll_log_oldest(struct ll_log *);
 /* True if more than half of the byte limit is in use. Callers that normally reserve more than they
  * need then reserve only what they need. */
 bool ll_log_is_scarce(const struct ll_log *);

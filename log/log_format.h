@@ -15,8 +15,8 @@
  *   8  u64 incarnation; the same in the whole segment
  *  16  u64 LSN of the first payload byte
  *  24  u32 payload offset of the first record that starts in this block; LL_LOG_BLOCK_NONE = no
- *          record starts here; LL_LOG_BLOCK_UNKNOWN = the block before must be read (only in
- *          block 0: its header is written when the segment is made)
+ *          record starts here; LL_LOG_BLOCK_UNKNOWN = not known, so a reader begins in an earlier
+ *          block (only in block 0: its header is written when the segment is made)
  *  28  u32 block size
  *  32  u64 first LSN of the segment
  *  40  u64 end of the log before this segment: LSNs from here to the segment's first do not exist
@@ -70,7 +70,7 @@
 #define LL_RECORD_WIDE 72u
 #define LL_RECORD_ALIGN 8u
 #define LL_RECORD_SIZE_MAX ((1u << 24) - LL_RECORD_ALIGN)
-/* The first LSN a database hands out. */
+/* The first LSN of a log, unless ll_log_config.first sets another one. */
 #define LL_LOG_FIRST_LSN 8u
 /* Every LSN is below this, so that the sum of an LSN and a length does not overflow. */
 #define LL_LOG_LSN_END (UINT64_MAX / 4)

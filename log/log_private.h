@@ -90,7 +90,7 @@ struct ll_log__writer {
     uint64_t next_block;            /* first LSN of the first block that has no header yet */
     uint64_t walked;                /* end of the published prefix found so far */
     uint64_t writeback;             /* the device was asked for writeback up to this LSN */
-    struct ll_log__header *headers; /* headers of the blocks that begin after `written` */
+    struct ll_log__header *headers; /* headers of the blocks that begin at or after `written` */
     uint32_t header_count, header_capacity;
     uint32_t header_used;
     struct lladd_iovec *pieces;

@@ -2,9 +2,9 @@
 /*
  * record: encodes and decodes records (log_format.h).
  *
- * A record is written in the narrow form unless a field does not fit: a nesting depth above 7; a
- * redo span of 64 KiB or more; or the transaction's previous record, its first record, or the
- * page's previous record is about 32 GiB or more away, or its LSN is no multiple of 8.
+ * A record is written in the narrow form unless a field does not fit: the depth is above 7; the
+ * redo span has 64 KiB or more; or one of the LSNs `prev`, `txn` and `page_prev` is about 32 GiB or
+ * more away or is no multiple of 8.
  *
  * The narrow form's header fields are stored as words of eight bytes, because the checksum reads
  * them back immediately: a load that spans several recent smaller stores would stall.

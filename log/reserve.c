@@ -4,8 +4,8 @@
  *
  * The ring holds payload bytes: LSN l is at offset l modulo the ring's size, a power of two. The
  * ring is followed by spare bytes for one record of the greatest length. A record that would wrap
- * around is written contiguously into the spare bytes, and the bytes that belong at the ring's
- * beginning are then copied to that place.
+ * around is written contiguously instead, and its end goes into the spare bytes. The end is then
+ * copied to the beginning of the ring, where it belongs.
  *
  * Four LSNs; tail <= granted <= limit:
  *   tail     next LSN. An append changes it by one compare-and-swap. (An atomic addition is not
@@ -387,7 +387,8 @@ int ll_log_credit_images(struct ll_log *log, struct ll_credit *c, size_t one, un
         ll_held_check_credit();
     int rc = bytes > ll_log_credit_most(log) ? LLADD_LOG_FULL : 0;
     for (unsigned tries = 0; !rc && g != LL_LOG__GRANTED && (wait || tries < TRIES); tries++) {
-        /* Requests of updates are smaller and would always be granted first. */
+        /* Requests of updates are smaller and would always be granted first, so this one becomes
+         * smaller, too. */
         if (tries && tries % TRIES == 0 && n > 1)
             bytes = one * (n /= 2);
         if (tries)

@@ -2,10 +2,10 @@
 /*
  * space: decides which part of the segments credit may use.
  *
- * The last bytes of a segment (seal_pool) are for seals, until credit moves on to the next segment:
- * records that got credit before the disk was full can then still be sealed. (As a last resort
- * reserved records use these bytes, too: last_reserve.) If even these bytes are used up, groups get
- * no seal, and damage in one more group cannot be told from a torn tail (LOG-3).
+ * The last bytes of a segment (seal_pool) are for seals, until credit moves on to the next segment.
+ * So records that got credit before the disk was full can still be sealed. (As a last resort
+ * reserved records use these bytes, too: last_reserve.) Once these bytes are used up, groups get no
+ * seal. Then damage in the group before the newest cannot be told from a torn tail, either (LOG-3).
  */
 #include "log/log_private.h"
 
@@ -146,7 +146,7 @@ static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, 
     uint64_t rest = users ? ll_log__slack(log) : 0;
     bool reached = need <= lladd_atomic_load64(&log->disk_limit);
     struct ll_log__seg *next = next_of(segs);
-    /* Users can have another segment after this one. */
+    /* Page images need a spare segment: after them users must still be able to move on. */
     bool spare = !images || (next && next != ll_log__last(segs));
     *enough = reached && spare && (reserved || ll_log__beside_undo(log, need, rest));
     if (*enough)
@@ -155,7 +155,8 @@ static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, 
     int rc = next && !reached && spare ? enter_next(log, next, reserved, rest, &entered, err) : 0;
     if (rc || entered)
         return rc;
-    /* A rollback must not wait for files that are made in vain. */
+    /* A rollback must not wait for images, so it tries to make no segment for them if the last
+     * attempt failed or if the log's thread can do it. */
     if (images && (segs->gave_up || (claim == LL_LOG__IMAGES_NOW && log->env->threads))) {
         ll_log__wake_worker(log);
         return ll_fail(err, LLADD_NO_SPACE, "no log segment to spare for page images");
