@@ -625,7 +625,7 @@ static int create_dir(const char *dir, mode_t mode, struct lladd_error *err)
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "cannot create directory \"%s\": %s", dir,
                        errno == ENAMETOOLONG ? "the name is too long"
-                                             : "its parent does not exist");
+                                             : "its parent directory does not exist");
     return ll_fail_io(err, -errno, true, "create directory", dir);
 }
 
@@ -639,7 +639,7 @@ int lladd_device_posix_mode(const char *dir, bool create, uint32_t mode, struct 
                             struct lladd_error *err)
 {
     if (!dir || !*dir || !out)
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "no directory named");
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "no directory is named");
     mode = mode ? mode : S_IRUSR | S_IWUSR;
     if ((mode & 0600) != 0600 || mode & ~0666u)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
