@@ -82,8 +82,9 @@ struct cell history_cell(const struct history *, size_t i);
 uint64_t history_value(const struct history *, size_t i);
 /* Notes in the model that all commits attempted so far are durable. */
 void history_all_acked(struct history *);
-/* Asserts that the database holds one of the possible states. Commits transactions in doubt with
- * even numbers, and aborts the others. The result becomes the only state of the history. */
+/* Asserts that the database holds one of the possible states. Commits each transaction in doubt
+ * that has an even index in `prepared`, and aborts the others. The result becomes the only state of
+ * the history. */
 void history_check(struct history *, struct lladd_db *);
 /* Asserts that new transactions work: commits one, aborts one. */
 void history_go_on(struct history *, struct lladd_db *);

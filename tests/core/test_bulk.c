@@ -128,10 +128,8 @@ START_TEST(bulk_written_pages_can_be_updated_like_others)
 }
 END_TEST
 
-/* A checkpoint drops redo barriers that redo no longer needs. A bulk write that goes on after the
- * checkpoint gets a new barrier. */
-/* The log says which transaction has written which pages in bulk, also if another transaction has
- * logged a barrier for the pages. */
+/* The log says which transaction has written which pages in bulk, even if another transaction has
+ * logged a barrier for the pages before. */
 START_TEST(a_bulk_write_has_a_barrier_of_its_own_transaction)
 {
     struct lladd_log_cursor *cursor;
@@ -161,6 +159,8 @@ START_TEST(a_bulk_write_has_a_barrier_of_its_own_transaction)
 }
 END_TEST
 
+/* A checkpoint drops redo barriers that redo no longer needs. A bulk write that goes on after the
+ * checkpoint gets a new barrier. */
 START_TEST(bulk_writing_goes_on_after_checkpoints)
 {
     unsigned char *bytes = bulk_bytes(1000);
@@ -348,9 +348,10 @@ START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
 }
 END_TEST
 
-/* A transaction writes pages in bulk and rolls back to a savepoint. Others use the pages and give
- * them up. Then the first one writes them in bulk again: the barrier that it logged before
- * the rollback does not cover these bytes, since the log has later records of the pages. */
+/* A transaction writes pages in bulk and rolls back to a savepoint. Other transactions use the
+ * pages and give them up. Then the first transaction writes them in bulk again. The barrier that it
+ * logged before the rollback does not cover these bytes, since the log has later records of the
+ * pages. */
 START_TEST(a_barrier_that_was_rolled_back_is_logged_again)
 {
     lladd_savepoint_id before;
@@ -401,7 +402,7 @@ END_TEST
 
 /* ---- images at the first change ------------------------------------------------------------ */
 
-/* As much credit for records as an image and a record need together. */
+/* Credit for this number of records is as much as an image and a record need together. */
 enum { MANY = 400 };
 
 /* Puts `value` into cell 7 of a bulk-written page, with the credit that the transaction has. */
@@ -515,7 +516,7 @@ static struct {
     uint64_t pages;
     unsigned char bytes[4 * BULK_N * 4096]; /* of all calls, one after the other */
     int fails;
-    unsigned committing; /* so many calls had come before `committing` */
+    unsigned committing; /* `n` when `committing` was called */
 } heard;
 
 static int on_bulk_written(void *ctx, struct lladd_db *db, void *state, struct lladd_txn *txn,
@@ -688,7 +689,8 @@ START_TEST(an_extension_hears_of_the_barrier_that_counts)
 }
 END_TEST
 
-/* It joined first, and a participant that joined later writes in bulk in its `committing`. */
+/* The extension's participant joins first. A participant that joins later writes in bulk when its
+ * `committing` is called. The `committing` of the first is called after that. */
 START_TEST(an_extension_that_hears_of_bulk_writes_is_told_last)
 {
     struct lladd_gid gid = gid_of("heard");

@@ -184,7 +184,8 @@ START_TEST(what_was_in_doubt_is_rolled_back_without_memory)
 }
 END_TEST
 
-/* The device fails at some step of phase two: the handle is poisoned, and the promise is kept. */
+/* The device fails at some step of phase two, which poisons the handle. After the next open the
+ * transaction is decided or still in doubt. */
 START_TEST(after_an_error_of_the_device_it_is_decided_or_in_doubt)
 {
     bool fired = true;
@@ -309,9 +310,9 @@ static const struct lladd_op checkpointing = {
     .undo_pages_max = 1,
 };
 
-/* The checkpoint comes when the transaction is prepared, and is partly undone or not undone yet.
- * After the crash the transaction may be in doubt again only if nothing was undone. It must never
- * be committed. (PostgreSQL had this bug before 15.20.) */
+/* The checkpoint is taken while a prepared transaction is rolled back: a part of it is undone, or
+ * nothing yet. After the crash the transaction may be in doubt again only if nothing was undone. It
+ * must never be committed. */
 START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
 {
     bool first_undone = _i & 1;

@@ -45,8 +45,8 @@ START_TEST(a_checkpoint_makes_each_commit_durable)
 }
 END_TEST
 
-/* docs/durability.md, "What is written, and when": nothing but log at the commit. The checkpoint
- * writes each page once and logs one image of it, however often it was changed. */
+/* docs/durability.md, "What is written, and when": a commit writes nothing but log. The checkpoint
+ * writes each page once and logs at most one image of it, however often it was changed. */
 START_TEST(what_a_durable_update_writes)
 {
     enum { UPDATES = 20, BYTES = 100, MOST = 400 };

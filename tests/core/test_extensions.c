@@ -223,7 +223,7 @@ START_TEST(objects_are_redone_and_undone_like_pages)
     ck_assert_int_eq(ledger.account[2], 0);
     ck_assert_int_eq(ledger.account[3], 1);
     ck_assert_uint_eq(ledger.redone, 6); /* all additions, also those that are undone then */
-    ledger_restart(NULL);                /* a clean stop does not make memory durable */
+    ledger_restart(NULL);                /* the log is still needed after a clean stop */
     ck_assert_int_eq(ledger.account[0], 5);
     ck_assert_int_eq(ledger.account[3], 1);
     fixture_free(&r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Calls of a thread that holds a page. A call that may wait is refused, in debug and release
- * builds. Calls that change several held pages together do not wait. Waits of a thread that holds
- * log credit stop debug builds.
+ * builds. Calls that change several held pages together do not wait. A thread with log credit may
+ * wait only for pages, their I/O and the log's writer: any other wait stops debug builds.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -321,8 +321,7 @@ static void call_with_credit(void *call)
     make_call(call, true);
 }
 
-/* A thread with credit may wait for pages and the log's writer only; debug builds stop at any other
- * wait and name what is awaited. Without credit each call is allowed. */
+/* Debug builds name what the thread waits for. Without credit each call is allowed. */
 START_TEST(a_wait_with_log_credit_in_hand_stops_debug_builds)
 {
     struct call call = calls[_i];

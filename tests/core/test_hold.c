@@ -20,8 +20,9 @@ static void much_log(void)
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
 }
 
-/* At the log's limit, with a pin that alone keeps the log, the pin can be raised, and all goes on.
- * The raised pin is durable after a checkpoint; a crash before it brings the lower one back. */
+/* The log is at its limit, and only a pin keeps it. The pin can be raised, and then updates go on.
+ * The raised pin is durable after a checkpoint; a crash before the checkpoint brings the lower pin
+ * back. */
 START_TEST(a_pin_is_raised_at_the_log_limit)
 {
     enum { LIMIT = 512 << 10 };
@@ -106,7 +107,7 @@ START_TEST(a_hold_keeps_the_log_until_it_is_released_and_writes_nothing)
     much_log();
     ck_assert_uint_gt(fixture_stats(&r).log_oldest, tail);
     ck_assert_uint_le(fixture_stats(&r).log_oldest, low.v);
-    /* A copy of the files, which is what a crash leaves, has no hold. */
+    /* A hold is not stored: after a crash there is none. */
     lladd_log_release(hold);
     ok_db(&r, lladd_log_keep(r.db, "backup", lladd_lsn_of(0), &hold, &r.err));
     lladd_log_release(hold);

@@ -129,7 +129,7 @@ START_TEST(page_sizes_from_4_to_64_KiB_work)
 }
 END_TEST
 
-/* About the smallest values of the options that open accepts must work. */
+/* The options are about the smallest that open accepts. The database must work with them. */
 START_TEST(the_smallest_options_work)
 {
     fixture_init(&r, (unsigned)_i & ~(unsigned)FIXTURE_THREADS);

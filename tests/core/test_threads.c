@@ -205,7 +205,8 @@ START_TEST(a_crash_among_threads_leaves_whole_transactions)
             r.fd = fault_device_new(r.base);
             r.options.device = fault_device_dev(r.fd);
             fixture_open(&r);
-            /* Transfers keep the sum. Of the other additions, cell 0 has none, some or all. */
+            /* Transfers do not change the sum of all cells 0. The other additions are positive, and
+             * the crash may have lost some of them. */
             int64_t least = 0, most = 0, sum = 0;
             for (unsigned p = 0; p < PAGES; p++) {
                 sum += (int64_t)cell_get(r.db, cell_of(pages[p], 0));

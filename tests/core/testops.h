@@ -3,7 +3,7 @@
 #define TESTS_CORE_TESTOPS_H
 /*
  * A small extension, as an application would have, with operations of several kinds. Most tests of
- * the core use these operations, and none of operations/.
+ * the core use these operations instead of those in operations/.
  *
  * Page type "test.cells": CELLS integers of 64 bits, CELL_STRIDE bytes apart; the rest of the page
  * is a hole of zeros.

@@ -217,7 +217,8 @@ static int play(struct run *w)
     struct step *large, *actions, *open;
     TRY(add_and_commit(w, 0, 1));
     TRY(begin(w, &large));
-    TRY(add_everywhere(w, large, 0, 1000)); /* more than the cache holds: stolen frames */
+    TRY(add_everywhere(w, large, 0, 1000)); /* more pages than the cache holds, so uncommitted
+                                             * changes are written */
     TRY(savepoints(w));
     TRY(checkpoint(w));
     TRY(begin(w, &actions));

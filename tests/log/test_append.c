@@ -95,7 +95,7 @@ START_TEST(longest_record)
 }
 END_TEST
 
-/* Records that end at each distance from the end of the ring, and begin in its last eight bytes. */
+/* Records of many lengths wrap around the end of the ring. */
 START_TEST(around_the_ring)
 {
     f.cfg.ring_bytes = 4096;
@@ -122,7 +122,8 @@ START_TEST(written_stays_in_ring)
 }
 END_TEST
 
-/* A log may begin anywhere; distances that the narrow form cannot express use the wide one. */
+/* A log may begin at any LSN. A record with a distance that the narrow form cannot express gets the
+ * wide form. */
 START_TEST(high_lsns)
 {
     const uint64_t starts[] = {UINT64_C(1) << 32, UINT64_C(1) << 35, UINT64_C(1) << 40,
@@ -258,12 +259,14 @@ START_TEST(unpublished_hides)
 }
 END_TEST
 
-/* Payload that looks like records, in ring space that was used before, is never taken for a record:
- * by no reader and not by the writer, while a record is reserved there and not yet published. */
+/* Ring space that is used again may still hold payload that looks like records. While a record is
+ * reserved there and not yet published, neither a reader nor the writer takes that payload for a
+ * record. */
 START_TEST(hostile_payload)
 {
     const uint64_t ring = f.cfg.ring_bytes = 4096;
-    /* The upper half of these LSNs is 64; at that place a record has its length. */
+    /* The upper 32 bits of these LSNs are 64. Where such an LSN is taken for the beginning of a
+     * record, these bits are its length. */
     f.cfg.first.v = (UINT64_C(64) << 32) + 8;
     fixture_create(&f);
     unsigned char bytes[800];

@@ -164,8 +164,8 @@ static void note_asked(struct lladd_device *dev, struct lladd_file *file, uint64
     asked++;
 }
 
-/* A request for writeback costs more than many small writes. So there is one for each megabyte, in
- * whatever portions it is written. */
+/* A request for writeback costs more than many small writes. So there is one for each mebibyte,
+ * however small the writes are. */
 START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
 {
     f.cfg.segment_min = f.cfg.segment_max = 8 << 20;
@@ -177,7 +177,7 @@ START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
     fixture_create(&f);
     while (ll_log_tail(f.log).v < (5 << 19))
         must(&f, ll_log_write(f.log, put(&f, 2000), &f.err));
-    ck_assert_uint_eq(asked, 2); /* two and a half megabytes were written */
+    ck_assert_uint_eq(asked, 2); /* two and a half mebibytes were written */
     ck_assert_uint_lt(asked_from, LL_LOG_BLOCK_HEADER + 16);
     ck_assert_uint_ge(asked_to, 2 << 20);
     ck_assert_uint_lt(asked_to, (2 << 20) + (2 << 17));

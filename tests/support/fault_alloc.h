@@ -17,7 +17,7 @@
  *     }
  *
  * Calls of alloc and resize are counted, calls of release are not. A failed resize leaves the block
- * as it was. Releasing a foreign block, or a block twice, ends the test. Threads: any.
+ * as it was. Releasing a foreign block, or a block twice, ends the test. Any thread may call.
  */
 #include <lladd/device.h>
 

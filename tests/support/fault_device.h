@@ -33,7 +33,7 @@
  * the order in which they were issued:
  *
  *     FAULT_KILL      all of them: the process dies, the machine goes on
- *     FAULT_POWER     none of them: the strictest device there can be
+ *     FAULT_POWER     none of them: the power fails, and all that was not synced is lost
  *     FAULT_PREFIX    the first `seed` of them
  *     FAULT_SUBSET    each with probability 1/2, drawn from `seed`; with `torn`, each 512-byte
  *                     sector of a write that survives is also drawn

@@ -17,7 +17,7 @@
  *     ... look at the state ...
  *     test_world_release(&w, "log.group.before_sync");            they go on; later ones pass
  *
- * A point is identified by its full name. Threads: any.
+ * A point is identified by its full name. Any thread may call these functions.
  */
 #include <lladd/device.h>
 
