@@ -220,7 +220,7 @@ static int crash_pwritev(struct lladd_device *dev, struct lladd_file *file,
     if (!last || atomic_load(&cd->how) != DEATH_WITHIN)
         return end(cd, &c, last, cd->base->ops->pwritev(cd->base, f->base, pieces, n, off));
 
-    /* A number decides how many pieces of the write survive. */
+    /* The place of the write and the number of calls decide how many pieces are written. */
     uint64_t first = cd->piece - off % cd->piece;
     uint64_t ends = c.len > first ? 1 + (c.len - first - 1) / cd->piece : 0;
     uint64_t kept = ends ? (off / cd->piece + atomic_load(cd->calls)) % (ends + 1) : 0;
@@ -404,7 +404,8 @@ static int crash_list(struct lladd_device *dev, const char *name, lladd_list_fn 
     return of(dev)->base->ops->list(of(dev)->base, name, fn, ctx);
 }
 
-/* The lock file contains the owner's number, which is not needed after a crash. */
+/* The lock file contains the owner's pid, which is not needed after a crash, so the trace does not
+ * have it. */
 static int crash_lock(struct lladd_device *dev, const char *name, struct lladd_file **out,
                       int64_t *owner)
 {

@@ -53,8 +53,9 @@ struct plan {
     unsigned features;
     struct lladd_options o; /* without device, world and registry */
     unsigned cycles;        /* cycles of work and crash */
-    unsigned steps;         /* approximate number of transactions in each */
-    unsigned keep_journal;  /* one of so many transactions discards its journal entries */
+    unsigned steps;         /* approximate number of transactions of a worker in each cycle */
+    unsigned keep_journal;  /* about one in this number of a worker's transactions discards the
+                             * worker's journal entries */
     uint32_t value_max, entry_max, blob_max;
     unsigned losers, loser_size;
 };

@@ -2,8 +2,8 @@
 /*
  * The contract of <lladd/device.h>, checked on every device of the library: POSIX files, memory, an
  * overlay over each, and a device that defers syncs. All behave alike. Names stay inside the
- * directory; reads end at the end of the file; writes are whole and fill gaps with zeros; names and
- * files have separate lives; a directory lists what is in it; the lock refuses a second opener and
+ * directory; reads end at the end of the file; writes are whole and fill gaps with zeros; an open
+ * file outlives its name; a directory lists what is in it; the lock refuses a second opener and
  * names the first; several threads may use one file.
  */
 #include "io/io.h"

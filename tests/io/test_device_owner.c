@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In this user's directory, another user's file is opened only by a device with a mode for
- * files. */
+/* In this user's directory, another user's file is opened only by a device with a mode that lets
+ * group or others write. */
 START_TEST(a_file_of_another_user_is_refused)
 {
     struct lladd_device *dev;
@@ -35,7 +35,7 @@ START_TEST(a_file_of_another_user_is_refused)
     ck_assert_int_eq(ll_io_open(dev, "f", 0, &f), 0);
     ck_assert_int_eq(ll_io_close(dev, f), 0);
     lladd_device_close(dev);
-    ck_assert_int_eq(chown(dir, 65534, 65534), 0); /* and if all of it belongs to that user */
+    ck_assert_int_eq(chown(dir, 65534, 65534), 0); /* now the directory's owner owns the file */
     ck_assert_int_eq(lladd_device_posix(dir, false, &dev, &err), 0);
     ck_assert_int_eq(ll_io_open(dev, "f", 0, &f), 0);
     ck_assert_int_eq(ll_io_close(dev, f), 0);

@@ -337,8 +337,8 @@ START_TEST(every_allocation_fails_once)
 }
 END_TEST
 
-/* An overlay writes to a file of the device below it: a failed write has changed nothing, and the
- * next one works. */
+/* A write to an overlay's file that also exists on the device below takes memory. A write that
+ * fails for lack of memory has changed nothing, and the next one works. */
 START_TEST(changing_what_is_below_takes_memory)
 {
     unsigned char bytes[9000], got[9000];

@@ -4,8 +4,8 @@
 a warning, and uses the processor's instruction. clang differs from gcc there in the names of the
 intrinsics, and in the instructions that a single function may use.
 
-aarch64.py --library <folder of sources>: clang reads every source file of the library and of the
-simulator for aarch64 without a warning.
+aarch64.py --library <folder of sources>: clang reads every source file of the library, of the
+simulator and of the XA module for aarch64 without a warning.
 
 Skipped (77) without clang, without the headers of the C library for aarch64 (Debian:
 libc6-dev-arm64-cross) or, with --library, without LZ4's."""

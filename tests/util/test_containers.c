@@ -114,7 +114,7 @@ static bool keep_some(void *ctx, uint64_t key, uint64_t value)
     return !gone[key];
 }
 
-/* Tables of every load: gaps are closed across the end of the table, too. */
+/* The tables have every load, so removals also close gaps across the end of the table. */
 START_TEST(map_retains_what_it_is_told)
 {
     enum { KEYS = 400 };
@@ -136,8 +136,7 @@ START_TEST(map_retains_what_it_is_told)
 }
 END_TEST
 
-/* Few keys, so that puts meet removes in crowded tables and gaps are closed across the end of the
- * table again and again. */
+/* There are few keys, so the table is crowded, and removals often close gaps across its end. */
 START_TEST(map_against_a_model)
 {
     enum { KEYS = 200, STEPS = 20000 };

@@ -87,7 +87,8 @@ START_TEST(every_length_and_alignment)
 }
 END_TEST
 
-/* Lengths up to three times the longest that one round takes, so that rounds follow rounds. */
+/* The hardware code processes at most about 4 KiB in one round. These lengths need up to three
+ * rounds and a rest. */
 START_TEST(long_lengths)
 {
     unsigned char *data = malloc(LONG);

@@ -56,8 +56,8 @@ START_TEST(fail_fills_everything)
     ck_assert_int_eq(err.code, LLADD_BUSY);
     ck_assert_int_eq(err.sys_errno, 0);
     ck_assert_int_eq(err.line, line);
-    /* Relative to the source tree; a compiler called with relative paths puts the way there
-     * first. */
+    /* The name is relative to the source tree. If the compiler was called with relative paths, the
+     * path to the source tree comes first. */
     const char *source = strstr(err.source, "tests/util/test_env.c");
     ck_assert_ptr_nonnull(source);
     ck_assert_str_eq(source, "tests/util/test_env.c");
