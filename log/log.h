@@ -328,7 +328,7 @@ int ll_record_decode(const unsigned char *bytes, size_t len, lladd_lsn lsn, uint
 uint32_t ll_record_salt(const unsigned char uuid[16], uint64_t incarnation);
 const char *ll_record_kind_name(unsigned kind);
 
-/* Is the LSN in a gap that a cut left (LOG-2)? A gap has no record, and never will. */
+/* Is the LSN in a gap that a cut left (LOG-2)? No record is in a gap. */
 bool ll_log_lost(struct ll_log *, lladd_lsn);
 
 /* A segment file. */

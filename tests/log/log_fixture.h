@@ -6,7 +6,7 @@
  * a list of the appended records, with which the log's records are compared.
  *
  *     struct fixture f;
- *     fixture_init(&f);               4 KiB segments, 16 KiB ring; change f.cfg before create
+ *     fixture_init(&f);               segments of 4 to 16 KiB, ring of 16 KiB; then change f.cfg
  *     fixture_create(&f);
  *     put(&f, 100);                   appends a record with 100 bytes of redo and undo together
  *     force(&f);
