@@ -99,7 +99,7 @@ static void *takes_and_commits(void *arg)
     return NULL;
 }
 
-START_TEST(what_is_given_back_needs_no_drop)
+START_TEST(a_transaction_that_was_given_back_needs_no_drop)
 {
     opened();
     struct lladd_txn *t = guarded();
@@ -130,7 +130,7 @@ static int in_a_call_of_mine(struct lladd_txn *t)
     return lladd_counter_add(t, page, 64, 1);
 }
 
-START_TEST(a_call_and_an_open_action_are_waited_for)
+START_TEST(a_taker_waits_for_a_call_and_an_open_action)
 {
     opened();
     struct lladd_txn *t = guarded();
@@ -182,7 +182,7 @@ START_TEST(no_taker_waits_for_an_action_on_a_poisoned_handle)
 }
 END_TEST
 
-START_TEST(others_are_not_guarded)
+START_TEST(a_transaction_that_was_never_taken_is_not_guarded)
 {
     struct lladd_use use = {0};
     struct lladd_txn *t;
@@ -203,10 +203,10 @@ int main(void)
     Suite *s = suite_create("guard");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, one_thread_uses_it_until_another_takes_it);
-    tcase_add_test(tc, what_is_given_back_needs_no_drop);
-    tcase_add_test(tc, a_call_and_an_open_action_are_waited_for);
+    tcase_add_test(tc, a_transaction_that_was_given_back_needs_no_drop);
+    tcase_add_test(tc, a_taker_waits_for_a_call_and_an_open_action);
     tcase_add_loop_test(tc, no_taker_waits_for_an_action_on_a_poisoned_handle, 0, 2);
-    tcase_add_test(tc, others_are_not_guarded);
+    tcase_add_test(tc, a_transaction_that_was_never_taken_is_not_guarded);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -246,7 +246,7 @@ START_TEST(without_memory_it_stays_in_doubt)
 END_TEST
 
 /* A library version that would lose the outcomes must not be able to open the database. */
-START_TEST(the_database_says_that_it_has_them)
+START_TEST(the_control_file_says_that_there_are_outcomes)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};
     struct lladd_inspect *view;
@@ -281,7 +281,7 @@ int main(void)
     tcase_add_loop_test(tc, a_crash_at_any_step_leaves_all_or_nothing, 0, 4);
     tcase_add_test(tc, a_crash_while_forgetting_leaves_it_remembered_or_forgotten);
     tcase_add_loop_test(tc, without_memory_it_stays_in_doubt, 0, 4);
-    tcase_add_loop_test(tc, the_database_says_that_it_has_them, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, the_control_file_says_that_there_are_outcomes, 0, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -734,7 +734,7 @@ START_TEST(a_sink_that_has_failed_swallows_the_rest)
 END_TEST
 
 /* An error that an operation's `prepare` sets has the file and line in the operation. */
-START_TEST(birthplace)
+START_TEST(an_error_of_prepare_names_its_source_line)
 {
     begin_with(NULL, 0);
     struct lladd_txn *txn = fixture_begin(&r);
@@ -770,7 +770,7 @@ int main(void)
     LOOP(fields_may_be_described_later);
     tcase_add_test(tc, fields_of_every_type_are_printed);
     tcase_add_test(tc, a_sink_that_has_failed_swallows_the_rest);
-    tcase_add_test(tc, birthplace);
+    tcase_add_test(tc, an_error_of_prepare_names_its_source_line);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

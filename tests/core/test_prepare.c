@@ -49,7 +49,7 @@ START_TEST(a_prepared_transaction_can_be_committed_or_aborted_at_once)
 }
 END_TEST
 
-START_TEST(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable)
+START_TEST(an_asynchronous_prepare_holds_once_the_log_is_durable)
 {
     struct lladd_gid gid[3] = {gid_of("a"), gid_of("b"), gid_of("c")};
     struct lladd_txn *txn[3];
@@ -276,7 +276,7 @@ START_TEST(what_is_prepared_holds_the_log_and_is_named)
 }
 END_TEST
 
-START_TEST(a_visitor_may_claim_and_stop)
+START_TEST(what_was_listed_in_doubt_can_be_claimed)
 {
     begin_case(_i);
     (void)fixture_prepared(&r, "a", at(0), 1);
@@ -868,7 +868,7 @@ int main(void)
     TCase *tc = tcase_create("all");
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(a_prepared_transaction_can_be_committed_or_aborted_at_once);
-    LOOP(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable);
+    LOOP(an_asynchronous_prepare_holds_once_the_log_is_durable);
     LOOP(after_prepare_only_commit_and_abort_are_legal);
     LOOP(it_is_in_doubt_again_after_every_restart_with_its_exact_id);
     LOOP(a_claimed_transaction_that_is_not_ended_is_in_doubt_again);
@@ -876,7 +876,7 @@ int main(void)
     LOOP(wrong_global_ids_are_refused);
     LOOP(an_empty_transaction_can_be_prepared);
     LOOP(what_is_prepared_holds_the_log_and_is_named);
-    LOOP(a_visitor_may_claim_and_stop);
+    LOOP(what_was_listed_in_doubt_can_be_claimed);
     LOOP(participants_hear_of_commit_abort_and_partial_rollback_in_order);
     LOOP(a_commit_of_nothing_is_durable_in_its_turn);
     LOOP(participants_are_asked_before_the_commit_is_logged);

@@ -356,7 +356,7 @@ START_TEST(append_says_where)
 }
 END_TEST
 
-START_TEST(read_only_files_are)
+START_TEST(read_only_files_cannot_be_changed)
 {
     put("f", "abc");
     struct lladd_file *f = open_file("f", LLADD_OPEN_READ_ONLY);
@@ -674,7 +674,7 @@ static void add_cases(Suite *suite, const char *name, void (*setup)(void))
     tcase_add_test(tc, gathered_writes);
     tcase_add_test(tc, offsets_that_overflow);
     tcase_add_test(tc, append_says_where);
-    tcase_add_test(tc, read_only_files_are);
+    tcase_add_test(tc, read_only_files_cannot_be_changed);
     tcase_add_test(tc, two_opens_one_file);
     tcase_add_test(tc, big_files);
     tcase_add_test(tc, unlinked_files_live_while_open);

@@ -98,7 +98,7 @@ static void must_be_left(const char *name, const char *text)
 /* ---- cases ---- */
 
 /* Nothing is durable, then everything is, with one sync for each. */
-START_TEST(debts_are_paid_once)
+START_TEST(each_deferred_sync_is_done_once)
 {
     char bytes[64];
     ck_assert_int_eq(ll_io_mkdir(dev, "log"), 0);
@@ -122,7 +122,7 @@ START_TEST(debts_are_paid_once)
 }
 END_TEST
 
-START_TEST(once_settled_it_adds_nothing)
+START_TEST(a_settled_device_defers_nothing)
 {
     ck_assert_int_eq(ll_io_settle(dev), 0);
     struct lladd_file *a = make("a", "alpha");
@@ -138,7 +138,7 @@ START_TEST(once_settled_it_adds_nothing)
 END_TEST
 
 /* A file's deferred sync is done when the file is closed, at the latest. */
-START_TEST(a_file_that_is_closed_pays)
+START_TEST(closing_a_file_does_its_deferred_sync)
 {
     struct lladd_file *a = make("a", "alpha");
     ck_assert_int_eq(ll_io_sync_dir(dev, ""), 0);
@@ -168,7 +168,7 @@ START_TEST(a_failed_sync_is_told)
 END_TEST
 
 /* If there is no memory to remember a sync, the sync is done at once. */
-START_TEST(without_memory_a_sync_is_one)
+START_TEST(without_memory_a_sync_is_done_at_once)
 {
     for (int64_t n = 0;; n++) {
         allocations_left = n;
@@ -205,11 +205,11 @@ int main(void)
     Suite *s = suite_create("device_deferred");
     TCase *t = tcase_create("all");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_test(t, debts_are_paid_once);
-    tcase_add_test(t, once_settled_it_adds_nothing);
-    tcase_add_test(t, a_file_that_is_closed_pays);
+    tcase_add_test(t, each_deferred_sync_is_done_once);
+    tcase_add_test(t, a_settled_device_defers_nothing);
+    tcase_add_test(t, closing_a_file_does_its_deferred_sync);
     tcase_add_loop_test(t, a_failed_sync_is_told, 0, 3);
-    tcase_add_test(t, without_memory_a_sync_is_one);
+    tcase_add_test(t, without_memory_a_sync_is_done_at_once);
     tcase_add_test(t, other_devices_are_left_alone);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

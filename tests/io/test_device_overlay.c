@@ -84,7 +84,7 @@ static int count_names(struct lladd_device *d, const char *folder)
 /* ---- cases ---- */
 
 /* Every change that can be made to a file is made; the device below stays as it was. */
-START_TEST(nothing_comes_through)
+START_TEST(changes_do_not_reach_the_device_below)
 {
     ck_assert_int_eq(ll_io_mkdir(below, "log"), 0);
     put(below, "log/1", "one", 3);
@@ -141,7 +141,7 @@ START_TEST(names_begin_anew)
 END_TEST
 
 /* A file that was truncated and extended does not show the bytes below again. */
-START_TEST(cut_off_is_gone)
+START_TEST(truncated_bytes_do_not_come_back)
 {
     static unsigned char bytes[9000], want[9000];
     memset(bytes, 0xaa, sizeof bytes);
@@ -202,7 +202,7 @@ static const uint64_t bounds[] = {UINT64_MAX, 0, 10000, 25000};
 enum { BOUNDS = sizeof bounds / sizeof *bounds };
 
 /* One file, the same steps on the overlay and on a copy that is a plain file. */
-START_TEST(like_a_copy)
+START_TEST(an_overlay_behaves_like_a_copy)
 {
     char *dir = temp_dir_new();
     lladd_device_close(dev);
@@ -285,12 +285,12 @@ int main(void)
     Suite *suite = suite_create("device_overlay");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, nothing_comes_through);
+    tcase_add_test(tc, changes_do_not_reach_the_device_below);
     tcase_add_test(tc, names_begin_anew);
-    tcase_add_test(tc, cut_off_is_gone);
+    tcase_add_test(tc, truncated_bytes_do_not_come_back);
     tcase_add_test(tc, the_lock_below_counts);
     tcase_add_test(tc, overlays_on_overlays);
-    tcase_add_loop_test(tc, like_a_copy, 0, 2 * BOUNDS);
+    tcase_add_loop_test(tc, an_overlay_behaves_like_a_copy, 0, 2 * BOUNDS);
     tcase_add_test(tc, no_place_to_spill);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

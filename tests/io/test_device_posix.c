@@ -63,7 +63,7 @@ START_TEST(directory_is_created_on_demand)
 }
 END_TEST
 
-START_TEST(directories_that_cannot_be)
+START_TEST(directories_that_cannot_be_opened)
 {
     struct lladd_device *dev;
     char *file = temp_dir_path(dir, "file"), *below = temp_dir_path(dir, "file/db");
@@ -86,7 +86,7 @@ START_TEST(directories_that_cannot_be)
 }
 END_TEST
 
-START_TEST(stays_where_it_was_opened)
+START_TEST(the_device_keeps_its_directory_when_it_is_renamed)
 {
     char before[4096], *moved = temp_dir_path(dir, "moved"), *db = temp_dir_path(dir, "db");
     struct lladd_device *dev;
@@ -413,8 +413,8 @@ int main(void)
     TCase *tc = tcase_create("device_posix");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, directory_is_created_on_demand);
-    tcase_add_test(tc, directories_that_cannot_be);
-    tcase_add_test(tc, stays_where_it_was_opened);
+    tcase_add_test(tc, directories_that_cannot_be_opened);
+    tcase_add_test(tc, the_device_keeps_its_directory_when_it_is_renamed);
     tcase_add_test(tc, short_writes_end_in_an_error);
     tcase_add_test(tc, no_more_descriptors);
     tcase_add_test(tc, no_descriptor_for_the_directory);

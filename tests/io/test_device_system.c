@@ -339,7 +339,7 @@ END_TEST
 
 /* A write to an overlay's file that also exists on the device below takes memory. A write that
  * fails for lack of memory has changed nothing, and the next one works. */
-START_TEST(changing_what_is_below_takes_memory)
+START_TEST(an_overlay_s_write_to_a_file_below_takes_memory)
 {
     unsigned char bytes[9000], got[9000];
     for (uint64_t n = 1; n < 40; n++) {
@@ -586,7 +586,7 @@ int main(void)
     TCase *overlay = tcase_create("overlay");
     tcase_add_checked_fixture(overlay, setup_overlay, teardown);
     tcase_add_test(overlay, every_allocation_fails_once);
-    tcase_add_test(overlay, changing_what_is_below_takes_memory);
+    tcase_add_test(overlay, an_overlay_s_write_to_a_file_below_takes_memory);
     suite_add_tcase(suite, overlay);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -166,7 +166,7 @@ static void note_asked(struct lladd_device *dev, struct lladd_file *file, uint64
 
 /* A request for writeback costs more than many small writes. So there is one for each mebibyte,
  * however small the writes are. */
-START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
+START_TEST(writeback_is_requested_once_for_each_mebibyte)
 {
     f.cfg.segment_min = f.cfg.segment_max = 8 << 20;
     f.cfg.ring_bytes = 1 << 20;
@@ -194,7 +194,7 @@ END_TEST
 
 /* A relaxed commit leaves the sync to the log's thread, or, in a log without a thread, to the next
  * force. _i 1: the log has a thread. */
-START_TEST(what_is_wanted_before_long_becomes_durable)
+START_TEST(a_relaxed_commit_is_synced_by_the_thread_or_the_next_force)
 {
     f.env.threads = _i != 0;
     fixture_create(&f);
@@ -395,8 +395,8 @@ int main(void)
     tcase_add_test(t, write_across_blocks);
     tcase_add_test(t, written_and_durable);
     tcase_add_loop_test(t, written_while_it_is_synced, 0, 2);
-    tcase_add_test(t, the_device_is_asked_to_begin_with_much_at_a_time);
-    tcase_add_loop_test(t, what_is_wanted_before_long_becomes_durable, 0, 2);
+    tcase_add_test(t, writeback_is_requested_once_for_each_mebibyte);
+    tcase_add_loop_test(t, a_relaxed_commit_is_synced_by_the_thread_or_the_next_force, 0, 2);
     tcase_add_test(t, seals);
     tcase_add_test(t, beyond_the_tail);
     tcase_add_loop_test(t, poison, 0, 5);

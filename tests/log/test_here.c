@@ -105,7 +105,7 @@ END_TEST
 
 /* After a clean stop in a segment in which the log went on after a crash, the next run goes on
  * there, too; after another crash, the records of both runs are read. */
-START_TEST(a_clean_stop_after_it)
+START_TEST(a_clean_stop_after_going_on_where_the_log_ended)
 {
     fixture_create(&f);
     f.goes_on = GOES_ON_HERE;
@@ -339,7 +339,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, a_torn_group_does_not_come_back, 0, 60);
     tcase_add_test(t, no_space_is_needed);
-    tcase_add_test(t, a_clean_stop_after_it);
+    tcase_add_test(t, a_clean_stop_after_going_on_where_the_log_ended);
     tcase_add_loop_test(t, a_clean_stop_where_a_lost_record_began, 0, 2);
     tcase_add_test(t, a_clean_stop_between_two_segments);
     tcase_add_test(t, no_way_back_before_an_empty_segment);

@@ -55,7 +55,7 @@ START_TEST(known_answers)
 }
 END_TEST
 
-START_TEST(nothing_changes_nothing)
+START_TEST(no_bytes_change_nothing)
 {
     ck_assert_uint_eq(ll_crc32c(0, "", 0), 0);
     ck_assert_uint_eq(ll_crc32c(0x12345678, "", 0), 0x12345678);
@@ -158,7 +158,7 @@ int main(void)
     Suite *suite = suite_create("crc32c");
     TCase *tc = tcase_create("crc32c");
     tcase_add_test(tc, known_answers);
-    tcase_add_test(tc, nothing_changes_nothing);
+    tcase_add_test(tc, no_bytes_change_nothing);
     tcase_add_test(tc, portable_is_the_definition);
     tcase_add_test(tc, every_length_and_alignment);
     tcase_add_test(tc, long_lengths);

@@ -168,7 +168,7 @@ START_TEST(codes_belong_to_their_root)
 }
 END_TEST
 
-START_TEST(codes_that_are_none)
+START_TEST(numbers_that_are_no_codes)
 {
     ck_assert_str_eq(lladd_code_name(0), "LLADD_OK");
     ck_assert_str_eq(lladd_code_text(0), "success");
@@ -328,7 +328,7 @@ int main(void)
     tcase_add_loop_test(errors, io_errors_have_the_right_root, 0,
                         sizeof io_codes / sizeof *io_codes);
     tcase_add_loop_test(errors, codes_belong_to_their_root, 0, CODES);
-    tcase_add_test(errors, codes_that_are_none);
+    tcase_add_test(errors, numbers_that_are_no_codes);
     tcase_add_test(errors, the_first_error_is_the_poison);
     suite_add_tcase(suite, errors);
     TCase *world = tcase_create("memory and world");
