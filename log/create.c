@@ -481,7 +481,8 @@ static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct ll
     if (!limit || live + *size <= most || why & LL_LOG__OWED)
         return 0;
     return ll_fail(err, LLADD_LOG_FULL,
-                   "the log takes %llu bytes; the limit is %llu, less %llu for checkpoints",
+                   "the log takes %llu bytes; the limit is %llu, of which %llu are reserved for "
+                   "checkpoints and rollbacks",
                    (unsigned long long)live, (unsigned long long)limit,
                    (unsigned long long)ll_log__kept(log));
 }
@@ -497,7 +498,8 @@ static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size, stru
     if (!limit || segs->disk_bytes + size <= limit || why & LL_LOG__OWED)
         return 0;
     return ll_fail(err, LLADD_LOG_FULL,
-                   "the log takes %llu bytes, some of them still being read; the limit is %llu",
+                   "the files of the log take %llu bytes, and some of these files are still being "
+                   "read; the limit is %llu",
                    (unsigned long long)segs->disk_bytes, (unsigned long long)limit);
 }
 

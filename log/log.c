@@ -74,7 +74,8 @@ static int check_config(const struct ll_log_config *c, struct lladd_error *err)
         !ll_power_of_two(c->segment_max) || c->segment_max > LL_LOG_SEGMENT_MAX ||
         c->segment_min > c->segment_max)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
-                       "log segments of %llu to %llu bytes: not powers of two between %u and %u",
+                       "log segments of %llu to %llu bytes: expected powers of two from %u to %u, "
+                       "the first not above the second",
                        (unsigned long long)c->segment_min, (unsigned long long)c->segment_max,
                        LL_LOG_SEGMENT_MIN, LL_LOG_SEGMENT_MAX);
     if (!ll_power_of_two(c->ring_bytes) || c->ring_bytes < LL_LOG_RING_MIN ||

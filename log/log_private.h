@@ -351,7 +351,7 @@ int ll_log__add_segment(struct ll_log *, unsigned why, struct lladd_error *);
 bool ll_log__beside_undo(const struct ll_log *, uint64_t to, uint64_t rest);
 /* The kind of records that credit is for. */
 enum ll_log__claim {
-    LL_LOG__IMAGES_NOW, /* page images; leaves it to the log's thread to make a segment */
+    LL_LOG__IMAGES_NOW, /* page images; makes no segment if the log's thread can make it */
     LL_LOG__IMAGES,     /* page images, which leave room for users (ll_log_credit_images) */
     LL_LOG__USERS,
     LL_LOG__OWING,   /* owed records (log.h) */

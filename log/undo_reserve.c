@@ -55,7 +55,8 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsig
     struct ll_log__segments *segs = log->segs;
     uint64_t need = bytes * LL_LOG__UNDO_BYTE;
     if (bytes >= LL_LOG_LSN_END / 16)
-        return ll_fail(err, LLADD_TOO_LARGE, "an undo of %llu bytes", (unsigned long long)bytes);
+        return ll_fail(err, LLADD_TOO_LARGE, "no log has %llu bytes for undo",
+                       (unsigned long long)bytes);
     if (log->life != LL_LOG__READY)
         return ll_fail(err, log->cfg.read_only ? LLADD_READ_ONLY : LLADD_BAD_STATE,
                        "the log is not ready for records");

@@ -23,8 +23,9 @@ void *ll_alloc(const struct ll_env *, size_t size);        /* NULL: out of memor
 void *ll_alloc_zero(const struct ll_env *, size_t size);
 void *ll_resize(const struct ll_env *, void *, size_t size);
 void ll_free(const struct ll_env *, void *);               /* NULL does nothing */
-/* Allows the kernel to use huge pages for a block from ll_alloc, except for its first MiB. Does
- * nothing if the application supplied the allocator. */
+/* Allows the kernel to use huge pages for a block from ll_alloc, except for its first MiB, so that
+ * a block of which only the beginning is used takes little memory. Does nothing if the application
+ * supplied the allocator. */
 void ll_prefer_huge(const struct ll_env *, void *, size_t size);
 char *ll_strdup(const struct ll_env *, const char *);
 uint64_t ll_now_ns(const struct ll_env *);

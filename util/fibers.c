@@ -622,7 +622,7 @@ int lladd_dst_run(struct lladd_dst_fibers *s, struct lladd_dst *dst, void *(*fn)
 {
     struct lladd_error local = LLADD_ERROR_INIT;
     if (s->dst || dst->fibers || LL_SCHEDULED)
-        return ll_fail(err, LLADD_BAD_STATE, "a run inside a run");
+        return ll_fail(err, LLADD_BAD_STATE, "a run cannot begin inside a run");
     memset(&s->stats, 0, sizeof s->stats);
     s->rc = 0;
     s->err = err ? err : &local;
