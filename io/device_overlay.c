@@ -142,7 +142,7 @@ static void drop_blocks(struct overlay_device *dev, struct node *node, uint64_t 
         }
         if (more) {
             free_block(dev, (unsigned char *)(uintptr_t)at);
-            (void)ll_hashmap_remove(&node->blocks, number); /* it is there */
+            (void)ll_hashmap_remove(&node->blocks, number); /* the key is in the map */
         }
     }
     ll_spill_drop(&node->spill, from);

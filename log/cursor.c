@@ -87,7 +87,7 @@ static int from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *place,
         return 0;
     int rc = copy_from_ring(c, lsn, place, &size, err);
     if (!rc && *place == IN_RING) {
-        c->reader.available = 0; /* the scratch was overwritten */
+        c->reader.available = 0; /* no buffered bytes follow this record */
         rc = ll_record_decode(c->reader.scratch, size, lladd_lsn_of(lsn), ll_log__salt(c->log, lsn),
                               rec, err);
     }

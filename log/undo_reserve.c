@@ -105,7 +105,7 @@ int ll_log_undo_reserve_recovery(struct ll_log *log, uint64_t bytes, bool spare,
         return rc;
     uint64_t more = ll_log__segment_room(log->segs->granted->size);
     rc = reserve_undo(log, more, 0, 0, true, err);
-    if (rc == LLADD_LOG_FULL) { /* a full disk still fails */
+    if (rc == LLADD_LOG_FULL) { /* tries again with less; a full disk fails again */
         more = ll_log__slack(log) / LL_LOG__UNDO_BYTE;
         rc = reserve_undo(log, more, 0, LL_LOG__OWED, true, err);
     }

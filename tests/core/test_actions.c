@@ -340,7 +340,8 @@ START_TEST(compensations_leave_the_transaction_as_it_was_at_the_savepoint)
         fixture_expect(&r, at(4), 0);
         fixture_expect(&r, on(1, 0), 0);
     }
-    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0)); /* is the innermost open action */
+    /* The action is the innermost open action again. */
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     done(lladd_commit(txn));
     ck_assert_uint_lt(fixture_stats(&r).undo_reserved, 64u << 10); /* no actions are left open */
     fixture_expect(&r, at(0), 1);

@@ -275,8 +275,9 @@ START_TEST(wrong_bulk_calls_are_refused)
     refused(txn, LLADD_OUT_OF_RANGE, lladd_redo_barrier(txn, lladd_page_of(0), 1));
     refused(txn, LLADD_OUT_OF_RANGE, lladd_redo_barrier(txn, first, UINT64_MAX));
     refused(txn, LLADD_OUT_OF_RANGE, lladd_redo_barrier(txn, lladd_page_of(UINT64_MAX - 1), 1));
+    /* In a record this page number means "no page". */
     refused(txn, LLADD_OUT_OF_RANGE,
-            lladd_redo_barrier(txn, lladd_page_of((UINT64_C(1) << 48) - 1), 1)); /* means no page */
+            lladd_redo_barrier(txn, lladd_page_of((UINT64_C(1) << 48) - 1), 1));
     ok(txn, lladd_redo_barrier(txn, first, 2));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_bulk_write(txn, first, 2, "test.nothing", bytes));
     struct holder looks;

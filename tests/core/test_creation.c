@@ -72,7 +72,7 @@ START_TEST(a_sync_that_failed_is_not_trusted_by_the_next_open)
             continue;
         ck_assert_uint_gt(k, 4);
     }
-    ck_assert_uint_gt(n, 4); /* log, pages, double-write area, control */
+    ck_assert_uint_gt(n, 4); /* syncs of log, pages, double-write area, control */
 }
 END_TEST
 

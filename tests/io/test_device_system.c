@@ -511,13 +511,13 @@ START_TEST(errors_come_through)
 
     ck_assert_int_eq(ll_io_read_full(dev, f, &c, 1, 0), 0);
     ck_assert_int_eq(c, 'x');
-    ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0); /* the failed call released it */
+    ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0); /* the failed call has no lock */
     ck_assert_int_eq(ll_io_close(dev, l), 0);
     fails_with("close", EIO);
     ck_assert_int_eq(ll_io_close(dev, f), -EIO);
     fails_with(NULL, 0);
     f = create("f");
-    fails_with("close", EINTR); /* closed all the same */
+    fails_with("close", EINTR); /* the file is closed nevertheless */
     ck_assert_int_eq(ll_io_close(dev, f), 0);
 }
 END_TEST
@@ -539,7 +539,7 @@ START_TEST(locking_works_on_a_full_disk)
     ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0);
     fails_with(NULL, 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &other, &owner), -EAGAIN);
-    ck_assert_int_eq(owner, 0); /* not known, and not that of another process */
+    ck_assert_int_eq(owner, 0); /* not known; an old pid is not reported */
     ck_assert_int_eq(ll_io_close(dev, l), 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &other, &owner), -EAGAIN);

@@ -548,7 +548,7 @@ START_TEST(capacity)
     write_at(g, "e", 4);
     ck_assert_uint_eq(fault_device_bytes(fd), 15);
     ck_assert_int_eq(dev->ops->unlink(dev, "f"), 0);
-    ck_assert_int_eq(ll_io_pwrite(dev, g, "f", 1, 5), -ENOSPC); /* still open */
+    ck_assert_int_eq(ll_io_pwrite(dev, g, "f", 1, 5), -ENOSPC); /* the unlinked file is open */
     close_file(f);
     ck_assert_uint_eq(fault_device_bytes(fd), 5);
     write_at(g, "fghij", 5);

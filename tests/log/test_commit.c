@@ -228,7 +228,7 @@ static int on_record(void *ctx, const struct ll_record *rec, struct lladd_error 
         s->others++;
         return 0;
     }
-    ck_assert_uint_gt(s->others, 0); /* never alone */
+    ck_assert_uint_gt(s->others, 0); /* no seal is alone in its group */
     ck_assert_uint_eq(rec->redo.len, 8);
     ck_assert_uint_eq(lladd_get64(rec->redo.data), s->durable);
     ck_assert_uint_eq(rec->size, LL_LOG_SEAL_SIZE);

@@ -54,7 +54,7 @@ static int step(uint64_t n)
         bool more;
         rc = ll_log_maintain(f.log, &more, &f.err);
         if (rc && lladd_code_root(rc) == LLADD_ROOT_RESOURCE)
-            rc = 0; /* it can wait */
+            rc = 0; /* maintenance can wait */
     }
     return rc;
 }

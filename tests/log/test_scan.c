@@ -151,7 +151,7 @@ START_TEST(lsns_are_never_used_again)
         put(&f, 100);
         ck_assert_uint_gt(f.list[f.count - 1].rec.lsn.v, highest);
         highest = f.list[f.count - 1].rec.lsn.v;
-        if (round % 5 == 4) /* others were handed out and lost */
+        if (round % 5 == 4) /* more LSNs are handed out and lost */
             append_some(50);
         highest = ll_log_tail(f.log).v;
         crash_and_reopen(&f, FAULT_POWER);

@@ -434,7 +434,7 @@ START_TEST(maintenance)
     fault_device_reset_calls(f.fd);
     fill_to(12000);
     ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_RENAME), 0);
-    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_SYNC_DIR), 1); /* for the new names */
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_SYNC_DIR), 1); /* makes the names durable */
     ck_assert_uint_eq(stats().segments, 4);
     force(&f);
     check_records(&f, 0, f.count);
@@ -475,7 +475,7 @@ START_TEST(segments_ahead_are_checked)
     must_fail(&f, LLADD_CORRUPT_LOG, ll_log_undo_reserve(f.log, 100, &f.err));
     ck_assert_ptr_nonnull(strstr(f.err.message, name));
     ll_log_close(f.log);
-    flip_byte(&f, name, 0, 1); /* or no header at all */
+    flip_byte(&f, name, 0, 1); /* now the header is damaged */
     must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
     must(&f, ll_log_start(f.log, &f.err));
     must_fail(&f, LLADD_CORRUPT_LOG, ll_log_undo_reserve(f.log, 100, &f.err));

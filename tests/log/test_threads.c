@@ -173,7 +173,7 @@ static int count(void *ctx, const struct ll_record *rec, struct lladd_error *err
     if (rec->kind == LL_REC_SEAL)
         return 0;
     check_payload(rec, &id, &round);
-    ck_assert_uint_eq(round, t->next[id]++); /* each thread's in its order */
+    ck_assert_uint_eq(round, t->next[id]++); /* in the thread's order */
     ck_assert_uint_eq(rec->lsn.v, workers[id].lsns[round].v);
     return 0;
 }
@@ -495,7 +495,7 @@ START_TEST(groups_in_turn)
     ck_assert_int_eq(a.rc | b.rc | c.rc, 0);
     struct ll_log_stats stats;
     ll_log_stats(f.log, &stats);
-    ck_assert_uint_eq(stats.groups, 2); /* a with b, then c */
+    ck_assert_uint_eq(stats.groups, 2); /* one for a and b, one for c */
 }
 END_TEST
 

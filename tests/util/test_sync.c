@@ -305,7 +305,7 @@ static void pass_it(struct ping *p, uint32_t mine)
         uint32_t seen;
         while ((seen = lladd_atomic_load32(&p->word)) % 2 != mine)
             lladd_word_wait(&p->word, seen, mine ? 1 : 2, 0);
-        p->passes++; /* plain: the thread that has the turn is alone */
+        p->passes++; /* not atomic: only the thread that has the turn changes it */
         lladd_atomic_store32(&p->word, seen + 1);
         lladd_word_wake(&p->word, 1, mine ? 2 : 1);
     }
@@ -332,7 +332,7 @@ END_TEST
 START_TEST(words_return_at_once_or_in_time)
 {
     uint32_t word = 5;
-    lladd_word_wait(&word, 4, 1, 0); /* differs: must not sleep */
+    lladd_word_wait(&word, 4, 1, 0); /* the word differs: the call must not sleep */
     uint64_t before = now_ns();
     while (now_ns() - before < 3000000)
         lladd_word_wait(&word, 5, 1, 3000000);
