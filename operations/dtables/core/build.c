@@ -369,8 +369,8 @@ static int finish_layer(struct lladd_dtable_builder *b)
     return rc ? rc : b->kind->finish ? b->kind->finish(b) : 0;
 }
 
-/* Fills in the descriptor: footers and versions by the number of the layer, streams by their
- * number, and the rest. */
+/* Fills in the descriptor. A layer's number is the index of its footer and version; a stream's
+ * number is the index of the stream. */
 static int gather(struct lladd_dtable_run_builder *run)
 {
     struct ll_dtable_descriptor *d = &run->d;

@@ -303,7 +303,8 @@ int lladd_dtable_accepts(struct lladd_dtable_config *c, const struct lladd_dtabl
 
 /* ---- checked --------------------------------------------------------------------------------- */
 
-/* Puts the layer's place in the text in front of the message, unless a place is there already. */
+/* Puts the layer's line and column in front of the message, unless the message begins with a
+ * line. */
 static int placed(const struct lladd_dtable_config *c, int rc, struct lladd_error *err)
 {
     struct lladd_error was;
@@ -358,8 +359,8 @@ static int check_ranges(const struct lladd_dtable_config *c, struct lladd_error 
              below = below->next)
             if (below->caps.ranges)
                 return lladd_error_set(err, LLADD_BAD_CONFIG,
-                                       "%s cannot be below a %s: deleted ranges must be known "
-                                       "at the top",
+                                       "%s cannot be below a %s: only a layer that passes every "
+                                       "call on may be above it",
                                        below->kind->name, c->kind->name);
     }
     return 0;

@@ -467,8 +467,7 @@ int lladd_dtable_config_parse(struct lladd_db *db, const char *text,
                               struct lladd_dtable_config **out, struct lladd_error *err)
 {
     struct lladd_dtable_config *c = NULL;
-    struct lladd_error none = LLADD_ERROR_INIT; /* used if err is NULL: `placed` reads the
-                                                 * message */
+    struct lladd_error none = LLADD_ERROR_INIT; /* takes the error if err is NULL */
     struct parser p = {.db = db, .all = ll_dtables_of(db), .now = {text, 1, 1}, .bytes.db = db};
     p.err = err ? err : &none;
     int rc = lladd_check_process(db, p.err);

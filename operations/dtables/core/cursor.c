@@ -6,9 +6,9 @@
  *     place.
  *   - Otherwise the cursor wraps a cursor of the base and decodes its values.
  *
- * Opening a cursor of a filter returns a cursor of the base; so does an index, if the base's rows
- * come from a layer with a cursor of its own. For all kinds, this file handles the ends of the
- * table, and skips tombstones unless the caller has asked for them. */
+ * Opening a cursor on a filter returns a cursor on the base. So does opening a cursor on an index,
+ * if the base's rows come from a layer with a cursor of its own. For all kinds, this file handles
+ * the ends of the table, and skips tombstones unless the caller has asked for them. */
 #include "operations/dtables/core/dtable.h"
 
 enum end { BEFORE, AT_ROW, AFTER };
@@ -28,8 +28,9 @@ struct lladd_dtable_cursor {
      * differs from `word_was`. lead.cursor NULL: no lead. */
     struct lladd_dtable_lead lead;
     uint64_t word_was;
-    bool lead_forward;     /* direction of the lead; a change of direction ends the lead, because
-                            * other tables may have got rows meanwhile */
+    bool lead_forward;     /* direction of the lead. A change of direction ends the lead: the class
+                            * then seeks in all its tables again, and shows the rows that were
+                            * added to them meanwhile */
     unsigned steps;        /* steps since the class was last asked for a leader */
     const uint32_t *alive; /* from lladd_db_alive */
 };
@@ -95,8 +96,8 @@ void lladd_dtable_cursor_close(struct lladd_dtable_cursor *c)
 {
     if (!c)
         return;
-    struct lladd_db *db = c->t->db; /* The caller may close the table as soon as its last cursor is
-                                     * closed. */
+    struct lladd_db *db = c->t->db; /* read now: after cursor_close another thread may free a
+                                     * managed table */
     if (c->own && c->t->kind->cursor_close)
         c->t->kind->cursor_close(c->t, c->own);
     lladd_mem_free(db, c->own);

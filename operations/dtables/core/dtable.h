@@ -49,11 +49,11 @@ struct lladd_dtable_config {
     struct ll_dtable_param *params; /* as many as the class has */
     struct lladd_dtable_caps caps;
     void *state;
-    uint32_t line, column; /* where the text names the class; 0: no text */
+    uint32_t line, column; /* where the text names the class; 0: made by calls, not from a text */
     bool checked;
     unsigned height; /* layers on the longest path from here down; valid when checked */
     unsigned layers; /* number of layers from here down; valid when checked */
-    bool settled;    /* one of its numbers was settled since the last check */
+    bool settled;    /* lladd_dtable_settle_int has set a number since the last check */
     bool done;       /* checked completely, and immutable from now on */
     const struct lladd_dtable_config *parent; /* NULL: owned by the caller */
     struct lladd_dtable_config *next; /* the next child in the parent's list of layers */
@@ -65,7 +65,7 @@ size_t ll_dtable__n_params(const struct lladd_dtable_class *);
  * always passes. */
 int ll_dtable__config_has(const struct lladd_dtable_config *, enum lladd_dtable_type,
                           struct lladd_error *);
-/* Returns LLADD_BAD_CONFIG. The message names the place of this layer, which is nested too
+/* Returns LLADD_BAD_CONFIG. The message has the line and column of this layer, which is nested too
  * deeply. */
 int ll_dtable__too_deep(const struct lladd_dtable_config *, struct lladd_error *);
 /* Makes `child` the value of the parameter, or the next value of a list. */

@@ -127,11 +127,12 @@ struct side {
                          * compare */
     struct lladd_dtable_value value; /* not fetched if the class assembles it from columns */
     bool there; /* the cursor is at a row */
-    struct ranged *ranged; /* NULL: the table has no ranges */
+    struct ranged *ranged; /* NULL: the table has no ranges, or is the oldest */
 };
 
-/* After this many consecutive rows of one side, a search for the rival's row is worth its cost. If
- * the rows of several tables alternate, the search costs more than it saves. */
+/* After this many consecutive rows of one side, the search that begins a lead
+ * (lladd_dtable_cursor_lead_to) is worth its cost. If the rows of several tables alternate, the
+ * search costs more than it saves. */
 enum { ALONE = 12 };
 
 struct cursor {
@@ -144,7 +145,7 @@ struct cursor {
     bool led;           /* the cursor of the side shown is a leader, and may have moved
                          * (cursor_lead) */
     uint32_t alone;     /* steps since another side was shown, counted up to ALONE */
-    bool ranged;        /* some table has ranges */
+    bool ranged;        /* some table besides the oldest has ranges */
     struct ll_dtable_bytes key;
 };
 
@@ -307,7 +308,8 @@ static int choose_shown(const struct table *t, struct cursor *c, struct lladd_er
     return rc;
 }
 
-/* Called on a seek, because tables may have got range tombstones since the last seek. */
+/* Called on a seek, because tables may have got range tombstones since the last seek. Skips the
+ * oldest table: its ranges hide no rows of the overlay. */
 static int look_for_ranges(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     for (size_t i = 0; i + 1 < t->n; i++) {
@@ -399,8 +401,8 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     return rc ? rc : choose_shown(t, c, err);
 }
 
-/* The side shown may lead up to the rival's row, or to the end of its table. If any table has range
- * tombstones, no side leads: each row must be checked. */
+/* The side shown may lead up to the rival's row, or to the end of its table. If any table besides
+ * the oldest has range tombstones, no side leads: each row must be checked. */
 static bool cursor_lead(const struct lladd_dtable *base, void *cursor,
                         struct lladd_dtable_lead *out)
 {

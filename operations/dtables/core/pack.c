@@ -86,7 +86,7 @@ static int bad_map(const struct lladd_dtable_source *s, struct lladd_error *err)
 {
     return ll_dtable__damaged(s, s->stream->n_blocks ? s->stream->n_blocks - 1 : 0,
                               lladd_page_of(LLADD_NO_PAGE), LLADD_CORRUPT_RUN,
-                              "invalid map of packed blocks", err);
+                              "invalid map of compressed blocks", err);
 }
 
 /* Reads bytes of the stored stream. Reads whole blocks, to verify their checksums. */

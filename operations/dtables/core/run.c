@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Open runs: a reader for each layer, and the descriptor's contents. */
+/* Open runs. An open run has its descriptor in memory, and a reader for each layer. */
 #include "operations/dtables/core/dtable.h"
 
 #include <lladd/blob.h>
@@ -199,7 +199,7 @@ static int new_layer(struct ll_dtable_run *run, struct lladd_dtable **tail,
         run->layers = t;
     *tail = t;
     if (t->number_ >= run->d.n_layers)
-        return lladd_dtable_corrupt(t, err, "the configuration has other layers");
+        return lladd_dtable_corrupt(t, err, "its configuration has too many layers");
     if (run->d.versions[t->number_] > c->kind->version)
         return lladd_error_set(err, LLADD_NEWER_FORMAT, "%s of version %u; %u is known",
                                c->kind->name, run->d.versions[t->number_], c->kind->version);
@@ -245,8 +245,9 @@ static int make_sources(struct ll_dtable_run *run, struct lladd_error *err)
     return rc;
 }
 
-/* Checks that the first key is before the last one. If not, and the run has a comparator, another
- * comparator was registered under its name when the run was built. Not every such change shows. */
+/* Checks that the first key is before the last one. If not, and the run has a comparator, the
+ * comparator registered under this name now has another order than the one with which the run was
+ * built. This check does not find every change of the order. */
 static int check_order(const struct ll_dtable_run *run, struct lladd_error *err)
 {
     const struct ll_dtable_descriptor *d = &run->d;
@@ -258,8 +259,8 @@ static int check_order(const struct ll_dtable_run *run, struct lladd_error *err)
         return lladd_dtable_corrupt(run->layers, err, "its first key is not before its last one");
     ll_dtable__where(run, 0, "", where, sizeof where);
     return lladd_error_set(err, LLADD_OTHER_ORDER,
-                           "%s: comparator \"%s\" has not the order that it was built in", where,
-                           run->order.comparator->name);
+                           "%s: comparator \"%s\" has another order than when the run was built",
+                           where, run->order.comparator->name);
 }
 
 static int open_layer(struct lladd_dtable *t, struct lladd_error *err)
@@ -290,7 +291,7 @@ static int open_all(struct ll_dtable_run *run, struct lladd_error *err)
     TRY(lladd_dtable_config_check(run->config, d->type, err));
     TRY(new_layer(run, &tail, run->config, NULL, "", &layers, err));
     if (layers != d->n_layers)
-        return lladd_dtable_corrupt(run->layers, err, "the configuration has other layers");
+        return lladd_dtable_corrupt(run->layers, err, "its configuration has too few layers");
     TRY(check_order(run, err));
     TRY(make_sources(run, err));
     TRY(open_layer(run->layers, err));

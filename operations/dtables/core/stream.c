@@ -35,8 +35,10 @@ int ll_dtable__writer(struct lladd_dtable_run_builder *run, uint32_t layer, bool
     w->stream.layer = layer;
     if (len == 0 || len >= sizeof w->stream.name || run->d.n_streams == LL_DTABLE_STREAMS_MAX) {
         lladd_mem_free(run->db, w);
-        return lladd_error_set(run->error, LLADD_BAD_ARGUMENT, "a stream \"%s\", number %u", name,
-                               run->d.n_streams);
+        return lladd_error_set(run->error, LLADD_BAD_ARGUMENT,
+                               "stream \"%s\" of a run, after %u others: its name is empty or "
+                               "too long, or the run has too many streams",
+                               name, run->d.n_streams);
     }
     memcpy(w->stream.name, name, len + 1);
     run->d.n_streams++;
@@ -58,8 +60,8 @@ static size_t staged_pages(const struct lladd_dtable_writer *w)
 
 /* Allocates another extent for all streams: `need` pages for the caller, and the pages that the
  * other streams have staged. Unless the run is ending, the extent is made as long as all earlier
- * ones together, if that is longer. The limit, or a lack of space in the page file, shortens the
- * extent, even below `need`. */
+ * ones together, if that is longer. EXTENT_BYTES, the longest possible extent, and a lack of space
+ * in the page file limit the length, even to less than `need`. */
 static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
 {
     uint64_t page = lladd_page_size(run->db), unit = run->d.block_pages;
@@ -134,8 +136,8 @@ static uint32_t checksum(const struct lladd_dtable_writer *w, size_t page, size_
     return crc;
 }
 
-/* Writes `pages` pages of the stage, from `page` on, to the pages at `to`. They hold `len`
- * bytes. */
+/* Writes `pages` pages of the stage, from `page` on, to the page file, from page `to` on. They hold
+ * `len` bytes of the stream. */
 static int write_blocks(struct lladd_dtable_writer *w, size_t page, size_t pages, size_t len,
                         uint64_t to)
 {
@@ -252,7 +254,7 @@ int lladd_dtable_write_cell(struct lladd_dtable_writer *w, const void *bytes, si
     int rc = 0;
     if (len > block)
         return lladd_error_set(w->run->error, LLADD_TOO_LARGE,
-                               "a cell of %zu bytes, and blocks have %u", len, block);
+                               "a cell of %zu bytes is longer than a block of %u", len, block);
     if (block - lladd_dtable_written(w) % block < len)
         rc = lladd_dtable_pad(w);
     return rc ? rc : lladd_dtable_write(w, bytes, len);
