@@ -54,8 +54,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     bool has_tombstone = lladd_dtable_param_bytes(c, "tombstone_value", &tombstone);
     if (tag && (has_hole || has_tombstone))
         return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "array_dtable: hole_value and tombstone_value are for \"tag_byte\" "
-                               "bool false");
+                               "array_dtable: hole_value and tombstone_value are only allowed "
+                               "with \"tag_byte\" bool false");
     if (!tag && size < 0 && (has_hole || has_tombstone))
         size = (int64_t)(has_hole ? hole.len : tombstone.len);
     if (!tag && size == 0)
@@ -64,7 +64,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     if ((has_hole && hole.len != (uint64_t)size) ||
         (has_tombstone && tombstone.len != (uint64_t)size))
         return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "array_dtable: hole_value and tombstone_value are of value_size");
+                               "array_dtable: hole_value and tombstone_value must have "
+                               "value_size bytes");
     if (has_hole && has_tombstone && equal(hole, tombstone.data, tombstone.len))
         return lladd_error_set(err, LLADD_BAD_CONFIG,
                                "array_dtable: hole_value and tombstone_value are the same");
@@ -116,7 +117,7 @@ static int begin(struct lladd_dtable_builder *base)
     b->size = size < 0 ? UINT64_MAX : (uint64_t)size;
     if (size >= 0 && (uint64_t)size + b->tag > lladd_dtable_block_size(base))
         return lladd_error_set(base->error, LLADD_TOO_LARGE,
-                               "array_dtable: values of %lld bytes, and blocks have %u",
+                               "array_dtable: values of %lld bytes do not fit into blocks of %u",
                                (long long)size, lladd_dtable_block_size(base));
     b->cell = lladd_mem_alloc(base->db, lladd_dtable_block_size(base));
     if (!b->cell)
@@ -170,13 +171,14 @@ static int check_holes(const struct builder *b, uint64_t key)
     if (all > FREE_HOLES && all / (b->rows + 1) >= most)
         return lladd_error_set(b->base.error, LLADD_OUT_OF_RANGE,
                                "array_dtable: keys %llu to %llu make %llu holes for %llu rows; "
-                               "the limit is fewer than %llu a row (holes_per_row)",
+                               "there must be fewer than %llu a row (holes_per_row)",
                                (unsigned long long)b->first, (unsigned long long)key,
                                (unsigned long long)all, (unsigned long long)b->rows + 1,
                                (unsigned long long)most);
     if (!b->tag && !b->has_hole)
         return lladd_error_set(b->base.error, LLADD_OUT_OF_RANGE,
-                               "array_dtable: no key %llu, and neither a tag_byte nor a hole_value",
+                               "array_dtable: key %llu is missing, and there is neither a tag_byte "
+                               "nor a hole_value",
                                (unsigned long long)b->next);
     return 0;
 }
@@ -300,7 +302,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
                 : r->has_tombstone && equal(r->tombstone, cell, r->size) ? TOMBSTONE
                                                                          : VALUE;
     if (state > VALUE)
-        return lladd_dtable_corrupt(base, err, "a cell in no state");
+        return lladd_dtable_corrupt(base, err, "a cell has an invalid state byte");
     value->state = state == HOLE        ? LLADD_DTABLE_ABSENT
                    : state == TOMBSTONE ? LLADD_DTABLE_TOMBSTONE
                                         : LLADD_DTABLE_FOUND;

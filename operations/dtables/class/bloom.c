@@ -4,8 +4,8 @@
  *
  * The filter has "bits_per_key" bits for each key; keys of tombstones count too. The bits of a key
  * are within one line of 64 bytes, so a lookup reads one line of the filter. The filter is in
- * memory while the table is open. With 10 bits per key, about one absent key in a hundred is looked
- * up in the base. Cursors do not use the filter.
+ * memory while the table is open. With 10 bits per key, about one absent key in 80 is looked up in
+ * the base. Cursors do not use the filter.
  *
  * For a present key, reading the filter is wasted time, and usually a cache miss. After about 128
  * consecutive lookups that found their keys, lookups skip the filter until a lookup finds
@@ -171,8 +171,8 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 }
 
 static const struct lladd_dtable_param params[] = {
-    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table that is asked what remains"},
-    {"bits_per_key", LLADD_DTABLE_PARAM_INT, false, 10, 1, 32, "of the filter"},
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for which the filter answers"},
+    {"bits_per_key", LLADD_DTABLE_PARAM_INT, false, 10, 1, 32, "bits of the filter for each key"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 

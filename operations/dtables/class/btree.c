@@ -52,7 +52,7 @@ struct builder {
     struct shape shape;
     uint64_t key[ROWS_MAX], place[ROWS_MAX], mark[ROWS_MAX];
     uint64_t before; /* mark of the row before the leaf */
-    uint64_t most;   /* largest mark in the leaf, minus `before` */
+    uint64_t most;   /* largest mark in the leaf, minus `before` without its lowest bit */
 };
 
 struct reader {
@@ -166,7 +166,7 @@ static int write_leaf(struct builder *b)
     unsigned char line[LINE] = {0}, *p = line + HEAD;
     if (b->place[0] > NUMBER_MAX || m > NUMBER_MAX)
         return lladd_error_set(b->base.error, LLADD_TOO_LARGE,
-                               "btree_dtable: a base of more than 2^47 bytes, or 2^48 rows");
+                               "btree_dtable: its base has more than 2^47 bytes, or 2^48 rows");
     lladd_put64(line, b->key[0]);
     lladd_put48(line + 8, b->place[0]);
     lladd_put48(line + 14, m);
@@ -412,7 +412,7 @@ static int place_at(const struct reader *r, const struct leaf *l, unsigned i, ui
     *place = l->shape.kind == PLACES ? number_at(l, i) : l->place + i;
     return *place < r->base.base->places
                ? 0
-               : lladd_dtable_corrupt(&r->base, err, "a place that its base does not have");
+               : lladd_dtable_corrupt(&r->base, err, "it has a place that its base does not have");
 }
 
 /* Finds the leaf for the key, and the first row in it with a key not below the key. The table must

@@ -247,10 +247,10 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 }
 
 static const struct lladd_dtable_param params[] = {
-    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table that is asked what remains"},
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table that lookups read"},
     {"cache_size", LLADD_DTABLE_PARAM_INT, false, 1024, 1, INT64_C(1) << 30, "rows that are kept"},
     {"cache_bytes", LLADD_DTABLE_PARAM_INT, false, 1 << 20, 0, INT64_C(1) << 40,
-     "of rows that are kept"},
+     "bytes of the rows that are kept"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 

@@ -7,12 +7,12 @@
  * otherwise it has packed rows of the group's columns, in the listed order. So each column can be
  * stored by a class that suits it, and can be read without the others.
  *
- * If a row has no value for a group, the group's layer gets a tombstone or, if it cannot store one,
- * no row. The footer has the number of rows in each layer.
+ * For a tombstone, and for a row without a value in the group, the group's layer gets a tombstone
+ * or, if it cannot store one, no row. The footer has the number of rows in each layer.
  *
- *   COL-1  If base has as many places as rows, a layer that has all rows, and as many places, has
- *          each row at the same place as base. Rows of such a layer are read by place, rows of
- *          other layers by key.
+ *   COL-1  If base and a group's layer both have all rows, and each has as many places as rows, a
+ *          row has the same place in both. Rows of such a layer are read by place, rows of other
+ *          layers by key.
  *   COL-2  Before any part of a row is stored, each layer that may reject a value is asked whether
  *          it accepts its part. Thus a rejected row leaves nothing.
  *
@@ -48,7 +48,8 @@ struct builder {
 struct reader {
     struct lladd_dtable base;
     const struct groups *g;
-    bool filtered; /* base has a filter for absent keys */
+    bool filtered; /* base's class has `lookup` and no `find`, as filters have: a lookup in base may
+                    * answer for absent keys without a search */
     const struct lladd_dtable **layers;
     bool *aligned;
 };
@@ -122,8 +123,8 @@ static int read_word(struct groups *g, uint32_t group, struct lladd_span word,
     g->first[group + 1] = at;
     if (rc != LLADD_END || at == g->first[group])
         return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "column_dtable: word %u of \"columns\" is not a list of columns' "
-                               "numbers, from 0 to %u",
+                               "column_dtable: word %u of \"columns\" is not a list of column "
+                               "numbers from 0 to %u",
                                group, LLADD_DTABLE_COLUMNS_MAX - 1);
     return 0;
 }
@@ -137,8 +138,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     if (n == 0 || n > LLADD_DTABLE_COLUMNS_MAX || !lladd_dtable_param_layer(c, "groups", n - 1) ||
         lladd_dtable_param_layer(c, "groups", n))
         return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "column_dtable: \"groups\" has as many layers as \"columns\" has "
-                               "words, 1 to %u",
+                               "column_dtable: \"groups\" must have as many layers as \"columns\" "
+                               "has words, 1 to %u",
                                LLADD_DTABLE_COLUMNS_MAX);
     int rc = lladd_dtable_accepts(lladd_dtable_param_child(c, "base"), &empty, err);
     if (rc == LLADD_DTABLE_REJECT || !caps->places)
@@ -548,7 +549,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 static const struct lladd_dtable_param params[] = {
     {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for the keys and tombstones"},
     {"columns", LLADD_DTABLE_PARAM_WORDS, true, 0, 0, 0,
-     "the numbers of the columns of each group, as \"0 3\""},
+     "for each group a word with the numbers of its columns, such as \"0 3\""},
     {"groups", LLADD_DTABLE_PARAM_LAYERS, true, 0, 0, 0, "the tables for the groups' values"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };

@@ -187,7 +187,7 @@ static int decode(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     if (number < w->n)
         value->bytes = w->word[number];
     else if (!w->passes || number != w->through)
-        return lladd_dtable_corrupt(t, err, "a number without a word");
+        return lladd_dtable_corrupt(t, err, "a number that no word has");
     return 0;
 }
 

@@ -3,8 +3,7 @@
  *
  * The base need not be able to store tombstones. An array, for example, then needs no state byte in
  * each cell. Each key is in one of the two tables. A lookup asks the base first, then the
- * tombstones. A cursor is a cursor of an overlay of both tables. Rows cannot be read by position
- * (caps->places is false). */
+ * tombstones. A cursor is a cursor of an overlay of both tables. Rows have no places. */
 #include "operations/dtables/class/classes.h"
 
 struct builder {

@@ -60,7 +60,7 @@ static int begin(struct lladd_dtable_builder *base)
     TRY(ll_keys_begin(&b->keys, base));
     if (size > lladd_dtable_block_size(base))
         return lladd_error_set(base->error, LLADD_TOO_LARGE,
-                               "fixed_dtable: values of %lld bytes, and blocks have %u",
+                               "fixed_dtable: values of %lld bytes do not fit into blocks of %u",
                                (long long)size, lladd_dtable_block_size(base));
     return lladd_dtable_stream(base, "values", &b->values);
 }
@@ -105,7 +105,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     TRY(lladd_dtable_source_open(base, "values", &r->values, err));
     r->size = more.len == 4 ? lladd_get32(more.data) : UINT32_MAX;
     if (r->size > lladd_dtable_source_block(r->values))
-        return lladd_dtable_corrupt(base, err, "cells without a size");
+        return lladd_dtable_corrupt(base, err, "its footer has an invalid size of values");
     if (r->size)
         r->cells = lladd_dtable_cells_of(r->values, r->size);
     return 0;

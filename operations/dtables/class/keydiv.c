@@ -3,7 +3,7 @@
  *
  * The divider is "divider", an integer, if keys are numbers, and "divider_bytes" if keys are
  * strings or bytes. For more than two ranges of keys, "from" or "below" is a keydiv_dtable itself.
- * If the table for its key rejects a row, the row is rejected.
+ * A row is rejected if the table for its key rejects the row.
  *
  * At the end of one table, a cursor moves on to the row of the other table that is nearest to the
  * divider. If both tables have places, rows have places: first the places of "below", then those of
@@ -36,7 +36,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     bool given = number != INT64_MIN;
     if (given == text || bytes.len > LLADD_DTABLE_KEY_MAX)
         return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "keydiv_dtable: a divider, or divider_bytes of at most %u bytes",
+                               "keydiv_dtable: expected either a divider, or divider_bytes of at "
+                               "most %u bytes",
                                LLADD_DTABLE_KEY_MAX);
     unsigned types = 1u << LLADD_DTABLE_BYTES;
     if (text && !(bytes.len && memchr(bytes.data, 0, bytes.len)))
@@ -63,7 +64,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                                          "both of its tables");
 }
 
-/* Both tables must accept the value, because a placeholder may occur in both. */
+/* The key is not known here, so both tables must accept the value. */
 static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
                    struct lladd_error *err)
 {
@@ -224,8 +225,9 @@ static const struct lladd_dtable_param params[] = {
     {"below", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for keys below the divider"},
     {"from", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for the divider and what follows"},
     {"divider", LLADD_DTABLE_PARAM_INT, false, INT64_MIN, INT64_MIN, INT64_MAX,
-     "of numbers; -2^63: none"},
-    {"divider_bytes", LLADD_DTABLE_PARAM_BYTES, false, 0, 0, 0, "of strings and bytes"},
+     "the first key of \"from\", if keys are numbers; -2^63: none"},
+    {"divider_bytes", LLADD_DTABLE_PARAM_BYTES, false, 0, 0, 0,
+     "the first key of \"from\", if keys are strings or bytes"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 

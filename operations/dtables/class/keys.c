@@ -563,8 +563,8 @@ static uint32_t row_for_bytes(const struct ll_keys *k, uint64_t block, const str
     return low;
 }
 
-/* Row i of `block` is its first row with a key not below the key. If there is none, i is the number
- * of rows. */
+/* The result of a search. Row i of `block` is the block's first row with a key not below the key
+ * that is searched for. If there is none, i is the number of rows. */
 struct found {
     struct block b;
     uint64_t block;

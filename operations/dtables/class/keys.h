@@ -47,7 +47,7 @@ struct ll_keys {
     const unsigned char *index_bytes;
     size_t index_len;
     const uint64_t *heads; /* heads of the blocks' first keys, or NULL: see keys.c */
-    size_t common;
+    size_t common;         /* length of the prefix that all these first keys have in common */
     bool numbers;
 };
 /* The first member of struct reader in a class that uses the functions below. */

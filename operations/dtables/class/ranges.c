@@ -134,7 +134,7 @@ static int get_end(const struct lladd_dtable *base, struct lladd_span s,
         r->to.bytes = lladd_span_of(p + 1, s.len - 1);
     if (lladd_dtable_check_key(order, &r->to, NULL) ||
         (r->has_from && lladd_dtable_compare(order, &r->from, &r->to) >= 0))
-        return lladd_dtable_corrupt(base, err, "invalid interval: expected an end after its begin");
+        return lladd_dtable_corrupt(base, err, "invalid interval: expected an end after its start");
     return 0;
 }
 
@@ -155,8 +155,9 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return r->open ? get_end(base, r->first, &first, err) : 0;
 }
 
-/* Finds the last range that begins at or before the key; with key NULL, the range without
- * beginning. *there: there is such a range. *next: the first place after its row. */
+/* Finds the last range that begins at or before the key; with key NULL, the range without a
+ * beginning. *there: there is such a range. *next: the place after the range's row, or 0 if the
+ * range has no row. */
 static int range_of(const struct reader *r, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin *pin, struct lladd_dtable_interval *out, bool *there,
                     uint64_t *next, struct lladd_error *err)
@@ -175,7 +176,7 @@ static int range_of(const struct reader *r, const struct lladd_dtable_key *key,
     *there = v.state != LLADD_DTABLE_ABSENT || r->open;
     out->has_from = v.state != LLADD_DTABLE_ABSENT;
     if (v.state == LLADD_DTABLE_TOMBSTONE)
-        return lladd_dtable_corrupt(&r->base, err, "a range is a tombstone");
+        return lladd_dtable_corrupt(&r->base, err, "a row of its table of ranges is a tombstone");
     return *there ? get_end(&r->base, out->has_from ? v.bytes : r->first, out, err) : 0;
 }
 

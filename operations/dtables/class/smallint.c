@@ -64,7 +64,7 @@ static int copy(const struct lladd_dtable *t, uint64_t place, size_t n, unsigned
 
 static const struct lladd_dtable_param params[] = {
     {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for the short numbers"},
-    {"bytes", LLADD_DTABLE_PARAM_INT, true, 0, 1, 3, "of a number"},
+    {"bytes", LLADD_DTABLE_PARAM_INT, true, 0, 1, 3, "bytes that a stored number takes"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 

@@ -423,7 +423,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
     if (mark & 1)
         return 0;
     if (mark / 2 > place || place - mark / 2 >= r->n)
-        return lladd_dtable_corrupt(base, err, "a place beyond the last value");
+        return lladd_dtable_corrupt(base, err, "a key refers to a value after the last one");
     rc = enter(&p, place - mark / 2);
     return rc ? rc : value_at(&p, value);
 }
@@ -649,7 +649,7 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
         rc = ll_keys_at(&r->keys, place, &pin, NULL, &before, &mark, err);
     if (!rc && before / 2 == last / 2)
         rc = before / 2 > place || place + n - before / 2 > r->n
-                 ? lladd_dtable_corrupt(base, err, "a place beyond the last value")
+                 ? lladd_dtable_corrupt(base, err, "a key refers to a value after the last one")
                  : copy_values(&p, place - before / 2, n, out, room, width, got);
     lladd_dtable_unpin(&pin);
     return rc;
@@ -657,7 +657,7 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
 
 static const struct lladd_dtable_param params[] = {
     {"encodings", LLADD_DTABLE_PARAM_WORDS, false, 0, 0, 0,
-     "constant, runs, numbers, deltas, dictionary, plain: which there may be"},
+     "the forms that segments may have: constant, runs, numbers, deltas, dictionary, plain"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 

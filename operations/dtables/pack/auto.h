@@ -16,15 +16,15 @@
  *     24        the form's own data (see below); the items' ends, e bytes each; the items
  *
  *     constant    no data; every value is item 0
- *     runs        for each item a u16: the number of the first value after its run. A value is the
- *                 first item with such a number above the value's own
+ *     runs        for each item a u16: the number of the first value after the item's run. Value i
+ *                 is the first item with a u16 above i
  *     numbers     codes; for each item, the u16 number of its value, ascending. A value is base
  *                 plus its code, as w bytes, little-endian. If all b bits of the code are 1, the
  *                 value is an item
  *     deltas      every 32nd value, from value 0 on, as u64; then a code for each value. Base plus
  *                 a value's code is the value minus the value before it, modulo 2^(8 w). The codes
  *                 of every 32nd value are 0 and unused
- *     dictionary  codes; a value is the item with the number that its code is
+ *     dictionary  codes; code i is the number of the item that is value i
  *     plain       no data; value i is item i
  *
  * Codes of b bits are stored without gaps, the lowest bits first, and padded to a whole byte. */

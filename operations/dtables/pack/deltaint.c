@@ -49,8 +49,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                : rc;
 }
 
-/* The differences before and after a placeholder are not known yet. A placeholder is therefore
- * accepted only if the base accepts all values. */
+/* The neighbours of the value are not known here, nor its differences from them. A value is
+ * therefore accepted only if the base accepts every difference. */
 static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
                    struct lladd_error *err)
 {

@@ -110,11 +110,11 @@ static void sort(uint64_t *s, uint32_t n)
     }
 }
 
-/* Returns how many of the m sorted values at most can have codes of `bits` bits with the same base.
- * *base: a base for that many. */
+/* Returns the largest number of the m sorted values that can have codes of `bits` bits with one
+ * base. *base becomes such a base. */
 static uint32_t most_within(const uint64_t *s, uint32_t m, unsigned bits, uint64_t *base)
 {
-    uint64_t reach = bits ? (UINT64_C(1) << bits) - 2 : 0; /* all ones means "item" */
+    uint64_t reach = bits ? (UINT64_C(1) << bits) - 2 : 0; /* the code of ones stands for an item */
     uint32_t best = 0;
     for (uint32_t from = 0, to = 0; to < m; to++) {
         while (s[to] - s[from] > reach)

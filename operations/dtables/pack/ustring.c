@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ustring_dtable: stores values that repeat only once (Anvil paper, section 5.1, "unique-string").
+/* ustring_dtable: stores each distinct value once (Anvil paper, section 5.1, "unique-string").
  *
  * Values are numbered from 0 in the order in which they first occur. The base has the numbers,
  * little-endian, in "bytes" bytes each. If "bytes" is 0, each number takes as few bytes as it
@@ -20,7 +20,7 @@
 
 enum { GROUP = 16, CELL = 8 + 4 * GROUP };
 
-/* A remembered value. All are in a queue; the newest is the last. */
+/* A remembered value. All are in a queue; a new value is added at its end. */
 struct word {
     struct word *chain, *next;
     uint64_t hash, number;
@@ -326,8 +326,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* Reads the number first: the other reads reuse the pin that holds the base's value. The key stays
- * valid. */
+/* Reads the number first: the other reads replace the pin's block 1, which may hold the base's
+ * value. A key in the pin's block 0 stays valid. */
 static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                   struct lladd_error *err)
@@ -338,7 +338,7 @@ static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key
     (void)key;
     uint64_t number = n >= 1 && n <= 4 ? lladd_get_few(value->bytes.data, n) : UINT64_MAX;
     if (number >= r->numbers)
-        return lladd_dtable_corrupt(base, err, "a number of no value");
+        return lladd_dtable_corrupt(base, err, "a number that no value has");
     TRY(lladd_dtable_cell(pin, 1, r->ends, r->block_size, CELL, number / GROUP, &cell, err));
     uint64_t from = lladd_get64(cell);
     for (unsigned i = 0; i < number % GROUP; i++)
@@ -352,9 +352,9 @@ static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key
 static const struct lladd_dtable_param params[] = {
     {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for the numbers"},
     {"bytes", LLADD_DTABLE_PARAM_INT, false, -1, -1, 4,
-     "of a number; 0: as few as each takes; -1: as the base has them, or 4"},
+     "bytes of a number; 0: as few as each needs; -1: as many as the base's values have, or 4"},
     {"window_bytes", LLADD_DTABLE_PARAM_INT, false, 4 << 20, 0, INT64_C(1) << 40,
-     "of values that are remembered while it is built"},
+     "bytes of the values that are remembered while a run is built"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 
