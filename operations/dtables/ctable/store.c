@@ -19,7 +19,8 @@ struct store {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Adds to an error which text its line and column refer to: there are several texts. */
+/* Puts the name of the configuration in front of the message, because there are several texts to
+ * which the message's line and column could refer. */
 static int in_text(struct store *s, int rc, const char *what, const char *name)
 {
     struct lladd_error was = *s->err;
@@ -61,7 +62,8 @@ static int number_of(const struct store *s, const char *name, uint32_t *out)
             *out = (uint32_t)i;
             return 0;
         }
-    return lladd_error_set(s->err, LLADD_NOT_FOUND, "a group's column \"%.100s\" does not exist",
+    return lladd_error_set(s->err, LLADD_NOT_FOUND,
+                           "a group has a column \"%.100s\", which the table does not have",
                            name ? name : "");
 }
 
@@ -69,7 +71,9 @@ static int named_group(struct store *s, const struct lladd_ctable_group *g)
 {
     size_t len = 0;
     if (!g->columns || g->n == 0 || g->n > s->o->n_columns)
-        return lladd_error_set(s->err, LLADD_BAD_ARGUMENT, "a group of %zu columns", g->n);
+        return lladd_error_set(s->err, LLADD_BAD_ARGUMENT,
+                               "a group of %zu columns: no columns, or more than the table has",
+                               g->n);
     for (size_t i = 0; i < g->n; i++) {
         uint32_t column = 0;
         TRY(number_of(s, g->columns[i], &column));

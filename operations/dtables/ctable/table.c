@@ -284,7 +284,7 @@ static int of_table(struct lladd_managed *below, const char *name, const struct 
     }
     *out = below->companion;
     lladd_mutex_unlock(mutex);
-    lladd_mem_free(below->db, mine); /* another thread was faster */
+    lladd_mem_free(below->db, mine); /* not NULL if another thread was faster */
     return 0;
 }
 
