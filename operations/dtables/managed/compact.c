@@ -21,7 +21,8 @@ static int place(const struct ll_managed_change *c, uint32_t *out)
     return k == c->inputs
                ? 0
                : lladd_error_set(lladd_txn_error_out(c->txn), LLADD_BAD_RECORD,
-                                 "table \"%s\": two runs have one generation", c->t->name);
+                                 "table \"%s\": its description lacks a combined run",
+                                 c->t->name);
 }
 
 static int swap_compaction(struct ll_managed_change *c, uint32_t fresh)
@@ -66,7 +67,7 @@ int ll_managed__compact_now(struct lladd_managed *t, uint32_t first, uint32_t n,
         c.inputs = n = 0;
     else if (n > c.from->n_runs - first)
         c.inputs = n = c.from->n_runs - first;
-    fresh = fresh > first ? fresh - first : 0; /* of the inputs */
+    fresh = fresh > first ? fresh - first : 0; /* how many inputs are runs of digests */
     fresh = fresh < n ? fresh : n;
     int rc = n ? ll_managed__change_begin(&c, false, err) : 0;
     if (rc || !n) {

@@ -148,7 +148,7 @@ int ll_managed__restore(struct lladd_managed *t, struct ll_mem_part *part,
     if (!ll_managed__entry_get(&t->order, entry->bytes, &e))
         return lladd_error_set(
             err, LLADD_BAD_RECORD,
-            "table \"%s\": invalid entry at LSN %llu: expected a row or an interval", t->name,
+            "table \"%s\": invalid entry at LSN %llu: expected a row or a deleted range", t->name,
             (unsigned long long)entry->lsn.v);
     lladd_mutex_lock(&t->mutex);
     int rc = apply(part, &e);

@@ -4,15 +4,15 @@
  * million rows.
  *
  * A memtable has several Bloom filters, each four times as large as the one before. New keys are
- * added to the newest filter; a lookup checks the filters until a key passes one. A key sets up to
- * four bits of one word in a filter. A filter has at least twelve bits per key; about one absent
+ * added to the newest filter; a lookup checks the filters until the key passes one. A key sets up
+ * to four bits of one word in a filter. A filter has at least twelve bits per key; about one absent
  * key in a hundred passes a full filter.
  *
  *   FIL-1  A key is in the filters before its node can be found. A thread that must find the node
  *          knows of the key's commit, holds the table's mutex, or wrote the key itself. In each of
  *          these cases it sees the key's bits.
- *   FIL-2  If there is no memory for another filter, the memtable's filters are no longer used, and
- *          every key is searched for. */
+ *   FIL-2  If a filter is full and no other can be made, the memtable's filters are no longer used,
+ *          and every key is searched for. */
 #include "operations/dtables/managed/managed.h"
 
 #include <lladd/dtable_class.h>
@@ -35,7 +35,8 @@ static uint64_t bits_of(uint64_t hash)
            UINT64_C(1) << (hash >> 12 & 63) | UINT64_C(1) << (hash >> 18 & 63);
 }
 
-/* Returns the newest filter if it has room for a key, otherwise a new filter. NULL: no memory. */
+/* Returns the newest filter if it has room for a key, otherwise a new filter. NULL: no memory, or
+ * LL_MEM_FILTERS filters are full. */
 static struct ll_mem_filter *with_room(struct ll_memtable *m)
 {
     uint32_t n = m->n_filters;

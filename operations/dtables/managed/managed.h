@@ -24,7 +24,7 @@ enum {
 };
 #define LL_MANAGED_ROOT "managed" /* a: root page of the catalogue, b: version */
 #define LL_MANAGED_OWNER "managed"
-#define LL_MANAGED_TAG "managed:" /* with the table's name: the name of its tag */
+#define LL_MANAGED_TAG "managed:" /* before the table's name: the name of its journal tag */
 /* A named root of this prefix and the table's name may point to a blob that a layer above (cTables)
  * keeps with the table. The blob is freed when the table is dropped. */
 #define LL_MANAGED_BESIDE "ctable:"
@@ -48,8 +48,8 @@ struct ll_mem_list {
 
 /* A memtable: a list of keys with an index (memindex.c). Each key has a chain of versions, the
  * newest first. A part is all that one transaction writes to the memtable; it has the transaction's
- * commit. A part has segments. A segment is what the transaction writes between two savepoints; a
- * deleted range has a segment of its own. Each version belongs to a segment. Nodes, versions,
+ * commit. A part has segments. A new segment begins with the first write after a savepoint or
+ * rollback, and with each deletion of a range. Each version belongs to a segment. Nodes, versions,
  * segments and parts are in chunks, are addressed by four-byte offsets, and stay in place until the
  * memtable is freed. One thread at a time adds to the memtable, under the table's mutex, while any
  * number of threads read. */
@@ -73,8 +73,8 @@ struct ll_memtable {
 
 struct ll_mem_part {
     uint64_t commit;      /* atomic; 0: in progress; LL_MANAGED_TAKEN_BACK: rolled back */
-    uint64_t bytes, rows; /* a range is one row; savepoint rollbacks subtract nothing */
-    uint64_t ranges;      /* ranges deleted in the part so far */
+    uint64_t bytes, rows; /* a range is one row; a rollback to a savepoint subtracts nothing */
+    uint64_t ranges;      /* ranges deleted in the part so far, refused ones included */
     struct ll_memtable *m;
     uint32_t self;
     uint32_t segment; /* the newest */
@@ -180,14 +180,15 @@ void ll_managed__snapshot_iter(struct ll_snapshot_iter *, struct lladd_managed *
 /* An overlay: the rows that a use (nullable) has written, above what a snapshot sees of a
  * version. */
 struct ll_layers {
-    struct ll_snapshot_iter *slices; /* the first slice has the use's own rows */
+    struct ll_snapshot_iter *slices; /* the first is for the use's own rows */
     struct lladd_dtable **tables;
     struct lladd_dtable *all; /* an overlay of `tables` */
 };
 int ll_managed__layers(struct lladd_managed *, const struct ll_version *, uint64_t snapshot,
                        struct ll_use *own, struct ll_layers *, struct lladd_error *);
 void ll_managed__layers_drop(struct lladd_db *, struct ll_layers *);
-/* Updates the slice after its transaction may have deleted ranges. */
+/* For an iterator over a transaction's own rows: call it when the transaction may have deleted
+ * ranges since the last call. */
 void ll_managed__snapshot_iter_again(struct ll_snapshot_iter *);
 
 /* ---- manifest.c: the stored description of a table ------------------------------------------- */
@@ -325,7 +326,7 @@ struct ll_use {
                                  * written nothing */
     struct ll_mem_part *part;
     bool told; /* the journal knows the part */
-    uint64_t puts;
+    uint64_t puts; /* counts changes of the use's own rows and ranges; cursors compare it */
     unsigned char *scratch;
     size_t cap_scratch;
 };
@@ -352,7 +353,7 @@ struct ll_managed {
     struct lladd_thread *threads;
     unsigned n_threads;
     uint32_t running; /* atomic: there are threads */
-    uint64_t wakes;
+    uint64_t wakes;  /* counts signals of `wake` */
     uint64_t served; /* counts the times that a thread has chosen a table */
     bool stopping;
 };
@@ -452,8 +453,8 @@ int ll_managed__manifest_edit(struct lladd_managed *,
                               void *ctx, lladd_lsn *commit, struct lladd_error *);
 /* Returns the work that is due at `now`, or 0. */
 int ll_managed__due(struct lladd_managed *, uint64_t now);
-/* Returns the time until the interval can make a digest due: the rest of it or, when it is over,
- * another whole one. 0: never. */
+/* Returns the time until the table's interval makes a digest due: the rest of the interval or, if
+ * it is over, one whole interval. 0: never. */
 uint64_t ll_managed__interval_left(struct lladd_managed *, uint64_t now);
 int ll_managed__step(struct lladd_managed *, int due, struct lladd_error *);
 /* Wakes a maintenance thread, because something may have become due. */

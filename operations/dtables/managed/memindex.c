@@ -25,8 +25,8 @@
  *          complete, and is in its parent, before the old block is shortened.
  *   LST-4  All memory for a key is allocated before any part of the key becomes visible.
  *
- * In a plain skip list each comparison is a cache miss on a key. These misses were two thirds of
- * the time of a put. */
+ * In a plain skip list, which was measured here before, each comparison is a cache miss on a key.
+ * These misses took two thirds of the time of a put. */
 #include "operations/dtables/managed/memtable.h"
 
 enum { SLOTS = 32, NEAR = 128 / LL_MEM_UNIT }; /* two cache lines */

@@ -15,12 +15,12 @@
  * towards the digest trigger, and a digest merges ranges. A lookup searches for one endpoint, and
  * sees the newest version of its chain first.
  *
- *   RNG-1  A range has a segment of its own. If the range is refused, the transaction marks the
- *          segment as rolled back.
+ *   RNG-1  A range begins a new segment. If the range is refused, the transaction marks this
+ *          segment, which has no other versions yet, as rolled back.
  *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger offset.
  *   RNG-3  A key that a transaction has written or deleted stays claimed by it, even if another
  *          transaction's deletion of a range, which will be refused, has a newer version
- *          (mem_writer). */
+ *          (ll_managed__mem_writer). */
 #include "operations/dtables/managed/memtable.h"
 
 static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)

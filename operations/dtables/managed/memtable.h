@@ -54,11 +54,13 @@ uint32_t ll_managed__list_not_after(const struct ll_memtable *, const struct ll_
 
 /* ---- memtable.c ------------------------------------------------------------------------------ */
 
-/* The first returns the newest version of the node that was committed in (after, upto], and its
- * commit; the second, the part's newest version of the node. 0: none. */
+/* ll_managed__mem_committed returns the newest version of a node that was committed in
+ * (after, upto], and its commit. ll_managed__mem_mine returns the part's own newest version of a
+ * node. 0: none. */
 uint32_t ll_managed__mem_committed(const struct ll_memtable *, uint32_t node, uint64_t after,
                                    uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_mine(const struct ll_mem_part *, uint32_t node);
+/* Returns the part of a version. *counts: the version's segment is not rolled back. */
 const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *,
                                                   const struct ll_mem_version *, bool *counts);
 

@@ -50,8 +50,9 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     return rc;
 }
 
-/* Used if this table is part of another overlay, which is rare. The result stays valid when the
- * layers are gone, because the overlay copies endpoints into the pins. */
+/* Rarely called: by lladd_dtable_interval_at, also if this table is part of another overlay. The
+ * result stays valid when the layers are gone, because the overlay copies endpoints into the
+ * pins. */
 static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                     struct lladd_error *err)

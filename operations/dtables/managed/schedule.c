@@ -96,7 +96,8 @@ static bool *flag(struct lladd_managed *t, enum ll_managed_work what)
  * being closed. */
 static int work_begin(struct lladd_managed *t, enum ll_managed_work what, struct lladd_error *err)
 {
-    static const char *const names[] = {"", "digested", "combined", "tidied up"};
+    static const char *const names[] = {"", "digested", "combined",
+                                        "cleared of replaced runs"};
     lladd_mutex_lock(&t->mutex);
     bool busy = *flag(t, what) || t->closing;
     if (!busy)

@@ -75,7 +75,8 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
         return rc == LLADD_NOT_FOUND ? 0 : rc;
     if (root.b > LL_MANAGED_VERSION)
         return lladd_error_set(err, LLADD_NEWER_FORMAT,
-                               "managed tables were made by a newer version: %llu, known is %d",
+                               "managed tables were made by a newer version: format %llu; "
+                               "%d is known",
                                (unsigned long long)root.b, LL_MANAGED_VERSION);
     return lladd_hash_open(db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, &all->catalogue, err);
 }

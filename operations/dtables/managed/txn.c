@@ -10,8 +10,8 @@
  *
  *   USE-1  If a transaction in progress has a part in a memtable, the current version has this
  *          memtable.
- *   USE-2  A thread that ends a part does not access it afterwards. A use has a reference to its
- *          memtable. */
+ *   USE-2  When a part has ended, its memtable may be freed unless a reference keeps it. A use has
+ *          a reference to the memtable of its part. */
 #include "operations/dtables/managed/managed.h"
 
 /* ---- uses ------------------------------------------------------------------------------------ */
@@ -87,9 +87,9 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
                                      t->name);
 }
 
-/* Called before a transaction acquires its snapshot. No version is released until end_joining,
- * because it is not known yet which versions the snapshot needs. Returns memory for the
- * transaction's state, if there is some for reuse, or NULL. */
+/* Called before a transaction acquires its snapshot. No retired version is released until
+ * end_joining, because it is not known yet which versions the snapshot needs. Returns memory for
+ * the transaction's state, if there is some for reuse, or NULL. */
 static struct ll_managed_txn *begin_joining(struct ll_managed *all)
 {
     lladd_mutex_lock(&all->mutex);

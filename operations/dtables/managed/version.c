@@ -139,8 +139,8 @@ int ll_managed__run_open(struct lladd_managed *t, const struct lladd_managed_run
     if (!rc && (r->table->order.type != t->order.type ||
                 r->table->order.comparator != t->order.comparator)) {
         rc = lladd_error_set(err, LLADD_CORRUPT_RUN,
-                             "table \"%s\": the run of page %llu has other "
-                             "keys",
+                             "table \"%s\": the run of page %llu has keys of another type or "
+                             "order",
                              t->name, (unsigned long long)info->root.v);
         lladd_dtable_close(r->table);
     }
