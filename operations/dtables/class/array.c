@@ -54,8 +54,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     bool has_tombstone = lladd_dtable_param_bytes(c, "tombstone_value", &tombstone);
     if (tag && (has_hole || has_tombstone))
         return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "array_dtable: hole_value and tombstone_value are only allowed "
-                               "with \"tag_byte\" bool false");
+                               "array_dtable: hole_value and tombstone_value are for \"tag_byte\" "
+                               "bool false");
     if (!tag && size < 0 && (has_hole || has_tombstone))
         size = (int64_t)(has_hole ? hole.len : tombstone.len);
     if (!tag && size == 0)

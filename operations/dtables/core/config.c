@@ -359,8 +359,8 @@ static int check_ranges(const struct lladd_dtable_config *c, struct lladd_error 
              below = below->next)
             if (below->caps.ranges)
                 return lladd_error_set(err, LLADD_BAD_CONFIG,
-                                       "%s cannot be below a %s: only a layer that passes every "
-                                       "call on may be above it",
+                                       "%s cannot be below a %s: it must be at the top, or only "
+                                       "below layers that pass every call on",
                                        below->kind->name, c->kind->name);
     }
     return 0;
