@@ -86,7 +86,7 @@ static void say(struct out *o, const char *s)
 
 static void write_level(struct out *, const char *slot, const struct composition *, unsigned level);
 
-/* Writes the template in the slot of that name, or in a list. */
+/* Writes the template as the parameter of that name, or as the next layer of a list. */
 static void write_template(struct out *o, const char *slot, const char *what,
                            const struct composition *c, unsigned level)
 {

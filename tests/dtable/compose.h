@@ -27,7 +27,8 @@ struct composition compose_at(const struct compositions *below, uint64_t i);
 void compose_add(struct compositions *, const struct composition *);
 void compose_free(struct compositions *);
 
-/* Templates have numbers below compose_templates(): a class, with some parameters. */
+/* A template is a class with some parameters. Templates have numbers from 0 to
+ * compose_templates() - 1. */
 unsigned compose_templates(void);
 void compose_class_name(unsigned template, char name[64]);
 /* Returns the number of the layer's template at a level; level 0 is the top. */

@@ -125,7 +125,7 @@ static struct lladd_dtable_value plain_value(uint64_t *random, unsigned char *ro
     switch (r % 8) {
     case 0:
         break;
-    case 1: /* a placeholder of a smallint_dtable, as a number */
+    case 1: /* the placeholder above a smallint_dtable (compose.c) */
         lladd_put32(room, 255);
         len = 4;
         break;
@@ -153,7 +153,7 @@ static struct lladd_dtable_value plain_value(uint64_t *random, unsigned char *ro
     return lladd_dtable_value_of(room, len);
 }
 
-/* Some columns have no value; a few rows have one in a column that others lack. */
+/* Some columns have no value. One row in 16 has a value in the last column. */
 static struct lladd_dtable_value packed_value(uint64_t *random, unsigned char *room)
 {
     enum { COLUMNS = 4 };
@@ -167,7 +167,7 @@ static struct lladd_dtable_value packed_value(uint64_t *random, unsigned char *r
         if (i == COLUMNS - 1 ? r % 16 != 0 : r % 5 == 0)
             columns[i].state = LLADD_DTABLE_ABSENT;
     }
-    if (columns[COLUMNS - 1].state == LLADD_DTABLE_FOUND) /* it fits into the room */
+    if (columns[COLUMNS - 1].state == LLADD_DTABLE_FOUND) /* short, so that the row fits the room */
         columns[COLUMNS - 1].bytes.len %= 5;
     ok_err(&err, lladd_dtable_row_size(columns, COLUMNS, &size, &err));
     ck_assert_uint_le(size, SHAPE_ROOM);
@@ -410,7 +410,7 @@ static void check_cursor(struct model *m, const struct lladd_dtable *t, bool all
     do
         arrive(&w, w.at + 1, 1, lladd_dtable_next(w.c, &w.err));
     while (w.at < n);
-    arrive(&w, n, 1, lladd_dtable_next(w.c, &w.err)); /* and stays there */
+    arrive(&w, n, 1, lladd_dtable_next(w.c, &w.err)); /* stays after the last row */
     do
         arrive(&w, w.at - 1, -1, lladd_dtable_prev(w.c, &w.err));
     while (w.at >= 0);

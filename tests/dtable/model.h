@@ -29,7 +29,7 @@ void rows_free(struct model *);
 void rows_copy(struct model *, const struct model *);
 /* Appends a row after all others. */
 void rows_add(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
-/* Inserts at its place, replacing a row with this key. ABSENT: removes the row. */
+/* Inserts a row at its place, or replaces the row of this key. State ABSENT: removes the row. */
 void rows_put(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
 /* Returns the row of a key, or NULL. */
 const struct model_row *rows_find(const struct model *, const struct lladd_dtable_key *);
@@ -38,7 +38,7 @@ const struct model_row *rows_find(const struct model *, const struct lladd_dtabl
 struct shape {
     enum lladd_dtable_type type;
     size_t rows;
-    uint64_t first, gap; /* keys: the first number; up to `gap` apart */
+    uint64_t first, gap; /* keys: the number before the first key; the largest distance of two */
     unsigned tombstones; /* one in this many rows; 0: none */
     bool packed;         /* values are packed rows of up to four columns */
 };
@@ -47,9 +47,9 @@ enum { SHAPE_ROOM = 160 };
  * this key. The bytes of *key are in `room` (64 bytes). */
 void shape_key(const struct shape *, uint64_t *random, uint64_t *number, unsigned char *room,
                struct lladd_dtable_key *key);
-/* Draws a value: of no bytes, of four, of five, of up to 40; a number, a word, a placeholder of
- * some of the configurations, or a packed row of such values. Its bytes are in `room` (SHAPE_ROOM
- * bytes). */
+/* Draws a tombstone or a value. Values have from 0 to 40 bytes; some are numbers, words, or
+ * placeholders of the configurations. If s->packed, a value is a packed row of such values. Its
+ * bytes are in `room` (SHAPE_ROOM bytes). */
 struct lladd_dtable_value shape_value(const struct shape *, uint64_t *random, unsigned char *room);
 
 /* Builds a run of drawn rows, and commits it. Rows that it rejects are not in the model. NULL if
@@ -57,10 +57,12 @@ struct lladd_dtable_value shape_value(const struct shape *, uint64_t *random, un
 struct lladd_dtable *rows_run(struct fixture *, struct model *, const char *config,
                               const struct shape *, uint64_t seed, lladd_pageno *root);
 
-/* Compares the table with the model: queries at every row, between rows and outside, and `steps`
- * random moves of a cursor. Tombstones are returned only to calls that ask for them. */
+/* Compares the table with the model: lookups of every key, of keys between them and outside of
+ * them, and `steps` random moves of a cursor. Tombstones must be returned only to calls that ask
+ * for them. */
 void rows_check(struct model *, const struct lladd_dtable *, uint64_t seed, unsigned steps);
-/* rows_check for a managed table, which does not return tombstones, or not always. */
+/* Like rows_check, but without places, and without cursors that ask for tombstones: managed tables
+ * have no places, and may leave out tombstones. */
 void rows_check_found(struct model *, const struct lladd_dtable *, uint64_t seed, unsigned steps);
 
 /* A cursor of the rows with values, which can stay open whatever happens to the table. It is

@@ -197,7 +197,7 @@ static void pairs_end(struct pairs *p, struct trials *t)
 struct trials pairs_select(struct fixture *b, const struct compositions *below, bool open,
                            unsigned patience)
 {
-    enum { STRIDE = 1000003 }; /* a prime number: all are visited */
+    enum { STRIDE = 1000003 }; /* a prime number that does not divide n: all are visited */
     struct trials t = {.all = NULL};
     struct pairs p;
     uint64_t n = compose_count(below), random = 1, at = 0;
@@ -214,7 +214,7 @@ struct trials pairs_select(struct fixture *b, const struct compositions *below, 
         if (admitted)
             take_best(&p, &t, &c, types, &random, true);
     }
-    for (size_t i = 0, first = t.n; i < first; i++) { /* each again, with data new to it */
+    for (size_t i = 0, first = t.n; i < first; i++) { /* each again, with data new to its layers */
         struct trial one = t.all[i];
         for (unsigned k = 0; k < SHAPE_TYPES + SHAPE_KINDS; k++)
             take_best(&p, &t, &one.what, one.types, &random, false);

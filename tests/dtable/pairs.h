@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_DTABLE_PAIRS_H
 #define TESTS_DTABLE_PAIRS_H
-/* A selection of compositions that contains every possible pair: a layer at one level and one at
- * another, a layer and a type of keys, a layer and a shape of data. A layer is a class with one of
- * several sets of parameters. */
+/* A selection of compositions. It contains every possible pair of a layer at one level and a layer
+ * at another, of a layer and a type of keys, and of a layer and a shape of data. A layer is a class
+ * with one of several sets of parameters. */
 #include "compose.h"
 #include "model.h"
 
@@ -16,7 +16,7 @@ struct trials {
     struct trial *all;
     size_t n, cap;
     /* met: pairs of layers that are in the selection; unmet: pairs that were not found. met_data,
-     * unmet_data: the numbers for pairs of a layer and a type or a shape. */
+     * unmet_data: the same for pairs of a layer and a type of keys or a shape of data. */
     size_t met, unmet, met_data, unmet_data;
     size_t refused; /* compositions that were tried and are invalid */
 };
@@ -38,8 +38,8 @@ struct compositions pairs_all(struct fixture *, unsigned depth, bool open);
 struct trials pairs_select(struct fixture *, const struct compositions *below, bool open,
                            unsigned patience);
 void pairs_free(struct trials *);
-/* Takes one composition with drawn data. Returns false if the composition is invalid or has no
- * possible type of keys. */
+/* Draws a type of keys and a shape of data for the composition. Returns false if the composition is
+ * invalid or has no possible type of keys. */
 bool pairs_draw(struct fixture *, const struct composition *, bool open, uint64_t *random,
                 struct trial *out);
 

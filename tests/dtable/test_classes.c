@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Single classes, beyond the contract of every table (test_model.c): values stored once, in fewer
- * bytes, or cached; values that they reject, and layers that they may not be in.
+ * Properties of single classes; test_model.c checks those that all classes have. Values are stored
+ * once, in fewer bytes, or cached. Some values are rejected, and so are configurations with a layer
+ * in a wrong position.
  */
 #include "model.h"
 #include "texts.h"
@@ -316,7 +317,7 @@ START_TEST(two_cursors)
         uint32_t len = stamps(at, room);
         ck_assert_int_eq(v.state, len == UINT32_MAX ? LLADD_DTABLE_TOMBSTONE : LLADD_DTABLE_FOUND);
         ck_assert(len == UINT32_MAX || memcmp(v.bytes.data, room, 4) == 0);
-        if (i == 0) /* after the last */
+        if (i == 0) /* moves the second cursor after the last row */
             ck_assert_int_eq(lladd_dtable_last(c[1], &b.err), 0);
         if (i == 0)
             ck_assert_int_eq(lladd_dtable_next(c[1], &b.err), LLADD_END);
@@ -329,7 +330,7 @@ END_TEST
 
 /* ---- cached rows ----------------------------------------------------------------------------- */
 
-/* A table that counts the calls it gets. */
+/* A table that counts its lookups, and can be made to fail. */
 static struct {
     uint64_t asked;
     int fails;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Configurations: what is printed parses to the same, as text and by calls; an error is reported
- * with line, column and what was expected. And the tables that are not runs: in memory, and several
- * as one, against a model.
+ * Configurations. A configuration that is printed and parsed again is the same, whether it was made
+ * from a text or by calls. A message about a wrong text has line, column and what was expected.
+ *
+ * Also compares tables in memory, and overlays of them, with a model.
  */
 #include "model.h"
 
@@ -155,7 +156,8 @@ START_TEST(layers_have_a_limit)
 }
 END_TEST
 
-/* The message points at the layer that is one too deep, however it is written. */
+/* The message has line and column of the first layer that is too deep. _i / 2: there
+ * are layers below it. _i % 2: the last layer has parameters. */
 START_TEST(too_deep_is_placed)
 {
     static const char filter[] = "class(dt) bloom_dtable ", more[] = "config [ \"base\" ";

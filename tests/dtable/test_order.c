@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keys in an order of the program's own: comparators that are registered, missing, or different
- * from the one that built the run.
+ * Keys in the order of a comparator: one that is registered, one that is missing, and one that is
+ * not the comparator with which the run was built.
  */
 #include "model.h"
 #include "texts.h"
@@ -29,8 +29,8 @@ static int backwards(void *ctx, struct lladd_span x, struct lladd_span y)
 static const struct lladd_dtable_comparator reverse = {sizeof reverse, "reverse", NULL, backwards,
                                                        NULL};
 
-/* A missing comparator is an error; keys that only compare equal are found through a filter,
- * too. */
+/* A missing comparator is an error. Under a comparator, keys with different bytes may be equal; a
+ * filter passes a key that is equal to a key of the run. */
 START_TEST(missing_comparators)
 {
     struct lladd_txn *txn = fixture_begin(&b);

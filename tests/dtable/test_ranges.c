@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Range deletions: the class that stores them, and tables layered in an overlay, some of which have
- * ranges, against a model; cursors in every direction, lookups, intervals.
+ * Deleted ranges: the class that stores them, and overlays of tables, some of which have ranges.
+ * Lookups, cursors in both directions and intervals are compared with a model.
  */
 #include "model.h"
 #include "texts.h"
@@ -20,7 +20,7 @@ enum { SEEDS = 60, MOVES = 400 };
 #define LINEAR "class(dt) linear_dtable"
 #define OVER(base, ranges) \
     "class(dt) ranges_dtable config [ \"base\" " base " \"ranges\" " ranges " ]"
-/* The rest of the text after the class of a child. */
+/* A layer with its parameters, as the parameter "base" or "ranges" of another layer. */
 #define BASE(class_name, config) class_name " \"base_config\" config [ " config " ]"
 #define AND_RANGES(class_name, config) class_name " \"ranges_config\" config [ " config " ]"
 
@@ -51,7 +51,7 @@ static const struct kind {
     {LLADD_DTABLE_U64,
      NULL,
      {OVER("class(dt) fixed_dtable",
-           "class(dt) array_dtable"), /* its rows have holes between them */
+           "class(dt) array_dtable"), /* has holes between the rows for ranges */
       LINEAR, OVER(LINEAR, LINEAR),
       OVER(BASE("class(dt) exist_dtable", "\"base\" class(dt) array_dtable \"tombstones\" " LINEAR),
            AND_RANGES("class(dt) btree_dtable", "\"base\" " LINEAR))}},
@@ -118,7 +118,8 @@ static bool deleted(const struct layer *l, unsigned i)
     return false;
 }
 
-/* The state of a key; *layer: the layer that has its row. A tombstone of a range has no row. */
+/* Returns the state of a key. *layer becomes the layer that has the key's row. LAYERS: there is no
+ * row, as for a key that a range has deleted. */
 static enum lladd_dtable_state state_at(const struct stack *s, unsigned i, unsigned *layer)
 {
     for (*layer = s->first; *layer < LAYERS; ++*layer) {

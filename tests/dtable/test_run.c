@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs: there after commit, close, and a power failure after a commit; gone with all pages after an
- * abort, a discard, or a power failure before a commit. Invalid keys are refused, damage is named,
- * and neither a lack of memory nor failed reads lose or leak anything.
+ * A committed run is still there after a close, and after a power failure. After an abort, a
+ * discard, or a power failure before the commit, all pages of the run are free again. Invalid keys
+ * are refused. A message about damage names the run and the block. If memory is missing or a read
+ * fails, nothing is lost, and nothing stays allocated.
  */
 #include "model.h"
 #include "texts.h"
@@ -418,7 +419,8 @@ static const char *const lives[] = {
     "class(dt) auto_dtable",
 };
 
-/* Builds, opens, scans and queries a run. Returns failures; a failed run leaves nothing. */
+/* Builds, opens, scans and queries a run, and returns the first error. If the run cannot be built,
+ * the transaction is aborted. */
 static int whole_life(const char *text, bool *built)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
@@ -507,7 +509,7 @@ START_TEST(reads_fail)
         int rc = lladd_dtable_run_open(b.db, root, &t, &b.err);
         if (!rc)
             rc = lladd_dtable_run_check(t, &b.err);
-        if (!rc || !t) /* and again, from the cache or not */
+        if (!rc || !t) /* checks again, with some blocks in the cache */
             rc = rc ? rc : lladd_dtable_run_check(t, &b.err);
         uint64_t fired = fault_device_fired(b.fd);
         fault_device_fail(b.fd, 0, FAULT_PREAD, EIO, false);
@@ -516,8 +518,8 @@ START_TEST(reads_fail)
             failed++;
         }
         if (t)
-            rows_check(&m, t, n, 100); /* the next read succeeds: the damaged block was not
-                                        * cached */
+            rows_check(&m, t, n, 100); /* the next read succeeds: nothing was cached for the failed
+                                        * read */
         lladd_dtable_close(t);
         if (fired == 0)
             break;
@@ -535,8 +537,8 @@ static int note_first(void *ctx, lladd_pageno page)
     return 0;
 }
 
-/* In each page but the descriptor's (at most 29 pages): a flipped bit, and then the bytes of a page
- * of another run. */
+/* Damages each page besides the descriptor's (at most 29 pages): flips a bit, then stores the bytes
+ * of a page of another run in the page. */
 START_TEST(damage_is_named)
 {
     struct model m, other;

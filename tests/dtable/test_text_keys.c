@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keys of bytes are found, and so are the places of absent ones, whatever prefix they share and
- * however few bytes distinguish them after it; lengths take no space if they are all the same.
+ * Keys that are bytes. Present keys are found, and so is the next key after an absent one, whatever
+ * prefix the keys share and however few bytes after it distinguish them. If all keys have one
+ * length, the lengths take no space.
  */
 #include "model.h"
 #include "texts.h"
@@ -86,8 +87,8 @@ static void same_of(const struct model *m, const struct lladd_dtable *t,
     ck_assert_int_eq(lladd_dtable_compare(&m->order, &found, &m->rows[low].key), 0);
 }
 
-/* Compares the key, and keys like it: prefixes, one more byte, the last byte changed, without the
- * common prefix, and with another one. */
+/* Compares the key, and keys like it: its prefixes, the key and one more byte, the key with another
+ * last byte, with another common prefix, and without its common prefix. */
 static void same_around(const struct model *m, const struct lladd_dtable *t,
                         struct lladd_dtable_cursor *c, const struct lladd_dtable_key *key,
                         unsigned kind)
@@ -173,7 +174,7 @@ START_TEST(keys_of_one_length_have_no_ends)
     ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     for (size_t i = 0; i < m.n; i++)
         bytes += m.rows[i].key.bytes.len + m.rows[i].len;
-    if (odd == 0) /* for each block a head, and its entry in the index */
+    if (odd == 0) /* besides keys and values: for each block a head, and an entry in the index */
         ck_assert_uint_le(info.bytes, bytes + (m.n * len / 4096 + 2) * (4 * LONGEST + 32));
     ok_db(&b, lladd_dtable_cursor_open(t, 0, &c, &b.err));
     for (size_t i = 0; i < m.n; i++)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads on one run, and a cache that does not hold it: blocks are loaded, waited for and
- * evicted all the time, and every thread sees the stored rows. A table in memory beside it is
- * written to while other threads walk through it, and look through an overlay for rows that were
- * put just now.
+ * Many threads read one run, which is larger than the block cache: blocks are loaded, waited for
+ * and evicted all the time, and every thread sees the stored rows. Threads also write to a table in
+ * memory while other threads scan it, and look up rows in an overlay that were put just before.
  */
 #include "model.h"
 
@@ -65,7 +64,7 @@ static void *reader(void *arg)
     return NULL;
 }
 
-/* Rows that another thread has put before now are there. */
+/* The last row that the next thread has put is found. */
 static void look_for_last(struct job *j, struct lladd_dtable_pin *pin)
 {
     uint64_t put = lladd_atomic_load64(&j->next->put);
@@ -77,7 +76,8 @@ static void look_for_last(struct job *j, struct lladd_dtable_pin *pin)
     MUST(j, j->wrong || (v.state == LLADD_DTABLE_FOUND && v.bytes.len == sizeof(uint32_t)));
 }
 
-/* Keys of this thread, from the middle upwards or downwards, each with itself as its value. */
+/* Puts the thread's own keys, from the middle upwards or downwards; each value is the key. Then
+ * counts them with a cursor. */
 static void *writer(void *arg)
 {
     struct job *j = arg;

@@ -15,8 +15,8 @@ static struct fixture b;
 #define EXCEPTION \
     "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config " \
     "[ \"value_size\" int 1 ] \"alt\" class(dt) linear_dtable \"reject_value\" string \"_\" ]"
-/* Classes of every kind: classes that find places, classes that have cursors of their own, and
- * classes that pass on those of their base. */
+/* Classes of every kind: some find places, some have cursors of their own, and some use the places
+ * and cursors of their base. */
 static const char *const kinds[] = {
     "class(dt) linear_dtable",
     "class(dt) fixed_dtable config [ \"value_size\" int 1 ]",
@@ -215,7 +215,7 @@ static int asked_step(const struct lladd_dtable *t, void *cursor, bool forward,
     struct lladd_dtable_cursor *rows = ((struct asked_cursor *)cursor)->rows;
     struct lladd_dtable_value v;
     ++*((const struct asked *)t)->steps;
-    int rc = lladd_dtable_row(rows, NULL, &v, err); /* whichever table led, it is at a row */
+    int rc = lladd_dtable_row(rows, NULL, &v, err); /* at a row, even if a leader was moved */
     if (rc)
         return rc;
     ck_assert_int_ne((int)v.state, LLADD_DTABLE_ABSENT);
@@ -249,7 +249,7 @@ static const struct lladd_dtable_class asked_class = {
     .cursor_lead = asked_lead,
 };
 
-/* Makes a table with hundreds of rows, and two newer tables with a few rows. Rows of the large
+/* Makes a table with thousands of rows, and two newer tables with a few rows. Rows of the large
  * table are between, before and after the few rows. Some of the few keys are in the large table. */
 static void many_below_few(const char *config, struct model *m, struct lladd_dtable *parts[3])
 {
@@ -351,9 +351,9 @@ START_TEST(the_leader_changes_direction)
         ck_assert_uint_eq(key.number, at);
         for (; at < AT + FAR; at++)
             ok_db(&b, lladd_dtable_next(c, &b.err));
-        ck_assert_uint_lt(steps - asked_for, FAR); /* fewer than half: it led both ways */
+        ck_assert_uint_lt(steps - asked_for, FAR); /* most moves were those of a leader */
     }
-    /* The cursor has led up to here in one direction, and turns to the other. */
+    /* A leader was moved up to here in one direction. The cursor now turns to the other. */
     for (int forward = 0; forward < 2; forward++) {
         struct lladd_dtable_value v = lladd_dtable_value_of("new", 3), there;
         key = lladd_dtable_u32((uint32_t)(forward ? at + 1 : at - 1));
@@ -385,6 +385,7 @@ static void expect(const struct lladd_dtable *t, uint32_t number, const char *wa
     ck_assert_int_eq(memcmp(got, want, len), 0);
 }
 
+/* Flips the lowest bit of the first byte of the text, wherever the page file has the text. */
 static void forge_pages(const char *what)
 {
     size_t len = strlen(what);
@@ -436,14 +437,15 @@ START_TEST(placeholders_are_no_answer_to_damage)
     ck_assert_ptr_nonnull(strstr(b.err.message, "linear_dtable"));
     lladd_dtable_close(t);
     fixture_close(&b);
-    forge_pages("vhat is too long"); /* as it was */
+    forge_pages("vhat is too long"); /* restores the text */
     fixture_open(&b);
 }
 END_TEST
 
 /* ---- pages and bytes ------------------------------------------------------------------------- */
 
-/* Pages with changes in the log, above redo's start, are freed and become part of a run. */
+/* Pages are changed, freed, and allocated again for a run. The log from which redo starts still has
+ * the changes; redo must not apply them to the run. */
 START_TEST(redo_leaves_the_new_life_of_a_page_alone)
 {
     enum { PAGES = 40 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs record the version of their format, and of each class. A run with a newer version is refused
- * by name, a run with the previous version of a class is read, and a refused run loses nothing.
+ * A run stores the version of its format, and of each class. A run with a newer version is refused;
+ * the message names the class or the format. A run with the previous version of a class is read. A
+ * refused run loses nothing.
  */
 #include "model.h"
 #include "texts.h"

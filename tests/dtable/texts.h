@@ -6,7 +6,7 @@
 
 #include <lladd/dtable_class.h>
 
-/* "no-case": letters without their case. */
+/* "no-case": upper-case and lower-case letters compare equal. */
 extern const struct lladd_dtable_comparator no_case;
 
 struct lladd_dtable *open_run(struct fixture *, lladd_pageno root);
@@ -19,7 +19,8 @@ int add_text(struct lladd_dtable_run_builder *, uint32_t key, const char *value)
  * NULL ends the values. */
 struct lladd_dtable *run_of(struct fixture *, const char *config, uint32_t first,
                             const char *const *values);
-/* The text of a value goes to `text` (nullable). */
+/* Returns the state of a key. If the key has a value, `text` (nullable) receives the value as a
+ * string. */
 enum lladd_dtable_state state_of(struct fixture *, const struct lladd_dtable *, uint32_t key,
                                  char *text);
 
