@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * column_dtable: rows are split and assembled again, with layers of any abilities; some columns are
- * read without the others; a row that a layer rejects is rejected as a whole.
+ * column_dtable: rows are split and assembled again, with layers of various classes. Some columns
+ * are read without the others. If a layer rejects its part of a row, the whole row is rejected.
  */
 #include "managed_fixture.h"
 
@@ -67,7 +67,8 @@ static struct lladd_dtable *end_run(void)
     return t;
 }
 
-/* "a,b,c", with - for none. */
+/* Checks the three columns of a row. In `want`, commas separate them, and - is a column without a
+ * value. */
 static void is_row(const struct lladd_dtable_value *v, const char *want)
 {
     char got[128] = "";
@@ -129,8 +130,8 @@ static void teardown(void)
     "class(dt) column_dtable config [ \"base\" " base " \"columns\" words [ " words \
     " ] \"groups\" layers [ " groups " ] ]"
 
-/* The same rows give the same answers from layers that are read by position, and by key; with
- * tombstones, and without; with holes. */
+/* The same rows are read from layers that are read by place, and from layers that are read by key.
+ * Some layers store tombstones, and some have holes. */
 START_TEST(compositions)
 {
     static const char *const configs[] = {
@@ -210,8 +211,8 @@ START_TEST(never_half)
     has(t, 2, "c,-,-");
     has(t, 3, "d,ee,-");
     lladd_dtable_close(t);
-    /* The first value fixes the size: a value of another size is refused, and no partial row is
-     * left. */
+    /* The first value fixes the size. A value of another size is refused, and the run can only be
+     * discarded. */
     begin_run(COLUMNS(LINEAR, "\"0\" \"1\"", LINEAR " class(dt) fixed_dtable"));
     ok(txn, add(1, row("a", "bb", NULL)));
     ck_assert_int_eq(add(2, row("a", "bbb", NULL)), LLADD_REJECTED);
@@ -350,8 +351,8 @@ static uint32_t number_of(uint32_t i)
     return i % 977 == 5 ? 0xffffffffu : i % 1000 == 7 ? 70000 + i : i % 3000;
 }
 
-/* The column's values, in batches of `max` rows; returns how many batches had values of one
- * width. */
+/* Checks the column's values in batches of `max` rows. Row `hole` has no value. Returns how many
+ * batches had values of one width. */
 static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32_t hole)
 {
     struct lladd_ctable_batch got = {.n = 0};
@@ -383,8 +384,8 @@ static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32
 
 #define AUTO(form) "class(dt) auto_dtable config [ \"encodings\" words [ \"" form "\" ] ]"
 
-/* Values are copied by each class that can copy, and read from one that cannot; with each class
- * also in a table in which one row lacks the value. */
+/* Each class that can copy values copies them; values of a linear_dtable, which cannot copy, are
+ * read one by one. With each class there is also a table in which one row has no value. */
 START_TEST(copies)
 {
     static const char *const configs[] = {
@@ -426,7 +427,7 @@ START_TEST(copies)
             ok(x, lladd_ctable_put(x, t, &key, v));
         }
         commit(x);
-        ck_assert_uint_ge(scan(t, 0, 100, hole), MANY / 100 - 1); /* row by row: the same */
+        ck_assert_uint_ge(scan(t, 0, 100, hole), MANY / 100 - 1); /* in memory, row by row */
         ok_db(&b, lladd_managed_digest(lladd_ctable_managed(t), &b.err));
         ck_assert_uint_ge(scan(t, 0, 100, hole), MANY / 100 - 1);
         ck_assert_uint_ge(scan(t, 0, 4097, hole), hole == UINT32_MAX ? 3 : 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cTables: created, opened, dropped; rows and columns by their names; which calls are refused, and
- * why.
+ * cTables are created, opened and dropped. Rows are written and read; columns are found by their
+ * names. Wrong calls are refused.
  */
 #include "managed_fixture.h"
 
@@ -39,7 +39,7 @@ static void begin(void)
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
 }
 
-/* Every page has an owner: pages outside the managed tables are counted, too. */
+/* Asserts that every allocated page belongs to a managed table, to a cTable, or to the journal. */
 static void no_leaks(void)
 {
     struct lladd_root_value root;
@@ -130,7 +130,8 @@ START_TEST(rows_stay)
 }
 END_TEST
 
-/* One journal entry for a row, however many columns are changed; conflicts are between rows. */
+/* An update writes one journal entry, however many columns it changes. Two updates of one row
+ * conflict. */
 START_TEST(updates)
 {
     const struct lladd_ctable_change two[] = {{2, text("z")}, {0, text(NULL)}, {2, text("zz")}};
@@ -316,7 +317,8 @@ START_TEST(dropped_below)
 }
 END_TEST
 
-/* Invalid names, and bytes that are not rows: an error each, and no other effect. */
+/* A value that is not a row is an error, and so are invalid column names; they have no other
+ * effect. */
 START_TEST(damage)
 {
     struct lladd_dtable_key key = lladd_dtable_u32(1);

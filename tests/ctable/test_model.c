@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cTables against a model: rows with columns that have values, empty ones, and none, put, changed
- * and deleted, with digests, combines and crashes; a snapshot stays the same throughout, and
- * projections return the same values as whole rows.
+ * cTables are compared with a model. Rows are put, changed and deleted; their columns have values,
+ * empty values, or none. Meanwhile there are digests, combines and crashes. A transaction with an
+ * old snapshot always sees the same rows. A read of some columns returns the same values as a read
+ * of all.
  */
 #include "managed_fixture.h"
 
@@ -489,7 +490,8 @@ static const struct lladd_ctable_group of_texts[] = {
     {rest, 3, "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]"},
 };
 
-/* Digests and combines, or combines alone, store columns; keys in layers of three kinds. */
+/* Column stores in which digests store columns, and column stores in which only combines do. The
+ * keys are in layers of three kinds. */
 START_TEST(column_store)
 {
     for (uint64_t i = 0; i < 24; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packed rows: every column is found again; and no bytes, however wrong, lead a reader outside of
- * them.
+ * Packed rows. Every column of a packed row is found again. A reader of wrong bytes reads nothing
+ * outside of them.
  */
 #include "op_fixture.h"
 
@@ -15,7 +15,7 @@ static struct lladd_dtable_value text(const char *s)
     return lladd_dtable_value_of(s, strlen(s));
 }
 
-/* Packs into memory that ends at the row's end. */
+/* Packs into memory of exactly the row's size. */
 static struct lladd_span pack(const struct lladd_dtable_value *v, size_t n)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -126,8 +126,8 @@ static bool look(const unsigned char *bytes, size_t len)
     return good && sum < UINT32_MAX;
 }
 
-/* Rows with any byte changed, and cut to any length, are read; a sanitizer notices reads outside
- * them. */
+/* Reads rows that are cut to each length, rows with one byte changed, and random bytes. A sanitizer
+ * notices reads outside of them. */
 START_TEST(wrong_bytes)
 {
     const struct lladd_dtable_value v[] = {text("ab"), none, text(""), text("cde"), none,
