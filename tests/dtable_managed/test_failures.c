@@ -104,7 +104,7 @@ static void expect_one_of(const struct promise *p)
     commit(txn);
 }
 
-/* A digest and a combine change no row and lose no page. */
+/* Checks that a digest and a combine change no row and lose no page, and closes the database. */
 static void done(const char *expected)
 {
     if (expected)
@@ -292,8 +292,8 @@ START_TEST(space_runs_out)
 }
 END_TEST
 
-/* The run that was begun is discarded, and the rows go into another one. If the discard fails, the
- * digest fails: otherwise the run's pages would have no owner. */
+/* The configuration refuses a row of a run. The run is discarded, and the rows go into another one.
+ * If the discard fails, the digest fails: otherwise the first run's pages would have no owner. */
 START_TEST(every_allocation_of_a_refused_run_fails_once)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

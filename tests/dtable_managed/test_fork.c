@@ -286,7 +286,8 @@ static void finish(void)
     fixture_check(&b);
 }
 
-/* With threads there is a word that the kernel clears; without, process ids are compared. */
+/* _i 1: a handle with threads has a word that the kernel clears in the child (lladd_db_alive).
+ * _i 0: there is no such word, and process ids are compared. */
 START_TEST(a_child_is_refused_everywhere)
 {
     int status = -1;

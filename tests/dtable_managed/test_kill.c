@@ -205,7 +205,7 @@ static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    while (read(fds[0], &a, sizeof a) == (ssize_t)sizeof a) { /* written before it died: counts */
+    while (read(fds[0], &a, sizeof a) == (ssize_t)sizeof a) { /* acknowledged before it died */
         full = full || a.worker == WORKERS;
         if (a.worker < WORKERS)
             acked[a.worker] = a.n;
@@ -286,7 +286,7 @@ static void check_all(const char *dir, uint64_t seed, uint32_t *acked)
     ck_assert_uint_eq(n, 0); /* the row of the transaction that stayed open */
     ck_assert_int_eq(lladd_commit(txn), 0);
     check_pages(db);
-    lladd_db_kill(db); /* the next child recovers again, from an earlier state */
+    lladd_db_kill(db); /* no clean close, so the next child recovers again */
 }
 
 /* Checks that the test has covered digests and combines. */

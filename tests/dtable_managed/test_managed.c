@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables: rows that transactions write, what other transactions see of them, and that they
- * are there after a restart; digests, combines, and the freeing of runs and pages.
+ * Managed dTables: which rows a transaction sees, and which rows are there after a restart. These
+ * rows do not change when digests and combines run and runs are freed.
  */
 #include "managed_fixture.h"
 #include "support/test_world.h"
@@ -260,7 +260,8 @@ START_TEST(cursor_and_own_writes)
 }
 END_TEST
 
-/* A digest omits rows of open transactions, and later ones: a later digest takes them. */
+/* A digest leaves out the rows of open transactions, and rows that are committed later. A later
+ * digest takes them. */
 START_TEST(digest_beside_writers)
 {
     t = managed_begin(&b, NULL);
@@ -323,7 +324,8 @@ END_TEST
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* Tombstones stay as long as there is an older run, and go with the oldest; runs are freed. */
+/* A combine keeps tombstones if there is an older run. A combine of all runs drops them. Replaced
+ * runs are freed. */
 START_TEST(tombstones)
 {
     t = managed_begin(&b, NULL);
@@ -386,7 +388,7 @@ START_TEST(obsolete)
 }
 END_TEST
 
-/* A writer is not made to digest, however much is due. */
+/* A put does not digest, even if a digest is due. */
 START_TEST(puts_do_not_digest)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -768,7 +770,7 @@ START_TEST(journal_asks)
 }
 END_TEST
 
-/* Time is the clock of the handle: rows in memory are digested after the interval. */
+/* Rows in memory are digested when `interval_ns` has passed on the clock of the handle. */
 START_TEST(a_deleted_interval)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory that rows take, in several orders of insertion, and its accounting: the size by which
- * digests become due is the allocated one.
+ * The memory that rows take, in several orders of insertion. `pending_bytes`, which makes digests
+ * due, counts the memory that is allocated.
  */
 #include "managed_fixture.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables against a model: several open transactions, in two tables, with savepoints and
- * cursors that stay open, range deletions, conflicts and transactions in doubt, while tables are
- * digested, combined, closed and opened, and with power failures. Many of the steps are reads: a
- * row, a move of a cursor, all of both tables. A second test has one transaction in a longer table.
- * There, one run's cursor leads the transaction's cursor (operations/dtables/core/cursor.c).
+ * Managed dTables are compared with a model. Several transactions are open and use two tables, with
+ * savepoints, cursors that stay open, and range deletions; some get conflicts, and some are in
+ * doubt. Meanwhile tables are digested, combined, closed and opened, and the power fails. Many of
+ * the steps are reads: a lookup, a move of a cursor, or a scan of both tables.
+ *
+ * A second test has one transaction in a longer table. There, one run's cursor leads the
+ * transaction's cursor (operations/dtables/core/cursor.c).
  */
 #include "managed_fixture.h"
 
@@ -22,11 +24,12 @@ enum { SEEDS = 40, STEPS = 1500 };
 struct rows {
     uint8_t value[TABLES][KEYS];
 };
-/* The changes of a transaction: 0 none, 1 + value. */
+/* What a transaction has written. 0: nothing; otherwise 1 + the value. */
 struct own {
     uint8_t wrote[TABLES][KEYS];
 };
 enum place { BEFORE, AT, AFTER };
+/* A transaction, and what it must see. */
 struct buyer {
     struct lladd_txn *txn;
     bool looked, prepared;
@@ -55,7 +58,7 @@ static unsigned draw(unsigned below)
     return (unsigned)(seeded_next(&seed) % below);
 }
 
-/* Between keys of the model there are others. */
+/* Returns key i of the model. Between two keys of the model there are other keys. */
 static struct lladd_dtable_key key_of(unsigned table, unsigned i, char text[16])
 {
     if (table == 0)
@@ -317,7 +320,7 @@ static void ends(struct buyer *y)
         is_committed(y);
     } else {
         abort_txn(y->txn);
-        if (y->prepared) /* otherwise a crash can leave it in doubt again */
+        if (y->prepared) /* makes the abort durable; otherwise a crash could undo it */
             ok_db(&b, lladd_checkpoint(b.db, &b.err));
         memset(y, 0, sizeof *y);
     }
@@ -352,7 +355,8 @@ static bool wrote(const struct buyer *y)
     return false;
 }
 
-/* Prepared transactions with changes are in doubt afterwards, with their keys; others are gone. */
+/* After the crash, prepared transactions with changes are in doubt and keep their keys. The other
+ * transactions are gone. */
 static void crash(void)
 {
     for (struct buyer *y = buyers; y < buyers + TXNS; y++)

@@ -312,7 +312,7 @@ START_TEST(a_put_after_it_was_digested)
     del(1, 4);
     digest();
     ck_assert_int_eq(managed_try(txn, t, 1, "A"), LLADD_CONFLICT);
-    managed_put(txn, t, 3, "c"); /* it was not there before, and is not */
+    managed_put(txn, t, 3, "c"); /* absent in the snapshot and absent now: no conflict */
     managed_sees(txn, t, "1=a 3=c 5=e");
     commit(txn);
     managed_expect(&b, t, "3=c 5=e");
@@ -591,7 +591,7 @@ static uint64_t blocks_read(void)
     return s.reads;
 }
 
-/* A walk that comes to a deleted range, in either direction, seeks to its other end. */
+/* A cursor that comes to a deleted range, in either direction, seeks to the other end of it. */
 START_TEST(what_is_deleted_is_not_read)
 {
     enum { ROWS = 20000 };

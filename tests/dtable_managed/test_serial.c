@@ -285,8 +285,7 @@ static bool on_call(struct lladd_txn *txn, uint32_t who)
     return rc == 0;
 }
 
-/* The doctor leaves if another one stays on call. All rows are read by their keys, absent ones,
- * too. */
+/* The doctor leaves if another one stays on call. All keys are looked up, absent ones, too. */
 static int leave(struct lladd_txn *txn, struct doctor *d, uint32_t who)
 {
     unsigned others = 0;

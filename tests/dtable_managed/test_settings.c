@@ -15,7 +15,7 @@ static struct lladd_managed *t;
 /* A table must be able to store tombstones: in digests, and in combines that leave an older run in
  * place. */
 static const struct {
-    const char *config, *says; /* says: place and class in the error; NULL: it is accepted */
+    const char *config, *says; /* says: line, column and class in the error; NULL: accepted */
 } deleting[] = {
     {"class(dt) array_dtable config [ \"value_size\" int 1 \"tag_byte\" bool false ]",
      "line 1, column 11: array_dtable"},
@@ -137,7 +137,8 @@ static const struct {
     {LLADD_MANAGED_ALL, "1 - " RESOLVED_FILTER " " RESOLVED " 2 7 2000 30 40"},
 };
 
-/* Named options are changed and no others, at once, durably, and can be changed back. */
+/* The options that `which` selects are changed, and no others. The change holds at once and after a
+ * crash, and can be changed back. */
 START_TEST(each_option_is_changed)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT, none = o;

@@ -197,7 +197,7 @@ START_TEST(equal_keys)
         put_word(txn, "abC");
         sees_word(txn, "abC");
         commit(txn);
-        expect_word("abC"); /* over a run */
+        expect_word("abC"); /* although the run has the key as it was put earlier */
         ok_db(&b, lladd_managed_digest(t, &b.err));
         ok_db(&b, lladd_managed_combine(t, 0, &b.err));
         expect_word("abC");
@@ -206,8 +206,8 @@ START_TEST(equal_keys)
 }
 END_TEST
 
-/* A thread may have read the clock before a digest of another thread ended. It then starts no
- * digest, and waits for the rest of the interval, not for a whole one. */
+/* A thread may have read the clock before a digest of another thread ended. For such a thread, no
+ * time has passed since the digest, and no digest is due. */
 START_TEST(time_of_others)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -254,7 +254,7 @@ START_TEST(opened_while_dropped)
 }
 END_TEST
 
-/* Refused rows leave nothing, however often. */
+/* Rows that are refused take no memory, however often they are put. */
 START_TEST(refused_often)
 {
     static char large[8u << 20];
