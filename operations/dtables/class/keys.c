@@ -23,9 +23,9 @@
  * offsets of their ends), the u64 places, then the keys that are bytes. A lookup reads one block.
  *
  * Keys that are bytes are found by binary search. Without a comparator, the search skips the prefix
- * that all keys of the index, or of the block, have in common. It compares the eight bytes after
- * the prefix, the key's head, and the whole keys only if the heads are equal. The heads of the
- * index are kept in memory as numbers. */
+ * that all keys of the index, or of the block, have in common. It compares the heads of two keys,
+ * and the whole keys only if the heads are equal. A head is the eight bytes after the prefix. The
+ * heads of the index are kept in memory as numbers. */
 #include "operations/dtables/class/keys.h"
 #include "operations/shared/grow.h"
 

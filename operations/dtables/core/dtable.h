@@ -92,7 +92,8 @@ struct ll_dtable_stream {
     uint32_t *crcs; /* one per block */
     size_t n_blocks, cap_blocks;
 };
-/* A run's descriptor. In one that was read, texts, keys and footers point into `memory`. */
+/* A run's descriptor. In a descriptor that was read, texts, keys and footers point into
+ * `memory`. */
 struct ll_dtable_descriptor {
     struct lladd_db *db;
     uint64_t id, rows, tombstones, row_bytes;
@@ -144,7 +145,7 @@ struct lladd_dtable_source {
 };
 
 struct ll_dtable_cache {
-    struct lladd_mutex mutex; /* protects the clock hand, the lists of runs and the registries */
+    struct lladd_mutex mutex; /* protects the hand, runs, classes and comparators */
     uint64_t limit, used;     /* atomic */
     uint64_t fixed; /* atomic; the part of `used` that eviction cannot free: memory of open runs */
     uint64_t reads, evictions; /* atomic */
@@ -152,7 +153,8 @@ struct ll_dtable_cache {
     uint32_t hand_source;
     uint64_t hand_block;
 };
-/* Add to and subtract from the memory of open runs that eviction cannot free. */
+/* Memory of an open run that eviction cannot free: cache_take adds `bytes` to `used` and `fixed`
+ * of the cache, cache_give subtracts them. */
 void ll_dtable__cache_take(struct ll_dtables *, uint64_t bytes);
 void ll_dtable__cache_give(struct ll_dtables *, uint64_t bytes);
 /* Reads a block of the stored stream into `buffer` and verifies its checksums. `buffer` has room

@@ -25,7 +25,7 @@ struct lladd_dtable_key lladd_dtable_double(double v)
         v = 0; /* -0.0 becomes 0.0 */
     memcpy(&bits, &v, sizeof bits);
     if (v != v)
-        bits = ~SIGN; /* every NaN becomes the same number, above infinity; check_key refuses it */
+        bits = ~SIGN; /* one number for all NaNs, which lladd_dtable_check_key refuses */
     k.number = bits & SIGN ? ~bits : bits | SIGN;
     return k;
 }

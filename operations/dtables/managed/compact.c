@@ -67,7 +67,7 @@ int ll_managed__compact_now(struct lladd_managed *t, uint32_t first, uint32_t n,
         c.inputs = n = 0;
     else if (n > c.from->n_runs - first)
         c.inputs = n = c.from->n_runs - first;
-    fresh = fresh > first ? fresh - first : 0; /* how many inputs are runs of digests */
+    fresh = fresh > first ? fresh - first : 0; /* how many inputs were not combined before */
     fresh = fresh < n ? fresh : n;
     int rc = n ? ll_managed__change_begin(&c, false, err) : 0;
     if (rc || !n) {

@@ -114,7 +114,8 @@ static void sort(uint64_t *s, uint32_t n)
  * base. *base becomes such a base. */
 static uint32_t most_within(const uint64_t *s, uint32_t m, unsigned bits, uint64_t *base)
 {
-    uint64_t reach = bits ? (UINT64_C(1) << bits) - 2 : 0; /* the code of ones stands for an item */
+    /* The greatest code is not for a number: it means an item. */
+    uint64_t reach = bits ? (UINT64_C(1) << bits) - 2 : 0;
     uint32_t best = 0;
     for (uint32_t from = 0, to = 0; to < m; to++) {
         while (s[to] - s[from] > reach)
