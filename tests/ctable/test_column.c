@@ -195,7 +195,7 @@ START_TEST(compositions)
 END_TEST
 
 /* If one layer cannot store its part of a row, no part of the row is left in the other layers. */
-START_TEST(never_half)
+START_TEST(a_refused_row_leaves_no_part)
 {
     begin_run(COLUMNS(LINEAR, "\"0\" \"1\"",
                       LINEAR " class(dt) fixed_dtable config [ \"value_size\" int 2 ]"));
@@ -495,7 +495,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, compositions);
-    tcase_add_test(tc, never_half);
+    tcase_add_test(tc, a_refused_row_leaves_no_part);
     tcase_add_test(tc, configurations);
     tcase_add_test(tc, projection_reads_its_layers);
     tcase_add_test(tc, copies);

@@ -210,7 +210,7 @@ static void not_made(int want, const char *name, const char *const *columns, siz
     commit(txn);
 }
 
-START_TEST(made_and_dropped)
+START_TEST(created_and_destroyed)
 {
     char long_name[260];
     const char **many = calloc(LLADD_DTABLE_COLUMNS_MAX + 1, sizeof *many);
@@ -257,7 +257,7 @@ START_TEST(made_and_dropped)
 END_TEST
 
 /* A cTable is created and opened in one call, which commits. */
-START_TEST(made_and_opened)
+START_TEST(created_and_opened)
 {
     struct lladd_ctable_options o = plain();
     struct lladd_ctable *other = NULL;
@@ -281,7 +281,7 @@ END_TEST
 
 /* A cTable is destroyed with the call for managed tables. A rollback brings all of it back; after a
  * commit nothing of it is left. */
-START_TEST(dropped_below)
+START_TEST(destroyed_as_a_managed_table)
 {
     struct lladd_ctable_options o = plain();
     struct lladd_root_value root;
@@ -377,9 +377,9 @@ int main(void)
     tcase_add_test(tc, rows_stay);
     tcase_add_test(tc, updates);
     tcase_add_test(tc, misuse);
-    tcase_add_test(tc, made_and_dropped);
-    tcase_add_test(tc, made_and_opened);
-    tcase_add_test(tc, dropped_below);
+    tcase_add_test(tc, created_and_destroyed);
+    tcase_add_test(tc, created_and_opened);
+    tcase_add_test(tc, destroyed_as_a_managed_table);
     tcase_add_test(tc, damage);
     suite_add_tcase(s, tc);
     return fixture_run(s);

@@ -56,7 +56,7 @@ static void there_and_back(const struct lladd_dtable_value *v, size_t n)
 }
 
 /* A row has the bytes that docs/disk-format.md states. */
-START_TEST(bytes_are_these)
+START_TEST(a_row_has_the_bytes_of_the_format)
 {
     static const unsigned char want[] = {1, 3, 0, 5, 2, 2, 4, 'a', 'b', 'c', 'd'};
     const struct lladd_dtable_value v[] = {text("ab"), none, text("cd"), none};
@@ -68,7 +68,7 @@ START_TEST(bytes_are_these)
 END_TEST
 
 /* Absent, empty and some bytes are three different values. The end offsets have all widths. */
-START_TEST(all_kinds)
+START_TEST(all_kinds_of_values)
 {
     char *big = calloc(1, 70000);
     const struct lladd_dtable_value some[] = {none, text(""), text("x"),
@@ -164,8 +164,8 @@ int main(void)
 {
     Suite *s = suite_create("packed rows");
     TCase *tc = tcase_create("all");
-    tcase_add_test(tc, bytes_are_these);
-    tcase_add_test(tc, all_kinds);
+    tcase_add_test(tc, a_row_has_the_bytes_of_the_format);
+    tcase_add_test(tc, all_kinds_of_values);
     tcase_add_test(tc, refused);
     tcase_add_test(tc, wrong_bytes);
     suite_add_tcase(s, tc);

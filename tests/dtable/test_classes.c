@@ -360,7 +360,7 @@ static const char cached[] =
     "class(dt) counting_dtable \"base_config\" config [ \"base\" class(dt) linear_dtable ] ]";
 
 /* An absent row is not a tombstone, also not from the cache. An error is not cached. */
-START_TEST(what_is_kept)
+START_TEST(rows_that_a_cache_keeps)
 {
     static const char *const values[] = {"one", "(gone)", "", "(none)", "five", NULL};
     char config[300], text[64];
@@ -391,7 +391,7 @@ START_TEST(what_is_kept)
 END_TEST
 
 /* The cache keeps the rows used last, at most the configured number of rows and of bytes. */
-START_TEST(what_is_kept_is_bounded)
+START_TEST(a_cache_has_limits)
 {
     enum { N = 400 };
     char config[300];
@@ -558,7 +558,7 @@ START_TEST(even_leaves)
 END_TEST
 
 /* After lookups of many present keys, lookups skip the filter. Absent keys are still not found. */
-START_TEST(a_filter_that_is_not_asked)
+START_TEST(lookups_skip_a_useless_filter)
 {
     enum { N = 4000 };
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
@@ -690,7 +690,7 @@ static uint32_t mixed(uint32_t i, unsigned char *room)
 
 /* 20000 rows take about the bytes that the best form needs. In each other form, 3000 rows have the
  * same contents. */
-START_TEST(whatever_is_shortest)
+START_TEST(the_shortest_form_is_used)
 {
     enum { N = 20000, OVERHEAD = 20 * 64 + 3 * 4064 };
     static const struct {
@@ -741,7 +741,7 @@ END_TEST
 /* ---- tables side by side --------------------------------------------------------------------- */
 
 /* The array has no state bytes, so a second table has the tombstones. */
-START_TEST(tombstones_elsewhere)
+START_TEST(tombstones_in_a_second_table)
 {
     static const char config[] =
         "class(dt) exist_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config [ "
@@ -826,16 +826,16 @@ int main(void)
     tcase_add_test(tc, differences_wrap_around);
     tcase_add_test(tc, placeholders_of_differences);
     tcase_add_test(tc, two_cursors);
-    tcase_add_test(tc, what_is_kept);
-    tcase_add_test(tc, what_is_kept_is_bounded);
+    tcase_add_test(tc, rows_that_a_cache_keeps);
+    tcase_add_test(tc, a_cache_has_limits);
     tcase_add_test(tc, even_keys);
     tcase_add_test(tc, even_keys_of_even_values);
     tcase_add_test(tc, leaves_of_all_widths);
     tcase_add_test(tc, even_leaves);
-    tcase_add_test(tc, a_filter_that_is_not_asked);
+    tcase_add_test(tc, lookups_skip_a_useless_filter);
     tcase_add_test(tc, compressed);
-    tcase_add_test(tc, whatever_is_shortest);
-    tcase_add_test(tc, tombstones_elsewhere);
+    tcase_add_test(tc, the_shortest_form_is_used);
+    tcase_add_test(tc, tombstones_in_a_second_table);
     tcase_add_test(tc, ranges);
     suite_add_tcase(s, tc);
     return fixture_run(s);

@@ -58,7 +58,7 @@ static const char resolved[] =
     "\"holes_per_row\" int 16 ] \"passthrough_value\" string \"\\xfd\" ] "
     "\"alt\" class(dt) linear_dtable \"reject_value\" string \"\\xfd\" ] ]";
 
-START_TEST(says_the_same_again)
+START_TEST(print_gives_the_resolved_text)
 {
     struct lladd_dtable_config *c;
     struct said s;
@@ -71,7 +71,7 @@ START_TEST(says_the_same_again)
 }
 END_TEST
 
-START_TEST(is_made_by_calls)
+START_TEST(a_configuration_made_by_calls)
 {
     struct lladd_dtable_config *top, *map, *array, *alt;
     struct said s;
@@ -113,7 +113,7 @@ static struct lladd_dtable_config *layer(struct lladd_dtable_config *base)
     return c;
 }
 
-START_TEST(a_layer_is_in_one_place)
+START_TEST(a_layer_has_one_parent)
 {
     struct lladd_dtable_config *bottom = layer(NULL), *mid = layer(bottom), *other, *top;
     ok_db(&b, lladd_dtable_config_new(b.db, "bloom_dtable", &top, &b.err));
@@ -158,7 +158,7 @@ END_TEST
 
 /* The message has line and column of the first layer that is too deep. _i / 2: there
  * are layers below it. _i % 2: the last layer has parameters. */
-START_TEST(too_deep_is_placed)
+START_TEST(message_places_a_layer_that_is_too_deep)
 {
     static const char filter[] = "class(dt) bloom_dtable ", more[] = "config [ \"base\" ";
     static const char more_of_base[] = "\"base_config\" config [ \"base\" ";
@@ -264,7 +264,7 @@ static const struct {
      "a word occurs twice"},
 };
 
-START_TEST(wrong_ones_are_explained)
+START_TEST(messages_of_wrong_configurations)
 {
     struct lladd_dtable_config *c;
     int rc = lladd_dtable_config_parse(b.db, wrong[_i].text, &c, &b.err);
@@ -353,13 +353,13 @@ int main(void)
     Suite *s = suite_create("dtable.config");
     TCase *tc = tcase_create("config");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, says_the_same_again);
-    tcase_add_test(tc, is_made_by_calls);
-    tcase_add_test(tc, a_layer_is_in_one_place);
+    tcase_add_test(tc, print_gives_the_resolved_text);
+    tcase_add_test(tc, a_configuration_made_by_calls);
+    tcase_add_test(tc, a_layer_has_one_parent);
     tcase_add_loop_test(tc, layers_have_a_limit, 0, 2);
-    tcase_add_loop_test(tc, too_deep_is_placed, 0, 4);
+    tcase_add_loop_test(tc, message_places_a_layer_that_is_too_deep, 0, 4);
     tcase_add_loop_test(tc, all_layers_have_a_limit, 0, 2);
-    tcase_add_loop_test(tc, wrong_ones_are_explained, 0, sizeof wrong / sizeof wrong[0]);
+    tcase_add_loop_test(tc, messages_of_wrong_configurations, 0, sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tc, memory_runs_out);
     tcase_add_loop_test(tc, memory_and_overlays, 0, 3);
     suite_add_tcase(s, tc);

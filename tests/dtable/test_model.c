@@ -121,7 +121,7 @@ START_TEST(depth_2)
 END_TEST
 
 /* A layer over a refused composition is refused, so pairs_all misses no valid composition. */
-START_TEST(refused_below_is_refused)
+START_TEST(a_layer_over_a_refused_one_is_refused)
 {
     struct compositions none = {NULL, 0, 0}, bad = {NULL, 0, 0};
     unsigned types;
@@ -216,7 +216,7 @@ START_TEST(selection_is_complete)
 END_TEST
 
 /* Tries one part of all compositions, each with drawn data. */
-START_TEST(deep)
+START_TEST(part_of_all_compositions)
 {
     unsigned depth = (unsigned)_i;
     struct compositions below = pairs_all(&b, depth - 1, true);
@@ -257,10 +257,10 @@ int main(int argc, char **argv)
             tcase_add_test(selection, selection_is_complete);
             suite_add_tcase(s, selection);
         }
-        tcase_add_loop_test(tc, deep, 3, COMPOSE_DEPTH + 1);
+        tcase_add_loop_test(tc, part_of_all_compositions, 3, COMPOSE_DEPTH + 1);
     } else {
         tcase_add_test(tc, no_class_is_missing);
-        tcase_add_test(tc, refused_below_is_refused);
+        tcase_add_test(tc, a_layer_over_a_refused_one_is_refused);
         tcase_add_test(tc, depth_1);
         tcase_add_test(tc, depth_2);
         tcase_add_test(tc, depth_3);

@@ -370,7 +370,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-START_TEST(tables_in_front_of_each_other)
+START_TEST(ranges_in_an_overlay)
 {
     uint64_t before = fixture_pages_used(&b);
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
@@ -416,7 +416,7 @@ START_TEST(ranges_ascend_and_do_not_touch)
 }
 END_TEST
 
-START_TEST(only_a_ranges_dtable_takes_them)
+START_TEST(only_a_ranges_dtable_accepts_ranges)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, LINEAR);
@@ -439,7 +439,7 @@ static void refused(const char *config, const char *why)
     lladd_dtable_config_free(c);
 }
 
-START_TEST(stands_at_the_top)
+START_TEST(a_ranges_dtable_is_at_the_top)
 {
     refused("class(dt) bloom_dtable config [ \"base\" " BASE(
                 "class(dt) ranges_dtable", "\"base\" " LINEAR " \"ranges\" " LINEAR) " ]",
@@ -461,7 +461,7 @@ START_TEST(stands_at_the_top)
 END_TEST
 
 /* A wrong number of ranges in the footer is reported, with the class of the layer. */
-START_TEST(damage_has_a_name)
+START_TEST(damage_is_reported_with_the_class)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, OVER(LINEAR, LINEAR));
@@ -488,11 +488,11 @@ int main(void)
     Suite *s = suite_create("dTables: ranges");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, tables_in_front_of_each_other, 0, KINDS);
+    tcase_add_loop_test(tc, ranges_in_an_overlay, 0, KINDS);
     tcase_add_test(tc, ranges_ascend_and_do_not_touch);
-    tcase_add_test(tc, only_a_ranges_dtable_takes_them);
-    tcase_add_test(tc, stands_at_the_top);
-    tcase_add_test(tc, damage_has_a_name);
+    tcase_add_test(tc, only_a_ranges_dtable_accepts_ranges);
+    tcase_add_test(tc, a_ranges_dtable_is_at_the_top);
+    tcase_add_test(tc, damage_is_reported_with_the_class);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -38,7 +38,7 @@ static void teardown(void)
 
 /* ---- commit and abort ------------------------------------------------------------------------ */
 
-START_TEST(lasts)
+START_TEST(runs_survive_a_close_and_a_crash)
 {
     struct model m;
     lladd_pageno root;
@@ -71,7 +71,7 @@ static void build_some(struct lladd_txn *txn, struct lladd_dtable_run_builder **
 }
 
 /* The run is so long that each stream has several extents. */
-START_TEST(nothing_is_left_of_what_was_given_up)
+START_TEST(discarded_aborted_and_freed_runs_leave_no_pages)
 {
     uint64_t before = fixture_pages_used(&b);
     struct lladd_dtable_run_builder *run;
@@ -107,7 +107,7 @@ static int note_page(void *ctx, lladd_pageno page)
     return 0;
 }
 
-START_TEST(takes_just_the_pages_it_needs)
+START_TEST(a_run_takes_only_the_pages_it_needs)
 {
     uint64_t before = fixture_pages_used(&b), pages = 0;
     struct lladd_dtable_run_builder *run;
@@ -147,7 +147,7 @@ END_TEST
 
 /* ---- keys and values that are refused -------------------------------------------------------- */
 
-START_TEST(keys_that_are_none)
+START_TEST(invalid_keys)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_DOUBLE, NULL);
@@ -183,7 +183,7 @@ START_TEST(keys_that_are_none)
 }
 END_TEST
 
-START_TEST(strings_and_bytes_that_are_none)
+START_TEST(invalid_strings_and_bytes)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_STRING, NULL);
@@ -245,7 +245,7 @@ END_TEST
 
 /* Filters and indexes have the keys of tombstones. A tombstone ends the search, and is not an empty
  * value. */
-START_TEST(tombstones_hide)
+START_TEST(tombstones_hide_older_rows)
 {
     static const char *const configs[] = {
         "class(dt) linear_dtable", "class(dt) fixed_dtable config [ \"value_size\" int 0 ]",
@@ -667,7 +667,7 @@ static void says(const struct lladd_dtable *t, struct lladd_dtable_key key, cons
 
 /* An overlay asks a table only if the key is within the table's range of keys. The right row is
  * found, too, if a table has few keys, or gets rows later, and at the ends of all keys. */
-START_TEST(tables_that_are_not_asked)
+START_TEST(an_overlay_skips_tables)
 {
     static const char *const low[] = {"a", "b", "c", NULL}, *const high[] = {"x", "(gone)", NULL};
     static const char *const none[] = {NULL};
@@ -707,7 +707,7 @@ START_TEST(tables_that_are_not_asked)
 END_TEST
 
 /* Keys of other types, in memory: doubles of both signs, and strings with equal beginnings. */
-START_TEST(memory_tables_that_are_not_asked)
+START_TEST(an_overlay_skips_memory_tables)
 {
     static const double numbers[] = {-1e300, -1, 0, 1e-300, 7};
     static const char *const texts[] = {"", "a", "beginning", "beginning and more", "beginning2"};
@@ -737,14 +737,14 @@ int main(void)
     Suite *s = suite_create("dtable.run");
     TCase *tc = tcase_create("run");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, lasts);
-    tcase_add_test(tc, nothing_is_left_of_what_was_given_up);
-    tcase_add_test(tc, takes_just_the_pages_it_needs);
+    tcase_add_test(tc, runs_survive_a_close_and_a_crash);
+    tcase_add_test(tc, discarded_aborted_and_freed_runs_leave_no_pages);
+    tcase_add_test(tc, a_run_takes_only_the_pages_it_needs);
     tcase_add_test(tc, open_runs_are_not_freed);
-    tcase_add_test(tc, keys_that_are_none);
-    tcase_add_test(tc, strings_and_bytes_that_are_none);
+    tcase_add_test(tc, invalid_keys);
+    tcase_add_test(tc, invalid_strings_and_bytes);
     tcase_add_test(tc, long_keys_and_values);
-    tcase_add_test(tc, tombstones_hide);
+    tcase_add_test(tc, tombstones_hide_older_rows);
     tcase_add_test(tc, reserved_values);
     tcase_add_test(tc, placeholders);
     tcase_add_test(tc, size_of_a_filter);
@@ -754,8 +754,8 @@ int main(void)
     tcase_add_loop_test(tc, damage_is_named, 0, sizeof either / sizeof either[0]);
     tcase_add_test(tc, memory_is_bounded);
     tcase_add_test(tc, keys_stay_while_exceptions_are_looked_up);
-    tcase_add_test(tc, tables_that_are_not_asked);
-    tcase_add_test(tc, memory_tables_that_are_not_asked);
+    tcase_add_test(tc, an_overlay_skips_tables);
+    tcase_add_test(tc, an_overlay_skips_memory_tables);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -74,7 +74,7 @@ static unsigned occurrences(const char *text, const char *of)
     return n;
 }
 
-START_TEST(sizes_are_settled_from_above)
+START_TEST(upper_layers_settle_sizes)
 {
     const char *text = settled[_i / 2].config, *class_name = sized[_i % 2];
     char full[1000], said[40], *resolved;
@@ -114,7 +114,7 @@ static const struct {
      "line 2, column 18: array_dtable"},
 };
 
-START_TEST(open_sizes_are_found)
+START_TEST(unsettled_sizes_are_found)
 {
     struct lladd_dtable_config *c;
     ok_db(&b, lladd_dtable_config_parse(b.db, left_open[_i].config, &c, &b.err));
@@ -127,7 +127,7 @@ START_TEST(open_sizes_are_found)
 END_TEST
 
 /* The message gives line and column of the layer that does not support the type of the keys. */
-START_TEST(types_of_keys_are_a_layers)
+START_TEST(message_places_the_layer_without_the_key_type)
 {
     static const char text[] =
         "class(dt) bloom_dtable config [ \"base\" class(dt) exception_dtable\n"
@@ -188,10 +188,10 @@ int main(void)
     Suite *s = suite_create("dtable.sizes");
     TCase *tc = tcase_create("sizes");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, sizes_are_settled_from_above, 0,
+    tcase_add_loop_test(tc, upper_layers_settle_sizes, 0,
                         2 * sizeof settled / sizeof settled[0]);
-    tcase_add_loop_test(tc, open_sizes_are_found, 0, sizeof left_open / sizeof left_open[0]);
-    tcase_add_test(tc, types_of_keys_are_a_layers);
+    tcase_add_loop_test(tc, unsettled_sizes_are_found, 0, sizeof left_open / sizeof left_open[0]);
+    tcase_add_test(tc, message_places_the_layer_without_the_key_type);
     tcase_add_loop_test(tc, a_learned_size_has_a_limit, 0, 6);
     suite_add_tcase(s, tc);
     return fixture_run(s);

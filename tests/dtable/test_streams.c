@@ -97,7 +97,7 @@ static const struct {
     {60000, "", 8}, /* 8 MiB */
 };
 
-START_TEST(syncs_are_of_a_run_and_not_of_its_streams)
+START_TEST(more_streams_need_no_more_syncs)
 {
     char text[GROUPS * 40 + 300];
     lladd_pageno root;
@@ -195,7 +195,7 @@ int main(void)
 {
     Suite *s = suite_create("dtable.streams");
     TCase *tc = tcase_create("streams");
-    tcase_add_loop_test(tc, syncs_are_of_a_run_and_not_of_its_streams, 0,
+    tcase_add_loop_test(tc, more_streams_need_no_more_syncs, 0,
                         sizeof runs / sizeof runs[0]);
     tcase_add_test(tc, a_discarded_run_leaves_nothing);
     tcase_add_test(tc, a_small_disk_has_small_extents);

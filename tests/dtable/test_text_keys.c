@@ -115,7 +115,7 @@ static void same_around(const struct model *m, const struct lladd_dtable *t,
     same_of(m, t, c, &rest);
 }
 
-START_TEST(found_by_what_tells_them_apart)
+START_TEST(keys_with_common_prefixes_are_found)
 {
     static const char *const configs[] = {
         "class(dt) linear_dtable",
@@ -152,7 +152,7 @@ static const struct {
 } lengths[] = {{1, 200, 0},    {2, 3000, 0},    {16, 3000, 0},   {16, 3000, 2},
                {16, 3000, 50}, {16, 3000, 900}, {39, 3000, 900}, {40, 500, 0}};
 
-START_TEST(keys_of_one_length_have_no_ends)
+START_TEST(equal_lengths_are_not_stored)
 {
     size_t len = lengths[_i].len, bytes = 0;
     unsigned odd = lengths[_i].odd;
@@ -192,8 +192,8 @@ int main(void)
     Suite *s = suite_create("dTables: keys that are bytes");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, found_by_what_tells_them_apart, 0, 8);
-    tcase_add_loop_test(tc, keys_of_one_length_have_no_ends, 0, sizeof lengths / sizeof lengths[0]);
+    tcase_add_loop_test(tc, keys_with_common_prefixes_are_found, 0, 8);
+    tcase_add_loop_test(tc, equal_lengths_are_not_stored, 0, sizeof lengths / sizeof lengths[0]);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -80,7 +80,7 @@ static void is_at(struct lladd_dtable_cursor *c, uint32_t i)
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
-START_TEST(absent_keys_lead_to_their_neighbours)
+START_TEST(seek_of_an_absent_key_finds_its_neighbours)
 {
     lladd_pageno root;
     struct lladd_dtable_cursor *c;
@@ -103,7 +103,7 @@ START_TEST(absent_keys_lead_to_their_neighbours)
 }
 END_TEST
 
-START_TEST(before_the_first_row_nothing_is_shown)
+START_TEST(a_cursor_before_the_first_row_has_no_row)
 {
     lladd_pageno root;
     struct lladd_dtable_cursor *c;
@@ -130,7 +130,7 @@ END_TEST
 
 /* The rows are in three tables, by turns; a fourth table is empty. At each row the cursor turns
  * round. */
-START_TEST(merged_cursors_turn_round)
+START_TEST(merged_cursors_change_direction)
 {
     struct lladd_dtable *parts[4], *all;
     struct lladd_dtable_cursor *c;
@@ -288,7 +288,7 @@ static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
 }
 
 /* Long moves in both directions move one table's cursor instead of all cursors. */
-START_TEST(one_leads_for_a_while)
+START_TEST(long_moves_use_one_cursor)
 {
     static const char *const configs[] = {
         "class(dt) linear_dtable",
@@ -317,7 +317,7 @@ END_TEST
 
 /* One table's cursor leads in both directions; after a change of direction, the cursor sees rows
  * put into other tables meanwhile. */
-START_TEST(the_leader_changes_direction)
+START_TEST(long_moves_change_direction)
 {
     enum { ROWS_BELOW = 1000, AT = 500, FAR = 100 };
     struct lladd_dtable *parts[2], *all;
@@ -408,7 +408,7 @@ static void forge_pages(const char *what)
 
 /* A value that equals the placeholder is returned. An unreadable exception is an error: the
  * placeholder stored in its place is not returned. */
-START_TEST(placeholders_are_no_answer_to_damage)
+START_TEST(an_unreadable_exception_is_an_error)
 {
     lladd_pageno root;
     struct lladd_txn *txn = fixture_begin(&b);
@@ -446,7 +446,7 @@ END_TEST
 
 /* Pages are changed, freed, and allocated again for a run. The log from which redo starts still has
  * the changes; redo must not apply them to the run. */
-START_TEST(redo_leaves_the_new_life_of_a_page_alone)
+START_TEST(redo_skips_old_changes_of_reused_pages)
 {
     enum { PAGES = 40 };
     struct model m;
@@ -508,13 +508,13 @@ int main(void)
     Suite *s = suite_create("dtable.traps");
     TCase *tc = tcase_create("traps");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, absent_keys_lead_to_their_neighbours, 0, KINDS);
-    tcase_add_loop_test(tc, before_the_first_row_nothing_is_shown, 0, KINDS);
-    tcase_add_test(tc, merged_cursors_turn_round);
-    tcase_add_loop_test(tc, one_leads_for_a_while, 0, 3);
-    tcase_add_test(tc, the_leader_changes_direction);
-    tcase_add_test(tc, placeholders_are_no_answer_to_damage);
-    tcase_add_test(tc, redo_leaves_the_new_life_of_a_page_alone);
+    tcase_add_loop_test(tc, seek_of_an_absent_key_finds_its_neighbours, 0, KINDS);
+    tcase_add_loop_test(tc, a_cursor_before_the_first_row_has_no_row, 0, KINDS);
+    tcase_add_test(tc, merged_cursors_change_direction);
+    tcase_add_loop_test(tc, long_moves_use_one_cursor, 0, 3);
+    tcase_add_test(tc, long_moves_change_direction);
+    tcase_add_test(tc, an_unreadable_exception_is_an_error);
+    tcase_add_test(tc, redo_skips_old_changes_of_reused_pages);
     tcase_add_test(tc, bytes_are_those_of_the_format);
     suite_add_tcase(s, tc);
     return fixture_run(s);

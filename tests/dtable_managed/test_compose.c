@@ -195,7 +195,7 @@ START_TEST(compositions)
 END_TEST
 
 /* At night: all of three layers, and a part of those of four. */
-START_TEST(everything)
+START_TEST(nightly_compositions)
 {
     enum { PART = 40 };
     unsigned depth = (unsigned)_i;
@@ -224,7 +224,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, compositions, 1, COMPOSE_DEPTH + 1);
     if (night)
-        tcase_add_loop_test(tc, everything, 3, COMPOSE_DEPTH + 1);
+        tcase_add_loop_test(tc, nightly_compositions, 3, COMPOSE_DEPTH + 1);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

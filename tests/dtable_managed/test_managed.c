@@ -137,7 +137,7 @@ END_TEST
 
 /* A transaction sees a table as of its snapshot, also if it first reads the table after later rows
  * were digested. */
-START_TEST(late_table)
+START_TEST(table_first_read_after_digests)
 {
     t = managed_begin(&b, NULL);
     struct lladd_managed *other = managed_table(&b, "other", NULL);
@@ -262,7 +262,7 @@ END_TEST
 
 /* A digest leaves out the rows of open transactions, and rows that are committed later. A later
  * digest takes them. */
-START_TEST(digest_beside_writers)
+START_TEST(digest_with_open_transactions)
 {
     t = managed_begin(&b, NULL);
     managed_fill(&b, t, "1=a 2=a");
@@ -502,7 +502,7 @@ static int count(void *ctx, const char *name)
 }
 
 /* A transaction creates and drops tables; an open table is not dropped. */
-START_TEST(made_and_dropped)
+START_TEST(created_and_destroyed)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_managed *other = NULL, *again = NULL;
@@ -546,7 +546,7 @@ START_TEST(made_and_dropped)
 END_TEST
 
 /* A table is created and opened in one call, which commits. */
-START_TEST(made_and_opened)
+START_TEST(created_and_opened)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_managed *other = NULL;
@@ -578,7 +578,7 @@ END_TEST
 
 /* Values that the configuration cannot store are refused by the put; a size that the first value
  * would settle is refused at creation. */
-START_TEST(rejected)
+START_TEST(values_that_do_not_fit)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.type = LLADD_DTABLE_U32;
@@ -619,7 +619,7 @@ static int onwards(void *ctx, struct lladd_span x, struct lladd_span y)
 static const struct lladd_dtable_comparator comparator = {
     .struct_size = sizeof comparator, .name = "backwards", .compare = backwards};
 
-START_TEST(own_order)
+START_TEST(order_of_a_comparator)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     const struct lladd_dtable *table = NULL;
@@ -718,7 +718,7 @@ START_TEST(wrong_transactions)
 END_TEST
 
 /* The log is kept for rows that are not digested, and no longer. */
-START_TEST(log_goes)
+START_TEST(a_digest_releases_the_log)
 {
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
     t = managed_begin(&b, NULL);
@@ -742,7 +742,7 @@ START_TEST(log_goes)
 END_TEST
 
 /* A row that keeps the log is digested when the journal asks for it. */
-START_TEST(journal_asks)
+START_TEST(a_digest_when_the_journal_asks)
 {
     managed_init(&b);
     b.options.log_limit_bytes = 2u << 20;
@@ -771,7 +771,7 @@ START_TEST(journal_asks)
 END_TEST
 
 /* Rows in memory are digested when `interval_ns` has passed on the clock of the handle. */
-START_TEST(a_deleted_interval)
+START_TEST(a_digest_after_the_interval)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct test_world w;
@@ -815,7 +815,7 @@ static const struct lladd_dtable_class fickle = {.struct_size = sizeof fickle,
                                                  .params = fickle_params,
                                                  .add = add_few};
 
-START_TEST(refused_later)
+START_TEST(values_refused_by_a_digest)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     managed_init(&b);
@@ -843,11 +843,11 @@ int main(void)
     tcase_add_test(tc, aborts);
     tcase_add_test(tc, savepoints);
     tcase_add_test(tc, snapshots);
-    tcase_add_test(tc, late_table);
+    tcase_add_test(tc, table_first_read_after_digests);
     tcase_add_test(tc, conflicts);
     tcase_add_test(tc, conflicts_digested);
     tcase_add_test(tc, cursor_and_own_writes);
-    tcase_add_test(tc, digest_beside_writers);
+    tcase_add_test(tc, digest_with_open_transactions);
     tcase_add_test(tc, in_doubt);
     tcase_add_test(tc, tombstones);
     tcase_add_test(tc, obsolete);
@@ -856,16 +856,16 @@ int main(void)
     tcase_add_test(tc, ruler);
     tcase_add_test(tc, ruler_after_a_partial_combine);
     tcase_add_test(tc, tiered);
-    tcase_add_test(tc, made_and_dropped);
-    tcase_add_test(tc, made_and_opened);
-    tcase_add_test(tc, rejected);
-    tcase_add_test(tc, own_order);
+    tcase_add_test(tc, created_and_destroyed);
+    tcase_add_test(tc, created_and_opened);
+    tcase_add_test(tc, values_that_do_not_fit);
+    tcase_add_test(tc, order_of_a_comparator);
     tcase_add_test(tc, cursor_outlives);
     tcase_add_test(tc, wrong_transactions);
-    tcase_add_test(tc, log_goes);
-    tcase_add_test(tc, journal_asks);
-    tcase_add_test(tc, a_deleted_interval);
-    tcase_add_test(tc, refused_later);
+    tcase_add_test(tc, a_digest_releases_the_log);
+    tcase_add_test(tc, a_digest_when_the_journal_asks);
+    tcase_add_test(tc, a_digest_after_the_interval);
+    tcase_add_test(tc, values_refused_by_a_digest);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -60,7 +60,7 @@ static void put_all(uint32_t (*key)(uint32_t), uint32_t a_transaction)
 /* ---- tests ----------------------------------------------------------------------------------- */
 
 /* A row takes 32 bytes, and two in filters. The rest is the index. */
-START_TEST(takes_little)
+START_TEST(memory_of_rows)
 {
     t = managed_begin(&b, NULL);
     put_all(orders[_i].key, ROWS);
@@ -73,7 +73,7 @@ START_TEST(takes_little)
 END_TEST
 
 /* No row is missing: forward and backward by a cursor, and by lookups. */
-START_TEST(all_are_found)
+START_TEST(all_rows_are_found)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     const struct lladd_dtable *table;
@@ -109,7 +109,7 @@ END_TEST
 
 /* `pending_bytes` also counts the memory of transactions besides their rows, of rows that were put
  * again, and of rows that were rolled back. */
-START_TEST(counts_what_it_takes)
+START_TEST(pending_bytes_count_all_memory)
 {
     t = managed_begin(&b, NULL);
     put_all(orders[_i].key, _i ? 1000 : 1);
@@ -132,9 +132,9 @@ int main(void)
 {
     Suite *s = suite_create("memory of managed dTables");
     TCase *tc = tcase_create("all");
-    tcase_add_loop_test(tc, takes_little, 0, ORDERS);
-    tcase_add_loop_test(tc, all_are_found, 0, ORDERS);
-    tcase_add_loop_test(tc, counts_what_it_takes, 0, ORDERS);
+    tcase_add_loop_test(tc, memory_of_rows, 0, ORDERS);
+    tcase_add_loop_test(tc, all_rows_are_found, 0, ORDERS);
+    tcase_add_loop_test(tc, pending_bytes_count_all_memory, 0, ORDERS);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -578,7 +578,7 @@ static void write_long(struct long_table *l)
     }
 }
 
-START_TEST(long_ways)
+START_TEST(long_cursor_moves)
 {
     struct long_table l = {.at = -1};
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -619,7 +619,7 @@ int main(void)
     Suite *s = suite_create("managed dTables: histories");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, histories);
-    tcase_add_loop_test(tc, long_ways, 0, 2);
+    tcase_add_loop_test(tc, long_cursor_moves, 0, 2);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -84,7 +84,7 @@ static void settle(int how, const char *rows)
 
 /* ---- one transaction ------------------------------------------------------------------------- */
 
-START_TEST(deletes_from_its_begin_to_before_its_end)
+START_TEST(deletes_the_begin_but_not_the_end)
 {
     managed_fill(&b, t, "1=a 2=b 3=c 4=d 5=e");
     del(2, 4);
@@ -92,7 +92,7 @@ START_TEST(deletes_from_its_begin_to_before_its_end)
 }
 END_TEST
 
-START_TEST(deletes_what_older_runs_have)
+START_TEST(deletes_rows_of_older_runs)
 {
     managed_fill(&b, t, "1=a 2=b 3=c 4=d 5=e");
     digest();
@@ -103,7 +103,7 @@ START_TEST(deletes_what_older_runs_have)
 }
 END_TEST
 
-START_TEST(ends_may_be_open)
+START_TEST(ranges_without_begin_or_end)
 {
     managed_fill(&b, t, "0=z 1=a 2=b 3=c 4=d 4294967295=m");
     digest();
@@ -117,7 +117,7 @@ START_TEST(ends_may_be_open)
 }
 END_TEST
 
-START_TEST(what_is_put_later_is_there)
+START_TEST(later_puts_are_not_deleted)
 {
     managed_fill(&b, t, "1=a 2=b 3=c");
     digest();
@@ -136,7 +136,7 @@ START_TEST(what_is_put_later_is_there)
 }
 END_TEST
 
-START_TEST(they_overlap_and_touch)
+START_TEST(ranges_overlap_and_touch)
 {
     managed_fill(&b, t, "1=a 2=b 3=c 4=d 5=e 6=f 7=g 8=h 9=i");
     digest();
@@ -152,7 +152,7 @@ START_TEST(they_overlap_and_touch)
 }
 END_TEST
 
-START_TEST(is_undone)
+START_TEST(rollback_undoes_a_range)
 {
     lladd_savepoint_id here;
     managed_fill(&b, t, "1=a 2=b 3=c");
@@ -175,7 +175,7 @@ START_TEST(is_undone)
 }
 END_TEST
 
-START_TEST(comes_back_when_it_was_in_doubt)
+START_TEST(range_of_a_transaction_in_doubt)
 {
     struct lladd_gid g = fixture_gid("x");
     managed_fill(&b, t, "1=a 2=b 3=c");
@@ -197,7 +197,7 @@ START_TEST(comes_back_when_it_was_in_doubt)
 }
 END_TEST
 
-START_TEST(of_nothing_or_backwards)
+START_TEST(empty_and_reversed_ranges)
 {
     struct lladd_dtable_key key = lladd_dtable_u64(3);
     managed_fill(&b, t, "1=a 2=b 3=c");
@@ -214,7 +214,7 @@ END_TEST
 
 /* ---- several --------------------------------------------------------------------------------- */
 
-START_TEST(snapshots_before_it_still_see_the_rows)
+START_TEST(older_snapshots_still_see_the_rows)
 {
     managed_fill(&b, t, "1=a 2=b 3=c");
     if (_i % 2)
@@ -231,7 +231,7 @@ START_TEST(snapshots_before_it_still_see_the_rows)
 }
 END_TEST
 
-START_TEST(a_put_before_it_is_in_the_way)
+START_TEST(conflicts_with_an_earlier_put)
 {
     managed_fill(&b, t, "1=a 5=e");
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
@@ -254,7 +254,7 @@ START_TEST(a_put_before_it_is_in_the_way)
 }
 END_TEST
 
-START_TEST(a_put_after_it_is_refused)
+START_TEST(conflicts_with_a_later_put)
 {
     managed_fill(&b, t, "1=a 5=e");
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
@@ -279,7 +279,7 @@ START_TEST(a_put_after_it_is_refused)
 END_TEST
 
 /* A range deletion compares the contents of rows that are only in runs. */
-START_TEST(what_was_digested_since)
+START_TEST(conflicts_with_rows_digested_since)
 {
     managed_fill(&b, t, "1=a 3=c 5=e 7=g");
     if (_i)
@@ -304,7 +304,7 @@ START_TEST(what_was_digested_since)
 END_TEST
 
 /* A put conflicts, too, when the memtable that had the range deletion is gone. */
-START_TEST(a_put_after_it_was_digested)
+START_TEST(a_put_conflicts_with_a_digested_range)
 {
     managed_fill(&b, t, "1=a 5=e");
     struct lladd_txn *txn = fixture_begin(&b);
@@ -319,7 +319,7 @@ START_TEST(a_put_after_it_was_digested)
 }
 END_TEST
 
-START_TEST(two_that_overlap)
+START_TEST(conflicts_of_two_ranges)
 {
     managed_fill(&b, t, "1=a 5=e 9=i");
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
@@ -338,7 +338,7 @@ START_TEST(two_that_overlap)
 END_TEST
 
 /* A transaction writes on in an older memtable, after a digest of the rows committed there. */
-START_TEST(in_a_memtable_that_stays)
+START_TEST(range_in_an_older_memtable)
 {
     managed_fill(&b, t, "1=a 2=b 3=c");
     struct lladd_txn *slow = fixture_begin(&b);
@@ -358,7 +358,7 @@ END_TEST
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
-START_TEST(cursors_see_it_when_they_move)
+START_TEST(open_cursors_see_a_new_range)
 {
     const struct lladd_dtable *table = NULL;
     struct lladd_dtable_cursor *c;
@@ -417,7 +417,7 @@ static int with_others(void *ctx, struct lladd_span x, struct lladd_span y)
     return a < z ? -1 : a > z;
 }
 
-START_TEST(a_stretch_has_its_key)
+START_TEST(an_interval_contains_its_key)
 {
     static const struct lladd_dtable_comparator calls = {
         .struct_size = sizeof calls, .name = "with others", .compare = with_others};
@@ -444,7 +444,7 @@ END_TEST
 
 /* ---- cost ------------------------------------------------------------------------------------ */
 
-START_TEST(takes_no_memory_for_rows)
+START_TEST(memory_does_not_depend_on_deleted_rows)
 {
     enum { ROWS = 20000 };
     struct lladd_txn *txn = fixture_begin(&b);
@@ -487,7 +487,7 @@ static void digested_when_full(const char *rows)
 }
 
 /* A range deletion adds a version to each endpoint before its end. */
-START_TEST(counts_what_it_goes_over)
+START_TEST(pending_bytes_count_endpoints)
 {
     uint32_t i = 1;
     while (managed_stats(&b, t).pending_bytes < SMALL) {
@@ -499,7 +499,7 @@ START_TEST(counts_what_it_goes_over)
 END_TEST
 
 /* A transaction with refused range deletions has used memory, whether it commits (_i 1) or not. */
-START_TEST(counts_what_was_refused)
+START_TEST(pending_bytes_count_refused_ranges)
 {
     struct lladd_txn *one = fixture_begin(&b);
     managed_put(one, t, 3, "c");
@@ -523,7 +523,7 @@ START_TEST(counts_what_was_refused)
 END_TEST
 
 /* The memory of rows that were put and rolled back counts, too. */
-START_TEST(counts_what_was_given_up)
+START_TEST(pending_bytes_count_aborted_rows)
 {
     char value[101];
     memset(value, 'v', sizeof value - 1);
@@ -548,7 +548,7 @@ END_TEST
 
 /* A configuration as deep as possible. It cannot be below a ranges_dtable, so runs with ranges have
  * a linear_dtable instead. */
-START_TEST(around_what_is_as_deep_as_can_be)
+START_TEST(ranges_with_the_deepest_configuration)
 {
     enum { DEPTH = 32 };
     static const char above[] = "\"base\" class(dt) cache_dtable \"base_config\" config [ ";
@@ -592,7 +592,7 @@ static uint64_t blocks_read(void)
 }
 
 /* A cursor that comes to a deleted range, in either direction, seeks to the other end of it. */
-START_TEST(what_is_deleted_is_not_read)
+START_TEST(cursors_skip_deleted_ranges)
 {
     enum { ROWS = 20000 };
     char value[101];
@@ -618,7 +618,7 @@ START_TEST(what_is_deleted_is_not_read)
 END_TEST
 
 /* Deleted ranges of a table in an overlay hide rows of the table below. */
-START_TEST(hides_what_is_below_the_table)
+START_TEST(deleted_ranges_in_an_overlay)
 {
     struct lladd_dtable *memory, *both, *two[2];
     const struct lladd_dtable *table = NULL;
@@ -664,7 +664,7 @@ START_TEST(hides_what_is_below_the_table)
 END_TEST
 
 /* Range deletions are kept as long as older rows may exist. */
-START_TEST(is_dropped_with_the_oldest_run)
+START_TEST(a_combine_of_all_runs_drops_ranges)
 {
     managed_fill(&b, t, "1=a 2=b 3=c");
     del(5, 6);
@@ -694,34 +694,34 @@ int main(void)
     Suite *s = suite_create("managed dTables: ranges");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, deletes_from_its_begin_to_before_its_end, 0, EVERYWHERE);
-    tcase_add_loop_test(tc, deletes_what_older_runs_have, 0, EVERYWHERE);
-    tcase_add_loop_test(tc, ends_may_be_open, 0, EVERYWHERE);
-    tcase_add_loop_test(tc, what_is_put_later_is_there, 0, EVERYWHERE);
-    tcase_add_loop_test(tc, they_overlap_and_touch, 0, EVERYWHERE);
-    tcase_add_loop_test(tc, is_undone, 0, EVERYWHERE);
-    tcase_add_loop_test(tc, comes_back_when_it_was_in_doubt, 0, EVERYWHERE);
-    tcase_add_test(tc, of_nothing_or_backwards);
-    tcase_add_loop_test(tc, snapshots_before_it_still_see_the_rows, 0, 4);
-    tcase_add_loop_test(tc, a_put_before_it_is_in_the_way, 0, 2);
-    tcase_add_loop_test(tc, a_put_after_it_is_refused, 0, 2);
-    tcase_add_test(tc, a_put_after_it_was_digested);
-    tcase_add_loop_test(tc, what_was_digested_since, 0, 2);
-    tcase_add_test(tc, two_that_overlap);
-    tcase_add_loop_test(tc, in_a_memtable_that_stays, 0, EVERYWHERE);
-    tcase_add_loop_test(tc, cursors_see_it_when_they_move, 0, 2);
-    tcase_add_test(tc, a_stretch_has_its_key);
-    tcase_add_test(tc, takes_no_memory_for_rows);
-    tcase_add_loop_test(tc, what_is_deleted_is_not_read, 0, 2);
-    tcase_add_loop_test(tc, hides_what_is_below_the_table, 0, 2);
-    tcase_add_test(tc, is_dropped_with_the_oldest_run);
-    tcase_add_loop_test(tc, around_what_is_as_deep_as_can_be, 0, 2);
+    tcase_add_loop_test(tc, deletes_the_begin_but_not_the_end, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, deletes_rows_of_older_runs, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, ranges_without_begin_or_end, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, later_puts_are_not_deleted, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, ranges_overlap_and_touch, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, rollback_undoes_a_range, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, range_of_a_transaction_in_doubt, 0, EVERYWHERE);
+    tcase_add_test(tc, empty_and_reversed_ranges);
+    tcase_add_loop_test(tc, older_snapshots_still_see_the_rows, 0, 4);
+    tcase_add_loop_test(tc, conflicts_with_an_earlier_put, 0, 2);
+    tcase_add_loop_test(tc, conflicts_with_a_later_put, 0, 2);
+    tcase_add_test(tc, a_put_conflicts_with_a_digested_range);
+    tcase_add_loop_test(tc, conflicts_with_rows_digested_since, 0, 2);
+    tcase_add_test(tc, conflicts_of_two_ranges);
+    tcase_add_loop_test(tc, range_in_an_older_memtable, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, open_cursors_see_a_new_range, 0, 2);
+    tcase_add_test(tc, an_interval_contains_its_key);
+    tcase_add_test(tc, memory_does_not_depend_on_deleted_rows);
+    tcase_add_loop_test(tc, cursors_skip_deleted_ranges, 0, 2);
+    tcase_add_loop_test(tc, deleted_ranges_in_an_overlay, 0, 2);
+    tcase_add_test(tc, a_combine_of_all_runs_drops_ranges);
+    tcase_add_loop_test(tc, ranges_with_the_deepest_configuration, 0, 2);
     suite_add_tcase(s, tc);
     tc = tcase_create("with little memory");
     tcase_add_checked_fixture(tc, setup_small, teardown);
-    tcase_add_test(tc, counts_what_it_goes_over);
-    tcase_add_loop_test(tc, counts_what_was_refused, 0, 2);
-    tcase_add_test(tc, counts_what_was_given_up);
+    tcase_add_test(tc, pending_bytes_count_endpoints);
+    tcase_add_loop_test(tc, pending_bytes_count_refused_ranges, 0, 2);
+    tcase_add_test(tc, pending_bytes_count_aborted_rows);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

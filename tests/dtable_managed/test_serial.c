@@ -181,7 +181,7 @@ START_TEST(ranges_are_locked_with_the_table)
 END_TEST
 
 /* A lock conflicts with a write of a transaction that takes no locks. */
-START_TEST(others_without_locks)
+START_TEST(locks_and_writers_without_locks)
 {
     t = begin(NULL);
     managed_fill(&b, t, "1=a");
@@ -355,7 +355,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-START_TEST(one_is_always_on_call)
+START_TEST(one_doctor_is_always_on_call)
 {
     uint64_t left = 0, came = 0, looked = 0;
     fixture_init_threads(&b);
@@ -391,9 +391,9 @@ int main(void)
     tcase_add_test(tc, snapshot_is_older);
     tcase_add_test(tc, phantoms);
     tcase_add_test(tc, ranges_are_locked_with_the_table);
-    tcase_add_test(tc, others_without_locks);
+    tcase_add_test(tc, locks_and_writers_without_locks);
     tcase_add_test(tc, keys_that_are_equal);
-    tcase_add_test(tc, one_is_always_on_call);
+    tcase_add_test(tc, one_doctor_is_always_on_call);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -40,7 +40,7 @@ static const struct {
      NULL},
 };
 
-START_TEST(what_cannot_be_deleted_is_refused)
+START_TEST(configurations_without_tombstones_are_refused)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     const char *config = deleting[_i / 2].config, *says = deleting[_i / 2].says;
@@ -212,7 +212,7 @@ static bool run_has(unsigned run, const char *class_name)
 
 /* Configurations apply to runs that are built afterwards; earlier rows that do not fit them are
  * stored all the same; later rows are checked against them. */
-START_TEST(runs_are_built_anew)
+START_TEST(later_runs_have_the_new_configuration)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.schedule = LLADD_MANAGED_NEVER;
@@ -252,7 +252,7 @@ START_TEST(runs_are_built_anew)
 END_TEST
 
 /* The current settings decide when a digest is due. */
-START_TEST(digests_are_due_anew)
+START_TEST(changed_settings_make_a_digest_due)
 {
     static const unsigned bits[] = {LLADD_MANAGED_ROWS, LLADD_MANAGED_MEMORY_BYTES,
                                     LLADD_MANAGED_INTERVAL};
@@ -277,7 +277,7 @@ START_TEST(digests_are_due_anew)
 END_TEST
 
 /* A cTable gets other groups, and becomes a row store again; its columns stay the same. */
-START_TEST(columns_are_grouped_anew)
+START_TEST(column_groups_are_changed)
 {
     static const char *const names[] = {"a", "b", "c"};
     struct lladd_ctable_group groups[] = {{names + 1, 2, "class(dt) auto_dtable"},
@@ -349,14 +349,14 @@ int main(void)
 {
     Suite *s = suite_create("dtable_managed.settings");
     TCase *tc = tcase_create("all");
-    tcase_add_loop_test(tc, what_cannot_be_deleted_is_refused, 0,
+    tcase_add_loop_test(tc, configurations_without_tombstones_are_refused, 0,
                         2 * sizeof deleting / sizeof deleting[0]);
     tcase_add_test(tc, refused_tables_leave_nothing);
     tcase_add_loop_test(tc, each_option_is_changed, 0, sizeof changes / sizeof changes[0]);
     tcase_add_test(tc, wrong_changes_change_nothing);
-    tcase_add_test(tc, runs_are_built_anew);
-    tcase_add_loop_test(tc, digests_are_due_anew, 0, 3);
-    tcase_add_test(tc, columns_are_grouped_anew);
+    tcase_add_test(tc, later_runs_have_the_new_configuration);
+    tcase_add_loop_test(tc, changed_settings_make_a_digest_due, 0, 3);
+    tcase_add_test(tc, column_groups_are_changed);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -247,7 +247,7 @@ START_TEST(eight_threads)
 END_TEST
 
 /* A writer that is faster than digests is slowed down, and never stopped. */
-START_TEST(slowed_down)
+START_TEST(a_fast_writer_is_slowed_down)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     fixture_init_threads(&b);
@@ -280,7 +280,7 @@ END_TEST
 
 /* Runs that an old snapshot keeps are freed after its transaction has ended, even if the
  * transaction read only another table, and the table is not used any more. */
-START_TEST(let_go_in_the_end)
+START_TEST(runs_are_freed_after_the_last_snapshot)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     fixture_init_threads(&b);
@@ -332,7 +332,7 @@ static const struct lladd_dtable_comparator watcher = {
 
 /* There is one thread of the library. A table with five runs to be freed does not keep the thread
  * from digesting the other table. */
-START_TEST(one_after_the_other)
+START_TEST(freeing_does_not_delay_other_tables)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT, bytes = LLADD_MANAGED_OPTIONS_INIT;
     fixture_init_threads(&b);
@@ -371,7 +371,7 @@ END_TEST
 
 /* A thread of the program that digests leaves combines and freeing to the library's threads, and
  * wakes them. */
-START_TEST(told_of_a_digest)
+START_TEST(a_digest_wakes_the_threads)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     fixture_init_threads(&b);
@@ -395,7 +395,7 @@ END_TEST
 
 /* The handle is closed or killed while threads of the library digest and combine: these end before
  * the memory that they use is freed. */
-START_TEST(closed_or_killed_at_work)
+START_TEST(closed_or_killed_while_threads_work)
 {
     enum { TIMES = 20, PUTS = 200 };
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -433,11 +433,11 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, two_threads);
     tcase_add_test(tc, eight_threads);
-    tcase_add_test(tc, slowed_down);
-    tcase_add_test(tc, let_go_in_the_end);
-    tcase_add_test(tc, one_after_the_other);
-    tcase_add_test(tc, told_of_a_digest);
-    tcase_add_test(tc, closed_or_killed_at_work);
+    tcase_add_test(tc, a_fast_writer_is_slowed_down);
+    tcase_add_test(tc, runs_are_freed_after_the_last_snapshot);
+    tcase_add_test(tc, freeing_does_not_delay_other_tables);
+    tcase_add_test(tc, a_digest_wakes_the_threads);
+    tcase_add_test(tc, closed_or_killed_while_threads_work);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

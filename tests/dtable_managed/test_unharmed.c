@@ -208,7 +208,7 @@ END_TEST
 
 /* A thread may have read the clock before a digest of another thread ended. For such a thread, no
  * time has passed since the digest, and no digest is due. */
-START_TEST(time_of_others)
+START_TEST(clock_read_before_another_digest)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.interval_ns = UINT64_C(1000000000000);
@@ -255,7 +255,7 @@ START_TEST(opened_while_dropped)
 END_TEST
 
 /* Rows that are refused take no memory, however often they are put. */
-START_TEST(refused_often)
+START_TEST(refused_rows_take_no_memory)
 {
     static char large[8u << 20];
     struct lladd_dtable_key key = lladd_dtable_u32(1);
@@ -319,9 +319,9 @@ int main(void)
     tcase_add_test(tc, idle_snapshot);
     tcase_add_test(tc, idle_snapshot_ends);
     tcase_add_test(tc, equal_keys);
-    tcase_add_test(tc, time_of_others);
+    tcase_add_test(tc, clock_read_before_another_digest);
     tcase_add_test(tc, opened_while_dropped);
-    tcase_add_test(tc, refused_often);
+    tcase_add_test(tc, refused_rows_take_no_memory);
     tcase_add_test(tc, a_free_that_fails);
     suite_add_tcase(s, tc);
     return fixture_run(s);
