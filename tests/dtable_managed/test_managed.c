@@ -799,7 +799,8 @@ START_TEST(a_digest_after_the_interval)
 }
 END_TEST
 
-/* A class that accepts all values when it is asked, and later rejects some. */
+/* This class rejects keys above 5. It has no callback `accepts`, so a put does not refuse them. The
+ * digest stores such rows in a linear_dtable. */
 static int add_few(struct lladd_dtable_builder *builder, const struct lladd_dtable_key *key,
                    const struct lladd_dtable_value *v)
 {
@@ -811,7 +812,7 @@ static const struct lladd_dtable_param fickle_params[] = {
 static const struct lladd_dtable_class fickle = {.struct_size = sizeof fickle,
                                                  .name = "fickle_dtable",
                                                  .version = 1,
-                                                 .about = "changes its mind",
+                                                 .about = "rejects keys above 5",
                                                  .params = fickle_params,
                                                  .add = add_few};
 

@@ -486,7 +486,7 @@ static void digested_when_full(const char *rows)
     ck_assert_uint_eq(managed_stats(&b, t).digests, digests + 1);
 }
 
-/* A range deletion adds a version to each endpoint before its end. */
+/* A range deletion adds a version to each endpoint inside its range. */
 START_TEST(pending_bytes_count_endpoints)
 {
     uint32_t i = 1;
