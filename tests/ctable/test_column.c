@@ -21,7 +21,7 @@ static struct lladd_dtable_value text(const char *s)
     return s ? lladd_dtable_value_of(s, strlen(s)) : v;
 }
 
-/* A row of three columns, of which each may be NULL. */
+/* Makes a row of three columns; NULL: the column has no value. */
 static struct lladd_dtable_value row(const char *x, const char *y, const char *z)
 {
     const struct lladd_dtable_value v[] = {text(x), text(y), text(z)};

@@ -317,8 +317,8 @@ START_TEST(destroyed_as_a_managed_table)
 }
 END_TEST
 
-/* A value that is not a row is an error, and so are invalid column names; they have no other
- * effect. */
+/* A value that is not a row is reported, and a put can replace it. If the bytes of the column names
+ * are damaged, opening the cTable either reports it or succeeds. A newer format is refused. */
 START_TEST(damage)
 {
     struct lladd_dtable_key key = lladd_dtable_u32(1);

@@ -67,7 +67,8 @@ START_TEST(a_row_has_the_bytes_of_the_format)
 }
 END_TEST
 
-/* Absent, empty and some bytes are three different values. The end offsets have all widths. */
+/* An absent value, an empty one and some bytes are different. The end offsets have each possible
+ * width. */
 START_TEST(all_kinds_of_values)
 {
     char *big = calloc(1, 70000);

@@ -10,7 +10,8 @@
 
 enum { COMPOSE_MAX = 8192, COMPOSE_DEPTH = 4 };
 
-/* Templates from the top to the bottom, and the leaves in their second holes. */
+/* layer: the templates from the top to the bottom. beside: for each layer the leaf in its second
+ * hole, if it has one. */
 struct composition {
     unsigned char depth, layer[COMPOSE_DEPTH], beside[COMPOSE_DEPTH];
 };

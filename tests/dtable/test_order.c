@@ -98,8 +98,9 @@ static int none_is_the_same(void *ctx, struct lladd_span x, struct lladd_span y)
     return -1;
 }
 
-/* Opening a run finds a comparator under which the first key is not before the last one, or a
- * single key is not equal to itself. The run is usable again when the right comparator is back. */
+/* A run cannot be opened with a comparator under which its first key is not before its last one,
+ * or its only key is not equal to itself. With the right comparator, the run can be opened
+ * again. */
 START_TEST(a_changed_comparator)
 {
     static int (*const changed[])(void *, struct lladd_span,

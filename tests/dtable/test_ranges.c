@@ -118,8 +118,8 @@ static bool deleted(const struct layer *l, unsigned i)
     return false;
 }
 
-/* Returns the state of a key. *layer becomes the layer that has the key's row. LAYERS: there is no
- * row, as for a key that a range has deleted. */
+/* Returns the state of a key. *layer becomes the layer that has the key's row. LAYERS: no layer
+ * has a row, or a range has deleted the key. */
 static enum lladd_dtable_state state_at(const struct stack *s, unsigned i, unsigned *layer)
 {
     for (*layer = s->first; *layer < LAYERS; ++*layer) {

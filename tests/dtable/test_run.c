@@ -205,7 +205,7 @@ START_TEST(invalid_strings_and_bytes)
 }
 END_TEST
 
-/* The longest keys and a long value: several blocks for one value, a key to a block. */
+/* The keys have the maximum length, and a value takes several blocks. */
 START_TEST(long_keys_and_values)
 {
     enum { N = 20, LEN = 100000 };
@@ -666,7 +666,7 @@ static void says(const struct lladd_dtable *t, struct lladd_dtable_key key, cons
 }
 
 /* An overlay asks a table only if the key is within the table's range of keys. The right row is
- * found, too, if a table has few keys, or gets rows later, and at the ends of all keys. */
+ * also found if a table is empty or gets rows later, and for the least and the greatest key. */
 START_TEST(an_overlay_skips_tables)
 {
     static const char *const low[] = {"a", "b", "c", NULL}, *const high[] = {"x", "(gone)", NULL};

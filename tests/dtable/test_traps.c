@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mistakes that a dTable class can easily make: cursors at the ends, merged cursors that turn
- * round, placeholders, redo after a page was reused. Others are in test_run and test_classes.
+ * Mistakes that a dTable class can easily make: cursors at the ends, merged cursors that change
+ * direction, placeholders, redo after a page was reused. Others are in test_run and test_classes.
  */
 #include "model.h"
 #include "texts.h"
@@ -128,8 +128,8 @@ START_TEST(a_cursor_before_the_first_row_has_no_row)
 }
 END_TEST
 
-/* The rows are in three tables, by turns; a fourth table is empty. At each row the cursor turns
- * round. */
+/* Each of three tables has every third row; a fourth table is empty. The cursor changes its
+ * direction at each row. */
 START_TEST(merged_cursors_change_direction)
 {
     struct lladd_dtable *parts[4], *all;
@@ -315,8 +315,8 @@ START_TEST(long_moves_use_one_cursor)
 }
 END_TEST
 
-/* One table's cursor leads in both directions; after a change of direction, the cursor sees rows
- * put into other tables meanwhile. */
+/* During long moves in one direction only one table's cursor moves. After a change of direction,
+ * the cursor sees rows that were put into another table meanwhile. */
 START_TEST(long_moves_change_direction)
 {
     enum { ROWS_BELOW = 1000, AT = 500, FAR = 100 };
@@ -340,7 +340,7 @@ START_TEST(long_moves_change_direction)
     while (at < AT + FAR) {
         ok_db(&b, lladd_dtable_next(c, &b.err));
         at++;
-        began = steps == at - AT ? at : began; /* up to here each step was asked of the table */
+        began = steps == at - AT ? at : began; /* up to here `asked` counted each step */
     }
     ck_assert_uint_lt(steps, FAR / 2);
     for (int turn = 0; turn < 3; turn++) {
@@ -351,9 +351,9 @@ START_TEST(long_moves_change_direction)
         ck_assert_uint_eq(key.number, at);
         for (; at < AT + FAR; at++)
             ok_db(&b, lladd_dtable_next(c, &b.err));
-        ck_assert_uint_lt(steps - asked_for, FAR); /* most moves were those of a leader */
+        ck_assert_uint_lt(steps - asked_for, FAR); /* most moves moved only one table's cursor */
     }
-    /* A leader was moved up to here in one direction. The cursor now turns to the other. */
+    /* Up to here, one table's cursor was moved in one direction. The direction now changes. */
     for (int forward = 0; forward < 2; forward++) {
         struct lladd_dtable_value v = lladd_dtable_value_of("new", 3), there;
         key = lladd_dtable_u32((uint32_t)(forward ? at + 1 : at - 1));

@@ -44,7 +44,8 @@ START_TEST(rows_stay)
 }
 END_TEST
 
-/* Uncommitted rows are visible only to their transaction, and end with it. */
+/* Uncommitted rows are visible only to their transaction, and are gone after its abort or a
+ * crash. */
 START_TEST(aborts)
 {
     t = managed_begin(&b, NULL);
@@ -103,7 +104,8 @@ END_TEST
 
 /* ---- isolation ------------------------------------------------------------------------------- */
 
-/* A snapshot is taken at the first use, and is one for all tables. */
+/* A transaction takes its snapshot when it first uses a table. The snapshot is one for all
+ * tables. */
 START_TEST(snapshots)
 {
     t = managed_begin(&b, NULL);
@@ -167,7 +169,8 @@ START_TEST(table_first_read_after_digests)
 }
 END_TEST
 
-/* The first writer has the key; another gets it when the first has aborted. */
+/* The first writer of a key blocks other writers. After it has aborted, another can write the
+ * key. */
 START_TEST(conflicts)
 {
     t = managed_begin(&b, NULL);
@@ -360,7 +363,8 @@ START_TEST(tombstones)
 }
 END_TEST
 
-/* A run that was being read when a combine replaced it is freed later: after a crash, too. */
+/* A run that was being read when a combine replaced it is freed later, also if the database
+ * crashes before that. */
 START_TEST(obsolete)
 {
     t = managed_begin(&b, NULL);
@@ -377,7 +381,7 @@ START_TEST(obsolete)
     managed_sees(reader, t, "1=a 2=b");
     struct lladd_txn *txn = fixture_begin(&b);
     managed_put(txn, t, 3, "c");
-    commit(txn); /* the combine is durable before it */
+    commit(txn); /* makes the combine durable, too */
     t = managed_restart(&b);
     managed_no_leaks(&b);
     ck_assert_uint_eq(managed_stats(&b, t).obsolete, 2);

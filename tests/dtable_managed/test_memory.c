@@ -59,7 +59,7 @@ static void put_all(uint32_t (*key)(uint32_t), uint32_t a_transaction)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* A row takes 32 bytes, and two in filters. The rest is the index. */
+/* A row takes 32 bytes, two bytes of filters, and its share of the index. */
 START_TEST(memory_of_rows)
 {
     t = managed_begin(&b, NULL);

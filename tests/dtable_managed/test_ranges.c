@@ -245,7 +245,7 @@ START_TEST(conflicts_with_an_earlier_put)
     ck_assert_int_eq(try_range(two, 1, 4), LLADD_CONFLICT);
     managed_sees(two, t, "1=a");
     if (_i)
-        digest(); /* also when it is in a run */
+        digest(); /* the put also conflicts when its row is in a run */
     ck_assert_int_eq(try_range(two, -1, 4), LLADD_CONFLICT);
     ck_assert_str_ne(lladd_txn_error(two)->message, "");
     ok(two, try_range(two, 3, 4));
@@ -337,7 +337,8 @@ START_TEST(conflicts_of_two_ranges)
 }
 END_TEST
 
-/* A transaction writes on in an older memtable, after a digest of the rows committed there. */
+/* A transaction still writes to an older memtable after the committed rows of that memtable were
+ * digested. */
 START_TEST(range_in_an_older_memtable)
 {
     managed_fill(&b, t, "1=a 2=b 3=c");
