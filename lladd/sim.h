@@ -109,8 +109,9 @@ struct lladd_sim_subject {
     bool repeats;
     /** Number of threads of a workload for lladd_sim_interleave, 2 to LLADD_SIM_THREADS_MAX; each
      *  thread calls run_thread with its own number, from 0. The threads wait for each other only
-     *  with <lladd/sync.h>, and do not prepare transactions. `run` may then be NULL: a simulation
-     *  with one thread calls run_thread for one number after the other. */
+     *  with <lladd/sync.h>. They may prepare transactions, but must not roll back a prepared one
+     *  with lladd_sim_abort. `run` may then be NULL: a simulation with one thread calls run_thread
+     *  for one number after the other. */
     uint32_t threads;
     int (*run_thread)(void *ctx, struct lladd_sim *, struct lladd_db *, unsigned thread,
                       struct lladd_error *);
@@ -365,8 +366,8 @@ LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
     X(SPACE, "space", "ENOSPC: a call that makes a file or directory grow") \
     X(FILES, "files", "EMFILE: opening, creating, locking") \
     X(READ_ONLY, "read-only", "EROFS: a call that changes something") \
-    X(INTERRUPTED, "interrupted", "EINTR: any call") \
-    X(AGAIN, "again", "EAGAIN: any call but the lock's") \
+    X(INTERRUPTED, "interrupted", "EINTR: any call but a close") \
+    X(AGAIN, "again", "EAGAIN: any call but a close or the lock") \
     X(MEMORY, "memory", "an allocation of memory fails") \
     X(READ_NONE, "read-none", "a read gives nothing, and the file goes on") \
     X(READ_BYTE, "read-byte", "a read gives one byte, and the file goes on") \
