@@ -265,7 +265,7 @@ int ll_sim_token_decode(const struct lladd_sim_subject *subject, const char *tok
     if (version != TOKEN_VERSION || kind > KIND_MAX)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
                                "the token is of format %u and kind %u; this simulator knows format "
-                               "%u, and kinds to %u",
+                               "%u, and kinds up to %u",
                                version, kind, TOKEN_VERSION, KIND_MAX);
     put_hash(name, ll_sim_hash(subject->name, strlen(subject->name)), 3);
     if (memcmp(name, b.at + AT_SUBJECT, sizeof name) != 0)

@@ -452,7 +452,7 @@ static bool fields_cover(const struct trial *t, const struct lladd_field *f, str
 static void check_fields(const struct trial *t)
 {
     bool logical = t->op->undo_kind == LLADD_UNDO_LOGICAL && t->undo.data &&
-                   (t->op->prepare || t->s->undo.data); /* other operations have no undo bytes */
+                   (t->op->prepare || t->s->undo.data); /* otherwise t->undo is the arguments */
     if (fields_cover(t, t->op->redo_fields, t->redo, "redo") && (undoable(t) || logical))
         (void)fields_cover(t, t->op->undo_fields, t->undo, "undo");
 }
@@ -673,7 +673,8 @@ static int take(const struct lladd_sim_contract *given, struct lladd_sim_contrac
     if (in->n_samples + in->n_undos == 0)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "contract: there are no samples");
     if (in->page_size < 4096 || in->page_size > 65536 || in->page_size & (in->page_size - 1))
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "contract: there are no pages of %u bytes",
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "contract: page_size is %u, not a power of two from 4096 to 65536",
                                in->page_size);
     for (size_t i = 0; i < in->n_samples; i++) {
         const struct lladd_op *op = in->samples[i].op;

@@ -33,7 +33,7 @@ struct ll_sim__board {
     } state[];         /* per operation */
 };
 
-/* The child's memory: pages and bytes, each between inaccessible guard pages. */
+/* The memory that callbacks work on: pages and bytes, each between inaccessible guard pages. */
 struct ll_sim__bench {
     const struct lladd_sim_contract *in;
     struct ll_sim__board *board;

@@ -130,7 +130,8 @@ static bool is_stale(const struct ll_sim_damaging *d, const struct ll_sim_meanin
 struct outcome {
     struct ll_sim_meaning meaning;
     struct ll_sim_verdict verdict;
-    uint64_t damage, repair, end; /* numbers of new findings; the end of the log */
+    /* 1 if inspection has new findings: damage, damage that the library repairs. The log's end. */
+    uint64_t damage, repair, end;
     char finding[300];
     bool lingers; /* inspection still reports damage after the database was closed */
     bool healed;  /* no file contains the damaged bytes any more */
@@ -226,7 +227,7 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
         o->why = "the log has what it takes to repair it";
         if (is_repairable(d, &o->meaning, o->verdict.oracle == LLADD_SIM_O_OPEN))
             return LLADD_SIM_WRONG;
-        o->why = "a page in use is zeros, and that is called misuse";
+        o->why = "a page in use has become zeros, and the error code blames the caller";
         if (o->verdict.code == LLADD_WRONG_TYPE && o->meaning.one_page && o->meaning.zeros)
             return LLADD_SIM_WRONG;
         if (o->verdict.oracle == LLADD_SIM_O_OPEN)

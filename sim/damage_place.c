@@ -10,7 +10,8 @@
  *             control block, the witness or an undamaged seal states as durable
  *   control   the two copies
  *
- * No byte of "dwb" counts: the area is needed only for torn pages, and those are no damage here.
+ * No byte of "dwb" counts: the area is needed only for pages that the crash has torn, and damage to
+ * such pages need not be noticed.
  */
 #include "sim/damage_private.h"
 

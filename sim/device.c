@@ -159,8 +159,8 @@ static int decide(struct ll_sim_run *run, uint32_t i)
     int rc = ll_sim_unit_variants(run->sim, run->units, u);
     if (!rc && u->n > 1 && !beyond(run, u)) {
         range_of(run, i, &first, &limit);
-        /* Most variants of the log are cuts inside a record. Random draws exclude them three times
-         * of four, or the other variants would hardly be drawn. */
+        /* Most variants of the log are cuts inside a record. Random draws exclude them in three of
+         * four cases; otherwise the other variants would hardly be drawn. */
         if (run->sim->choices.mode == LL_SIM_DRAW && run->sim->choices.drawn >> 32 & 3 &&
             u->fine > first && u->fine < limit)
             limit = u->fine;
@@ -247,7 +247,8 @@ static int decide_bytes(struct ll_sim_run *run, uint32_t inode, uint64_t off, ui
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-/* Called before every call. Returns what `before_call` in struct lladd_sim says. */
+/* Called before every call except a close: counts it. Returns the result of the hook `before_call`
+ * (sim_private.h), or -EIO if the run makes too many calls. */
 static int64_t before(struct ll_sim_run *run, enum ll_sim_call_kind kind, uint32_t name,
                       uint64_t off, size_t len)
 {
@@ -301,7 +302,7 @@ static uint32_t name_of(const struct ll_sim_run *run, uint32_t inode)
     return 0;
 }
 
-/* Is the name valid: not empty, without empty or dotted parts? */
+/* Is the name valid: without parts that are empty, "." or ".."? */
 static bool name_ok(const char *name)
 {
     const char *part = name;

@@ -428,7 +428,8 @@ static int make_durable(struct ll_sim_arena *a, struct ll_sim_image *image,
     return ll_sim_put(a, inode, op->off, op->data, op->len, true, true);
 }
 
-/* A later write over lost bytes was made durable. It also replaced the lost bytes in the cache. */
+/* The write `by` was made durable. Where it overlaps the lost write, it has also replaced the lost
+ * bytes in the cache. */
 static int patch(struct ll_sim_arena *a, struct ll_sim_op *lost, const struct ll_sim_op *by)
 {
     uint64_t from = lost->off > by->off ? lost->off : by->off;

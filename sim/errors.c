@@ -59,7 +59,8 @@ static int object_error(struct ll_sim_verdict *v, const struct ll_sim_faults *f,
                          f->for_ever ? "for ever" : "once", what);
 }
 
-/* Returns a transaction with a failed call that the workload has ignored; NULL: none. */
+/* Returns a transaction with a failed last call; NULL: none. An answer, such as "not found", is no
+ * failure. */
 static const struct ll_sim_txn *unheeded(const struct ll_sim_record *r)
 {
     for (uint32_t i = 0; i < r->n_txns; i++)
@@ -75,16 +76,16 @@ static void look_at_promises(const struct ll_sim_faults *f, const struct outcome
     const struct ll_sim_txn *t = unheeded(r);
     char text[200];
     if (f->again != LL_SIM_NONE) {
-        (void)snprintf(text, sizeof text, "the sync of %s failed and was asked for again",
+        (void)snprintf(text, sizeof text, "the sync of %s failed and was repeated",
                        f->sim->names.at[f->again].text);
         (void)object_error(v, f, text);
     }
     if (r->late_acks)
-        (void)object_error(v, f, "something was promised after a call had returned poison");
+        (void)object_error(v, f, "durability was promised after a call had returned poison");
     if (r->misuse)
-        (void)object_error(v, f, "the workload then used a transaction that was over");
+        (void)object_error(v, f, "the workload then used a transaction that had ended");
     if (f->grave && r->acks > f->acks)
-        (void)object_error(v, f, "something was promised after it");
+        (void)object_error(v, f, "durability was promised after the fault");
     if (o->ran == 0 && o->opened == 0 && t) {
         (void)snprintf(text, sizeof text,
                        "the workload returned 0 although the %s of transaction %u had returned %s",
@@ -108,7 +109,7 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
     if (f->grave && f->graved == LL_SIM_CLOSING && o->closed == 0)
         (void)object_error(v, f, "lladd_close returned 0 (LOG-4)");
     if (want && o->poisoned) {
-        (void)snprintf(text, sizeof text, "the handle is poisoned by it: %s: %.200s",
+        (void)snprintf(text, sizeof text, "the fault has poisoned the handle: %s: %.200s",
                        lladd_code_name(o->why.code), o->why.message);
         (void)object_error(v, f, text);
     }
@@ -288,7 +289,7 @@ static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim
     count_run(f, &o, true);
     if (ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_RESOURCE && o.opened &&
         o.opened != LLADD_UNDO_FAILED && lladd_code_root(o.opened) != LLADD_ROOT_RESOURCE) {
-        (void)object_error(v, f, "lladd_open returned an error of another kind: ");
+        (void)object_error(v, f, "lladd_open returned an error that is no resource error: ");
         size_t len = strlen(v->message);
         (void)snprintf(v->message + len, sizeof v->message - len, "%s: %.200s",
                        lladd_code_name(o.opened), o.why.message);
@@ -473,7 +474,7 @@ int ll_sim_errors_replay(struct lladd_sim *sim, const struct ll_sim_vector *vect
     f->report = NULL;
     ll_sim_tell(sim, "The fault hits call %u of its kind%s: %s.", f->at,
                 f->for_ever ? ", and all later" : "", ll_sim_fault_what(f->kind));
-    ll_sim_set_free(&sim->endings); /* so that all oracles run */
+    ll_sim_set_free(&sim->endings); /* empties the set, so that all oracles run */
     rc = faulty_run(f, &r, v);
     if (v->oracle)
         ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(v->oracle), v->message);
@@ -481,7 +482,7 @@ int ll_sim_errors_replay(struct lladd_sim *sim, const struct ll_sim_vector *vect
     if (!rc)
         rc = follow(f, &r, v);
     if (!rc && !v->oracle)
-        ll_sim_tell(sim, "  It holds what it has to.");
+        ll_sim_tell(sim, "  The result is right.");
     *depth = r.level - 1;
     f->report = report;
     return rc;
@@ -629,7 +630,7 @@ static int one_fault(struct ll_sim_faults *f, const struct ll_sim_point *point)
     return rc;
 }
 
-/* Tries every n until nothing is hit. */
+/* Tries n = 1, 1 + bounds.every, 1 + 2 * bounds.every and so on until nothing is hit. */
 static int every_n(struct ll_sim_faults *f, const struct ll_sim_point *point)
 {
     int rc = 0;
@@ -690,7 +691,7 @@ static int features_of(struct ll_sim_faults *f, struct ll_sim_point *p)
     memset(f->features, 0, sizeof f->features);
     f->gathering = true;
     sim->dst.observe = gather;
-    if (ll_sim_open(sim, r.last, &db, &err) == 0) /* the explorer reports a failure to open */
+    if (ll_sim_open(sim, r.last, &db, &err) == 0) /* lladd_sim_explore reports a failure to open */
         lladd_db_kill(db);
     sim->dst.observe = ll_sim_observe;
     f->gathering = false;

@@ -6,8 +6,8 @@
  * ones, too. For O8 (errors.c) it also notes whether LOG-4 applies to the call that was hit, and
  * whether a failed sync was repeated without a write in between.
  *
- * A write that fails has written nothing, one byte, one sector, all but one byte, or all bytes.
- * Unlike a crash (unit.c), a failed write can tear a sector.
+ * A write that fails has written nothing, one byte, one sector, all but one byte, or all bytes. It
+ * can tear a sector of any file; a crash can do so only in the log (unit.c).
  */
 #include "sim/errors.h"
 

@@ -95,7 +95,7 @@ int ll_sim_object_damage(struct ll_sim_run *run, struct ll_sim_verdict *verdict)
     struct lladd_sim *sim = run->sim;
     struct ll_sim_world world;
     struct ll_sim_found found;
-    /* If a bug is planted outside of inspection, a failing recovery says more about it. */
+    /* O20 is the oracle for ACCUSE. If another bug is planted, a failing recovery says more. */
     bool elsewhere = sim->bounds.planted & ~(UINT64_C(1) << LLADD_BUG_ACCUSE);
     if (verdict->oracle || !run->from || elsewhere)
         return 0;

@@ -9,7 +9,7 @@
  * always do so: a workload writes so few pages that the handle remembers the LSN of each
  * (buffer/write_history.c). Raw extents are exempt, since they have no page LSNs.
  *
- * Open transactions are rolled back. Prepared transactions are committed if their index is odd,
+ * Open transactions are rolled back. Prepared transactions are committed if their number is even,
  * else rolled back.
  */
 #include "sim/errors.h"

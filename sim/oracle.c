@@ -76,7 +76,7 @@ static const char *told(const struct lladd_sim *sim, struct lladd_db *db, int rc
     if (db && lladd_db_error(db, own) && own->message[0])
         return own->message;
     /* After a crash the transaction handles are invalid: their memory was reused. */
-    bool alive = sim->running == &sim->workload || !sim->running; /* NULL: nothing is simulated */
+    bool alive = sim->running == &sim->workload || !sim->running; /* NULL: contract_subject.c */
     uint32_t n = alive ? sim->record.n_txns : 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct lladd_txn *txn = sim->record.txn[i]->handle;
@@ -287,7 +287,7 @@ static int wrong_number(struct judging *j, uint32_t k)
                              names[kind], r->decision[k].txn + 1, k + 1);
     }
     return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS,
-                         "decision %u, of transaction %u, is in force before it was called for", k,
+                         "decision %u, of transaction %u, is in force before it was requested", k,
                          r->decision[k - 1].txn + 1);
 }
 
@@ -306,8 +306,8 @@ static int contents_wrong(struct judging *j)
     }
     if (!doubt)
         return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
-                             "%u transactions are in doubt and %u outcomes remembered; after %u "
-                             "decisions, which are in force, %u and %u are expected",
+                             "%u transactions are in doubt and %u outcomes are remembered; after "
+                             "%u decisions, %u and %u are expected",
                              j->in_doubt, j->n_ended, c->lo, j->sim->expected[c->lo].in_doubt,
                              j->sim->expected[c->lo].outcomes);
     int rc = expected_dump(j, c->lo, &expected);
@@ -493,7 +493,7 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     if (*ending && !rc && !verdict->oracle) {
         int closed = verdict->code = lladd_close(j.db);
         if (closed)
-            (void)ll_sim_object(verdict, LLADD_SIM_O_PROGRESS, "it cannot be closed: %s",
+            (void)ll_sim_object(verdict, LLADD_SIM_O_PROGRESS, "the database cannot be closed: %s",
                                 lladd_code_name(closed));
     } else {
         lladd_db_kill(j.db);

@@ -338,7 +338,7 @@ static void look_back(struct lladd_sim *sim, const struct ll_sim_place *p,
         return;
     (void)ll_sim_object(&sim->violation, LLADD_SIM_O_ONE_PAGE,
                         "page %llu was changed outside of redo and undo: byte %u is 0x%02x, and "
-                        "\"%s\" at LSN %llu had left 0x%02x; \"%s\" is next",
+                        "\"%s\" at LSN %llu had left 0x%02x; found before a change by \"%s\"",
                         (unsigned long long)p->page, (unsigned)at, c->page->bytes[at],
                         last->op->name, (unsigned long long)last->lsn.v, last->after[at],
                         c->op->name);

@@ -444,7 +444,7 @@ static void swarm(struct ll_sim_random *r)
         o->checkpoint_bytes = checkpoints[draw(r, 4)];
 }
 
-/* The workload has failed although no error was injected. */
+/* The workload has failed although no error was injected, or with LLADD_BUG after an error. */
 static int workload_failed(struct ll_sim_random *r, int rc, const struct lladd_error *err)
 {
     struct ll_sim_verdict v;

@@ -41,7 +41,7 @@ enum ll_sim_scope {
     X(ERROR_WORKLOAD, "an error in the workload") \
     X(ERROR_RECOVERY, "an error in recovery") \
     X(NO_SPACE, "no space") \
-    X(SHORT, "a write does a part only") \
+    X(SHORT, "a write is done in part") \
     X(SYNC_FAILED, "a sync fails") \
     X(AT_WRITE, "crash after a write") \
     X(AT_WRITE_PAGES, "crash after a write of pages") \
@@ -55,9 +55,9 @@ enum ll_sim_scope {
     X(AT_SYNC_LOG, "crash after a sync of the log") \
     X(AT_SYNC_DIR, "crash after sync of a directory") \
     X(AT_BEGIN, "crash when a transaction begins") \
-    X(AT_NOTE, "crash when one does something") \
-    X(AT_COMMIT, "crash when one commits") \
-    X(AT_ABORT, "crash when one rolls back") \
+    X(AT_NOTE, "crash when a transaction does a step") \
+    X(AT_COMMIT, "crash when a transaction commits") \
+    X(AT_ABORT, "crash when a transaction aborts") \
     X(AT_OTHER, "crash at savepoints and prepares")
 enum ll_sim_random_fault {
 #define FAULT_ENUM(name, text) F_##name,
@@ -83,10 +83,10 @@ struct ll_sim_random {
     struct lladd_sim_failure whole_failure;     /* the failure before its row was made smaller */
     void (*trace)(void *ctx, const char *line); /* nullable */
     uint64_t started;
-    uint64_t stream;           /* state of the random stream of faults */
+    uint64_t stream;           /* state of the random stream */
     /* The number of the call that fails, from 1 (0: none), and the number of failed calls. */
     uint32_t error_at, errors;
-    /* The number of calls of this run, and the highest number of calls of any recovery. */
+    /* The number of calls of this run, and the most calls of a recovery in this row of crashes. */
     uint32_t calls, most;
     bool stop;
     struct lladd_sink *history;

@@ -12,10 +12,12 @@
  * its page and bytes, and a change of a page without a record. Redo takes no contents from page
  * images: an image copies a page of the workload, so it would hide the difference.
  *
- * Pages written in bulk are not logged. An extension of the simulator hears of them (bulk_written),
- * and the archive contains what it has heard. So a write past the cache of which no extension hears
- * is noticed, and so is a page of which one hears and that was not written so. The files of
- * extensions are not logged either, and the archive contains them.
+ * Pages written in bulk are not logged, so the archive contains them as they were written. An
+ * extension of the simulator is told of each such page (bulk_written). Two things are violations: a
+ * page was written past the cache, and the extension was not told; or the extension was told, and
+ * these bytes were not written. The files of extensions are not logged either, and the archive
+ * contains them.
+ *
  * Bytes that a page type or an operation excludes (mask, hole) are not compared.
  */
 #include "sim/page_guard.h"
@@ -86,7 +88,8 @@ static bool is_zero(const unsigned char *bytes, uint32_t len)
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, len - 1) == 0;
 }
 
-/* Zeros make the file longer, or are written in bulk. */
+/* Puts those pages of a write into the archive that do not come from the cache. Extensions need not
+ * be told of pages of zeros, because the library also writes these to extend the file. */
 static int put_bulk(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_t number)
 {
     uint32_t size = a->sim->page_size;
@@ -389,6 +392,7 @@ int ll_sim_rebuild(struct lladd_sim *sim)
         return LLADD_NO_MEMORY;
     if (rc)
         (void)ll_sim_object(&sim->violation, LLADD_SIM_O_REBUILD,
-                            "a copy of the pages and the log make no database: %s", err.message);
+                            "no database can be recovered from a copy of the pages and the log: %s",
+                            err.message);
     return 0;
 }

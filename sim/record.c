@@ -62,8 +62,8 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
     return d;
 }
 
-/* Notes the LSN of a decision's record. Decisions are sorted by this LSN, because the calls of
- * several threads may return in another order. */
+/* Notes the LSN of a decision's record. Decisions are sorted by this LSN, because several threads
+ * may make their calls in another order than the log has their records. */
 void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, bool prepare)
 {
     struct ll_sim_record *r = &sim->record;

@@ -3,9 +3,9 @@
  * replay: runs a row of choices again and writes its history; makes rows smaller.
  *
  * A row contains these choices: 1 + the number of calls before the first crash (0: no crash);
- * whether the power failed (0) or the process died (1); the variant of each unit, in the order in
- * which recovery reads the units; if transactions are in doubt, whether all are aborted (0) or
- * committed (1); then the same for the crash of that recovery, and so on.
+ * whether the power failed (0) or the process died (1); the variant of each unit that has more than
+ * one, in the order in which recovery reads the units; if transactions are in doubt, whether all
+ * are aborted (0) or committed (1); then the same for the crash of that recovery, and so on.
  *
  * A row is made smaller in four ways: leave out a crash, leave out the last choices, set a choice
  * to 0, lower a choice. Before that, answers are removed from a schedule (interleave.c).
@@ -195,7 +195,7 @@ static int replay_crashes(struct lladd_sim *sim, const struct ll_sim_vector *v,
             ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(verdict->oracle),
                         verdict->message);
         else
-            ll_sim_tell(sim, "  It holds what it has to: %u of %u decisions.", verdict->k,
+            ll_sim_tell(sim, "  The result is right: %u of %u decisions are in force.", verdict->k,
                         sim->record.n_decisions);
         if (verdict->oracle)
             return rc;

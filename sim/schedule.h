@@ -51,7 +51,7 @@ struct ll_schedule {
     int64_t lowest;
 };
 
-/* For PCT, bound <= LL_SCHEDULE_DEPTH_MAX. */
+/* For PCT, a bound above LL_SCHEDULE_DEPTH_MAX is lowered to it. */
 void ll_schedule_init(struct ll_schedule *, enum ll_schedule_policy, unsigned bound,
                       uint32_t length, ll_schedule_choose_fn *, void *ctx);
 /* Must be called before each run. */

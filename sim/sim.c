@@ -72,8 +72,8 @@ static int take_subject(struct lladd_sim *sim, const struct lladd_sim_subject *s
                                "a subject needs a name of 1 to 63 bytes, and run or run_thread");
     if (s->threads > LLADD_SIM_THREADS_MAX || (s->threads > 1) != (s->run_thread != NULL))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "subject \"%s\": 2 to %u threads need run_thread, and nothing else "
-                               "does",
+                               "subject \"%s\": run_thread needs 2 to %u threads, and 2 or more "
+                               "threads need run_thread",
                                s->name, LLADD_SIM_THREADS_MAX);
     if (s->model_size && (!s->model_apply || !s->model_dump || !s->dump))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,

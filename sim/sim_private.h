@@ -33,7 +33,7 @@
 #include <string.h>
 
 #define LL_SIM_BLOCK 4096u /* files are kept in blocks of this many bytes */
-#define LL_SIM_SECTOR 512u /* no crash tears a sector */
+#define LL_SIM_SECTOR 512u /* no crash tears a sector, except one of the log (unit.c) */
 #define LL_SIM_DIRECTORY UINT32_MAX
 #define LL_SIM_NO_INODE (UINT32_MAX - 1)
 
@@ -47,7 +47,8 @@ struct ll_sim_arena {
     size_t used;
 };
 void *ll_sim_take(struct ll_sim_arena *, size_t); /* NULL: no memory; not zeroed */
-/* Returns the array, moved if necessary, with room for element `count`. NULL: no memory. */
+/* Returns the array, moved if necessary, with room for the element with index `count`. NULL: no
+ * memory. */
 void *ll_sim_grow(struct ll_sim_arena *, void *array, size_t count, uint32_t *capacity,
                   size_t element);
 void ll_sim_rewind(struct ll_sim_arena *);
@@ -168,7 +169,7 @@ enum ll_sim_call_kind {
 struct ll_sim_call {
     uint8_t kind;
     uint32_t inode;
-    uint32_t name, to; /* name of the file; rename: the new name */
+    uint32_t name, to; /* the file's name; the new name, if the call is a rename */
     uint32_t len;
     uint64_t off; /* truncate: the new size */
     const unsigned char *data;
@@ -309,7 +310,8 @@ struct ll_sim_choices {
     uint8_t mode;
     uint64_t asked; /* number of questions so far */
     uint64_t drawn; /* state of the random stream, in mode DRAW */
-    uint32_t plain; /* in mode DRAW, this many of 4 answers are the first possible answer */
+    uint32_t plain; /* in mode DRAW, at least this many of 4 answers are the first possible
+                     * answer */
 };
 /* Returns a number below n. Enumeration goes from `first` up to, but not including, `limit`. */
 uint32_t ll_sim_choose(struct lladd_sim *, enum ll_sim_choice_kind, uint32_t n, uint32_t first,
@@ -460,7 +462,7 @@ struct ll_sim_expected {
     unsigned char *model;
     const unsigned char *dump;
     size_t dump_len;
-    uint64_t hash;     /* of the contents, independent of the decisions' numbers */
+    uint64_t hash;     /* of the contents; with a model, independent of the decisions' numbers */
     uint32_t in_doubt; /* number of transactions in doubt */
     uint32_t outcomes; /* number of remembered heuristic outcomes */
 };
@@ -681,7 +683,7 @@ struct lladd_sim {
     void (*after_read)(void *ctx, struct ll_sim_run *, uint32_t inode, uint64_t off,
                        unsigned char *bytes, size_t len);
     void *read_ctx;
-    bool raw_write; /* the lost or misdirected write wrote or hit bytes without a page LSN */
+    bool raw_write; /* a lost or misdirected write concerned raw bytes, which have no page LSN */
 
     struct ll_sim_buffer dump, text;
     unsigned char *scratch_model;
@@ -740,8 +742,8 @@ int ll_sim_explore(struct lladd_sim *);
 
 /* replay.c */
 
-/* Crashes the run `before` after its first `calls` calls, and starts the recovery. The row says
- * whether the power fails or the process dies. */
+/* Crashes the run `before` after its first `calls` calls, and prepares the run of the recovery. The
+ * row says whether the power fails or the process dies. */
 int ll_sim_replay_crash(struct lladd_sim *, struct ll_sim_run *before, uint32_t calls,
                         struct ll_sim_world *, struct ll_sim_units *, struct ll_sim_run *,
                         uint32_t level);
@@ -784,7 +786,7 @@ int ll_sim_random_replay(struct lladd_sim *, const struct ll_sim_vector *,
 
 /* Runs the workload's threads by the schedule in the row. */
 int ll_sim_cross(struct lladd_sim *, struct lladd_db *, struct lladd_error *);
-/* Notes in the history that another thread runs now. */
+/* Notes in the history which thread runs now, if it is not the thread noted last. */
 int ll_sim_crossing_tell(struct lladd_sim *);
 /* The low bits of the hash of the workload in its ordinary schedule. */
 uint32_t ll_sim_crossing_recording(const struct lladd_sim *);

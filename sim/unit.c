@@ -11,8 +11,9 @@
  * The order of a unit's variants depends only on the world, so that a token can name a variant by
  * its number. In variant 0 nothing of the unit has arrived. Then follow the variants without a part
  * of the trace's last call, then those with such a part (`fresh`). At the end, for the log, follow
- * cuts inside a record (`fine`). The explorer visits every call, so for the unit that it picks it
- * enumerates only the variants from `fresh` on.
+ * cuts inside a record (`fine`). The explorer visits the world after every call, and there one unit
+ * after the other that contains a part of this call. Of this unit it enumerates only the variants
+ * from `fresh` on: the others were visited after an earlier call.
  *
  * A variant that leaves the same bytes as another variant is left out where that is easy to detect:
  * sectors that do not differ are not torn, and unchanged bytes are not cut apart.
@@ -347,8 +348,8 @@ static int data_variants(struct lladd_sim *sim, struct ll_sim_units *us, struct 
         return LLADD_NO_MEMORY;
     bool tears = u->file != LL_SIM_PAGES || !us->world->ops[u->ops[u->n_ops - 1]].whole;
     int rc = 0;
-    /* The last operation is torn over each earlier version. If it arrives whole, and some of the
-     * operations before do not, the variant is a tear with all parts. */
+    /* The last operation is torn over each earlier version. A variant in which it has arrived
+     * whole, but not all operations before it have, is stored as a tear with all parts. */
     for (uint32_t count = u->n_ops; tears && !rc && count-- > 0;) {
         struct tearing t = {.us = us, .u = u, .count = count};
         rc = add_tears(sim, &t);
@@ -437,7 +438,7 @@ static void mark_records(struct cutting *c)
     }
 }
 
-/* Marks sector boundaries, and bytes that differ from the old contents. */
+/* Marks sector boundaries, and the position after each byte that differs from the old contents. */
 static int mark_bytes(struct cutting *c)
 {
     const struct ll_sim_world *w = c->us->world;

@@ -62,7 +62,7 @@ START_TEST(what_is_right_passes)
                                          "an error in recovery",
                                          "a sync fails",
                                          "crash after a write of the log",
-                                         "crash when one commits"};
+                                         "crash when a transaction commits"};
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
         ck_assert_msg(fired(r, faults[i]) > 0, "%s: \"%s\" never happened", r->subject, faults[i]);
     lladd_sim_random_free(r);
