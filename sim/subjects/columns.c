@@ -292,7 +292,7 @@ static void describe(void *ctx, struct lladd_span note, struct lladd_sink *sink)
 static const char *const operations[] = {"journal", NULL};
 static const struct lladd_sim_excuse excuses[] = {
     {"journal", (1u << LLADD_SIM_PATHS) - 1,
-     "it repeats nothing: it reads the log, and what it has read is compared"},
+     "the class has no redo and no undo: its entries are read from the log"},
     {NULL, 0, NULL}};
 
 const struct lladd_sim_subject ll_sim_subject_columns = {

@@ -3,8 +3,8 @@
  * dtable: sorted runs of dTables. They are built without logging and published under a name,
  * replaced, freed, and built on the pages of freed runs. One run is abandoned before it is
  * finished. Transactions commit, roll back and stay open. A cell is a sorted run: its text is the
- * values of its rows, concatenated. A value has eight bytes. Only the last value may be shorter; it
- * is then an exception of the exception dTable.
+ * values of its rows, concatenated. A value has eight bytes. Only the last value may be shorter;
+ * the exception dTable then stores it as an exception.
  */
 #include "sim/subjects/cells.h"
 
@@ -153,7 +153,7 @@ static int read_rows(struct lladd_dtable_cursor *c, unsigned char *out, size_t *
         struct lladd_dtable_value v;
         TRY(lladd_dtable_row(c, NULL, &v, err));
         if (v.bytes.len > LONGEST - *len)
-            return lladd_error_set(err, LLADD_BAD_STATE, "more than was put in");
+            return lladd_error_set(err, LLADD_BAD_STATE, "a run has too many bytes");
         memcpy(out + *len, v.bytes.data, v.bytes.len);
         *len += v.bytes.len;
     }
@@ -193,7 +193,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
         size_t len;
         TRY(read_cell(db, cell, bytes, &len, err));
         if (len && (!ll_sim_cells_see(&c, bytes, len) || !c.at[cell].letter))
-            return lladd_error_set(err, LLADD_BAD_STATE, "run %u has other rows than its own",
+            return lladd_error_set(err, LLADD_BAD_STATE, "run %u has not the rows of its cell",
                                    cell);
     }
     return ll_sim_cells_write(&c, sink);
@@ -238,7 +238,7 @@ static const struct lladd_sim_excuse excuses[] = {
 const struct lladd_sim_subject ll_sim_subject_dtable = {
     .struct_size = sizeof ll_sim_subject_dtable,
     .name = "dtable",
-    .about = "runs of dTables: built past the log, published, replaced, freed, given up",
+    .about = "runs of dTables: built without logging, published, replaced, freed, abandoned",
     .setup = setup,
     .run = run,
     .check = check,

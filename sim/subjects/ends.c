@@ -94,7 +94,7 @@ static int step(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, uin
     return ll_sim_cell_note(w, txn, cell, *left ? 's' : 0, n);
 }
 
-/* Makes the table again. Needed if an earlier call of `run` has destroyed it. */
+/* Makes the table again, if it does not exist when `run` begins. */
 static int makes(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(make(w->db, txn, 0));
@@ -138,7 +138,7 @@ static int the_rest(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* A transaction of an earlier call of `run` may still be open; then the table is busy. */
+/* Rolls back if the table is busy: another open transaction has destroyed a part of it. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     uint64_t left;

@@ -5,7 +5,7 @@
  */
 #include "sim/subjects/cells.h"
 
-enum { SIZE = 500, AT_HOME = 8 /* number of records on a page */ };
+enum { SIZE = 500, AT_HOME = 8 /* number of slots on a page */ };
 #define NEW_PAGE "fixed.new"
 
 static int store_on(struct ll_sim_work *w, struct lladd_txn *txn, lladd_pageno page, unsigned cell,

@@ -124,7 +124,7 @@ static const struct lladd_sim_excuse excuses[] = {
 const struct lladd_sim_subject ll_sim_subject_formats = {
     .struct_size = sizeof ll_sim_subject_formats,
     .name = "formats",
-    .about = "fresh pages of every type",
+    .about = "new pages of each type that is formatted without arguments",
     .run = run,
     .dump = dump,
     LL_SIM_CELLS_MODEL,

@@ -17,7 +17,7 @@ static const char *const names[HEAPS] = {"heap.old", "heap.new", "heap.doomed"};
 
 struct work {
     struct ll_sim_work base;
-    struct lladd_heap *heap; /* the old one */
+    struct lladd_heap *heap; /* "heap.old" */
 };
 
 static struct lladd_heap *heap_of(struct ll_sim_work *w)
@@ -248,7 +248,7 @@ static const char *const operations[] = {"lladd.heap.format", "lladd.heap.append
                                          "lladd.heap.hint", NULL};
 static const struct lladd_sim_excuse excuses[] = {
     {"lladd.heap.format", LL_SIM_NO_UNDO, "formatting is not undone: the page was free before"},
-    {"lladd.heap.hint", LL_SIM_NO_UNDO, "a hint may be wrong, and is not taken back"},
+    {"lladd.heap.hint", LL_SIM_NO_UNDO, "a hint may be wrong, and is not undone"},
     {NULL, 0, NULL}};
 
 const struct lladd_sim_subject ll_sim_subject_heaps = {

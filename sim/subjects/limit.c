@@ -59,7 +59,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *holder)
         rc = rc == LLADD_LOG_FULL ? 0 : rc;
     }
     if (!rc && !full)
-        rc = lladd_error_set(w->err, LLADD_BAD_STATE, "the log has no limit");
+        rc = lladd_error_set(w->err, LLADD_BAD_STATE, "the log has not become full");
     return rc;
 }
 
@@ -78,7 +78,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(lladd_sim_abort(sim, holder));
     TRY(lladd_checkpoint(db, err));
     TRY(commit_one(&w, &full));
-    return full ? lladd_error_set(err, LLADD_LOG_FULL, "no log was freed") : 0;
+    return full ? lladd_error_set(err, LLADD_LOG_FULL, "a checkpoint has freed no log space") : 0;
 }
 
 static struct ll_sim_place place_of(lladd_pageno first, uint32_t counter)
@@ -116,7 +116,7 @@ static const char *const operations[] = {"lladd.counter.add", NULL};
 const struct lladd_sim_subject ll_sim_subject_limit = {
     .struct_size = sizeof ll_sim_subject_limit,
     .name = "limit",
-    .about = "a log that reaches its limit, and recovers under it",
+    .about = "a log that reaches its limit, and recoveries with the same limit",
     .configure = configure,
     .setup = setup,
     .run = run,

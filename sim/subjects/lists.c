@@ -64,7 +64,7 @@ static int make(struct work *w, struct lladd_txn *txn, unsigned which)
 }
 
 /* Inserts an item after `after`, which may be an item of an open transaction. `seen` is the item
- * before the new one if items of open transactions are left out. */
+ * before the new one in the model, which has no items of open transactions. */
 static int insert_at(struct work *w, struct lladd_txn *txn, unsigned list, char what, char after,
                      char seen)
 {
@@ -394,7 +394,7 @@ static const struct lladd_sim_excuse excuses[] = {
 const struct lladd_sim_subject ll_sim_subject_lists = {
     .struct_size = sizeof ll_sim_subject_lists,
     .name = "lists",
-    .about = "lists: insertions and removals around each other, splices",
+    .about = "lists: insertions and removals next to each other, splices",
     .setup = setup,
     .run = run,
     .check = check,

@@ -6,9 +6,9 @@
  *                 back, rolled back to a savepoint, or left in doubt
  *  threads.locks  two threads add to the same counters, in different order
  *
- * A transaction locks {1, counter} before it changes a counter, and {2, counter} before it reads
- * one. The global id of a transaction says which counter it has changed, and whether it keeps its
- * read locks while it is in doubt.
+ * A transaction locks {1, counter} exclusively before it changes a counter. In `locks` it first
+ * locks {2, counter} shared, as for a read. The global id of a transaction says which counter it
+ * has changed, and whether it keeps its read locks while it is in doubt.
  */
 #include "sim/subjects/amounts.h"
 
@@ -206,7 +206,7 @@ static const char *const operations[] = {"lladd.set", NULL};
 const struct lladd_sim_subject ll_sim_subject_locks = {
     .struct_size = sizeof ll_sim_subject_locks,
     .name = "locks",
-    .about = "what transactions in doubt have locked, and nothing else, is locked",
+    .about = "after recovery, exactly the locks of transactions in doubt are held",
     .configure = configure,
     .setup = setup,
     .run = run,

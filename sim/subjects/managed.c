@@ -312,9 +312,9 @@ static int check_settings_of(struct lladd_txn *txn, struct lladd_managed *t,
     marked = rc ? 0 : lladd_get32(bytes);
     if (o->rows != 100 * n || !same_text(o->config, n % 2 ? "fixed_dtable" : NULL) ||
         !same_text(o->combine_config, n ? "bloom_dtable" : NULL))
-        return lladd_error_set(err, LLADD_BAD_STATE, "settings that are half %u", n);
+        return lladd_error_set(err, LLADD_BAD_STATE, "only some settings are of number %u", n);
     if (n < marked || n > marked + 1)
-        return lladd_error_set(err, LLADD_BAD_STATE, "settings %u, and the row says %u", n,
+        return lladd_error_set(err, LLADD_BAD_STATE, "settings number %u, but the row says %u", n,
                                marked);
     return 0;
 }
@@ -498,7 +498,7 @@ static void describe(void *ctx, struct lladd_span note, struct lladd_sink *sink)
 static const char *const operations[] = {"journal", NULL};
 static const struct lladd_sim_excuse excuses[] = {
     {"journal", (1u << LLADD_SIM_PATHS) - 1,
-     "it repeats nothing: it reads the log, and what it has read is compared"},
+     "the class has no redo and no undo: its entries are read from the log"},
     {NULL, 0, NULL}};
 
 #define SUBJECT(subject, text, how, ...) \

@@ -358,7 +358,7 @@ static const char *const operations[] = {"sim.ledger", "sim.ledger.save", NULL};
 static const struct lladd_sim_excuse excuses[] = {
     {"sim.ledger.save",
      1u << LLADD_SIM_UNDO | 1u << LLADD_SIM_UNDO_PARTIAL | 1u << LLADD_SIM_REDO_CLR,
-     "what was saved is never taken back"},
+     "a saved state is never undone"},
     {NULL, 0, NULL}};
 
 const struct lladd_sim_subject ll_sim_subject_objects = {

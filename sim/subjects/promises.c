@@ -108,7 +108,7 @@ static int read_note(struct lladd_db *db, lladd_lsn at, struct lladd_error *err)
     if (rc && rc != LLADD_END)
         return rc;
     if (rc || e.lsn.v != at.v)
-        return lladd_error_set(err, LLADD_BAD_STATE, "the log from LSN %llu on is not there",
+        return lladd_error_set(err, LLADD_BAD_STATE, "the log no longer has the note at LSN %llu",
                                (unsigned long long)at.v);
     return 0;
 }

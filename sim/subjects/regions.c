@@ -140,7 +140,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     memset(&c, 0, sizeof c);
     int rc = lladd_region_each(db, see, &c, err);
     if (rc == LLADD_BAD_STATE)
-        lladd_error_set(err, rc, "a region that was never made, or twice");
+        lladd_error_set(err, rc, "a region was never made, or is listed twice");
     return rc ? rc : ll_sim_cells_write(&c, sink);
 }
 
@@ -153,7 +153,7 @@ static int ask(void *ctx, const struct lladd_region *r)
     return got.pages == r->pages && got.kind == r->kind && got.tag == r->tag
                ? 0
                : lladd_error_set(w->err, LLADD_BAD_STATE,
-                                 "a region has other values than its list");
+                                 "a lookup of a region returns other values than the list");
 }
 
 static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)

@@ -91,7 +91,8 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
     for (uint32_t i = 0; i < HELD; i++) {
         TRY(lladd_counter_get(db, lladd_page_of(first.v + COUNTERS + i), 0, &value, err));
         if (value != 0)
-            return lladd_error_set(err, LLADD_BUG, "held page %u: %lld", i, (long long)value);
+            return lladd_error_set(err, LLADD_BUG, "counter of held page %u: %lld, not 0", i,
+                                   (long long)value);
     }
     return 0;
 }
@@ -115,7 +116,7 @@ static const char *const operations[] = {"lladd.counter.add", NULL};
 const struct lladd_sim_subject ll_sim_subject_space = {
     .struct_size = sizeof ll_sim_subject_space,
     .name = "space",
-    .about = "a full disk, and recoveries that die on it",
+    .about = "a full disk, and recoveries that crash on it",
     .configure = configure,
     .setup = setup,
     .run = run,

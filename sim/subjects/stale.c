@@ -129,7 +129,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
         c.row[row] = bytes[0];
         for (size_t i = 1; i < sizeof bytes / sizeof *bytes; i++)
             if (bytes[i] != bytes[0])
-                return lladd_error_set(err, LLADD_CORRUPT_PAGE, "row %u is not one value", row);
+                return lladd_error_set(err, LLADD_CORRUPT_PAGE, "the words of row %u differ", row);
     }
     return write_down(&c, sink);
 }
@@ -147,7 +147,7 @@ static const char *const operations[] = {"lladd.set.long", NULL};
 const struct lladd_sim_subject ll_sim_subject_stale = {
     .struct_size = sizeof ll_sim_subject_stale,
     .name = "stale",
-    .about = "recoveries that make several log segments, and use them in vain",
+    .about = "recoveries that make several log segments, and crash before they use them",
     .configure = configure,
     .setup = setup,
     .run = run,

@@ -289,11 +289,11 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
 
 #define NO_UNDO(op) \
     { \
-        op, LL_SIM_NO_UNDO, "every prefix of the records of a split or merge is a table in order" \
+        op, LL_SIM_NO_UNDO, "any prefix of the records of a split or merge leaves a valid table" \
     }
 #define STEP(op) \
     { \
-        op, LL_SIM_NO_UNDO, "a step of a compensation, which finds out what was done" \
+        op, LL_SIM_NO_UNDO, "a redo-only step of a compensation, which may run again" \
     }
 
 #define SUBJECT(subject, text, which, ops, without) \

@@ -222,14 +222,14 @@ static const uint64_t few_pages = 3, many_pages = PAGES;
     .operations = operations
 
 const struct lladd_sim_subject ll_sim_subject_threads_commit = {
-    THREADS_SUBJECT("commit", "two threads commit: one group or two"),
+    THREADS_SUBJECT("commit", "two threads commit, in one group or in two"),
     .ctx = (void *)(uintptr_t)&few_pages,
     .threads = 2,
     .run_thread = commits,
 };
 
 const struct lladd_sim_subject ll_sim_subject_threads_abort = {
-    THREADS_SUBJECT("abort", "three threads at work, one rolls back"),
+    THREADS_SUBJECT("abort", "three threads change pages, one rolls back"),
     .ctx = (void *)(uintptr_t)&few_pages,
     .threads = 3,
     .run_thread = one_aborts,
@@ -251,7 +251,7 @@ const struct lladd_sim_subject ll_sim_subject_threads_checkpoint = {
 };
 
 const struct lladd_sim_subject ll_sim_subject_threads_prepare = {
-    THREADS_SUBJECT("prepare", "both phases, and a heuristic abort, beside a checkpoint"),
+    THREADS_SUBJECT("prepare", "two-phase commit, and a heuristic abort, during a checkpoint"),
     .ctx = (void *)(uintptr_t)&few_pages,
     .threads = 3,
     .run_thread = prepares,

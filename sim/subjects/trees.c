@@ -9,12 +9,12 @@
  * trees.loaded: a loaded tree takes the place of another one; its leaves are changed and split.
  * Loads are discarded, rolled back, and open at the crash.
  *
- * trees.merge: leaves lose their rows and are merged, while a transaction with a row and a ghost in
- * one of them stays open; their pages are used again by splits, in transactions that commit and
- * roll back.
+ * trees.merge: leaves lose their rows and are merged. Meanwhile a transaction stays open that has
+ * removed one of the rows and changed another. Splits use the pages of the merged leaves again, in
+ * transactions that commit and roll back.
  *
  * threads.merge: two threads remove the rows of neighbouring leaves; one of them rolls back. A
- * third one walks.
+ * third one walks through the tree.
  *
  * threads.trees: two threads split the same leaf; one of them rolls back. A third one walks through
  * the tree in both directions.
@@ -172,7 +172,7 @@ static int stays_open(struct ll_sim_work *base, struct lladd_txn *txn)
     return clear(w, txn, 5);
 }
 
-/* Replaces a row by a shorter one, and inserts one at the end. */
+/* Replaces a row (in trees.any by a shorter one), and inserts one at the end. */
 static int stays_open_too(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -249,7 +249,8 @@ static int add_row(struct work *w, struct lladd_btree_loader *l, unsigned cell, 
     return lladd_btree_load_add(l, key, key_len, value, w->kind->value_size);
 }
 
-/* Loads the even cells from 2 on. A failure rolls the load back. */
+/* Loads `rows` rows: the even cells from 2 on. If `root` is NULL, or after an error, discards the
+ * load. */
 static int load(struct work *w, struct lladd_txn *txn, unsigned rows, char letter,
                 lladd_pageno *root)
 {
@@ -266,7 +267,7 @@ static int load(struct work *w, struct lladd_txn *txn, unsigned rows, char lette
     return rc ? rc : back;
 }
 
-/* The cells of the old tree are among those that are loaded, or empty. */
+/* The old tree has the cells 4 and 5. The load contains the even cells, so 5 becomes empty. */
 static int takes_its_place(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -329,7 +330,8 @@ static int clear_range(struct work *w, struct lladd_txn *txn, unsigned from, uns
     return 0;
 }
 
-/* A ghost and a row in leaves of which others remove the rest. */
+/* Removes a row, which becomes a ghost, and changes another. Other transactions remove the other
+ * rows of these leaves. */
 static int holds_rows(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -350,7 +352,7 @@ static int removes_more(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_commit(base->sim, txn);
 }
 
-/* Merges too, and splits with the pages. */
+/* Removes the rows of more leaves, so that they are merged, and splits leaves with their pages. */
 static int merges_and_rolls_back(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -432,7 +434,7 @@ static int remove_rows(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_commit(base->sim, txn);
 }
 
-/* Merges the leaf that is empty now. */
+/* Merges the leaf that remove_rows() has made empty. */
 static int remove_more(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -441,7 +443,7 @@ static int remove_more(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_commit(base->sim, txn);
 }
 
-/* Removes the rows of leaves next to those, and rolls back. */
+/* Removes the rows between those of the other thread, and rolls back. */
 static int remove_and_abort(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -451,7 +453,7 @@ static int remove_and_abort(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_abort(base->sim, txn);
 }
 
-/* Meets the row that stays, once in each direction. */
+/* Walks in both directions. Each walk must meet the row of cell 4 once; no thread changes it. */
 static int read_rows(struct work *w)
 {
     struct lladd_btree_cursor *c;
@@ -466,7 +468,7 @@ static int read_rows(struct work *w)
             met[down] += *(const unsigned char *)key.data == 4;
     lladd_btree_cursor_close(c);
     if (rc == LLADD_END && (met[0] != 1 || met[1] != 1))
-        return lladd_error_set(w->base.err, LLADD_BAD_STATE, "a walk does not meet a row once");
+        return lladd_error_set(w->base.err, LLADD_BAD_STATE, "a walk does not meet cell 4 once");
     return rc == LLADD_END ? 0 : rc;
 }
 
@@ -541,11 +543,11 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
 
 #define NO_UNDO(op) \
     { \
-        op, LL_SIM_NO_UNDO, "every prefix of a split or a merge is a tree in order" \
+        op, LL_SIM_NO_UNDO, "any prefix of the records of a split or merge leaves a valid tree" \
     }
 #define STEP(op) \
     { \
-        op, LL_SIM_NO_UNDO, "a step of a compensation, which finds out what was done" \
+        op, LL_SIM_NO_UNDO, "a redo-only step of a compensation, which may run again" \
     }
 
 #define SUBJECT(subject, text, which, ops, without) \

@@ -95,7 +95,7 @@ static int look_at(struct work *w, unsigned cell)
     memset(&c, 0, sizeof c);
     TRY(lladd_hash_get(w->hash, &cell, sizeof cell, value, LEN, &len, w->base.err));
     if (len != LEN || !ll_sim_cells_see(&c, value, len) || !c.at[cell].letter)
-        return lladd_error_set(w->base.err, LLADD_BAD_STATE, "half a value");
+        return lladd_error_set(w->base.err, LLADD_BAD_STATE, "a value is not whole");
     return 0;
 }
 

@@ -84,9 +84,10 @@ static int leave_log(struct ll_sim_work *w, unsigned notes)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Before the checkpoint of thread 0, page 0 has an image after the start of redo and is clean, and
- * page 1 is dirty and has none. Afterwards the log uses the segments with the pages' bases again:
- * while they are there, recovery rebuilds a torn page from them. */
+/* Before the checkpoint of thread 0, page 0 is clean and has an image after the start of redo; page
+ * 1 is dirty and has no such image. The notes after the checkpoint make the log reuse the segments
+ * that contain the old bases of both pages. As long as these bases exist, recovery rebuilds a torn
+ * page from them, and the loss of an image does not show. */
 static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                       struct lladd_error *err)
 {
@@ -139,7 +140,7 @@ const struct lladd_sim_subject ll_sim_subject_threads_writeback = {
 
 /* ---- writeback.redo -------------------------------------------------------------------------- */
 
-enum { CELLS = 18, OFTEN = 3 }; /* the pages that are read again and again */
+enum { CELLS = 18, OFTEN = 3 }; /* number of pages; pages that are read again and again */
 
 static int setup_redo(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
