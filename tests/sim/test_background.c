@@ -142,8 +142,8 @@ static int run(uint64_t seed, enum ll_schedule_policy how, uint32_t points, stru
     return rc;
 }
 
-/* Random interleavings at each point, and priorities; with points at latches, waits and the device,
- * and also at every access to a shared word. */
+/* With random choices at each point, and with random priorities; with points at latches, waits and
+ * the device only, and with points at every access to a shared word as well. */
 START_TEST(a_hundred_schedules_end_and_lose_nothing)
 {
     enum ll_schedule_policy how = _i % 2 ? LL_SCHEDULE_PCT : LL_SCHEDULE_BOUNDED;
@@ -169,7 +169,7 @@ START_TEST(a_hundred_schedules_end_and_lose_nothing)
         ck_assert_uint_eq(first.written, second.written);
     }
     ck_assert_uint_gt(checkpoints, 100); /* more than the one at creation */
-    ck_assert_uint_gt(written, 2 * 100); /* the first pages of a checkpoint, then it makes pauses */
+    ck_assert_uint_gt(written, 2 * 100); /* few: a paced checkpoint waits between writes */
     ck_assert_uint_lt(least, most); /* group membership depends on the schedule */
 }
 END_TEST

@@ -194,7 +194,7 @@ class Bad(unittest.TestCase):
 
     def test_redo_with_side_effects(self):
         self.found("impure", " objects: ")
-        # A build with assertions fails before there is a sample of it.
+        # In a build with assertions the workload fails before the operation has a sample.
         code, out, err = run("--contract", of("impure"))
         if code == 1:
             self.assertRegex(out, r"app\.add version 1\n(  .*\n)*  pure +BROKEN")

@@ -43,7 +43,8 @@ START_TEST(every_subject_recovers_from_every_crash)
     if (r->n_failures)
         expect_passed(r);
     ck_assert_uint_ge(r->states, STATES);
-    /* Few: a recovery that writes images has many states of its own. */
+    /* A low limit, because a recovery that writes images has many crash states, which use up the
+     * bound. */
     ck_assert_uint_gt(r->depth_states[1], 5);
     ck_assert_uint_gt(r->depth_states[2], STATES / 6);
     ck_assert_uint_eq(r->depth_states[1] + r->depth_states[2], r->states);
@@ -104,6 +105,7 @@ START_TEST(a_third_crash_finds_names_that_were_never_durable)
 }
 END_TEST
 
+/* An operation that is not one of the library. */
 START_TEST(a_stranger_s_operation_passes)
 {
     struct app app;

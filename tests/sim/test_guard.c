@@ -2,8 +2,8 @@
 /*
  * While the simulator records a workload, it checks what it relies on: redo and undo touch one page
  * and their bytes (O18), and the log yields the same pages from an old copy (O7). Each operation
- * here breaks one of these promises in a way that the workload itself does not notice, and is
- * named.
+ * here breaks one of these promises in a way that the workload itself does not notice. The report
+ * names the operation.
  */
 #include "app_subject.h"
 

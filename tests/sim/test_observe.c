@@ -199,7 +199,7 @@ END_TEST
 /* ---- object classes ---------------------------------------------------------------------- */
 
 static int64_t total;       /* of an object that is in memory only */
-static bool total_is_saved; /* all of its changes; else none */
+static bool total_is_saved; /* all changes of the object are durable; if false, none */
 
 static lladd_lsn total_durable(void *ctx, struct lladd_db *db)
 {

@@ -68,7 +68,8 @@ static const struct row rows[] = {
     {LLADD_BUG_PREPARED, RANDOM, "prepared", LLADD_SIM_O_IN_DOUBT, 0, 0, 2, 0},
     {LLADD_BUG_OUTCOMES, EXPLORE, "heuristic", LLADD_SIM_O_IN_DOUBT, 1, 0, 0, 0},
     {LLADD_BUG_NAMES, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
-    /* Full recovery mostly gives such a page up, and then leaves its bytes on the disk alone. */
+    /* Full recovery mostly finds no base for a page that was written in bulk, and then does not
+     * write the page. */
     {LLADD_BUG_REDO_BARRIER, RANDOM, "extents", LLADD_SIM_O_CONTENTS, 0, LLADD_SIM_INSTANT, 0, 0},
     {LLADD_BUG_BULK_SYNC, RANDOM, "extents", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
     /* The recording shows it, but other oracles may object first. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The random mode: what is right passes; what is broken is caught soon, and the token
- * repeats it; every fault that was possible has happened; the same seed gives the same run, and
+ * The random mode: a correct subject passes; a broken one is caught soon, and the token repeats the
+ * failure; every fault that was possible has happened; the same seed gives the same run, and
  * another seed another one.
  */
 #include "app_subject.h"

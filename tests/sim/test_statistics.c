@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What statistics cost. The scheduler counts the locks and the accesses to shared words:
+ * The cost of statistics. The scheduler counts the locks and the accesses to shared words.
  * lladd_stats_get needs as many of them with many open transactions as with one.
  */
 #include "db_fixture.h"
