@@ -386,7 +386,7 @@ LLADD_API const char *lladd_sim_fault_name(enum lladd_sim_fault);
 
 /** The results for one kind of fault. */
 struct lladd_sim_fault_counts {
-    uint64_t chances;  /**< calls that the fault could hit, in all runs */
+    uint64_t chances;  /**< calls that the fault could hit, counted in the runs without a hit */
     uint64_t once;     /**< runs in which the fault hit one call */
     uint64_t for_ever; /**< runs in which the fault hit one call and all later calls */
     uint64_t recovery; /**< runs of `once` and `for_ever` in which the call was in a recovery */
@@ -419,9 +419,8 @@ struct lladd_sim_errors_report {
  *  hits either only that call, or that call and all later calls. Also runs the creation of a
  *  database with faults, and recoveries from a few crashes, which are chosen so that together they
  *  take all steps of recovery. Checks the results of the calls, and recovers the disk with a
- *  working device (sim/README.md). Ignores `depth` of the bounds, and all flags except NO_POWER,
- *  NO_KILL, ATOMIC_PAGES and NO_COVERAGE (with which a fault that never hit is not a failure).
- *  Otherwise as lladd_sim_explore; tokens are for lladd_sim_replay. */
+ *  working device (sim/README.md). Ignores `depth` of the bounds. With NO_COVERAGE, a fault that
+ *  never hit is not a failure. Otherwise as lladd_sim_explore; tokens are for lladd_sim_replay. */
 LLADD_API int lladd_sim_errors(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_errors_report **out, struct lladd_error *);
 /** Frees a report; NULL does nothing. */
