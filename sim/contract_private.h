@@ -24,7 +24,7 @@ struct ll_sim__board {
     bool late;      /* the time limit was exceeded */
     int signal;     /* the signal that ended the child; 0: none */
     char doing[96]; /* the callback that the child called last */
-    char where[64]; /* address of the forbidden access, in words */
+    char where[64]; /* the place of the forbidden access, as text */
     /* For messages: what check_hostile has mangled. A string literal, so that the pointer is valid
      * in all processes. */
     const char *with;

@@ -224,7 +224,7 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
         o->why = "open refuses it, and inspection finds no damage";
         if (o->verdict.oracle == LLADD_SIM_O_OPEN && !o->damage && !d->misread)
             return LLADD_SIM_WRONG;
-        o->why = "the log has what it takes to repair it";
+        o->why = "the library must be able to repair it, and has refused it";
         if (is_repairable(d, &o->meaning, o->verdict.oracle == LLADD_SIM_O_OPEN))
             return LLADD_SIM_WRONG;
         o->why = "a page in use has become zeros, and the error code blames the caller";

@@ -133,7 +133,7 @@ static void choose_how(struct ll_sim_crossing *x, enum how how, uint32_t number,
 
 int ll_sim_crossing_tell(struct lladd_sim *sim)
 {
-    /* The record stores the pointers. */
+    /* Static, because the record stores the pointers. */
     static const char *const names[LLADD_SIM_THREADS_MAX] = {
         "[thread 1]",  "[thread 2]",  "[thread 3]",  "[thread 4]",  "[thread 5]",  "[thread 6]",
         "[thread 7]",  "[thread 8]",  "[thread 9]",  "[thread 10]", "[thread 11]", "[thread 12]",

@@ -584,7 +584,8 @@ static int look_for_holes(struct ll_sim_random *r)
         if (r->fired[f].fired || r->fired[f].offered < OFFERS ||
             r->bounds.flags & LLADD_SIM_NO_COVERAGE)
             continue;
-        (void)ll_sim_object(&v, LLADD_SIM_O_COVERAGE, "\"%s\" never happened, of %llu occasions",
+        (void)ll_sim_object(&v, LLADD_SIM_O_COVERAGE,
+                            "\"%s\" never happened, and was possible %llu times",
                             r->fired[f].name, (unsigned long long)r->fired[f].offered);
         rc = found(r, &v, 0, NULL);
     }

@@ -22,7 +22,7 @@ int lladd_sim_random_text(const struct lladd_sim_random_report *r, struct lladd_
         (unsigned long long)r->seed, (unsigned long long)r->workloads, (unsigned long long)r->runs,
         (unsigned long long)r->refused, (unsigned long long)r->calls);
     (void)lladd_sink_printf(
-        s, "  %llu places to crash at, %llu recoveries judged, %llu disturbed, in %.2f s\n",
+        s, "  %llu places to crash at, %llu recoveries judged, %llu with an error, in %.2f s\n",
         (unsigned long long)r->points, (unsigned long long)r->states,
         (unsigned long long)r->disturbed, (double)r->nanoseconds / 1e9);
     for (uint32_t i = 0; i < r->n_fired; i++)

@@ -453,7 +453,7 @@ struct ll_sim_record {
     /* About failed calls: */
     uint32_t errors;    /* number of failed calls */
     bool poisoned;      /* a call has returned poison */
-    uint32_t late_acks; /* promises made after the handle was poisoned */
+    uint32_t late_acks; /* promises of durability made after a call had returned poison */
     int abort_failed;   /* error returned by an abort; 0: none */
 };
 
@@ -521,8 +521,8 @@ int ll_sim_judge(struct lladd_sim *, struct ll_sim_run *, const struct ll_sim_cl
 int ll_sim_judge_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db *,
                       const struct ll_sim_claim *, struct ll_sim_verdict *, bool *ending);
 /* Completes the message of a failed call, and returns err->message. If err has no message, it gets
- * the message of the handle (`db` is nullable), of the failed transaction, or of the code, and the
- * name of the callback that was called last. */
+ * the message of the handle (`db` is nullable) or of the failed transaction. If these have none, it
+ * gets the text of the code and the name of the callback that was called last. */
 const char *ll_sim_explain(const struct lladd_sim *, struct lladd_db *, int rc,
                            struct lladd_error *err);
 /* Allocates, writes and frees a page. */

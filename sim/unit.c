@@ -632,7 +632,7 @@ static int describe_torn(const struct ll_sim_op *last, const struct ll_sim_varia
                          struct lladd_sink *sink)
 {
     uint32_t from, to;
-    int rc = lladd_sink_printf(sink, ", and of the next one the bytes");
+    int rc = lladd_sink_printf(sink, ", and of the last one the bytes");
     for (uint32_t i = 0; !rc && i < LL_SIM_MASK_BITS && part_of(last, i, &from, &to); i++)
         if (v->mask[i / 64] >> (i % 64) & 1)
             rc = lladd_sink_printf(sink, " %u-%u", from, to - 1);
