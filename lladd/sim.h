@@ -63,7 +63,8 @@ struct lladd_sim_subject {
     const char *about; /**< one line */
     void *ctx;
     /** Registers operations, and may change the simulator's options (a cache of 64 pages, log
-     *  segments of 8 KiB). Must not set device, allocator, world or flags. Nullable */
+     *  segments of 8 KiB). Must not set device, allocator or world, nor the flags
+     *  LLADD_OPT_ATOMIC_PAGES and LLADD_OPT_NO_THREADS: the simulator sets these. Nullable */
     int (*configure)(void *ctx, struct lladd_options *, struct lladd_error *);
     /** Makes the data for the workload, once, before the first crash. May store for example page
      *  numbers in ctx. If the callback returns an error, it must fill in *err, if necessary from

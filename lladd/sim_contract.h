@@ -55,9 +55,9 @@ struct lladd_sim_sample {
     struct lladd_span args; /**< for `prepare`, or the redo bytes if the operation has no `prepare`.
                                  Ignored if `redo` is not NULL */
     struct lladd_span redo, undo; /**< as logged. NULL: the check makes them from `args` */
-    /** The transaction of the sample, not 0. Successive samples of one page form a history: each
-     *  sample finds the page as the previous one left it. Transactions that have not ended may be
-     *  rolled back in any order. */
+    /** The transaction of the sample; 0: none, and the check `interleaved` leaves the sample out.
+     *  Successive samples of one page form a history: each sample finds the page as the previous
+     *  one left it. Transactions that have not ended may be rolled back in any order. */
     uint64_t owner;
     size_t ended; /**< index of the first sample after the end of transaction `owner`; 0: this
                        transaction has not ended */
