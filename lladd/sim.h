@@ -471,7 +471,7 @@ LLADD_API const char *lladd_sim_damage_end_name(enum lladd_sim_damage_end);
 #define LLADD_SIM_REASON_LIST(X) \
     X(UNUSED_LOG, "log space that holds no record") \
     X(UNNAMED, "the first records after the truncated log, if no remaining record names them") \
-    X(TAIL, "above the newest watermark after an unclean stop: like a torn tail (LOG-3)") \
+    X(TAIL, "above watermark and witness after an unclean stop: like a torn tail (LOG-3)") \
     X(FREE, "a page that is free, or was never used") \
     X(RAW, "a page of a raw extent: its bytes and checksums are its owner's") \
     X(CONTROL_GAP, "between and after the two copies in control") \

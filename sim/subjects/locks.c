@@ -6,9 +6,10 @@
  *                 back, rolled back to a savepoint, or left in doubt
  *  threads.locks  two threads add to the same counters, in different order
  *
- * A transaction locks {1, counter} exclusively before it changes a counter. In `locks` it first
- * locks {2, counter} shared, as for a read. The global id of a transaction says which counter it
- * has changed, and whether it keeps its read locks while it is in doubt.
+ * A transaction locks {1, counter} exclusively before it changes a counter. In `locks` each
+ * transaction also locks {2, counter} shared for its first counter, as for a read. The global id of
+ * a transaction says which counter it has changed, and whether it keeps its read locks while it is
+ * in doubt.
  */
 #include "sim/subjects/amounts.h"
 
