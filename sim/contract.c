@@ -4,9 +4,9 @@
  * (lladd/sim_contract.h).
  *
  * All samples go through the first check, then through the second, and so on. If an operation
- * touches other memory, crashes or loops, its other units are skipped. The bench has three slots
- * for pages. Callbacks work on slot 0, and for some checks on slot 1; slots 1 and 2 also hold pages
- * to compare with.
+ * touches other memory, crashes or loops, the rest of its checks is skipped. The bench has three
+ * slots for pages. Callbacks work on slot 0, and for some checks on slot 1; slots 1 and 2 also hold
+ * pages to compare with.
  */
 #include "sim/contract_private.h"
 

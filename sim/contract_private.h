@@ -29,7 +29,7 @@ struct ll_sim__board {
      * in all processes. */
     const char *with;
     struct ll_sim__state {
-        bool given_up; /* the operation crashes or loops: its other units are skipped */
+        bool given_up; /* the operation ended its child: its other units are skipped */
     } state[];         /* per operation */
 };
 

@@ -130,7 +130,7 @@ static bool is_stale(const struct ll_sim_damaging *d, const struct ll_sim_meanin
 struct outcome {
     struct ll_sim_meaning meaning;
     struct ll_sim_verdict verdict;
-    /* 1 if inspection has new findings: damage, damage that the library repairs. The log's end. */
+    /* damage, repair: 1 if inspection has new findings of this kind. end: end of the log. */
     uint64_t damage, repair, end;
     char finding[300];
     bool lingers; /* inspection still reports damage after the database was closed */

@@ -141,7 +141,7 @@ static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kin
     offer(r, F_SYNC_FAILED, kind == LL_SIM_SYNC);
     if (transfer && how == 2) {
         uint64_t part = draw(r, (uint32_t)len);
-        uint64_t over = (off + part) % LL_SIM_SECTOR; /* no disk tears a sector */
+        uint64_t over = (off + part) % LL_SIM_SECTOR; /* the write ends between two sectors */
         return 1 + (int64_t)(part > over ? part - over : 0);
     }
     return grows && how == 1 ? -ENOSPC : -EIO;

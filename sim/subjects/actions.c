@@ -361,7 +361,7 @@ static const char *const operations[] = {"sim.transfer", "sim.bump",          "s
                                          "sim.restore",  "lladd.counter.add", NULL};
 static const struct lladd_sim_excuse excuses[] = {
     {"sim.put", 1u << LLADD_SIM_UNDO | 1u << LLADD_SIM_UNDO_PARTIAL,
-     "it is redo-only: sim.restore takes it back"},
+     "it is redo-only: sim.restore undoes it"},
     {NULL, 0, NULL}};
 
 const struct lladd_sim_subject ll_sim_subject_actions = {

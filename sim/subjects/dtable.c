@@ -193,8 +193,8 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
         size_t len;
         TRY(read_cell(db, cell, bytes, &len, err));
         if (len && (!ll_sim_cells_see(&c, bytes, len) || !c.at[cell].letter))
-            return lladd_error_set(err, LLADD_BAD_STATE, "run %u has not the rows of its cell",
-                                   cell);
+            return lladd_error_set(err, LLADD_BAD_STATE,
+                                   "the rows of run %u are not those of its cell", cell);
     }
     return ll_sim_cells_write(&c, sink);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * regions: extents of all three kinds that can be listed. They are made and destroyed by
- * transactions that commit, roll back, roll back to a savepoint, and stay open. The first
- * transaction also makes the catalogue of regions.
+ * regions: extents of all three kinds, with entries in the catalogue of regions. They are made and
+ * destroyed by transactions that commit, roll back, roll back to a savepoint, and stay open. The
+ * first transaction also makes the catalogue.
  *
  * A cell is a region. The region's tag contains the cell's number and letter. The cell's length is
  * the region's number of pages.

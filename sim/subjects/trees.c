@@ -468,7 +468,8 @@ static int read_rows(struct work *w)
             met[down] += *(const unsigned char *)key.data == 4;
     lladd_btree_cursor_close(c);
     if (rc == LLADD_END && (met[0] != 1 || met[1] != 1))
-        return lladd_error_set(w->base.err, LLADD_BAD_STATE, "a walk does not meet cell 4 once");
+        return lladd_error_set(w->base.err, LLADD_BAD_STATE,
+                               "a walk has not met cell 4 exactly once");
     return rc == LLADD_END ? 0 : rc;
 }
 
