@@ -142,7 +142,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
         TRY(lladd_sim_commit(sim, txn));
     }
     if (app->fault == APP_FAILS)
-        return lladd_error_set(err, LLADD_BUSY, "the subject does not want to");
+        return lladd_error_set(err, LLADD_BUSY, "the workload fails as the test wants");
     TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
     TRY(lladd_sim_begin(sim, db, NULL, &open, err));
     if (app->fault == APP_WAITS) {
@@ -191,7 +191,7 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
     if (app->fault == APP_CHECK_SPEECHLESS && sum == 12)
         return LLADD_BAD_STATE;
     if (app->fault == APP_CHECK_COMPLAINS && sum == 12)
-        return lladd_error_set(err, LLADD_BAD_STATE, "the subject does not like 12");
+        return lladd_error_set(err, LLADD_BAD_STATE, "the sum is 12, and check refuses it");
     return 0;
 }
 

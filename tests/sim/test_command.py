@@ -167,7 +167,7 @@ class Bad(unittest.TestCase):
 
     def test_promises_of_a_workload_that_fails(self):
         """The contract checks give the reason, like the other modes."""
-        for name, says in (("fails", "LLADD_BUSY: the subject does not want to"),
+        for name, says in (("fails", "LLADD_BUSY: the workload fails as the test wants"),
                            ("speechless", 'LLADD_PAGE_FULL: operation "app.add" refused')):
             code, out, err = run("--contract", of(name))
             self.assertEqual((code, out), (2, ""))
@@ -207,7 +207,8 @@ class Bad(unittest.TestCase):
                    "O14 determinism objects: LLADD_BUG: the workload is not deterministic")
 
     def test_one_that_fails(self):
-        self.found("fails", "O16 workload objects: LLADD_BUSY: the subject does not want to; the "
+        self.found("fails",
+                   "O16 workload objects: LLADD_BUSY: the workload fails as the test wants; the "
                    'last callback was redo of "lladd.root.put"')
 
     def test_the_others_have_their_turn(self):

@@ -115,7 +115,7 @@ static const struct {
     {LLADD_BUG_PAGE_CRC, "small", 4000, 0},
     {LLADD_BUG_WATERMARK, "small", 4000, 0},
     {LLADD_BUG_STALE_RECORD, "prepared", 40000, 0},
-    /* The images of the next checkpoint would overwrite the torn tail. */
+    /* Atomic pages, because the images of the next checkpoint would overwrite the torn tail. */
     {LLADD_BUG_LSN_REUSE, "counters", 40000, LLADD_SIM_ATOMIC_PAGES},
 };
 

@@ -92,7 +92,7 @@ START_TEST(every_call_fails)
 }
 END_TEST
 
-/* An operation that is not one of the library. */
+/* An operation that is not one of the library's. */
 START_TEST(a_stranger_s_operation_passes)
 {
     struct app app;

@@ -105,7 +105,7 @@ START_TEST(a_third_crash_finds_names_that_were_never_durable)
 }
 END_TEST
 
-/* An operation that is not one of the library. */
+/* An operation that is not one of the library's. */
 START_TEST(a_stranger_s_operation_passes)
 {
     struct app app;

@@ -235,7 +235,7 @@ START_TEST(what_takes_a_crash_and_an_interleaving_is_caught)
     expect_caught(s, &b, r, bugs[_i].oracle);
     ck_assert_ptr_nonnull(strstr(story.bytes, "[thread 1]"));
     ck_assert_ptr_nonnull(strstr(story.bytes, "[thread 2]"));
-    /* A second exploration is the same. */
+    /* A second exploration has the same result. */
     ck_assert_uint_eq(r->schedules, again->schedules);
     ck_assert_uint_eq(r->states, again->states);
     ck_assert_str_eq(r->failures->token, again->failures->token);
@@ -256,7 +256,7 @@ START_TEST(and_is_not_caught_with_one_thread_after_the_other)
     expect_passed(r);
     ck_assert(r->complete);
     lladd_sim_report_free(r);
-    /* Nor in the first schedule, which has no preemption. */
+    /* The first schedule has no preemption and does not reveal the bug either. */
     b = bounds_for(_i);
     b.preemptions = UINT32_MAX;
     b.schedules = 1;

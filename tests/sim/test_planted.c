@@ -44,11 +44,11 @@ enum { MOST = 20000, LONG = 400000, SAMPLES = 1000 };
 static const struct row rows[] = {
     {LLADD_BUG_WAL_GATE, EXPLORE, "counters", LLADD_SIM_O_WAL, 1, 0, 0, 0},
     {LLADD_BUG_LSN_STAMP, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
-    /* With atomic pages redo begins at the oldest dirty page entry, otherwise at the oldest base
-     * image. */
+    /* ATOMIC, because only with atomic pages does redo begin at the oldest entry of the dirty-page
+     * table. Otherwise it begins at the oldest base image. */
     {LLADD_BUG_DIRTY_ENTRY, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, ATOMIC, 0, 0},
-    /* If the log reaches back far enough, it rebuilds a torn page without image and double-write
-     * area. */
+    /* If the log reaches back far enough, recovery rebuilds a torn page that has neither an image
+     * nor a copy in the double-write area. Then the bug does not show. */
     {LLADD_BUG_IMAGE, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_IMAGE_HEADER, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
     {LLADD_BUG_IMAGE_FORCE, EXPLORE, "counters", LLADD_SIM_O_WAL, 1, 0, 0, 0},
@@ -57,7 +57,8 @@ static const struct row rows[] = {
     {LLADD_BUG_CLR_END, EXPLORE, "actions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_UNDO_NEXT, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_REDO_CLR, EXPLORE, "small", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
-    /* After an image redo starts from that image, whatever the page was before. */
+    /* ATOMIC, because redo with images replaces the page by its image first. Then no record is
+     * redone twice. */
     {LLADD_BUG_REDO_TWICE, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, ATOMIC, 0, 0},
     {LLADD_BUG_LOSER, EXPLORE, "small", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_END_FIRST, EXPLORE, "records", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
@@ -68,11 +69,11 @@ static const struct row rows[] = {
     {LLADD_BUG_PREPARED, RANDOM, "prepared", LLADD_SIM_O_IN_DOUBT, 0, 0, 2, 0},
     {LLADD_BUG_OUTCOMES, EXPLORE, "heuristic", LLADD_SIM_O_IN_DOUBT, 1, 0, 0, 0},
     {LLADD_BUG_NAMES, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
-    /* Full recovery mostly finds no base for a page that was written in bulk, and then does not
-     * write the page. */
+    /* INSTANT, because full recovery mostly finds no base for a page that was written in bulk, and
+     * then does not write the page. */
     {LLADD_BUG_REDO_BARRIER, RANDOM, "extents", LLADD_SIM_O_CONTENTS, 0, LLADD_SIM_INSTANT, 0, 0},
     {LLADD_BUG_BULK_SYNC, RANDOM, "extents", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
-    /* The recording shows it, but other oracles may object first. */
+    /* The recording reveals it. Few states: a violation after a crash would replace it. */
     {LLADD_BUG_BULK_TOLD, EXPLORE, "bulk", LLADD_SIM_O_REBUILD, 1, 0, 0, 100},
     {LLADD_BUG_FREE_EARLY, EXPLORE, "pages", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_FLUSH, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
@@ -87,7 +88,7 @@ static const struct row rows[] = {
     {LLADD_BUG_PAGE_SYNC_ERROR, ERRORS, "counters", LLADD_SIM_O_ERRORS, 0, 0, 0, 0},
     {LLADD_BUG_RECORD_CRC, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
     {LLADD_BUG_STALE_RECORD, RANDOM, "rounds", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
-    /* Recovery fills pages from images, and does not read torn ones. */
+    /* Damage, because after a crash recovery fills torn pages from images without reading them. */
     {LLADD_BUG_PAGE_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     {LLADD_BUG_WATERMARK, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     {LLADD_BUG_REWRITE, EXPLORE, "counters", LLADD_SIM_O_OPEN, 2, 0, 0, 0},
@@ -106,14 +107,15 @@ static const struct row rows[] = {
     {LLADD_BUG_UNPROTECTED, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BLOB_ONCE, INTERLEAVE, "threads.values", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
     {LLADD_BUG_GIVEN_UP, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
-    /* An open transaction keeps log from before the start of redo. */
+    /* An open transaction keeps log from before the start of redo. There recovery finds the base of
+     * a damaged page. */
     {LLADD_BUG_REBUILD, DAMAGE, "full", LLADD_SIM_O_OPEN, 0, 0, 0, 3 * SAMPLES},
     {LLADD_BUG_WITNESS, DAMAGE, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 4 * SAMPLES},
     {LLADD_BUG_BULK_IMAGE, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_TAKE_SYNC, EXPLORE, "stale", LLADD_SIM_O_OPEN, 4, 0, 0, 0},
     {LLADD_BUG_LOWEST_FIRST, EXPLORE, "stale", LLADD_SIM_O_OPEN, 3, KILLED, 0, 0},
-    /* The reserve suffices for three crashes in a row. */
+    /* Depth 8, because the reserve suffices for three crashes in a row. */
     {LLADD_BUG_OWED, RANDOM, "full", LLADD_SIM_O_OPEN, 8, 0, 0, 0},
     /* With other seeds another oracle (O11) reports it first. */
     {LLADD_BUG_DISOWN, RANDOM, "space", LLADD_SIM_O_CONTENTS, 0, 0, 3, 0},
@@ -154,8 +156,8 @@ static const struct row rows[] = {
     /* Damage. */
     {LLADD_BUG_RECORD_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 2, SAMPLES},
     {LLADD_BUG_PAGE_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
-    /* Only damage in the last group of the log matters: a small part of all. With images the next
-     * checkpoint overwrites the torn tail. */
+    /* Many samples, because only damage in the last group of the log reveals the bug. ATOMIC,
+     * because the images of the next checkpoint would overwrite the torn tail. */
     {LLADD_BUG_LSN_REUSE, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, ATOMIC, 0, 10 * SAMPLES},
 };
 
