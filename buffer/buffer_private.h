@@ -53,8 +53,8 @@ struct ll_buffer__slot {
 
 /* A copy of a page that is being written, or was written and is not known to be durable. */
 struct ll_buffer__in_flight {
+    uint64_t id; /* increasing; entries are in the order of their ids */
     uint64_t page, rec_lsn;
-    uint64_t id;   /* increasing; entries are in the order of their ids */
     uint64_t done; /* 0: being written. Else the last sync that had begun when the write ended */
 };
 

@@ -299,19 +299,10 @@ bool ll_buffer__in_flight_enter(struct ll_buffer *b, struct ll_buffer__copy *c,
     return true;
 }
 
-/* Index of the entry with this id, or of the first entry with a greater id. */
+/* Index of the entry with this id. */
 static size_t find(const struct ll_buffer *b, uint64_t id)
 {
-    size_t low = 0, high = b->in_flight.len;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, middle);
-        if (e->id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return ll_lower_bound(b->in_flight.data, b->in_flight.len, b->in_flight.element, id);
 }
 
 void ll_buffer__in_flight_done(struct ll_buffer *b, const struct ll_buffer__copy *copies,

@@ -164,14 +164,7 @@ void ll_log_prefetch_read(struct ll_log_prefetch *a, struct ll_log_cursor *curso
 static size_t lsns_of(const struct ll_log_prefetch *a, uint64_t page, size_t *first)
 {
     const struct ll_log_prefetch_page *pages = a->pages.data;
-    size_t low = 0, high = a->pages.len;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (pages[mid].page < page)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ll_lower_bound(pages, a->pages.len, sizeof *pages, page);
     if (low == a->pages.len || pages[low].page != page)
         return *first = 0;
     *first = pages[low].first;
@@ -182,19 +175,13 @@ bool ll_log_prefetch_find(const struct ll_log_prefetch *a, uint64_t page, lladd_
                           struct ll_record *rec)
 {
     const uint64_t *lsns = a->lsns.data, *places = a->places.data;
-    size_t low, end, high;
-    high = end = lsns_of(a, page, &low);
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (lsns[mid] < lsn.v)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    /* `places` is empty if there was no room to sort the LSNs. */
-    if (low == end || lsns[low] != lsn.v || low >= a->places.len || places[low] == NOWHERE)
+    size_t first, end = lsns_of(a, page, &first);
+    if (end > a->places.len) /* there was no room to sort the LSNs */
         return false;
-    const struct ll_log_prefetch_record *r = ll_vec_at(&a->bytes, (size_t)places[low]);
+    size_t at = first + (first < end ? ll_lower_bound(lsns + first, end - first, 8, lsn.v) : 0);
+    if (at == end || lsns[at] != lsn.v || places[at] == NOWHERE)
+        return false;
+    const struct ll_log_prefetch_record *r = ll_vec_at(&a->bytes, (size_t)places[at]);
     struct lladd_span payload = {r + 1, r->len};
     *rec = (struct ll_record){.lsn = lsn,
                               .page_prev = r->page_prev,

@@ -95,17 +95,9 @@ int ll_redo_barrier_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_
 
 static struct ll_redo_barrier *find(const struct ll_core *core, uint64_t page)
 {
-    size_t low = 0, high = core->n_barriers;
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-        if (core->barriers[mid].first <= page)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    if (low == 0 || page - core->barriers[low - 1].first >= core->barriers[low - 1].n)
-        return NULL;
-    return &core->barriers[low - 1];
+    size_t i = ll_lower_bound(core->barriers, core->n_barriers, sizeof *core->barriers, page + 1);
+    struct ll_redo_barrier *barrier = i ? &core->barriers[i - 1] : NULL;
+    return barrier && page - barrier->first < barrier->n ? barrier : NULL;
 }
 
 /* Takes no mutex, because no thread changes the barriers during redo. */

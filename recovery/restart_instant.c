@@ -608,16 +608,7 @@ int ll_instant_finish(struct ll_core *core, struct lladd_error *err)
 /* Index in `order` of the first page with a number of at least `from`. */
 static size_t lower_bound(const struct ll_instant *in, uint64_t from)
 {
-    const uint64_t *pages = in->order.data;
-    size_t low = 0, high = in->order.len;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (pages[mid] < from)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return ll_lower_bound(in->order.data, in->order.len, in->order.element, from);
 }
 
 void ll_instant_forget(struct ll_core *core, lladd_pageno first, uint64_t n)

@@ -65,6 +65,20 @@ void *ll_vec_push(struct ll_vec *v)
     return memset(ll_vec_at(v, v->len - 1), 0, v->element);
 }
 
+size_t ll_lower_bound(const void *array, size_t n, size_t element, uint64_t key)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const void *at = (const unsigned char *)array + middle * element;
+        if (*(const uint64_t *)at < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 void ll_vec_remove_unordered(struct ll_vec *v, size_t i)
 {
     void *place = ll_vec_at(v, i);

@@ -293,6 +293,24 @@ START_TEST(vec_append)
 }
 END_TEST
 
+START_TEST(lower_bound)
+{
+    struct pair {
+        uint64_t key, other;
+    } pairs[9];
+    for (uint64_t i = 0; i < 9; i++)
+        pairs[i] = (struct pair){10 + 2 * i, 0};
+    for (size_t n = 0; n <= 9; n++)
+        for (uint64_t key = 0; key < 40; key++) {
+            size_t at = ll_lower_bound(pairs, n, sizeof *pairs, key);
+            ck_assert(at <= n && (at == n || pairs[at].key >= key));
+            ck_assert(at == 0 || pairs[at - 1].key < key);
+        }
+    ck_assert_uint_eq(ll_lower_bound(NULL, 0, sizeof *pairs, 1), 0);
+    ck_assert_uint_eq(ll_lower_bound(pairs, 9, sizeof *pairs, UINT64_MAX), 9);
+}
+END_TEST
+
 START_TEST(vec_out_of_memory)
 {
     struct ll_vec v;
@@ -339,6 +357,7 @@ int main(void)
     tcase_add_checked_fixture(vec, setup, teardown);
     tcase_add_test(vec, vec_push_and_remove);
     tcase_add_test(vec, vec_append);
+    tcase_add_test(vec, lower_bound);
     tcase_add_test(vec, vec_out_of_memory);
     suite_add_tcase(suite, vec);
     SRunner *runner = srunner_create(suite);
