@@ -35,79 +35,59 @@
 
 #define BATCH 16384u
 
-struct writer {
-    struct ll_core *core;
-    struct ll_vec buf;
-    size_t batch;
-    uint64_t pages;                /* durable size of the page file */
-    const struct ll_vec *barriers; /* barriers from the horizon to A */
-    struct lladd_error *err;
-};
+/* ---- the data of a checkpoint -------------------------------------------------------------- */
 
-static int flush_batch(struct writer *w)
+/* Adds a part, and returns the place of its payload; NULL: out of memory. */
+static unsigned char *add(struct ll_vec *parts, unsigned kind, size_t len)
 {
-    struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
-                            .page = LLADD_NO_PAGE,
-                            .redo = lladd_span_of(w->buf.data, w->buf.len)};
-    int rc = w->buf.len ? ll_core_append_aside(w->core, &rec, w->err) : 0;
-    ll_vec_truncate(&w->buf, 0);
-    return rc;
+    size_t at = parts->len;
+    if (ll_vec_reserve(parts, at + LL_CKPT_PART_HEAD + len))
+        return NULL;
+    parts->len += LL_CKPT_PART_HEAD + len;
+    unsigned char *head = ll_vec_at(parts, at);
+    head[0] = (unsigned char)kind;
+    lladd_put32(head + 1, (uint32_t)len);
+    return head + LL_CKPT_PART_HEAD;
 }
 
 static int keep(struct ll_vec *parts, unsigned kind, const void *bytes, size_t len)
 {
-    unsigned char head[LL_CKPT_PART_HEAD];
-    head[0] = (unsigned char)kind;
-    lladd_put32(head + 1, (uint32_t)len);
-    return ll_vec_append(parts, head, sizeof head) || ll_vec_append(parts, bytes, len)
-               ? LLADD_NO_MEMORY
-               : 0;
+    unsigned char *at = add(parts, kind, len);
+    if (at)
+        memcpy(at, bytes, len);
+    return at ? 0 : LLADD_NO_MEMORY;
 }
 
-static int part(struct writer *w, unsigned kind, const void *bytes, size_t len)
+static int keep_names(struct ll_core *core, struct ll_vec *parts)
 {
-    int rc = 0;
-    if (w->buf.len && w->buf.len + LL_CKPT_PART_HEAD + len > w->batch)
-        rc = flush_batch(w);
-    if (!rc && keep(&w->buf, kind, bytes, len))
-        rc = ll_fail(w->err, LLADD_NO_MEMORY, "out of memory for a checkpoint");
-    return rc;
-}
-
-static int put_names(struct writer *w)
-{
-    struct ll_core *core = w->core;
-    unsigned char *buf = NULL;
-    size_t cap = 0, len = 0;
     int rc = 0;
     lladd_mutex_lock(&core->cat.mutex);
     for (size_t i = 0; !rc && i < core->cat.n_all; i++) {
-        if (!core->cat.all[i]->number ||
-            (core->cat.all[i]->kind == LL_NAME_OP && LLADD_PLANTED(LLADD_BUG_NAMES)))
+        const struct ll_name *name = core->cat.all[i];
+        if (!name->number || (name->kind == LL_NAME_OP && LLADD_PLANTED(LLADD_BUG_NAMES)))
             continue;
-        rc = ll_op_catalog_encode(&core->env, core->cat.all[i], &buf, &cap, &len);
-        if (rc)
-            ll_fail(w->err, rc, "out of memory for a checkpoint");
-        else
-            rc = part(w, LL_CKPT_NAME, buf, len);
+        unsigned char *at = add(parts, LL_CKPT_NAME, ll_op_catalog_payload(name));
+        if (at)
+            ll_op_catalog_encode(name, at);
+        rc = at ? 0 : LLADD_NO_MEMORY;
     }
     lladd_mutex_unlock(&core->cat.mutex);
-    ll_free(&core->env, buf);
     return rc;
 }
 
-static int put_barriers(struct writer *w, lladd_lsn redo)
+/* `barriers`: the barriers from the horizon to A. */
+static int keep_barriers(const struct ll_vec *barriers, lladd_lsn redo, struct ll_vec *parts)
 {
     int rc = 0;
-    for (size_t i = 0; !rc && i < w->barriers->len && !LLADD_PLANTED(LLADD_BUG_REDO_BARRIER); i++) {
-        const struct ll_redo_barrier *barrier = ll_vec_at(w->barriers, i);
+    for (size_t i = 0; !rc && i < barriers->len && !LLADD_PLANTED(LLADD_BUG_REDO_BARRIER); i++) {
+        const struct ll_redo_barrier *barrier = ll_vec_at(barriers, i);
         unsigned char b[24];
         if (barrier->lsn.v < redo.v)
             continue;
         lladd_put64(b, barrier->first);
         lladd_put64(b + 8, barrier->n);
         lladd_put64(b + 16, barrier->lsn.v);
-        rc = part(w, LL_CKPT_REDO_BARRIER, b, sizeof b);
+        rc = keep(parts, LL_CKPT_REDO_BARRIER, b, sizeof b);
     }
     return rc;
 }
@@ -128,35 +108,14 @@ static int keep_misc(struct ll_core *core, struct ll_vec *parts)
     return rc;
 }
 
-/* Collects the parts under the mutex `misc` and appends them without it: appending may have to wait
- * for credit, and a thread that waits for the mutex may have credit. */
-static int put_misc(struct writer *w)
+static int keep_txns(struct ll_core *core, struct ll_vec *parts)
 {
-    struct ll_vec parts;
-    ll_vec_init(&parts, &w->core->env, 1);
-    int rc = keep_misc(w->core, &parts);
-    if (rc)
-        ll_fail(w->err, rc, "out of memory for a checkpoint");
-    struct lladd_span left = lladd_span_of(parts.data, parts.len), one;
-    unsigned kind;
-    while (!rc && ll_checkpoint_next(&left, &kind, &one))
-        rc = part(w, kind, one.data, one.len);
-    ll_vec_free(&parts);
-    unsigned char pages[8];
-    lladd_put64(pages, w->pages);
-    return rc ? rc : part(w, LL_CKPT_PAGES, pages, sizeof pages);
-}
-
-static int put_txns(struct writer *w)
-{
-    struct ll_txn_table *t = &w->core->txns;
+    struct ll_txn_table *t = &core->txns;
     int rc = 0;
-    /* As in put_misc: rows are collected under the mutex and appended without it. */
-    struct ll_vec rows;
-    ll_vec_init(&rows, &w->core->env, 44);
     lladd_mutex_lock(&t->mutex);
     for (struct lladd_txn *txn = ll_txns_first(t); !rc && txn; txn = ll_txns_next(txn)) {
         struct ll_txn_values now;
+        unsigned char b[44];
         uint64_t prepare = 0;
         if (!ll_txn_values(txn, &now))
             continue;
@@ -165,24 +124,41 @@ static int put_txns(struct writer *w)
         /* A transaction that is already rolling back is not in doubt. */
         if (now.state == LL_TXN_PREPARED && txn->prepared && now.last == txn->prepared->lsn.v)
             prepare = now.last;
-        unsigned char *b = ll_vec_push(&rows);
-        if (!b) {
-            rc = ll_fail(w->err, LLADD_NO_MEMORY, "out of memory for a checkpoint");
-            break;
-        }
         lladd_put64(b, now.id);
         lladd_put64(b + 8, now.last);
         lladd_put64(b + 16, now.undo_next);
         lladd_put64(b + 24, now.undo_used);
         lladd_put64(b + 32, prepare);
         lladd_put32(b + 40, now.system);
+        rc = keep(parts, LL_CKPT_TXN, b, sizeof b);
     }
     lladd_mutex_unlock(&t->mutex);
-    for (size_t i = 0; !rc && i < rows.len; i++)
-        rc = part(w, LL_CKPT_TXN, ll_vec_at(&rows, i), 44);
-    ll_vec_free(&rows);
     return rc;
 }
+
+/* Appends the parts and empties the array. `kept`: the result of collecting them. Parts are
+ * collected under mutexes and appended without: appending may have to wait for credit, and a thread
+ * that waits for such a mutex may have credit. */
+static int append_parts(struct ll_core *core, struct ll_vec *parts, int kept,
+                        struct lladd_error *err)
+{
+    size_t half = ll_log_record_max(core->log) / 2, most = half < BATCH ? half : BATCH;
+    const unsigned char *at = parts->data;
+    int rc = kept ? ll_fail(err, kept, "out of memory for a checkpoint") : 0;
+    for (size_t left = parts->len, len; !rc && left; at += len, left -= len) {
+        len = LL_CKPT_PART_HEAD + lladd_get32(at + 1);
+        while (len < left && len + LL_CKPT_PART_HEAD + lladd_get32(at + len + 1) <= most)
+            len += LL_CKPT_PART_HEAD + lladd_get32(at + len + 1);
+        struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
+                                .page = LLADD_NO_PAGE,
+                                .redo = lladd_span_of(at, len)};
+        rc = ll_core_append_aside(core, &rec, err);
+    }
+    ll_vec_truncate(parts, 0);
+    return rc;
+}
+
+/* ---- what needs the log -------------------------------------------------------------------- */
 
 static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advance,
                       struct lladd_error *err)
@@ -449,19 +425,17 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
                          struct lladd_error *err)
 {
     lladd_lsn *start = &marks->start, *redo = &marks->redo;
-    struct writer w = {.core = core, .pages = pages, .barriers = barriers, .err = err};
-    ll_vec_init(&w.buf, &core->env, 1);
-    w.batch = ll_log_record_max(core->log) / 2 < BATCH ? ll_log_record_max(core->log) / 2 : BATCH;
     struct ll_record rec = {.kind = LL_REC_CHECKPOINT_BEGIN, .page = LLADD_NO_PAGE};
-    int rc = put_names(&w);
-    if (!rc)
-        rc = flush_batch(&w);
+    unsigned char b[16];
+    struct ll_vec parts;
+    ll_vec_init(&parts, &core->env, 1);
+    int rc = append_parts(core, &parts, keep_names(core, &parts), err);
     if (!rc && ll_point(&core->env, "checkpoint.before_begin"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
     if (!rc)
         rc = ll_core_append_aside(core, &rec, err);
     if (rc) {
-        ll_vec_free(&w.buf);
+        ll_vec_free(&parts);
         return rc;
     }
     ll_log_wait_published(core->log, lladd_lsn_of(rec.lsn.v + rec.size));
@@ -480,15 +454,16 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
      * point has its last record below END. A transaction that began below BEGIN is in the table,
      * because all records below BEGIN are published. */
     marks->undo = ll_txns_oldest(core, NULL);
-    rc = put_txns(&w);
+    rc = keep_txns(core, &parts);
     if (!rc)
-        rc = put_barriers(&w, *redo);
+        rc = keep_barriers(barriers, *redo, &parts);
     if (!rc)
-        rc = put_misc(&w);
+        rc = keep_misc(core, &parts);
+    lladd_put64(b, pages);
     if (!rc)
-        rc = flush_batch(&w);
-    ll_vec_free(&w.buf);
-    unsigned char b[16];
+        rc = keep(&parts, LL_CKPT_PAGES, b, 8);
+    rc = append_parts(core, &parts, rc, err);
+    ll_vec_free(&parts);
     lladd_put64(b, start->v);
     lladd_put64(b + 8, redo->v);
     struct ll_record last = {

@@ -479,9 +479,8 @@ const struct lladd_field *ll_op_catalog_fields(const struct ll_name *, bool undo
 size_t ll_op_catalog_payload(const struct ll_name *);
 /* The longest payload of a name that the log has and that is not registered; 0: no such name. */
 size_t ll_op_catalog_longest_learned(struct ll_core *);
-/* Builds the payload; enlarges *buf if necessary. 0 or LLADD_NO_MEMORY. */
-int ll_op_catalog_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
-                         size_t *cap, size_t *len);
+/* Builds the payload: ll_op_catalog_payload bytes. */
+void ll_op_catalog_encode(const struct ll_name *, unsigned char *out);
 /* Parses a payload. Name and fields of *out are allocated; ll_op_catalog_drop frees them. */
 int ll_op_catalog_decode(const struct ll_env *, struct lladd_span, struct ll_name *out,
                          struct lladd_error *);

@@ -377,7 +377,7 @@ size_t ll_op_catalog_longest_learned(struct ll_core *core)
     return longest;
 }
 
-static void encode(const struct ll_name *n, unsigned char *at)
+void ll_op_catalog_encode(const struct ll_name *n, unsigned char *at)
 {
     const struct lladd_field *redo = ll_op_catalog_fields(n, false);
     const struct lladd_field *undo = ll_op_catalog_fields(n, true);
@@ -393,22 +393,6 @@ static void encode(const struct ll_name *n, unsigned char *at)
     put_fields(&at, redo);
     put_fields(&at, undo);
     lladd_put32(at, n->page_type ? n->page_type->number : n->page_type_number);
-}
-
-int ll_op_catalog_encode(const struct ll_env *env, const struct ll_name *n, unsigned char **buf,
-                         size_t *cap, size_t *len)
-{
-    size_t need = ll_op_catalog_payload(n);
-    if (need > *cap) {
-        unsigned char *p = ll_resize(env, *buf, need + 64);
-        if (!p)
-            return LLADD_NO_MEMORY;
-        *buf = p;
-        *cap = need + 64;
-    }
-    encode(n, *buf);
-    *len = need;
-    return 0;
 }
 
 static int get_fields(const struct ll_env *env, const unsigned char **at, const unsigned char *end,
@@ -600,7 +584,7 @@ static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_err
                        "the descriptor of \"%s\" has changed since it was registered", n->name);
     struct ll_name numbered = *n;
     numbered.number = number;
-    encode(&numbered, cat->buf);
+    ll_op_catalog_encode(&numbered, cat->buf);
     struct ll_record rec = {.kind = LL_REC_CATALOGUE,
                             .page = LLADD_NO_PAGE,
                             .op = number,
