@@ -134,6 +134,16 @@ void ll_background_hurry(struct ll_core *);
  * log. Without threads, the next lladd_maintain does this. */
 void ll_background_pressed(void *core);
 
+/* registry.c */
+/* Reserves room for `items` items in total. */
+int ll_registry_reserve(struct lladd_registry *, size_t items, struct lladd_error *);
+/* Adds an item without a check. The caller has reserved room, and counts the payload. */
+void ll_registry_put(struct lladd_registry *, uint8_t kind, const void *desc);
+/* Finds the descriptor. Another descriptor with the same name and version is
+ * LLADD_BAD_REGISTRATION. */
+int ll_registry_find(const struct lladd_registry *, uint8_t kind, const void *desc, bool *there,
+                     struct lladd_error *);
+
 /* extensions.c */
 /* Checks that the log buffer and the byte limit are large enough for what any one registered
  * operation needs at once. LLADD_BAD_ARGUMENT: the message has the size needed;

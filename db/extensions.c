@@ -126,7 +126,7 @@ static int ask_for_base(struct ll_core *core, lladd_pageno page, lladd_lsn since
     int rc = LLADD_NOT_FOUND;
     for (size_t i = 0; rc == LLADD_NOT_FOUND && i < db->n_extensions; i++) {
         const struct lladd_extension *e = db->extensions[i].ext;
-        if (ll_extension_has_base_of(e))
+        if (LL_HAS(e, base_of))
             rc = e->base_of(e->ctx, db, db->extensions[i].state, page, since, bytes, err);
     }
     return rc;
@@ -138,8 +138,8 @@ static int attach(struct lladd_db *db, const struct lladd_extension *ext, struct
     s->ext = ext;
     int rc = ext->attach ? ext->attach(ext->ctx, db, &s->state, err) : 0;
     s->attached = rc == 0;
-    db->hears_bulk = db->hears_bulk || ll_extension_has_bulk_written(ext);
-    if (rc == 0 && ll_extension_has_base_of(ext))
+    db->hears_bulk = db->hears_bulk || LL_HAS(ext, bulk_written);
+    if (rc == 0 && LL_HAS(ext, base_of))
         db->core.base_of = ask_for_base;
     return rc;
 }
@@ -229,7 +229,7 @@ int ll_extensions_bulk_written(struct lladd_txn *txn, lladd_lsn barrier, lladd_p
     int rc = 0;
     for (size_t i = 0; !rc && i < db->n_extensions; i++) {
         const struct lladd_extension *e = db->extensions[i].ext;
-        if (!ll_extension_has_bulk_written(e))
+        if (!LL_HAS(e, bulk_written))
             continue;
         txn->err.code = 0;
         rc = e->bulk_written(e->ctx, db, db->extensions[i].state, txn, barrier, first, n, typed,
@@ -245,7 +245,7 @@ bool ll_extensions_hear_bulk(const struct lladd_db *db, const struct lladd_parti
 {
     for (size_t i = 0; i < db->n_extensions; i++) {
         const struct lladd_extension *e = db->extensions[i].ext;
-        if (!ll_extension_has_bulk_written(e) || !e->participants)
+        if (!LL_HAS(e, bulk_written) || !e->participants)
             continue;
         for (size_t k = 0; e->participants[k]; k++)
             if (e->participants[k] == p)
@@ -258,7 +258,7 @@ void ll_extensions_stop(struct lladd_db *db)
 {
     for (size_t i = db->n_extensions; i > 0; i--) {
         struct ll_extension_state *s = &db->extensions[i - 1];
-        if (s->attached && !s->stopped && ll_extension_has_stop(s->ext))
+        if (s->attached && !s->stopped && LL_HAS(s->ext, stop))
             s->ext->stop(s->ext->ctx, db, s->state);
         s->stopped = true;
     }
@@ -303,7 +303,7 @@ int lladd_structure_find(struct lladd_db *db, const char *root, struct lladd_roo
     *out = NULL;
     for (size_t i = 0; !rc && !*out && i < db->n_extensions; i++) {
         const struct lladd_extension *e = db->extensions[i].ext;
-        if (!ll_extension_has_structures(e))
+        if (!LL_HAS(e, structures))
             continue;
         for (size_t k = 0; !rc && !*out && e->structures[k]; k++) {
             const struct lladd_structure *s = e->structures[k];

@@ -236,7 +236,7 @@ static int check_structure(const struct lladd_structure *s, struct lladd_error *
 static int check_structures(const struct lladd_extension *e, struct lladd_error *err)
 {
     int rc = 0;
-    if (!ll_extension_has_structures(e))
+    if (!LL_HAS(e, structures))
         return 0;
     for (size_t i = 0; !rc && e->structures[i]; i++) {
         rc = check_structure(e->structures[i], err);

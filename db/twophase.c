@@ -185,7 +185,7 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     ll_observe_durable(txn->core, lsn);
     for (size_t i = 0; i < txn->n_joined; i++) {
         const struct lladd_participant *p = txn->joined[i].participant;
-        if (LL_PARTICIPANT_HAS(p, prepared))
+        if (LL_HAS(p, prepared))
             p->prepared(p->ctx, txn->joined[i].state, txn);
     }
     return 0;

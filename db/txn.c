@@ -89,7 +89,7 @@ void ll_txn_tell_committed(struct lladd_txn *txn, lladd_lsn commit)
 {
     for (size_t k = 0; k < txn->n_joined; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
-        if (LL_PARTICIPANT_HAS(p, committed))
+        if (LL_HAS(p, committed))
             p->committed(p->ctx, txn->joined[k].state, txn->core->db, commit);
     }
 }
@@ -141,7 +141,7 @@ static int tell_committing(struct lladd_txn *txn, bool last)
     int rc = 0;
     for (size_t k = 0; k < txn->n_joined && !rc; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
-        if (LL_PARTICIPANT_HAS(p, committing) &&
+        if (LL_HAS(p, committing) &&
             (db->hears_bulk && ll_extensions_hear_bulk(db, p)) == last)
             rc = p->committing(p->ctx, txn->joined[k].state, txn);
     }
@@ -290,7 +290,7 @@ void ll_txn_tell_undone(struct lladd_txn *txn, lladd_lsn since)
 {
     for (size_t k = 0; k < txn->n_joined; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
-        if (LL_PARTICIPANT_HAS(p, undone))
+        if (LL_HAS(p, undone))
             p->undone(p->ctx, txn->joined[k].state, txn, since);
     }
 }

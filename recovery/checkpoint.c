@@ -29,7 +29,6 @@
 #include "util/vec.h"
 
 #include <lladd/bytes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -180,8 +179,7 @@ static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advan
 static void name_class(struct ll_core *core, const struct lladd_object_class *c, char out[64])
 {
     int n = snprintf(out, 64, "%s", c->name);
-    if (c->struct_size < offsetof(struct lladd_object_class, pins) + sizeof c->pins || !c->pins ||
-        n >= 62)
+    if (!LL_HAS(c, pins) || n >= 62)
         return;
     out[n] = ' ';
     out[n + 1] = 0;

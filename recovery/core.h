@@ -180,11 +180,6 @@ struct lladd_txn {
 
 #define LL_NO_USER UINT64_MAX
 
-/* Does the participant have this callback? The struct of an older extension may lack the field. */
-#define LL_PARTICIPANT_HAS(p, callback) \
-    ((p)->struct_size >= offsetof(struct lladd_participant, callback) + sizeof((p)->callback) && \
-     (p)->callback)
-
 /* An entry of the queue of commits: one commit that may not be durable yet, or several without
  * durable callbacks. */
 struct ll_pending {

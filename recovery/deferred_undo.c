@@ -40,7 +40,7 @@ struct ll_deferred {
 static const struct lladd_participant *protector(const struct ll_name *name)
 {
     const struct lladd_participant *p = name->kind == LL_NAME_PARTICIPANT ? name->desc : NULL;
-    return p && LL_PARTICIPANT_HAS(p, protect) ? p : NULL;
+    return p && LL_HAS(p, protect) ? p : NULL;
 }
 
 static void drop(struct ll_deferred *l)

@@ -7,7 +7,6 @@
 #include "util/env.h"
 
 #include <lladd/op.h>
-#include <stddef.h>
 
 struct ll_registered {
     uint8_t kind; /* enum ll_name_kind, or LL_REGISTERED_EXTENSION */
@@ -33,36 +32,5 @@ struct lladd_registry {
     size_t n, cap;
     struct ll_payloads payloads; /* also of the built-in names */
 };
-
-/* Reserves room for `items` items in total. */
-int ll_registry_reserve(struct lladd_registry *, size_t items, struct lladd_error *);
-/* Adds an item without a check. The caller has reserved room, and counts the payload. */
-void ll_registry_put(struct lladd_registry *, uint8_t kind, const void *desc);
-/* Finds the descriptor. Another descriptor with the same name and version is
- * LLADD_BAD_REGISTRATION. */
-int ll_registry_find(const struct lladd_registry *, uint8_t kind, const void *desc, bool *there,
-                     struct lladd_error *);
-
-/* Does the extension have structures? The struct of an older extension may lack the field. */
-static inline bool ll_extension_has_structures(const struct lladd_extension *e)
-{
-    return e->struct_size >= offsetof(struct lladd_extension, structures) + sizeof e->structures &&
-           e->structures;
-}
-static inline bool ll_extension_has_stop(const struct lladd_extension *e)
-{
-    return e->struct_size >= offsetof(struct lladd_extension, stop) + sizeof e->stop && e->stop;
-}
-static inline bool ll_extension_has_bulk_written(const struct lladd_extension *e)
-{
-    return e->struct_size >=
-               offsetof(struct lladd_extension, bulk_written) + sizeof e->bulk_written &&
-           e->bulk_written;
-}
-static inline bool ll_extension_has_base_of(const struct lladd_extension *e)
-{
-    return e->struct_size >= offsetof(struct lladd_extension, base_of) + sizeof e->base_of &&
-           e->base_of;
-}
 
 #endif

@@ -336,7 +336,7 @@ static int split_joined(struct lladd_txn *txn, struct ll_joined **later, size_t 
     *n = 0;
     *later = NULL;
     for (size_t i = 0; i < txn->n_joined; i++) {
-        keeps |= LL_PARTICIPANT_HAS(txn->joined[i].participant, committed);
+        keeps |= LL_HAS(txn->joined[i].participant, committed);
         *n += txn->joined[i].participant->durable != NULL;
     }
     if (!keeps || !*n)

@@ -5,6 +5,7 @@
  * random bytes, named points. Also the functions that create errors. */
 #include <lladd/device.h>
 #include <lladd/error.h>
+#include <stddef.h>
 
 struct ll_env {
     struct lladd_allocator mem;
@@ -38,6 +39,12 @@ static inline int ll_point(const struct ll_env *env, const char *name)
 {
     return env->world.point ? env->world.point(env->world.ctx, name) : 0;
 }
+
+/* Is this field of a descriptor set? The struct of an older extension may lack the field. */
+#define LL_HAS(descriptor, field) \
+    ((descriptor)->struct_size >= \
+         offsetof(__typeof__(*(descriptor)), field) + sizeof((descriptor)->field) && \
+     (descriptor)->field)
 
 /* Creates an error: fills *err (nullable) with code, source line and message; returns code. */
 int ll_fail_at(struct lladd_error *err, const char *file, int line, int code, const char *fmt, ...)
