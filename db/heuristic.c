@@ -135,7 +135,7 @@ static int log_forgotten(struct ll_core *core, const struct ll_heuristic *h,
     gone.outcome = 0;
     struct ll_record rec = {.kind = LL_REC_HEURISTIC, .page = LLADD_NO_PAGE};
     rec.redo = lladd_span_of(bytes, ll_heuristic_encode(&gone, bytes));
-    int rc = ll_core_append(core, &rec, err);
+    int rc = ll_core_append(core, &rec, false, err);
     return rc ? rc : ll_log_force(core->log, rec.lsn, err);
 }
 

@@ -30,7 +30,7 @@ static int log_pin(struct ll_core *core, const char *name, lladd_lsn lsn, struct
     unsigned char bytes[LL_PIN_MAX];
     struct ll_record rec = {.kind = LL_REC_PIN, .page = LLADD_NO_PAGE};
     rec.redo = lladd_span_of(bytes, ll_pin_encode(name, lsn, bytes));
-    int rc = lsn.v ? ll_core_append(core, &rec, err) : ll_core_append_aside(core, &rec, err);
+    int rc = ll_core_append(core, &rec, lsn.v == 0, err);
     return rc ? rc : ll_log_force(core->log, rec.lsn, err);
 }
 

@@ -151,7 +151,7 @@ static int append_parts(struct ll_core *core, struct ll_vec *parts, int kept,
         struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
                                 .page = LLADD_NO_PAGE,
                                 .redo = lladd_span_of(at, len)};
-        rc = ll_core_append_aside(core, &rec, err);
+        rc = ll_core_append(core, &rec, true, err);
     }
     ll_vec_truncate(parts, 0);
     return rc;
@@ -431,7 +431,7 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
     if (!rc && ll_point(&core->env, "checkpoint.before_begin"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
     if (!rc)
-        rc = ll_core_append_aside(core, &rec, err);
+        rc = ll_core_append(core, &rec, true, err);
     if (rc) {
         ll_vec_free(&parts);
         return rc;
@@ -467,7 +467,7 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
     struct ll_record last = {
         .kind = LL_REC_CHECKPOINT_END, .page = LLADD_NO_PAGE, .redo = lladd_span_of(b, sizeof b)};
     if (!rc)
-        rc = ll_core_append_aside(core, &last, err);
+        rc = ll_core_append(core, &last, true, err);
     marks->end = last.lsn;
     return rc;
 }

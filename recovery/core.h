@@ -437,10 +437,9 @@ int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, stru
  * a thread that needs credit (BUF-3). If the caller had more credit than *bytes, raises *bytes to
  * it. So the caller gets its credit again when it asks for *bytes. */
 void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
-/* Gets credit for an owed record that belongs to no transaction, and appends it. */
-int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
-/* ll_core_append that uses the space set aside if that is enough. */
-int ll_core_append_aside(struct ll_core *, struct ll_record *, struct lladd_error *);
+/* Gets credit for an owed record that belongs to no transaction, and appends it. `aside`: uses the
+ * space set aside if that is enough. */
+int ll_core_append(struct ll_core *, struct ll_record *, bool aside, struct lladd_error *);
 
 /* ---- op_catalog.c ------------------------------------------------------------------------- */
 

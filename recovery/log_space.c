@@ -22,7 +22,7 @@ static uint64_t checkpoint_bytes(const struct ll_core *core)
 
 /* The space that is missing for this number of checkpoints, for a record that clears each pin, and
  * for `more` bytes. */
-static uint64_t lacking_with(const struct ll_core *core, unsigned checkpoints, uint64_t more)
+static uint64_t lacking(const struct ll_core *core, unsigned checkpoints, uint64_t more)
 {
     uint64_t want = checkpoints * checkpoint_bytes(core) + more +
                     ll_record_bound(LL_PIN_MAX, 0) * lladd_atomic_load64(&core->n_pins);
@@ -30,14 +30,9 @@ static uint64_t lacking_with(const struct ll_core *core, unsigned checkpoints, u
     return have < want ? want - have : 0;
 }
 
-static uint64_t lacking(const struct ll_core *core, unsigned checkpoints)
-{
-    return lacking_with(core, checkpoints, 0);
-}
-
 bool ll_core_lacks_aside(const struct ll_core *core)
 {
-    return lacking(core, core->checkpoints_aside) != 0;
+    return lacking(core, core->checkpoints_aside, 0) != 0;
 }
 
 /* Adds a little, so that not every new transaction must set space aside. If two threads do this
@@ -49,7 +44,7 @@ static uint64_t some_more(uint64_t lacks)
 
 int ll_core_set_aside(struct ll_core *core, bool owed, struct lladd_error *err)
 {
-    uint64_t more = lacking(core, core->checkpoints_aside);
+    uint64_t more = lacking(core, core->checkpoints_aside, 0);
     if (LL_LIKELY(more == 0))
         return 0;
     more = some_more(more);
@@ -58,7 +53,7 @@ int ll_core_set_aside(struct ll_core *core, bool owed, struct lladd_error *err)
                   : ll_log_undo_reserve(core->log, more, &why);
     if (!rc)
         lladd_atomic_add64(&core->set_aside, more);
-    if (!rc || (owed && rc == LLADD_NO_SPACE && lacking(core, 1) == 0))
+    if (!rc || (owed && rc == LLADD_NO_SPACE && lacking(core, 1, 0) == 0))
         return 0; /* an owed record may allow truncation, which needs only one checkpoint */
     if (err)
         *err = why;
@@ -70,7 +65,7 @@ int ll_core_set_aside_again(struct ll_core *core, struct lladd_error *err)
     struct lladd_error *why = err;
     int rc = 0;
     for (unsigned checkpoints = core->checkpoints_aside; checkpoints > 0; checkpoints--) {
-        uint64_t more = lacking(core, checkpoints);
+        uint64_t more = lacking(core, checkpoints, 0);
         if (more == 0)
             break;
         more = some_more(more);
@@ -88,7 +83,7 @@ int ll_core_set_aside_again(struct ll_core *core, struct lladd_error *err)
 bool ll_core_set_aside_barriers(struct ll_core *core, size_t n)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
-    uint64_t more = lacking_with(core, core->checkpoints_aside, n * BARRIER_ROW);
+    uint64_t more = lacking(core, core->checkpoints_aside, n * BARRIER_ROW);
     if (more && ll_log_undo_reserve(core->log, more, &ignored))
         return false;
     lladd_atomic_add64(&core->set_aside, more);
@@ -168,7 +163,7 @@ int ll_core_credit_owed(struct ll_core *core, struct ll_credit *credit, size_t b
     return rc ? rc : ll_log_credit_owed(core->log, credit, bytes, err);
 }
 
-static int append(struct ll_core *core, struct ll_record *rec, bool aside, struct lladd_error *err)
+int ll_core_append(struct ll_core *core, struct ll_record *rec, bool aside, struct lladd_error *err)
 {
     struct ll_credit credit = {0};
     size_t bytes = ll_record_bound(rec->redo.len, rec->undo.len);
@@ -184,14 +179,4 @@ static int append(struct ll_core *core, struct ll_record *rec, bool aside, struc
     ll_log_publish(core->log, rec);
     ll_log_credit_return(core->log, &credit);
     return 0;
-}
-
-int ll_core_append(struct ll_core *core, struct ll_record *rec, struct lladd_error *err)
-{
-    return append(core, rec, false, err);
-}
-
-int ll_core_append_aside(struct ll_core *core, struct ll_record *rec, struct lladd_error *err)
-{
-    return append(core, rec, true, err);
 }

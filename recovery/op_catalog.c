@@ -589,7 +589,7 @@ static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_err
                             .page = LLADD_NO_PAGE,
                             .op = number,
                             .redo = lladd_span_of(cat->buf, len)};
-    int rc = ll_core_append_aside(core, &rec, err);
+    int rc = ll_core_append(core, &rec, true, err);
     if (rc)
         return rc;
     n->first_used = rec.lsn;
