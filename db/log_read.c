@@ -65,7 +65,8 @@ static int first_record(struct lladd_log_cursor *c, struct ll_record *rec, struc
     if (c->from.v == 0)
         return ll_log_cursor_seek(c->cursor, oldest, rec, err);
     int rc = ll_log_cursor_follow(c->cursor, c->from, rec, err);
-    if (!rc && c->from.v < oldest.v && rec->lsn.v >= oldest.v && ll_pin_keeps(core, c->from))
+    if (!rc && c->from.v < oldest.v && rec->lsn.v >= oldest.v &&
+        ll_pin_lowest(core, oldest, true, NULL).v <= c->from.v)
         return ll_fail_lsn(err, LLADD_MISSING_FILE, c->from,
                            "LSN %llu is pinned, and the log begins at LSN %llu",
                            (unsigned long long)c->from.v, (unsigned long long)oldest.v);

@@ -50,8 +50,8 @@ static int want_space(struct ll_core *core, struct lladd_error *err)
 static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
                       struct lladd_error *err)
 {
-    lladd_lsn before = ll_pin_get(core, name);
-    int rc = ll_pin_put(core, name, lsn, err);
+    lladd_lsn before;
+    int rc = ll_pin_put(core, name, lsn, &before, err);
     if (rc)
         return rc;
     bool raise = before.v && lsn.v > before.v;
@@ -64,7 +64,7 @@ static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
     if (!rc)
         rc = log_pin(core, name, lsn, err);
     if (rc)
-        (void)ll_pin_put(core, name, before, NULL); /* cannot fail: the table has room */
+        (void)ll_pin_put(core, name, before, NULL, NULL); /* cannot fail: the table has room */
     return rc;
 }
 

@@ -137,7 +137,7 @@ static void take_pin(struct survey *s, struct lladd_span payload)
 {
     struct ll_pin pin;
     if (ll_pin_decode(payload, &pin))
-        take(s, ll_pin_put(&s->v->core, pin.name, pin.lsn, NULL));
+        take(s, ll_pin_put(&s->v->core, pin.name, pin.lsn, NULL, NULL));
 }
 
 static void see_data(struct survey *s, const struct ll_record *rec)

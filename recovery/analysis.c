@@ -234,7 +234,7 @@ static int see_pin(struct ll_core *core, struct lladd_span bytes, struct lladd_e
     struct ll_pin pin;
     if (!ll_pin_decode(bytes, &pin))
         return LLADD_BAD_RECORD;
-    return is_inherited(core, pin.name) ? 0 : ll_pin_put(core, pin.name, pin.lsn, err);
+    return is_inherited(core, pin.name) ? 0 : ll_pin_put(core, pin.name, pin.lsn, NULL, err);
 }
 
 static int see_part(struct ll_analysis *a, unsigned kind, struct lladd_span part, lladd_lsn lsn,

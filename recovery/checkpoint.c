@@ -190,7 +190,7 @@ static void name_class(struct ll_core *core, const struct lladd_object_class *c,
 
 /* The oldest LSN that recovery, a transaction, a class or a pin needs. If `holds` is true, holds
  * (lladd_log_keep) count too. *pinner (nullable): describes what needs this LSN. */
-static lladd_lsn needed_by(bool holds, struct ll_core *core, lladd_lsn redo,
+static lladd_lsn needed_by(struct ll_core *core, lladd_lsn redo, bool holds,
                            struct lladd_pinner *pinner)
 {
     struct lladd_pinner txn = {0};
@@ -222,9 +222,7 @@ static lladd_lsn needed_by(bool holds, struct ll_core *core, lladd_lsn redo,
             }
         }
     }
-    low = ll_pin_lowest(core, low, pinner);
-    if (holds)
-        low = ll_hold_lowest(core, low, pinner);
+    low = ll_pin_lowest(core, low, holds, pinner);
     if (pinner)
         pinner->lsn = low;
     return low;
@@ -232,12 +230,12 @@ static lladd_lsn needed_by(bool holds, struct ll_core *core, lladd_lsn redo,
 
 static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinner *pinner)
 {
-    return needed_by(true, core, redo, pinner);
+    return needed_by(core, redo, true, pinner);
 }
 
 lladd_lsn ll_core_needed(struct ll_core *core)
 {
-    return needed_by(false, core, ll_core_redo(core), NULL);
+    return needed_by(core, ll_core_redo(core), false, NULL);
 }
 
 /* Names the undo reserve if it is larger than the part of the log that is needed. */
@@ -299,8 +297,7 @@ bool ll_checkpoint_frees(struct ll_core *core)
     if (ll_log_would_free(core->log, low))
         return true;
     lladd_lsn hard = ll_txns_oldest(core, NULL);
-    hard = ll_pin_lowest(core, hard.v < redo.v ? hard : redo, NULL);
-    hard = ll_hold_lowest(core, hard, NULL);
+    hard = ll_pin_lowest(core, hard.v < redo.v ? hard : redo, true, NULL);
     return ll_log_would_free(core->log, hard) &&
            (low.v != lladd_atomic_load64(&core->in_vain_low) ||
             lladd_atomic_load32(&core->in_vain) < CLASS_NEEDS ||

@@ -814,17 +814,16 @@ void ll_redo_barrier_disown_page(struct ll_core *, uint64_t page);
 
 /* ---- pin.c ------------------------------------------------------------------------------- */
 
-lladd_lsn ll_pin_get(struct ll_core *, const char *name); /* 0: there is none */
-int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, struct lladd_error *); /* 0: remove */
+/* LSN 0 removes the pin. *before (nullable): its LSN until now; 0: there was none. */
+int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, lladd_lsn *before,
+               struct lladd_error *);
 /* The payload of a pin record and of a pin in a checkpoint: u64 lsn, name. */
 #define LL_PIN_MAX (8u + 63u)
 size_t ll_pin_encode(const char *name, lladd_lsn, unsigned char out[LL_PIN_MAX]);
 bool ll_pin_decode(struct lladd_span, struct ll_pin *);
-/* Does a pin or a hold keep the log from this LSN or from a lower one? */
-bool ll_pin_keeps(struct ll_core *, lladd_lsn);
-/* The lower one of `low` and the lowest pin or hold. *pinner (nullable): describes that pin. */
-lladd_lsn ll_pin_lowest(struct ll_core *, lladd_lsn low, struct lladd_pinner *pinner);
-lladd_lsn ll_hold_lowest(struct ll_core *, lladd_lsn low, struct lladd_pinner *pinner);
+/* The lowest of `low`, the pins and, with `holds`, the holds. *pinner (nullable): describes that
+ * pin or hold. */
+lladd_lsn ll_pin_lowest(struct ll_core *, lladd_lsn low, bool holds, struct lladd_pinner *pinner);
 
 /* ---- heuristic.c ------------------------------------------------------------------------- */
 

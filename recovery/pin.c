@@ -23,29 +23,6 @@ bool ll_pin_decode(struct lladd_span s, struct ll_pin *pin)
     return true;
 }
 
-lladd_lsn ll_pin_get(struct ll_core *core, const char *name)
-{
-    lladd_lsn lsn = {0};
-    lladd_mutex_lock(&core->misc);
-    for (size_t i = 0; i < core->n_pins; i++)
-        if (strcmp(core->pins[i].name, name) == 0)
-            lsn = core->pins[i].lsn;
-    lladd_mutex_unlock(&core->misc);
-    return lsn;
-}
-
-bool ll_pin_keeps(struct ll_core *core, lladd_lsn lsn)
-{
-    bool kept = false;
-    lladd_mutex_lock(&core->misc);
-    for (size_t i = 0; i < core->n_pins; i++)
-        kept = kept || core->pins[i].lsn.v <= lsn.v;
-    for (const struct lladd_log_hold *hold = core->holds; hold; hold = hold->next)
-        kept = kept || hold->pin.lsn.v <= lsn.v;
-    lladd_mutex_unlock(&core->misc);
-    return kept;
-}
-
 static lladd_lsn lower(const struct ll_pin *pin, const char *kind, lladd_lsn low,
                        struct lladd_pinner *pinner)
 {
@@ -58,50 +35,51 @@ static lladd_lsn lower(const struct ll_pin *pin, const char *kind, lladd_lsn low
     return pin->lsn;
 }
 
-lladd_lsn ll_pin_lowest(struct ll_core *core, lladd_lsn low, struct lladd_pinner *pinner)
+lladd_lsn ll_pin_lowest(struct ll_core *core, lladd_lsn low, bool holds,
+                        struct lladd_pinner *pinner)
 {
     lladd_mutex_lock(&core->misc);
     for (size_t i = 0; i < core->n_pins; i++)
         low = lower(&core->pins[i], "pin", low, pinner);
+    for (const struct lladd_log_hold *h = holds ? core->holds : NULL; h; h = h->next)
+        low = lower(&h->pin, "hold", low, pinner);
     lladd_mutex_unlock(&core->misc);
     return low;
 }
 
-lladd_lsn ll_hold_lowest(struct ll_core *core, lladd_lsn low, struct lladd_pinner *pinner)
+/* Under the mutex. */
+static int put(struct ll_core *core, size_t i, const char *name, lladd_lsn lsn,
+               struct lladd_error *err)
 {
-    lladd_mutex_lock(&core->misc);
-    for (const struct lladd_log_hold *hold = core->holds; hold; hold = hold->next)
-        low = lower(&hold->pin, "hold", low, pinner);
-    lladd_mutex_unlock(&core->misc);
-    return low;
+    size_t n = core->n_pins;
+    if (lsn.v == 0 && i == n)
+        return ll_fail(err, LLADD_NOT_FOUND, "no pin \"%s\"", name);
+    if (lsn.v == 0) {
+        core->pins[i] = core->pins[n - 1];
+        lladd_atomic_store64(&core->n_pins, n - 1);
+        return 0;
+    }
+    if (ll_grow(&core->env, &core->pins, &core->cap_pins, i + 1, sizeof *core->pins))
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a pin");
+    if (i == n) {
+        memset(&core->pins[i], 0, sizeof core->pins[i]);
+        strncpy(core->pins[i].name, name, sizeof core->pins[i].name - 1);
+        lladd_atomic_store64(&core->n_pins, n + 1);
+    }
+    core->pins[i].lsn = lsn;
+    return 0;
 }
 
-int ll_pin_put(struct ll_core *core, const char *name, lladd_lsn lsn, struct lladd_error *err)
+int ll_pin_put(struct ll_core *core, const char *name, lladd_lsn lsn, lladd_lsn *before,
+               struct lladd_error *err)
 {
-    int rc = 0;
-    lladd_mutex_lock(&core->misc);
     size_t i = 0;
+    lladd_mutex_lock(&core->misc);
     while (i < core->n_pins && strcmp(core->pins[i].name, name) != 0)
         i++;
-    if (lsn.v == 0) {
-        if (i == core->n_pins)
-            rc = ll_fail(err, LLADD_NOT_FOUND, "no pin \"%s\"", name);
-        else
-            core->pins[i] = core->pins[core->n_pins - 1];
-        if (!rc)
-            lladd_atomic_store64(&core->n_pins, core->n_pins - 1);
-    } else {
-        if (ll_grow(&core->env, &core->pins, &core->cap_pins, i + 1, sizeof *core->pins)) {
-            lladd_mutex_unlock(&core->misc);
-            return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a pin");
-        }
-        if (i == core->n_pins) {
-            memset(&core->pins[i], 0, sizeof core->pins[i]);
-            strncpy(core->pins[i].name, name, sizeof core->pins[i].name - 1);
-            lladd_atomic_store64(&core->n_pins, i + 1);
-        }
-        core->pins[i].lsn = lsn;
-    }
+    if (before)
+        *before = i < core->n_pins ? core->pins[i].lsn : lladd_lsn_of(0);
+    int rc = put(core, i, name, lsn, err);
     lladd_mutex_unlock(&core->misc);
     return rc;
 }
