@@ -51,27 +51,34 @@ static int ask(struct ll_core *core, struct ll_fetch *f, lladd_lsn since, bool b
     return rc;
 }
 
-/* Applies the page's records from `since` on. *barrier: the LSN of a redo barrier that is newer
- * than the page, at which this ends; 0: none. Every record must find the page as the one before has
- * left it. */
+/* Applies the page's records from `since` on. Every record must find the page as the one before has
+ * left it. *baseless: the page has no base. f->dirty_since becomes the LSN of a base that it gets
+ * here. At a redo barrier that is newer than the page, ends and sets *barrier to its LSN; if
+ * `barrier` is NULL, goes on with a page of zeros instead. */
 static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct ll_fetch *f,
-                      lladd_lsn since, lladd_lsn *barrier, struct lladd_error *err)
+                      lladd_lsn since, bool *baseless, lladd_lsn *barrier, struct lladd_error *err)
 {
     struct lladd_page page = {f->bytes, core->page_size, 0, f->page};
     struct ll_record rec;
     uint64_t first, n;
-    bool baseless = false;
     int rc = ll_log_cursor_seek(cursor, since, &rec, err);
-    barrier->v = 0;
     for (; !rc; rc = ll_log_cursor_next(cursor, &rec, err)) {
+        bool had = !*baseless;
         if (ll_redo_barrier_decode(&rec, &first, &n) && f->page.v >= first &&
             f->page.v - first < n && rec.lsn.v > ll_page_lsn(f->bytes).v) {
-            *barrier = rec.lsn;
-            return 0;
+            if (barrier) {
+                *barrier = rec.lsn;
+                return 0;
+            }
+            memset(f->bytes, 0, core->page_size);
+            *baseless = true;
+        } else if (ll_redo_index_counts(&rec) && rec.page == f->page.v) {
+            rc = rebuild_step(core, &rec, &page, baseless, err);
+            if (!*baseless && !had)
+                f->dirty_since = rec.lsn;
+            if (rc)
+                return rc;
         }
-        if (ll_redo_index_counts(&rec) && rec.page == f->page.v &&
-            (rc = rebuild_step(core, &rec, &page, &baseless, err)) != 0)
-            return rc;
     }
     return rc == LLADD_END ? 0 : rc;
 }
@@ -81,15 +88,17 @@ static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct
 static int rebuild_from_extension(struct ll_core *core, struct ll_log_cursor *cursor,
                                   struct ll_fetch *f, lladd_lsn since, struct lladd_error *err)
 {
-    lladd_lsn barrier = {0};
+    bool baseless = false, again = false;
     int rc;
     do {
-        rc = ask(core, f, since, barrier.v != 0, err);
+        lladd_lsn barrier = {0};
+        rc = ask(core, f, since, again, err);
         f->dirty_since = ll_page_lsn(f->bytes);
         if (!rc)
-            rc = apply_from(core, cursor, f, since, &barrier, err);
+            rc = apply_from(core, cursor, f, since, &baseless, &barrier, err);
         since = barrier;
-    } while (!rc && barrier.v);
+        again = barrier.v != 0;
+    } while (!rc && again);
     return rc;
 }
 
@@ -164,22 +173,26 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
     return rc ? rc : read;
 }
 
-/* Is one of the pages in use? If transactions must be undone, even a free page may matter: the
- * transaction that has freed it may be undone. */
+/* The page may be needed if it is in use, if the allocation bitmap cannot be read, because the
+ * bitmap may be one of the pages, or if a loser that has freed the page may be undone. */
+static bool may_matter(struct ll_core *core, uint64_t page)
+{
+    struct lladd_error ignored = LLADD_ERROR_INIT;
+    bool used = true;
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
+        if (lladd_atomic_load32(&txn->state) != LL_TXN_FREE)
+            return true;
+    return !core->is_allocated || core->is_allocated(core, lladd_page_of(page), &used, &ignored) ||
+           used;
+}
+
 static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
 {
     size_t at = 0;
     uint64_t page, lsn;
-    bool wanted = !core->is_allocated;
-    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
-        wanted = wanted || lladd_atomic_load32(&txn->state) != LL_TXN_FREE;
-    while (!wanted && ll_hashmap_next(lost, &at, &page, &lsn)) {
-        struct lladd_error ignored = LLADD_ERROR_INIT;
-        bool used = true;
-        int rc = core->is_allocated(core, lladd_page_of(page), &used, &ignored);
-        wanted = rc || used; /* rc: the allocation bitmap that cannot be read may be one of the
-                              * pages */
-    }
+    bool wanted = false;
+    while (!wanted && ll_hashmap_next(lost, &at, &page, &lsn))
+        wanted = may_matter(core, page);
     return wanted;
 }
 
@@ -220,18 +233,6 @@ static int rebuild_from_log(struct ll_core *core, struct ll_redo *redo, struct l
                       (unsigned long long)oldest.v,
                       (unsigned long long)(had - redo->baseless.count), (unsigned long long)had);
     return rc;
-}
-
-/* The page may be needed if it is in use, or if a loser that has freed it may be undone. */
-static bool may_matter(struct ll_core *core, uint64_t page)
-{
-    struct lladd_error ignored = LLADD_ERROR_INIT;
-    bool used = true;
-    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
-        if (lladd_atomic_load32(&txn->state) != LL_TXN_FREE)
-            return true;
-    return !core->is_allocated || core->is_allocated(core, lladd_page_of(page), &used, &ignored) ||
-           used;
 }
 
 static int put_rebuilt(struct ll_core *core, const struct ll_fetch *f, struct lladd_error *err)
@@ -316,40 +317,24 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
 
 int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
 {
-    struct lladd_page page = {f->bytes, core->page_size, 0, f->page};
     struct lladd_error why = LLADD_ERROR_INIT;
-    uint64_t number = f->page.v;
+    lladd_lsn oldest = ll_log_oldest(core->log);
     struct ll_log_cursor *cursor;
-    struct ll_record rec;
-    uint64_t first, n;
     bool baseless = true;
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory for a repair");
     memset(f->bytes, 0, core->page_size);
-    for (rc = ll_log_cursor_seek(cursor, ll_log_oldest(core->log), &rec, &why); !rc;
-         rc = ll_log_cursor_next(cursor, &rec, &why)) {
-        bool had = !baseless;
-        if (ll_redo_barrier_decode(&rec, &first, &n) && number >= first && number - first < n) {
-            memset(f->bytes, 0, core->page_size);
-            baseless = true;
-        } else if (ll_redo_index_counts(&rec) && rec.page == number) {
-            rc = rebuild_step(core, &rec, &page, &baseless, &why);
-            if (!baseless && !had)
-                f->dirty_since = rec.lsn;
-            if (rc)
-                break;
-        }
-    }
+    rc = apply_from(core, cursor, f, oldest, &baseless, NULL, &why);
     int asked = LLADD_NOT_FOUND;
-    if (core->base_of && (rc == LLADD_END ? baseless : is_of_the_page(rc)))
+    if (core->base_of && (rc ? is_of_the_page(rc) : baseless))
         asked = rebuild_from_extension(core, cursor, f, ll_log_oldest(core->log), err);
     ll_log_cursor_close(cursor);
-    if ((rc == LLADD_END && !baseless) || asked == 0)
+    if ((!rc && !baseless) || asked == 0)
         return 0;
     if (asked != LLADD_NOT_FOUND)
         return asked;
-    if (rc == LLADD_END)
+    if (!rc)
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page,
                             "%.150s; the log holds no image to rebuild it from", f->damage.message);
     if (err)
