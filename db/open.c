@@ -107,21 +107,15 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
 
 /* ---- what log and buffer manager ask ----------------------------------------------------- */
 
-static const struct lladd_page_type *type_of(struct ll_core *core, uint16_t number)
-{
-    struct ll_name *n = number ? ll_op_catalog_by_number(core, number) : NULL;
-    return n && n->kind == LL_NAME_PAGE_TYPE ? n->desc : NULL;
-}
-
 static int on_loaded(void *ctx, struct ll_frame *f, struct lladd_error *err)
 {
-    const struct lladd_page_type *t = type_of(ctx, ll_page_type(f->page.bytes));
+    const struct lladd_page_type *t = ll_op_catalog_page_type(ctx, ll_page_type(f->page.bytes));
     return t && t->loaded ? t->loaded(t->ctx, ll_view_of(&f->page), &f->private_, err) : 0;
 }
 
 static void on_flushed(void *ctx, struct lladd_page *copy, void *private_)
 {
-    const struct lladd_page_type *t = type_of(ctx, ll_page_type(copy->bytes));
+    const struct lladd_page_type *t = ll_op_catalog_page_type(ctx, ll_page_type(copy->bytes));
     if (t && t->flushed)
         t->flushed(t->ctx, copy, private_);
 }
@@ -129,7 +123,7 @@ static void on_flushed(void *ctx, struct lladd_page *copy, void *private_)
 static void on_evicted(void *ctx, struct ll_frame *f)
 {
     const struct lladd_page_type *t =
-        f->private_ ? type_of(ctx, ll_page_type(f->page.bytes)) : NULL;
+        f->private_ ? ll_op_catalog_page_type(ctx, ll_page_type(f->page.bytes)) : NULL;
     if (t && t->evicted)
         t->evicted(t->ctx, f->page.number, &f->private_);
     f->private_ = NULL;

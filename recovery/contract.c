@@ -137,9 +137,8 @@ int ll_contract_check(struct lladd_txn *txn, const struct ll_name *name,
     if (op->formats || !op->redo)
         return 0;
     struct ll_core *core = txn->core;
-    struct ll_name *t = ll_op_catalog_by_number(core, ll_page_type(before->bytes));
     struct contract c = {.txn = txn, .op = op, .size = core->page_size};
-    c.type = t && t->kind == LL_NAME_PAGE_TYPE ? t->desc : NULL;
+    c.type = ll_op_catalog_page_type(core, ll_page_type(before->bytes));
     unsigned char *memory = ll_alloc(&core->env, 2 * (size_t)c.size + 64);
     if (!memory)
         return 0;

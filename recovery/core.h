@@ -450,6 +450,8 @@ struct ll_name *ll_op_catalog_find(struct ll_core *, unsigned kind, const char *
                                    uint32_t version); /* version 0: any */
 struct ll_name *ll_op_catalog_by_desc(struct ll_core *, unsigned kind, const void *desc);
 struct ll_name *ll_op_catalog_by_number(const struct ll_core *, uint32_t number); /* or NULL */
+/* The registered page type with this number, or NULL. */
+const struct lladd_page_type *ll_op_catalog_page_type(const struct ll_core *, uint32_t number);
 /* The record as extensions see it; its spans are those of the record. */
 struct lladd_log_entry ll_log_entry_of(const struct ll_core *, const struct ll_record *);
 /* Gives the name a number and logs it, unless it has one. The caller holds no page latch. */

@@ -22,7 +22,6 @@
  * thread at a time takes a step, and only that thread changes losers. */
 #include "recovery/core.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #define LONG (8u << 20) /* a rollback that may need more log bytes than this is long */

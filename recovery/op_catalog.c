@@ -302,6 +302,12 @@ struct ll_name *ll_op_catalog_by_number(const struct ll_core *core, uint32_t num
     return numbers[number - 1];
 }
 
+const struct lladd_page_type *ll_op_catalog_page_type(const struct ll_core *core, uint32_t number)
+{
+    const struct ll_name *n = ll_op_catalog_by_number(core, number);
+    return n && n->kind == LL_NAME_PAGE_TYPE ? n->desc : NULL;
+}
+
 struct lladd_log_entry ll_log_entry_of(const struct ll_core *core, const struct ll_record *rec)
 {
     const struct ll_name *name = ll_op_catalog_by_number(core, rec->op);

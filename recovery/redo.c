@@ -88,8 +88,7 @@ static bool never_formatted(const unsigned char *page)
 int ll_redo_check_image(struct ll_core *core, lladd_lsn lsn, struct lladd_view view,
                         struct lladd_error *err)
 {
-    struct ll_name *name = view.type ? ll_op_catalog_by_number(core, view.type) : NULL;
-    const struct lladd_page_type *t = name && name->kind == LL_NAME_PAGE_TYPE ? name->desc : NULL;
+    const struct lladd_page_type *t = ll_op_catalog_page_type(core, view.type);
     if (!t || !t->loaded || !t->check || t->check(view))
         return 0;
     int rc = ll_fail_lsn(err, LLADD_BAD_RECORD, lsn,

@@ -407,12 +407,6 @@ void ll_txn_append(struct lladd_txn *txn, struct ll_record *rec, const lladd_lsn
         txn->rolled += ll_record_bound(rec->redo.len, rec->undo.len);
 }
 
-static struct ll_name *type_by_number(struct ll_core *core, uint16_t number)
-{
-    struct ll_name *n = number ? ll_op_catalog_by_number(core, number) : NULL;
-    return n && n->kind == LL_NAME_PAGE_TYPE ? n : NULL;
-}
-
 /* Offset of the zeros at the end of the page. */
 static uint32_t zeros_from(const unsigned char *page, uint32_t size)
 {
@@ -464,8 +458,7 @@ static struct lladd_span build_image(struct ll_core *core, const struct lladd_pa
 {
     const unsigned char *page = p->bytes;
     uint32_t size = core->page_size, begin = size, end = size;
-    struct ll_name *type = type_by_number(core, ll_page_type(page));
-    const struct lladd_page_type *pt = type ? type->desc : NULL;
+    const struct lladd_page_type *pt = ll_op_catalog_page_type(core, ll_page_type(page));
     if (pt && pt->hole) {
         pt->hole(ll_view_of(p), &begin, &end);
         if (begin < LLADD_PAGE_HEADER || begin > end || end > size)
@@ -582,9 +575,8 @@ static INLINE void enter_dirty(struct ll_core *core, struct ll_frame *f)
 
 static void forget_private(struct ll_core *core, struct ll_frame *f)
 {
-    struct ll_name *type = f->private_ ? type_by_number(core, ll_page_type(f->page.bytes)) : NULL;
-    const struct lladd_page_type *pt = type ? type->desc : NULL;
-    if (pt && pt->evicted)
+    const struct lladd_page_type *pt = ll_op_catalog_page_type(core, ll_page_type(f->page.bytes));
+    if (f->private_ && pt && pt->evicted)
         pt->evicted(pt->ctx, f->page.number, &f->private_);
     f->private_ = NULL;
 }
