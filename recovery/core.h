@@ -596,6 +596,12 @@ static inline struct lladd_view ll_view_of(const struct lladd_page *page)
     struct lladd_view v = {page->bytes, page->size, ll_page_type(page->bytes), page->number};
     return v;
 }
+/* Puts into a page of zeros what an operation that formats does not set. */
+static inline void ll_blank_header(unsigned char *page, const struct ll_name *op, lladd_pageno n)
+{
+    ll_page_set_number(page, n.v);
+    ll_page_set_type(page, op->page_type ? (uint16_t)op->page_type->number : 0);
+}
 /* Page images. */
 size_t ll_image_bound(uint32_t page_size);
 /* Appends an image of the page, and stamps it with the image's LSN. `room`: LL_IMAGE_ROOM bytes;

@@ -46,8 +46,7 @@ static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct
     struct lladd_span bytes = clr ? rec->undo : rec->redo;
     if (rec->flags & LL_REC_FORMATS) {
         memset(page->bytes, 0, page->size);
-        ll_page_set_number(page->bytes, page->number.v);
-        ll_page_set_type(page->bytes, name->page_type ? (uint16_t)name->page_type->number : 0);
+        ll_blank_header(page->bytes, name, page->number);
         *view = ll_view_of(page);
     }
     bool typed = name->page_type ? view->type == name->page_type->number : view->type != 0;

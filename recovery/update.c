@@ -261,13 +261,9 @@ int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsi
         ll_core_put_down(txn->core, &txn->credit, &bytes);
     for (unsigned i = 0; i < n && !rc; i++)
         rc = wants[i].name ? memory_for(txn, wants[i].name) : 0;
-    if (!rc)
-        rc = want_undo(txn, undo, &bytes);
     txn->images = 0;
     if (!rc)
-        rc = LL_UNLIKELY(txn->rolling_back)
-                 ? ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err)
-                 : want_credit(txn, bytes);
+        rc = ll_core_reserve_plain(txn, bytes, undo);
     if (!rc)
         txn->images = images;
     return rc;
@@ -321,12 +317,6 @@ static int refused(struct lladd_txn *txn, const struct lladd_op *op, int rc)
                    text ? text : "unknown code");
 }
 
-static void blank_header(unsigned char *page, const struct ll_name *name, lladd_pageno number)
-{
-    ll_page_set_number(page, number.v);
-    ll_page_set_type(page, name->page_type ? (uint16_t)name->page_type->number : 0);
-}
-
 /* Will recovery accept these redo bytes? Recovery applies a format operation to a page of zeros.
  * This builds such a page in the scratch memory, in the room for a page image. */
 static bool fits(const struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view,
@@ -338,7 +328,7 @@ static bool fits(const struct lladd_txn *txn, const struct ll_name *name, struct
     if (op->formats) {
         unsigned char *blank = txn->scratch + (txn->scratch_size - view.size);
         memset(blank, 0, view.size);
-        blank_header(blank, name, view.number);
+        ll_blank_header(blank, name, view.number);
         view.bytes = blank;
         view.type = ll_page_type(blank);
     }
@@ -625,7 +615,7 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
     enter_dirty(txn->core, f);
     lladd_lsn page_prev = {0};
     if (LL_UNLIKELY(op->formats)) {
-        blank_header(page, name, f->page.number);
+        ll_blank_header(page, name, f->page.number);
         flags |= LL_REC_FORMATS;
     } else {
         if (LL_UNLIKELY(ll_page_base(page).v == 0))
