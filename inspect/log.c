@@ -216,8 +216,8 @@ static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, l
 {
     bool known = at.v == v->core.control.checkpoint.v || at.v == v->core.control.redo.v ||
                  (at.v == v->info.log_oldest.v && ll_log_begins_at_record(v->log));
-    int rc = known ? ll_log_cursor_read(cursor, at, rec, err) : LLADD_OUT_OF_RANGE;
-    return rc == LLADD_OUT_OF_RANGE ? ll_log_cursor_seek(cursor, at, rec, err) : rc;
+    return known ? ll_log_cursor_begin(cursor, at, rec, err)
+                 : ll_log_cursor_seek(cursor, at, rec, err);
 }
 
 /* How often to check whether a database in use has truncated a place that cannot be read. */

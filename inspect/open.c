@@ -16,9 +16,7 @@ static int try_redo(struct ll_core *core, struct ll_log_cursor *cursor, struct l
     struct ll_record rec;
     if (core->control.clean || core->control.redo.v >= oldest)
         return 0;
-    int rc = ll_log_cursor_read(cursor, core->control.redo, &rec, err);
-    if (rc == LLADD_OUT_OF_RANGE)
-        rc = ll_log_cursor_seek(cursor, core->control.redo, &rec, err);
+    int rc = ll_log_cursor_begin(cursor, core->control.redo, &rec, err);
     while (!rc && rec.lsn.v < oldest)
         rc = ll_log_cursor_next(cursor, &rec, err);
     return rc == LLADD_END ? 0 : rc;

@@ -181,6 +181,13 @@ int ll_log_cursor_need(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     return rc;
 }
 
+int ll_log_cursor_begin(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record *rec,
+                        struct lladd_error *err)
+{
+    int rc = ll_log_cursor_read(c, lsn, rec, err);
+    return rc == LLADD_OUT_OF_RANGE ? ll_log_cursor_seek(c, lsn, rec, err) : rc;
+}
+
 int ll_log_cursor_next(struct ll_log_cursor *c, struct ll_record *rec, struct lladd_error *err)
 {
     if (c->at == 0)

@@ -255,6 +255,10 @@ int ll_log_cursor_read(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *
  * missing record is LLADD_MISSING_FILE or LLADD_CORRUPT_LOG, not LLADD_OUT_OF_RANGE. */
 int ll_log_cursor_need(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
+/* Reads the record at lsn or, if the log was cut there, so that no record begins at it, the next
+ * record. A damaged record at lsn is an error; a search (seek) would pass over it. */
+int ll_log_cursor_begin(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
+                        struct lladd_error *);
 /* Reads the record after the last one read. Skips the gaps that cuts left. LLADD_END: the end of
  * the published records. A new cursor has no position: first call ll_log_cursor_read,
  * ll_log_cursor_seek or ll_log_cursor_follow. */

@@ -334,17 +334,13 @@ static void report(const struct ll_redo_worker *w, lladd_lsn at)
                      at.v < to ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);
 }
 
-/* Reads the record exactly at the start of redo, because a search would skip a damaged record. If
- * the log was cut at this LSN, no record begins there, and the next record is searched for. */
 static int first_batch(struct ll_redo_worker *w, struct ll_log_cursor *cursor,
                        struct ll_log_batch *batch)
 {
     struct ll_core *core = w->core;
     struct ll_record *rec = &batch->record[0];
     w->at = core->control.redo.v;
-    int rc = ll_log_cursor_read(cursor, core->control.redo, rec, &w->err);
-    if (rc == LLADD_OUT_OF_RANGE)
-        rc = ll_log_cursor_seek(cursor, core->control.redo, rec, &w->err);
+    int rc = ll_log_cursor_begin(cursor, core->control.redo, rec, &w->err);
     if (rc)
         return rc;
     batch->passed = 1;

@@ -131,10 +131,7 @@ static int read_older(struct ll_core *core, struct ll_redo_index *b, struct llad
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory in recovery");
-    /* Reads the record exactly at `from`, because a search would skip a damaged record (redo.c). */
-    rc = ll_log_cursor_read(cursor, from, &rec, err);
-    if (rc == LLADD_OUT_OF_RANGE)
-        rc = ll_log_cursor_seek(cursor, from, &rec, err);
+    rc = ll_log_cursor_begin(cursor, from, &rec, err);
     for (uint64_t n = 1; !rc && rec.lsn.v < to.v; n++) {
         ll_redo_index_add(b, &rec, true);
         if (n % 0x1000 == 0)
