@@ -19,11 +19,6 @@
 /* More log than any rollback can need: a record that states a larger undo reserve is not valid. */
 #define UNDO_MAX (UINT64_C(1) << 44)
 
-static struct lladd_txn *txn_of(struct ll_analysis *a, uint64_t id)
-{
-    return ll_hashmap_get_ptr(&a->txns, id);
-}
-
 static int new_txn(struct ll_analysis *a, lladd_lsn id, struct lladd_txn **out,
                    struct lladd_error *err)
 {
@@ -114,7 +109,7 @@ static void forget_prepare(struct lladd_txn *txn)
 static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
                           struct lladd_error *err)
 {
-    struct lladd_txn *txn = txn_of(a, rec->txn.v);
+    struct lladd_txn *txn = ll_hashmap_get_ptr(&a->txns, rec->txn.v);
     if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END) {
         if (txn) {
             txn->undo_used = 0; /* the log has reserved nothing: it has not been started */
@@ -192,7 +187,7 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
     uint64_t id = lladd_get64(b);
     if (ll_hashmap_find(&a->ended, id))
         return 0;
-    struct lladd_txn *txn = txn_of(a, id);
+    struct lladd_txn *txn = ll_hashmap_get_ptr(&a->txns, id);
     lladd_lsn prepare = lladd_lsn_of(lladd_get64(b + 32));
     int rc;
     if (txn) {
@@ -554,24 +549,19 @@ int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a
         rc = read_prepares(a, err);
     if (!rc)
         rc = check_unseen(a, err);
+    uint64_t open = a->txns.count, in_doubt = lladd_atomic_load64(&core->txns.in_doubt);
     ll_hashmap_free(&a->txns);
     ll_hashmap_free(&a->ended);
     ll_hashmap_free(&a->known);
     if (rc)
         return rc;
-    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn)) {
-        if (txn->prepared)
-            a->in_doubt++;
-        else
-            a->losers++;
-    }
     ll_core_trace(core,
                   "analysis: checkpoint %llu, redo from %llu, log ends at %llu; %llu records, "
                   "%llu commits, %llu losers, %llu in doubt",
                   (unsigned long long)core->control.checkpoint.v,
                   (unsigned long long)core->control.redo.v, (unsigned long long)a->end.v,
                   (unsigned long long)a->records, (unsigned long long)a->commits,
-                  (unsigned long long)a->losers, (unsigned long long)a->in_doubt);
+                  (unsigned long long)(open - in_doubt), (unsigned long long)in_doubt);
     return 0;
 }
 

@@ -18,7 +18,7 @@ struct ll_analysis {
     lladd_lsn begin;         /* LSN of BEGIN; 0: none yet */
     uint64_t begins;
     bool data_seen;
-    uint64_t records, commits, losers, in_doubt;
+    uint64_t records, commits;
     struct ll_redo_index pending; /* the scanned records; `lost` if no index is wanted, or for lack
                                    * of memory */
     struct ll_hashmap bases;      /* page -> LSN of its newest base that the scan has met; only for
