@@ -80,21 +80,17 @@ static struct ll_name *find(struct ll_core *core, unsigned kind, const char *nam
     return NULL;
 }
 
-/* Finds the page type of an operation, from `hint` on: operations of one type are registered
- * together. The linker usually merges equal strings of a program, so comparing addresses finds
- * nearly all page types. */
+/* Finds the page type of an operation, from *hint on: operations of one type are registered
+ * together, mostly in the order of the types. */
 static struct ll_name *type_called(const struct ll_op_catalog *cat, const char *name, size_t *hint)
 {
+    size_t len = strlen(name);
     for (size_t i = 0, at = *hint; i < cat->n_types; i++, at++) {
         at = at < cat->n_types ? at : 0;
-        if (cat->types[at]->name != name)
-            continue;
         *hint = at;
-        return cat->types[at];
+        if (is_called(cat->types[at], name, len))
+            return cat->types[at];
     }
-    for (size_t i = 0; i < cat->n_types; i++)
-        if (strcmp(cat->types[i]->name, name) == 0)
-            return cat->types[i];
     return NULL;
 }
 
@@ -230,16 +226,11 @@ static void free_fields(const struct ll_env *env, struct lladd_field *f)
     ll_free(env, f);
 }
 
-static void free_learned(const struct ll_env *env, struct ll_name *n)
+void ll_op_catalog_drop(const struct ll_env *env, struct ll_name *n)
 {
     free_fields(env, n->redo_fields);
     free_fields(env, n->undo_fields);
     ll_free(env, (void *)(uintptr_t)n->name);
-}
-
-void ll_op_catalog_drop(const struct ll_env *env, struct ll_name *n)
-{
-    free_learned(env, n);
     memset(n, 0, sizeof *n);
 }
 
@@ -247,7 +238,7 @@ void ll_op_catalog_free(struct ll_core *core)
 {
     struct ll_op_catalog *cat = &core->cat;
     for (size_t i = cat->n_registered; i < cat->n_all; i++) {
-        free_learned(&core->env, cat->all[i]);
+        ll_op_catalog_drop(&core->env, cat->all[i]);
         ll_free(&core->env, cat->all[i]);
     }
     for (struct retired *r = cat->retired, *next; r; r = next) {
@@ -427,22 +418,28 @@ static int get_fields(const struct ll_env *env, const unsigned char **at, const 
     return 0;
 }
 
+static int invalid(struct lladd_error *err)
+{
+    return ll_fail(err, LLADD_BAD_RECORD,
+                   "invalid catalogue record: expected a name and its fields");
+}
+
 /* Decodes the fixed part; allocates nothing. */
-static int peek(struct lladd_span s, struct ll_name *out, size_t *name_len)
+static int peek(struct lladd_span s, struct ll_name *out, size_t *name_len, struct lladd_error *err)
 {
     const unsigned char *p = s.data;
     if (s.len < 16 || s.len < 16u + p[9] || p[9] == 0 || p[9] > NAME_MAX_LEN)
-        return LLADD_BAD_RECORD;
+        return invalid(err);
     memset(out, 0, sizeof *out);
     out->number = lladd_get32(p);
     out->version = lladd_get32(p + 4);
     out->kind = p[8];
     if (out->number == 0 || out->number > NUMBER_MAX || out->kind == 0 ||
         out->kind >= LL_NAME_KINDS)
-        return LLADD_BAD_RECORD;
+        return invalid(err);
     for (size_t i = 0; i < p[9]; i++)
         if (p[12 + i] < 0x21 || p[12 + i] > 0x7e)
-            return LLADD_BAD_RECORD;
+            return invalid(err);
     *name_len = p[9];
     return 0;
 }
@@ -452,9 +449,9 @@ int ll_op_catalog_decode(const struct ll_env *env, struct lladd_span s, struct l
 {
     const unsigned char *p = s.data, *end = p + s.len;
     size_t name_len;
-    int rc = peek(s, out, &name_len);
+    int rc = peek(s, out, &name_len, err);
     if (rc)
-        return ll_fail(err, rc, "invalid catalogue record: expected a name and its fields");
+        return rc;
     char *name = ll_alloc(env, name_len + 1);
     if (!name)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
@@ -469,12 +466,8 @@ int ll_op_catalog_decode(const struct ll_env *env, struct lladd_span s, struct l
     if (!rc && (end - at < 4 || lladd_get32(at) > NUMBER_MAX))
         rc = LLADD_BAD_RECORD;
     if (rc) {
-        free_learned(env, out);
-        memset(out, 0, sizeof *out);
-        return ll_fail(err, rc,
-                       rc == LLADD_NO_MEMORY
-                           ? "out of memory"
-                           : "invalid catalogue record: expected a name and its fields");
+        ll_op_catalog_drop(env, out);
+        return rc == LLADD_NO_MEMORY ? ll_fail(err, rc, "out of memory") : invalid(err);
     }
     out->page_type_number = lladd_get32(at);
     return 0;
@@ -514,9 +507,7 @@ static int check_layout(const struct lladd_op *op, struct lladd_span s, lladd_ls
     if (!rc)
         rc = compare_fields(&at, end, p[11], op->undo_fields, &undo);
     if (rc)
-        return ll_fail_lsn(err, rc, lsn,
-                           "LSN %llu: invalid catalogue record: expected a name and its fields",
-                           (unsigned long long)lsn.v);
+        return invalid(err);
     if (!redo && !undo)
         return 0;
     return ll_fail_lsn(err, LLADD_BAD_REGISTRATION, lsn,
@@ -529,11 +520,9 @@ static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struc
 {
     struct ll_name head;
     size_t len;
-    int rc = peek(s, &head, &len);
+    int rc = peek(s, &head, &len, err);
     if (rc)
-        return ll_fail_lsn(err, rc, lsn,
-                           "LSN %llu: invalid catalogue record: expected a name and its fields",
-                           (unsigned long long)lsn.v);
+        return rc;
     struct ll_name *known = find(core, head.kind, (const char *)s.data + 12, len, head.version);
     struct ll_name *there = ll_op_catalog_by_number(core, head.number);
     if ((known && known->number && known->number != head.number) || (there && there != known))
@@ -552,7 +541,7 @@ static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struc
             return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
         rc = ll_op_catalog_decode(&core->env, s, known, err);
         if (!rc && add_to_all(core, known)) {
-            free_learned(&core->env, known);
+            ll_op_catalog_drop(&core->env, known);
             rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory");
         }
         if (rc) {
