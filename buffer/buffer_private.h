@@ -391,18 +391,14 @@ void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__bat
 /* Removes the written entries of these pages, because the pages need not become durable any more.
  * (Entries that are summed up stay until a sync makes them durable.) */
 void ll_buffer__in_flight_forget(struct ll_buffer *, uint64_t first, uint64_t n);
-uint64_t ll_buffer__in_flight_newest(struct ll_buffer *);
-/* Is a copy with this or an earlier id still being written? */
-bool ll_buffer__in_flight_pending(struct ll_buffer *, uint64_t id);
+/* Is a copy with this or an earlier id still being written? *upto 0: becomes the newest id. */
+bool ll_buffer__in_flight_pending(struct ll_buffer *, uint64_t *upto);
 /* Sums up the written entries if the set has many entries. True: the set still has too many, and
  * the caller should sync. */
 bool ll_buffer__in_flight_full(struct ll_buffer *);
 uint64_t ll_buffer__in_flight_count(const struct ll_buffer *);
-/* The file was written, so the next sync is needed. */
-void ll_buffer__note_write(struct ll_buffer *);
-/* note_bulk: note_write for a bulk write. bulk_pending: is a bulk write not synced yet? */
-void ll_buffer__note_bulk(struct ll_buffer *);
-bool ll_buffer__bulk_pending(struct ll_buffer *);
+/* The file was written, so the next sync is needed. `bulk`: by a bulk write. */
+void ll_buffer__note_write(struct ll_buffer *, bool bulk);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 

@@ -347,6 +347,12 @@ static void sweep(struct ll_buffer *b,
     ll_vec_truncate(&b->in_flight, kept);
 }
 
+static bool not_durable(const struct ll_buffer__in_flight *e, uint64_t number, uint64_t unused_)
+{
+    (void)unused_;
+    return e->done == 0 || e->done >= number;
+}
+
 static bool outside(const struct ll_buffer__in_flight *e, uint64_t first, uint64_t n)
 {
     return e->page < first || e->page - first >= n || e->done == 0;
@@ -357,14 +363,6 @@ void ll_buffer__in_flight_forget(struct ll_buffer *b, uint64_t first, uint64_t n
     lladd_mutex_lock(&b->dirty_latch);
     sweep(b, outside, first, n);
     lladd_mutex_unlock(&b->dirty_latch);
-}
-
-uint64_t ll_buffer__in_flight_newest(struct ll_buffer *b)
-{
-    lladd_mutex_lock(&b->dirty_latch);
-    uint64_t id = b->in_flight_id;
-    lladd_mutex_unlock(&b->dirty_latch);
-    return id;
 }
 
 static bool is_pending(const struct ll_buffer *b, uint64_t id)
@@ -379,10 +377,11 @@ static bool is_pending(const struct ll_buffer *b, uint64_t id)
     return false;
 }
 
-bool ll_buffer__in_flight_pending(struct ll_buffer *b, uint64_t id)
+bool ll_buffer__in_flight_pending(struct ll_buffer *b, uint64_t *upto)
 {
     lladd_mutex_lock(&b->dirty_latch);
-    bool pending = is_pending(b, id);
+    *upto = *upto ? *upto : b->in_flight_id;
+    bool pending = is_pending(b, *upto);
     lladd_mutex_unlock(&b->dirty_latch);
     return pending;
 }
@@ -410,22 +409,17 @@ static void add(struct ll_buffer__sum *to, const struct ll_buffer__sum *more)
 static void sum_up(struct ll_buffer *b)
 {
     struct ll_buffer__sum *sums = b->sums;
-    size_t kept = 0;
     if (sums[1].pages && sums[1].done != b->sync_number) {
         add(&sums[0], &sums[1]);
         sums[1].pages = 0;
     }
     for (size_t i = 0; i < b->in_flight.len; i++) {
         const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
-        if (e->done == 0) {
-            struct ll_buffer__in_flight *to = ll_vec_at(&b->in_flight, kept++);
-            *to = *e;
-        } else {
-            struct ll_buffer__sum one = {1, e->rec_lsn, e->done};
+        struct ll_buffer__sum one = {1, e->rec_lsn, e->done};
+        if (e->done)
             add(&sums[e->done == b->sync_number], &one);
-        }
     }
-    ll_vec_truncate(&b->in_flight, kept);
+    sweep(b, not_durable, UINT64_MAX, 0);
 }
 
 bool ll_buffer__in_flight_full(struct ll_buffer *b)
@@ -472,26 +466,20 @@ int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_e
 
 /* ---- syncs ---- */
 
-void ll_buffer__note_write(struct ll_buffer *b)
+void ll_buffer__note_write(struct ll_buffer *b, bool bulk)
 {
     lladd_mutex_lock(&b->dirty_latch);
     b->written = b->sync_number;
+    b->bulk_written = bulk ? b->sync_number : b->bulk_written;
     lladd_mutex_unlock(&b->dirty_latch);
 }
 
-void ll_buffer__note_bulk(struct ll_buffer *b)
-{
-    lladd_mutex_lock(&b->dirty_latch);
-    b->written = b->bulk_written = b->sync_number;
-    lladd_mutex_unlock(&b->dirty_latch);
-}
-
-bool ll_buffer__bulk_pending(struct ll_buffer *b)
+int ll_buffer_sync_bulk(struct ll_buffer *b, struct lladd_error *err)
 {
     lladd_mutex_lock(&b->dirty_latch);
     bool pending = b->bulk_written >= b->synced;
     lladd_mutex_unlock(&b->dirty_latch);
-    return pending;
+    return pending ? ll_buffer_sync(b, err) : 0;
 }
 
 bool ll_buffer__sync_begin(struct ll_buffer *b, uint64_t *number)
@@ -502,12 +490,6 @@ bool ll_buffer__sync_begin(struct ll_buffer *b, uint64_t *number)
         *number = ++b->sync_number;
     lladd_mutex_unlock(&b->dirty_latch);
     return needed;
-}
-
-static bool not_durable(const struct ll_buffer__in_flight *e, uint64_t number, uint64_t unused_)
-{
-    (void)unused_;
-    return e->done == 0 || e->done >= number;
 }
 
 void ll_buffer__sync_end(struct ll_buffer *b, uint64_t number)

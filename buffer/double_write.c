@@ -202,7 +202,7 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     struct lladd_iovec piece = {bytes, b->page_size};
     rc = ll_buffer__write_run(b, &piece, 1, n.v, 1, err);
     if (rc == 0) {
-        ll_buffer__note_write(b);
+        ll_buffer__note_write(b, false);
         *restored += torn;
     }
     return rc;

@@ -242,7 +242,7 @@ int ll_buffer_bulk_write(struct ll_buffer *b, const struct ll_bulk_range *range,
     if (rc == 0) {
         remember_bulk(b, first, n, bytes, paged);
         lladd_atomic_max64(&b->page_count, first + n);
-        ll_buffer__note_bulk(b);
+        ll_buffer__note_write(b, true);
         return 0;
     }
     if (ll_io_code(rc, true) == LLADD_NO_SPACE)
@@ -354,7 +354,7 @@ static int grow_file(struct ll_buffer *b, uint64_t pages)
     if (pages > had) {
         rc = ll_buffer__grow(b, b->file, had * b->page_size, pages * b->page_size);
         if (rc == 0) {
-            ll_buffer__note_write(b);
+            ll_buffer__note_write(b, false);
             lladd_atomic_store64(&b->file_pages, pages);
         }
     }
@@ -400,7 +400,7 @@ static int cut_incomplete(struct ll_buffer *b, struct lladd_error *err)
     if (io != 0)
         return ll_buffer__poison(b, io, "cut", b->cfg.name, err);
     if (whole < had) {
-        ll_buffer__note_write(b);
+        ll_buffer__note_write(b, false);
         lladd_atomic_store64(&b->file_pages, whole);
         if (lladd_atomic_load64(&b->page_count) == had)
             lladd_atomic_store64(&b->page_count, whole);
@@ -417,7 +417,7 @@ static int rewrite_last(struct ll_buffer *b, struct lladd_error *err)
     int rc = ll_buffer__read_pages(b, last, 1, bytes, err);
     if (rc == 0) {
         int io = ll_io_pwrite(b->cfg.dev, b->file, bytes, b->page_size, last * b->page_size);
-        ll_buffer__note_write(b);
+        ll_buffer__note_write(b, false);
         if (io != 0)
             rc = ll_buffer__poison(b, io, "write to", b->cfg.name, err);
     }

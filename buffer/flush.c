@@ -44,11 +44,6 @@ int ll_buffer_sync(struct ll_buffer *b, struct lladd_error *err)
     return rc;
 }
 
-int ll_buffer_sync_bulk(struct ll_buffer *b, struct lladd_error *err)
-{
-    return ll_buffer__bulk_pending(b) ? ll_buffer_sync(b, err) : 0;
-}
-
 /* ---- flush ---- */
 
 /* A shell sort: it needs no memory, and the lists are short and partly ordered. */
@@ -99,11 +94,11 @@ static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__to
 
 static int await_writes(struct ll_buffer *b, struct lladd_error *err)
 {
-    uint64_t newest = ll_buffer__in_flight_newest(b);
+    uint64_t newest = 0;
     for (;;) {
         uint32_t seen = lladd_atomic_load32(&b->events);
         int rc = ll_buffer__check(b, err);
-        if (rc != 0 || !ll_buffer__in_flight_pending(b, newest))
+        if (rc != 0 || !ll_buffer__in_flight_pending(b, &newest))
             return rc;
         ll_buffer__await_event(b, seen);
     }
