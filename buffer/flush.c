@@ -86,8 +86,7 @@ static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__to
             int rc = ll_buffer__write_back(b, portion + i, some, LL_BUFFER__FLUSHES, &written, err);
             if (rc != 0)
                 return rc;
-            if (flush)
-                note_written(b, flush, some);
+            note_written(b, flush, some);
         }
     }
 }
@@ -116,8 +115,7 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, uint64_t *upto,
     lladd_mutex_lock(&b->flush_latch);
     uint64_t pages;
     uint32_t mark = ll_buffer__mark(b, rec_below.v, upto, &pages);
-    if (flush)
-        (void)lladd_atomic_add64(&flush->pages, pages);
+    (void)lladd_atomic_add64(&flush->pages, pages);
     int rc = write_marked(b, mark, many ? many : few, many ? PORTION : RUN_MAX, flush, err);
     lladd_mutex_unlock(&b->flush_latch);
     ll_free(b->env, many);
@@ -139,10 +137,9 @@ static int write_all_older(struct ll_buffer *b, lladd_lsn rec_below, struct ll_f
 
 int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, struct lladd_error *err)
 {
-    int rc = write_all_older(b, rec_below, NULL, err);
-    if (rc == 0)
-        rc = ll_buffer_sync(b, err);
-    return rc;
+    struct ll_flush unwatched = {0};
+    int rc = write_all_older(b, rec_below, &unwatched, err);
+    return rc == 0 ? ll_buffer_sync(b, err) : rc;
 }
 
 /* While write_all_older writes pages, redo still starts at its old place. So a page with a base
@@ -158,9 +155,7 @@ int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct ll_flus
         if (!LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) && !LLADD_PLANTED(LLADD_BUG_HORIZON_WAIT))
             rc = await_writes(b, err);
     }
-    if (rc == 0)
-        rc = ll_buffer_sync(b, err);
-    return rc;
+    return rc == 0 ? ll_buffer_sync(b, err) : rc;
 }
 
 /* ---- background writing ---- */

@@ -493,7 +493,8 @@ START_TEST(an_image_protects_a_page_with_an_old_base)
         fixture_format(&r, n, 1);
     fixture_flush(&r);
     ck_assert_uint_eq(imager.logged, 0); /* the bases are above the horizon */
-    ck_assert_int_eq(ll_buffer_flush_below(r.b, lladd_lsn_of(r.gate.tail), NULL, &r.err), 0);
+    struct ll_flush progress = {0};
+    ck_assert_int_eq(ll_buffer_flush_below(r.b, lladd_lsn_of(r.gate.tail), &progress, &r.err), 0);
     for (uint64_t n = 0; n < 5; n++)
         fixture_put(&r, n, 2);
     fixture_flush(&r); /* in three parts, for lack of credit */
