@@ -370,6 +370,10 @@ struct ll_buffer__todo {
     struct ll_frame *frame;
     uint64_t page;
 };
+static inline struct ll_buffer__todo ll_buffer__todo_of(struct ll_frame *f)
+{
+    return (struct ll_buffer__todo){f, lladd_atomic_load64_relaxed(&f->page.number.v)};
+}
 
 /* Marks the frame dirty with recLSN `lsn`. If the frame is dirty already, the older recLSN stays.
  * The caller holds the frame exclusively, or a copy of the frame is being written. */

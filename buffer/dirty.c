@@ -227,13 +227,6 @@ uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t *upto
     return mark;
 }
 
-/* Is the frame idle and not recently used? Such a frame may be evicted soon. */
-static bool unused(struct ll_frame *f)
-{
-    uint64_t w = lladd_atomic_load64(&f->latch);
-    return latch_idle(w) && !(w & LATCH_USED);
-}
-
 unsigned ll_buffer__take_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__todo *out,
                                 unsigned max)
 {
@@ -243,11 +236,10 @@ unsigned ll_buffer__take_marked(struct ll_buffer *b, uint32_t mark, struct ll_bu
     walk_begin(b, &w);
     for (struct ll_frame *f; n < max && (f = walk_on(b, &w)) != NULL;) {
         struct ll_buffer__slot *s = ll_buffer__slot(b, w.at - 1);
-        if (mark ? s->mark != mark : !unused(f))
+        if (mark ? s->mark != mark : !latch_unused(lladd_atomic_load64(&f->latch)))
             continue;
         s->mark = 0;
-        out[n].frame = f;
-        out[n++].page = lladd_atomic_load64_relaxed(&f->page.number.v);
+        out[n++] = ll_buffer__todo_of(f);
     }
     lladd_mutex_unlock(&b->dirty_latch);
     return n;

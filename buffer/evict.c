@@ -82,10 +82,8 @@ static bool try_slot(struct ll_buffer *b, uint32_t slot, struct search *s)
         s->moved = true;
         return evict(b, f, w);
     }
-    if (s->dirty_count < most_dirty(b)) {
-        s->dirty[s->dirty_count].frame = f;
-        s->dirty[s->dirty_count++].page = lladd_atomic_load64_relaxed(&f->page.number.v);
-    }
+    if (s->dirty_count < most_dirty(b))
+        s->dirty[s->dirty_count++] = ll_buffer__todo_of(f);
     return false;
 }
 

@@ -265,10 +265,9 @@ static int list_unwritten(struct ll_buffer *b, struct ll_frame *f, uint64_t firs
                           void *ctx)
 {
     struct unwritten *u = ctx;
-    uint64_t number = lladd_atomic_load64_relaxed(&f->page.number.v);
     (void)b, (void)first, (void)n;
     if (u->n < RUN_MAX && is_unwritten(f))
-        u->todo[u->n++] = (struct ll_buffer__todo){.frame = f, .page = number};
+        u->todo[u->n++] = ll_buffer__todo_of(f);
     return 0;
 }
 

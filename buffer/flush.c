@@ -176,13 +176,8 @@ static unsigned look_ahead(struct ll_buffer *b, struct ll_buffer__todo *out, uns
     unsigned n = 0;
     for (uint32_t i = 0; i < slots / 4 && n < max; i++) {
         struct ll_frame *f = ll_buffer__page_of_slot(b, (uint32_t)((hand + i) % slots));
-        if (!f)
-            continue;
-        uint64_t w = lladd_atomic_load64(&f->latch);
-        if (!latch_idle(w) || (w & LATCH_USED) || lladd_atomic_load64(&f->rec_lsn) == 0)
-            continue;
-        out[n].frame = f;
-        out[n++].page = lladd_atomic_load64_relaxed(&f->page.number.v);
+        if (f && latch_unused(lladd_atomic_load64(&f->latch)) && lladd_atomic_load64(&f->rec_lsn))
+            out[n++] = ll_buffer__todo_of(f);
     }
     return n;
 }

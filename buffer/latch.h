@@ -69,6 +69,12 @@ static inline bool latch_idle(uint64_t word)
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_COUNT | LATCH_COPIED)) == LATCH_RESIDENT;
 }
 
+/* Idle, and not used recently: the frame may be evicted soon. */
+static inline bool latch_unused(uint64_t word)
+{
+    return latch_idle(word) && !(word & LATCH_USED);
+}
+
 /* The half of the word that threads sleep on. */
 static inline uint32_t *latch_low(uint64_t *word)
 {
