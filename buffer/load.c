@@ -107,13 +107,6 @@ bool ll_buffer_include(struct ll_buffer *b, uint64_t n)
     return can;
 }
 
-/* Called when the fix can no longer fail (API-1). */
-static void include(struct ll_buffer *b, uint64_t n)
-{
-    if (n >= lladd_atomic_load64(&b->page_count))
-        lladd_atomic_max64(&b->page_count, n + 1);
-}
-
 /* Page n has no frame. 0: loaded; 1: look it up again. */
 static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame **out,
                 struct lladd_error *err)
@@ -155,7 +148,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
         ll_buffer__give_up(b, f);
         return rc;
     }
-    include(b, n);
+    lladd_atomic_max64(&b->page_count, n + 1); /* only now: the fix can no longer fail (API-1) */
     LLADD_OBSERVE(.what = LLADD_DST_CACHED, .page = n, .detail = (uintptr_t)f->page.bytes);
     uint64_t held = how & LL_FIX_EXCLUSIVE ? LATCH_EXCLUSIVE : LATCH_SHARED;
     (void)latch_become(f, LATCH_RESIDENT | LATCH_FIX | held);
