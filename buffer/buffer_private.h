@@ -478,10 +478,8 @@ int ll_buffer__grow(struct ll_buffer *, struct lladd_file *, uint64_t from, uint
 uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *);
 void ll_buffer__history_init(struct ll_buffer *);
 void ll_buffer__history_free(struct ll_buffer *);
-/* history_note: page n was written with this page LSN. history_forget: page n was written with
- * bytes that have no page LSN. */
+/* Page n was written with this page LSN; 0: with bytes that have none. */
 void ll_buffer__history_note(struct ll_buffer *, uint64_t n, uint64_t lsn);
-void ll_buffer__history_forget(struct ll_buffer *, uint64_t n);
 /* The page LSN with which page n was last written, or 0 if unknown. */
 uint64_t ll_buffer__history_last(const struct ll_buffer *, uint64_t n);
 /* Prefetches the table's line for page n, which is about to be read. */

@@ -177,10 +177,8 @@ static void remember_bulk(struct ll_buffer *b, uint64_t first, uint64_t n,
                           const unsigned char *bytes, bool paged)
 {
     for (uint64_t i = 0; i < n; i++) {
-        if (paged)
-            ll_buffer__history_note(b, first + i, ll_page_lsn(bytes + i * b->page_size).v);
-        else
-            ll_buffer__history_forget(b, first + i);
+        uint64_t lsn = paged ? ll_page_lsn(bytes + i * b->page_size).v : 0;
+        ll_buffer__history_note(b, first + i, lsn);
     }
 }
 

@@ -108,7 +108,7 @@ static unsigned place_of(const struct ll_buffer__line *line, uint64_t n)
 
 void ll_buffer__history_note(struct ll_buffer *b, uint64_t n, uint64_t lsn)
 {
-    if (LL_UNLIKELY(!table(b)))
+    if (LL_UNLIKELY(!table(b)) && lsn)
         make_table(b);
     struct ll_buffer__line *line = hold(b, n);
     if (!line)
@@ -116,24 +116,15 @@ void ll_buffer__history_note(struct ll_buffer *b, uint64_t n, uint64_t lsn)
     unsigned place = place_of(line, n);
     for (unsigned i = 0; place == PLACES && i < PLACES; i++)
         place = line->page[i] ? PLACES : i;
-    if (place == PLACES) {
+    if (place == PLACES && lsn) {
         place = 0;
         for (unsigned i = 1; i < PLACES; i++)
             place = line->lsn[i] < line->lsn[place] ? i : place;
     }
-    line->page[place] = n + 1;
-    line->lsn[place] = lsn;
-    let_go(line);
-}
-
-void ll_buffer__history_forget(struct ll_buffer *b, uint64_t n)
-{
-    struct ll_buffer__line *line = hold(b, n);
-    if (!line)
-        return;
-    unsigned place = place_of(line, n);
-    if (place < PLACES)
-        line->page[place] = line->lsn[place] = 0;
+    if (place < PLACES) {
+        line->page[place] = lsn ? n + 1 : 0;
+        line->lsn[place] = lsn;
+    }
     let_go(line);
 }
 
