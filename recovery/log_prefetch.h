@@ -14,21 +14,13 @@
 struct ll_log_prefetch {
     uint64_t most;        /* bytes that may be used */
     uint64_t payload;     /* estimated payload of a record */
-    struct ll_vec pages;  /* struct ll_log_prefetch_page, ascending */
-    struct ll_vec lsns;   /* uint64_t: LSNs of the wanted records, ascending within a page */
-    struct ll_vec places; /* uint64_t, per LSN: offset of the record in `bytes`, or UINT64_MAX */
-    struct ll_vec sorted; /* struct ll_log_prefetch_lsn: during the read */
+    struct ll_vec wanted; /* struct ll_log_prefetch_wanted; after the read sorted by LSN */
     struct ll_vec bytes;  /* struct ll_log_prefetch_record and its payload, padded */
 };
 
-struct ll_log_prefetch_page {
-    uint64_t page;
-    size_t first; /* in `lsns` */
-};
-
-struct ll_log_prefetch_lsn {
+struct ll_log_prefetch_wanted {
     uint64_t lsn;
-    size_t at; /* in `lsns` */
+    uint64_t at; /* offset of the record in `bytes`, or UINT64_MAX */
 };
 
 struct ll_log_prefetch_record {
@@ -44,16 +36,14 @@ uint64_t ll_log_prefetch_bytes(const struct ll_log_prefetch *);
 void ll_log_prefetch_free(struct ll_log_prefetch *);  /* can be used again */
 void ll_log_prefetch_clear(struct ll_log_prefetch *); /* keeps the memory */
 
-/* Asks for a record. Call it with ascending pages, and ascending LSNs within a page. False: no
- * room, so the record will not be read. */
-bool ll_log_prefetch_want(struct ll_log_prefetch *, uint64_t page, lladd_lsn) LLADD_MUST_CHECK;
+/* Asks for a record. False: no room, so the record will not be read. */
+bool ll_log_prefetch_want(struct ll_log_prefetch *, lladd_lsn) LLADD_MUST_CHECK;
 void ll_log_prefetch_read(struct ll_log_prefetch *, struct ll_log_cursor *);
 /* The same with a function that reads a record; a result other than 0 skips the record. */
 typedef int ll_log_prefetch_get(void *ctx, lladd_lsn, struct ll_record *);
 void ll_log_prefetch_read_by(struct ll_log_prefetch *, ll_log_prefetch_get *, void *ctx);
 /* False: the record was not read. Sets only the fields that redo needs. The span is valid until the
  * next clear, want, read or free. */
-bool ll_log_prefetch_find(const struct ll_log_prefetch *, uint64_t page, lladd_lsn,
-                          struct ll_record *);
+bool ll_log_prefetch_find(const struct ll_log_prefetch *, lladd_lsn, struct ll_record *);
 
 #endif

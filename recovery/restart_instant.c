@@ -142,12 +142,6 @@ static int read_older(struct ll_core *core, struct ll_redo_index *b, struct llad
     return rc == LLADD_END ? 0 : rc;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Makes `order`. Removes the pages with a redo barrier after their last record. False: no
  * memory. */
 static bool put_in_order(struct ll_instant *in)
@@ -170,7 +164,7 @@ static bool put_in_order(struct ll_instant *in)
     }
     ll_vec_truncate(&in->order, kept);
     if (kept)
-        qsort(pages, kept, sizeof *pages, ascending);
+        qsort(pages, kept, sizeof *pages, ll_by_key);
     return true;
 }
 
@@ -403,7 +397,7 @@ static int read_record(const struct ll_log_prefetch *prefetch, struct ll_log_cur
                        lladd_lsn lsn, lladd_pageno page, struct ll_record *rec,
                        struct lladd_error *err)
 {
-    int rc = prefetch && ll_log_prefetch_find(prefetch, page.v, lsn, rec)
+    int rc = prefetch && ll_log_prefetch_find(prefetch, lsn, rec)
                  ? 0
                  : ll_log_cursor_need(cursor, lsn, rec, err);
     if (rc || (ll_redo_index_counts(rec) && rec->page == page.v))
@@ -462,7 +456,7 @@ static bool want_page(struct ll_instant *in, uint64_t page)
     while (ll_redo_index_next(&in->index, &w))
         first = w.base ? w : first;
     do {
-        if (!ll_log_prefetch_want(&in->prefetch, page, first.lsn))
+        if (!ll_log_prefetch_want(&in->prefetch, first.lsn))
             return false;
     } while (ll_redo_index_next(&in->index, &first));
     return true;

@@ -79,6 +79,12 @@ size_t ll_lower_bound(const void *array, size_t n, size_t element, uint64_t key)
     return low;
 }
 
+int ll_by_key(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
 void ll_vec_remove_unordered(struct ll_vec *v, size_t i)
 {
     void *place = ll_vec_at(v, i);

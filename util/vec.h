@@ -50,6 +50,8 @@ int ll_grow(const struct ll_env *, void *array, size_t *capacity, size_t n,
 /* The index of the first of n elements with a key of at least `key`; n: there is none. The key is a
  * uint64_t at the beginning of each element, and the elements are sorted by it. */
 size_t ll_lower_bound(const void *array, size_t n, size_t element, uint64_t key);
+/* For qsort: sorts such elements by their keys. */
+int ll_by_key(const void *, const void *);
 
 /* Removes element i; the last element takes its place. */
 void ll_vec_remove_unordered(struct ll_vec *, size_t i);

@@ -242,8 +242,8 @@ START_TEST(records_read_ahead_are_found)
             uint64_t lsn[MANY], lost = 0;
             begin_case();
             ll_log_prefetch_init(&a, &env);
-            ck_assert(!ll_log_prefetch_want(&a, 0, lladd_lsn_of(ORIGIN)));
-            ck_assert(!ll_log_prefetch_find(&a, 0, lladd_lsn_of(ORIGIN), &rec));
+            ck_assert(!ll_log_prefetch_want(&a, lladd_lsn_of(ORIGIN)));
+            ck_assert(!ll_log_prefetch_find(&a, lladd_lsn_of(ORIGIN), &rec));
             a.most = 1 << 20;
             for (unsigned i = 0; i < n; i++) {
                 uint64_t gap = i == shapes[s].gap_at ? shapes[s].gap : 0;
@@ -252,19 +252,16 @@ START_TEST(records_read_ahead_are_found)
             }
             for (unsigned p = 0; p < OF_PAGES; p++)
                 for (unsigned i = p; i < n; i += OF_PAGES)
-                    ck_assert(ll_log_prefetch_want(&a, p * 10, lladd_lsn_of(lsn[i])));
+                    ck_assert(ll_log_prefetch_want(&a, lladd_lsn_of(lsn[i])));
             ll_log_prefetch_read_by(&a, get_record, &lost);
             for (unsigned i = 0; i < n; i++) {
-                uint64_t p = i % OF_PAGES * 10;
-                bool has = ll_log_prefetch_find(&a, p, lladd_lsn_of(lsn[i]), &rec);
+                bool has = ll_log_prefetch_find(&a, lladd_lsn_of(lsn[i]), &rec);
                 ck_assert_int_eq(has, lsn[i] != lost);
-                ck_assert(!ll_log_prefetch_find(&a, p, lladd_lsn_of(lsn[i] - 8), &rec));
-                ck_assert(!ll_log_prefetch_find(&a, p, lladd_lsn_of(lsn[i] + 8), &rec));
-                ck_assert(!ll_log_prefetch_find(&a, p + 1, lladd_lsn_of(lsn[i]), &rec));
-                ck_assert(!ll_log_prefetch_find(&a, p + 10, lladd_lsn_of(lsn[i]), &rec));
+                ck_assert(!ll_log_prefetch_find(&a, lladd_lsn_of(lsn[i] - 8), &rec));
+                ck_assert(!ll_log_prefetch_find(&a, lladd_lsn_of(lsn[i] + 8), &rec));
             }
             for (unsigned i = 0; i < n; i++) {
-                if (!ll_log_prefetch_find(&a, i % OF_PAGES * 10, lladd_lsn_of(lsn[i]), &rec))
+                if (!ll_log_prefetch_find(&a, lladd_lsn_of(lsn[i]), &rec))
                     continue;
                 struct lladd_span p = ll_redo_index_payload(&rec);
                 ck_assert_uint_eq(rec.lsn.v, lsn[i]);
@@ -296,12 +293,12 @@ START_TEST(reading_ahead_takes_no_more_than_it_was_given)
         for (unsigned round = 0; round < 3; round++) {
             ll_log_prefetch_clear(&a);
             for (n = 0; n < MANY; n++)
-                if (!ll_log_prefetch_want(&a, n / 3, lladd_lsn_of(ORIGIN + n * STEP)))
+                if (!ll_log_prefetch_want(&a, lladd_lsn_of(ORIGIN + n * STEP)))
                     break;
             ll_log_prefetch_read_by(&a, get_record, &lost);
             there = 0;
             for (uint64_t i = 0; i < MANY; i++)
-                there += ll_log_prefetch_find(&a, i / 3, lladd_lsn_of(ORIGIN + i * STEP), &rec);
+                there += ll_log_prefetch_find(&a, lladd_lsn_of(ORIGIN + i * STEP), &rec);
         }
         ck_assert_uint_eq(there, n);
         ck_assert_uint_le(fault_alloc_peak(&mem), budgets[b]);
