@@ -116,14 +116,27 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
 }
 
 /* Reports to the simulator that a compensation has used more than its operation declares. */
+static void tell_used(const struct lladd_txn *txn, const struct lladd_op *op,
+                      const struct ll_record *rec, enum lladd_dst_what what, uint64_t used,
+                      uint64_t most)
+{
+    LLADD_OBSERVE(.what = what, .op = op->name, .op_version = op->version, .lsn = rec->lsn,
+                  .txn = txn->id, .depth = txn->depth, .detail = used, .page = most);
+}
+
+/* NULL: not simulated. */
+static struct lladd_dst *simulation(void)
+{
 #ifdef LLADD_DST
-#define TELL_USED(kind, used, most) \
-    LLADD_OBSERVE(.what = (kind), .op = op->name, .op_version = op->version, .lsn = rec->lsn, \
-                  .txn = txn->id, .depth = txn->depth, .detail = (used), .page = (most))
+    return lladd_dst_entered;
+#else
+    return NULL;
+#endif
+}
 
 static void held_begin(uint32_t *before)
 {
-    struct lladd_dst *d = lladd_dst_current();
+    struct lladd_dst *d = simulation();
     *before = 0;
     if (d) {
         *before = d->held_most;
@@ -134,25 +147,12 @@ static void held_begin(uint32_t *before)
 /* The most pages that were fixed together; 0 if not known. */
 static uint32_t held_end(uint32_t before)
 {
-    struct lladd_dst *d = lladd_dst_current();
+    struct lladd_dst *d = simulation();
     uint32_t pages = d && !d->fibers ? d->held_most - d->held : 0;
     if (d && before > d->held_most)
         d->held_most = before;
     return pages;
 }
-#else
-#define TELL_USED(kind, used, most) ((void)0)
-
-static void held_begin(uint32_t *before)
-{
-    *before = 0;
-}
-
-static uint32_t held_end(uint32_t before)
-{
-    return before;
-}
-#endif
 
 /* The caller then appends a CLR_END. */
 static int run_compensate(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec)
@@ -170,9 +170,9 @@ static int run_compensate(struct lladd_txn *txn, struct ll_name *name, const str
     txn->depth--;
     lladd_atomic_max64(&name->undo_log_most, txn->rolled - before);
     if (txn->rolled - before > op->undo_log_max)
-        TELL_USED(LLADD_DST_UNDO_LOG, txn->rolled - before, op->undo_log_max);
+        tell_used(txn, op, rec, LLADD_DST_UNDO_LOG, txn->rolled - before, op->undo_log_max);
     if (pages > op->undo_pages_max)
-        TELL_USED(LLADD_DST_UNDO_PAGES, pages, op->undo_pages_max);
+        tell_used(txn, op, rec, LLADD_DST_UNDO_PAGES, pages, op->undo_pages_max);
     if (!rc && txn->n_actions != actions)
         rc = ll_fail(&txn->err, LLADD_OPEN_ACTION, "compensate of \"%s\" left a top action open",
                      op->name);
