@@ -53,23 +53,20 @@ static void drop(struct ll_deferred *l)
 
 struct ll_deferred *ll_deferred_new(struct ll_core *core, size_t n)
 {
-    size_t n_protectors = 0;
-    for (size_t i = 0; i < core->cat.n_registered; i++)
-        n_protectors += protector(core->cat.all[i]) != NULL;
-    struct ll_deferred *l = n_protectors ? ll_alloc_zero(&core->env, sizeof *l) : NULL;
+    size_t names = core->cat.n_registered;
+    struct ll_deferred *l = ll_alloc_zero(&core->env, sizeof *l);
     if (!l)
         return NULL;
     l->core = core;
-    l->protectors = ll_alloc(&core->env, n_protectors * sizeof *l->protectors);
+    l->protectors = ll_alloc(&core->env, names * sizeof *l->protectors);
     l->left = ll_alloc(&core->env, n * sizeof *l->left);
-    if (!l->protectors || !l->left || ll_log_cursor_open(core->log, &l->cursor)) {
-        drop(l);
-        return NULL;
-    }
-    for (size_t i = 0; i < core->cat.n_registered; i++)
+    for (size_t i = 0; l->protectors && i < names; i++)
         if (protector(core->cat.all[i]))
             l->protectors[l->n_protectors++] = protector(core->cat.all[i]);
-    return l;
+    if (l->n_protectors && l->left && ll_log_cursor_open(core->log, &l->cursor) == 0)
+        return l;
+    drop(l);
+    return NULL;
 }
 
 /* ---- protection --------------------------------------------------------------------------- */
