@@ -287,18 +287,18 @@ static int give_blob(struct lladd_txn *txn, const struct ll_record *rec, struct 
 
 static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
 {
-    struct ll_log_cursor *cursor = NULL;
-    int rc = 0;
+    struct ll_log_cursor *cursor;
     enter(LLADD_DST_IN_DOUBT);
+    if (lladd_atomic_load64(&core->txns.in_doubt) == 0)
+        return 0;
+    int rc = ll_log_cursor_open(core->log, &cursor);
+    if (rc)
+        return ll_fail(err, rc, "out of memory in recovery");
     for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn; txn = ll_txns_next(txn)) {
         if (!txn->prepared)
             continue;
         struct ll_record rec;
         struct blob b = {NULL, 0};
-        if (!cursor && (rc = ll_log_cursor_open(core->log, &cursor)) != 0) {
-            ll_fail(err, rc, "out of memory in recovery");
-            break;
-        }
         rc = ll_log_cursor_need(cursor, txn->prepared->lsn, &rec, err);
         for (uint32_t i = txn->prepared->blobs; !rc && i; i--) {
             rc = ll_log_cursor_need(cursor, rec.prev, &rec, err);
