@@ -20,6 +20,7 @@
 #include "recovery/restart_instant.h"
 
 #include <lladd/bytes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define BLOB_HEAD 8u
@@ -355,14 +356,12 @@ static void describe_step(struct ll_core *core, const struct lladd_txn *txn,
     if (!core->trace)
         return;
     struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
-    if (rec->page == LLADD_NO_PAGE)
-        ll_core_trace(core, "undo: transaction %llu, LSN %llu, depth %u, %s",
-                      (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v, rec->depth,
-                      n ? n->name : "?");
-    else
-        ll_core_trace(core, "undo: transaction %llu, LSN %llu, depth %u, %s, page %llu",
-                      (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v, rec->depth,
-                      n ? n->name : "?", (unsigned long long)rec->page);
+    char page[32] = "";
+    if (rec->page != LLADD_NO_PAGE)
+        (void)snprintf(page, sizeof page, ", page %llu", (unsigned long long)rec->page);
+    ll_core_trace(core, "undo: transaction %llu, LSN %llu, depth %u, %s%s",
+                  (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v, rec->depth,
+                  n ? n->name : "?", page);
 }
 
 /* *gone: the loser was ended, or stays for later. */
