@@ -264,12 +264,8 @@ static int restore(struct ll_buffer *b, bool unclean, uint64_t *restored, struct
      * crash the copies must not come back when their pages have other contents. So after an unclean
      * stop step 3 is repeated. Before a clean stop the sync of step 3 has succeeded. */
     bool empty = ll_page_is_zero(header(b), b->page_size);
-    if (empty || !is_intact(header(b), b->page_size)) {
-        rc = empty && !unclean ? 0 : clear(b, err);
-        if (rc == 0)
-            lladd_atomic_store32(&b->dwb_checked, 1);
-        return rc;
-    }
+    if (empty || !is_intact(header(b), b->page_size))
+        return empty && !unclean ? 0 : clear(b, err);
     struct lladd_error why;
     uint32_t count;
     rc = ll_double_write_look(header(b), b->page_size, b->cfg.salt, &count, &why);
@@ -281,11 +277,7 @@ static int restore(struct ll_buffer *b, bool unclean, uint64_t *restored, struct
         rc = restore_one(b, i, restored, err);
     if (rc == 0)
         rc = ll_buffer_sync(b, err);
-    if (rc == 0)
-        rc = clear(b, err);
-    if (rc == 0)
-        lladd_atomic_store32(&b->dwb_checked, 1);
-    return rc;
+    return rc == 0 ? clear(b, err) : rc;
 }
 
 static int restore_once(struct ll_buffer *b, bool unclean, uint64_t *restored,
@@ -295,6 +287,8 @@ static int restore_once(struct ll_buffer *b, bool unclean, uint64_t *restored,
     lladd_mutex_lock(&b->dwb_latch);
     if (!lladd_atomic_load32(&b->dwb_checked))
         rc = restore(b, unclean, restored, err);
+    if (rc == 0)
+        lladd_atomic_store32(&b->dwb_checked, 1);
     lladd_mutex_unlock(&b->dwb_latch);
     return rc;
 }
