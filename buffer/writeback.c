@@ -166,6 +166,7 @@ static enum copied hold_for_copy(struct ll_frame *f)
 
 static void release_copied(struct ll_buffer *b, struct ll_frame *f)
 {
+    latch_drop_shared(f);
     (void)lladd_atomic_sub64(&f->latch, LATCH_COPIED);
     ll_buffer__event(b);
 }
@@ -187,7 +188,6 @@ static enum copied copy_page(struct ll_buffer *b, struct ll_buffer__batch *batch
         return answer;
     uint64_t rec = lladd_atomic_load64(&f->rec_lsn);
     if (rec == 0) {
-        latch_drop_shared(f);
         release_copied(b, f);
         return NOT_DIRTY;
     }
@@ -199,7 +199,6 @@ static enum copied copy_page(struct ll_buffer *b, struct ll_buffer__batch *batch
     c->private_ = f->private_;
     memcpy(c->bytes, f->page.bytes, b->page_size);
     if (!ll_buffer__in_flight_enter(b, c, images)) {
-        latch_drop_shared(f);
         release_copied(b, f);
         return OLD;
     }
@@ -284,7 +283,6 @@ static void seal(struct ll_buffer *b, struct ll_buffer__batch *batch)
 
 static void observe_writes(const struct ll_buffer__batch *batch, lladd_lsn durable)
 {
-    (void)durable;
     for (unsigned i = 0; i < batch->n; i++)
         LLADD_OBSERVE(.what = LLADD_DST_PAGE_WRITE, .page = batch->copies[i].page,
                       .lsn = ll_page_lsn(batch->copies[i].bytes), .durable = durable);
