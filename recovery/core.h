@@ -138,7 +138,7 @@ struct lladd_txn {
     uint64_t lives;  /* atomic: incremented at each begin */
     uint32_t depth;  /* nesting depth of the records that the transaction writes now */
     uint32_t system; /* atomic: 0 or 1 */
-    bool read_only, rolling_back, in_callback;
+    bool read_only, rolling_back;
     bool frees_log; /* its records may allow the log to be truncated: the byte limit does not refuse
                      * them */
     uint8_t durability;

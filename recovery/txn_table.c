@@ -108,7 +108,7 @@ static void reset(struct lladd_txn *txn)
     lladd_atomic_store64_relaxed(&txn->busy, UINT64_MAX);
     txn->depth = 0;
     lladd_atomic_store32(&txn->system, 0);
-    txn->read_only = txn->rolling_back = txn->in_callback = txn->frees_log = false;
+    txn->read_only = txn->rolling_back = txn->frees_log = false;
     txn->durability = 0;
     txn->n_savepoints = txn->n_actions = txn->n_joined = 0;
     txn->next_id = 1;
