@@ -341,6 +341,17 @@ static inline bool ll_buffer__is_page(const struct ll_buffer *b, const struct ll
     return b->reserved || f->page.number.v == n;
 }
 
+/* Makes a free frame that of page n. The number is stored atomically: another thread may be reading
+ * it, in a lookup in an old table or when it visits slots. */
+static inline void ll_buffer__begin_load(struct ll_frame *f, uint64_t n)
+{
+    lladd_atomic_store64_relaxed(&f->page.number.v, n);
+    f->flags = 0;
+    f->private_ = NULL;
+    f->image_lsn = 0;
+    lladd_atomic_store64(&f->latch, LATCH_LOADING | LATCH_EXCLUSIVE);
+}
+
 static inline int ll_buffer__claim(struct ll_buffer *b, uint64_t n, uint32_t slot,
                                    struct ll_frame **out, struct lladd_error *err)
 {

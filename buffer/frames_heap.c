@@ -129,12 +129,7 @@ int ll_heap__claim(struct ll_buffer *b, uint64_t n, uint32_t slot, struct ll_fra
     lladd_mutex_lock(&b->slots_latch);
     bool taken = place_of(table(b), n)->frame != 0;
     if (!taken) {
-        /* Atomic, although this thread owns the frame: a lookup in an old table may be reading the
-         * number. */
-        lladd_atomic_store64_relaxed(&f->page.number.v, n);
-        f->flags = 0;
-        f->private_ = NULL;
-        lladd_atomic_store64(&f->latch, LATCH_LOADING | LATCH_EXCLUSIVE);
+        ll_buffer__begin_load(f, n);
         rc = insert(b, n, f);
         if (rc != 0)
             (void)latch_become(f, LATCH_FREE);

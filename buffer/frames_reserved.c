@@ -325,13 +325,8 @@ int ll_reserved__claim(struct ll_buffer *b, uint64_t n, uint32_t slot, struct ll
         enter_space(b, c, i);
         f->page.bytes = c->pages + i * b->page_size;
         f->page.size = b->page_size;
-        /* Atomic, although a frame always gets the same number: a thread that visits slots may be
-         * reading it. */
-        lladd_atomic_store64_relaxed(&f->page.number.v, n);
-        f->flags = 0;
-        f->private_ = NULL;
         f->slot = slot;
-        lladd_atomic_store64(&f->latch, LATCH_LOADING | LATCH_EXCLUSIVE);
+        ll_buffer__begin_load(f, n);
         lladd_atomic_store64(&ll_buffer__slot(b, slot)->frame, (uintptr_t)f);
         complete_region(b, c, i);
         *out = f;

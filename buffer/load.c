@@ -142,7 +142,6 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
         return 1;
     }
     lladd_atomic_count64(&b->count.misses, 1);
-    f->image_lsn = 0;
     rc = fill(b, f, n, how, err);
     if (rc != 0) {
         ll_buffer__give_up(b, f);
