@@ -105,7 +105,8 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
     b->batch_capacity = part < most ? (unsigned)part : most;
     b->batch_capacity += b->batch_capacity == 0;
 
-    b->bytes += sizeof *b + ll_buffer__batch_bytes(b) + ll_buffer__history_bytes(&b->cfg) +
+    b->bytes += sizeof *b + ll_buffer__batch_bytes(b, b->batch_capacity) +
+                ll_buffer__history_bytes(&b->cfg) +
                 2 * IN_FLIGHT_MIN * sizeof(struct ll_buffer__in_flight);
     /* The worst case with reserved address space: FRAMES_MIN pages, each alone in its group and
      * region (frames_reserved.c), and one of them in a new chunk. */

@@ -455,7 +455,7 @@ int ll_buffer__write_run(struct ll_buffer *, const struct lladd_iovec *, int pie
 int ll_buffer__write_copies(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
                             bool dwb, struct lladd_error *);
 void ll_buffer__batches_free(struct ll_buffer *);
-size_t ll_buffer__batch_bytes(const struct ll_buffer *);
+size_t ll_buffer__batch_bytes(const struct ll_buffer *, unsigned capacity);
 
 /* ---- flush.c ---- */
 

@@ -35,16 +35,15 @@
 
 /* ---- batches ---- */
 
-size_t ll_buffer__batch_bytes(const struct ll_buffer *b)
+size_t ll_buffer__batch_bytes(const struct ll_buffer *b, unsigned capacity)
 {
     return sizeof(struct ll_buffer__batch) +
-           b->batch_capacity * (sizeof(struct ll_buffer__copy) + b->page_size);
+           capacity * (sizeof(struct ll_buffer__copy) + b->page_size);
 }
 
 static struct ll_buffer__batch *new_batch(struct ll_buffer *b, unsigned capacity)
 {
-    size_t copies = capacity * sizeof(struct ll_buffer__copy);
-    size_t size = sizeof(struct ll_buffer__batch) + copies + capacity * (size_t)b->page_size;
+    size_t size = ll_buffer__batch_bytes(b, capacity);
     struct ll_buffer__batch *batch = ll_alloc(b->env, size);
     if (!batch)
         return NULL;
