@@ -23,6 +23,7 @@ struct contract {
     const struct lladd_op *op;
     const struct lladd_page_type *type; /* of the page after the operation; may be NULL */
     struct lladd_page a, b;
+    unsigned char *kept; /* the page after redo, unmasked */
     uint32_t size;
 };
 
@@ -116,15 +117,11 @@ static int run(struct contract *c, const struct lladd_page *before, const struct
     int rc = check_redo(c, before, redo);
     if (rc)
         return rc;
-    unsigned char *kept = ll_alloc(&c->txn->core->env, c->size);
-    if (!kept)
-        return 0;
-    memcpy(kept, c->a.bytes, c->size);
+    memcpy(c->kept, c->a.bytes, c->size);
     mask(c, &c->a);
     mask(c, &c->b);
     rc = same(c, "redo is not pure");
-    memcpy(c->a.bytes, kept, c->size);
-    ll_free(&c->txn->core->env, kept);
+    memcpy(c->a.bytes, c->kept, c->size);
     if (!rc && c->op->undo_kind == LLADD_UNDO_PAGE)
         rc = check_undo(c, before, undo);
     return rc;
@@ -139,13 +136,14 @@ int ll_contract_check(struct lladd_txn *txn, const struct ll_name *name,
     struct ll_core *core = txn->core;
     struct contract c = {.txn = txn, .op = op, .size = core->page_size};
     c.type = ll_op_catalog_page_type(core, ll_page_type(before->bytes));
-    unsigned char *memory = ll_alloc(&core->env, 2 * (size_t)c.size + 64);
+    unsigned char *memory = ll_alloc(&core->env, 3 * (size_t)c.size + 64);
     if (!memory)
         return 0;
     c.a = *before;
     c.b = *before;
     c.a.bytes = memory;
     c.b.bytes = memory + c.size + 24; /* another alignment */
+    c.kept = c.b.bytes + c.size;
     int rc = run(&c, before, d);
     ll_free(&core->env, memory);
     return rc;
