@@ -590,13 +590,6 @@ static inline void count(struct lladd_txn *txn, struct ll_name *name, uint64_t b
     lladd_atomic_store64_relaxed(&txn->counted_bytes, txn->counted_bytes + bytes);
 }
 
-/* For ll_core_update_held; otherwise LL_FIX_FRESH clears a page that will be formatted. */
-static void make_zeros(struct lladd_txn *txn, struct ll_frame *f)
-{
-    forget_private(txn->core, f);
-    memset(f->page.bytes, 0, f->page.size);
-}
-
 /* On a frame latched exclusively. Cannot fail. */
 static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
                              const struct lladd_draft *d, enum ll_apply_how how)
@@ -757,8 +750,10 @@ int ll_core_update_held(struct lladd_txn *txn, struct ll_name *name, struct ll_f
         rc = ll_buffer_sync_bulk(txn->core->buffer, &txn->err);
     if (rc)
         return rc;
-    if (formats)
-        make_zeros(txn, f);
+    if (formats) { /* elsewhere LL_FIX_FRESH clears the page */
+        forget_private(txn->core, f);
+        memset(f->page.bytes, 0, f->page.size);
+    }
     log_apply(txn, name, f, &d, LL_APPLY_NORMAL);
     return 0;
 }
