@@ -375,8 +375,11 @@ int ll_sim_rebuild(struct lladd_sim *sim)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct ll_sim_run run;
     int rc = make_archive(&a);
+    /* With LLADD_SIM_TURNS a run of an even level has the options of the workload. Otherwise the
+     * archive would be opened without LLADD_OPT_ATOMIC_PAGES, and would log images of pages that it
+     * evicts after redo: an image raises the page LSN. */
     if (!rc)
-        rc = ll_sim_run_init(sim, &run, &a.guard->kept, 1, &a.world, NULL);
+        rc = ll_sim_run_init(sim, &run, &a.guard->kept, 2, &a.world, NULL);
     if (rc)
         return rc;
     void (*observe)(void *, const struct lladd_dst_event *) = sim->dst.observe;
