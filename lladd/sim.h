@@ -163,7 +163,6 @@ LLADD_API int lladd_sim_heuristic_forget(struct lladd_sim *, struct lladd_db *,
  *  the transaction commits. Call it after the calls of the step and before the transaction's next
  *  call. */
 LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void *bytes, size_t len);
-
 /* ---- exploring --------------------------------------------------------------------------- */
 
 enum {
@@ -420,8 +419,9 @@ struct lladd_sim_errors_report {
  *  hits either only that call, or that call and all later calls. Also runs the creation of a
  *  database with faults, and recoveries from a few crashes, which are chosen so that together they
  *  take all steps of recovery. Checks the results of the calls, and recovers the disk with a
- *  working device (sim/README.md). Ignores `depth` of the bounds. With NO_COVERAGE, a fault that
- *  never hit is not a failure. Otherwise as lladd_sim_explore; tokens are for lladd_sim_replay. */
+ *  working device (sim/README.md). Ignores `depth` of the bounds, and the flag
+ *  RANDOM_SCHEDULES. With NO_COVERAGE a fault that never hit is not a failure. Otherwise as
+ *  lladd_sim_explore; tokens are for lladd_sim_replay. */
 LLADD_API int lladd_sim_errors(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_errors_report **out, struct lladd_error *);
 /** Frees a report; NULL does nothing. */
