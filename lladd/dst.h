@@ -189,7 +189,8 @@ struct lladd_dst_event {
     X(HORIZON_WAIT, "horizon-wait", "O11", "a checkpoint awaits no copy of the old horizon") \
     X(BT_LOAD, "bt-load", "O2", "a loaded B+tree is committed before its pages are durable") \
     X(BT_MERGE, "bt-merge", "O2", "a merge of a B+tree removes the entry of the parent last") \
-    X(BULK_TOLD, "bulk-told", "O7", "extensions do not hear of a bulk write of a single page")
+    X(BULK_TOLD, "bulk-told", "O7", "extensions do not hear of a bulk write of a single page") \
+    X(UNMARKED, "unmarked", "O11", "a page is written before the control file says \"in use\"")
 
 /** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {
@@ -199,10 +200,10 @@ enum lladd_bug {
         LLADD_BUGS
 };
 
-/** The number of bugs that have a bit of their own in lladd_dst.planted. The highest four bits say
+/** The number of bugs that have a bit of their own in lladd_dst.planted. The highest six bits say
  *  which of the bugs after these is planted; 0: none. So any of the first bugs can be planted
  *  together, and at most one of the others with them. */
-#define LLADD_BUGS_ALONE 60
+#define LLADD_BUGS_ALONE 58
 /** The bits of a bug in lladd_dst.planted. */
 #define LLADD_BUG_MASK(bug) \
     ((bug) < LLADD_BUGS_ALONE ? UINT64_C(1) << ((bug)&63) \

@@ -163,6 +163,10 @@ LLADD_API int lladd_sim_heuristic_forget(struct lladd_sim *, struct lladd_db *,
  *  the transaction commits. Call it after the calls of the step and before the transaction's next
  *  call. */
 LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void *bytes, size_t len);
+/** The next read of this page from the page file gives wrong bytes, once; the file is right. Only
+ *  the workload calls this, before the page is in the cache. Recoveries read right bytes. */
+LLADD_API void lladd_sim_misread(struct lladd_sim *, lladd_pageno);
+
 /* ---- exploring --------------------------------------------------------------------------- */
 
 enum {

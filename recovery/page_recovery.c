@@ -83,6 +83,11 @@ static void images_end(void *ctx, struct ll_images *images)
     images->room = NULL;
 }
 
+static int mark(struct ll_core *core, struct lladd_error *err)
+{
+    return LLADD_PLANTED(LLADD_BUG_UNMARKED) ? 0 : ll_core_mark(core, err);
+}
+
 /* At most an eighth of the ring, so that batches do not keep updates waiting. While full redo runs
  * there are no images: a page may lack records that are in the log, and its image would hide
  * them. */
@@ -91,7 +96,7 @@ static int images(void *ctx, unsigned n, bool wait, struct ll_images *out, struc
     struct ll_core *core = ctx;
     size_t one = ll_image_bound(core->page_size);
     size_t most = ll_log_credit_most(core->log) / 5 / one;
-    int rc = ll_core_mark(core, err);
+    int rc = mark(core, err);
     if (rc || (lladd_atomic_load32(&core->redoing) && !LLADD_PLANTED(LLADD_BUG_IMAGE_REDO)))
         return rc;
     out->room = ll_alloc(&core->env, LL_IMAGE_ROOM(core->page_size) + ll_image_packing());
@@ -117,7 +122,7 @@ static int may_write(void *ctx, lladd_pageno page, lladd_lsn lsn, lladd_lsn *dur
                      struct lladd_error *err)
 {
     struct ll_core *core = ctx;
-    int rc = ll_core_mark(core, err);
+    int rc = mark(core, err);
     if (rc == 0 && lsn.v >= ll_log_durable(core->log).v)
         rc = ll_log_force(core->log, lsn, err);
     if (rc == 0 && lsn.v)

@@ -422,6 +422,25 @@ static int sim_close(struct lladd_device *dev, struct lladd_file *file)
     return rc;
 }
 
+void lladd_sim_misread(struct lladd_sim *sim, lladd_pageno page)
+{
+    sim->misread = page.v + 1;
+}
+
+static void misread(struct ll_sim_run *run, uint32_t inode, uint64_t off, unsigned char *bytes,
+                    size_t len)
+{
+    struct lladd_sim *sim = run->sim;
+    if (sim->misread == 0 || run != &sim->workload ||
+        sim->names.at[name_of(run, inode)].kind != LL_SIM_PAGES)
+        return;
+    uint64_t wrong = (sim->misread - 1) * sim->page_size + sim->page_size / 2;
+    if (wrong < off || wrong - off >= len)
+        return;
+    bytes[wrong - off] ^= 0xff;
+    sim->misread = 0;
+}
+
 static int64_t sim_pread(struct lladd_device *dev, struct lladd_file *file, void *buf, size_t len,
                          uint64_t off)
 {
@@ -439,6 +458,7 @@ static int64_t sim_pread(struct lladd_device *dev, struct lladd_file *file, void
     if (rc)
         return rc;
     len = ll_sim_get(run->live.inode[inode], off, buf, len);
+    misread(run, inode, off, buf, len);
     if (run->sim->after_read)
         run->sim->after_read(run->sim->read_ctx, run, inode, off, buf, len);
     return (int64_t)len;

@@ -96,7 +96,8 @@ int ll_sim_object_damage(struct ll_sim_run *run, struct ll_sim_verdict *verdict)
     struct ll_sim_world world;
     struct ll_sim_found found;
     /* O20 is the oracle for ACCUSE. If another bug is planted, a failing recovery says more. */
-    bool elsewhere = sim->bounds.planted & ~(UINT64_C(1) << LLADD_BUG_ACCUSE);
+    uint64_t planted = sim->bounds.planted;
+    bool elsewhere = planted && planted != LLADD_BUG_MASK(LLADD_BUG_ACCUSE);
     if (verdict->oracle || !run->from || elsewhere)
         return 0;
     int rc = left_by(run, &world);

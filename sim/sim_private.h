@@ -683,6 +683,7 @@ struct lladd_sim {
     void (*after_read)(void *ctx, struct ll_sim_run *, uint32_t inode, uint64_t off,
                        unsigned char *bytes, size_t len);
     void *read_ctx;
+    uint64_t misread; /* 1 + the page of lladd_sim_misread; 0: none */
     bool raw_write; /* a lost or misdirected write concerned raw bytes, which have no page LSN */
 
     struct ll_sim_buffer dump, text;

@@ -75,6 +75,7 @@
     X(trees_loaded) \
     X(trees_merge) \
     X(trees_tall) \
+    X(writeback_clean) \
     X(writeback_redo)
 
 #define LL_SIM_SUBJECT(name) extern const struct lladd_sim_subject ll_sim_subject_##name;

@@ -4,6 +4,7 @@
  *
  *  threads.writeback  a thread takes a checkpoint while another changes pages again and evicts them
  *  writeback.redo     redo evicts pages between their records
+ *  writeback.clean    a page is found damaged before anything else happens after a clean close
  *
  * A cell is a text on a page. With threads, each page has two cells, one for each thread.
  */
@@ -12,7 +13,7 @@
 #include <lladd/extension.h>
 #include <lladd/records.h>
 
-enum { AT = 3200, LEN = 100 };
+enum { AT = 3200, LEN = 100, NOTE = 1500 };
 
 static int tiny_cache(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
@@ -42,6 +43,20 @@ static int look_at(struct ll_sim_work *w, unsigned from, unsigned to)
     return 0;
 }
 
+/* Fills log segments with notes. */
+static int leave_log(struct ll_sim_work *w, unsigned notes)
+{
+    static const unsigned char bytes[NOTE];
+    struct lladd_txn *txn;
+    TRY(lladd_sim_begin(w->sim, w->db, NULL, &txn, w->err));
+    for (unsigned i = 0; i < notes; i++) {
+        int rc = lladd_log_note(txn, "sim.note", lladd_span_of(bytes, NOTE), NULL);
+        if (rc)
+            return ll_sim_give_up(w->sim, txn, rc, w->err);
+    }
+    return lladd_sim_commit(w->sim, txn);
+}
+
 static const char *const operations[] = {"lladd.set", NULL};
 
 /* ---- threads.writeback ----------------------------------------------------------------------- */
@@ -67,21 +82,6 @@ static int change(struct ll_sim_work *w, unsigned thread, unsigned pages,
         if (pages >> p & 1)
             rc = fill(w, txn, p, AT + thread * LEN, 2 * p + thread, letter);
     return rc ? ll_sim_give_up(w->sim, txn, rc, w->err) : lladd_sim_commit(w->sim, txn);
-}
-
-/* Fills log segments with notes. */
-static int leave_log(struct ll_sim_work *w, unsigned notes)
-{
-    enum { LONG = 1500 };
-    static const unsigned char bytes[LONG];
-    struct lladd_txn *txn;
-    TRY(lladd_sim_begin(w->sim, w->db, NULL, &txn, w->err));
-    for (unsigned i = 0; i < notes; i++) {
-        int rc = lladd_log_note(txn, "sim.note", lladd_span_of(bytes, LONG), NULL);
-        if (rc)
-            return ll_sim_give_up(w->sim, txn, rc, w->err);
-    }
-    return lladd_sim_commit(w->sim, txn);
 }
 
 /* Before the checkpoint of thread 0, page 0 is clean and has an image after the start of redo; page
@@ -190,6 +190,70 @@ const struct lladd_sim_subject ll_sim_subject_writeback_redo = {
     .run = run_redo,
     .dump = dump_pages,
     LL_SIM_CELLS_MODEL,
+    .pages = ll_sim_pages_each,
+    .operations = operations,
+};
+
+/* ---- writeback.clean ------------------------------------------------------------------------- */
+
+static int long_segments(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)tiny_cache(ctx, o, err);
+    o->log_segment_min = o->log_segment_max = 64 << 10; /* so that the log keeps the pages' bases */
+    return 0;
+}
+
+static int fills_all(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        unsigned char bytes[LEN];
+        ll_sim_fill(bytes, cell, 's', LEN);
+        TRY(lladd_bytes_set(txn, lladd_page_of(w->first.v + cell), AT, bytes, LEN));
+    }
+    return 0;
+}
+
+static int setup_clean(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    struct lladd_txn *txn;
+    (void)ctx;
+    TRY(ll_sim_pages_make(db, CELLS, &w.first, err));
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = fills_all(&w, txn);
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+static void init_clean(void *ctx, void *model)
+{
+    struct ll_sim_cells *c = model;
+    (void)ctx;
+    for (unsigned cell = 0; cell < CELLS; cell++)
+        c->at[cell] = (struct ll_sim_cell){'s', LEN};
+}
+
+/* Rebuilds the damaged page, which makes it dirty, and evicts it. Nothing else has been logged
+ * since the clean close. */
+static int run_clean(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &w.first, err));
+    lladd_sim_misread(sim, w.first);
+    TRY(look_at(&w, 0, CELLS));
+    return ll_sim_in_txn(&w, fills_b);
+}
+
+const struct lladd_sim_subject ll_sim_subject_writeback_clean = {
+    .struct_size = sizeof(struct lladd_sim_subject),
+    .name = "writeback.clean",
+    .about = "a page is found damaged, rebuilt and evicted in a database that was closed cleanly",
+    .configure = long_segments,
+    .setup = setup_clean,
+    .run = run_clean,
+    .dump = dump_pages,
+    LL_SIM_CELLS_MODEL,
+    .model_init = init_clean,
     .pages = ll_sim_pages_each,
     .operations = operations,
 };
