@@ -14,7 +14,7 @@
 #include <lladd/stats.h>
 #include <string.h>
 
-enum { PAGES = 16, CELLS = 7, NOISE = 3000, AT = 3200, LEN = 100, PIECE = 600 };
+enum { PAGES = 16, CELLS = 7, AT = 3200, LEN = 100, PIECE = 600 };
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
@@ -28,30 +28,12 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
     return 0;
 }
 
-static int make_noise(struct lladd_txn *txn, lladd_pageno page)
-{
-    unsigned char noise[NOISE];
-    uint64_t x = 88172645463325252u + page.v;
-    for (unsigned i = 0; i < NOISE; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        noise[i] = (unsigned char)x;
-    }
-    return lladd_bytes_set(txn, page, 0, noise, NOISE);
-}
-
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
-    struct lladd_txn *txn;
     lladd_pageno first;
     (void)ctx;
     TRY(ll_sim_pages_make(db, PAGES, &first, err));
-    TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = 0;
-    for (unsigned cell = 0; !rc && cell < CELLS; cell++)
-        rc = make_noise(txn, lladd_page_of(first.v + cell));
-    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+    return ll_sim_pages_noise(db, 0, CELLS, err);
 }
 
 /* ---- the workload ------------------------------------------------------------------------ */

@@ -55,6 +55,32 @@ int ll_sim_pages_find(struct lladd_db *db, lladd_pageno *first, struct lladd_err
     return ll_sim_pages_count(db, first, &n, err);
 }
 
+static int make_noise(struct lladd_txn *txn, lladd_pageno page)
+{
+    enum { NOISE = 3000 };
+    unsigned char noise[NOISE];
+    uint64_t x = 88172645463325252u + page.v;
+    for (unsigned i = 0; i < NOISE; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        noise[i] = (unsigned char)x;
+    }
+    return lladd_bytes_set(txn, page, 0, noise, NOISE);
+}
+
+int ll_sim_pages_noise(struct lladd_db *db, uint64_t from, uint64_t to, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    lladd_pageno first;
+    TRY(ll_sim_pages_find(db, &first, err));
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = 0;
+    for (uint64_t i = from; !rc && i < to; i++)
+        rc = make_noise(txn, lladd_page_of(first.v + i));
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
 int ll_sim_give_up(struct lladd_sim *sim, struct lladd_txn *txn, int rc, struct lladd_error *err)
 {
     /* A commit that fails with poison consumes the transaction, so it must not be used any more.

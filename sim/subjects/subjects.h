@@ -76,6 +76,7 @@
     X(trees_merge) \
     X(trees_tall) \
     X(writeback_clean) \
+    X(writeback_limit) \
     X(writeback_redo)
 
 #define LL_SIM_SUBJECT(name) extern const struct lladd_sim_subject ll_sim_subject_##name;
@@ -114,6 +115,9 @@ int ll_sim_give_up(struct lladd_sim *, struct lladd_txn *, int rc, struct lladd_
 int ll_sim_pages_make(struct lladd_db *, uint64_t n, lladd_pageno *first, struct lladd_error *);
 int ll_sim_pages_count(struct lladd_db *, lladd_pageno *first, uint64_t *n, struct lladd_error *);
 int ll_sim_pages_find(struct lladd_db *, lladd_pageno *first, struct lladd_error *);
+/* Fills the first 3000 bytes of the pages `from` to `to` - 1 with noise, so that their images are
+ * long. */
+int ll_sim_pages_noise(struct lladd_db *, uint64_t from, uint64_t to, struct lladd_error *);
 /* For the member `pages` of subjects that have only the pages that ll_sim_pages_make made. */
 int ll_sim_pages_each(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
                       struct lladd_error *);

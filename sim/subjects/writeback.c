@@ -5,6 +5,7 @@
  *  threads.writeback  a thread takes a checkpoint while another changes pages again and evicts them
  *  writeback.redo     redo evicts pages between their records
  *  writeback.clean    a page is found damaged before anything else happens after a clean close
+ *  writeback.limit    a checkpoint logs images until the log is nearly at its limit
  *
  * A cell is a text on a page. With threads, each page has two cells, one for each thread.
  */
@@ -12,6 +13,7 @@
 
 #include <lladd/extension.h>
 #include <lladd/records.h>
+#include <lladd/stats.h>
 
 enum { AT = 3200, LEN = 100, NOTE = 1500 };
 
@@ -256,4 +258,102 @@ const struct lladd_sim_subject ll_sim_subject_writeback_clean = {
     .model_init = init_clean,
     .pages = ll_sim_pages_each,
     .operations = operations,
+};
+
+/* ---- writeback.limit ------------------------------------------------------------------------- */
+
+enum { LIMITED = 36, LIMIT = 1 << 20, NOTES = 440, REST = 25 };
+
+static int limited(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    o->flags |= LLADD_OPT_LOG_FULL_ERROR;
+    o->cache_bytes = 512 << 10;
+    o->log_ring_bytes = 128 << 10;
+    o->log_segment_min = o->log_segment_max = 4 << 10;
+    o->log_limit_bytes = o->checkpoint_bytes = LIMIT;
+    return 0;
+}
+
+static int setup_limit(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    lladd_pageno first;
+    (void)ctx;
+    TRY(ll_sim_pages_make(db, LIMITED, &first, err));
+    return ll_sim_pages_noise(db, 0, LIMITED, err);
+}
+
+static int fills_limited(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    for (unsigned cell = 1; cell < LIMITED; cell++)
+        TRY(fill(w, txn, cell, AT, cell, 'a'));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    return fill(w, txn, 0, AT, 0, 'o');
+}
+
+/* The first checkpoint lets go of the setup's log, unless a contract check has pinned it. Then an
+ * open transaction keeps the log. The images of all pages do not fit below seven eighths of the
+ * limit. The last notes need the log that the images leave. */
+static int run_limit(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    struct lladd_stats s = {.struct_size = sizeof s};
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &w.first, err));
+    TRY(lladd_checkpoint(db, err));
+    TRY(lladd_stats_get(db, &s));
+    TRY(ll_sim_in_txn(&w, stays_open));
+    TRY(leave_log(&w, s.log_tail - s.log_oldest < LIMIT / 8 ? NOTES : 0));
+    TRY(ll_sim_in_txn(&w, fills_limited));
+    TRY(lladd_checkpoint(db, err));
+    return leave_log(&w, REST);
+}
+
+static int dump_limit(void *ctx, struct lladd_db *db, struct lladd_sink *sink,
+                      struct lladd_error *err)
+{
+    (void)ctx;
+    return ll_sim_cells_dump_bytes(db, LIMITED, AT, 0, LEN, sink, err);
+}
+
+/* The library does not take the checkpoint that makes room in the log. */
+static int go_on_limit(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    lladd_pageno first;
+    (void)ctx;
+    TRY(lladd_checkpoint(db, err));
+    TRY(ll_sim_pages_find(db, &first, err));
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = lladd_bytes_set(txn, first, AT + LEN, "on", 2);
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+/* While pages have pending redo, the log may have no room for a record. */
+static int read_one(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &w.first, err));
+    return look_at(&w, 0, 1);
+}
+
+const struct lladd_sim_subject ll_sim_subject_writeback_limit = {
+    .struct_size = sizeof(struct lladd_sim_subject),
+    .name = "writeback.limit",
+    .about = "images leave the end of a log with a limit to transactions",
+    .configure = limited,
+    .setup = setup_limit,
+    .run = run_limit,
+    .dump = dump_limit,
+    LL_SIM_CELLS_MODEL,
+    .pages = ll_sim_pages_each,
+    .operations = operations,
+    .go_on = go_on_limit,
+    .meanwhile = read_one,
 };
