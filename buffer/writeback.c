@@ -409,7 +409,8 @@ static int begin_images(struct ll_buffer *b, struct work *w, struct lladd_error 
     const struct ll_page_recovery *r = &b->cfg.recovery;
     unsigned n = w->n - w->at < b->batch_capacity ? w->n - w->at : b->batch_capacity;
     w->images = (struct ll_images){0};
-    bool wait = w->writer == LL_BUFFER__STEPS || w->writer == LL_BUFFER__FLUSHES;
+    bool wait = w->writer == LL_BUFFER__STEPS || w->writer == LL_BUFFER__FLUSHES ||
+                LLADD_PLANTED(LLADD_BUG_IMAGE_WAIT);
     int rc = r->images ? r->images(r->ctx, n, wait, &w->images, err) : 0;
     w->images.area = w->images.n == 0;
     return rc;

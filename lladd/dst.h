@@ -191,7 +191,8 @@ struct lladd_dst_event {
     X(BT_MERGE, "bt-merge", "O2", "a merge of a B+tree removes the entry of the parent last") \
     X(BULK_TOLD, "bulk-told", "O7", "extensions do not hear of a bulk write of a single page") \
     X(UNMARKED, "unmarked", "O11", "a page is written before the control file says \"in use\"") \
-    X(LAST_EIGHTH, "last-eighth", "O16", "page images take the log that is left to transactions")
+    X(LAST_EIGHTH, "last-eighth", "O16", "page images take the log that is left to transactions") \
+    X(IMAGE_WAIT, "image-wait", "O17", "an eviction waits for credit for images")
 
 /** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {

@@ -66,6 +66,7 @@
     X(threads_locks) \
     X(threads_merge) \
     X(threads_prepare) \
+    X(threads_ring) \
     X(threads_trees) \
     X(threads_values) \
     X(threads_wait) \

@@ -3,6 +3,7 @@
  * writeback: the images that a page gets when it is written back (BUF-5), in caches of a few pages.
  *
  *  threads.writeback  a thread takes a checkpoint while another changes pages again and evicts them
+ *  threads.ring       two threads evict pages while they have all the log credit
  *  writeback.redo     redo evicts pages between their records
  *  writeback.clean    a page is found damaged before anything else happens after a clean close
  *  writeback.limit    a checkpoint logs images until the log is nearly at its limit
@@ -191,6 +192,69 @@ const struct lladd_sim_subject ll_sim_subject_writeback_redo = {
     .setup = setup_redo,
     .run = run_redo,
     .dump = dump_pages,
+    LL_SIM_CELLS_MODEL,
+    .pages = ll_sim_pages_each,
+    .operations = operations,
+};
+
+/* ---- threads.ring ---------------------------------------------------------------------------- */
+
+enum { RING_THREADS = 2, RING_PAGES = 6 };
+
+static int change_many(struct ll_sim_work *w, struct lladd_txn *txn, unsigned thread)
+{
+    uint64_t own = w->first.v + RING_THREADS + thread * RING_PAGES;
+    for (unsigned i = 0; i < RING_PAGES; i++)
+        TRY(lladd_bytes_set(txn, lladd_page_of(own + i), 0, "ring", 4));
+    return fill(w, txn, thread, AT, thread, 'r');
+}
+
+/* Takes log credit, and reads pages meanwhile. The log buffer, the smallest that there is, has
+ * credit for 15 images. */
+static int evict_with_credit(struct ll_sim_work *w, struct lladd_txn *txn, unsigned thread)
+{
+    struct lladd_log_need images = {LLADD_PAGE_IMAGE, thread ? 6 : 9}, none = {LLADD_PAGE_IMAGE, 0};
+    int rc = lladd_log_credit_all(txn, &images, 1);
+    if (!rc)
+        rc = look_at(w, 0, PAGES);
+    int rest = lladd_log_credit_all(txn, &none, 1);
+    return rc ? rc : rest;
+}
+
+/* After the clean close every page needs an image when it is written first. Together the threads
+ * take all the log credit, and then evict dirty pages. */
+static int run_ring(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                    struct lladd_error *err)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    struct lladd_txn *txn;
+    (void)ctx;
+    o.durability = thread ? LLADD_DURABLE_LATER : LLADD_DURABLE;
+    TRY(ll_sim_pages_find(db, &w.first, err));
+    TRY(lladd_sim_begin(sim, db, &o, &txn, err));
+    int rc = change_many(&w, txn, thread);
+    if (!rc)
+        rc = evict_with_credit(&w, txn, thread);
+    return rc ? ll_sim_give_up(sim, txn, rc, err) : lladd_sim_commit(sim, txn);
+}
+
+static int dump_ring(void *ctx, struct lladd_db *db, struct lladd_sink *sink,
+                     struct lladd_error *err)
+{
+    (void)ctx;
+    return ll_sim_cells_dump_bytes(db, RING_THREADS, AT, 0, LEN, sink, err);
+}
+
+const struct lladd_sim_subject ll_sim_subject_threads_ring = {
+    .struct_size = sizeof(struct lladd_sim_subject),
+    .name = "threads.ring",
+    .about = "pages are evicted by two threads that have all the log credit",
+    .configure = tiny_cache,
+    .setup = setup_threads,
+    .threads = RING_THREADS,
+    .run_thread = run_ring,
+    .dump = dump_ring,
     LL_SIM_CELLS_MODEL,
     .pages = ll_sim_pages_each,
     .operations = operations,

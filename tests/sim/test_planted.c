@@ -133,6 +133,8 @@ static const struct row rows[] = {
     {LLADD_BUG_HORIZON_EARLY, INTERLEAVE, "threads.writeback", LLADD_SIM_O_OPEN, 1, 0, 0, LONG},
     {LLADD_BUG_HORIZON_WAIT, INTERLEAVE, "threads.writeback", LLADD_SIM_O_OPEN, 1, 0, 0, LONG},
     {LLADD_BUG_UNMARKED, EXPLORE, "writeback.clean", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
+    {LLADD_BUG_IMAGE_WAIT, INTERLEAVE, "threads.ring", LLADD_SIM_O_DEADLOCK, 1, AT_RANDOM | KILLED,
+     0, 0},
     {LLADD_BUG_LAST_EIGHTH, EXPLORE, "writeback.limit", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
     {LLADD_BUG_BT_UNDO, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BT_MERGE, EXPLORE, "trees.merge", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
