@@ -11,6 +11,9 @@ int ll_txn_enter_slow(struct lladd_txn *txn)
     if (LL_UNLIKELY(!txn || txn->magic != LL_TXN_MAGIC))
         return LLADD_CLOSED;
     int rc = ll_core_check(txn->core, &txn->err);
+    /* A poisoned log takes no record, so the thread has no use for the credit. */
+    if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
+        ll_log_credit_rests(&txn->credit);
     if (LL_UNLIKELY(rc))
         return rc;
     if (txn->rolling_back || (lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only))

@@ -266,6 +266,8 @@ int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsi
         rc = ll_core_reserve_plain(txn, bytes, undo);
     if (!rc)
         txn->images = images;
+    if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
+        ll_log_credit_rests(&txn->credit);
     return rc;
 }
 
@@ -552,12 +554,12 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     return 0;
 }
 
-/* Only pages without a base can have been written in bulk. */
+/* A page that is newer than all redo barriers needs no look at them. */
 static INLINE void enter_dirty(struct ll_core *core, struct ll_frame *f)
 {
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0)
         return;
-    if (ll_page_base(f->page.bytes).v == 0)
+    if (ll_page_lsn(f->page.bytes).v <= lladd_atomic_load64_relaxed(&core->newest_barrier))
         ll_redo_barrier_disown_page(core, f->page.number.v);
     if (!LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
         ll_buffer_dirty(core->buffer, f, ll_log_tail(core->log));

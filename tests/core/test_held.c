@@ -7,6 +7,7 @@
 #include "db_fixture.h"
 #include "support/fixtures.h"
 
+#include <errno.h>
 #include <lladd/log_read.h>
 #include <lladd/sync.h>
 #include <stdlib.h>
@@ -333,6 +334,26 @@ START_TEST(a_wait_with_log_credit_in_hand_stops_debug_builds)
         make_call(&call, true);
 }
 END_TEST
+
+/* The handle is poisoned while the thread has log credit. After the call that tells so, the thread
+ * may open a database. */
+START_TEST(a_poisoned_handle_takes_the_log_credit_back)
+{
+    begin_case(0);
+    fixture_set(&r, at(0), 1);
+    struct lladd_txn *txn = fixture_begin(&r), *other = fixture_begin(&r);
+    ok(other, cell_put(other, at(1), 1));
+    take_credit(txn, true);
+    fault_device_fail(r.fd, 1, FAULT_SYNC, EIO, true);
+    ck_assert_int_eq(lladd_log_force(r.db, lladd_txn_id(other), &r.err), LLADD_WRITE_FAILED);
+    fault_device_fail(r.fd, 0, 0, 0, false);
+    ck_assert_int_eq(lladd_log_credit(txn, r.ids.put, 0), LLADD_WRITE_FAILED);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 1);
+    end_case();
+}
+END_TEST
 #endif
 
 int main(void)
@@ -344,6 +365,7 @@ int main(void)
     tcase_add_loop_test(tc, pages_change_together_at_the_log_limit, 0, FIXTURE_KINDS);
 #ifdef LLADD_DEBUG
     tcase_add_loop_test(tc, a_wait_with_log_credit_in_hand_stops_debug_builds, 0, CALLS);
+    tcase_add_test(tc, a_poisoned_handle_takes_the_log_credit_back);
 #endif
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
