@@ -107,12 +107,23 @@ bool ll_buffer_include(struct ll_buffer *b, uint64_t n)
     return can;
 }
 
-/* Page n has no frame. 0: loaded; 1: look it up again. */
+static int busy(lladd_pageno page, struct lladd_error *err)
+{
+    return ll_fail_page(err, LLADD_BUSY, page, "page %llu is latched", (unsigned long long)page.v);
+}
+
+/* Page n has no frame. 0: loaded; 1: look it up again; LLADD_BUSY. */
 static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame **out,
                 struct lladd_error *err)
 {
     uint32_t seen = lladd_atomic_load32(&b->events);
     uint32_t slot = 0;
+    if (ll_buffer__in_bulk(b, n)) {
+        if (how & LL_FIX_TRY)
+            return busy(lladd_page_of(n), err);
+        ll_buffer__await_event(b, seen);
+        return 1;
+    }
     int rc = ll_buffer__slot_take(b, &slot, err);
     if (rc < 0)
         return rc;
@@ -136,9 +147,8 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
     ll_buffer__slot_released(b);
     if (!f)
         return rc < 0 ? rc : 1;
-    if (ll_buffer__in_bulk(b, n)) {
+    if (ll_buffer__in_bulk(b, n)) { /* since the first look */
         ll_buffer__give_up(b, f);
-        ll_buffer__await_event(b, seen);
         return 1;
     }
     lladd_atomic_count64(&b->count.misses, 1);
@@ -176,8 +186,7 @@ static int latch_found(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsi
     bool exclusive = (how & LL_FIX_EXCLUSIVE) != 0;
     enum latch_answer answer = latch_get(f, exclusive, (how & LL_FIX_TRY) != 0, &full);
     if (answer == LATCH_BUSY)
-        return ll_fail_page(err, LLADD_BUSY, lladd_page_of(n), "page %llu is latched",
-                            (unsigned long long)n);
+        return busy(lladd_page_of(n), err);
     if (answer == LATCH_GONE)
         return 1;
     lladd_atomic_count64(&b->count.fixes, full);

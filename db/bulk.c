@@ -27,13 +27,19 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     if (rc)
         return rc;
     struct ll_core *core = txn->core;
-    /* Neither pending redo nor cached copies of the pages may replace the new contents. */
-    ll_instant_forget(core, first, n);
-    rc = ll_buffer_drop(core->buffer, first, n);
+    struct ll_bulk_range range = {.first = first.v, .n = n};
+    lladd_mutex_lock(&core->misc);
+    rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
+    lladd_mutex_unlock(&core->misc);
+    if (!rc)
+        rc = ll_buffer_bulk_begin(core->buffer, &range, &txn->err);
     if (rc) {
         ll_log_credit_trim(core->log, &txn->credit);
-        return ll_fail_page(&txn->err, rc, first, "a page of the extent is in use");
+        return rc;
     }
+    /* Neither pending redo nor cached copies of the pages may replace the new contents. Until the
+     * record is logged, no page of the range is cached: write-back could log an image after it. */
+    ll_instant_forget(core, first, n);
     unsigned char bytes[16];
     lladd_put64(bytes, first.v);
     lladd_put64(bytes + 8, n);
@@ -50,6 +56,7 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
         ll_redo_barrier_put(core, &(struct ll_redo_barrier){first.v, n, rec.lsn, txn->id});
     }
     lladd_mutex_unlock(&core->misc);
+    ll_buffer_bulk_end(core->buffer, &range);
     ll_log_credit_trim(core->log, &txn->credit);
     return rc;
 }
@@ -131,26 +138,30 @@ static int stamp(struct bulk_write *w, bool *missing)
     return 0;
 }
 
-/* Begins the range, so that no page of it is cached, and stamps the pages. If they need a new
- * barrier, both begin again: to log a barrier may wait for log space, and a thread that waits must
- * not keep others from the pages. */
+/* Begins the range, so that no page of it is cached, and stamps the pages. If pages have no
+ * barrier, one is logged first: that can fail, or wait for log space, so it must happen before a
+ * changed page is dropped and before others wait for the range. A checkpoint may drop the barrier
+ * meanwhile. */
 static int begin(struct bulk_write *w)
 {
     struct lladd_txn *txn = w->txn;
-    for (;;) {
-        bool missing;
-        int rc = ll_buffer_bulk_begin(txn->core->buffer, &w->range, &txn->err);
+    struct ll_buffer *buffer = txn->core->buffer;
+    bool missing;
+    do {
+        int rc = stamp(w, &missing);
+        if (!rc && missing)
+            rc = lladd_redo_barrier(txn, lladd_page_of(w->range.first), w->range.n);
+        if (!rc)
+            rc = ll_buffer_bulk_begin(buffer, &w->range, &txn->err);
         if (rc)
             return rc;
         rc = stamp(w, &missing);
-        if (!rc && !missing)
-            return 0;
-        ll_buffer_bulk_end(txn->core->buffer, &w->range);
-        if (!rc)
-            rc = lladd_redo_barrier(txn, lladd_page_of(w->range.first), w->range.n);
+        if (rc || missing)
+            ll_buffer_bulk_end(buffer, &w->range);
         if (rc)
             return rc;
-    }
+    } while (missing);
+    return 0;
 }
 
 /* Raw pages have no LSN for the buffer's WAL check (BUF-1), so the barriers are forced here. If a

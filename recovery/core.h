@@ -285,6 +285,7 @@ struct ll_core {
     struct lladd_mutex misc; /* redo barriers, pins, snapshots, heuristic outcomes */
     struct ll_redo_barrier *barriers;
     size_t n_barriers, cap_barriers;
+    uint64_t newest_barrier; /* LSN; atomic: read without `misc`, too */
     struct ll_pin *pins;
     uint64_t n_pins; /* atomic: read without `misc`, too */
     size_t cap_pins;

@@ -49,6 +49,8 @@ static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
         return rc;
     rc = ll_rebuild_page(core, f, err);
     f->rebuilt = rc == 0;
+    if (f->rebuilt) /* the page becomes dirty, so write-back may log an image */
+        ll_redo_barrier_disown_page(core, f->page.v);
     f->state = rc == 0 ? LL_FETCH_DONE : f->state;
     return rc;
 }

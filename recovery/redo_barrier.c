@@ -70,6 +70,7 @@ static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_
 void ll_redo_barrier_put(struct ll_core *core, const struct ll_redo_barrier *barrier)
 {
     uint64_t first = barrier->first, end = first + barrier->n;
+    lladd_atomic_max64(&core->newest_barrier, barrier->lsn.v);
     cut_older(core, first, end, barrier->lsn);
     for (size_t i = 0; first < end; i++) {
         bool last = i == core->n_barriers || core->barriers[i].first >= end;

@@ -368,6 +368,12 @@ START_TEST(a_page_is_not_loaded_while_it_is_written_in_bulk)
     ck_assert_int_eq(lladd_thread_start(&thread, read_page, &w), 0);
     while (!lladd_atomic_load32(&w.done) && !lladd_atomic_load32(&r.b->event_sleepers))
         lladd_yield();
+    /* It sleeps: threads that wait for an event are not woken again and again. */
+    uint32_t events = lladd_atomic_load32(&r.b->events);
+    for (unsigned i = 0; i < 1000; i++)
+        lladd_yield();
+    ck_assert_uint_eq(lladd_atomic_load32(&r.b->events), events);
+    ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED | LL_FIX_TRY), LLADD_BUSY);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, &range, bytes, true, &r.err), 0);
     ck_assert_uint_eq(lladd_atomic_load32(&w.done), 0);
     ll_buffer_bulk_end(r.b, &range);

@@ -377,26 +377,56 @@ START_TEST(a_barrier_that_was_rolled_back_is_logged_again)
 }
 END_TEST
 
-/* A transaction writes pages in bulk, changes one with a logged operation, and writes them in bulk
- * again. Redo of the log before the second bulk write must not touch its bytes. */
-START_TEST(pages_are_written_in_bulk_changed_and_written_in_bulk_again)
+/* A transaction logs a barrier, or writes pages in bulk; it changes a page with a logged operation;
+ * then it writes the pages in bulk. Redo must not apply that change to the newest bytes. */
+START_TEST(a_page_is_changed_before_it_is_written_in_bulk)
 {
-    struct cell c = cell_of(lladd_page_of(BULK + 1), 5);
     begin_bulk(_i);
-    for (unsigned round = 0; round < 4; round++) {
-        struct lladd_txn *txn = bulk_write(1000);
-        unsigned char *later = bulk_bytes(2000 + 10 * round);
-        ok(txn, cells_format(txn, c.page));
-        if (round % 2) /* the changed page is in the file, else in the cache */
-            ok_db(&r, lladd_page_rewrite(r.db, c.page, &r.err));
-        ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", later));
+    struct cell c = cell_of(lladd_page_of(BULK + 1), 5);
+    for (unsigned round = 0; round < 8; round++) {
+        bool barrier_only = round & 1, in_file = round & 2, power = round & 4;
+        unsigned char *bytes = bulk_bytes(2000 + 10 * round), read[4096];
+        earlier_life();
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        struct lladd_txn *txn = barrier_only ? fixture_begin(&r) : bulk_write(1000);
+        if (barrier_only)
+            ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
+        ok(txn, barrier_only ? cell_put(txn, c, 5) : cells_format(txn, c.page));
+        if (in_file)
+            ok_db(&r, lladd_bulk_read(r.db, c.page, 1, false, read, &r.err));
+        ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
         ok(txn, lladd_bulk_sync(txn));
         done(lladd_commit(txn));
-        free(later);
-        fixture_crash(&r, round / 2 ? &fault_kill : &fault_power);
+        free(bytes);
+        fixture_crash(&r, power ? &fault_power : &fault_kill);
         fixture_open(&r);
         expect_bulk(2000 + 10 * round);
     }
+    fixture_free(&r);
+}
+END_TEST
+
+/* There is no memory for the barrier: a changed page stays as it is. */
+START_TEST(a_bulk_write_without_a_barrier_drops_no_change)
+{
+    begin_bulk(_i);
+    earlier_life();
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    struct cell c = cell_of(lladd_page_of(BULK + 1), 5);
+    unsigned char *bytes = bulk_bytes(1000);
+    fixture_set(&r, c, 5);
+    struct lladd_txn *txn = fixture_begin(&r);
+    fault_alloc_fail(&r.mem, 1, false);
+    refused(txn, LLADD_NO_MEMORY,
+            lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
+    fault_alloc_fail(&r.mem, 0, false);
+    done(lladd_abort(txn));
+    free(bytes);
+    fixture_expect(&r, c, 5);
+    fixture_set(&r, c, 6);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, c, 6);
     fixture_free(&r);
 }
 END_TEST
@@ -848,7 +878,8 @@ int main(void)
     LOOP(wrong_bulk_calls_are_refused);
     LOOP(an_earlier_life_is_no_repair_of_bulk_written_pages);
     LOOP(a_barrier_that_was_rolled_back_is_logged_again);
-    LOOP(pages_are_written_in_bulk_changed_and_written_in_bulk_again);
+    LOOP(a_page_is_changed_before_it_is_written_in_bulk);
+    LOOP(a_bulk_write_without_a_barrier_drops_no_change);
     LOOP(only_credit_for_images_pays_for_an_image);
     LOOP(a_rollback_logs_no_image);
     LOOP(an_extension_hears_of_each_page_that_is_written_in_bulk);
