@@ -17,9 +17,9 @@ struct version {
 struct history {
     uint32_t records; /* number of records */
     int txns, steps;  /* number of transactions at a time; number of steps */
-    /* end_every: about one of so many steps of an open transaction ends it. crash_every: about one
-     * of so many steps is a crash. look_every: every so many steps, `expect` is called; 0: only
-     * after crashes and at the end. */
+    /* On average, one step in `end_every` ends its transaction if that is open, and one step in
+     * `crash_every` is a crash. `expect` is called in one step of every `look_every`, after each
+     * crash and at the end; look_every 0: only after crashes and at the end. */
     unsigned end_every, crash_every, look_every;
     void (*write)(struct history *, int t, uint64_t random); /* as transaction t */
     void (*expect)(const struct history *); /* checks that the records are those in `now` */
@@ -29,7 +29,7 @@ struct history {
     struct version now[HISTORY_RECORDS];
     int owner[HISTORY_RECORDS]; /* the open transaction that has changed the record, or -1 */
     struct lladd_txn *txn[HISTORY_TXNS];
-    unsigned undone;
+    unsigned undone; /* number of changed records that an abort or a crash has rolled back */
 };
 
 /* Notes in the model that transaction t has written this version of the record. */

@@ -57,13 +57,14 @@ void fixture_check(struct fixture *);
 /* Exchanges `bytes` with the bytes of a page in the cache, without logging. A second call restores
  * the page. */
 void fixture_forge(struct fixture *, lladd_pageno, uint32_t offset, void *bytes, size_t len);
-/* The number of allocated pages. */
+/* The number of allocated pages. The root page and the allocation bitmaps do not count. */
 uint64_t fixture_pages_used(struct fixture *);
 /* `validate` and `redo` for operations that are registered and never called. */
 bool fixture_any(struct lladd_view, enum lladd_span_kind, struct lladd_span);
 void fixture_nothing(struct lladd_page *, struct lladd_span);
 /* Ends a transaction: commits if rc is 0. If rc is an error or the commit fails, aborts, unless the
- * handle is poisoned. Returns the error of the abort if it fails, else the first error. */
+ * handle is poisoned. Returns 0 after a commit; else the error of the abort if that has failed too,
+ * else the first error. */
 int fixture_end(struct lladd_txn *, int rc);
 /* A workload in steps. */
 struct fixture_steps {
@@ -74,13 +75,15 @@ struct fixture_steps {
     void (*crashed)(int i);     /* the device has failed in step i: crashes, checks, closes */
     void (*done)(uint64_t run); /* after all steps: checks, closes */
 };
-/* Runs the workload once for each allocation, or with `reads` for each read. In each run that one
- * call fails. A step that returns the error is repeated. Returns how many steps have failed. */
+/* Runs the workload once for each of its allocations, or with `reads` once for each of its reads.
+ * In run n only the n-th of these calls fails. A step that returns the error is repeated. Returns
+ * how many steps have failed. */
 unsigned fixture_each_fails_once(struct fixture *, const struct fixture_steps *, bool reads);
 /* Runs the workload once for each call that writes. In each run the device fails from that call on.
  * Returns how many runs had a step that failed. */
 unsigned fixture_each_write_fails(struct fixture *, const struct fixture_steps *);
-/* For lladd_..._pages: adds one to the uint64_t that is ctx. */
+/* A callback for lladd_array_pages, lladd_hash_pages and the like. ctx points to a uint64_t, which
+ * the callback increments. */
 int fixture_count_page(void *ctx, lladd_pageno);
 
 #define ok(txn, call) \
@@ -113,7 +116,7 @@ int fixture_run(Suite *);
 
 struct scratch {
     struct lladd_page page;
-    unsigned char *bytes; /* malloc'ed to the byte, so that sanitizers see every access outside */
+    unsigned char *bytes; /* a block of exactly the page's size: sanitizers see accesses outside */
 };
 
 /* Makes a page in memory, and formats it by the redo of `format` with these bytes. */

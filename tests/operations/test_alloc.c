@@ -54,7 +54,7 @@ START_TEST(a_new_database_has_nothing_allocated)
     ck_assert_int_eq(use_of(lladd_page_of(1)), LLADD_USE_SYSTEM);
     ck_assert_int_eq(use_of(lladd_page_of(2)), LLADD_USE_NONE);
     ck_assert_int_eq(use_of(lladd_page_of(1u << 30)), LLADD_USE_NONE);
-    ck_assert_uint_eq(lladd_extent_max(b.db), 16127);
+    ck_assert_uint_eq(lladd_extent_max(b.db), 16127); /* the pages of one bitmap, without itself */
 }
 END_TEST
 
@@ -170,7 +170,8 @@ static struct lladd_txn *begin_relaxed(void)
     return txn;
 }
 
-/* The kinds of commits that become durable only by a sync for another reason. */
+/* Commits a transaction with relaxed durability, so that only a later sync, made for another
+ * reason, makes the commit durable. kind 1: by lladd_commit_async. */
 static void commit_relaxed(struct lladd_txn *txn, int kind)
 {
     lladd_lsn lsn;
@@ -237,7 +238,7 @@ END_TEST
 
 /* The device has room for little more than two extents, so each allocation needs a sync that makes
  * an earlier commit durable. */
-START_TEST(no_space_is_said_when_nothing_is_pending)
+START_TEST(no_space_is_reported_if_no_commit_is_pending)
 {
     lladd_pageno live = {0};
     fault_device_capacity(b.fd, fault_device_bytes(b.fd) + (2 * LONG_EXTENT + MIB) * 4096);
@@ -248,7 +249,8 @@ START_TEST(no_space_is_said_when_nothing_is_pending)
         live = extent(txn, LONG_EXTENT, LLADD_EXTENT_PAGED);
         commit_relaxed(txn, _i);
     }
-    /* The pages that an open transaction has freed cannot be allocated; the error says so. */
+    /* `txn` frees one extent and allocates the other one. While it is open, its freed pages cannot
+     * be allocated, so another transaction gets LLADD_NO_SPACE. */
     struct lladd_txn *txn = begin_relaxed(), *other = begin_relaxed();
     ok(txn, lladd_extent_free(txn, live, LONG_EXTENT));
     ok(txn, lladd_extent_alloc(txn, LONG_EXTENT, LLADD_EXTENT_PAGED, &live));
@@ -271,7 +273,7 @@ static void count_syncs(void *ctx, uint64_t number, unsigned kind, const char *n
 
 /* The library syncs to reuse freed space only when much space has been freed. A sync for every
  * extent would defeat the purpose of relaxed durability. */
-START_TEST(little_that_is_pending_costs_no_sync)
+START_TEST(few_freed_pages_cause_no_sync)
 {
     enum { SHORT_EXTENT = 8, TIMES = 2000 };
     lladd_pageno live = {0};
@@ -285,7 +287,8 @@ START_TEST(little_that_is_pending_costs_no_sync)
         commit_relaxed(txn, 0);
     }
     fault_device_hook(b.fd, NULL, NULL);
-    /* 4 MiB are 128 extents; some syncs are for pages that the cache writes. */
+    /* A sync is due after 4 MiB of freed pages, which are 128 extents. The factor 2 allows for
+     * syncs before the cache writes pages. */
     ck_assert_uint_le(lladd_atomic_load32(&syncs), 2 * TIMES * SHORT_EXTENT / (4 * MIB));
     ck_assert_uint_le(lladd_page_count(b.db), 8 * MIB);
 }
@@ -344,7 +347,7 @@ END_TEST
 
 /* `txn` frees the page and rolls that back. Then `other` frees it. The end of `txn` must not make
  * the page available, because `other` may still roll back. */
-START_TEST(a_stale_hold_does_not_give_away_another_ones_page)
+START_TEST(a_stale_reservation_frees_no_page_of_another_transaction)
 {
     struct lladd_txn *txn = fixture_begin(&b), *other, *third;
     lladd_savepoint_id sp;
@@ -366,7 +369,7 @@ START_TEST(a_stale_hold_does_not_give_away_another_ones_page)
 }
 END_TEST
 
-START_TEST(in_doubt_frees_are_still_held_after_a_crash)
+START_TEST(pages_freed_in_doubt_are_reserved_after_a_crash)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_gid gid = fixture_gid("frees");
@@ -402,8 +405,8 @@ START_TEST(in_doubt_frees_are_still_held_after_a_crash)
 }
 END_TEST
 
-/* While recovery undoes another transaction, the pages that a loser has freed are FREED in the
- * bitmap. A logical undo that allocates must not get these pages. */
+/* Before recovery has undone a loser, the pages that the loser has freed are LLADD_USE_FREED in the
+ * bitmap. A logical undo of another loser allocates pages. It must not get these. */
 static lladd_pageno taken_in_recovery[64];
 static int n_taken;
 
@@ -650,9 +653,9 @@ START_TEST(wrong_frees_are_refused_and_change_nothing)
 }
 END_TEST
 
-/* A bitmap can be formatted only in its place. Otherwise the call must be refused, before it logs
- * anything. */
-START_TEST(a_map_is_made_nowhere_but_in_its_place)
+/* An allocation bitmap can be formatted only on the pages that are for bitmaps. On another page the
+ * call must be refused before it logs anything. */
+START_TEST(bitmaps_are_formatted_only_on_their_pages)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno page;
@@ -682,7 +685,7 @@ START_TEST(mixed_ranges_are_refused)
 }
 END_TEST
 
-/* ---- maps beyond the first ------------------------------------------------------------------- */
+/* ---- bitmaps after the first one ------------------------------------------------------------- */
 
 START_TEST(pages_of_many_groups)
 {
@@ -702,7 +705,7 @@ START_TEST(pages_of_many_groups)
         refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, map));
         commit(txn);
     }
-    /* A range that contains a map is refused as well; the error names the map. */
+    /* A range that contains a bitmap is refused as well; the error names the bitmap's page. */
     txn = fixture_begin(&b);
     refuses(txn, LLADD_WRONG_TYPE, lladd_extent_free(txn, lladd_page_of(2 * span - 1), 3));
     ck_assert_uint_eq(lladd_txn_error(txn)->page.v, 2 * span);
@@ -715,7 +718,7 @@ START_TEST(pages_of_many_groups)
 END_TEST
 
 /* Simulates a crash between growing the file and formatting the bitmap of the new group. */
-START_TEST(a_group_without_a_map_is_empty)
+START_TEST(a_group_without_a_bitmap_is_empty)
 {
     uint64_t span = ll_bitmap_span(4096);
     ok_db(&b, lladd_pages_extend(b.db, span + 100, &b.err));
@@ -737,7 +740,7 @@ START_TEST(a_group_without_a_map_is_empty)
 }
 END_TEST
 
-/* ---- everything at once, against a model ----------------------------------------------------- */
+/* ---- random histories and a model ------------------------------------------------------------ */
 
 enum { MODEL_PAGES = 8000, MODEL_TXNS = 5 };
 
@@ -828,7 +831,7 @@ END_TEST
 /* A bitmap of zeros was not formatted yet, so its group has no page in use. The first bitmap is
  * formatted when the database is created, so zeros there are damage. If the library took that
  * bitmap for empty, it would allocate pages that are in use. */
-START_TEST(a_first_map_of_zeros_is_damage)
+START_TEST(a_first_bitmap_of_zeros_is_damage)
 {
     static const unsigned char zeros[4096];
     struct lladd_iovec piece = {zeros, sizeof zeros};
@@ -852,7 +855,7 @@ START_TEST(a_first_map_of_zeros_is_damage)
     txn = fixture_begin(&fixture);
     refuses(txn, LLADD_CORRUPT_PAGE, lladd_page_alloc(txn, &page));
     ok(txn, lladd_abort(txn));
-    fixture_kill(&fixture); /* or fixture_free would check the pages */
+    fixture_kill(&fixture); /* otherwise fixture_free would check the pages */
     fixture_free(&fixture);
 }
 END_TEST
@@ -871,12 +874,12 @@ int main(void)
     tcase_add_loop_test(c, relaxed_commits_give_extents_back, 0, 4);
     tcase_add_loop_test(c, relaxed_commits_give_single_pages_back, 0, 2);
     tcase_add_loop_test(c, relaxed_commits_give_blobs_back, 0, 2);
-    tcase_add_loop_test(c, no_space_is_said_when_nothing_is_pending, 0, 2);
-    tcase_add_test(c, little_that_is_pending_costs_no_sync);
+    tcase_add_loop_test(c, no_space_is_reported_if_no_commit_is_pending, 0, 2);
+    tcase_add_test(c, few_freed_pages_cause_no_sync);
     tcase_add_loop_test(c, an_aborted_free_gives_the_page_back_with_its_contents, 0, 2);
     tcase_add_test(c, a_free_that_was_rolled_back_drops_no_page);
-    tcase_add_test(c, a_stale_hold_does_not_give_away_another_ones_page);
-    tcase_add_loop_test(c, in_doubt_frees_are_still_held_after_a_crash, 0, 2);
+    tcase_add_test(c, a_stale_reservation_frees_no_page_of_another_transaction);
+    tcase_add_loop_test(c, pages_freed_in_doubt_are_reserved_after_a_crash, 0, 2);
     tcase_add_test(c, undo_in_recovery_does_not_take_a_losers_pages);
     tcase_add_test(c, extents_are_contiguous_and_disjoint);
     tcase_add_test(c, the_longest_extent_and_beyond);
@@ -885,11 +888,11 @@ int main(void)
     tcase_add_loop_test(c, raw_bytes_are_not_written_before_the_log_gives_the_page_up, 0, 2);
     tcase_add_test(c, a_bulk_extent_waits_for_readers_of_its_earlier_use);
     tcase_add_test(c, wrong_frees_are_refused_and_change_nothing);
-    tcase_add_test(c, a_map_is_made_nowhere_but_in_its_place);
+    tcase_add_test(c, bitmaps_are_formatted_only_on_their_pages);
     tcase_add_test(c, mixed_ranges_are_refused);
     tcase_add_test(c, pages_of_many_groups);
-    tcase_add_test(c, a_group_without_a_map_is_empty);
-    tcase_add_test(c, a_first_map_of_zeros_is_damage);
+    tcase_add_test(c, a_group_without_a_bitmap_is_empty);
+    tcase_add_test(c, a_first_bitmap_of_zeros_is_damage);
     tcase_add_loop_test(c, random_histories, 0, 6);
     suite_add_tcase(s, c);
     return fixture_run(s);

@@ -113,7 +113,8 @@ START_TEST(unwritten_elements_are_zeros_and_take_no_pages)
 }
 END_TEST
 
-/* Sizes of elements: some fill a page exactly, the others leave some bytes. */
+/* Sizes of elements: some fill the 4064 bytes of a page after its header exactly, the others leave
+ * some bytes. */
 static const uint32_t sizes[] = {1, 3, 8, 100, 2032, 2033, 4064};
 
 START_TEST(elements_at_the_ends_of_pages)
@@ -205,7 +206,7 @@ END_TEST
 
 /* A rollback undoes the changes of elements. It does not undo the formatting of a page, because
  * other transactions may have elements there. */
-START_TEST(pages_outlive_the_transaction_that_needed_them)
+START_TEST(a_rollback_keeps_formatted_pages)
 {
     lladd_pageno root = create(8, 5000);
     struct lladd_array *a = open_array(root);
@@ -279,7 +280,7 @@ static void fill(struct lladd_array *a, uint64_t n, uint64_t add)
 /* Elements that were removed by a shrink are zeros when the array is extended again. _i 0: the same
  * transaction extends it, and commits; 1: and aborts; 2: another transaction extends it; 3: after a
  * crash. */
-START_TEST(what_was_cut_off_is_zeros_when_it_comes_again)
+START_TEST(elements_are_zeros_after_a_shrink_and_an_extension)
 {
     enum { N = 2000, LEFT = 700 };
     lladd_pageno root = create(8, N);
@@ -314,7 +315,7 @@ END_TEST
 
 START_TEST(pages_are_freed_when_the_shrinking_commit_is_durable)
 {
-    enum { N = 100 * 508 };
+    enum { N = 100 * 508 }; /* 100 pages of 508 elements */
     lladd_pageno root = create(8, N);
     struct lladd_array *a = open_array(root);
     fill(a, N, 1);
@@ -353,7 +354,7 @@ END_TEST
 
 /* The first transaction shrinks the array. Before its commit is durable, the second extends the
  * array and writes. The third shrinks it and rolls back. The elements of the second must stay. */
-START_TEST(a_late_commit_gives_back_nothing_that_is_in_use)
+START_TEST(a_late_commit_frees_no_page_in_use)
 {
     enum { N = 10000 };
     lladd_pageno root = create(8, N);
@@ -381,9 +382,9 @@ START_TEST(a_late_commit_gives_back_nothing_that_is_in_use)
 }
 END_TEST
 
-/* ---- made and destroyed ---------------------------------------------------------------------- */
+/* ---- creating and destroying ----------------------------------------------------------------- */
 
-START_TEST(an_array_is_gone_with_the_transaction_that_made_it)
+START_TEST(a_rollback_of_the_creation_destroys_the_array)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
@@ -419,7 +420,7 @@ END_TEST
 
 /* The transaction that creates the array also fills, shrinks and fills it again, and rolls back to
  * a savepoint in between. */
-START_TEST(its_maker_may_do_anything_with_it)
+START_TEST(the_creating_transaction_may_change_the_array)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
@@ -452,7 +453,7 @@ START_TEST(its_maker_may_do_anything_with_it)
 }
 END_TEST
 
-START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
+START_TEST(a_rollback_restores_a_destroyed_array)
 {
     lladd_pageno root = create(8, 3000);
     struct lladd_array *a = open_array(root), *other;
@@ -489,7 +490,9 @@ START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
 }
 END_TEST
 
-START_TEST(a_rollback_to_a_later_savepoint_leaves_it_destroyed)
+/* After the destruction has committed, other transactions allocate pages until one of them gets the
+ * former root page and overwrites it. */
+START_TEST(a_rollback_to_a_later_savepoint_leaves_the_array_destroyed)
 {
     lladd_pageno root = create(8, 5000), got = root;
     struct lladd_array *a = open_array(root);
@@ -516,7 +519,7 @@ START_TEST(a_rollback_to_a_later_savepoint_leaves_it_destroyed)
 }
 END_TEST
 
-START_TEST(two_handles_are_one_array)
+START_TEST(two_handles_show_the_same_array)
 {
     lladd_pageno root = create(8, 10);
     struct lladd_array *a = open_array(root), *c = open_array(root);
@@ -571,10 +574,10 @@ START_TEST(wrong_calls_change_nothing)
 }
 END_TEST
 
-/* ---- what runs out --------------------------------------------------------------------------- */
+/* ---- memory and space run out ---------------------------------------------------------------- */
 
-/* Makes one of six calls; in run n, memory allocation n fails. If the call returns an error, it has
- * changed nothing. */
+/* Makes each of six calls many times; the n-th time, its n-th memory allocation fails. A call that
+ * returns an error has changed nothing. */
 START_TEST(without_memory_nothing_changes)
 {
     static uint64_t values[2000];
@@ -701,7 +704,7 @@ static void change(struct lladd_txn *txn, struct lladd_array *a, uint32_t size, 
     }
 }
 
-START_TEST(anything_at_all)
+START_TEST(random_calls_match_a_model)
 {
     uint32_t size = (uint32_t[]){4, 8, 20, 13}[_i % 4];
     uint64_t seed = (uint64_t)_i + 1;
@@ -761,20 +764,20 @@ int main(void)
     tcase_add_loop_test(c, elements_at_the_ends_of_pages, 0, 7);
     tcase_add_test(c, part_of_an_element);
     tcase_add_test(c, ranges_over_pages);
-    tcase_add_test(c, pages_outlive_the_transaction_that_needed_them);
+    tcase_add_test(c, a_rollback_keeps_formatted_pages);
     tcase_add_loop_test(c, an_array_grows_and_shrinks_with_its_transaction, 0, 2);
-    tcase_add_loop_test(c, what_was_cut_off_is_zeros_when_it_comes_again, 0, 4);
+    tcase_add_loop_test(c, elements_are_zeros_after_a_shrink_and_an_extension, 0, 4);
     tcase_add_loop_test(c, pages_are_freed_when_the_shrinking_commit_is_durable, 0, 2);
-    tcase_add_test(c, a_late_commit_gives_back_nothing_that_is_in_use);
-    tcase_add_loop_test(c, an_array_is_gone_with_the_transaction_that_made_it, 0, 2);
-    tcase_add_test(c, its_maker_may_do_anything_with_it);
-    tcase_add_loop_test(c, a_destroyed_array_is_no_more_unless_that_is_rolled_back, 0, 2);
-    tcase_add_test(c, a_rollback_to_a_later_savepoint_leaves_it_destroyed);
-    tcase_add_test(c, two_handles_are_one_array);
+    tcase_add_test(c, a_late_commit_frees_no_page_in_use);
+    tcase_add_loop_test(c, a_rollback_of_the_creation_destroys_the_array, 0, 2);
+    tcase_add_test(c, the_creating_transaction_may_change_the_array);
+    tcase_add_loop_test(c, a_rollback_restores_a_destroyed_array, 0, 2);
+    tcase_add_test(c, a_rollback_to_a_later_savepoint_leaves_the_array_destroyed);
+    tcase_add_test(c, two_handles_show_the_same_array);
     tcase_add_test(c, wrong_calls_change_nothing);
     tcase_add_test(c, without_memory_nothing_changes);
     tcase_add_loop_test(c, without_space_nothing_changes, 0, 2);
-    tcase_add_loop_test(c, anything_at_all, 0, 12);
+    tcase_add_loop_test(c, random_calls_match_a_model, 0, 12);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }

@@ -112,7 +112,7 @@ static void *read_all(void *arg)
 
 static const uint64_t counts[] = {2, 8, 64};
 
-START_TEST(neighbours_do_not_disturb_each_other)
+START_TEST(writers_of_adjacent_elements_do_not_interfere)
 {
     struct worker extender = {.seed = 99}, reader = {.seed = 98};
     uint64_t n = counts[_i];
@@ -142,7 +142,8 @@ START_TEST(neighbours_do_not_disturb_each_other)
 }
 END_TEST
 
-/* All threads open and close the array again and again. All handles must show one array. */
+/* All threads open and close the array again and again. All handles must show the same array. Here
+ * w->n is the number of the array's root page. */
 static void *open_and_close(void *arg)
 {
     struct worker *w = arg;
@@ -166,7 +167,7 @@ static int first_page(void *ctx, lladd_pageno page)
     return LLADD_END;
 }
 
-START_TEST(everybody_opens_it)
+START_TEST(all_threads_open_the_array)
 {
     lladd_pageno root = {0};
     ck_assert_int_eq(lladd_array_pages(array, first_page, &root, &b.err), LLADD_END);
@@ -194,8 +195,8 @@ int main(void)
     Suite *s = suite_create("array threads");
     TCase *c = tcase_create("threads");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_loop_test(c, neighbours_do_not_disturb_each_other, 0, 3);
-    tcase_add_test(c, everybody_opens_it);
+    tcase_add_loop_test(c, writers_of_adjacent_elements_do_not_interfere, 0, 3);
+    tcase_add_test(c, all_threads_open_the_array);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An open transaction sets aside what its rollback can log (REC-3), and little more: a transaction
- * with one small change of a structure has an undo reserve of at most three times what its rollback
- * logs. That is tested for each structure of the library.
+ * The undo reserve of an open transaction is what its rollback can log (REC-3), and little more:
+ * after one small change of a structure it is at most three times what the rollback logs. Each row
+ * of the table `cases` is such a change.
  */
 #include "op_fixture.h"
 
@@ -329,10 +329,11 @@ static void larger(void)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* Twice: the first transaction begins with no reserve, the second one takes over the handle of a
- * larger transaction that has ended, and its reserve. `keeper` is idle and keeps what transactions
- * that ended before have left, so the statistics change only by the reserve of `txn`. */
-START_TEST(a_small_transaction_sets_aside_little)
+/* Measures the change twice. The first transaction begins with no reserve. The second one takes
+ * over the handle of a larger transaction that has ended, with its reserve. `keeper` is idle and
+ * has taken over what earlier transactions have left, so the statistics change only by the reserve
+ * of `txn`. */
+START_TEST(a_small_transaction_has_a_small_undo_reserve)
 {
     fixture_init(&b, 4096);
     ok_db(&b, lladd_journal_register(&b.options, &b.err));
@@ -343,7 +344,8 @@ START_TEST(a_small_transaction_sets_aside_little)
     commit(txn);
     if (cases[_i].open)
         cases[_i].open();
-    /* Afterwards all names are known, and the next checkpoint has space. */
+    /* The first change also does what only a first change needs, for instance it looks up the ids
+     * of operations and reserves space for the next checkpoint. It is not measured. */
     struct lladd_txn *keeper = fixture_begin(&b), *other = fixture_begin(&b);
     txn = fixture_begin(&b);
     cases[_i].change(txn);
@@ -376,7 +378,7 @@ int main(void)
 {
     Suite *s = suite_create("aside");
     TCase *tc = tcase_create("aside");
-    tcase_add_loop_test(tc, a_small_transaction_sets_aside_little, 0, CASES);
+    tcase_add_loop_test(tc, a_small_transaction_has_a_small_undo_reserve, 0, CASES);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

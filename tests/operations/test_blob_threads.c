@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Blobs and threads. Writers have blobs of their own, logged or not, and commit or roll back. Other
- * threads read one blob while a writer replaces, truncates and extends it. All bytes that a reader
- * gets from one page must belong to one version of the page. Runs under TSan.
+ * Blobs and threads. In one test each thread has a blob of its own, logged or written in bulk, and
+ * commits or rolls back. In the other test threads read one blob while a writer replaces, truncates
+ * and extends it. All bytes that a reader gets from one page must belong to one version of the
+ * page. Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -64,7 +65,7 @@ static void filled_with(lladd_pageno root, size_t len, unsigned char letter)
     free(p);
 }
 
-/* A call may be refused because a thread still reads a page. Then it is repeated. */
+/* Repeats a call that is refused because a thread still reads a page that the call has freed. */
 #define again(txn, call) \
     do { \
         int again_rc; \
@@ -105,7 +106,7 @@ static void *write_own(void *arg)
 
 static const int counts[] = {2, 8, 64};
 
-START_TEST(everybody_has_a_blob)
+START_TEST(each_thread_has_a_blob)
 {
     uint64_t used = 0;
     run(counts[_i], write_own);
@@ -128,7 +129,7 @@ START_TEST(everybody_has_a_blob)
 }
 END_TEST
 
-/* One thread changes the shared blob. All its bytes are one letter, except zeros after a
+/* One thread changes the shared blob. All bytes of the blob are one letter, except zeros after a
  * truncation. */
 static void change_shared(struct worker *w)
 {
@@ -151,7 +152,8 @@ static void change_shared(struct worker *w)
     lladd_atomic_store32(&writing, 0);
 }
 
-/* The bytes read from one page must be one letter, followed by zeros or by nothing. */
+/* Worker 0 changes the blob, the others read it. The bytes read from one page must be one letter,
+ * followed by zeros or by nothing. */
 static void *read_shared(void *arg)
 {
     struct worker *w = arg;
@@ -162,6 +164,7 @@ static void *read_shared(void *arg)
         return NULL;
     }
     while (lladd_atomic_load32(&writing)) {
+        /* The root page has the first 3840 bytes. */
         uint64_t from = 3840 + seeded_next(&w->seed) % 30 * PIECE, n = 0;
         ck_assert_int_eq(lladd_blob_read(b.db, shared, from, bytes, sizeof bytes, &n, &err), 0);
         bool fine = true;
@@ -173,7 +176,7 @@ static void *read_shared(void *arg)
     return NULL;
 }
 
-START_TEST(readers_of_what_is_replaced)
+START_TEST(a_blob_is_read_while_it_is_replaced)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_blob_create(txn, NULL, 150000, &shared));
@@ -189,8 +192,8 @@ int main(void)
     Suite *s = suite_create("blob threads");
     TCase *c = tcase_create("threads");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_loop_test(c, everybody_has_a_blob, 0, 3);
-    tcase_add_loop_test(c, readers_of_what_is_replaced, 0, 2);
+    tcase_add_loop_test(c, each_thread_has_a_blob, 0, 3);
+    tcase_add_loop_test(c, a_blob_is_read_while_it_is_replaced, 0, 2);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }

@@ -143,8 +143,8 @@ static void expect_open(int want)
     }
 }
 
-/* After the rollback of a creation the root page keeps its type while it is free. _i & 1: another
- * process looks for the tree; _i & 2: it is created after a savepoint. */
+/* After the rollback of a creation the root page keeps its type while it is free. _i & 1: the
+ * database is also closed and opened again; _i & 2: the creation is rolled back to a savepoint. */
 START_TEST(a_creation_that_is_rolled_back_leaves_no_tree)
 {
     lladd_savepoint_id sp;
@@ -224,10 +224,10 @@ START_TEST(a_tree_in_use_is_not_destroyed)
 }
 END_TEST
 
-/* A destruction owns the tree for a moment before it is refused. Meanwhile a transaction that has
- * changed the tree can change it again. Another one gets LLADD_BUSY and does not count as a
- * changer; later it can change the tree. */
-START_TEST(a_claim_that_fails_disturbs_no_other)
+/* A destruction owns the tree for a moment before it is refused; the test sets the owner itself.
+ * Meanwhile a transaction that has changed the tree can change it again. A transaction that has not
+ * changed it gets LLADD_BUSY and does not count as a changer; later it can change the tree. */
+START_TEST(a_refused_destruction_disturbs_no_other_transaction)
 {
     make(0, 0);
     struct lladd_txn *user = fixture_begin(&b), *late = fixture_begin(&b);
@@ -247,8 +247,9 @@ START_TEST(a_claim_that_fails_disturbs_no_other)
 }
 END_TEST
 
-/* A prepared transaction keeps the room of what it has removed, across a crash. */
-START_TEST(in_doubt)
+/* After a crash, the space of the rows that a prepared transaction has removed is still reserved
+ * for its rollback. _i: the transaction commits instead. */
+START_TEST(space_is_kept_for_a_transaction_in_doubt)
 {
     struct lladd_gid gid = fixture_gid("doubt");
     char key[8], value[200];
@@ -311,7 +312,7 @@ START_TEST(long_values)
     lladd_pageno page;
     ok(txn, lladd_page_alloc(txn, &page));
     abort_txn(txn);
-    ck_assert_uint_le(fixture_pages_used(&b), pages + 2); /* spare pages, after a split */
+    ck_assert_uint_le(fixture_pages_used(&b), pages + 2); /* a split may have left spare pages */
     lladd_btree_close(tree);
     free(value);
     free(got);
@@ -358,7 +359,8 @@ static struct lladd_btree_row rows[ROWS];
 static unsigned char keys[ROWS][4];
 static const unsigned char filler[700];
 
-/* Every 50th row is too long for `insert`; the values' lengths tell the rows apart. */
+/* Prepares rows with keys that are `distance` apart. Every 50th row is too long for the record
+ * `insert`. has_rows recognizes a row by the length of its value. */
 static void set_rows(uint32_t distance)
 {
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -390,6 +392,7 @@ static void insert_rows(struct lladd_txn *txn, uint32_t from, uint32_t n)
     ck_assert_uint_eq(done, n);
 }
 
+/* Asserts that an insertion of the rows from `from` on returns `code` at its row number `at`. */
 static void stops(struct lladd_txn *txn, uint32_t from, int code, size_t at)
 {
     size_t done = 0;
@@ -397,15 +400,17 @@ static void stops(struct lladd_txn *txn, uint32_t from, int code, size_t at)
     ck_assert_uint_eq(done, at);
 }
 
-/* Rows for many leaves, in order and not; a row that is there, ghosts, a key of a wrong length. */
-START_TEST(many_rows_in_a_call)
+/* Single calls insert rows into many leaves: rows in the order of their keys, rows before the
+ * existing ones, rows that have ghosts. A call stops at a row that exists and at a key with a wrong
+ * length. */
+START_TEST(many_rows_in_one_call)
 {
     make(4, 0);
     set_rows(2);
     struct lladd_txn *txn = fixture_begin(&b);
     insert_rows(txn, 0, 0);
     insert_rows(txn, 1000, 1000);
-    insert_rows(txn, 0, 1000); /* before them */
+    insert_rows(txn, 0, 1000); /* before the rows that exist */
     for (uint32_t i = 300; i < 700; i++)
         ok(txn, lladd_btree_delete(txn, tree, keys[i], 4));
     insert_rows(txn, 300, 400);
@@ -422,8 +427,8 @@ START_TEST(many_rows_in_a_call)
 }
 END_TEST
 
-/* The log names each key of rows that were inserted together, and how few records they take. */
-START_TEST(the_log_names_many_keys)
+/* One call inserts 17 rows with two log records. The log names the key of each row. */
+START_TEST(the_log_names_each_of_many_keys)
 {
     unsigned records = 0, named = 0;
     struct lladd_log_cursor *log;
@@ -433,7 +438,7 @@ START_TEST(the_log_names_many_keys)
     make(4, 0);
     set_rows(1);
     struct lladd_txn *txn = fixture_begin(&b);
-    insert_rows(txn, 8, 17); /* one, then sixteen; all short */
+    insert_rows(txn, 8, 17); /* one record for one row, one for sixteen rows; no row is long */
     commit(txn);
     lladd_btree_close(tree);
     ok_db(&b, lladd_log_open(b.db, lladd_lsn_of(0), NULL, &log, &b.err));
@@ -456,8 +461,9 @@ START_TEST(the_log_names_many_keys)
 }
 END_TEST
 
-/* Rows between those of a transaction that splits the same leaves. They are rolled back: by a call,
- * or after a crash. */
+/* One transaction inserts rows between those of another transaction, which then splits the same
+ * leaves and commits. The rows of the first one are rolled back: by an abort or (_i) after a
+ * crash. */
 START_TEST(many_rows_are_rolled_back)
 {
     make(4, 0);
@@ -492,7 +498,7 @@ END_TEST
 
 /* ---- records of earlier versions ------------------------------------------------------------- */
 
-/* Fills a page by a record of the contents of `from`. */
+/* Makes a record that has the contents of `from`, and applies it to the page `to`. */
 static void filled(const struct lladd_op *op, const struct lladd_page *from, struct lladd_page *to)
 {
     unsigned char redo[4096], packed[4096];
@@ -510,8 +516,8 @@ static void filled(const struct lladd_op *op, const struct lladd_page *from, str
     ck_assert(!op->validate(v, LLADD_SPAN_REDO, lladd_span_of(redo, len - 1)));
 }
 
-/* Both forms of `fill` make the same node, also of ghosts and of values with unused room; and so do
- * `put` and `insert`. */
+/* Both versions of the record `fill` make the same node, also of ghosts and of values with unused
+ * room. The records `put` and `insert` make the same change. */
 START_TEST(old_and_new_records_do_the_same)
 {
     static unsigned char a_bytes[4096], b_bytes[4096], c_bytes[4096];
@@ -521,7 +527,7 @@ START_TEST(old_and_new_records_do_the_same)
     bool inner = _i & 1, open_end = _i & 2;
     const struct bt_fences f = {{(const void *)"keys:a", 6}, {(const void *)"keys:x", 6}, open_end};
     memset(a_bytes, 0, sizeof a_bytes);
-    memset(b_bytes, 1, sizeof b_bytes); /* what was there does not count */
+    memset(b_bytes, 1, sizeof b_bytes); /* the former contents of the page do not matter */
     memset(c_bytes, 2, sizeof c_bytes);
     a_bytes[BT_LEVEL] = inner;
     lladd_put48(a_bytes + BT_ROOT, 3);
@@ -554,7 +560,7 @@ START_TEST(old_and_new_records_do_the_same)
     ll_btree__insert.redo(&new, insert_bytes);
     ck_assert(memcmp(old.bytes + LLADD_PAGE_HEADER, new.bytes + LLADD_PAGE_HEADER,
                      4096 - LLADD_PAGE_HEADER) == 0);
-    ck_assert(!ll_btree__insert.validate(v, LLADD_SPAN_REDO, insert_bytes)); /* it is there */
+    ck_assert(!ll_btree__insert.validate(v, LLADD_SPAN_REDO, insert_bytes)); /* the key exists */
 }
 END_TEST
 
@@ -569,7 +575,7 @@ END_TEST
 
 /* ---- damage ---------------------------------------------------------------------------------- */
 
-/* Bytes of a leaf are changed, and the library does not know. */
+/* Bytes of a leaf are changed in the cache, without the library. The check must find that. */
 START_TEST(damage_is_found)
 {
     unsigned char wrong[2] = {0x34, 0x12};
@@ -610,7 +616,9 @@ static int check_with(lladd_pageno page, uint32_t at, uint64_t number)
     return rc;
 }
 
-/* A spare page that is another tree's, no node, its own leaf, or free; two rows with one blob. */
+/* A leaf and the root page name a spare page. The test replaces the name by that of a page of
+ * another tree, of the leaf or root page itself, of the root page, and of a free page. Then two
+ * rows name the same blob. The check must find each of these errors. */
 START_TEST(references_to_wrong_pages_are_found)
 {
     static const char value[5000];
@@ -650,9 +658,10 @@ START_TEST(references_to_wrong_pages_are_found)
 }
 END_TEST
 
-/* Memory has an older top than the root page. The next split of that level takes the newer one, and
- * the walk over all nodes does not depend on it. */
-START_TEST(an_old_top_is_replaced)
+/* The top node that memory knows is older than the one that the root page names. A split at the
+ * older one's level must read the newer one. The statistics, which visit all nodes, must not depend
+ * on the top node in memory. */
+START_TEST(an_old_top_node_is_replaced)
 {
     struct lladd_btree_stats before = {.struct_size = sizeof before}, after = before;
     uint64_t top = 0;
@@ -727,8 +736,8 @@ START_TEST(a_rollback_may_split)
 }
 END_TEST
 
-/* A slot names bytes within the value of another row, which look like an entry. Redo would write
- * outside the page. */
+/* A slot names bytes within the value of another row; these bytes look like an entry. On such a
+ * page redo could write outside the page, so the page is refused when it is loaded. */
 START_TEST(an_entry_within_a_value_is_refused)
 {
     struct lladd_page *page;
@@ -754,7 +763,8 @@ START_TEST(an_entry_within_a_value_is_refused)
 }
 END_TEST
 
-/* The same page in an image in the log, with which redo begins: it does not read the page. */
+/* A page image in the log has the same damage. Redo begins with the image and does not read the
+ * page, so it must check the image. */
 START_TEST(an_image_of_a_damaged_node_is_refused)
 {
     struct lladd_page *page;
@@ -780,15 +790,16 @@ START_TEST(an_image_of_a_damaged_node_is_refused)
     for (int i = 0; i < 100; i++) /* the leaf is evicted */
         (void)fixture_page(&b, "lladd.bytes");
     fixture_kill(&b);
-    b.options.cache_bytes = 8u << 20; /* redo keeps all pages */
+    b.options.cache_bytes = 8u << 20; /* large enough for all pages that redo needs */
     ck_assert_int_eq(fixture_try_open(&b), LLADD_BAD_RECORD);
     ck_assert_ptr_nonnull(strstr(b.err.message, "lladd.btree.node"));
     ck_assert_uint_eq(b.err.page.v, leaf.v);
 }
 END_TEST
 
-/* Each value holds an entry with its own key, and one slot after the other names that one. The
- * order of the keys stays, so only the places of the entries tell. */
+/* Each value contains bytes that look like an entry with the row's own key. The test makes one slot
+ * after the other name these bytes. The keys are still in order, so the check must notice that the
+ * slot names no first byte of an entry. _i chooses the page size. */
 START_TEST(each_slot_names_the_first_byte_of_an_entry)
 {
     uint32_t size = 4096u << 2 * _i, slots = 0;
@@ -807,7 +818,7 @@ START_TEST(each_slot_names_the_first_byte_of_an_entry)
             break;
         ll_btree__add(page, size, slots, &e);
     }
-    for (uint32_t i = 3; i < slots; i += 7, slots--) /* dropped ones between the others */
+    for (uint32_t i = 3; i < slots; i += 7, slots--) /* leaves dropped entries between the others */
         ll_btree__drop(page, i, i + 1);
     ck_assert(ll_btree__fine(v));
     for (uint32_t i = 0; i < slots; i++) {
@@ -822,7 +833,8 @@ START_TEST(each_slot_names_the_first_byte_of_an_entry)
 }
 END_TEST
 
-/* A right link leads back to its own leaf, which claims to end before the key. */
+/* The right link of a leaf names that leaf, and the leaf says that it ends before the key that is
+ * looked up. */
 START_TEST(links_that_do_not_end_are_found)
 {
     unsigned char link[6], high[2] = {0, 0};
@@ -856,18 +868,18 @@ int main(void)
     tcase_add_test(c, a_creation_in_a_closed_action_stays);
     tcase_add_loop_test(c, a_creation_in_doubt, 0, 2);
     tcase_add_test(c, a_tree_in_use_is_not_destroyed);
-    tcase_add_test(c, a_claim_that_fails_disturbs_no_other);
-    tcase_add_loop_test(c, in_doubt, 0, 2);
+    tcase_add_test(c, a_refused_destruction_disturbs_no_other_transaction);
+    tcase_add_loop_test(c, space_is_kept_for_a_transaction_in_doubt, 0, 2);
     tcase_add_test(c, long_values);
     tcase_add_test(c, the_log_names_keys);
-    tcase_add_test(c, many_rows_in_a_call);
-    tcase_add_test(c, the_log_names_many_keys);
+    tcase_add_test(c, many_rows_in_one_call);
+    tcase_add_test(c, the_log_names_each_of_many_keys);
     tcase_add_loop_test(c, many_rows_are_rolled_back, 0, 2);
     tcase_add_loop_test(c, old_and_new_records_do_the_same, 0, 4);
     tcase_add_test(c, earlier_records_are_known);
     tcase_add_test(c, damage_is_found);
     tcase_add_test(c, references_to_wrong_pages_are_found);
-    tcase_add_test(c, an_old_top_is_replaced);
+    tcase_add_test(c, an_old_top_node_is_replaced);
     tcase_add_test(c, a_rollback_may_split);
     tcase_add_test(c, an_entry_within_a_value_is_refused);
     tcase_add_test(c, an_image_of_a_damaged_node_is_refused);

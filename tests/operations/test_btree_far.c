@@ -108,7 +108,7 @@ static void delete(struct lladd_txn *txn, unsigned i)
     ok(txn, lladd_btree_delete(txn, tree, key_of(i), KEY));
 }
 
-/* Inserts many rows by one call, from `from` on, `step` apart. */
+/* Inserts 32 rows by one call: numbers `from`, `from` + `step`, and so on. */
 static void insert_many(struct lladd_txn *txn, unsigned from, unsigned step, unsigned char value)
 {
     struct lladd_btree_row r[BATCH / 2];
@@ -141,7 +141,8 @@ static void expect(void)
     lladd_btree_cursor_close(c);
 }
 
-/* Commits every second row, from `first` on: one by one, then many at a time. */
+/* Inserts every second row from `first` on, and commits. The first half of the rows is inserted one
+ * by one, the others many at a time. */
 static void fill(unsigned first, unsigned most)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -155,7 +156,7 @@ static void fill(unsigned first, unsigned most)
         rows[row] = 1;
 }
 
-/* Changes of each kind, between the rows that are there, and splits. */
+/* Inserts, replaces and removes rows between and in the rows of `fill`. Leaves split. */
 static void change(struct lladd_txn *txn)
 {
     for (unsigned i = 1; i < SMALL; i += 2)
@@ -167,10 +168,10 @@ static void change(struct lladd_txn *txn)
     for (unsigned i = 2; i < SMALL; i += 4)
         delete(txn, i);
     for (unsigned i = 2; i < SMALL; i += 8)
-        insert(txn, i, 5); /* over the ghosts */
+        insert(txn, i, 5); /* replaces ghosts */
 }
 
-/* What `change` makes of the rows. */
+/* Makes the changes of `change` in the expected rows. */
 static void changed(void)
 {
     for (unsigned i = 1; i < SMALL; i += 2)
@@ -285,7 +286,8 @@ START_TEST(a_crash_is_recovered)
 }
 END_TEST
 
-/* Emptied leaves are merged, and their pages wait in the tree's list; a crash comes in between. */
+/* Emptied leaves are merged, and the tree keeps their pages in its list of free pages. After a
+ * crash, splits use these pages. `_i`: how to recover. */
 START_TEST(merges_and_the_free_list)
 {
     fill(0, MOST);
@@ -305,7 +307,8 @@ START_TEST(merges_and_the_free_list)
 }
 END_TEST
 
-/* All pages of the tree are free afterwards. */
+/* A destruction that is rolled back leaves the tree unchanged. One that commits frees the root
+ * page. */
 START_TEST(a_tree_is_destroyed)
 {
     fill(0, SMALL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Loading B+trees: trees of every shape have their rows, pass the check, are packed, and can be
- * changed afterwards, also after a crash. Wrong rows are refused and change nothing. A rollback, a
- * crash, or a call that fails leaves no page.
+ * Loading B+trees. A loaded tree has its rows, passes the check, is packed, and can be changed
+ * afterwards, also after a crash. Wrong rows are refused and change nothing. After a rollback, a
+ * crash or an error, no page of an unfinished load is in use.
  */
 #include "op_fixture.h"
 
@@ -20,10 +20,10 @@ static struct lladd_btree *tree;
 /* The rows of a load: keys and values by number. */
 struct shape {
     uint32_t page_size, key_size, value_size, rows;
-    uint32_t prefix;    /* bytes that all keys begin with */
-    uint32_t more_key;  /* keys have up to so many more bytes */
-    uint32_t most;      /* the longest value is shorter than that */
-    uint32_t leaf_rows; /* least rows in a leaf, on average */
+    uint32_t prefix;    /* number of bytes that all keys begin with */
+    uint32_t more_key;  /* a key ends with 0 to `more_key` further bytes */
+    uint32_t most;      /* if value_size is 0: each value is shorter than this; 0: all are empty */
+    uint32_t leaf_rows; /* a leaf must have at least this many rows on average */
 };
 static const struct shape *shape;
 
@@ -51,7 +51,7 @@ static void set_shape(const struct shape *s)
     options.value_size = s->value_size;
 }
 
-/* Keys of rows with even numbers are loaded; the others lie between them. */
+/* The key of a row. Rows with even numbers are loaded; the keys of the others lie between them. */
 static size_t key_of(uint32_t row, unsigned char *out)
 {
     size_t len = shape->prefix + 8 + (shape->more_key ? row * 7919u % (shape->more_key + 1) : 0);
@@ -155,7 +155,7 @@ static void change_all(void)
     commit(txn);
 }
 
-START_TEST(every_shape)
+START_TEST(trees_of_every_shape)
 {
     open_empty(shapes[_i].page_size);
     set_shape(&shapes[_i]);
@@ -188,8 +188,8 @@ START_TEST(every_shape)
 END_TEST
 
 /* A merge has log space for the images of pages that no record has changed since the load: of the
- * parent and of the left leaf. One transaction removes all rows of some leaves; others do so with
- * other leaves, and merge the first ones. */
+ * parent and of the left leaf. A full leaf has 143 rows. One transaction removes the rows of each
+ * tenth leaf. A second one removes the rows of other leaves, and leaves are merged. */
 START_TEST(loaded_leaves_are_merged)
 {
     static const struct shape s = {4096, 8, 8, 24000, 0, 0, 0, 0};
@@ -295,8 +295,8 @@ END_TEST
 
 /* ---- the transaction ------------------------------------------------------------------------- */
 
-/* A tree can be used when its load has committed; then it is as any other tree. */
-START_TEST(in_use_before_the_commit)
+/* A loaded tree cannot be opened before its transaction has committed. */
+START_TEST(a_loaded_tree_is_busy_before_the_commit)
 {
     open_empty(4096);
     set_shape(&shapes[6]);
@@ -311,17 +311,23 @@ START_TEST(in_use_before_the_commit)
 }
 END_TEST
 
+/* Makes the allocator free the pages that committed transactions have freed. Returns the number of
+ * pages in use. */
 static uint64_t free_pages_now(void)
 {
-    struct lladd_txn *txn = fixture_begin(&b); /* takes back what was freed */
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno page;
     ok(txn, lladd_page_alloc(txn, &page));
     abort_txn(txn);
     return fixture_pages_used(&b);
 }
 
-/* Rollbacks before the end of the load, in its middle, and after it. */
-START_TEST(rolled_back)
+/* First a transaction rolls back after a load. Then another one loads a tree, rolls back to a
+ * savepoint from before that load, and begins a second load. In the middle of this load it sets a
+ * second savepoint. _i 0: the load writes pages, and the transaction rolls back to the second
+ * savepoint; 1: the same, but the load writes no page in between; 2: the transaction rolls back to
+ * the first savepoint. */
+START_TEST(loads_are_rolled_back)
 {
     struct lladd_btree_loader *l;
     lladd_savepoint_id before, during;
@@ -348,7 +354,7 @@ START_TEST(rolled_back)
     for (uint32_t i = 3001; _i == 0 && i < 6000; i++)
         ok(txn, add(l, 2 * i));
     ok(txn, lladd_rollback_to(txn, _i == 2 ? before : during));
-    if (_i == 1) { /* nothing of the load is undone: only memory has changed since */
+    if (_i == 1) { /* nothing is undone: since the savepoint, the load has changed only memory */
         ok(txn, add(l, 6002));
     } else {
         refuses(txn, LLADD_BAD_STATE, add(l, 20000));
@@ -362,7 +368,7 @@ START_TEST(rolled_back)
 }
 END_TEST
 
-START_TEST(the_transaction_ends_first)
+START_TEST(the_transaction_ends_before_the_load)
 {
     struct lladd_btree_loader *l, *other;
     open_empty(4096);
@@ -385,7 +391,7 @@ START_TEST(the_transaction_ends_first)
 END_TEST
 
 /* Two trees at once, in one transaction. */
-START_TEST(two_at_once)
+START_TEST(two_trees_are_loaded_at_once)
 {
     struct lladd_btree_loader *l[2];
     lladd_pageno roots[2];
@@ -410,7 +416,7 @@ START_TEST(two_at_once)
 }
 END_TEST
 
-START_TEST(in_doubt)
+START_TEST(a_load_in_doubt)
 {
     struct lladd_gid gid = fixture_gid("load");
     open_empty(4096);
@@ -489,6 +495,8 @@ static void crashed(int i)
     done(0);
 }
 
+/* As `step`, but does not assert that the loader can be discarded, since the handle may be
+ * poisoned. */
 static int load_quietly(int i)
 {
     struct lladd_txn *txn;
@@ -502,7 +510,7 @@ static int load_quietly(int i)
     if (!rc)
         rc = lladd_btree_load_finish(l, &root);
     if (begun && rc)
-        (void)lladd_btree_load_discard(l); /* the handle is poisoned */
+        (void)lladd_btree_load_discard(l);
     return fixture_end(txn, rc);
 }
 
@@ -517,15 +525,15 @@ int main(void)
 {
     Suite *s = suite_create("loading B+trees");
     TCase *c = tcase_create("load");
-    tcase_add_loop_test(c, every_shape, 0, (int)N_SHAPES);
+    tcase_add_loop_test(c, trees_of_every_shape, 0, (int)N_SHAPES);
     tcase_add_test(c, loaded_leaves_are_merged);
     tcase_add_test(c, rows_after_the_last_one);
     tcase_add_test(c, wrong_rows_are_refused);
-    tcase_add_test(c, in_use_before_the_commit);
-    tcase_add_loop_test(c, rolled_back, 0, 3);
-    tcase_add_test(c, the_transaction_ends_first);
-    tcase_add_test(c, two_at_once);
-    tcase_add_loop_test(c, in_doubt, 0, 2);
+    tcase_add_test(c, a_loaded_tree_is_busy_before_the_commit);
+    tcase_add_loop_test(c, loads_are_rolled_back, 0, 3);
+    tcase_add_test(c, the_transaction_ends_before_the_load);
+    tcase_add_test(c, two_trees_are_loaded_at_once);
+    tcase_add_loop_test(c, a_load_in_doubt, 0, 2);
     tcase_add_test(c, an_allocation_fails);
     tcase_add_test(c, the_device_fails);
     suite_add_tcase(s, c);

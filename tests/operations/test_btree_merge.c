@@ -2,8 +2,8 @@
 /*
  * B+trees that shrink: nodes are merged, and their pages are used again. Rows are removed in
  * different orders; a window of keys moves through the tree; rows of open transactions move when
- * their leaf is merged; a leaf with reserved ghosts is not merged. Rollbacks, crashes, cursors,
- * threads.
+ * their leaf is merged; a leaf with reserved ghosts is not merged. Also rollbacks, crashes, a
+ * cursor in a merged leaf, and damage to the list of free pages. test_keyed_threads.c has threads.
  */
 #include "op_fixture.h"
 #include "operations/btree/tree.h"
@@ -151,7 +151,8 @@ START_TEST(all_rows_in_any_order)
     put_range(0, ROWS);
     struct lladd_btree_stats again = stats();
     ck_assert_uint_eq(again.rows, ROWS);
-    /* Leaves that are not the last one are split in the middle. */
+    /* Now splits are in the middle of a leaf, not only at the end of the tree. So leaves may be
+     * half full. */
     ck_assert_uint_le(nodes(&again), 2 * nodes(&full));
     ck_assert_uint_lt(again.free_pages, 5);
     for (uint32_t k = 0; k < ROWS; k++)
@@ -200,7 +201,7 @@ END_TEST
 
 /* A queue: rows are added at one end and removed at the other one. _i: keys of 8 or 900 bytes; with
  * the long ones inner nodes have two or three children. */
-START_TEST(a_window_stays_small)
+START_TEST(a_queue_of_rows_stays_small)
 {
     enum { WINDOW = 400, STEP = 20 };
     uint32_t rounds = _i ? 400 : 800;
@@ -227,8 +228,9 @@ START_TEST(a_window_stays_small)
 }
 END_TEST
 
-/* A stack: a row that comes and goes at the tree's end does not split and merge each time. */
-START_TEST(no_thrashing)
+/* One to three rows at the end of the tree are inserted and removed again and again. The tree must
+ * not split and merge each time. */
+START_TEST(few_rows_do_not_split_and_merge_each_time)
 {
     make(KEY);
     put_range(0, 200);
@@ -255,7 +257,7 @@ START_TEST(reserved_rows_keep_their_leaf)
     for (uint32_t k = 1000; k < 2000; k++)
         take_out(open, k);
     remove_range(0, 1000);
-    remove_range(2000, 2400); /* tries the leaves that wait */
+    remove_range(2000, 2400); /* these removals also try to merge leaves that could not be merged */
     struct lladd_btree_stats s = stats();
     ck_assert_uint_ge(s.ghosts, 1000);
     ck_assert_uint_gt(s.merges, 0);
@@ -278,8 +280,9 @@ START_TEST(reserved_rows_keep_their_leaf)
 }
 END_TEST
 
-/* A transaction has inserted, removed, and shortened rows in leaves that are then merged. Its undo
- * finds them in another leaf. _i: rollback; crash; prepared, crash, rollback. */
+/* A transaction has removed rows from leaves that are then merged, and inserted rows elsewhere. Its
+ * undo finds the keys in other leaves. _i 0: the transaction rolls back; 1: it is open at a crash;
+ * 2: it is prepared before a crash, and rolls back after it. */
 START_TEST(rows_of_an_open_transaction_move)
 {
     struct lladd_gid gid = fixture_gid("doubt");
@@ -322,8 +325,8 @@ START_TEST(rows_of_an_open_transaction_move)
 }
 END_TEST
 
-/* The merges of a transaction that rolls back stay. */
-START_TEST(merges_stay)
+/* The merges that a transaction has made stay when it rolls back. */
+START_TEST(merges_stay_after_a_rollback)
 {
     make(KEY);
     put_range(0, ROWS);
@@ -350,7 +353,7 @@ START_TEST(merges_stay)
 END_TEST
 
 /* A rollback of insertions keeps the leaves that they have made; these are merged later. */
-START_TEST(undone_insertions)
+START_TEST(leaves_of_undone_insertions_are_merged)
 {
     make(KEY);
     put_range(0, 200);
@@ -369,8 +372,8 @@ END_TEST
 
 /* ---- readers, the whole tree ----------------------------------------------------------------- */
 
-/* A cursor stands in a leaf that is merged into the one before. */
-START_TEST(a_cursor_goes_on)
+/* A cursor is in a leaf that is merged into the leaf before it. */
+START_TEST(a_cursor_continues_after_a_merge)
 {
     struct lladd_btree_cursor *c;
     struct lladd_span key;
@@ -406,7 +409,7 @@ static int count_page(void *ctx, lladd_pageno page)
 }
 
 /* The free pages are among the tree's pages, and are freed with it. */
-START_TEST(destroyed_with_free_pages)
+START_TEST(a_destroyed_tree_frees_its_free_pages)
 {
     uint64_t listed = 0;
     make(KEY);
@@ -435,7 +438,7 @@ START_TEST(destroyed_with_free_pages)
     lladd_pageno page;
     ok(txn, lladd_page_alloc(txn, &page));
     abort_txn(txn);
-    ck_assert_uint_eq(fixture_pages_used(&b), before - 2);
+    ck_assert_uint_eq(fixture_pages_used(&b), before - 2); /* the root page and the first leaf */
     fixture_free(&b);
 }
 END_TEST
@@ -479,14 +482,14 @@ int main(void)
     tcase_add_loop_test(c, all_rows_in_any_order, 0, 8);
     tcase_add_test(c, all_rows_at_once);
     tcase_add_test(c, few_rows_remain);
-    tcase_add_loop_test(c, a_window_stays_small, 0, 2);
-    tcase_add_test(c, no_thrashing);
+    tcase_add_loop_test(c, a_queue_of_rows_stays_small, 0, 2);
+    tcase_add_test(c, few_rows_do_not_split_and_merge_each_time);
     tcase_add_loop_test(c, reserved_rows_keep_their_leaf, 0, 3);
     tcase_add_loop_test(c, rows_of_an_open_transaction_move, 0, 3);
-    tcase_add_test(c, merges_stay);
-    tcase_add_test(c, undone_insertions);
-    tcase_add_test(c, a_cursor_goes_on);
-    tcase_add_test(c, destroyed_with_free_pages);
+    tcase_add_test(c, merges_stay_after_a_rollback);
+    tcase_add_test(c, leaves_of_undone_insertions_are_merged);
+    tcase_add_test(c, a_cursor_continues_after_a_merge);
+    tcase_add_test(c, a_destroyed_tree_frees_its_free_pages);
     tcase_add_test(c, damage_to_the_free_list);
     suite_add_tcase(s, c);
     return fixture_run(s);

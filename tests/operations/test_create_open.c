@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that create a structure and return a handle of it. */
+/* Calls that create a structure and return a handle of it: lladd_hash_create_open and the same for
+ * arrays, lists and heaps. */
 #include "op_fixture.h"
 
 #include <lladd/array.h>
@@ -21,7 +22,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* ---- the structures, one by one -------------------------------------------------------------- */
+/* ---- the same calls for all structures ------------------------------------------------------- */
 
 enum kind { HASH, HASH_PHYSICAL, ARRAY, LIST, HEAP, KINDS };
 
@@ -116,7 +117,7 @@ static int reopen(enum kind kind, lladd_pageno root)
     }
 }
 
-START_TEST(what_is_made_can_be_used_at_once)
+START_TEST(a_new_structure_can_be_used_at_once)
 {
     enum kind kind = (enum kind)_i;
     lladd_pageno root = {0};
@@ -134,9 +135,9 @@ START_TEST(what_is_made_can_be_used_at_once)
 }
 END_TEST
 
-/* A structure is destroyed when its creation is rolled back, with the whole transaction or to a
- * savepoint, after which the transaction commits. */
-START_TEST(what_is_rolled_back_is_destroyed)
+/* A structure is destroyed when its creation is rolled back: with the whole transaction, or to a
+ * savepoint by a transaction that then commits. */
+START_TEST(a_rollback_of_the_creation_destroys_the_structure)
 {
     enum kind kind = (enum kind)_i;
     const uint64_t used = fixture_pages_used(&b);
@@ -173,7 +174,7 @@ START_TEST(what_is_rolled_back_is_destroyed)
 END_TEST
 
 /* After the rollback, another transaction uses the former root page for something else. */
-START_TEST(a_handle_of_what_was_rolled_back_is_not_misled)
+START_TEST(a_handle_is_refused_after_its_root_page_is_reused)
 {
     enum kind kind = (enum kind)_i;
     lladd_pageno root, page;
@@ -197,7 +198,7 @@ END_TEST
 
 /* The n-th memory allocation fails: the call must return both a structure and a handle, or
  * neither. */
-START_TEST(without_memory_there_is_neither)
+START_TEST(without_memory_there_is_neither_structure_nor_handle)
 {
     enum kind kind = (enum kind)_i;
     uint64_t failures = 0;
@@ -243,10 +244,10 @@ int main(void)
     Suite *s = suite_create("create and open");
     TCase *t = tcase_create("create_open");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_loop_test(t, what_is_made_can_be_used_at_once, 0, KINDS);
-    tcase_add_loop_test(t, what_is_rolled_back_is_destroyed, 0, KINDS);
-    tcase_add_loop_test(t, a_handle_of_what_was_rolled_back_is_not_misled, 0, KINDS);
-    tcase_add_loop_test(t, without_memory_there_is_neither, 0, KINDS);
+    tcase_add_loop_test(t, a_new_structure_can_be_used_at_once, 0, KINDS);
+    tcase_add_loop_test(t, a_rollback_of_the_creation_destroys_the_structure, 0, KINDS);
+    tcase_add_loop_test(t, a_handle_is_refused_after_its_root_page_is_reused, 0, KINDS);
+    tcase_add_loop_test(t, without_memory_there_is_neither_structure_nor_handle, 0, KINDS);
     tcase_add_test(t, wrong_arguments_make_nothing);
     suite_add_tcase(s, t);
     return fixture_run(s);

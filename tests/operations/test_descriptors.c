@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules for all built-in operations. They are complete, have the ids that the wrappers rely on, and
- * print their records. For random bytes in a record or a page, either `validate` refuses the bytes
- * (OP-7), or redo and undo access only the page, do not change its header, and keep the invariant
- * of the page type.
+ * Rules for all built-in operations. Their descriptors are complete, they have the ids of the order
+ * of registration, and tools can print their records. For random bytes in a record or a page,
+ * either `validate` refuses the bytes (OP-7), or redo and undo access only the page and do not
+ * change its header. On a valid page they keep the invariant of the page type.
  */
 #include "op_fixture.h"
 
@@ -84,7 +84,7 @@ START_TEST(every_operation_is_complete)
 END_TEST
 
 /* The library's descriptors must pass the checks that registration makes for an application's. */
-START_TEST(every_operation_could_be_registered_by_a_user)
+START_TEST(every_operation_passes_the_checks_of_registration)
 {
     struct lladd_options options = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -99,7 +99,7 @@ START_TEST(every_operation_could_be_registered_by_a_user)
 }
 END_TEST
 
-START_TEST(ids_are_what_the_wrappers_believe)
+START_TEST(ids_follow_the_order_of_registration)
 {
     struct fixture b;
     fixture_init(&b, 4096);
@@ -268,7 +268,8 @@ START_TEST(hostile_records_on_good_pages)
 }
 END_TEST
 
-/* The page gets random bytes and counts as checked. No callback may access bytes outside it. */
+/* The page gets random bytes, as a damaged page that is not checked. No callback may access bytes
+ * outside it. */
 START_TEST(hostile_records_on_hostile_pages)
 {
     const struct lladd_page_type *const *types = all_types();
@@ -355,8 +356,8 @@ int main(void)
     Suite *s = suite_create("built-in operations");
     TCase *c = tcase_create("descriptors");
     tcase_add_test(c, every_operation_is_complete);
-    tcase_add_test(c, every_operation_could_be_registered_by_a_user);
-    tcase_add_test(c, ids_are_what_the_wrappers_believe);
+    tcase_add_test(c, every_operation_passes_the_checks_of_registration);
+    tcase_add_test(c, ids_follow_the_order_of_registration);
     tcase_add_loop_test(c, hostile_records_on_good_pages, 0, 5);
     tcase_add_loop_test(c, hostile_records_on_hostile_pages, 0, 5);
     tcase_add_test(c, records_print_as_their_fields_say);

@@ -148,9 +148,8 @@ def dtables(program, folder):
 
 
 def smaller(size, one, other, times):
-    """Asserts that `other` is at least `times` times smaller than `one` where a part has both.
-
-    The parts of the output are runs, managed tables and cTables.
+    """Asserts that wherever a part of the output has both rows, `one` is at least `times` times as
+    large as `other`. The parts are about runs, managed tables and cTables.
     """
     pairs = list(zip([v for k, v in size.items() if k[2] == one],
                      [v for k, v in size.items() if k[2] == other]))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures as a parameter. One workload with roots, bytes, records, heaps and extents runs again
- * and again: in run n, memory allocation n or device call n fails, or the device is smaller. Each
- * call succeeds, or returns the reason and has changed nothing (API-1). Every rollback succeeds
- * (REC-3). The database has exactly the committed changes, and no page is lost.
+ * One workload with roots, bytes, records, heaps and extents runs many times. In each run another
+ * memory allocation or device call fails, or the device has another size. Each call succeeds, or
+ * returns the reason and has changed nothing (API-1). Every rollback succeeds (REC-3). The database
+ * has exactly the committed changes, and no page is lost.
  */
 #include "op_fixture.h"
 
@@ -60,7 +60,7 @@ static int change(struct lladd_txn *txn, struct lladd_heap *heap, int i)
     TRY(lladd_bytes_set(txn, bytes, 100 + 8 * (uint32_t)i, name, 8));
     TRY(lladd_heap_insert(txn, heap, big, 200, &r));
     TRY(lladd_heap_insert(txn, heap, big, 3000, &s));
-    TRY(lladd_heap_set(txn, heap, r, big, 3900)); /* has to move */
+    TRY(lladd_heap_set(txn, heap, r, big, 3900)); /* the record moves to another page */
     TRY(lladd_heap_delete(txn, heap, s));
     TRY(lladd_slotted_alloc(txn, slotted, big, 40, 0, &s));
     TRY(lladd_fixed_alloc(txn, fixed, big, &f));
@@ -91,7 +91,7 @@ static int work(struct lladd_txn *txn, int i)
     return rc;
 }
 
-/* Runs all rounds. Returns false if the handle is poisoned. */
+/* Runs all rounds; every fourth one rolls back. Returns false if the handle is poisoned. */
 static bool run_all(bool may_poison)
 {
     for (int i = 0; i < ROUNDS; i++) {
@@ -197,6 +197,7 @@ START_TEST(without_failures)
 }
 END_TEST
 
+/* _i 0: one allocation fails in each run; 1: all allocations from number n on fail. */
 START_TEST(allocations_fail)
 {
     bool more = true;
@@ -221,6 +222,7 @@ START_TEST(allocations_fail)
 }
 END_TEST
 
+/* _i / 2 chooses the error. _i % 2: all calls from number n on fail. */
 START_TEST(device_calls_fail)
 {
     static const int errors[] = {EIO, ENOSPC};

@@ -74,7 +74,7 @@ static struct lladd_hash_stats stats(void)
     return s;
 }
 
-/* ---- the hash -------------------------------------------------------------------------------- */
+/* ---- functions below the tables -------------------------------------------------------------- */
 
 static void fixed_page(unsigned char *page, uint32_t size)
 {
@@ -84,7 +84,7 @@ static void fixed_page(unsigned char *page, uint32_t size)
     ll_hash__fixed_clear(page, size);
 }
 
-/* Makes an entry with key i and a random tag. A third of the tags belong to the last slots. */
+/* Makes an entry with key i and a random tag; a third of the tags have one of the last slots. */
 static void packed_entry(unsigned char *p, uint64_t i, uint64_t *seed)
 {
     uint64_t r = seeded_next(seed);
@@ -94,9 +94,9 @@ static void packed_entry(unsigned char *p, uint64_t i, uint64_t *seed)
     lladd_put32(p + 10, (uint32_t)r);
 }
 
-/* Pages of 7 and of 36 slots, with few entries or full. After some entries were dropped, a search
- * finds each one that is left, also if it has wrapped around to the first slots. */
-START_TEST(what_a_drop_leaves_is_found)
+/* Fills pages of 7 and of 36 slots, most of them nearly full, and drops some entries. A search must
+ * find exactly the entries that are left, also those that have wrapped around. */
+START_TEST(entries_that_a_drop_leaves_are_found)
 {
     enum { SIZE = 14, MOST = 36 };
     const uint32_t size = HB_ENTRIES + SIZE * (_i ? 36u : 7u) + 5;
@@ -152,9 +152,10 @@ START_TEST(siphash_is_siphash)
 }
 END_TEST
 
-/* Hashing many keys in one call gives the same hashes as one by one: for each length and each bit,
- * and with a last vector that is not full. */
-START_TEST(many_hashes_are_those_of_each)
+/* ll_siphash_bits returns one bit of the hash of each of up to 64 keys. The bits must be those of
+ * the hashes that are computed one by one: for each length of keys, for each bit, and for numbers
+ * of keys that do not fill the last vector. */
+START_TEST(hashes_of_many_keys_are_those_of_each_key)
 {
     unsigned char bytes[16];
     uint64_t seed = 7, words[64];
@@ -177,7 +178,7 @@ START_TEST(many_hashes_are_those_of_each)
 }
 END_TEST
 
-START_TEST(operations_are_where_they_should_be)
+START_TEST(cached_operation_ids_are_right)
 {
     struct ll_hashes *h = ll_hashes_of(b.db);
     lladd_op_id id;
@@ -190,7 +191,7 @@ START_TEST(operations_are_where_they_should_be)
 }
 END_TEST
 
-START_TEST(random_bytes_are_the_worlds)
+START_TEST(random_bytes_differ)
 {
     unsigned char one[16] = {0}, two[16] = {0};
     ck_assert_int_eq(lladd_random_bytes(b.db, one, 16), 0);
@@ -225,7 +226,7 @@ START_TEST(a_page_with_too_many_slots_is_noticed)
 END_TEST
 
 /* A bucket has an entry with a wrong length. A split is refused and leaves the bucket unchanged. */
-START_TEST(a_bucket_that_makes_no_sense_is_not_split)
+START_TEST(a_damaged_bucket_is_not_split)
 {
     unsigned char length[2] = {0, 4};
     make(0, 0);
@@ -244,7 +245,6 @@ START_TEST(a_bucket_that_makes_no_sense_is_not_split)
 }
 END_TEST
 
-/* ---- arguments ------------------------------------------------------------------------------- */
 
 START_TEST(wrong_arguments_change_nothing)
 {
@@ -311,7 +311,7 @@ START_TEST(keys_and_values_of_every_length)
         ok_db(&b, lladd_hash_get(hash, bytes, n, got, sizeof got, &len, &b.err));
         ck_assert_uint_eq(len, 1000 - n);
         ck_assert_mem_eq(got, bytes, len);
-        memset(got, 0xee, 4); /* the part of the value that fits */
+        memset(got, 0xee, 4); /* a get into 2 bytes must not write after them */
         ok_db(&b, lladd_hash_get(hash, bytes, n, got, len > 2 ? 2 : 0, &len, &b.err));
         ck_assert_uint_eq(got[2], 0xee);
     }
@@ -332,7 +332,8 @@ static int copy(void *ctx, struct lladd_span value)
     return 0;
 }
 
-/* Lengths around the longest that is stored on the page, and more. Blobs are made and freed. */
+/* Keys and values with lengths around the longest that is stored on the page, 1000 bytes, and
+ * longer ones. Long ones are stored in blobs; the test checks the number of blobs. */
 START_TEST(long_keys_and_values_are_blobs)
 {
     static const size_t lengths[] = {999, 1000, 1001, 4096, 20000};
@@ -413,9 +414,8 @@ START_TEST(expected_elements_get_their_buckets_at_once)
 }
 END_TEST
 
-/* ---- equal hashes ---------------------------------------------------------------------------- */
 
-/* Keys of 8 bytes with hashes that agree in the low 12 bits. */
+/* Makes keys of 8 bytes with hashes that agree in the low 12 bits. */
 static size_t equal_keys(uint64_t *out, size_t n)
 {
     const struct ll_siphash_key *seed = &hash->table->seed;
@@ -454,7 +454,7 @@ START_TEST(equal_hashes_make_chains)
         commit(txn);
     }
     ck_assert_uint_eq(count(), 0);
-    txn = fixture_begin(&b); /* no transaction needs the ghosts: a split or merge frees the chain */
+    txn = fixture_begin(&b); /* no transaction needs the ghosts, so an insertion may drop them */
     for (size_t i = 0; i < 10; i++)
         ok(txn, insert(txn, keys[i], i));
     commit(txn);
@@ -483,7 +483,7 @@ START_TEST(undo_finds_keys_that_others_have_moved)
     for (uint64_t i = 1100; i < 9000; i++)
         ok(other, take(other, i));
     commit(other);
-    other = fixture_begin(&b); /* buckets merge, since no transaction needs their ghosts now */
+    other = fixture_begin(&b); /* buckets merge: no transaction needs the committed ghosts */
     for (uint64_t i = 20000; i < 22000; i++) {
         ok(other, insert(other, i, i));
         ok(other, take(other, i));
@@ -551,7 +551,8 @@ START_TEST(transactions_interleave)
 }
 END_TEST
 
-/* A transaction removes all elements. Their room is kept for the rollback. */
+/* A transaction removes all elements. Another one inserts elements until the device is full. The
+ * space of the removed elements is reserved for the rollback, so the rollback succeeds. */
 START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 {
     make(8, 100);
@@ -583,7 +584,8 @@ START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 }
 END_TEST
 
-/* The undo reserve is at least as much as the rollback writes, and at most twice as much. */
+/* The undo reserve is at least as much as the rollback writes, and at most twice as much and SPARE
+ * bytes. _i / 2 chooses the length of the values; _i % 2: the table has fixed lengths. */
 START_TEST(what_is_set_aside_is_what_a_rollback_writes)
 {
     static const uint32_t lengths[] = {8, 100, 300, 900};
@@ -592,7 +594,7 @@ START_TEST(what_is_set_aside_is_what_a_rollback_writes)
     unsigned char value[900] = {0};
     struct lladd_stats before = {.struct_size = sizeof before}, full = before, after = before;
     fixture_close(&b);
-    b.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* no page images, which have no undo reserve */
+    b.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* no page images: the undo reserve has none */
     fixture_open(&b);
     make(_i % 2 ? 8 : 0, _i % 2 ? len : 0);
     struct lladd_txn *txn = fixture_begin(&b);
@@ -637,7 +639,7 @@ START_TEST(one_transaction_at_a_time_with_physical_undo)
 }
 END_TEST
 
-START_TEST(what_is_in_doubt_keeps_what_it_removed)
+START_TEST(a_transaction_in_doubt_can_restore_what_it_removed)
 {
     struct lladd_gid gid = fixture_gid("doubt");
     make(8, 8);
@@ -665,7 +667,6 @@ START_TEST(what_is_in_doubt_keeps_what_it_removed)
 }
 END_TEST
 
-/* ---- batches, and lookups -------------------------------------------------------------------- */
 
 static int see(void *ctx, struct lladd_span value)
 {
@@ -674,7 +675,7 @@ static int see(void *ctx, struct lladd_span value)
     return -7;
 }
 
-START_TEST(many_at_a_time)
+START_TEST(many_lookups_in_one_call)
 {
     enum { N = 1000 };
     static struct lladd_hash_query q[N];
@@ -705,8 +706,9 @@ START_TEST(many_at_a_time)
 }
 END_TEST
 
-/* One call inserts many elements, with splits in between. One key comes twice, and one element is
- * refused; the elements before it stay. */
+/* One call inserts many elements, with splits in between. One key comes twice; with fixed lengths,
+ * one value and one key have a wrong length. Such an element is refused, and the elements before it
+ * stay. */
 static void insert_many_into(uint32_t key_size, unsigned flags)
 {
     enum { N = 3000 };
@@ -781,9 +783,8 @@ START_TEST(many_of_any_length_are_inserted)
 }
 END_TEST
 
-/* ---- walks ----------------------------------------------------------------------------------- */
 
-START_TEST(a_walk_meets_what_stays_exactly_once)
+START_TEST(a_walk_returns_each_lasting_element_once)
 {
     enum { STAY = 3000 };
     static unsigned char met[STAY];
@@ -800,10 +801,10 @@ START_TEST(a_walk_meets_what_stays_exactly_once)
         uint64_t k = lladd_get64(key.data);
         if (k < STAY)
             met[k]++;
-        if (++steps % 3000 == 500) /* up */
+        if (++steps % 3000 == 500) /* the table grows */
             for (int i = 0; i < 20000; i++, next++)
                 ok(txn, insert(txn, next, next));
-        if (steps % 3000 == 2000) { /* and down again */
+        if (steps % 3000 == 2000) { /* the table shrinks again */
             for (uint64_t gone = 100000; gone < next; gone++)
                 ok(txn, take(txn, gone));
             next = 100000;
@@ -826,9 +827,8 @@ START_TEST(a_walk_meets_what_stays_exactly_once)
 }
 END_TEST
 
-/* ---- failures -------------------------------------------------------------------------------- */
 
-/* The n-th memory allocation fails: the call succeeds, or fails and has changed nothing. */
+/* The n-th memory allocation fails. Each call succeeds, or fails and has changed nothing. */
 START_TEST(memory_runs_out_anywhere)
 {
     uint64_t failures = 0;
@@ -869,12 +869,12 @@ int main(void)
     TCase *t = tcase_create("hash");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, siphash_is_siphash);
-    tcase_add_test(t, many_hashes_are_those_of_each);
-    tcase_add_loop_test(t, what_a_drop_leaves_is_found, 0, 2);
-    tcase_add_test(t, operations_are_where_they_should_be);
-    tcase_add_test(t, random_bytes_are_the_worlds);
+    tcase_add_test(t, hashes_of_many_keys_are_those_of_each_key);
+    tcase_add_loop_test(t, entries_that_a_drop_leaves_are_found, 0, 2);
+    tcase_add_test(t, cached_operation_ids_are_right);
+    tcase_add_test(t, random_bytes_differ);
     tcase_add_loop_test(t, a_page_with_too_many_slots_is_noticed, 0, 2);
-    tcase_add_loop_test(t, a_bucket_that_makes_no_sense_is_not_split, 0, 2);
+    tcase_add_loop_test(t, a_damaged_bucket_is_not_split, 0, 2);
     tcase_add_test(t, wrong_arguments_change_nothing);
     tcase_add_test(t, a_transaction_of_another_database_is_refused);
     tcase_add_test(t, keys_and_values_of_every_length);
@@ -888,12 +888,12 @@ int main(void)
     tcase_add_test(t, a_removal_of_everything_is_taken_back_on_a_full_device);
     tcase_add_loop_test(t, what_is_set_aside_is_what_a_rollback_writes, 0, 8);
     tcase_add_test(t, one_transaction_at_a_time_with_physical_undo);
-    tcase_add_test(t, what_is_in_doubt_keeps_what_it_removed);
-    tcase_add_test(t, many_at_a_time);
+    tcase_add_test(t, a_transaction_in_doubt_can_restore_what_it_removed);
+    tcase_add_test(t, many_lookups_in_one_call);
     tcase_add_test(t, many_are_inserted_as_if_one_by_one);
     tcase_add_test(t, many_are_inserted_with_physical_undo);
     tcase_add_test(t, many_of_any_length_are_inserted);
-    tcase_add_test(t, a_walk_meets_what_stays_exactly_once);
+    tcase_add_test(t, a_walk_returns_each_lasting_element_once);
     tcase_add_test(t, memory_runs_out_anywhere);
     suite_add_tcase(s, t);
     return fixture_run(s);

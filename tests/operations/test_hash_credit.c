@@ -14,8 +14,8 @@
 
 enum { MOST = 256 };
 
-/* The smallest log buffer that allows a rebuild, with 32 threads and with 256; the largest pages
- * with the default buffer. */
+/* The smallest log buffer that allows a rebuild, with 32 threads and with 256; then the largest
+ * pages with the default buffer (ring 0). keys: how many each thread puts. */
 static const struct {
     uint64_t ring;
     uint32_t page_size;

@@ -47,9 +47,9 @@ static bool replaces(struct lladd_txn *txn, uint64_t key, const void *value, siz
     return replaced;
 }
 
-/* The table has values of one length, values of any length, or physical undo. Long values are
- * blobs. */
-START_TEST(put_tells_whether_there_was_a_value)
+/* _i 0: values of one length; 1: values of any length, some of them in blobs; 2: values of one
+ * length and physical undo. */
+START_TEST(put_reports_whether_it_replaced_a_value)
 {
     static unsigned char big[5000];
     const size_t len = _i == 1 ? sizeof big : 8;
@@ -174,7 +174,7 @@ int main(void)
     Suite *s = suite_create("puts into hash tables");
     TCase *t = tcase_create("put");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_loop_test(t, put_tells_whether_there_was_a_value, 0, 3);
+    tcase_add_loop_test(t, put_reports_whether_it_replaced_a_value, 0, 3);
     tcase_add_loop_test(t, records_of_earlier_versions, 0, ENDS);
     suite_add_tcase(s, t);
     return fixture_run(s);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Elements with keys and values in blobs, read without locks. Whatever a writer does between two
- * steps of a reader, the reader must get one whole value, and a walk must meet every element that
- * stays exactly once.
+ * steps of a reader, the reader must get one whole value, and a walk must return every element that
+ * exists during the whole walk exactly once.
  *
  * In the case `stops`, the reader reads the pages of a value from the device. It is stopped before
- * one of these reads, in each run before another, and meanwhile a writer works. (Pages that the
- * writer needs are cached, since it would wait for a page that the reader is loading.) In the case
- * `threads` no thread is stopped. Runs under TSan.
+ * one of these reads, in each run before a later one, and meanwhile a writer changes the value.
+ * (Pages that the writer needs are cached, since the writer would wait for a page that the reader
+ * is loading.) In the case `threads`, which runs under TSan, no thread is stopped.
  */
 #include "op_fixture.h"
 
@@ -65,6 +65,7 @@ enum action { REPLACE, LENGTHEN, SHORTEN, TAKE_AND_PUT, ROLL_BACK, LEAVE_OPEN, A
  * To find these, the reader reads the root page again. */
 enum { LONG = 140000, OTHER = 20000 };
 
+/* The length that the writer's value has in each action. */
 static const size_t after[ACTIONS] = {
     [REPLACE] = LONG,      [LENGTHEN] = LONG + 10000, [SHORTEN] = 10,
     [TAKE_AND_PUT] = LONG, [ROLL_BACK] = 5000,        [LEAVE_OPEN] = 5000};
@@ -284,7 +285,7 @@ START_TEST(stopped_before_each_page)
         if (open_one)
             abort_txn(open_one);
     } while (stop.acted);
-    ck_assert_uint_gt(stops, 30); /* the value has more pages than this */
+    ck_assert_uint_gt(stops, 30); /* the long value has more than 30 pages */
 }
 END_TEST
 
@@ -293,7 +294,8 @@ END_TEST
 enum { WRITES = 400, READING = 3, TAKEN = 1 /* this key is removed and put again */ };
 
 static uint32_t writing;
-static size_t lengths; /* 0: all values have one length, so that equal references can recur */
+static size_t lengths; /* 0: all values have one length, so that an element can get the same
+                        * reference to a blob again */
 
 /* Is this a whole value? All its bytes are one letter, and its length fits the letter. */
 static bool is_any_value(const unsigned char *p, size_t len)
@@ -364,7 +366,7 @@ static void *read_values(void *arg)
     return NULL;
 }
 
-START_TEST(no_thread_is_stopped)
+START_TEST(readers_run_while_a_writer_runs)
 {
     struct lladd_thread threads[READING + 1];
     struct lladd_txn *txn = fixture_begin(&b);
@@ -389,7 +391,7 @@ int main(void)
     suite_add_tcase(s, t);
     t = tcase_create("threads");
     tcase_add_checked_fixture(t, setup_threads, teardown);
-    tcase_add_loop_test(t, no_thread_is_stopped, 0, 2);
+    tcase_add_loop_test(t, readers_run_while_a_writer_runs, 0, 2);
     suite_add_tcase(s, t);
     return fixture_run(s);
 }

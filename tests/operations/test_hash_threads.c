@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads and a number of buckets that is out of date. test_keyed_threads.c has threads that change
- * tables. Runs under TSan. */
+/* A thread reads the number of buckets of a hash table while another thread undoes splits, so that
+ * the number is out of date. test_keyed_threads.c tests threads that change tables. Runs under
+ * TSan. */
 #include "op_fixture.h"
 #include "operations/hash/table.h"
 
@@ -128,9 +129,10 @@ static void abort_meanwhile(struct lladd_txn *txn)
     lladd_mutex_destroy(&hold_up.mutex);
 }
 
-/* Two splits are undone physically while a thread reads the number of buckets. It has read the root
- * page before the undo, and reads the buckets after it. If the old number were kept, keys would go
- * to a bucket that does not exist, or the next split would split the wrong bucket. */
+/* Two splits are undone physically while a thread looks a key up. The thread has read the number of
+ * buckets from the root page before the undo, and reads a bucket after the undo. If the old number
+ * stayed in memory, keys would go to a bucket that does not exist, or (_i) the next split would
+ * split the wrong bucket. */
 START_TEST(a_number_of_buckets_that_is_out_of_date_is_read_again)
 {
     lladd_savepoint_id now;

@@ -86,7 +86,7 @@ static unsigned walk_count(void)
         n++;
     }
     ck_assert_int_eq(rc, LLADD_END);
-    ck_assert_int_eq(lladd_heap_cursor_next(&c, &rid, &r, &b.err), LLADD_END); /* again */
+    ck_assert_int_eq(lladd_heap_cursor_next(&c, &rid, &r, &b.err), LLADD_END); /* once more */
     lladd_heap_cursor_close(&c);
     return n;
 }
@@ -222,7 +222,7 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
 END_TEST
 
 /* _i 0: the record is on its home page; 1: it has moved to another page. */
-START_TEST(a_part_is_written_and_read)
+START_TEST(a_part_of_a_record_is_written_and_read)
 {
     unsigned char want[3000], got[3000];
     struct lladd_txn *txn = fixture_begin(&b);
@@ -268,7 +268,7 @@ START_TEST(a_part_is_written_and_read)
 }
 END_TEST
 
-START_TEST(moved_contents_have_no_id_of_their_own)
+START_TEST(a_moved_record_has_no_second_id)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r = insert(txn, 'r', 100), n = insert(txn, 'n', 3800), at;
@@ -306,7 +306,8 @@ START_TEST(a_stub_that_leads_nowhere_is_damage)
 }
 END_TEST
 
-/* The inventory's only page has a link to itself. No call may follow it for ever. */
+/* The inventory lists the heap's pages. Its only page has a link to itself. No call may follow the
+ * link for ever. _i: the heap has a record. */
 START_TEST(an_inventory_that_does_not_end_is_noticed)
 {
     unsigned char next[8];
@@ -359,6 +360,8 @@ START_TEST(pages_stay_and_records_go_when_an_insert_is_rolled_back)
 }
 END_TEST
 
+/* _i 0: the transaction that has created the heap aborts; 1: it is open at a crash; 2: it rolls
+ * back to a savepoint before the creation, and commits. */
 START_TEST(a_heap_that_was_never_committed_leaves_nothing)
 {
     uint64_t pages = fixture_pages_used(&b);
@@ -399,7 +402,7 @@ END_TEST
 
 /* The transaction that has created a heap rolls back to a savepoint, and so frees pages of the
  * heap. The heap's state in memory lists these pages, but they must not be used. */
-START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
+START_TEST(a_rollback_to_a_savepoint_shortens_a_new_heap)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
@@ -466,7 +469,7 @@ START_TEST(more_pages_than_an_inventory_page_lists)
 }
 END_TEST
 
-START_TEST(room_that_was_given_up_is_used_again)
+START_TEST(room_of_deleted_records_is_reused)
 {
     static struct lladd_rid r[2000];
     struct lladd_txn *txn;
@@ -552,14 +555,14 @@ START_TEST(wrong_calls_are_refused)
 }
 END_TEST
 
-START_TEST(handles_of_one_heap_share_it)
+START_TEST(handles_of_one_heap_share_its_state)
 {
     struct lladd_heap *other;
     ok_db(&b, lladd_heap_open(b.db, root, &other, &b.err));
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r = insert(txn, 'r', 10), o;
     ok(txn, lladd_heap_insert(txn, other, "o", 1, &o));
-    ck_assert_uint_eq(o.page.v, r.page.v); /* the same pool */
+    ck_assert_uint_eq(o.page.v, r.page.v); /* both handles use the same pool of pages */
     commit(txn);
     lladd_heap_close(heap);
     heap = other;
@@ -623,7 +626,7 @@ START_TEST(a_transaction_of_another_database_is_refused)
 }
 END_TEST
 
-/* ---- walking while others work --------------------------------------------------------------- */
+/* ---- a walk during changes ------------------------------------------------------------------- */
 
 START_TEST(a_walk_sees_every_lasting_record_once)
 {
@@ -667,7 +670,7 @@ START_TEST(a_walk_sees_every_lasting_record_once)
 }
 END_TEST
 
-/* ---- against a model ------------------------------------------------------------------------- */
+/* ---- random histories ------------------------------------------------------------------------ */
 
 enum { RECORDS = HISTORY_RECORDS };
 
@@ -737,17 +740,17 @@ int main(void)
     tcase_add_test(c, insert_get_set_delete);
     tcase_add_loop_test(c, an_inventory_that_does_not_end_is_noticed, 0, 2);
     tcase_add_test(c, a_record_that_outgrows_its_page_keeps_its_id);
-    tcase_add_loop_test(c, a_part_is_written_and_read, 0, 2);
-    tcase_add_test(c, moved_contents_have_no_id_of_their_own);
+    tcase_add_loop_test(c, a_part_of_a_record_is_written_and_read, 0, 2);
+    tcase_add_test(c, a_moved_record_has_no_second_id);
     tcase_add_test(c, a_stub_that_leads_nowhere_is_damage);
     tcase_add_loop_test(c, pages_stay_and_records_go_when_an_insert_is_rolled_back, 0, 2);
     tcase_add_loop_test(c, a_heap_that_was_never_committed_leaves_nothing, 0, 3);
-    tcase_add_test(c, a_new_heap_grown_and_rolled_back_to_a_savepoint);
+    tcase_add_test(c, a_rollback_to_a_savepoint_shortens_a_new_heap);
     tcase_add_test(c, more_pages_than_an_inventory_page_lists);
-    tcase_add_test(c, room_that_was_given_up_is_used_again);
+    tcase_add_test(c, room_of_deleted_records_is_reused);
     tcase_add_loop_test(c, destroy_frees_everything_or_nothing, 0, 2);
     tcase_add_test(c, wrong_calls_are_refused);
-    tcase_add_test(c, handles_of_one_heap_share_it);
+    tcase_add_test(c, handles_of_one_heap_share_its_state);
     tcase_add_loop_test(c, a_handle_does_not_work_on_a_later_heap, 0, 2);
     tcase_add_test(c, a_transaction_of_another_database_is_refused);
     tcase_add_test(c, a_walk_sees_every_lasting_record_once);

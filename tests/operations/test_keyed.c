@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What hash tables and B+trees have in common: what a call does that changes nothing. */
+/* Hash tables and B+trees: calls that change nothing. When the transaction that has made them has
+ * ended, other transactions can destroy the structure. */
 #include "keyed.h"
 #include "op_fixture.h"
 
@@ -34,8 +35,8 @@ static void change_nothing(struct lladd_txn *txn)
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* the calls have logged nothing */
 }
 
-/* A transaction that has changed nothing has committed, and no sync has followed. Others can
- * destroy the structure, or change it alone. _i: the kind, and the durability. */
+/* A transaction that has changed nothing has committed, and no sync has followed. Another
+ * transaction can destroy the structure. _i: the kind, and the durability. */
 START_TEST(a_commit_of_nothing_leaves_the_structure_free)
 {
     static const int durabilities[] = {LLADD_DURABLE_OS, LLADD_DURABLE_LATER};
@@ -45,7 +46,7 @@ START_TEST(a_commit_of_nothing_leaves_the_structure_free)
     make((enum keyed_kind)(_i % KEYED_KINDS));
     struct lladd_txn *txn = begin_relaxed(durability);
     ok(txn, keyed_put(txn, &keyed, "a", 1, "1", 1));
-    commit(txn); /* not durable, so the next commit is not, either */
+    commit(txn); /* not durable, so the commit that follows is not durable either */
     txn = begin_relaxed(durability);
     change_nothing(txn);
     commit(txn);
@@ -57,7 +58,8 @@ START_TEST(a_commit_of_nothing_leaves_the_structure_free)
 }
 END_TEST
 
-/* The same after a rollback. */
+/* While a transaction that has made such calls is open, the structure cannot be destroyed. After
+ * the rollback of that transaction it can. */
 START_TEST(a_rollback_of_nothing_leaves_the_structure_free)
 {
     fixture_init(&b, 4096);

@@ -57,7 +57,7 @@ static void faults(bool on)
 
 static size_t key_bytes(uint32_t k, unsigned char *out)
 {
-    uint32_t longer = kind == KEYED_BTREE ? 500 : 1001; /* a table has keys in blobs */
+    uint32_t longer = kind == KEYED_BTREE ? 500 : 1001; /* a hash table has such keys in blobs */
     size_t len = key_size ? key_size : k % 29 == 7 ? longer + k : 4 + k % 5;
     memset(out, (int)k, len);
     lladd_put32(out, k);
@@ -213,8 +213,9 @@ static bool end(struct lladd_txn *txn, bool keep)
 }
 
 /* The transactions. The structure grows, shrinks in several transactions (removed rows take room
- * until their transaction has ended), and grows again. Each transaction also changes keys
- * `again_from` to `again_to` - 1 in the other direction, and rolls that back to a savepoint. */
+ * until their transaction has ended), and grows again. Each transaction puts (`put`) or removes
+ * keys `from` to `to` - 1. Then it removes or puts keys `again_from` to `again_to` - 1, and rolls
+ * these changes back to a savepoint. It commits if `keep`. */
 static const struct {
     uint32_t from, to, again_from, again_to;
     bool put, keep;
@@ -257,6 +258,8 @@ static bool round_of(size_t i)
     return end(txn, rounds[i].keep);
 }
 
+/* Destroys the structure, and rolls that back. The destruction is tried again with fewer failures
+ * until it succeeds; a failed one has changed nothing. */
 static void destroyed_and_back(void)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -329,7 +332,7 @@ static struct keyed_stats run(void)
     return s;
 }
 
-/* The kind of structure, without or with keys and values of any length. */
+/* Each kind of structure, with fixed lengths and with any lengths of keys and values. */
 enum { SHAPES = 2 * KEYED_KINDS };
 
 static void set_up(int shape)
@@ -351,6 +354,7 @@ START_TEST(without_failures)
 }
 END_TEST
 
+/* every_nth tries each n up to EACH_TO, and some larger ones. */
 #ifdef LL_TEST_INSTRUMENTED
 enum { EACH_TO = 4 };
 #else
@@ -426,15 +430,16 @@ static void abort_without_memory(struct lladd_txn *txn)
     ck_assert_msg(rc == 0, "%s", b.err.message);
 }
 
-/* The kinds with undo by key. */
+/* Returns a shape with logical undo. Bit 0 of i: any lengths; bit 4: a B+tree. */
 static int logical_shape(int i)
 {
     return i % 2 + 2 * (i & 16 ? KEYED_BTREE : KEYED_HASH);
 }
 
-/* Aborts a transaction that was prepared by an earlier process, before the structure is opened
- * (REC-3). _i: bit 0, keys and values of any length; bit 1, the earlier process was killed; bit 2,
- * recovery is instant; bit 3, the transaction has also destroyed the structure; bit 4, a B+tree. */
+/* Aborts a transaction that was prepared before the database was closed and opened again, while the
+ * structure is not open (REC-3). _i: bit 0, keys and values of any length; bit 1, a power failure
+ * instead of the close; bit 2, recovery is instant; bit 3, the transaction has also destroyed the
+ * structure; bit 4, a B+tree. */
 START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
 {
     struct lladd_gid gid = fixture_gid("doubt");
@@ -464,7 +469,7 @@ END_TEST
 
 /* A memory allocation of lladd_open fails. Then either the open fails, or the abort still needs no
  * memory. */
-START_TEST(an_open_with_what_is_in_doubt_allocates_or_fails)
+START_TEST(an_open_without_memory_fails_or_the_abort_needs_none)
 {
     struct lladd_gid gid = fixture_gid("doubt");
     unsigned failed = 0;
@@ -503,7 +508,7 @@ END_TEST
 
 /* The root page of the structure is damaged. Open succeeds; opening the structure and the rollback
  * report the damage. */
-START_TEST(an_open_with_what_is_in_doubt_survives_damage)
+START_TEST(an_open_survives_a_damaged_structure_of_a_transaction_in_doubt)
 {
     struct lladd_gid gid = fixture_gid("doubt");
     unsigned char none[8] = {0};
@@ -538,8 +543,8 @@ int main(void)
     tcase_add_loop_test(c, reads_fail, 0, SHAPES);
     tcase_add_loop_test(c, device_calls_fail, 0, SHAPES);
     tcase_add_loop_test(c, an_abort_of_what_is_in_doubt_needs_no_memory, 0, 32);
-    tcase_add_loop_test(c, an_open_with_what_is_in_doubt_allocates_or_fails, 0, 2);
-    tcase_add_loop_test(c, an_open_with_what_is_in_doubt_survives_damage, 0, 2);
+    tcase_add_loop_test(c, an_open_without_memory_fails_or_the_abort_needs_none, 0, 2);
+    tcase_add_loop_test(c, an_open_survives_a_damaged_structure_of_a_transaction_in_doubt, 0, 2);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }

@@ -2,10 +2,11 @@
 /*
  * Hash tables, B+trees and threads. 2, 8 and 64 threads insert, look up, replace and remove keys of
  * their own, spread over the whole structure, and commit or roll back. Meanwhile buckets, leaves
- * and inner nodes split. Other threads look up keys and walk: a lookup must find every row that
- * stays, and a walk must meet it exactly once, in a tree in order and in both directions. In
- * another test the threads' rows move upward through a tree, so that leaves become empty and are
- * merged, and their pages are used again. Runs under TSan.
+ * and inner nodes split. Some rows stay unchanged. One more thread looks these rows up, and must
+ * find each. Another one walks through the structure, and must meet each of these rows exactly
+ * once; through a tree it walks in both directions, and must meet them in order. In another test
+ * the threads' rows move upward through a tree, so that leaves become empty and are merged, and
+ * their pages are used again. Runs under TSan.
  */
 #include "keyed.h"
 #include "op_fixture.h"
@@ -22,11 +23,12 @@ static uint32_t working;
 struct worker {
     struct lladd_thread thread;
     uint64_t seed, id, rounds;
-    uint64_t live; /* number of keys that the worker has left */
+    uint64_t live; /* number of the worker's keys that are in the structure */
 };
 static struct worker workers[MOST + 2];
 
-/* A worker's i-th number: they lie between those that stay, and beyond. */
+/* A worker's i-th key. The workers' keys lie between the keys of the rows that stay, and after
+ * them. */
 static uint64_t key_of(uint64_t id, uint64_t i)
 {
     return i * 37 % (STAY + 500) * SPREAD + 1 + id;
@@ -143,14 +145,14 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* The threads' rows lie next to each other, after those that stay. */
+/* A worker's i-th key in move_up. The keys of the workers alternate, above those that stay. */
 static uint64_t moving_key(uint64_t id, uint64_t i)
 {
     return (uint64_t)SPREAD * STAY * 2 + i * MOST + id;
 }
 
-/* Puts rows after its others, and removes its first ones. Some transactions roll back and are
- * repeated. */
+/* Inserts rows after the worker's other rows, and removes the worker's first rows. Some
+ * transactions roll back and are repeated. */
 static void *move_up(void *arg)
 {
     struct worker *w = arg;
@@ -176,7 +178,8 @@ static void *move_up(void *arg)
     return NULL;
 }
 
-/* Statistics of a tree that changes. */
+/* Reads the statistics of a tree that changes meanwhile. They are approximate, so only half of the
+ * rows that stay must be counted. */
 static void *count(void *arg)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -189,7 +192,7 @@ static void *count(void *arg)
     return NULL;
 }
 
-/* Walks up and down: meets the rows that stay in order, each exactly once. */
+/* Walks up or down. Asserts that the walk meets the rows that stay in order, each exactly once. */
 static void walk_once(bool up)
 {
     struct lladd_btree_cursor *c;
@@ -253,8 +256,8 @@ static void *look_up(void *arg)
     return NULL;
 }
 
-/* Starts n threads, one that walks, one that looks up or counts. Returns the statistics after
- * them. */
+/* Starts n threads that run `what`, one that walks, and one that looks rows up or, beside move_up,
+ * reads the statistics. Returns the statistics after the threads have ended. */
 static struct keyed_stats threads(unsigned n, uint64_t rounds, void *(*what)(void *))
 {
     uint64_t want = STAY;
@@ -296,24 +299,24 @@ static void work_with(enum keyed_kind kind, unsigned n, uint64_t rounds)
     teardown();
 }
 
-START_TEST(two)
+START_TEST(two_threads)
 {
     work_with(kinds[_i], 2, 60);
 }
 END_TEST
-START_TEST(eight)
+START_TEST(eight_threads)
 {
     work_with(kinds[_i], 8, 24);
 }
 END_TEST
-START_TEST(sixty_four)
+START_TEST(sixty_four_threads)
 {
     work_with(kinds[_i], 64, 4);
 }
 END_TEST
 
-/* The tree does not grow with the number of rounds. */
-START_TEST(moving_rows)
+/* The threads run move_up. The tree does not grow with the number of rounds. */
+START_TEST(rows_move_through_a_tree)
 {
     static const struct {
         unsigned n;
@@ -323,7 +326,7 @@ START_TEST(moving_rows)
     ck_assert_uint_gt(threads(runs[_i].n, runs[_i].rounds, move_up).merges, 5);
     struct lladd_btree_stats s = {.struct_size = sizeof s};
     ok_db(&b, lladd_btree_stats_get(keyed.tree, &s, &b.err));
-    if (runs[_i].rounds > 6) /* otherwise it is still growing */
+    if (runs[_i].rounds > 6) /* after 6 rounds the tree is still growing */
         ck_assert_uint_lt(s.leaves + s.free_pages, 120);
     teardown();
 }
@@ -333,10 +336,10 @@ int main(void)
 {
     Suite *s = suite_create("hash tables, B+trees and threads");
     TCase *c = tcase_create("threads");
-    tcase_add_loop_test(c, two, 0, 2);
-    tcase_add_loop_test(c, eight, 0, 2);
-    tcase_add_loop_test(c, sixty_four, 0, 2);
-    tcase_add_loop_test(c, moving_rows, 0, 3);
+    tcase_add_loop_test(c, two_threads, 0, 2);
+    tcase_add_loop_test(c, eight_threads, 0, 2);
+    tcase_add_loop_test(c, sixty_four_threads, 0, 2);
+    tcase_add_loop_test(c, rows_move_through_a_tree, 0, 3);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }

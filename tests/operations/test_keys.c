@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lladd/keys.h: random values of every kind are compared as values and as bytes, and read back.
- * The values are mostly close to each other or to the limits of their kind.
+ * lladd/keys.h: random values of every kind are encoded, compared as values and as bytes, and read
+ * back. The values are mostly close to each other or to the limits of their kind.
  */
 #include "op_fixture.h"
 
@@ -23,7 +23,8 @@ static uint64_t next(void)
     return z ^ z >> 31;
 }
 
-/* A number with any count of leading zeros or of leading ones: close pairs are frequent. */
+/* A random number that begins with some zero bits or with some one bits, so that pairs of close
+ * numbers are frequent. */
 static uint64_t number(void)
 {
     uint64_t v = next() >> next() % 64;
@@ -74,7 +75,8 @@ static double real(void)
 }
 
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
-/* Two values of a kind: their order as bytes is `want`, and each is read back. */
+/* Encodes two values of a kind. The order of their bytes must be that of the values. The first one
+ * is read back. */
 #define KIND(type, kind, a, b) \
     do { \
         unsigned char x[8], y[8]; \
@@ -160,7 +162,7 @@ static struct row row(void)
     return r;
 }
 
-/* Which components are descending: bits of `mask`. */
+/* Encodes a row as a key. The bits of `mask` say which components are descending. */
 static struct lladd_key encode(const struct row *r, unsigned mask, unsigned char *buf, size_t size)
 {
     struct lladd_key k = lladd_key_into(buf, size);

@@ -2,7 +2,7 @@
 /*
  * Open either refuses a limit of the log, and names the size that is needed, or the limit is large
  * enough for each registered operation, however often it runs: a transaction that runs one
- * operation does not get LLADD_LOG_FULL for ever. Tested for every page size and many sizes of
+ * operation does not get LLADD_LOG_FULL for ever. Tested for three page sizes and several sizes of
  * segments.
  */
 #include "op_fixture.h"
@@ -195,7 +195,7 @@ START_TEST(an_operation_registered_later_asks_for_its_limit)
 END_TEST
 
 /* An open that is refused creates no file. */
-START_TEST(a_refusal_leaves_an_empty_directory_empty)
+START_TEST(a_refused_open_creates_no_file)
 {
     init(4096, 4096, 4096, 16384);
     (void)refused();
@@ -214,7 +214,7 @@ int main(void)
                         3 * SEGMENTS);
     tcase_add_test(tc, a_larger_limit_is_never_refused);
     tcase_add_test(tc, an_operation_registered_later_asks_for_its_limit);
-    tcase_add_test(tc, a_refusal_leaves_an_empty_directory_empty);
+    tcase_add_test(tc, a_refused_open_creates_no_file);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

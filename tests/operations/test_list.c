@@ -121,7 +121,7 @@ static bool is_z(void *ctx, struct lladd_span item)
     return memcmp(item.data, "z", 1) == 0;
 }
 
-/* The last item's link leads to the second item. No call may follow the ring for ever. */
+/* The link of the last item names the second item. No call may follow this ring for ever. */
 START_TEST(a_ring_is_noticed)
 {
     uint64_t n;
@@ -240,7 +240,7 @@ static bool is_letter(void *ctx, struct lladd_span item)
     return item.len == 1 && *(const char *)item.data == *(const char *)ctx;
 }
 
-START_TEST(finds)
+START_TEST(finds_the_next_matching_item)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_item got;
@@ -261,9 +261,9 @@ START_TEST(finds)
 }
 END_TEST
 
-/* ---- neighbours ------------------------------------------------------------------------------ */
-
-START_TEST(neighbours_do_not_disturb_each_other)
+/* Two transactions insert and remove adjacent items. Bits of _i: the first one aborts; the second
+ * one aborts; then a crash. */
+START_TEST(adjacent_items_of_two_transactions)
 {
     struct lladd_txn *first = fixture_begin(&b), *second;
     struct lladd_item x = append(first, "x"), y = append(first, "y"), z = append(first, "z");
@@ -300,7 +300,7 @@ START_TEST(neighbours_do_not_disturb_each_other)
 END_TEST
 
 /* Recovery removes the items of a loser. Committed items between them stay. */
-START_TEST(crash_between)
+START_TEST(committed_items_between_those_of_a_loser)
 {
     struct lladd_txn *loser = fixture_begin(&b), *winner = fixture_begin(&b);
     struct lladd_item x = append(winner, "x");
@@ -348,7 +348,7 @@ START_TEST(savepoints)
 END_TEST
 
 /* A transaction in doubt has removed an item. Other transactions must not sweep that item. */
-START_TEST(prepared)
+START_TEST(a_removal_in_doubt)
 {
     struct lladd_gid gid = fixture_gid("list");
     struct lladd_txn *txn = fixture_begin(&b);
@@ -398,7 +398,7 @@ START_TEST(a_queue_stays_small)
 }
 END_TEST
 
-START_TEST(everything_goes)
+START_TEST(all_items_are_removed)
 {
     struct lladd_item at = NONE;
     char item[100] = "x";
@@ -430,7 +430,7 @@ END_TEST
 
 /* ---- whole lists ----------------------------------------------------------------------------- */
 
-START_TEST(made_and_rolled_back)
+START_TEST(a_list_is_created_and_rolled_back)
 {
     uint64_t used = fixture_pages_used(&b);
     struct lladd_txn *txn = fixture_begin(&b);
@@ -480,7 +480,7 @@ START_TEST(made_and_rolled_back)
 }
 END_TEST
 
-START_TEST(spliced)
+START_TEST(a_list_is_spliced)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_list *other;
@@ -539,8 +539,9 @@ START_TEST(spliced)
 }
 END_TEST
 
-/* A splice that fails changes nothing, and does not exclude other transactions from the lists. */
-START_TEST(spliced_too_often)
+/* A list can contain the items of 500 lists, itself included. One more splice is refused. It
+ * changes nothing, and does not exclude other transactions from the lists. */
+START_TEST(a_splice_of_too_many_lists_is_refused)
 {
     struct lladd_list *other;
     struct lladd_item at;
@@ -549,7 +550,7 @@ START_TEST(spliced_too_often)
     struct lladd_txn *txn = fixture_begin(&b), *second;
     ok(txn, lladd_list_create(txn, &page));
     ok_db(&b, lladd_list_open(b.db, page, &other, &b.err));
-    ok(txn, lladd_list_splice(txn, list, other)); /* of an empty list changes nothing */
+    ok(txn, lladd_list_splice(txn, list, other)); /* `other` is empty: nothing changes */
     for (int i = 0; i < 499; i++) {
         ok(txn, lladd_list_append(txn, other, "x", 1, &at));
         ok(txn, lladd_list_splice(txn, list, other));
@@ -587,7 +588,7 @@ START_TEST(wrong_arguments)
     struct lladd_rid rid;
     ok(txn, lladd_slotted_alloc(txn, page, NULL, 100, 0, &rid));
     struct lladd_item x = append(txn, "x"), stale = x;
-    stale.slot += 1u << 16; /* another turn */
+    stale.slot += 1u << 16; /* names another use of the slot */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_insert(txn, list, at, "y", 1, &got));
     at = (struct lladd_item){page, rid.slot}; /* a record that is not an item */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, at));
@@ -614,7 +615,7 @@ START_TEST(wrong_arguments)
 }
 END_TEST
 
-/* ---- against a model ------------------------------------------------------------------------- */
+/* ---- random transactions and a model --------------------------------------------------------- */
 
 enum { ITEMS = 400 };
 
@@ -719,7 +720,7 @@ static void some_transaction(uint64_t *seed)
         crash();
 }
 
-START_TEST(like_a_model)
+START_TEST(random_transactions_match_a_model)
 {
     uint64_t seed = (uint64_t)_i + 1;
     setup_sized(_i % 3 == 2 ? 16384 : 4096);
@@ -788,7 +789,7 @@ static int failing_run(void)
         ck_assert_int_eq(lladd_txn_error(txn)->code, rc);
     if (rc) {
         ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
-        abort_txn(txn); /* succeeds whatever fails (REC-3) */
+        abort_txn(txn); /* succeeds even without memory and space (REC-3) */
         now = committed;
     } else {
         commit(txn);
@@ -844,8 +845,8 @@ START_TEST(without_space)
 }
 END_TEST
 
-/* A call that fails leaves the rest of its transaction as it was. */
-START_TEST(the_transaction_goes_on)
+/* After an error of a call, the transaction still has its earlier changes, and can go on. */
+START_TEST(a_transaction_goes_on_after_an_error)
 {
     prepare_failure();
     for (uint64_t n = 1; n < 60; n++) {
@@ -877,23 +878,23 @@ int main(void)
     tcase_add_test(c, a_page_without_a_heap_is_an_error_with_a_message);
     tcase_add_test(c, keeps_the_order);
     tcase_add_test(c, items_of_every_length);
-    tcase_add_test(c, finds);
-    tcase_add_loop_test(c, neighbours_do_not_disturb_each_other, 0, 8);
-    tcase_add_test(c, crash_between);
+    tcase_add_test(c, finds_the_next_matching_item);
+    tcase_add_loop_test(c, adjacent_items_of_two_transactions, 0, 8);
+    tcase_add_test(c, committed_items_between_those_of_a_loser);
     tcase_add_test(c, savepoints);
-    tcase_add_loop_test(c, prepared, 0, 2);
+    tcase_add_loop_test(c, a_removal_in_doubt, 0, 2);
     tcase_add_test(c, a_queue_stays_small);
-    tcase_add_loop_test(c, everything_goes, 0, 2);
-    tcase_add_loop_test(c, made_and_rolled_back, 0, 3);
-    tcase_add_loop_test(c, spliced, 0, 3);
-    tcase_add_loop_test(c, spliced_too_often, 0, 2);
+    tcase_add_loop_test(c, all_items_are_removed, 0, 2);
+    tcase_add_loop_test(c, a_list_is_created_and_rolled_back, 0, 3);
+    tcase_add_loop_test(c, a_list_is_spliced, 0, 3);
+    tcase_add_loop_test(c, a_splice_of_too_many_lists_is_refused, 0, 2);
     tcase_add_test(c, wrong_arguments);
     suite_add_tcase(s, c);
     TCase *own = tcase_create("own");
-    tcase_add_loop_test(own, like_a_model, 0, 6);
+    tcase_add_loop_test(own, random_transactions_match_a_model, 0, 6);
     tcase_add_loop_test(own, without_memory, 0, 2);
     tcase_add_test(own, without_space);
-    tcase_add_test(own, the_transaction_goes_on);
+    tcase_add_test(own, a_transaction_goes_on_after_an_error);
     suite_add_tcase(s, own);
     return fixture_run(s);
 }

@@ -120,7 +120,7 @@ static void *work(void *arg)
 
 static const int counts[] = {2, 8, 64};
 
-START_TEST(everybody_uses_one_list)
+START_TEST(all_threads_use_one_list)
 {
     int n = counts[_i];
     uint64_t all = 0, count;
@@ -154,7 +154,7 @@ int main(void)
     Suite *s = suite_create("list threads");
     TCase *c = tcase_create("threads");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_loop_test(c, everybody_uses_one_list, 0, 3);
+    tcase_add_loop_test(c, all_threads_use_one_list, 0, 3);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }

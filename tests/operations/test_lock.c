@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager, with one thread: compatible modes and combinations of modes; names and their
- * ancestors; savepoints; the locks of a prepared transaction, also after a restart; failures of
- * every n-th memory allocation.
+ * The lock manager, with one thread: which modes are compatible, and which mode an upgrade gives;
+ * names and their ancestors; savepoints; the locks of a prepared transaction, also after a restart;
+ * the list of locks; failures of memory allocations.
  */
 #include "op_fixture.h"
 
@@ -54,8 +54,8 @@ static bool is_free(struct lladd_lock_name name, enum lladd_lock_mode mode)
     return rc == 0;
 }
 
-/* Asserts in which mode the name is locked. row[held] has a character for each mode that another
- * transaction may ask for: '.' is granted, '-' is refused. */
+/* Asserts in which mode the name is locked. row[held] has a character for each of the modes IS, IX,
+ * S, SIX, U, X that another transaction may ask for: '.' if it is granted, '-' if it is refused. */
 static void kept(struct lladd_lock_name name, enum lladd_lock_mode held)
 {
     static const char *const row[MODES] = {
@@ -104,6 +104,7 @@ START_TEST(every_pair_of_modes)
 }
 END_TEST
 
+/* sum[held][want] is the weakest mode that covers both modes. */
 START_TEST(every_upgrade)
 {
     static const enum lladd_lock_mode sum[MODES][MODES] = {
@@ -142,7 +143,7 @@ START_TEST(an_upgrade_is_refused_by_what_others_hold)
 }
 END_TEST
 
-START_TEST(the_error_names_the_holder_in_the_way)
+START_TEST(the_error_names_the_blocking_transaction)
 {
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     char text[64];
@@ -163,7 +164,7 @@ END_TEST
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-START_TEST(parts_announce_themselves)
+START_TEST(a_lock_takes_intention_locks_on_ancestors)
 {
     static const enum lladd_lock_mode intent[MODES] = {NONE, IS, IX, IS, IX, IX, IX};
     static const enum lladd_lock_mode all[MODES] = {NONE, IS, IX, S, SIX, U, X};
@@ -270,7 +271,7 @@ START_TEST(a_refused_call_changes_nothing)
 }
 END_TEST
 
-START_TEST(names_are_all_their_bytes)
+START_TEST(every_byte_of_a_name_counts)
 {
     static unsigned char bytes[65536 + 1];
     size_t lens[] = {0, 1, 7, 8, 9, 31, 32, 33, 255, 4096, 65535, 65536};
@@ -357,7 +358,7 @@ END_TEST
 
 /* ---- early release --------------------------------------------------------------------------- */
 
-START_TEST(reading_locks_can_go_early)
+START_TEST(reading_locks_can_be_released_early)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     take(txn, ROW(1, 5), S);
@@ -382,7 +383,7 @@ END_TEST
 
 /* ---- savepoints ------------------------------------------------------------------------------ */
 
-START_TEST(rollback_gives_up_what_is_newer)
+START_TEST(a_rollback_releases_newer_locks)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id one, two;
@@ -413,7 +414,7 @@ START_TEST(rollback_gives_up_what_is_newer)
 }
 END_TEST
 
-START_TEST(serialisable_rollback_keeps_what_was_read)
+START_TEST(a_serialisable_rollback_keeps_reading_locks)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
@@ -439,7 +440,7 @@ END_TEST
 
 /* Releasing a lock also removes it from the list of upgrades, which a rollback to a savepoint
  * undoes. */
-START_TEST(unlocked_after_an_upgrade)
+START_TEST(a_lock_is_released_after_an_upgrade)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp, later;
@@ -470,7 +471,7 @@ END_TEST
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-START_TEST(locks_go_when_the_commit_is_logged)
+START_TEST(locks_are_released_when_the_commit_is_logged)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_lsn lsn;
@@ -483,7 +484,7 @@ START_TEST(locks_go_when_the_commit_is_logged)
 }
 END_TEST
 
-START_TEST(readers_lock_too)
+START_TEST(read_only_transactions_can_lock)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_txn *txn;
@@ -583,7 +584,7 @@ START_TEST(prepared_transactions_keep_their_locks)
 }
 END_TEST
 
-START_TEST(what_an_administrator_decides_releases)
+START_TEST(a_heuristic_outcome_releases_locks)
 {
     struct lladd_gid a = fixture_gid("a");
     enum lladd_outcome outcome = _i ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT;
@@ -615,7 +616,7 @@ START_TEST(a_database_with_locks_in_doubt_needs_the_lock_manager)
 }
 END_TEST
 
-/* The blob of many long names is longer than any record. */
+/* The locks that a prepare stores are longer than the longest record: many names are long. */
 START_TEST(many_locks_in_doubt)
 {
     enum { ROWS = 5000, LONG = 65536 };
@@ -665,6 +666,7 @@ struct seen {
     char last[64];
 };
 
+/* Counts a lock. Stops the listing at number 100. */
 static int see(void *ctx, const struct lladd_lock_info *i)
 {
     struct seen *s = ctx;
@@ -676,7 +678,7 @@ static int see(void *ctx, const struct lladd_lock_info *i)
     return s->n == 100 ? LLADD_END : 0;
 }
 
-START_TEST(everything_held_is_told)
+START_TEST(every_lock_is_listed)
 {
     struct seen s = {.n = 0};
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
@@ -685,7 +687,7 @@ START_TEST(everything_held_is_told)
     take(two, ROW(1, 1), S);
     ok_db(&b, lladd_lock_each(b.db, see, &s, &b.err));
     ck_assert_uint_eq(s.prepared, 7);
-    ck_assert_uint_eq(s.n, 4 + 7);
+    ck_assert_uint_eq(s.n, 4 + 7); /* `one` and `two` hold a row and its table each */
     ck_assert_uint_eq(s.holds[S], 2);
     ck_assert_uint_eq(s.holds[IS], 2);
     ck_assert_uint_eq(s.holds[X], 3);
@@ -708,8 +710,8 @@ END_TEST
 
 /* ---- without memory -------------------------------------------------------------------------- */
 
-/* In each call the memory allocation with this number fails. The call succeeds, or changes nothing
- * and can be repeated. */
+/* In each call, memory allocation number `every` fails. The call succeeds, or changes nothing and
+ * can be repeated. */
 static void without_memory(uint64_t every)
 {
     static const char longer[] = "a name that needs room of its own, more than there is";
@@ -743,7 +745,7 @@ static void without_memory(uint64_t every)
     nothing_is_locked();
 }
 
-START_TEST(every_nth_allocation_fails)
+START_TEST(an_allocation_fails_in_each_call)
 {
     for (uint64_t every = 1; every < 8; every++)
         without_memory(every);
@@ -781,32 +783,32 @@ static Suite *suite(void)
     tcase_add_test(t, every_pair_of_modes);
     tcase_add_test(t, every_upgrade);
     tcase_add_test(t, an_upgrade_is_refused_by_what_others_hold);
-    tcase_add_test(t, the_error_names_the_holder_in_the_way);
-    tcase_add_test(t, parts_announce_themselves);
+    tcase_add_test(t, the_error_names_the_blocking_transaction);
+    tcase_add_test(t, a_lock_takes_intention_locks_on_ancestors);
     tcase_add_test(t, what_an_ancestor_includes_is_not_locked_again);
     tcase_add_test(t, tables_and_rows_conflict);
     tcase_add_test(t, a_lock_is_refused_while_a_page_is_held);
     tcase_add_test(t, a_refused_call_changes_nothing);
-    tcase_add_test(t, names_are_all_their_bytes);
+    tcase_add_test(t, every_byte_of_a_name_counts);
     tcase_add_test(t, bad_names_and_modes);
     tcase_add_test(t, equal_hashes);
     tcase_add_test(t, many_locks);
-    tcase_add_test(t, reading_locks_can_go_early);
-    tcase_add_test(t, rollback_gives_up_what_is_newer);
-    tcase_add_test(t, serialisable_rollback_keeps_what_was_read);
-    tcase_add_test(t, unlocked_after_an_upgrade);
+    tcase_add_test(t, reading_locks_can_be_released_early);
+    tcase_add_test(t, a_rollback_releases_newer_locks);
+    tcase_add_test(t, a_serialisable_rollback_keeps_reading_locks);
+    tcase_add_test(t, a_lock_is_released_after_an_upgrade);
     tcase_add_test(t, top_actions_keep_their_locks);
-    tcase_add_test(t, locks_go_when_the_commit_is_logged);
-    tcase_add_test(t, readers_lock_too);
+    tcase_add_test(t, locks_are_released_when_the_commit_is_logged);
+    tcase_add_test(t, read_only_transactions_can_lock);
     tcase_add_test(t, not_registered);
     tcase_add_loop_test(t, prepared_transactions_keep_their_locks, 0, 2);
-    tcase_add_loop_test(t, what_an_administrator_decides_releases, 0, 2);
+    tcase_add_loop_test(t, a_heuristic_outcome_releases_locks, 0, 2);
     tcase_add_test(t, a_database_with_locks_in_doubt_needs_the_lock_manager);
     tcase_add_test(t, many_locks_in_doubt);
     tcase_add_test(t, a_refused_prepare_changes_nothing);
-    tcase_add_test(t, everything_held_is_told);
+    tcase_add_test(t, every_lock_is_listed);
     tcase_add_test(t, names_as_text);
-    tcase_add_test(t, every_nth_allocation_fails);
+    tcase_add_test(t, an_allocation_fails_in_each_call);
     tcase_add_test(t, no_memory_for_locks_in_doubt);
     suite_add_tcase(s, t);
     return s;

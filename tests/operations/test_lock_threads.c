@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager and threads. 8 and 64 threads move money between the accounts of a hash table,
- * open and close accounts, roll back, also to savepoints, and are victims of deadlocks. Meanwhile
- * other threads add up the whole table, and must always get the same sum. Runs under TSan.
+ * The lock manager and threads. 8 and 64 threads use a hash table of accounts. Most of them move
+ * money between accounts, open and close accounts, roll back, also to savepoints, and are victims
+ * of deadlocks. Every eighth thread adds up the whole table, and must always get the same sum. Runs
+ * under TSan.
  */
 #include "op_fixture.h"
 
@@ -73,7 +74,7 @@ static int get(struct lladd_txn *txn, uint64_t key, enum lladd_lock_mode mode, u
         return rc;
     rc = lladd_hash_get(hash, &key, 8, money, 8, &len, lladd_txn_error_out(txn));
     if (rc == LLADD_NOT_FOUND)
-        *money = 0; /* closed; the lock keeps other transactions from opening it */
+        *money = 0; /* the account is closed; the lock keeps other transactions from opening it */
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much one transaction can change under a limit of the log: the undo reserve is what its
- * rollback writes, not the longest compensation for each change. And its memory does not grow with
- * the number of its calls.
+ * How much one transaction can change under a limit of the log. Its undo reserve is about what its
+ * rollback writes, not the longest compensation for each change. The memory of a transaction does
+ * not grow with the number of its calls.
  */
 #include "op_fixture.h"
 
@@ -52,7 +52,7 @@ static uint64_t log_disk_bytes(void)
     return s.log_disk_bytes;
 }
 
-/* Every element has the value of its first put. */
+/* Asserts that every element has the value of its first put. */
 static void expect_first(void)
 {
     unsigned char is[VALUE], first[VALUE];
@@ -65,7 +65,7 @@ static void expect_first(void)
     }
 }
 
-START_TEST(a_transaction_puts_what_the_log_has_room_for)
+START_TEST(puts_until_the_log_is_full)
 {
     uint64_t limit = (getenv("LLADD_NIGHTLY") ? 256ull : 64ull) << 20, puts = 0;
     int rc = 0;
@@ -91,7 +91,8 @@ START_TEST(a_transaction_puts_what_the_log_has_room_for)
 }
 END_TEST
 
-/* Calls of several steps set a savepoint, and release it when they return. */
+/* One transaction writes to a blob 4000 times. A call of several steps sets a savepoint, and must
+ * release it when it returns. */
 START_TEST(memory_does_not_grow_with_the_calls)
 {
     enum { CALLS = 4000, LONG = 3000 };
@@ -119,7 +120,7 @@ int main(void)
 {
     Suite *s = suite_create("long transactions");
     TCase *t = tcase_create("all");
-    tcase_add_test(t, a_transaction_puts_what_the_log_has_room_for);
+    tcase_add_test(t, puts_until_the_log_is_full);
     tcase_add_test(t, memory_does_not_grow_with_the_calls);
     suite_add_tcase(s, t);
     return fixture_run(s);

@@ -127,7 +127,7 @@ static void teardown(void)
 
 /* Three transactions add to one field. Bit i of `how`: transaction i commits. Bit 3: the order in
  * which they end. */
-START_TEST(each_takes_back_its_own)
+START_TEST(each_rollback_undoes_its_own_additions)
 {
     kind = (enum kind)(_i % KINDS);
     make();
@@ -156,7 +156,7 @@ END_TEST
 
 /* When the power fails, one transaction is open and another has ended. Recovery redoes the
  * additions of both, and undoes the first. */
-START_TEST(a_crash_takes_back_the_loser_only)
+START_TEST(a_crash_undoes_the_losers_additions_only)
 {
     kind = (enum kind)(_i % KINDS);
     make();
@@ -195,8 +195,9 @@ START_TEST(rollback_to_a_savepoint_undoes_later_additions)
 }
 END_TEST
 
-/* Other transactions write the bytes next to the field, and add to a field next to it. */
-START_TEST(other_bytes_are_others)
+/* One transaction adds to two fields and rolls back. Another one writes the bytes before, between
+ * and after the fields, adds to the second field too, and commits. */
+START_TEST(a_rollback_keeps_the_bytes_beside_the_field)
 {
     unsigned char bytes[LEN];
     kind = (enum kind)(_i % KINDS);
@@ -223,7 +224,7 @@ START_TEST(other_bytes_are_others)
 END_TEST
 
 /* Before the addition is undone, the record has moved on its page. */
-START_TEST(a_record_that_was_moved_about)
+START_TEST(an_addition_is_undone_after_a_compaction)
 {
     static const unsigned char bytes[900];
     struct lladd_rid hole, others[8];
@@ -286,7 +287,7 @@ START_TEST(sums_are_modulo_2_to_the_64)
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     ok(one, add(one, INT64_MIN));
     ok(two, add(two, INT64_MAX));
-    abort_txn(one); /* -1 - INT64_MIN */
+    abort_txn(one); /* -1 - INT64_MIN is INT64_MAX */
     ck_assert_int_eq(sum(), INT64_MAX);
     one = fixture_begin(&b);
     ok(one, add(one, -5));
@@ -297,7 +298,7 @@ START_TEST(sums_are_modulo_2_to_the_64)
 }
 END_TEST
 
-START_TEST(a_record_that_was_freed)
+START_TEST(a_freed_record_refuses_additions)
 {
     kind = (enum kind)(_i % KINDS);
     make();
@@ -313,7 +314,7 @@ START_TEST(a_record_that_was_freed)
 END_TEST
 
 /* Recovery may take locks again, so the log record must name the slot of the record. */
-START_TEST(the_log_tells_the_slot)
+START_TEST(the_log_names_the_slot)
 {
     unsigned char redo[12] = {0}, undo[12] = {0};
     lladd_put16(undo, 7);
@@ -335,15 +336,15 @@ int main(void)
     Suite *s = suite_create("increments on records");
     TCase *t = tcase_create("add");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_loop_test(t, each_takes_back_its_own, 0, KINDS);
-    tcase_add_loop_test(t, a_crash_takes_back_the_loser_only, 0, KINDS);
+    tcase_add_loop_test(t, each_rollback_undoes_its_own_additions, 0, KINDS);
+    tcase_add_loop_test(t, a_crash_undoes_the_losers_additions_only, 0, KINDS);
     tcase_add_loop_test(t, rollback_to_a_savepoint_undoes_later_additions, 0, KINDS);
-    tcase_add_loop_test(t, other_bytes_are_others, 0, 2 * KINDS);
-    tcase_add_test(t, a_record_that_was_moved_about);
+    tcase_add_loop_test(t, a_rollback_keeps_the_bytes_beside_the_field, 0, 2 * KINDS);
+    tcase_add_test(t, an_addition_is_undone_after_a_compaction);
     tcase_add_loop_test(t, wrong_additions_change_nothing, 0, KINDS);
     tcase_add_loop_test(t, sums_are_modulo_2_to_the_64, 0, KINDS);
-    tcase_add_loop_test(t, a_record_that_was_freed, 0, KINDS);
-    tcase_add_test(t, the_log_tells_the_slot);
+    tcase_add_loop_test(t, a_freed_record_refuses_additions, 0, KINDS);
+    tcase_add_test(t, the_log_names_the_slot);
     suite_add_tcase(s, t);
     return fixture_run(s);
 }

@@ -57,7 +57,7 @@ static lladd_pageno page_of(struct lladd_txn *txn)
     return page;
 }
 
-/* Changes every byte of a page, and again after a checkpoint. */
+/* Changes every byte of a page, before and after a checkpoint. Makes the largest records. */
 static void pages(struct lladd_txn *txn, uint32_t size)
 {
     uint32_t body = size - LLADD_PAGE_HEADER, most = lladd_slotted_max(size);
@@ -269,8 +269,8 @@ static const struct lladd_op endless = {.struct_size = sizeof endless,
                                         .validate = fixture_any,
                                         .redo = fixture_nothing};
 
-/* A database was opened with a small buffer. An operation that is registered later needs a larger
- * buffer, and the next open says so; also after a crash. */
+/* A database was opened with a small buffer. After a crash, an operation is registered that needs a
+ * larger buffer. The next open returns an error that names the operation and the size. */
 START_TEST(an_operation_registered_later_asks_for_its_ring)
 {
     lladd_op_id id;
@@ -282,7 +282,7 @@ START_TEST(an_operation_registered_later_asks_for_its_ring)
     ok_db(&b, lladd_register_op(&b.options, &large, &b.err));
     uint64_t need = refused();
     ck_assert_ptr_nonnull(strstr(b.err.message, "test.large"));
-    ck_assert_uint_eq(need, 1u << 20); /* 4 of 104 KiB are more than 5/8 of 512 KiB */
+    ck_assert_uint_eq(need, 1u << 20); /* credit for 4 records exceeds 5/8 of 512 KiB */
     b.options.log_ring_bytes = need / 2;
     ck_assert_uint_eq(refused(), need);
     b.options.log_ring_bytes = need;
@@ -302,7 +302,7 @@ START_TEST(an_operation_registered_later_asks_for_its_ring)
 }
 END_TEST
 
-START_TEST(what_no_ring_can_hold_is_a_wrong_registration)
+START_TEST(an_operation_too_large_for_any_ring_is_refused)
 {
     init(4096, 1u << 20);
     ok_db(&b, lladd_register_op(&b.options, &endless, &b.err));
@@ -313,7 +313,7 @@ START_TEST(what_no_ring_can_hold_is_a_wrong_registration)
 END_TEST
 
 /* An open that is refused creates no file. */
-START_TEST(a_refusal_leaves_an_empty_directory_empty)
+START_TEST(a_refused_open_creates_no_file)
 {
     init(4096, 4096);
     (void)refused();
@@ -333,8 +333,8 @@ int main(void)
     TCase *tc = tcase_create("ring");
     tcase_add_loop_test(tc, a_ring_is_refused_at_open_or_enough_for_everything, 0, 5);
     tcase_add_test(tc, an_operation_registered_later_asks_for_its_ring);
-    tcase_add_test(tc, what_no_ring_can_hold_is_a_wrong_registration);
-    tcase_add_test(tc, a_refusal_leaves_an_empty_directory_empty);
+    tcase_add_test(tc, an_operation_too_large_for_any_ring_is_refused);
+    tcase_add_test(tc, a_refused_open_creates_no_file);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -107,6 +107,7 @@ struct seen {
     int n;
 };
 
+/* Notes a name; v.a is the number in the name. Stops with 42 at name number v.b. */
 static int see(void *ctx, const char *name, struct lladd_root_value v)
 {
     struct seen *s = ctx;
@@ -219,7 +220,7 @@ START_TEST(names_are_found_without_a_search)
 END_TEST
 
 /* If the first setting of a name is rolled back, other names can use its entry, again and again. */
-START_TEST(rolled_back_names_take_no_room)
+START_TEST(entries_of_rolled_back_names_are_reused)
 {
     set_names("stays", 0, 500, true);
     set_names("gone", 0, 1000, false);
@@ -335,8 +336,9 @@ static const struct lladd_object_class asks = {
     .checkpoint = ask_at_checkpoint,
 };
 
-/* A thread that adds a name may wait for a checkpoint. So a checkpoint must not wait for a thread
- * that adds a name. */
+/* After an open, a checkpoint is the first that looks up a name, so it reads the catalogue. A
+ * thread that adds a name may wait for a checkpoint. So a checkpoint that looks up a name must not
+ * wait for a thread that adds a name. */
 START_TEST(a_checkpoint_may_be_the_first_to_ask_for_a_name)
 {
     asked = 0;
@@ -361,7 +363,7 @@ int main(void)
     tcase_add_test(c, an_abort_leaves_other_names_alone);
     tcase_add_test(c, more_names_than_a_page_holds);
     tcase_add_test(c, names_are_found_without_a_search);
-    tcase_add_test(c, rolled_back_names_take_no_room);
+    tcase_add_test(c, entries_of_rolled_back_names_are_reused);
     tcase_add_test(c, names_are_found_without_memory);
     tcase_add_test(c, each_stops_when_told);
     tcase_add_test(c, names_have_1_to_63_bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs of pages, which consist of several extents: the arithmetic; growing and freeing, which a
- * rollback of the calling transaction does not undo; a run that a transaction creates before it
- * rolls back; the chain of pages after the root page; lack of memory and space; damage.
+ * Extent sequences (extents.h), here called runs: the arithmetic; growing and shrinking, which a
+ * rollback of the calling transaction does not undo; the rollback of a run's creation; the chain of
+ * pages after the root page; lack of memory; damage.
  */
 #include "op_fixture.h"
 
@@ -10,7 +10,7 @@
 
 #include <lladd/bulk.h>
 
-enum { AT = 100 };
+enum { AT = 100 }; /* offset of the run's list of extents in the body of the root page */
 
 static struct fixture b;
 static lladd_pageno root;
@@ -87,6 +87,8 @@ static void grow(uint64_t n)
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
+/* The first eight extents have one page each. A later extent has at most a quarter of the pages
+ * before it, and at most 8192. */
 START_TEST(every_page_has_its_place_and_no_extent_moves)
 {
     uint64_t at = 0;
@@ -123,7 +125,7 @@ START_TEST(an_empty_run_has_no_pages)
 }
 END_TEST
 
-START_TEST(pages_stay_where_they_are)
+START_TEST(a_growing_run_moves_no_page)
 {
     enum { N = 200 };
     uint64_t where[N];
@@ -169,9 +171,10 @@ START_TEST(growth_survives_the_rollback_of_its_transaction)
 }
 END_TEST
 
-/* ---- in the transaction that made it --------------------------------------------------------- */
+/* ---- in the transaction that creates the run ------------------------------------------------- */
 
-START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
+/* _i 0: abort with an open handle; 1: abort after the handle was closed; 2: crash. */
+START_TEST(a_rollback_of_the_creation_removes_the_run)
 {
     uint64_t used = fixture_pages_used(&b);
     ll_operations__extents_close(&run);
@@ -183,7 +186,7 @@ START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
     ok(txn, ll_operations__extents_grow(txn, &run, 50));
     ck_assert_uint_gt(fixture_pages_used(&b), used + 50);
     if (_i == 1)
-        ll_operations__extents_close(&run); /* so the end of the transaction does not reach it */
+        ll_operations__extents_close(&run);
     if (_i == 2) {
         ll_operations__extents_close(&run);
         struct lladd_txn *other = fixture_begin(&b); /* makes the loser's records durable */
@@ -204,7 +207,9 @@ START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
 }
 END_TEST
 
-START_TEST(what_the_maker_takes_back_is_taken_back_in_memory_too)
+/* The creating transaction rolls back to savepoints, and aborts a nested top action. The run in
+ * memory must follow. */
+START_TEST(rollbacks_of_the_creating_transaction_change_memory)
 {
     ll_operations__extents_close(&run);
     struct lladd_txn *txn = fixture_begin(&b);
@@ -249,7 +254,9 @@ END_TEST
 
 /* ---- freeing --------------------------------------------------------------------------------- */
 
-START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_ended)
+/* Other transactions get the pages of a freed extent when the transaction that has freed it has
+ * ended, by a commit or (_i) by an abort. */
+START_TEST(freed_extents_are_reused_after_their_transaction)
 {
     grow(100);
     uint64_t had = fixture_pages_used(&b);
@@ -285,7 +292,7 @@ START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_end
 }
 END_TEST
 
-START_TEST(a_run_that_is_freed_is_there_again_when_that_is_rolled_back)
+START_TEST(a_rollback_restores_a_freed_run)
 {
     grow(30);
     uint64_t used = fixture_pages_used(&b), page = ll_operations__extents_page(&run, 29).v;
@@ -317,8 +324,9 @@ static struct {
     lladd_op_id put, link, format;
 } ops;
 
-/* Writes a list of extents of full length, which would take gigabytes. So all entries name the same
- * pages, as in a damaged list. The test only reads the list. */
+/* Writes a list of n extents, with so many pages in the chain. The extents of a long list would
+ * take gigabytes. So all entries name the same few pages, from `first` on; no page of these extents
+ * is written. A page of the chain has 506 entries. */
 static void list_by_hand(uint64_t first, uint64_t n, uint64_t chain_pages)
 {
     struct put {
@@ -365,7 +373,8 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
         ck_assert_uint_eq(
             ll_operations__extents_page(&run, ll_operations__extents_pages(k) + k % 7).v,
             first + k % 3 + k % 7);
-    /* Growing appends the next extent to the list, on the second page. Freeing removes it. */
+    /* Growing appends an extent to the list, on the second page of the chain. Shrinking removes
+     * it. */
     grow(ll_operations__extents_pages(N) + 1);
     ck_assert_uint_eq(run.n_extents, N + 1);
     uint64_t page = ll_operations__extents_page(&run, ll_operations__extents_pages(N)).v;
@@ -377,8 +386,8 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
     commit(txn);
     ck_assert_uint_eq(run.n_extents, N);
     uint64_t used = fixture_pages_used(&b);
-    ck_assert_uint_eq(used, 2 + 2);
-    /* Opening finds the damage. */
+    ck_assert_uint_eq(used, 2 + 2); /* the root page, one page of the run, and the chain */
+    /* A chain that is too short for the list is found when the run is opened. */
     ll_operations__extents_close(&run);
     list_by_hand(first, N, 1);
     ck_assert_int_eq(ll_operations__extents_open(&run, b.db, root, AT, &b.err), LLADD_CORRUPT_PAGE);
@@ -387,9 +396,9 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
 }
 END_TEST
 
-/* The first page of the chain is made when the root page is full, and the next page when the first
- * is full. */
-START_TEST(the_chain_gets_longer_when_it_has_to)
+/* _i 0: the first page of the chain is made when the root page is full; 1: the second page is made
+ * when the first one is full. */
+START_TEST(the_chain_gets_a_page_when_its_last_page_is_full)
 {
     uint64_t n = _i ? LL_RUN_DIRECT + 506 : LL_RUN_DIRECT;
     uint64_t length = ll_operations__extents_pages(n + 1) - ll_operations__extents_pages(n);
@@ -412,7 +421,7 @@ START_TEST(the_chain_gets_longer_when_it_has_to)
 }
 END_TEST
 
-START_TEST(lists_that_cannot_be_are_refused)
+START_TEST(impossible_lists_are_refused)
 {
     static const uint64_t counts[] = {5, 1u << 20, UINT64_MAX};
     struct put {
@@ -437,8 +446,8 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* In try n, memory allocation n fails: the call changes nothing. It succeeds when it makes less
- * than n allocations. */
+/* In round n, memory allocation n of the call fails, and the call must change nothing. The test
+ * ends with the first call that succeeds. */
 START_TEST(without_memory_nothing_changes)
 {
     for (uint64_t n = 1;; n++) {
@@ -469,16 +478,15 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, every_page_has_its_place_and_no_extent_moves);
     tcase_add_test(c, an_empty_run_has_no_pages);
-    tcase_add_test(c, pages_stay_where_they_are);
+    tcase_add_test(c, a_growing_run_moves_no_page);
     tcase_add_test(c, growth_survives_the_rollback_of_its_transaction);
-    tcase_add_loop_test(c, a_run_is_gone_with_the_transaction_that_made_it, 0, 3);
-    tcase_add_test(c, what_the_maker_takes_back_is_taken_back_in_memory_too);
-    tcase_add_loop_test(c, extents_that_are_given_back_serve_others_when_the_transaction_has_ended,
-                        0, 2);
-    tcase_add_test(c, a_run_that_is_freed_is_there_again_when_that_is_rolled_back);
+    tcase_add_loop_test(c, a_rollback_of_the_creation_removes_the_run, 0, 3);
+    tcase_add_test(c, rollbacks_of_the_creating_transaction_change_memory);
+    tcase_add_loop_test(c, freed_extents_are_reused_after_their_transaction, 0, 2);
+    tcase_add_test(c, a_rollback_restores_a_freed_run);
     tcase_add_test(c, a_long_list_goes_on_in_a_chain_of_pages);
-    tcase_add_loop_test(c, the_chain_gets_longer_when_it_has_to, 0, 2);
-    tcase_add_loop_test(c, lists_that_cannot_be_are_refused, 0, 3);
+    tcase_add_loop_test(c, the_chain_gets_a_page_when_its_last_page_is_full, 0, 2);
+    tcase_add_loop_test(c, impossible_lists_are_refused, 0, 3);
     tcase_add_test(c, without_memory_nothing_changes);
     suite_add_tcase(s, c);
     return fixture_run(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Slotted pages: records of any length can be stored, changed, freed and read, on every page size.
- * A test compares the records with an array that holds what they should be. Compaction depends only
- * on the contents of the page. Wrong calls are refused.
+ * A model in memory has the expected records. Compaction depends only on the contents of the page.
+ * Wrong calls are refused.
  */
 #include "op_fixture.h"
 
@@ -124,7 +124,7 @@ START_TEST(wrong_calls_are_refused)
 }
 END_TEST
 
-START_TEST(the_owners_word_and_iteration)
+START_TEST(a_page_shows_its_owner_and_its_records)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_page *held;
@@ -213,7 +213,7 @@ START_TEST(holes_are_gathered_when_they_are_needed)
             expect(r[i], bytes, sizeof bytes, 0);
     }
     commit(txn);
-    /* A record grows into holes: its own old bytes are part of the room for the new ones. */
+    /* A record grows into holes. The space of its old bytes is reused for the new ones. */
     txn = fixture_begin(&b);
     ok(txn, lladd_slotted_free(txn, r[0]));
     ok(txn, lladd_slotted_free(txn, r[4]));
@@ -286,7 +286,7 @@ START_TEST(history_repeated_gives_the_same_bytes)
 }
 END_TEST
 
-/* ---- against an array of records ------------------------------------------------------------- */
+/* ---- random calls and a model ---------------------------------------------------------------- */
 
 enum { MODEL_SLOTS = 200, MODEL_LEN = 700 };
 
@@ -458,7 +458,7 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, the_life_of_a_record);
     tcase_add_test(c, wrong_calls_are_refused);
-    tcase_add_test(c, the_owners_word_and_iteration);
+    tcase_add_test(c, a_page_shows_its_owner_and_its_records);
     tcase_add_test(c, holes_are_gathered_when_they_are_needed);
     tcase_add_test(c, records_of_a_held_page);
     tcase_add_loop_test(c, random_histories_of_one_transaction_at_a_time, 0, 8);

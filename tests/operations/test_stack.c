@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An application's threads may have stacks of only PTHREAD_STACK_MIN bytes (16 KiB). All calls that
- * store, change, compress, roll back and recover must work on such a stack.
+ * An application's threads may have stacks of only PTHREAD_STACK_MIN bytes (16 KiB). Calls of the
+ * structures, locks, the journal, the end of transactions, checkpoints and recovery must work on
+ * such a stack.
  */
 #include "op_fixture.h"
 
@@ -46,7 +47,7 @@ static void setup(int size)
 
 static void teardown(void)
 {
-    fixture_free(&b); /* checks */
+    fixture_free(&b); /* also checks all pages */
     free(big);
 }
 
@@ -262,7 +263,7 @@ static int all(struct task *t)
     return 0;
 }
 
-START_TEST(everything_on_16_kib)
+START_TEST(calls_on_a_stack_of_16_kib)
 {
     setup(_i);
     fixture_open(&b);
@@ -297,7 +298,7 @@ static int to_be_recovered(struct task *t)
     return 0;
 }
 
-START_TEST(recovery_on_16_kib)
+START_TEST(recovery_on_a_stack_of_16_kib)
 {
     setup(_i);
     fixture_open(&b);
@@ -312,8 +313,8 @@ int main(void)
 {
     Suite *s = suite_create("operations/stack");
     TCase *tc = tcase_create("stack");
-    tcase_add_loop_test(tc, everything_on_16_kib, 0, SIZES);
-    tcase_add_loop_test(tc, recovery_on_16_kib, 0, SIZES);
+    tcase_add_loop_test(tc, calls_on_a_stack_of_16_kib, 0, SIZES);
+    tcase_add_loop_test(tc, recovery_on_a_stack_of_16_kib, 0, SIZES);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

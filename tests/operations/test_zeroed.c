@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A page in use that is all zeros is damage. Every structure must report it, for each of its
- * pages. */
+/* A page in use that is all zeros is damage. Each structure in the table `kinds` must report it,
+ * for each of its pages. */
 #include "op_fixture.h"
 
 #include <lladd/array.h>
@@ -213,7 +213,7 @@ static int read_slotted(struct structure *s)
     return rc;
 }
 
-/* All these calls have the same result. */
+/* Asserts that all these calls return the same result. */
 static int change_slotted(struct structure *s, struct lladd_txn *txn)
 {
     struct lladd_rid rid = s->rid[1];
@@ -256,7 +256,7 @@ static int change_fixed(struct structure *s, struct lladd_txn *txn)
     return rc;
 }
 
-/* ---- regions and the journal: their catalogues ----------------------------------------------- */
+/* ---- the catalogues of regions and of the journal -------------------------------------------- */
 
 static void make_regions(struct structure *s, struct lladd_txn *txn)
 {
@@ -312,7 +312,7 @@ static void make_journal(struct structure *s, struct lladd_txn *txn)
     }
 }
 
-/* lladd_open has read the catalogue of tags already. */
+/* The test reads no pages here: lladd_open has read the catalogue of tags already. */
 static int read_journal(struct structure *s)
 {
     char name[32];
@@ -553,7 +553,7 @@ START_TEST(zeros_in_use_are_damage)
     const struct kind *k = &kinds[_i];
     struct structure s;
     unsigned found = 0;
-    uint64_t page = 2;
+    uint64_t page = 2; /* pages 0 and 1: the root page and the first allocation bitmap */
     for (bool more = true; more; page++) {
         begin(&s, k);
         more = page + 1 < lladd_page_count(s.fixture.db);
@@ -568,8 +568,9 @@ START_TEST(zeros_in_use_are_damage)
 }
 END_TEST
 
-/* A free page belongs to no structure, so zeros are valid there. */
-START_TEST(zeros_that_are_free_are_misuse)
+/* A free page belongs to no structure, so zeros are valid there. A caller that still uses the page
+ * gets LLADD_WRONG_TYPE, not LLADD_CORRUPT_PAGE. */
+START_TEST(zeros_in_a_free_page_are_no_damage)
 {
     struct structure s;
     unsigned char byte;
@@ -591,7 +592,7 @@ int main(void)
     Suite *suite = suite_create("zeroed");
     TCase *tc = tcase_create("zeroed");
     tcase_add_loop_test(tc, zeros_in_use_are_damage, 0, KINDS);
-    tcase_add_test(tc, zeros_that_are_free_are_misuse);
+    tcase_add_test(tc, zeros_in_a_free_page_are_no_damage);
     suite_add_tcase(suite, tc);
     return fixture_run(suite);
 }
