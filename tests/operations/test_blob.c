@@ -110,7 +110,7 @@ static void one_size(uint32_t page_size, size_t len, uint64_t bulk_from)
     ck_assert_uint_eq(fixture_pages_used(&b), 0);
 }
 
-START_TEST(every_size)
+START_TEST(blobs_of_every_size)
 {
     size_t len = size_at(4096, _i);
     setup_sized(4096);
@@ -121,7 +121,7 @@ START_TEST(every_size)
 }
 END_TEST
 
-START_TEST(large_pages)
+START_TEST(blobs_on_large_pages)
 {
     uint32_t page_size = _i ? 65536 : 16384;
     setup_sized(page_size);
@@ -131,7 +131,7 @@ START_TEST(large_pages)
 }
 END_TEST
 
-START_TEST(waste)
+START_TEST(a_blob_wastes_little_space)
 {
     setup_sized(4096);
     struct lladd_txn *txn = fixture_begin(&b);
@@ -155,6 +155,8 @@ START_TEST(replaces_and_reads_ranges)
     unsigned char *want = made(1, LEN), *more = made(2, LEN), got[5000];
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root = create(txn, 1, LEN);
+    /* The root page has 3840 bytes, and a data page 4048. An index page lists the data pages from
+     * byte 133376 on. */
     static const struct {
         size_t at, len;
     } ranges[] = {{0, 1},        {0, LEN},       {3839, 1},     {3840, 1},      {3839, 2},
@@ -189,7 +191,7 @@ START_TEST(replaces_and_reads_ranges)
 END_TEST
 
 /* Appending does not copy the blob: the log gets little more than twice the appended bytes. */
-START_TEST(appends)
+START_TEST(appending_does_not_copy_the_blob)
 {
     setup_sized(4096);
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
@@ -240,7 +242,7 @@ END_TEST
 
 /* All pages that a transaction has written without logging are made durable by one sync, before the
  * commit record. */
-START_TEST(commit_forces_once)
+START_TEST(a_commit_syncs_the_pages_once)
 {
     setup_sized(4096);
     lladd_blob_bulk_from(b.db, 20000);
@@ -270,7 +272,7 @@ START_TEST(commit_forces_once)
 END_TEST
 
 /* If the sync fails, the commit fails and poisons the handle. */
-START_TEST(commit_fails_with_the_sync)
+START_TEST(a_commit_fails_if_its_sync_fails)
 {
     setup_sized(4096);
     lladd_blob_bulk_from(b.db, 20000);
@@ -292,7 +294,7 @@ END_TEST
 
 /* ---- truncating ------------------------------------------------------------------------------ */
 
-START_TEST(cut_off_and_grown_again)
+START_TEST(truncated_and_extended_again)
 {
     static const size_t cuts[] = {2900000, 2862593, 2862592, 200000, 133376, 133375, 7889,
                                   7888,    3841,    3840,    3839,   1,      0};
@@ -320,7 +322,7 @@ START_TEST(cut_off_and_grown_again)
 }
 END_TEST
 
-START_TEST(near_the_limit)
+START_TEST(lengths_near_the_limit)
 {
     unsigned char got[10000], *p = made(9, 10000);
     static const uint64_t lens[] = {LLADD_BLOB_MAX, LLADD_BLOB_MAX - 1, UINT64_C(1) << 47,
@@ -402,7 +404,7 @@ START_TEST(wrong_arguments)
 }
 END_TEST
 
-START_TEST(destroyed_ones_are_gone)
+START_TEST(a_destroyed_blob_is_refused)
 {
     setup_sized(4096);
     uint64_t n;
@@ -429,7 +431,7 @@ START_TEST(destroyed_ones_are_gone)
 }
 END_TEST
 
-/* A call must notice that a page of the blob now belongs to another structure. */
+/* A call must notice that a page of the blob is free, or (_i) belongs to another structure. */
 START_TEST(a_foreign_page_is_noticed)
 {
     setup_sized(4096);
@@ -453,7 +455,7 @@ END_TEST
 
 /* ---- rollback -------------------------------------------------------------------------------- */
 
-START_TEST(rolled_back)
+START_TEST(all_changes_are_rolled_back)
 {
     setup_sized(4096);
     lladd_blob_bulk_from(b.db, _i % 2 ? 1 : UINT64_MAX);
@@ -491,7 +493,7 @@ START_TEST(rolled_back)
 }
 END_TEST
 
-/* ---- against a model ------------------------------------------------------------------------- */
+/* ---- random changes and a model -------------------------------------------------------------- */
 
 enum { MODEL_MAX = 400000, BLOBS = 3 };
 
@@ -603,7 +605,7 @@ static void some_transaction(uint64_t *seed, const unsigned char *p)
     }
 }
 
-START_TEST(like_a_model)
+START_TEST(random_changes_match_a_model)
 {
     uint64_t seed = (uint64_t)_i + 1;
     unsigned char *p = made(seed, 110000);
@@ -625,7 +627,8 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Makes all calls that change a blob, until one fails. The model gets the other changes. */
+/* Makes several calls that change a blob, until one fails. The model gets the changes of the calls
+ * that succeed. `what` is 1: write, 2: append, 3: truncate to length `at`, 4: replace. */
 static int work(struct lladd_txn *txn, struct model *m, const unsigned char *p)
 {
     static const struct {
@@ -742,7 +745,7 @@ END_TEST
 
 /* While a thread reads a freed page, a large write that allocates the page returns LLADD_BUSY. It
  * succeeds when it is repeated later. */
-START_TEST(a_looked_at_page_makes_it_busy)
+START_TEST(a_large_write_is_busy_while_its_page_is_read)
 {
     setup_sized(4096);
     lladd_blob_bulk_from(b.db, 20000);
@@ -779,24 +782,24 @@ int main(void)
 {
     Suite *s = suite_create("blob");
     TCase *c = tcase_create("blob");
-    tcase_add_loop_test(c, every_size, 0, 27);
-    tcase_add_loop_test(c, large_pages, 0, 2);
-    tcase_add_test(c, waste);
+    tcase_add_loop_test(c, blobs_of_every_size, 0, 27);
+    tcase_add_loop_test(c, blobs_on_large_pages, 0, 2);
+    tcase_add_test(c, a_blob_wastes_little_space);
     tcase_add_loop_test(c, replaces_and_reads_ranges, 0, 2);
-    tcase_add_test(c, appends);
+    tcase_add_test(c, appending_does_not_copy_the_blob);
     tcase_add_test(c, large_values_are_not_logged);
-    tcase_add_loop_test(c, commit_forces_once, 0, 2);
-    tcase_add_test(c, commit_fails_with_the_sync);
-    tcase_add_test(c, cut_off_and_grown_again);
-    tcase_add_loop_test(c, near_the_limit, 0, 2);
+    tcase_add_loop_test(c, a_commit_syncs_the_pages_once, 0, 2);
+    tcase_add_test(c, a_commit_fails_if_its_sync_fails);
+    tcase_add_test(c, truncated_and_extended_again);
+    tcase_add_loop_test(c, lengths_near_the_limit, 0, 2);
     tcase_add_test(c, wrong_arguments);
-    tcase_add_test(c, destroyed_ones_are_gone);
+    tcase_add_test(c, a_destroyed_blob_is_refused);
     tcase_add_loop_test(c, a_foreign_page_is_noticed, 0, 2);
-    tcase_add_loop_test(c, rolled_back, 0, 4);
-    tcase_add_loop_test(c, like_a_model, 0, 6);
+    tcase_add_loop_test(c, all_changes_are_rolled_back, 0, 4);
+    tcase_add_loop_test(c, random_changes_match_a_model, 0, 6);
     tcase_add_loop_test(c, without_memory, 0, 2);
     tcase_add_test(c, without_space);
-    tcase_add_test(c, a_looked_at_page_makes_it_busy);
+    tcase_add_test(c, a_large_write_is_busy_while_its_page_is_read);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }

@@ -20,8 +20,9 @@ static struct lladd_btree *tree;
 static uint64_t clock_now;
 static uint32_t writing;
 
-/* The states of a key, in their order: a number, 0 if there is no row. The key was in its state
- * from a moment between `begin` and `end` on. A rollback repeats an older state. */
+/* The states of a key, in their order. `number` tells the values of a key apart; 0: there is no
+ * row. The key entered the state at a moment between `begin` and `end`. A rollback repeats an older
+ * state. */
 struct state {
     uint32_t number;
     uint64_t begin, end;
@@ -126,7 +127,7 @@ static void change(struct lladd_txn *txn, uint32_t k, uint64_t random)
     s->end = moment();
 }
 
-/* Rolls back; each of the keys gets its old state in the course of it. */
+/* Rolls back. Each of the keys gets its old state during the rollback. */
 static void roll_back(struct lladd_txn *txn, const uint32_t *keys, const uint32_t *was, int n)
 {
     struct state *s[EACH];
@@ -200,7 +201,8 @@ static void walk(struct worker *w, bool up)
         int row = rc ? rc : lladd_btree_cursor_row(c, &key, &value, &err);
         uint64_t end = moment();
         sure(rc == 0 || rc == LLADD_END, err.message);
-        sure(row == rc || row == LLADD_NOT_FOUND, err.message); /* no blob any more */
+        /* A blob is read after the move, so the row may have been removed meanwhile. */
+        sure(row == rc || row == LLADD_NOT_FOUND, err.message);
         const unsigned char *bytes = key.data;
         int to = rc ? (up ? KEYS : -1) : bytes[0] << 8 | bytes[1];
         sure(up ? to > at : to < at, "a cursor went back");
@@ -236,9 +238,8 @@ static int by_key_and_begin(const void *x, const void *y)
 }
 
 /* Is there an order of all changes and looks of a key, in which each of them is at a moment of its
- * call? Gives each look the earliest state that it can have seen. This state is not older than the
- * last change that had ended when the look began, and not older than the state that any look had
- * seen that had ended by then. */
+ * call? Gives each look the earliest state that it can have seen. If a change or another look had
+ * ended before the look began, the look cannot have seen an older state than that one. */
 static bool in_order(const struct history *h, const struct look *looks, size_t n)
 {
     size_t *seen = calloc(n + 1, sizeof *seen);
@@ -349,7 +350,8 @@ START_TEST(forty_writers)
 }
 END_TEST
 
-/* The check refuses a look at a state that was over, or had not begun, and one that goes back. */
+/* in_order refuses a look that has seen a state which was over or had not begun, and a look that
+ * has seen an older state than a look that had ended before. */
 START_TEST(a_wrong_history_is_found)
 {
     struct state states[] = {{0, 0, 0}, {1, 10, 20}, {2, 30, 40}, {1, 50, 60}};

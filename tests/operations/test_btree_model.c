@@ -4,7 +4,7 @@
  * keys, the other one the odd keys, so that each of them splits leaves with rows of the other one.
  * They insert, replace and remove, sometimes almost all rows, so that leaves are merged; each
  * commits, rolls back, rolls back to a savepoint, or is open at a crash. Pages have 4 to 64 KiB,
- * keys 1 to 1000 bytes, values 0 bytes to some pages.
+ * keys 2 to about 1000 bytes, values 0 bytes to some pages.
  */
 #include "op_fixture.h"
 
@@ -28,7 +28,7 @@ struct model {
 };
 static struct model committed, now;
 static uint32_t next_version;
-static uint64_t merges; /* the most that a handle has counted */
+static uint64_t merges; /* the largest number of merges that a handle has counted */
 static uint32_t order[KEYS]; /* the keys in the order of their bytes */
 
 static size_t key_bytes(uint32_t k, unsigned char *out)
@@ -50,7 +50,7 @@ static size_t key_bytes(uint32_t k, unsigned char *out)
                                 k);
     default:
         memset(out, 'k', most);
-        lladd_put32(out + most - 8 - k % 400, k); /* all of them differ late */
+        lladd_put32(out + most - 8 - k % 400, k); /* keys differ only in their last 408 bytes */
         out[most - 1] = (unsigned char)k;
         return k % 5 == 0 ? most : most - k % 3;
     }
@@ -114,8 +114,8 @@ static void compare_row(struct lladd_btree_cursor *c, uint32_t k)
     ck_assert(value_is.len == 0 || memcmp(value_is.data, want, value_is.len) == 0);
 }
 
-/* The first present key from place i of the order on, or KEYS; the last one up to place i, or -1.
- * */
+/* up: the place in `order` of the first present key from place i on, or KEYS. down: that of the
+ * last present key up to place i, or -1. */
 static int up(int i)
 {
     while (i < KEYS && !now.version[order[i]])
@@ -282,7 +282,7 @@ static void step(struct side *s, uint64_t *seed)
     }
 }
 
-/* Makes many changes of one kind, so that the tree grows (`up`) or shrinks. */
+/* Makes many changes of one kind, so that the tree grows (`grow`) or shrinks. */
 static void wave(struct side *s, bool grow, uint64_t *seed)
 {
     for (uint32_t k = s->parity; k < KEYS; k += 2)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Pages of fixed-length records. A page stores as many records as fit. Records are found by slot,
- * changed in part and freed. A slot is reused when no rollback can need it. The records are
- * compared with an array. Wrong calls are refused.
+ * changed in part and freed. A slot is reused when no rollback can need it. After random changes
+ * the records are those of a model. Wrong calls are refused.
  */
 #include "history.h"
 
@@ -111,7 +111,7 @@ START_TEST(set_free_abort_crash)
 }
 END_TEST
 
-START_TEST(a_freed_slot_is_taken_when_its_transaction_has_ended)
+START_TEST(a_freed_slot_is_reused_after_its_transaction)
 {
     make_page(1000);
     uint32_t n = slots_of(1000);
@@ -144,7 +144,7 @@ START_TEST(a_freed_slot_is_taken_when_its_transaction_has_ended)
 }
 END_TEST
 
-START_TEST(what_is_in_doubt_stays_held)
+START_TEST(a_slot_freed_in_doubt_stays_reserved)
 {
     make_page(2000);
     uint32_t n = slots_of(2000);
@@ -211,7 +211,7 @@ START_TEST(wrong_calls_are_refused)
 }
 END_TEST
 
-/* ---- against an array ------------------------------------------------------------------------ */
+/* ---- random histories ------------------------------------------------------------------------ */
 
 enum { LEN = 24 };
 
@@ -276,8 +276,8 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, any_size_fills_the_page_and_no_more);
     tcase_add_loop_test(c, set_free_abort_crash, 0, 2);
-    tcase_add_test(c, a_freed_slot_is_taken_when_its_transaction_has_ended);
-    tcase_add_loop_test(c, what_is_in_doubt_stays_held, 0, 2);
+    tcase_add_test(c, a_freed_slot_is_reused_after_its_transaction);
+    tcase_add_loop_test(c, a_slot_freed_in_doubt_stays_reserved, 0, 2);
     tcase_add_test(c, wrong_calls_are_refused);
     tcase_add_loop_test(c, random_interleavings, 0, 4);
     suite_add_tcase(s, c);

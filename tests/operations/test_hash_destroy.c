@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hash tables that are destroyed in steps. */
+/* Hash tables that are destroyed in steps, by lladd_hash_destroy_some. */
 #include "op_fixture.h"
 
 #include "operations/hash/table.h"
@@ -111,7 +111,7 @@ static void all_gone(void)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-START_TEST(each_step_gives_back_so_many_pages)
+START_TEST(each_step_frees_about_so_many_pages)
 {
     static const uint64_t sizes[] = {1, 7, 40};
     const uint64_t pages = sizes[_i / KINDS];
@@ -122,7 +122,7 @@ START_TEST(each_step_gives_back_so_many_pages)
         uint64_t had = used();
         left = step(pages);
         ck_assert_uint_lt(used(), had);              /* the step has freed a page */
-        ck_assert_uint_le(had - used(), pages + 30); /* a bucket may have some blobs */
+        ck_assert_uint_le(had - used(), pages + 30); /* 30 more for the blobs of a bucket */
         ck_assert(left == 0 || left <= last);
         last = left;
         steps++;
@@ -207,7 +207,7 @@ START_TEST(a_step_that_is_rolled_back_has_freed_nothing)
 }
 END_TEST
 
-START_TEST(the_whole_call_ends_what_steps_began)
+START_TEST(one_call_destroys_what_steps_have_left)
 {
     lladd_hash_close(make((enum kind)(_i % KINDS)));
     step(25);
@@ -226,7 +226,7 @@ END_TEST
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
 /* Three values have almost all pages of the table. */
-START_TEST(a_long_value_goes_in_steps_too)
+START_TEST(a_long_value_is_freed_in_steps)
 {
     enum { LONG = 4000000, PAGES = 50 };
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -333,7 +333,7 @@ START_TEST(wrong_calls_change_nothing)
 END_TEST
 
 /* While a transaction may roll back changes of the table, no other transaction can destroy it. */
-START_TEST(a_table_that_another_transaction_may_roll_back)
+START_TEST(no_destruction_while_changes_may_be_rolled_back)
 {
     struct lladd_gid gid = fixture_gid("changes");
     struct lladd_hash *h = make(_i % 2 ? ANY : FIXED);
@@ -379,9 +379,10 @@ static void create_in_vain(struct lladd_txn *txn, unsigned times)
     }
 }
 
-/* Transactions in doubt have created tables. Some creations were rolled back, and later tables may
- * have their pages. _i: the number of creations rolled back before; the first has one more. */
-START_TEST(created_in_doubt)
+/* Two transactions are prepared. The first one has created `_i` + 1 tables and rolled that back,
+ * the second one `_i`. Then the second one, and from `_i` 2 on the first one too, has created a
+ * table, which may have the pages of an earlier one. */
+START_TEST(tables_created_in_doubt)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
     struct lladd_gid gid[2] = {fixture_gid("first"), fixture_gid("second")};
@@ -466,7 +467,7 @@ START_TEST(a_transaction_that_has_changed_many_tables)
 END_TEST
 
 /* The transaction that has created the table destroys it, and rolls back to a savepoint. */
-START_TEST(a_table_that_the_transaction_has_made)
+START_TEST(a_transaction_destroys_the_table_it_has_created)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
     struct lladd_hash *h;
@@ -510,8 +511,8 @@ static void reuse(lladd_pageno page)
     ck_abort_msg("the page does not come back");
 }
 
-/* A rollback to a savepoint after the destruction does not undo the destruction. A handle from
- * before must not read the former root page. */
+/* A rollback to a savepoint that was set after the destruction does not undo the destruction. A
+ * handle that was opened before must not read the former root page. _i: some steps come first. */
 START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
 {
     const bool in_steps = _i;
@@ -537,9 +538,9 @@ START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
 }
 END_TEST
 
-/* A step of destruction claims the table for its transaction. A rollback to a savepoint ends the
- * claim if it was made after the savepoint. */
-START_TEST(a_rollback_to_a_savepoint_gives_the_table_back)
+/* A step of destruction claims the table for its transaction. A rollback to a savepoint ends a
+ * claim that was made after the savepoint. */
+START_TEST(a_rollback_to_a_savepoint_ends_the_claim)
 {
     struct lladd_hash *h = make(FIXED);
     uint64_t key = KEYS + 1, left;
@@ -565,7 +566,7 @@ END_TEST
 /* ---- transactions in doubt ------------------------------------------------------------------- */
 
 /* Invalid contents of a prepare record: it is truncated, or claims more tables than it names. */
-START_TEST(a_prepare_record_that_makes_no_sense)
+START_TEST(an_invalid_prepare_record_is_refused)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
     for (size_t len = 0; len <= 20; len++) {
@@ -591,7 +592,7 @@ START_TEST(a_prepare_record_that_makes_no_sense)
 END_TEST
 
 /* A prepare record of an earlier version, which named only the tables that the transaction had
- * alone (operations/hash/table.c). */
+ * claimed for itself (operations/hash/table.c). */
 START_TEST(an_older_prepare_record)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
@@ -610,8 +611,8 @@ START_TEST(an_older_prepare_record)
 }
 END_TEST
 
-/* With such a record, the transaction may have changed any table. So no table can be destroyed
- * until the transaction has ended. */
+/* A transaction with a prepare record of an earlier version may have changed any table. So no table
+ * can be destroyed until the transaction has ended. */
 START_TEST(an_older_prepare_record_and_a_table_that_it_does_not_name)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
@@ -634,8 +635,9 @@ START_TEST(an_older_prepare_record_and_a_table_that_it_does_not_name)
 }
 END_TEST
 
-/* The handle is killed while such a transaction is in doubt. */
-START_TEST(an_older_prepare_record_when_the_handle_goes)
+/* The handle is killed while a transaction with a prepare record of an earlier version is in
+ * doubt. */
+START_TEST(an_older_prepare_record_and_a_killed_handle)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
     const unsigned char blob[8] = {0};
@@ -688,24 +690,24 @@ int main(void)
     Suite *s = suite_create("hash tables destroyed in steps");
     TCase *t = tcase_create("destroy");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_loop_test(t, each_step_gives_back_so_many_pages, 0, 3 * KINDS);
+    tcase_add_loop_test(t, each_step_frees_about_so_many_pages, 0, 3 * KINDS);
     tcase_add_loop_test(t, what_is_left_is_destroyed_after_a_crash, 0, KINDS);
     tcase_add_loop_test(t, a_step_that_is_rolled_back_has_freed_nothing, 0, KINDS);
-    tcase_add_loop_test(t, the_whole_call_ends_what_steps_began, 0, KINDS);
-    tcase_add_loop_test(t, a_long_value_goes_in_steps_too, 0, 2);
+    tcase_add_loop_test(t, one_call_destroys_what_steps_have_left, 0, KINDS);
+    tcase_add_loop_test(t, a_long_value_is_freed_in_steps, 0, 2);
     tcase_add_loop_test(t, a_step_smaller_than_its_bucket, 0, 2);
     tcase_add_test(t, wrong_calls_change_nothing);
-    tcase_add_loop_test(t, a_table_that_another_transaction_may_roll_back, 0, 8);
-    tcase_add_loop_test(t, created_in_doubt, 0, 4);
+    tcase_add_loop_test(t, no_destruction_while_changes_may_be_rolled_back, 0, 8);
+    tcase_add_loop_test(t, tables_created_in_doubt, 0, 4);
     tcase_add_loop_test(t, a_transaction_destroys_what_it_has_changed, 0, 4);
     tcase_add_loop_test(t, a_transaction_that_has_changed_many_tables, 0, 2);
-    tcase_add_test(t, a_table_that_the_transaction_has_made);
+    tcase_add_test(t, a_transaction_destroys_the_table_it_has_created);
     tcase_add_loop_test(t, a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint, 0, 2);
-    tcase_add_test(t, a_prepare_record_that_makes_no_sense);
+    tcase_add_test(t, an_invalid_prepare_record_is_refused);
     tcase_add_test(t, an_older_prepare_record);
     tcase_add_loop_test(t, an_older_prepare_record_and_a_table_that_it_does_not_name, 0, 2);
-    tcase_add_test(t, a_rollback_to_a_savepoint_gives_the_table_back);
-    tcase_add_test(t, an_older_prepare_record_when_the_handle_goes);
+    tcase_add_test(t, a_rollback_to_a_savepoint_ends_the_claim);
+    tcase_add_test(t, an_older_prepare_record_and_a_killed_handle);
     tcase_add_test(t, a_step_that_fails_has_changed_nothing);
     suite_add_tcase(s, t);
     return fixture_run(s);

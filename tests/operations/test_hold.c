@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reservations, here called holds. A resource that an owner has given up is reserved until that
- * owner releases it, also if other owners have reserved it. The reservations in a prepare record
+ * Reservations, here called holds. A resource that an owner has reserved stays reserved until that
+ * owner releases its reservation, whatever other owners do. The reservations in a prepare record
  * can be read back. A lack of memory loses no reservation.
  */
 #include "op_fixture.h"
@@ -35,7 +35,7 @@ static bool is_held(uint64_t n, uint32_t index, const struct ll_reservation_txn 
     return bits[index % LL_RESERVATION_CHUNK / 64] >> index % 64 & 1;
 }
 
-START_TEST(held_until_let_go)
+START_TEST(held_until_released)
 {
     struct ll_reservation_txn a = {.holds = &holds};
     ck_assert(!is_held(7, 3, NULL));
@@ -58,7 +58,7 @@ START_TEST(held_until_let_go)
 END_TEST
 
 /* The end of one owner's hold does not end the hold of another owner on the same resource. */
-START_TEST(two_owners_of_one_thing)
+START_TEST(two_owners_of_one_resource)
 {
     struct ll_reservation_txn a = {.holds = &holds}, c = {.holds = &holds};
     ck_assert_int_eq(ll_operations__reserve(&a, page(7), 3, 1), 0);
@@ -136,7 +136,7 @@ static int collect(void *ctx, const void *bytes, size_t len)
     return 0;
 }
 
-START_TEST(written_and_restored)
+START_TEST(a_prepare_record_restores_the_holds)
 {
     static struct blob blob;
     struct lladd_sink sink = {.ctx = &blob, .write = collect};
@@ -171,6 +171,7 @@ START_TEST(a_sink_that_fails_is_reported)
 }
 END_TEST
 
+/* Memory allocation n and all later ones fail. The reservations that were made before stay. */
 START_TEST(without_memory)
 {
     for (uint64_t n = 1;; n++) {
@@ -197,11 +198,11 @@ int main(void)
     Suite *s = suite_create("holds");
     TCase *c = tcase_create("holds");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_test(c, held_until_let_go);
-    tcase_add_test(c, two_owners_of_one_thing);
+    tcase_add_test(c, held_until_released);
+    tcase_add_test(c, two_owners_of_one_resource);
     tcase_add_test(c, ranges_may_cross_chunks);
     tcase_add_test(c, many_owners_and_pages);
-    tcase_add_test(c, written_and_restored);
+    tcase_add_test(c, a_prepare_record_restores_the_holds);
     tcase_add_test(c, a_sink_that_fails_is_reported);
     tcase_add_test(c, without_memory);
     suite_add_tcase(s, c);

@@ -198,7 +198,7 @@ START_TEST(no_readers_keep_an_upgrade_waiting)
 }
 END_TEST
 
-START_TEST(a_savepoint_lets_others_in)
+START_TEST(a_rollback_to_a_savepoint_wakes_waiters)
 {
     struct waiter reader, writer;
     lladd_savepoint_id sp;
@@ -255,7 +255,7 @@ static bool waits_in_time(uint64_t waiting, uint64_t timeouts)
 /* A reader waits for a writer that waits. When the writer times out, the reader must get the lock
  * immediately. If the writer times out before the reader waits, the test tries again with twice the
  * time. */
-START_TEST(giving_up_makes_room)
+START_TEST(a_timeout_wakes_later_requests)
 {
     struct waiter writer, reader;
     struct lladd_txn *one = holder(NAME(1), S);
@@ -400,13 +400,13 @@ END_TEST
 
 /* A cycle through queued requests: `three` waits for `two`, which has queued first; `two` waits for
  * `one`, and `one` waits for `three`. */
-START_TEST(a_cycle_through_the_line)
+START_TEST(a_cycle_through_queued_requests)
 {
     struct waiter two, three, one;
     struct lladd_txn *a = holder(NAME(1), S), *c = holder(NAME(2), X);
     start_new(&two, NAME(1), X, 1);
-    start(&three, c, NAME(1), S, LLADD_LOCK_FOREVER, 2); /* compatible with S, but queued after
-                                                          * two */
+    start(&three, c, NAME(1), S, LLADD_LOCK_FOREVER, 2); /* compatible with the holder's S, but
+                                                          * queued after `two` */
     start(&one, a, NAME(2), S, LLADD_LOCK_FOREVER, 0);
     ck_assert_int_eq(ended(&two), LLADD_DEADLOCK); /* the youngest */
     got_it(&three);
@@ -474,7 +474,7 @@ static int see(void *ctx, const struct lladd_lock_info *i)
     return 0;
 }
 
-START_TEST(blockers_are_told_while_one_waits)
+START_TEST(blockers_are_listed_during_a_wait)
 {
     struct waiter writer, reader;
     struct seen s = {.n = 0};
@@ -602,7 +602,7 @@ static void undo_has_run(unsigned runs)
     ck_assert_int_eq(undone.held, LLADD_LOCK_NONE);
 }
 
-START_TEST(undo_takes_no_locks_and_gives_none_up)
+START_TEST(undo_acquires_and_releases_no_locks)
 {
     lladd_op_id op;
     lladd_savepoint_id start;
@@ -642,19 +642,19 @@ static Suite *suite(void)
     tcase_add_test(t, first_come_first_served);
     tcase_add_test(t, an_upgrade_comes_before_new_requests);
     tcase_add_test(t, no_readers_keep_an_upgrade_waiting);
-    tcase_add_test(t, a_savepoint_lets_others_in);
+    tcase_add_test(t, a_rollback_to_a_savepoint_wakes_waiters);
     tcase_add_test(t, a_wait_ends_after_its_time);
-    tcase_add_test(t, giving_up_makes_room);
+    tcase_add_test(t, a_timeout_wakes_later_requests);
     tcase_add_test(t, poison_ends_every_wait);
     tcase_add_loop_test(t, cycles_of_two_and_three, 0, 5);
     tcase_add_loop_test(t, cycles_of_fifty, 0, 3);
     tcase_add_loop_test(t, two_upgrades, 0, 2);
-    tcase_add_test(t, a_cycle_through_the_line);
+    tcase_add_test(t, a_cycle_through_queued_requests);
     tcase_add_test(t, a_victim_can_go_back_to_a_savepoint);
     tcase_add_test(t, a_deadlock_without_memory);
-    tcase_add_test(t, blockers_are_told_while_one_waits);
+    tcase_add_test(t, blockers_are_listed_during_a_wait);
     tcase_add_test(t, waits_are_remembered);
-    tcase_add_test(t, undo_takes_no_locks_and_gives_none_up);
+    tcase_add_test(t, undo_acquires_and_releases_no_locks);
     suite_add_tcase(s, t);
     return s;
 }

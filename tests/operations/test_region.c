@@ -54,6 +54,7 @@ struct sums {
     uint64_t n, pages, tags, stop;
 };
 
+/* Adds the region to the sums. Returns -5 for region number `stop`. */
 static int add_up(void *ctx, const struct lladd_region *r)
 {
     struct sums *s = ctx;
@@ -72,7 +73,7 @@ static struct sums all(void)
 
 /* ---- create and destroy --------------------------------------------------------------- */
 
-START_TEST(a_region_says_its_size_as_long_as_it_lives)
+START_TEST(a_region_can_be_looked_up_until_it_is_destroyed)
 {
     static const unsigned kinds[] = {LLADD_EXTENT_PAGED, LLADD_EXTENT_BULK, LLADD_EXTENT_RAW};
     lladd_pageno first[3];
@@ -111,7 +112,7 @@ START_TEST(a_region_says_its_size_as_long_as_it_lives)
 }
 END_TEST
 
-START_TEST(what_is_rolled_back_was_no_region)
+START_TEST(a_rollback_undoes_creation_and_destruction)
 {
     lladd_savepoint_id sp;
     lladd_pageno old = make(7, LLADD_EXTENT_PAGED, 1), inner, outer;
@@ -143,7 +144,7 @@ START_TEST(what_is_rolled_back_was_no_region)
 END_TEST
 
 /* The pages of a destroyed region are not reused while the destruction may be rolled back. */
-START_TEST(transactions_side_by_side)
+START_TEST(two_transactions_create_and_destroy_regions)
 {
     lladd_pageno old = make(5, LLADD_EXTENT_PAGED, 1), mine, yours;
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
@@ -222,7 +223,7 @@ START_TEST(wrong_calls_change_nothing)
 END_TEST
 
 /* The n-th memory allocation fails, also during the creation of the catalogue. */
-START_TEST(memory_runs_out_anywhere)
+START_TEST(an_allocation_fails)
 {
     uint64_t made = 0, failures = 0;
     for (uint64_t nth = 1; nth < 80; nth++) {
@@ -244,8 +245,9 @@ START_TEST(memory_runs_out_anywhere)
 }
 END_TEST
 
-/* The root with the catalogue's name leads to something else, or the catalogue has invalid rows. */
-START_TEST(a_catalogue_that_is_none)
+/* The catalogue's name has a newer version, or leads to something else; or the catalogue has an
+ * invalid row. */
+START_TEST(a_wrong_catalogue_is_refused)
 {
     struct lladd_root_value was;
     struct lladd_region r;
@@ -336,14 +338,14 @@ int main(void)
     Suite *s = suite_create("regions");
     TCase *t = tcase_create("region");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_test(t, a_region_says_its_size_as_long_as_it_lives);
-    tcase_add_test(t, what_is_rolled_back_was_no_region);
-    tcase_add_test(t, transactions_side_by_side);
+    tcase_add_test(t, a_region_can_be_looked_up_until_it_is_destroyed);
+    tcase_add_test(t, a_rollback_undoes_creation_and_destruction);
+    tcase_add_test(t, two_transactions_create_and_destroy_regions);
     tcase_add_test(t, the_first_region_is_rolled_back);
     tcase_add_test(t, many_regions);
     tcase_add_test(t, wrong_calls_change_nothing);
-    tcase_add_test(t, memory_runs_out_anywhere);
-    tcase_add_test(t, a_catalogue_that_is_none);
+    tcase_add_test(t, an_allocation_fails);
+    tcase_add_test(t, a_wrong_catalogue_is_refused);
     suite_add_tcase(s, t);
     t = tcase_create("threads");
     tcase_add_checked_fixture(t, setup_threads, teardown);

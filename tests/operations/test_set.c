@@ -78,7 +78,7 @@ static void scratch_bytes(struct scratch *s, uint32_t size)
     scratch_init(s, size, 5, &ll_operations__bytes_format, lladd_span_of("", 0));
 }
 
-START_TEST(eight_bytes_are_twenty_of_log)
+START_TEST(a_set_of_eight_bytes_logs_twenty)
 {
     static struct draft d;
     struct scratch s;
@@ -109,8 +109,8 @@ START_TEST(equal_bytes_at_both_ends_are_left_out)
 }
 END_TEST
 
-/* The first and the last changed byte are at every place. A loop over all bytes computes what is
- * expected. */
+/* Two arrays differ in the bytes `first` and `last`, or are equal. The test tries all lengths, and
+ * all places of the two bytes. */
 START_TEST(the_difference_is_found_at_every_place)
 {
     unsigned char a[40], c[40];
@@ -131,7 +131,7 @@ START_TEST(the_difference_is_found_at_every_place)
 }
 END_TEST
 
-START_TEST(set_range_logs_every_run_by_itself)
+START_TEST(set_range_logs_distant_changes_separately)
 {
     static struct draft d;
     static unsigned char bytes[4000];
@@ -285,7 +285,7 @@ START_TEST(increments_commute)
 }
 END_TEST
 
-START_TEST(overflow_is_refused_and_undo_is_not)
+START_TEST(an_overflow_is_refused_but_not_in_undo)
 {
     struct lladd_txn *txn = fixture_begin(&b), *other;
     ok(txn, lladd_counter_add(txn, page, 0, INT64_MAX - 10));
@@ -325,10 +325,10 @@ int main(void)
 {
     Suite *s = suite_create("bytes and counters");
     TCase *c = tcase_create("records");
-    tcase_add_test(c, eight_bytes_are_twenty_of_log);
+    tcase_add_test(c, a_set_of_eight_bytes_logs_twenty);
     tcase_add_test(c, equal_bytes_at_both_ends_are_left_out);
     tcase_add_test(c, the_difference_is_found_at_every_place);
-    tcase_add_test(c, set_range_logs_every_run_by_itself);
+    tcase_add_test(c, set_range_logs_distant_changes_separately);
     tcase_add_test(c, any_pattern_of_changes_fits_a_record);
     tcase_add_loop_test(c, long_ranges_on_every_page_size, 0, 5);
     suite_add_tcase(s, c);
@@ -337,7 +337,7 @@ int main(void)
     tcase_add_test(c, set_commit_abort_crash);
     tcase_add_test(c, bytes_outside_the_page);
     tcase_add_test(c, increments_commute);
-    tcase_add_test(c, overflow_is_refused_and_undo_is_not);
+    tcase_add_test(c, an_overflow_is_refused_but_not_in_undo);
     tcase_add_test(c, counters_at_any_offset_of_the_page);
     suite_add_tcase(s, c);
     return fixture_run(s);

@@ -170,7 +170,7 @@ START_TEST(a_grown_record_shrinks_on_a_full_page)
 }
 END_TEST
 
-START_TEST(an_allocated_record_goes_and_its_slot_with_it)
+START_TEST(an_undone_allocation_frees_its_slot)
 {
     struct lladd_txn *txn = fixture_begin(&b), *other;
     lladd_savepoint_id sp;
@@ -212,7 +212,7 @@ END_TEST
 
 /* The space is free when the commit record is in the log, even before the record is durable. If a
  * crash keeps later records that use the space, it keeps the commit record too. */
-START_TEST(space_is_free_when_the_commit_has_its_place_in_the_log)
+START_TEST(space_is_free_when_the_commit_record_is_in_the_log)
 {
     struct lladd_txn *txn = fixture_begin(&b), *other;
     lladd_lsn lsn;
@@ -230,7 +230,7 @@ START_TEST(space_is_free_when_the_commit_has_its_place_in_the_log)
 }
 END_TEST
 
-START_TEST(after_a_crash_nothing_of_the_dead_is_reserved)
+START_TEST(after_a_crash_committed_frees_reserve_nothing)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r = store(txn, 'r', 3000);
@@ -274,7 +274,8 @@ END_TEST
 
 /* ---- recovery -------------------------------------------------------------------------------- */
 
-/* A logical undo needs room on the page that has another loser's ghost. */
+/* A logical undo needs room on a page with another loser's ghost. It must not get the ghost's
+ * space. */
 static lladd_pageno hungry_page;
 static int hungry_rc;
 
@@ -398,10 +399,10 @@ int main(void)
     tcase_add_loop_test(c, a_freed_record_comes_back_to_a_full_page, 0, ENDS);
     tcase_add_loop_test(c, a_shrunk_record_comes_back_to_a_full_page, 0, ENDS);
     tcase_add_loop_test(c, a_grown_record_shrinks_on_a_full_page, 0, ENDS);
-    tcase_add_loop_test(c, an_allocated_record_goes_and_its_slot_with_it, 0, ENDS);
+    tcase_add_loop_test(c, an_undone_allocation_frees_its_slot, 0, ENDS);
     tcase_add_test(c, a_slot_is_not_reused_before_its_transaction_has_ended);
-    tcase_add_test(c, space_is_free_when_the_commit_has_its_place_in_the_log);
-    tcase_add_test(c, after_a_crash_nothing_of_the_dead_is_reserved);
+    tcase_add_test(c, space_is_free_when_the_commit_record_is_in_the_log);
+    tcase_add_test(c, after_a_crash_committed_frees_reserve_nothing);
     tcase_add_test(c, compaction_is_not_logged);
     tcase_add_test(c, undo_in_recovery_does_not_purge_a_losers_records);
     tcase_add_loop_test(c, random_interleavings, 0, 8);

@@ -102,7 +102,7 @@ static void *allocate(void *arg)
         }
         if (round % 3 == 0) {
             for (int i = 0; i < count; i++)
-                give(got[i], n[i]); /* before the end, when another thread can get the page */
+                give(got[i], n[i]); /* before the abort: after it another thread can get the page */
             abort_txn(txn);
             continue;
         }
@@ -123,7 +123,7 @@ static void *allocate(void *arg)
     return NULL;
 }
 
-START_TEST(allocators_do_not_collide)
+START_TEST(no_page_has_two_owners)
 {
     uint64_t used = 0;
     memset(owned, 0, sizeof owned);
@@ -133,7 +133,7 @@ START_TEST(allocators_do_not_collide)
         ok_db(&b, lladd_page_use_get(b.db, lladd_page_of(p), &use, &b.err));
         used += use == LLADD_USE_PAGED;
     }
-    ck_assert_uint_eq(used, 2);                       /* the pages of setup */
+    ck_assert_uint_eq(used, 2);                       /* `page`, and the heap's root page */
     ck_assert_uint_lt(lladd_page_count(b.db), PAGES); /* freed pages were reused */
 }
 END_TEST
@@ -188,7 +188,7 @@ static void *count(void *arg)
     return NULL;
 }
 
-START_TEST(everybody_adds_to_one_counter)
+START_TEST(all_threads_add_to_one_counter)
 {
     int64_t sum = 0, want = 0;
     run(count);
@@ -261,7 +261,7 @@ static void *use_heap(void *arg)
     return NULL;
 }
 
-START_TEST(everybody_uses_one_heap)
+START_TEST(all_threads_use_one_heap)
 {
     run(use_heap);
     for (int round = 0; round < 2; round++) {
@@ -358,7 +358,7 @@ static void *use_page(void *arg)
     return NULL;
 }
 
-START_TEST(everybody_uses_one_slotted_page)
+START_TEST(all_threads_use_one_slotted_page)
 {
     page = fixture_page(&b, "lladd.slotted");
     run(use_page);
@@ -400,7 +400,7 @@ static int count_root(void *ctx, const char *name, struct lladd_root_value v)
     return 0;
 }
 
-START_TEST(everybody_names_roots)
+START_TEST(all_threads_name_roots)
 {
     int n = 0;
     run(use_roots);
@@ -414,13 +414,13 @@ int main(void)
     Suite *s = suite_create("threads");
     TCase *c = tcase_create("threads");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_test(c, allocators_do_not_collide);
+    tcase_add_test(c, no_page_has_two_owners);
     tcase_add_test(c, relaxed_commits_on_a_full_device);
-    tcase_add_test(c, everybody_adds_to_one_counter);
-    tcase_add_test(c, everybody_uses_one_heap);
+    tcase_add_test(c, all_threads_add_to_one_counter);
+    tcase_add_test(c, all_threads_use_one_heap);
     tcase_add_test(c, inserters_use_different_pages);
-    tcase_add_test(c, everybody_uses_one_slotted_page);
-    tcase_add_test(c, everybody_names_roots);
+    tcase_add_test(c, all_threads_use_one_slotted_page);
+    tcase_add_test(c, all_threads_name_roots);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }
