@@ -23,8 +23,8 @@ lladd_lsn journal_put(struct fixture *, uint64_t tag, const char *words);
  * statistics. */
 char *journal_text(struct fixture *, uint64_t tag);
 void journal_expect(struct fixture *, uint64_t tag, const char *words);
-/* Gets what lladd_journal_each reports for the tag, without the texts. Returns LLADD_NOT_FOUND if
- * there is no such tag. */
+/* Gets what lladd_journal_each reports for the tag, but not its name and its owner's name. Returns
+ * LLADD_NOT_FOUND if there is no such tag. */
 int journal_info(struct fixture *, uint64_t tag, struct lladd_journal_info *);
 /* Updates a page until the log has grown by this many bytes. */
 void journal_grow_log(struct fixture *, uint64_t bytes);

@@ -12,7 +12,8 @@
 static struct fixture b;
 static uint64_t tag, other;
 
-/* What must be there, and what may be there in addition because its commit was in progress. */
+/* The live entries before and after each step. If the device fails in a step, a crash leaves the
+ * entries from before or those from after the step. */
 struct promise {
     const char *before, *after;
 };
@@ -135,7 +136,7 @@ START_TEST(every_allocation_of_an_open_fails_once)
     ok(txn, lladd_journal_acquire(txn, "made", "test", &made));
     ok(txn, lladd_prepare(txn, &g));
     for (uint64_t n = 1; fired; n++) {
-        fixture_close(&b); /* a transaction in doubt stays so */
+        fixture_close(&b); /* the transaction stays in doubt */
         fault_alloc_fail(&b.mem, n, false);
         int rc = fixture_try_open(&b);
         fired = fault_alloc_fired(&b.mem);
@@ -174,7 +175,7 @@ START_TEST(every_allocation_of_the_catalogue_fails_once)
         journal_init(&b);
         fixture_open(&b);
         fixture_close(&b);
-        fixture_open(&b); /* the first commit marks the database as in use, which needs memory */
+        fixture_open(&b); /* the next commit marks the database as in use, which needs memory */
         struct lladd_txn *txn = fixture_begin(&b);
         fault_alloc_fail(&b.mem, n, false);
         int rc = lladd_journal_acquire(txn, "t", "test", &made);
@@ -214,7 +215,8 @@ static struct lladd_txn *takes_back_often(void)
     return txn;
 }
 
-/* Commits, or prepares, while the log has room for some of these records, and not for all. */
+/* Commits, or prepares if g is not NULL, while the log has room for some of these records and not
+ * for all. Asserts that the call is refused. */
 static void is_refused(struct lladd_txn *txn, const struct lladd_gid *g)
 {
     uint64_t tail = journal_stats(&b).log_tail;
@@ -245,7 +247,7 @@ static void setup_small(void)
 
 /* Ranges that were listed already are not listed again: an earlier version that did so wrote a log
  * that could not be opened. */
-START_TEST(what_was_refused_halfway_commits_later)
+START_TEST(a_commit_refused_halfway_succeeds_later)
 {
     struct lladd_txn *txn;
     setup_small();
@@ -259,8 +261,8 @@ START_TEST(what_was_refused_halfway_commits_later)
 }
 END_TEST
 
-/* The transaction goes on after the refusal, and rolls back more. */
-START_TEST(what_was_refused_halfway_goes_on)
+/* After a second refusal the transaction appends an entry, and rolls back another range. */
+START_TEST(a_transaction_goes_on_after_a_refused_commit)
 {
     struct lladd_txn *txn;
     lladd_savepoint_id sp;
@@ -283,7 +285,7 @@ START_TEST(what_was_refused_halfway_goes_on)
 END_TEST
 
 /* The transaction rolls back a range after the refusal. Parts of that range were listed before. */
-START_TEST(what_was_refused_halfway_takes_back_more)
+START_TEST(a_transaction_rolls_back_more_after_a_refused_commit)
 {
     struct lladd_txn *txn;
     lladd_savepoint_id sp;
@@ -308,7 +310,7 @@ START_TEST(what_was_refused_halfway_takes_back_more)
 }
 END_TEST
 
-START_TEST(what_was_refused_halfway_is_prepared_later)
+START_TEST(a_prepare_refused_halfway_succeeds_later)
 {
     struct lladd_gid g = fixture_gid("x");
     struct lladd_txn *txn;
@@ -327,7 +329,7 @@ START_TEST(what_was_refused_halfway_is_prepared_later)
 }
 END_TEST
 
-START_TEST(what_was_refused_halfway_is_aborted)
+START_TEST(a_transaction_aborts_after_a_refused_commit)
 {
     struct lladd_txn *txn;
     setup_small();
@@ -343,7 +345,7 @@ END_TEST
 
 /* Logs with ranges that were listed twice, as an earlier version wrote them, can be read
  * nevertheless. */
-START_TEST(what_was_said_twice_is_read)
+START_TEST(ranges_that_were_listed_twice_are_read)
 {
     struct ll_journal_txn *t;
     lladd_lsn lsn;
@@ -378,8 +380,8 @@ static void put_much(void)
     commit(txn);
 }
 
-/* The log's device fails for good while entries are copied. A thread that wants the tag then gets
- * the handle's error, instead of waiting for a thread that never ends. */
+/* The log's device fails for good while entries are copied. A thread that wants to change the tag
+ * then gets the handle's error, and does not wait for a cleaning that never ends. */
 START_TEST(cleaning_is_left_halfway)
 {
     static const struct lladd_journal_owner idle = {.struct_size = sizeof idle};
@@ -421,12 +423,12 @@ int main(void)
     tcase_add_test(tc, every_write_fails);
     tcase_add_test(tc, every_allocation_of_an_open_fails_once);
     tcase_add_test(tc, every_allocation_of_the_catalogue_fails_once);
-    tcase_add_test(tc, what_was_refused_halfway_commits_later);
-    tcase_add_test(tc, what_was_refused_halfway_goes_on);
-    tcase_add_test(tc, what_was_refused_halfway_takes_back_more);
-    tcase_add_test(tc, what_was_said_twice_is_read);
-    tcase_add_test(tc, what_was_refused_halfway_is_prepared_later);
-    tcase_add_test(tc, what_was_refused_halfway_is_aborted);
+    tcase_add_test(tc, a_commit_refused_halfway_succeeds_later);
+    tcase_add_test(tc, a_transaction_goes_on_after_a_refused_commit);
+    tcase_add_test(tc, a_transaction_rolls_back_more_after_a_refused_commit);
+    tcase_add_test(tc, ranges_that_were_listed_twice_are_read);
+    tcase_add_test(tc, a_prepare_refused_halfway_succeeds_later);
+    tcase_add_test(tc, a_transaction_aborts_after_a_refused_commit);
     tcase_add_test(tc, cleaning_is_left_halfway);
     suite_add_tcase(s, tc);
     return fixture_run(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The journal: committed entries that were not discarded are replayed, in the order of commits; no
- * others are. Each case is checked in memory and again after a power failure.
+ * The journal. A replay returns exactly the committed entries that were not discarded, in the order
+ * of commits. Most cases are checked at once and again after a power failure.
  */
 #include "journal_fixture.h"
 
@@ -47,7 +47,7 @@ START_TEST(a_tag_is_found_again_by_its_name)
 }
 END_TEST
 
-START_TEST(a_tag_goes_with_the_transaction_that_made_it)
+START_TEST(an_abort_removes_the_tag_that_the_transaction_has_made)
 {
     uint64_t tag, other;
     begin();
@@ -70,7 +70,7 @@ START_TEST(a_tag_goes_with_the_transaction_that_made_it)
 }
 END_TEST
 
-START_TEST(a_tag_that_a_savepoint_takes_back_is_gone)
+START_TEST(a_rollback_to_a_savepoint_removes_a_new_tag)
 {
     uint64_t tag, other;
     lladd_savepoint_id sp;
@@ -171,7 +171,7 @@ START_TEST(empty_and_long_entries_are_entries)
     begin();
     uint64_t tag = journal_tag(&b, "t");
     struct lladd_txn *txn = fixture_begin(&b);
-    size_t max = 50000; /* spans blocks */
+    size_t max = 50000; /* an entry that spans blocks of the log */
     char *big = malloc(max + 1);
     memset(big, 'x', max);
     big[max] = 0;
@@ -196,7 +196,7 @@ START_TEST(empty_and_long_entries_are_entries)
 }
 END_TEST
 
-START_TEST(savepoints_take_entries_back)
+START_TEST(rollbacks_to_savepoints_undo_entries)
 {
     lladd_savepoint_id sp, inner;
     begin();
@@ -287,7 +287,7 @@ END_TEST
 
 /* ---- discarding ------------------------------------------------------------------------------ */
 
-START_TEST(what_is_discarded_is_gone_if_that_commits)
+START_TEST(a_discard_takes_effect_when_it_commits)
 {
     begin();
     uint64_t tag = journal_tag(&b, "t");
@@ -317,7 +317,7 @@ START_TEST(what_is_discarded_is_gone_if_that_commits)
 }
 END_TEST
 
-START_TEST(a_crash_takes_a_discard_back)
+START_TEST(a_crash_undoes_an_uncommitted_discard)
 {
     begin();
     uint64_t tag = journal_tag(&b, "t"), other = journal_tag(&b, "u");
@@ -325,7 +325,7 @@ START_TEST(a_crash_takes_a_discard_back)
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     journal_put(&b, other, "x");
-    ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* the row is in the page file */
+    ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* writes the tag's row to the page file */
     journal_grow_log(&b, 300u << 10);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     fixture_crash(&b);
@@ -334,7 +334,7 @@ START_TEST(a_crash_takes_a_discard_back)
 }
 END_TEST
 
-START_TEST(a_savepoint_takes_a_discard_back)
+START_TEST(a_rollback_to_a_savepoint_undoes_a_discard)
 {
     lladd_savepoint_id sp;
     begin();
@@ -356,7 +356,7 @@ END_TEST
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
-START_TEST(live_entries_hold_the_log_and_their_tag_is_named)
+START_TEST(live_entries_keep_the_log_and_their_tag_is_named)
 {
     struct lladd_pinner who;
     begin();
@@ -397,6 +397,9 @@ END_TEST
 
 /* ---- the mark -------------------------------------------------------------------------------- */
 
+/* The mark is the LSN from which on the journal needs the log. It is stored under the name
+ * "journal.mark", and checkpoints move it. */
+
 static void more_roots(unsigned n)
 {
     char name[32];
@@ -423,9 +426,10 @@ static void expect_mark_moves(uint64_t tag)
     ck_assert_uint_gt(mark.a, 0);
 }
 
-/* A checkpoint moves the mark, and must not wait for latches of threads that may wait for it: the
- * mark's name is created earlier, however full the pages of names are. */
-START_TEST(checkpoints_make_no_room_for_names)
+/* A checkpoint that moves the mark must not add a name: it would wait for a thread that adds a
+ * name, and that thread may wait for the checkpoint. So the mark's name must exist before, however
+ * full the pages of names are. _i: the number of other names. */
+START_TEST(checkpoints_add_no_name)
 {
     begin();
     more_roots((unsigned)_i);
@@ -474,7 +478,7 @@ START_TEST(the_oldest_files_of_the_log_are_missed)
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     fixture_kill(&b);
-    for (int i = 0; i < 2; i++) { /* the mark is in the second file */
+    for (int i = 0; i < 2; i++) { /* removes the two oldest files; the mark is in the second one */
         char name[64] = "", path[80];
         ck_assert_int_eq(b.base->ops->list(b.base, "log", first_name, name), 0);
         snprintf(path, sizeof path, "log/%s", name);
@@ -487,7 +491,7 @@ START_TEST(the_oldest_files_of_the_log_are_missed)
 END_TEST
 
 /* The commit of a discard is lost in a crash: the discarded entries must still be there. */
-START_TEST(what_a_lost_discard_dropped_is_in_the_log)
+START_TEST(entries_of_a_lost_discard_are_in_the_log)
 {
     begin();
     uint64_t tag = journal_tag(&b, "t");
@@ -513,7 +517,7 @@ START_TEST(what_a_lost_discard_dropped_is_in_the_log)
 }
 END_TEST
 
-START_TEST(entries_of_a_transaction_under_way_hold_the_log)
+START_TEST(entries_of_an_open_transaction_keep_the_log)
 {
     begin();
     uint64_t tag = journal_tag(&b, "t");
@@ -580,7 +584,7 @@ START_TEST(a_database_without_a_journal_says_so_and_one_with_it_is_not_opened_wi
     abort_txn(txn);
     ck_assert_int_eq(lladd_journal_each(b.db, NULL, NULL, &b.err), LLADD_BAD_STATE);
     fixture_close(&b);
-    ok_db(&b, lladd_journal_register(&b.options, &b.err)); /* an older database gets a journal */
+    ok_db(&b, lladd_journal_register(&b.options, &b.err)); /* the database gets a journal */
     fixture_open(&b);
     tag = journal_tag(&b, "t");
     journal_put(&b, tag, "a");
@@ -617,24 +621,24 @@ int main(void)
     Suite *s = suite_create("journal");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, a_tag_is_found_again_by_its_name);
-    tcase_add_test(tc, a_tag_goes_with_the_transaction_that_made_it);
-    tcase_add_test(tc, a_tag_that_a_savepoint_takes_back_is_gone);
+    tcase_add_test(tc, an_abort_removes_the_tag_that_the_transaction_has_made);
+    tcase_add_test(tc, a_rollback_to_a_savepoint_removes_a_new_tag);
     tcase_add_test(tc, a_released_tag_is_gone_with_its_entries);
     tcase_add_test(tc, entries_come_in_the_order_of_commits);
     tcase_add_test(tc, what_was_not_committed_at_a_crash_never_appears);
     tcase_add_test(tc, empty_and_long_entries_are_entries);
-    tcase_add_test(tc, savepoints_take_entries_back);
+    tcase_add_test(tc, rollbacks_to_savepoints_undo_entries);
     tcase_add_test(tc, top_actions_make_no_difference_unless_they_are_aborted);
     tcase_add_test(tc, tags_are_not_changed_in_top_actions);
-    tcase_add_test(tc, what_is_discarded_is_gone_if_that_commits);
-    tcase_add_test(tc, a_crash_takes_a_discard_back);
-    tcase_add_test(tc, a_savepoint_takes_a_discard_back);
-    tcase_add_test(tc, live_entries_hold_the_log_and_their_tag_is_named);
-    tcase_add_loop_test(tc, checkpoints_make_no_room_for_names, 0, 52);
+    tcase_add_test(tc, a_discard_takes_effect_when_it_commits);
+    tcase_add_test(tc, a_crash_undoes_an_uncommitted_discard);
+    tcase_add_test(tc, a_rollback_to_a_savepoint_undoes_a_discard);
+    tcase_add_test(tc, live_entries_keep_the_log_and_their_tag_is_named);
+    tcase_add_loop_test(tc, checkpoints_add_no_name, 0, 52);
     tcase_add_loop_test(tc, a_journal_without_a_mark_gets_one_when_it_is_opened, 0, 52);
     tcase_add_test(tc, the_oldest_files_of_the_log_are_missed);
-    tcase_add_test(tc, what_a_lost_discard_dropped_is_in_the_log);
-    tcase_add_test(tc, entries_of_a_transaction_under_way_hold_the_log);
+    tcase_add_test(tc, entries_of_a_lost_discard_are_in_the_log);
+    tcase_add_test(tc, entries_of_an_open_transaction_keep_the_log);
     tcase_add_test(tc, wrong_arguments_are_refused);
     tcase_add_test(tc, a_database_without_a_journal_says_so_and_one_with_it_is_not_opened_without);
     tcase_add_test(tc, a_newer_journal_is_refused);

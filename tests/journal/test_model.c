@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random histories of the journal against a model in memory: interleaved transactions that append,
- * go back to savepoints, open and abort top actions, discard, roll over, clean; commits, aborts,
- * prepares; checkpoints, closes, crashes at any moment, with a log that is kept small.
+ * Random histories of the journal, compared with a model in memory. Interleaved transactions append
+ * entries, roll back to savepoints, end and abort top actions, discard, roll over, commit, abort
+ * and prepare. In between there are cleanings, checkpoints, closes and crashes. The log is kept
+ * small.
  *
  * The model keeps for each tag the list of live entries, and for each transaction the list of its
  * changes. At a crash the transactions that are not prepared are gone.
@@ -18,7 +19,7 @@ struct deed {
     enum { ENTRY, ROLL, DISCARD } what;
     unsigned tag, to;
     uint64_t number;
-    uint64_t upto; /* DISCARD, ROLL: commits of the model up to here */
+    uint64_t upto; /* DISCARD, ROLL: of the entries committed up to this commit of the model */
 };
 
 struct deeds {
@@ -30,20 +31,20 @@ struct txn {
     struct lladd_txn *txn;
     struct deeds deeds;
     lladd_savepoint_id sp;
-    size_t at_sp; /* changes at the savepoint */
+    size_t at_sp; /* number of changes at the savepoint */
     bool has_sp, prepared;
     struct lladd_gid gid;
 };
 
 struct live {
-    uint64_t number, commit; /* commit: in the model's own count */
+    uint64_t number, commit; /* commit: its number in the model, which counts commits */
 };
 
 struct model_tag {
     uint64_t tag;
     struct live *list;
     size_t n, cap;
-    int changing; /* transaction, or -1 */
+    int changing; /* the transaction that discards, or rolls the tag over; -1: none */
 };
 
 static struct fixture b;
@@ -140,7 +141,7 @@ struct compare {
     lladd_lsn last;
 };
 
-/* An entry is its number, followed by as many bytes as the number says. */
+/* An entry consists of its number, in 8 bytes, and more bytes; the number says how many. */
 static size_t length_of(uint64_t number)
 {
     return 8 + number % 37 + (number % 50 == 0 ? 3000 : 0);
@@ -274,7 +275,7 @@ static void prepare(int i)
     t->has_sp = false;
 }
 
-/* The model's commit gets the LSN of the database's commit. */
+/* Ends transaction i. Notes the LSN of a commit in lsn_of. */
 static void end(int i, bool commits_it)
 {
     struct txn *t = &txns[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Owners that follow their tags, transactions in doubt, rollovers and cleaning: the owner's state
- * in memory is the one that the journal would replay.
+ * Owners that are attached to tags, transactions in doubt, rollovers and cleaning. What an owner
+ * keeps in memory must be what the journal would replay.
  */
 #include "journal_fixture.h"
 
@@ -10,7 +10,7 @@
 
 static struct fixture b;
 
-/* ---- an owner: a list of texts, and one for each transaction --------------------------------- */
+/* ---- an owner with a text of committed entries, and one for each transaction ----------------- */
 
 struct write_set {
     struct text_of text;
@@ -140,7 +140,7 @@ static void begin(void)
     fixture_open(&b);
 }
 
-/* ---- following ------------------------------------------------------------------------------- */
+/* ---- attached owners ------------------------------------------------------------------------- */
 
 START_TEST(an_owner_has_what_the_journal_would_replay)
 {
@@ -222,7 +222,7 @@ END_TEST
 
 /* A discard empties the tag. The discarded entries are not replayed with the transaction in doubt,
  * although entries of that transaction are older. */
-START_TEST(what_is_discarded_is_not_replayed_beside_a_doubt)
+START_TEST(discarded_entries_are_not_replayed_with_those_in_doubt)
 {
     struct owner o = {.logged = 0};
     struct lladd_gid g = fixture_gid("x");
@@ -340,8 +340,9 @@ START_TEST(changes_in_doubt_are_made_when_they_are_committed)
 }
 END_TEST
 
-/* The tag is gone with the entries appended to it: opening the database does not look for it. */
-START_TEST(a_tag_that_is_taken_back_is_in_no_doubt)
+/* A transaction makes a tag and appends entries to it, rolls that back to a savepoint, and is
+ * prepared. After a crash, opening the database must not look for the tag. */
+START_TEST(a_tag_that_was_rolled_back_is_not_in_doubt)
 {
     struct lladd_gid g = fixture_gid("x");
     struct lladd_journal_info info;
@@ -395,7 +396,7 @@ START_TEST(a_rollover_has_the_place_of_its_commit)
         fixture_crash(&b);
     }
     txn = fixture_begin(&b);
-    ok(txn, lladd_journal_release(txn, from)); /* the entries given away stay */
+    ok(txn, lladd_journal_release(txn, from)); /* the entries that were rolled over stay */
     commit(txn);
     fixture_crash(&b);
     journal_expect(&b, to, "earlier a b own after later");
@@ -408,7 +409,7 @@ START_TEST(a_rollover_has_the_place_of_its_commit)
 }
 END_TEST
 
-START_TEST(a_rollover_that_is_taken_back_has_not_happened)
+START_TEST(a_rollover_is_rolled_back)
 {
     lladd_savepoint_id sp;
     begin();
@@ -434,7 +435,8 @@ START_TEST(a_rollover_that_is_taken_back_has_not_happened)
 }
 END_TEST
 
-/* A transaction that gets a refusal leaves the tag to others, before it ends. */
+/* A change of a tag is refused. Other transactions can change the tag before the transaction that
+ * got the refusal has ended. */
 START_TEST(a_refused_change_leaves_the_tag_free)
 {
     begin();
@@ -544,8 +546,8 @@ START_TEST(the_longest_entry_can_be_cleaned)
 }
 END_TEST
 
-/* The owner is not asked before cleaning its tag pays, and is asked again when the cleaned entries
- * are old. */
+/* The owner is asked for a digest only when cleaning its tag would free enough log. It is asked
+ * once before each cleaning. */
 START_TEST(an_owner_is_asked_once_before_each_cleaning)
 {
     struct owner o = {.fail = 0};
@@ -614,8 +616,8 @@ START_TEST(owners_are_asked_together)
 }
 END_TEST
 
-/* There is more than the journal would write again: only the owner can free log. */
-START_TEST(an_owner_is_asked_for_what_is_too_much_to_clean)
+/* The tag has more live entries than the journal would copy, so only the owner can free log. */
+START_TEST(an_owner_is_asked_if_there_is_too_much_to_clean)
 {
     struct owner o = {.fail = 0};
     char text[1001];
@@ -642,7 +644,8 @@ START_TEST(an_owner_is_asked_for_what_is_too_much_to_clean)
 }
 END_TEST
 
-/* One cold tag, and much unrelated log: the log stays within its limit. */
+/* One tag has old entries, and much other log is written. The log stays within its limit. _i: an
+ * owner is attached, and discards nothing when it is asked. */
 START_TEST(a_cold_tag_does_not_fill_the_log)
 {
     struct owner o = {.leaves = true};
@@ -673,8 +676,9 @@ START_TEST(a_cold_tag_does_not_fill_the_log)
 }
 END_TEST
 
-/* A third of the limit is live, in tags that share the log, and stays so; users can go on. */
-START_TEST(much_that_is_live_does_not_fill_the_log)
+/* Live entries of several tags have a third of the log's limit, and stay. Other transactions must
+ * not be refused. _i: the library's maintenance runs in between, so the limit holds exactly. */
+START_TEST(many_live_entries_do_not_fill_the_log)
 {
     enum { TAGS = 8, ENTRIES = 8, LIMIT = 1 << 20 };
     uint64_t tag[TAGS];
@@ -761,8 +765,9 @@ START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
 }
 END_TEST
 
-/* Many commits, a third of them discarded: the count is exact, or a bit too high. */
-START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
+/* For a tag with many commits, the journal counts the entries of several commits together. After a
+ * discard of a third of them, the count is exact or at most 0.4 % of the commits too high. */
+START_TEST(counts_of_many_commits_are_nearly_exact)
 {
     enum { COMMITS = 3000 };
     struct lladd_journal_info info;
@@ -788,7 +793,7 @@ START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
     ck_assert_uint_le(info.entries, t.entries + COMMITS / 250);
     clean_all(tag);
     ck_assert_int_eq(journal_info(&b, tag, &info), 0);
-    ck_assert_uint_eq(info.entries, t.entries); /* known again */
+    ck_assert_uint_eq(info.entries, t.entries); /* after cleaning the count is exact */
     fixture_crash(&b);
     ck_assert_int_eq(journal_info(&b, tag, &info), 0);
     ck_assert_uint_eq(info.entries, t.entries);
@@ -805,20 +810,20 @@ int main(void)
     tcase_add_test(tc, an_owner_has_what_the_journal_would_replay);
     tcase_add_test(tc, attaching_is_all_or_nothing);
     tcase_add_loop_test(tc, entries_in_doubt_appear_when_they_are_committed, 0, 2);
-    tcase_add_test(tc, what_is_discarded_is_not_replayed_beside_a_doubt);
+    tcase_add_test(tc, discarded_entries_are_not_replayed_with_those_in_doubt);
     tcase_add_loop_test(tc, changes_in_doubt_are_made_when_they_are_committed, 0, 2);
-    tcase_add_loop_test(tc, a_tag_that_is_taken_back_is_in_no_doubt, 0, 2);
+    tcase_add_loop_test(tc, a_tag_that_was_rolled_back_is_not_in_doubt, 0, 2);
     tcase_add_test(tc, a_rollover_has_the_place_of_its_commit);
-    tcase_add_test(tc, a_rollover_that_is_taken_back_has_not_happened);
+    tcase_add_test(tc, a_rollover_is_rolled_back);
     tcase_add_test(tc, a_refused_change_leaves_the_tag_free);
     tcase_add_test(tc, cleaning_changes_nothing_but_the_place);
     tcase_add_test(tc, the_longest_entry_can_be_cleaned);
     tcase_add_test(tc, an_owner_is_asked_once_before_each_cleaning);
     tcase_add_test(tc, owners_are_asked_together);
-    tcase_add_test(tc, an_owner_is_asked_for_what_is_too_much_to_clean);
+    tcase_add_test(tc, an_owner_is_asked_if_there_is_too_much_to_clean);
     tcase_add_loop_test(tc, a_cold_tag_does_not_fill_the_log, 0, 2);
-    tcase_add_loop_test(tc, much_that_is_live_does_not_fill_the_log, 0, 2);
-    tcase_add_test(tc, many_buckets_become_fewer_and_nothing_is_lost);
+    tcase_add_loop_test(tc, many_live_entries_do_not_fill_the_log, 0, 2);
+    tcase_add_test(tc, counts_of_many_commits_are_nearly_exact);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

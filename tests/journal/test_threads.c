@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The journal and threads: 2 and 8 of them append to shared tags and to their own, go back to
+ * The journal and threads: 2 and 8 of them append to shared tags and to their own, roll back to
  * savepoints, abort, discard, clean and replay, while checkpoints are taken in the background. An
- * owner that follows a tag sees the commits in order, and its final state is the replayed one. Runs
- * under TSan.
+ * owner that is attached to a tag gets the commits in order, and counts as many entries as a replay
+ * returns. Runs under TSan.
  */
 #include "journal_fixture.h"
 
@@ -125,7 +125,8 @@ static void shelve(struct worker *w)
         sure(lladd_commit_async(txn, &at) == 0, "commit");
 }
 
-/* A thread changes only its own tag; it waits for a checkpoint that is cleaning it. */
+/* Discards the entries of the thread's own tag. Only a checkpoint that cleans the tag can be in the
+ * way, and the discard waits for it. */
 static void tidy_up(struct worker *w)
 {
     struct lladd_txn *txn = NULL;
@@ -228,7 +229,8 @@ static void *clean_on(void *arg)
     return NULL;
 }
 
-/* Checkpoints clean at any time: an attach waits then, and is not refused. */
+/* A checkpoint may begin to clean a tag at any time. So an attach waits for a cleaning and is not
+ * refused. Here another thread cleans the tag again and again. */
 START_TEST(attach_waits_for_cleaning)
 {
     static const struct lladd_journal_owner idle = {.struct_size = sizeof idle};
@@ -254,8 +256,8 @@ END_TEST
 
 /* ---- a checkpoint that is cleaning ----------------------------------------------------------- */
 
-/* The cleaning thread is held in a write: between the record that announces the entries and the
- * commit. Then its device fails, or does not. */
+/* The cleaning thread is held in a write, after the record that announces the entries and before
+ * the commit. If `fails`, the device then fails. */
 static struct {
     uint64_t tag, self;
     uint32_t held, asked; /* atomic */
@@ -333,7 +335,8 @@ START_TEST(attach_during_cleaning)
 }
 END_TEST
 
-/* A transaction that changes a tag waits, too: a refusal would cost it all its work. */
+/* A transaction that changes a tag waits, too. If it were refused, it would have to be repeated.
+ * _i % 2: the device fails; _i / 2: the change is a release. */
 START_TEST(change_during_cleaning)
 {
     struct lladd_thread thread;
