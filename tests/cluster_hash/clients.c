@@ -137,7 +137,7 @@ static void end(struct client *c)
     coordinator_commit(coordinator_of(c), c->txn, &c->end);
 }
 
-/* An audit that was acknowledged as committed has seen the accounts as they were at one moment. */
+/* An audit that was acknowledged as committed must have seen all accounts as of one moment. */
 static void check_audit(const struct client *c)
 {
     int64_t sum = 0;

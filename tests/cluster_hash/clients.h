@@ -10,7 +10,9 @@
 
 enum { CLIENTS_ACCOUNTS = 12, CLIENTS_COUNT = 6, CLIENTS_EACH = 1000 };
 
-/* BLIND: a transfer that adds without reading, and does not count as a change. */
+/* What a client does with accounts. TRANSFER: moves an amount between two or three accounts. AUDIT:
+ * reads all. ONE: changes one account. BLIND: a transfer that adds without reading, and does not
+ * count as a change. GIVE_UP: a transfer that is aborted. */
 enum errand { ERRAND_TRANSFER, ERRAND_AUDIT, ERRAND_ONE, ERRAND_BLIND, ERRAND_GIVE_UP };
 enum client_state { CLIENT_IDLE, CLIENT_READING, CLIENT_ENDING };
 
@@ -20,7 +22,7 @@ struct client {
     enum client_state state;
     enum errand errand;
     struct global *txn;
-    unsigned n, waiting; /* accounts of the task, pending gets */
+    unsigned n, waiting; /* number of accounts of the task; number of gets without answer */
     unsigned account[CLIENTS_ACCOUNTS];
     unsigned char value[CLIENTS_ACCOUNTS][16];
     struct call call[CLIENTS_ACCOUNTS], end;
@@ -32,7 +34,7 @@ struct clients {
     struct client clients[CLIENTS_COUNT];
     uint64_t least[CLIENTS_ACCOUNTS];   /* acknowledged changes of the account */
     uint64_t perhaps[CLIENTS_ACCOUNTS]; /* changes of unknown outcome */
-    uint64_t seen[CLIENTS_ACCOUNTS];    /* by audits acknowledged as committed */
+    uint64_t seen[CLIENTS_ACCOUNTS];    /* most changes that an acknowledged audit has seen */
     uint64_t transfers, audits, ones, failures, unknown;
 };
 
@@ -40,10 +42,10 @@ struct clients {
 void clients_init(struct clients *, struct world *);
 /* One client makes its next step. */
 void clients_step(struct clients *);
-/* The coordinator has died: its clients will not get the answers they wait for. */
+/* The coordinator has crashed. Its clients give up the answers that they wait for. */
 void clients_lose(struct clients *, size_t coordinator);
-/* Compares the accounts with what must be true of them. All clients must have finished, and the
- * world have settled. */
+/* Compares the accounts with what must be true of them. All clients must have finished
+ * (clients_finish), and the world must have settled. */
 void clients_check(struct clients *);
 void clients_finish(struct clients *);
 size_t clients_key(unsigned account, unsigned char key[8]);

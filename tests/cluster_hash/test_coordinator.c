@@ -53,7 +53,7 @@ static uint64_t await(struct answer *a)
     return w.now_ms - since;
 }
 
-/* A key that has this server as its first. */
+/* Makes a key that belongs to this server. */
 static size_t key_at(size_t server, char key[8])
 {
     for (unsigned i = 0;; i++) {
@@ -97,7 +97,7 @@ static struct coordinator_counts counts(void)
     return n;
 }
 
-/* ---- servers that are not there -------------------------------------------------------------- */
+/* ---- servers that fail ----------------------------------------------------------------------- */
 
 START_TEST(a_server_that_is_gone_lets_no_client_wait)
 {
@@ -120,7 +120,7 @@ START_TEST(a_server_that_is_gone_lets_no_client_wait)
 }
 END_TEST
 
-/* Every message is lost; every connection stays. */
+/* With w.lose = 1 every message is lost, and all connections stay open. */
 START_TEST(a_server_that_falls_silent_lets_no_client_wait)
 {
     begin_case(1);
@@ -177,7 +177,7 @@ END_TEST
 
 /* ---- decisions ------------------------------------------------------------------------------- */
 
-START_TEST(a_decision_is_delivered_over_the_death_of_both)
+START_TEST(a_decision_is_delivered_although_both_sides_crash)
 {
     begin_case(1);
     struct global *g = coordinator_begin(c());
@@ -224,8 +224,9 @@ START_TEST(what_was_not_decided_is_presumed_aborted)
 }
 END_TEST
 
-/* The coordinator's log fails while the decision is written: the client gets an unknown outcome,
- * and no server gets a decision from this incarnation. The next one finds out what was decided. */
+/* The coordinator's log fails while the decision is written. The client gets an unknown outcome,
+ * and no server gets a decision from this incarnation. The next incarnation finds out what was
+ * decided. */
 START_TEST(a_coordinator_with_a_failed_log_reports_an_unknown_outcome)
 {
     begin_case(1);
@@ -244,8 +245,8 @@ START_TEST(a_coordinator_with_a_failed_log_reports_an_unknown_outcome)
     ck_assert_ptr_null(coordinator_begin(c()));
     ck_assert_int_eq(commit(waits), err.code);
     world_run(&w, 2000);
-    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1); /* no decision to abort, since the one to
-                                                         * commit may be durable */
+    /* The server was not told to abort, since the decision to commit may be durable. */
+    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1);
     fault_device_fail(w.coordinators[0].fd, 0, 0, 0, false);
     world_crash(&w, &w.coordinators[0]);
     world_settle(&w);
@@ -282,7 +283,7 @@ START_TEST(misuse_is_an_error_and_ends_in_rollback)
     ck_assert_int_eq(commit(g), LLADD_BAD_STATE); /* an answer is still pending */
     ck_assert_uint_eq(a.times, 1);
     ck_assert_int_eq(a.call.code, LLADD_BAD_STATE);
-    g = coordinator_begin(c()); /* the largest there may be */
+    g = coordinator_begin(c()); /* puts a key of the longest length, which is allowed */
     ck_assert_int_eq(coordinator_put(c(), g, large, WIRE_KEY_MAX, large, 3000), 0);
     ck_assert_int_eq(commit(g), 0);
     world_settle(&w);
@@ -330,7 +331,7 @@ START_TEST(a_copied_coordinator_is_found_out_and_stops)
 }
 END_TEST
 
-START_TEST(another_server_in_the_place_of_one_is_not_spoken_to)
+START_TEST(a_server_with_the_database_of_another_is_not_used)
 {
     begin_case(1);
     world_crash(&w, &w.servers[0]);
@@ -339,7 +340,7 @@ START_TEST(another_server_in_the_place_of_one_is_not_spoken_to)
     w.servers[0].options.device = fault_device_dev(w.servers[1].fd);
     world_restart(&w, &w.servers[0]);
     world_run(&w, 3000);
-    ck_assert_uint_eq(counts().up, 1); /* of the three, only the last */
+    ck_assert_uint_eq(counts().up, 1); /* of the three servers, only the last one */
     struct global *g = coordinator_begin(c());
     ck_assert_int_eq(put(g, 0), LLADD_BUSY);
     coordinator_abort(c(), g);
@@ -377,7 +378,8 @@ START_TEST(a_cluster_of_another_shape_is_refused)
 }
 END_TEST
 
-/* The placement of keys is part of the format: these were computed by another program. */
+/* The placement of keys is part of the format. Another program has computed the places that the
+ * test expects. */
 START_TEST(keys_stay_where_they_are)
 {
     ck_assert_uint_eq(coordinator_place(3, "a", 1, 0), 1);
@@ -402,12 +404,12 @@ int main(void)
     tcase_add_test(tc, a_server_that_is_gone_lets_no_client_wait);
     tcase_add_test(tc, a_server_that_falls_silent_lets_no_client_wait);
     tcase_add_test(tc, one_replica_is_enough_to_read);
-    tcase_add_test(tc, a_decision_is_delivered_over_the_death_of_both);
+    tcase_add_test(tc, a_decision_is_delivered_although_both_sides_crash);
     tcase_add_test(tc, what_was_not_decided_is_presumed_aborted);
     tcase_add_test(tc, a_coordinator_with_a_failed_log_reports_an_unknown_outcome);
     tcase_add_test(tc, misuse_is_an_error_and_ends_in_rollback);
     tcase_add_test(tc, a_copied_coordinator_is_found_out_and_stops);
-    tcase_add_test(tc, another_server_in_the_place_of_one_is_not_spoken_to);
+    tcase_add_test(tc, a_server_with_the_database_of_another_is_not_used);
     tcase_add_test(tc, a_cluster_of_another_shape_is_refused);
     tcase_add_test(tc, keys_stay_where_they_are);
     suite_add_tcase(suite, tc);

@@ -59,8 +59,8 @@ def teller(programs, command, folder, port, *more):
 
 
 def copies(_run, programs, folder):
-    """A coordinator with a copied directory: only one of the two gets in, and the other one is
-    told why. A directory that is open cannot be opened again."""
+    """A coordinator with a copied directory: only one of the two coordinators is admitted, and the
+    other one is told why. A directory that is open cannot be opened again."""
     server = Server(programs, os.path.join(folder, "server"))
     first, copy = os.path.join(folder, "first"), os.path.join(folder, "copy")
     status, out, err = teller(programs, "work", first, server.port, "--seconds", "1")

@@ -4,7 +4,7 @@
  * crash, at the end all servers agree, no transaction is in doubt, no client waits, the sum is
  * right, acknowledged changes are there once, and every audit has seen the accounts at one moment.
  *
- *     test_schedules [first seed] [how many]       one of them again: test_schedules 4711 1
+ *     test_schedules [first seed] [how many]       "4711 1" runs only the schedule of seed 4711
  */
 #include "clients.h"
 

@@ -122,7 +122,7 @@ static void end_case(void)
     test_world_free(&r.chance);
 }
 
-/* Changes that were not forced are lost. */
+/* Simulates a power failure, which loses changes that were not forced. Restarts the server. */
 static void crash(void)
 {
     static const struct fault_crash power = {FAULT_POWER, 0, false};
@@ -152,7 +152,7 @@ static void say(struct peer *c, struct message m)
     participant_receive(r.p, c->conn, frame + WIRE_LENGTH, message_size(&m) - WIRE_LENGTH);
 }
 
-/* The next message the server has sent. */
+/* Returns the next message that the server has sent. Asserts that it has this type. */
 static struct message heard(const struct peer *c, enum message_type type)
 {
     ck_assert_msg(r.n > 0, "nothing was heard, not even %s", message_name(type));
@@ -178,7 +178,7 @@ static void silence(void)
 
 static uint64_t conns;
 
-/* Connects and says HELLO. */
+/* Connects a coordinator and sends HELLO. */
 static struct peer call(const char *name, uint64_t incarnation, uint64_t instance)
 {
     struct peer c = {.conn = ++conns, .incarnation = incarnation, .instance = instance};
@@ -194,6 +194,7 @@ static struct peer call(const char *name, uint64_t incarnation, uint64_t instanc
     return c;
 }
 
+/* As call, and receives WELCOME. */
 static struct peer greet(const char *name, uint64_t incarnation, uint64_t instance)
 {
     struct peer c = call(name, incarnation, instance);
@@ -408,7 +409,7 @@ START_TEST(a_read_only_transaction_ends_at_prepare)
 }
 END_TEST
 
-START_TEST(numbers_are_added_to_where_there_are_any)
+START_TEST(add_changes_the_number_in_a_value)
 {
     begin_case();
     struct peer a = greet("a", 1, 1);
@@ -508,7 +509,7 @@ START_TEST(a_lost_session_is_rolled_back_when_its_lock_wait_is_over)
 }
 END_TEST
 
-START_TEST(a_session_takes_with_it_what_is_not_prepared)
+START_TEST(the_end_of_a_session_rolls_back_what_is_not_prepared)
 {
     begin_case();
     struct peer a = greet("a", 1, 1), b = greet("b", 1, 1);
@@ -541,23 +542,23 @@ static void expect_refusal(struct peer *c, int code)
     ck_assert(was_dropped(c));
 }
 
-START_TEST(of_two_coordinators_with_one_id_one_gets_in)
+START_TEST(one_of_two_coordinators_with_one_id_is_admitted)
 {
     begin_case();
     struct peer first = greet("a", 5, 1);
-    struct peer copy = call("a", 5, 2); /* began as the same incarnation */
+    struct peer copy = call("a", 5, 2); /* the same incarnation, another instance */
     expect_refusal(&copy, LLADD_LOCKED);
-    copy = call("a", 6, 2); /* a later one, but the first is alive */
+    copy = call("a", 6, 2); /* a later incarnation, while the first one is connected */
     expect_refusal(&copy, LLADD_BUSY);
     copy = call("a", 4, 2);
     expect_refusal(&copy, LLADD_CONFLICT);
     copy = call("a", 0, 2);
     expect_refusal(&copy, LLADD_CONFLICT);
-    put(&first, 1, "k", "v"); /* it was not disturbed */
+    put(&first, 1, "k", "v"); /* the first one was not disturbed */
     ck_assert_uint_eq(counts().active, 1);
     participant_disconnected(r.p, first.conn);
     copy = greet("a", 6, 2);
-    first = call("a", 5, 1); /* and now the first one comes too late */
+    first = call("a", 5, 1); /* now the first one is the older incarnation */
     expect_refusal(&first, LLADD_CONFLICT);
     crash(); /* the server remembers the newest incarnation */
     first = call("a", 5, 1);
@@ -569,7 +570,7 @@ START_TEST(of_two_coordinators_with_one_id_one_gets_in)
 }
 END_TEST
 
-START_TEST(a_peer_that_lost_its_connection_first_is_let_in_again)
+START_TEST(a_peer_that_lost_its_connection_is_admitted_again)
 {
     begin_case();
     struct peer old = greet("a", 1, 1);
@@ -583,7 +584,7 @@ START_TEST(a_peer_that_lost_its_connection_first_is_let_in_again)
 }
 END_TEST
 
-START_TEST(another_version_is_refused_by_name)
+START_TEST(another_version_is_refused)
 {
     begin_case();
     struct peer c = {.conn = ++conns};
@@ -618,7 +619,7 @@ END_TEST
 
 /* ---- limits, and malformed messages ---------------------------------------------------------- */
 
-START_TEST(one_coordinator_cannot_take_everything)
+START_TEST(the_resources_of_one_coordinator_are_limited)
 {
     begin_case();
     participant_close(r.p);
@@ -643,7 +644,7 @@ START_TEST(one_coordinator_cannot_take_everything)
 }
 END_TEST
 
-START_TEST(before_hello_and_after_the_end_nothing_is_done)
+START_TEST(messages_in_a_wrong_state_end_the_connection)
 {
     begin_case();
     struct peer c = {.conn = ++conns};
@@ -666,7 +667,8 @@ START_TEST(before_hello_and_after_the_end_nothing_is_done)
 }
 END_TEST
 
-/* Random bytes in the place of frames: the table stays as it is, nothing leaks. */
+/* Random bytes arrive in the place of frames. The table does not change, and no transaction and no
+ * connection stays. */
 START_TEST(nonsense_changes_nothing)
 {
     uint64_t random = 17;
@@ -683,7 +685,7 @@ START_TEST(nonsense_changes_nothing)
             participant_connected(r.p, c.conn);
         seeded_fill(seeded_next(&random), frame, sizeof frame);
         size_t len = seeded_next(&random) % sizeof frame;
-        if (i % 4) { /* valid enough to be parsed */
+        if (i % 4) { /* a valid head, so that the fields are parsed */
             frame[0] = (unsigned char)(1 + seeded_next(&random) % 12);
             memset(frame + 1, 0, 3);
             lladd_put64(frame + 4, c.channel.sent + 1);
@@ -712,17 +714,17 @@ int main(void)
     tcase_add_test(tc, a_server_with_a_failed_log_falls_silent);
     tcase_add_test(tc, half_a_transaction_is_not_prepared);
     tcase_add_test(tc, a_read_only_transaction_ends_at_prepare);
-    tcase_add_test(tc, numbers_are_added_to_where_there_are_any);
+    tcase_add_test(tc, add_changes_the_number_in_a_value);
     tcase_add_test(tc, what_is_in_doubt_stays_locked_until_it_is_resolved);
     tcase_add_test(tc, requests_after_a_lock_wait_go_on_in_order);
     tcase_add_test(tc, a_lost_session_is_rolled_back_when_its_lock_wait_is_over);
-    tcase_add_test(tc, a_session_takes_with_it_what_is_not_prepared);
-    tcase_add_test(tc, of_two_coordinators_with_one_id_one_gets_in);
-    tcase_add_test(tc, a_peer_that_lost_its_connection_first_is_let_in_again);
-    tcase_add_test(tc, another_version_is_refused_by_name);
+    tcase_add_test(tc, the_end_of_a_session_rolls_back_what_is_not_prepared);
+    tcase_add_test(tc, one_of_two_coordinators_with_one_id_is_admitted);
+    tcase_add_test(tc, a_peer_that_lost_its_connection_is_admitted_again);
+    tcase_add_test(tc, another_version_is_refused);
     tcase_add_test(tc, repeated_frames_pass_and_missing_ones_end_the_session);
-    tcase_add_test(tc, one_coordinator_cannot_take_everything);
-    tcase_add_test(tc, before_hello_and_after_the_end_nothing_is_done);
+    tcase_add_test(tc, the_resources_of_one_coordinator_are_limited);
+    tcase_add_test(tc, messages_in_a_wrong_state_end_the_connection);
     tcase_add_test(tc, nonsense_changes_nothing);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

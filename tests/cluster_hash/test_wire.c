@@ -77,7 +77,7 @@ START_TEST(a_byte_more_or_less_is_no_message)
     size_t len;
     unsigned char *frame = encoded(&m, &len);
     for (size_t i = 0; i < len; i++) {
-        unsigned char *shorter = malloc(i ? i : 1); /* to the byte, for the sanitizers */
+        unsigned char *shorter = malloc(i ? i : 1); /* sanitizers see accesses outside */
         ck_assert_ptr_nonnull(shorter);
         memcpy(shorter, frame, i);
         ck_assert_int_eq(message_decode(shorter, i, &got), LLADD_BAD_ARGUMENT);
@@ -106,7 +106,7 @@ START_TEST(values_out_of_range_are_no_message)
 {
     expect_bad(sample(MESSAGE_PING), 0, 0); /* the type */
     expect_bad(sample(MESSAGE_PING), 0, 64);
-    expect_bad(sample(MESSAGE_PING), 2, 1);                /* the zeros */
+    expect_bad(sample(MESSAGE_PING), 2, 1);                /* a byte that must be zero */
     expect_bad(sample(MESSAGE_HELLO), WIRE_HEAD, 'X');     /* the magic */
     expect_bad(sample(MESSAGE_VOTE), WIRE_HEAD + 16, 4);   /* the verdict */
     expect_bad(sample(MESSAGE_VOTE), WIRE_HEAD + 17, 99);  /* the code */
@@ -161,7 +161,7 @@ START_TEST(frames_come_out_of_a_stream_however_it_is_cut)
 END_TEST
 
 /* A message that announces a megabyte takes no memory for bytes that have not arrived. */
-START_TEST(memory_grows_with_what_came_not_with_what_was_announced)
+START_TEST(memory_grows_with_the_bytes_that_arrive)
 {
     unsigned char head[WIRE_LENGTH];
     struct frame_reader reader = {.bytes = NULL};
@@ -203,7 +203,7 @@ int main(void)
     tcase_add_loop_test(tc, a_byte_more_or_less_is_no_message, 0, TYPES);
     tcase_add_test(tc, values_out_of_range_are_no_message);
     tcase_add_test(tc, frames_come_out_of_a_stream_however_it_is_cut);
-    tcase_add_test(tc, memory_grows_with_what_came_not_with_what_was_announced);
+    tcase_add_test(tc, memory_grows_with_the_bytes_that_arrive);
     tcase_add_test(tc, a_consumer_that_stops_gets_no_more);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

@@ -6,11 +6,11 @@
  *
  *     struct world w;
  *     world_init(&w, &(struct world_options){.seed = 7, .servers = 3, .coordinators = 1});
- *     w.lose = 20;                              one message in 20 is lost, from now on
- *     world_run(&w, 500);                       so many events
+ *     w.lose = 20;                              from now on about one message in 20 is lost
+ *     world_run(&w, 500);                       500 events happen
  *     world_crash(&w, &w.servers[1]);
  *     world_restart(&w, &w.servers[1]);
- *     world_settle(&w);                         no faults any more; until nothing is left to do
+ *     world_settle(&w);                         ends all faults, runs until nothing is left to do
  *     world_free(&w);
  */
 #ifndef CLUSTER_HASH_WORLD_H
@@ -45,7 +45,7 @@ struct connection {
     uint64_t id;
     struct node *coordinator, *server;
     bool dialling;
-    bool open_there, open_here; /* the server's end, the coordinator's */
+    bool open_there, open_here; /* the server's end is open; the coordinator's end is open */
 };
 
 /* A frame in transit, or (len 0) the news that the other end has closed. */
@@ -78,9 +78,9 @@ struct world {
     TAILQ_HEAD(, packet) packets;
     TAILQ_HEAD(, sleeper) sleepers;
     uint64_t random, now_ms, conns, events;
-    /* One message in n is...; 0: none. */
-    unsigned lose, repeat, overtake, delay, astray; /* astray: on a later connection of the two
-                                                     * nodes */
+    /* About one message in so many is lost, is repeated, may overtake others, is delayed, or goes
+     * astray: it arrives on a later connection of the two nodes. 0: none. */
+    unsigned lose, repeat, overtake, delay, astray;
     struct {
         uint64_t lost, repeated, overtook, delayed, astray, crashes;
     } happened;
@@ -93,13 +93,15 @@ uint64_t world_below(struct world *, uint64_t n); /* a random number below n */
 /* A power failure; of the unsynced writes a random part is kept. */
 void world_crash(struct world *, struct node *);
 void world_restart(struct world *, struct node *);
-/* One event: a message, a force, a lock, the clock. */
+/* Makes one event happen: a message arrives, a log is forced, a wait for a lock or for a connection
+ * ends, or the clock advances. */
 void world_step(struct world *);
 void world_run(struct world *, unsigned events);
 /* Ends all faults, restarts the nodes that are down, and runs until no transaction is open or in
  * doubt, every decision is delivered, and each coordinator is connected to all servers or has
  * failed. Fails the test if that takes more than a minute of the world's time. */
 void world_settle(struct world *);
+/* Has the world reached the state that world_settle waits for? */
 bool world_quiet(struct world *);
 
 struct coordinator *world_coordinator(struct world *, size_t);
