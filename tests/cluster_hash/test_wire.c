@@ -110,9 +110,9 @@ START_TEST(values_out_of_range_are_no_message)
     expect_bad(sample(MESSAGE_HELLO), WIRE_HEAD, 'X');     /* the magic */
     expect_bad(sample(MESSAGE_VOTE), WIRE_HEAD + 16, 4);   /* the verdict */
     expect_bad(sample(MESSAGE_VOTE), WIRE_HEAD + 17, 99);  /* the code */
-    expect_bad(sample(MESSAGE_GET), WIRE_HEAD + 20, 2);    /* update */
-    expect_bad(sample(MESSAGE_GET), WIRE_HEAD + 21, 0);    /* the key's length */
-    expect_bad(sample(MESSAGE_GET), WIRE_HEAD + 22, 0xff); /* its other byte */
+    expect_bad(sample(MESSAGE_GET), WIRE_HEAD + 20, 2);    /* the flag `update` */
+    expect_bad(sample(MESSAGE_GET), WIRE_HEAD + 21, 0);    /* the first byte of the key's length */
+    expect_bad(sample(MESSAGE_GET), WIRE_HEAD + 22, 0xff); /* the other byte of the length */
     struct message m = sample(MESSAGE_GET);
     m.key.len = 0;
     expect_bad(m, 0, MESSAGE_GET);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A cluster in one process: servers and coordinators over databases in memory, a network that
- * loses, repeats, reorders and delays messages, a clock that advances when nothing else happens,
+ * loses, repeats, reorders and delays messages, a clock that advances only between other events,
  * and crashes that keep what a power failure keeps. One seed determines everything.
  *
  *     struct world w;

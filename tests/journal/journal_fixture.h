@@ -10,7 +10,7 @@
 #include <lladd/journal.h>
 #include <lladd/stats.h>
 
-/* Prepares a database in memory with small segments, and registers the journal. */
+/* As fixture_init with pages of 4096 bytes, and registers the journal. */
 void journal_init(struct fixture *);
 /* Returns a tag of the owner "test". Creates the tag in a transaction of its own if it does not
  * exist. */
@@ -30,7 +30,7 @@ int journal_info(struct fixture *, uint64_t tag, struct lladd_journal_info *);
 void journal_grow_log(struct fixture *, uint64_t bytes);
 struct lladd_stats journal_stats(struct fixture *);
 
-/* A text that grows. */
+/* The entries of a replay as one text. `last`: the commit of the last entry. */
 struct text_of {
     char *bytes;
     size_t len, cap;

@@ -463,7 +463,7 @@ static int first_name(void *ctx, const char *name)
 }
 
 /* Recovery does not need the oldest files, but they have live entries: their loss is noticed. */
-START_TEST(the_oldest_files_of_the_log_are_missed)
+START_TEST(a_loss_of_the_oldest_files_of_the_log_is_noticed)
 {
     char entry[20001];
     begin();
@@ -574,7 +574,7 @@ START_TEST(wrong_arguments_are_refused)
 }
 END_TEST
 
-START_TEST(a_database_without_a_journal_says_so_and_one_with_it_is_not_opened_without)
+START_TEST(the_journal_must_be_registered)
 {
     uint64_t tag;
     fixture_init(&b, 4096);
@@ -636,11 +636,11 @@ int main(void)
     tcase_add_test(tc, live_entries_keep_the_log_and_their_tag_is_named);
     tcase_add_loop_test(tc, checkpoints_add_no_name, 0, 52);
     tcase_add_loop_test(tc, a_journal_without_a_mark_gets_one_when_it_is_opened, 0, 52);
-    tcase_add_test(tc, the_oldest_files_of_the_log_are_missed);
+    tcase_add_test(tc, a_loss_of_the_oldest_files_of_the_log_is_noticed);
     tcase_add_test(tc, entries_of_a_lost_discard_are_in_the_log);
     tcase_add_test(tc, entries_of_an_open_transaction_keep_the_log);
     tcase_add_test(tc, wrong_arguments_are_refused);
-    tcase_add_test(tc, a_database_without_a_journal_says_so_and_one_with_it_is_not_opened_without);
+    tcase_add_test(tc, the_journal_must_be_registered);
     tcase_add_test(tc, a_newer_journal_is_refused);
     suite_add_tcase(s, tc);
     return fixture_run(s);

@@ -482,7 +482,7 @@ START_TEST(extents_are_contiguous_and_disjoint)
         ok(txn, lladd_extent_free(txn, first[i], len[i]));
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), 0);
-    /* At least half of the file is one run again. */
+    /* At least half of the file is one range of free pages again. */
     uint64_t pages = lladd_page_count(b.db);
     txn = fixture_begin(&b);
     extent(txn, pages / 2, LLADD_EXTENT_PAGED);

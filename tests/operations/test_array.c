@@ -278,8 +278,8 @@ static void fill(struct lladd_array *a, uint64_t n, uint64_t add)
 }
 
 /* Elements that were removed by a shrink are zeros when the array is extended again. _i 0: the same
- * transaction extends it, and commits; 1: and aborts; 2: another transaction extends it; 3: after a
- * crash. */
+ * transaction extends it and commits; 1: the same transaction extends it and aborts; 2: another
+ * transaction extends it; 3: another transaction extends it after a crash. */
 START_TEST(elements_are_zeros_after_a_shrink_and_an_extension)
 {
     enum { N = 2000, LEFT = 700 };
@@ -352,8 +352,9 @@ START_TEST(pages_are_freed_when_the_shrinking_commit_is_durable)
 }
 END_TEST
 
-/* The first transaction shrinks the array. Before its commit is durable, the second extends the
- * array and writes. The third shrinks it and rolls back. The elements of the second must stay. */
+/* The first transaction shrinks the array. Before its commit is durable, a second transaction
+ * extends the array and writes. A third one shrinks it and rolls back. The elements of the second
+ * transaction must stay. */
 START_TEST(a_late_commit_frees_no_page_in_use)
 {
     enum { N = 10000 };

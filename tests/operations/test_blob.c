@@ -155,8 +155,8 @@ START_TEST(replaces_and_reads_ranges)
     unsigned char *want = made(1, LEN), *more = made(2, LEN), got[5000];
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root = create(txn, 1, LEN);
-    /* The root page has 3840 bytes, and a data page 4048. An index page lists the data pages from
-     * byte 133376 on. */
+    /* The root page has 3840 bytes of the contents, and a data page 4048. The data pages from byte
+     * 133376 on are listed in an index page. */
     static const struct {
         size_t at, len;
     } ranges[] = {{0, 1},        {0, LEN},       {3839, 1},     {3840, 1},      {3839, 2},

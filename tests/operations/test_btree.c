@@ -101,7 +101,7 @@ START_TEST(wrong_arguments)
 }
 END_TEST
 
-START_TEST(a_new_tree_waits_for_the_commit)
+START_TEST(a_new_tree_is_busy_until_the_commit)
 {
     struct lladd_btree *other;
     struct lladd_txn *txn = fixture_begin(&b);
@@ -360,7 +360,7 @@ static unsigned char keys[ROWS][4];
 static const unsigned char filler[700];
 
 /* Prepares rows with keys that are `distance` apart. Every 50th row is too long for the record
- * `insert`. has_rows recognizes a row by the length of its value. */
+ * `insert`. The values differ in length; has_rows compares the lengths. */
 static void set_rows(uint32_t distance)
 {
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -863,7 +863,7 @@ int main(void)
     TCase *c = tcase_create("trees");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, wrong_arguments);
-    tcase_add_test(c, a_new_tree_waits_for_the_commit);
+    tcase_add_test(c, a_new_tree_is_busy_until_the_commit);
     tcase_add_loop_test(c, a_creation_that_is_rolled_back_leaves_no_tree, 0, 4);
     tcase_add_test(c, a_creation_in_a_closed_action_stays);
     tcase_add_loop_test(c, a_creation_in_doubt, 0, 2);

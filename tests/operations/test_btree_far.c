@@ -156,7 +156,7 @@ static void fill(unsigned first, unsigned most)
         rows[row] = 1;
 }
 
-/* Inserts, replaces and removes rows between and in the rows of `fill`. Leaves split. */
+/* Inserts rows between those of `fill`; leaves split. Replaces and removes rows of `fill`. */
 static void change(struct lladd_txn *txn)
 {
     for (unsigned i = 1; i < SMALL; i += 2)

@@ -390,7 +390,7 @@ START_TEST(the_transaction_ends_before_the_load)
 }
 END_TEST
 
-/* Two trees at once, in one transaction. */
+/* One transaction adds rows to two loaders by turns. */
 START_TEST(two_trees_are_loaded_at_once)
 {
     struct lladd_btree_loader *l[2];

@@ -17,7 +17,7 @@ enum { VALUE = 100, KEY = 8 };
 static struct fixture b;
 static lladd_pageno root;
 static struct lladd_btree *tree;
-static uint32_t key_size; /* of the test's keys: a number, and zeros before it */
+static uint32_t key_size; /* length of the test's keys: zeros, and a number after them */
 
 static void open_tree(void)
 {
@@ -199,8 +199,8 @@ START_TEST(few_rows_remain)
 }
 END_TEST
 
-/* A queue: rows are added at one end and removed at the other one. _i: keys of 8 or 900 bytes; with
- * the long ones inner nodes have two or three children. */
+/* A queue: rows are added at one end of the tree and removed at the other end. _i: keys of 8 or 900
+ * bytes; with the long ones fewer rows and children fit into a node. */
 START_TEST(a_queue_of_rows_stays_small)
 {
     enum { WINDOW = 400, STEP = 20 };

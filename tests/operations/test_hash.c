@@ -374,7 +374,7 @@ END_TEST
 
 /* ---- creating and destroying ----------------------------------------------------------------- */
 
-START_TEST(a_destroyed_table_says_so)
+START_TEST(calls_on_a_destroyed_table_are_refused)
 {
     make(8, 8);
     struct lladd_txn *txn = fixture_begin(&b);
@@ -586,7 +586,7 @@ END_TEST
 
 /* The undo reserve is at least as much as the rollback writes, and at most twice as much and SPARE
  * bytes. _i / 2 chooses the length of the values; _i % 2: the table has fixed lengths. */
-START_TEST(what_is_set_aside_is_what_a_rollback_writes)
+START_TEST(the_undo_reserve_is_what_a_rollback_writes)
 {
     static const uint32_t lengths[] = {8, 100, 300, 900};
     enum { KEYS = 100, ROUNDS = 20, SPARE = 32768 };
@@ -879,14 +879,14 @@ int main(void)
     tcase_add_test(t, a_transaction_of_another_database_is_refused);
     tcase_add_test(t, keys_and_values_of_every_length);
     tcase_add_test(t, long_keys_and_values_are_blobs);
-    tcase_add_test(t, a_destroyed_table_says_so);
+    tcase_add_test(t, calls_on_a_destroyed_table_are_refused);
     tcase_add_test(t, expected_elements_get_their_buckets_at_once);
     tcase_add_test(t, equal_hashes_make_chains);
     tcase_add_test(t, undo_finds_keys_that_others_have_moved);
     tcase_add_test(t, a_key_removed_and_put_back_with_savepoints);
     tcase_add_test(t, transactions_interleave);
     tcase_add_test(t, a_removal_of_everything_is_taken_back_on_a_full_device);
-    tcase_add_loop_test(t, what_is_set_aside_is_what_a_rollback_writes, 0, 8);
+    tcase_add_loop_test(t, the_undo_reserve_is_what_a_rollback_writes, 0, 8);
     tcase_add_test(t, one_transaction_at_a_time_with_physical_undo);
     tcase_add_test(t, a_transaction_in_doubt_can_restore_what_it_removed);
     tcase_add_test(t, many_lookups_in_one_call);

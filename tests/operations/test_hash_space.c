@@ -29,12 +29,13 @@ static void teardown(void)
 
 /* A table and its contents. */
 struct load {
-    /* key_size: of the table; 0: any lengths (keys have 8 bytes). Then the lengths of values. */
+    /* key_size: 8, or 0 for a table with keys and values of any length (the keys have 8 bytes).
+     * shortest, longest: lengths of the values. */
     uint32_t key_size, shortest, longest;
     /* per_txn: changes per transaction. overwritten: of this many changes of existing elements, one
      * is a put, the others are removals; 0: all are removals. */
     unsigned per_txn, overwritten;
-    unsigned ghosts;       /* at most this many per 100 elements */
+    unsigned ghosts;       /* the table may have this many ghosts for each 100 elements */
     uint32_t length[KEYS]; /* 1 + the length of the value; 0: the key is absent */
     uint64_t random;
 };

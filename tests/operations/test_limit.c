@@ -166,7 +166,7 @@ static const struct lladd_op large = {.struct_size = sizeof large,
                                       .redo = fixture_nothing,
                                       .compensate = no_undo};
 
-START_TEST(an_operation_registered_later_asks_for_its_limit)
+START_TEST(an_operation_registered_later_needs_a_larger_limit)
 {
     lladd_op_id id;
     init(4096, 4096, 4096, 1u << 18);
@@ -213,7 +213,7 @@ int main(void)
     tcase_add_loop_test(tc, a_limit_is_refused_at_open_or_enough_for_each_operation, 0,
                         3 * SEGMENTS);
     tcase_add_test(tc, a_larger_limit_is_never_refused);
-    tcase_add_test(tc, an_operation_registered_later_asks_for_its_limit);
+    tcase_add_test(tc, an_operation_registered_later_needs_a_larger_limit);
     tcase_add_test(tc, a_refused_open_creates_no_file);
     suite_add_tcase(s, tc);
     return fixture_run(s);

@@ -271,7 +271,7 @@ static const struct lladd_op endless = {.struct_size = sizeof endless,
 
 /* A database was opened with a small buffer. After a crash, an operation is registered that needs a
  * larger buffer. The next open returns an error that names the operation and the size. */
-START_TEST(an_operation_registered_later_asks_for_its_ring)
+START_TEST(an_operation_registered_later_needs_a_larger_ring)
 {
     lladd_op_id id;
     lladd_pageno page;
@@ -332,7 +332,7 @@ int main(void)
     Suite *s = suite_create("ring");
     TCase *tc = tcase_create("ring");
     tcase_add_loop_test(tc, a_ring_is_refused_at_open_or_enough_for_everything, 0, 5);
-    tcase_add_test(tc, an_operation_registered_later_asks_for_its_ring);
+    tcase_add_test(tc, an_operation_registered_later_needs_a_larger_ring);
     tcase_add_test(tc, an_operation_too_large_for_any_ring_is_refused);
     tcase_add_test(tc, a_refused_open_creates_no_file);
     suite_add_tcase(s, tc);

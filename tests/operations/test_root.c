@@ -272,7 +272,7 @@ START_TEST(names_are_found_without_memory)
 }
 END_TEST
 
-START_TEST(each_stops_when_told)
+START_TEST(a_listing_stops_when_the_callback_says_so)
 {
     static struct seen seen;
     struct lladd_txn *txn = fixture_begin(&b);
@@ -365,7 +365,7 @@ int main(void)
     tcase_add_test(c, names_are_found_without_a_search);
     tcase_add_test(c, entries_of_rolled_back_names_are_reused);
     tcase_add_test(c, names_are_found_without_memory);
-    tcase_add_test(c, each_stops_when_told);
+    tcase_add_test(c, a_listing_stops_when_the_callback_says_so);
     tcase_add_test(c, names_have_1_to_63_bytes);
     tcase_add_test(c, a_checkpoint_may_be_the_first_to_ask_for_a_name);
     suite_add_tcase(s, c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An application's threads may have stacks of only PTHREAD_STACK_MIN bytes (16 KiB). Calls of the
+ * An application's threads may have stacks of only PTHREAD_STACK_MIN bytes (16 KiB). Calls of most
  * structures, locks, the journal, the end of transactions, checkpoints and recovery must work on
  * such a stack.
  */

@@ -312,7 +312,7 @@ static void make_journal(struct structure *s, struct lladd_txn *txn)
     }
 }
 
-/* The test reads no pages here: lladd_open has read the catalogue of tags already. */
+/* lladd_open reads the catalogue of tags, so it may have reported the damage already. */
 static int read_journal(struct structure *s)
 {
     char name[32];
