@@ -200,11 +200,13 @@ int ll_operations__ids(struct lladd_db *, const struct lladd_op *first, lladd_op
                        size_t n);
 
 /* Ends a call that consists of several steps, and releases the savepoint from before the steps. If
- * a step has failed, rolls back to the savepoint first and returns that step's error (API-1). */
+ * a step has failed, rolls back to the savepoint first and returns that step's error, or the error
+ * of the rollback (API-1). */
 int ll_operations__step_end(struct lladd_txn *, lladd_savepoint_id before, int rc);
-/* For a nested top action: after an error undoes it and returns the error of the failed step. */
+/* Returns rc, the result of the steps of a nested top action. If it is an error, undoes the action
+ * first. */
 int ll_operations__action_all_or_nothing(struct lladd_txn *, struct lladd_action *, int rc);
-/* The same; without an error ends the action with the logical undo. */
+/* The same; if rc is 0, ends the action with the logical undo and returns the result of that. */
 int ll_operations__action_end(struct lladd_txn *, struct lladd_action *, int rc, lladd_op_id,
                               const void *undo, size_t len);
 
@@ -214,7 +216,8 @@ size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, siz
                              size_t *skip);
 
 /* The id of the n-th operation of an extension; the ids are consecutive. The first id is looked up
- * at first use and kept in *first (atomic): most databases do not use every structure. */
+ * at first use and kept in *first (atomic): most databases do not use every structure. LLADD_NO_OP:
+ * the extension is not registered. */
 static inline lladd_op_id ll_operations__nth_op(struct lladd_db *db, uint32_t *first,
                                                 const struct lladd_op *first_op, unsigned n)
 {

@@ -54,7 +54,8 @@ static int beyond_end(struct lladd_error *err, const struct lladd_array *a, uint
 {
     return ll_operations__on(
         err, a->run.root,
-        lladd_error_set(err, LLADD_OUT_OF_RANGE, "%llu elements from %llu: array %llu has %llu",
+        lladd_error_set(err, LLADD_OUT_OF_RANGE,
+                        "%llu elements from index %llu on: array %llu has %llu elements",
                         (unsigned long long)n, (unsigned long long)index,
                         (unsigned long long)a->run.root.v, (unsigned long long)length));
 }
@@ -546,7 +547,7 @@ static int collect(void *ctx, lladd_pageno first, uint64_t n)
         lladd_pageno page = lladd_page_of(first.v + i);
         TRY(lladd_page_use_get(e->a->db, page, &use, e->err));
         if (use != LLADD_USE_PAGED)
-            return broken(e->err, page, "an array's, but not allocated");
+            return broken(e->err, page, "belongs to an array, but is not allocated");
     }
     return 0;
 }
@@ -568,7 +569,7 @@ static int check_extents(struct lladd_array *a, struct lladd_error *err)
         qsort(e.at, e.n, sizeof *e.at, by_first);
     for (size_t i = 1; i < e.n && !rc; i++)
         if (e.at[i - 1].first + e.at[i - 1].n > e.at[i].first)
-            rc = broken(err, lladd_page_of(e.at[i].first), "twice in an array");
+            rc = broken(err, lladd_page_of(e.at[i].first), "an array has this page twice");
     lladd_mem_free(a->db, e.at);
     return rc;
 }
@@ -579,14 +580,14 @@ int lladd_array_check(struct lladd_array *a, struct lladd_error *err)
     TRY(ll_operations__array_look(a, &root, err));
     TRY(check_extents(a, err));
     if (root.formatted > ll_operations__extents_size(&a->run))
-        return broken(err, a->run.root, "more pages of the array are formatted than it has");
+        return broken(err, a->run.root, "more pages are formatted than the array has");
     for (uint64_t i = 0; i < root.formatted; i++) {
         struct lladd_page *held;
         lladd_pageno page = ll_operations__extents_page(&a->run, i);
         int rc = ll_operations__fix(a->db, page, ll_operations__bytes_page.name, LLADD_LATCH_SHARED,
                                     &held, err);
         if (rc == LLADD_WRONG_TYPE)
-            return broken(err, page, "an array's, but no page of bytes");
+            return broken(err, page, "belongs to an array, but is not of type lladd.bytes");
         TRY(rc);
         lladd_page_unfix(a->db, held, LLADD_LATCH_SHARED);
     }

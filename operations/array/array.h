@@ -62,7 +62,7 @@ struct lladd_array {
     struct ll_arrays *all;
     uint64_t users;
     uint64_t looks;   /* counts changes of the root page, also by rollbacks (memory.c) */
-    uint64_t changes; /* counts changes of length or state, and rollbacks that may undo such one */
+    uint64_t changes; /* counts changes of length or state, and rollbacks that may undo one */
     bool gone;        /* the array is destroyed, or its creation rolled back */
     bool cut;         /* the pages beyond `cut_to` may be freed (A3 in array.c) */
     uint64_t cut_to;  /* the length after the shrink */

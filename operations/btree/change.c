@@ -223,8 +223,8 @@ int lladd_btree_insert(struct lladd_txn *txn, struct lladd_btree *h, const void 
 
 /* ---- many rows ------------------------------------------------------------------------------- */
 
-/* How many of the rows, from the first one on, may be in one record of `rows`? Of the others, `put`
- * finds out what they need. */
+/* How many of the rows, from the first one on, may be in one record of `rows`? The contents of the
+ * leaf may permit fewer. */
 static uint32_t alike(struct bt_change *c, const struct lladd_btree_row *r, size_t n)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
@@ -239,8 +239,8 @@ static uint32_t alike(struct bt_change *c, const struct lladd_btree_row *r, size
     return i;
 }
 
-/* Inserts the first rows by one record, if enough of them belong into the leaf c->page and nothing
- * is in their way. *done: how many it has inserted. */
+/* Inserts the first rows by one record, if enough of them belong into the leaf c->page, and it has
+ * room for them and no entries with their keys. *done: how many it has inserted. */
 static int insert_rows(struct bt_change *c, const struct lladd_btree_row *r, size_t n, size_t *done)
 {
     struct bt_rows rows = {c, r, alike(c, r, n), 0}, *args = &rows;

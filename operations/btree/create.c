@@ -4,7 +4,7 @@
 
 #include <lladd/blob.h>
 
-#define VALUE_MAX 1000u /* of a fixed length */
+#define VALUE_MAX 1000u /* the longest value, if all values of a tree have one length */
 
 uint32_t lladd_btree_key_max(const struct lladd_db *db)
 {

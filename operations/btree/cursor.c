@@ -129,7 +129,7 @@ static int load(struct lladd_btree_cursor *c, struct bt_key key, struct lladd_er
     return 0;
 }
 
-/* Is the copy still what the leaf is? */
+/* Does the leaf still have the contents of the copy? */
 static bool is_fresh(const struct lladd_btree_cursor *c)
 {
     struct lladd_read g;

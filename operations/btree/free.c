@@ -2,7 +2,7 @@
 /* The free list of a tree: closed node pages, from the root page on, linked by their right links. A
  * merge leaves the page of its right node as the left node's spare page; `give` moves it to the
  * list. A split takes its spare page from the list (`take`) before it allocates one. The pages are
- * given back to the allocator when the tree is destroyed (BPT-5).
+ * freed when the tree is destroyed (BPT-5).
  *
  * A move changes the node's spare page and the head of the list: two pages. It is a nested top
  * action that is closed with LLADD_NO_OP while both are latched. So

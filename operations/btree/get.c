@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lookups. Short values are read without a latch (lladd/optimistic.h), others under the leaf's
- * shared latch. A value in a blob is read without a latch on the leaf, and is good if the row still
- * refers to the same blob afterwards and the blob's root page has the same version, as in
+ * shared latch. A value in a blob is read without a latch on the leaf, and is valid if the row
+ * still refers to the same blob afterwards and the blob's root page has the same version, as in
  * operations/hash/read.c. After some attempts it is read under the leaf's latch, so that no writer
  * can replace it meanwhile. */
 #include "operations/btree/tree.h"
@@ -21,7 +21,7 @@ struct look {
     size_t size, len;
 };
 
-/* Copies a value that has been found, if it is short and not in a blob, and the read is good.
+/* Copies a value that has been found, if it is short and not in a blob, and the read is valid.
  * LLADD_BUSY: latch the leaf. */
 static inline int copy_short(struct look *l, const struct lladd_read *g, const struct bt_seen *seen)
 {

@@ -11,13 +11,13 @@
  * ghost of a leaf is reserved, the leaf goes back to the end of the list. A crash forgets the list:
  * those leaves remain until a neighbour is merged, or they get rows again.
  *
- * What: two nodes are merged
- *   - if one parent names both, next to each other, and the left one's right link names the right
- *     one: so there is no split between them that the parent does not know of;
- *   - if both together, with ghosts and unused room, take at most half a page, so that the node has
- *     room for half a page of new rows before it is split again; or if the right one has no entries
- *     at all, and is not the last of its level;
- *   - if neither has a spare page: a spare page is first moved to the free list (free.c).
+ * What: two nodes are merged if all of these hold:
+ *   - One parent names both, next to each other, and the left one's right link names the right one.
+ *     So there is no split between them that the parent does not know of.
+ *   - Both together, with ghosts and unused room, take at most half a page, so that the node has
+ *     room for half a page of new rows before it is split again. Or the right one has no entries at
+ *     all, and is not the last of its level.
+ *   - Neither has a spare page. A spare page is first moved to the free list (free.c).
  * Rows of open transactions, ghosts, and reserved room move as they are: undo finds them by key,
  * and a reservation names the key. The leftmost node of a level is never the right one of a pair,
  * so it stays (tree.c: a former top node is the leftmost one). The tree does not lose height.
@@ -341,7 +341,8 @@ static int tidy_leaf(struct merge *m, lladd_pageno page, bool *waits)
     if (state == READY) {
         TRY(ll_btree__make_clear(m->txn, m->t, m->key, lladd_page_size(m->t->db), &enough));
         TRY(merge_all(m));
-        TRY(look(m, page, &state)); /* a page that is closed now: see merge_one */
+        /* A merge may have closed the page; then its state is GONE. */
+        TRY(look(m, page, &state));
     }
     *waits = state == WAITS;
     return 0;

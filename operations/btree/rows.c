@@ -7,8 +7,8 @@
  *   mark     redo u16 slot, u8 is a ghost   no undo: compensates remove, and put of a new row
  *   restore  redo u16 slot, entry           no undo: compensates put over a row or reserved ghost
  *
- * The slot of a put of a key that has no entry has 32768 added. For a short row without a blob
- * there is a shorter form of it, of which a growing tree logs most:
+ * The slot of a put of a key that has no entry has 32768 added. Such a put of a short row without a
+ * blob is logged in a shorter form, which is the most frequent record of a growing tree:
  *
  *   insert   redo u16 slot, u16 key         undo (logical) u32 root, key
  *            length, key, value
@@ -140,7 +140,8 @@ static size_t parse_row(const unsigned char *p, size_t n, uint32_t *slot, struct
     return len <= n && key < BT_GHOST && value < BT_BLOB ? len : 0;
 }
 
-/* The slots and the room are those before the first row comes, with the rows that precede. */
+/* Checks all rows against the page as it is before the first one is added. The slot of row n counts
+ * the n rows that are added before it, so n is subtracted. `need` is the room for all rows. */
 static bool rows_redo_fine(struct lladd_view v, struct lladd_span s)
 {
     struct bt_key before = {.len = 0};
@@ -331,8 +332,8 @@ static void set_row(struct bt_change *c, const struct lladd_btree_row *r)
     c->value_len = (uint16_t)r->value_len;
 }
 
-/* Finds the slots of the first rows, as many as one record may have. Returns the length of the redo
- * bytes, and adds to that of the undo bytes. */
+/* Finds the slots of the first rows, as many as one record may have. Returns the length of their
+ * redo bytes, and adds the length of their undo bytes to *undo_len. */
 static size_t place_rows(struct bt_rows *r, struct lladd_view v, uint32_t *slots, size_t *undo_len)
 {
     struct bt_change *c = r->change;
@@ -473,7 +474,7 @@ static bool parse_insert_undo(struct lladd_span s, lladd_pageno *root, struct bt
     return true;
 }
 
-/* The undo of the first of the keys that are left. *s becomes the other ones. */
+/* Takes the first key from *s, which are keys of the undo bytes of `rows`. *out: its undo. */
 static bool next_undo(struct lladd_span *s, struct bt_undo *out)
 {
     const unsigned char *p = s->data;
@@ -540,7 +541,8 @@ static int undo_change(struct lladd_txn *txn, struct lladd_span s, bool put)
     struct bt_undo u;
     return parse_undo(s, put, &root, &u) ? ll_btree__undo(txn, root, &u) : invalid_undo(txn);
 }
-/* If a crash interrupts it, it is called again, and finds the rows that it has undone. */
+/* If a crash interrupts this call, recovery calls it again for all keys. The undo of a row that is
+ * already undone changes nothing. */
 static int rows_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     lladd_pageno root;

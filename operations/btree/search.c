@@ -51,8 +51,8 @@ static inline uint64_t page_word(const unsigned char *page, uint32_t size, uint3
 }
 
 /* Compares n bytes of the page with the key, of which `word` is key_word(key, 0). Words with zeros
- * after the end are in the order of the bytes, but for keys that differ only in zeros at their end:
- * their lengths tell. */
+ * after the end are in the order of the bytes, except that of keys that differ only in zeros at
+ * their end: these are in the order of their lengths. */
 static inline int compare_with(const unsigned char *page, uint32_t size, uint32_t at, uint32_t n,
                                struct bt_key key, uint64_t word)
 {
@@ -108,8 +108,8 @@ static inline int compare_entry(const unsigned char *page, uint32_t size, uint32
     return compare_with(page, size, offset + BT_ENTRY_HEAD, len, key, word);
 }
 
-/* The first of n slots from `lo` on with a head that is not less; n > 0. No branch depends on the
- * heads, because the processor could not predict it. */
+/* The first of the n slots from `lo` on with a head that is not less than `head`, or lo + n. n > 0.
+ * No branch depends on the heads, because the processor could not predict it. */
 static inline uint32_t lower_head(const unsigned char *page, uint32_t lo, uint32_t n, uint32_t head)
 {
     for (uint32_t half; n > 1; n -= half) {

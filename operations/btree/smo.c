@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The operations that change the structure of a tree; shrink.c has those of merges. None of them is
- * undone, except `spare`, which is undone only if the allocation of the spare page is: see split.c.
+/* The operations that change the structure of a tree; shrink.c has those of merges. Only `spare`
+ * has an undo. It is undone together with the nested top action that gave the node the spare page
+ * or took it away: see spare.c and free.c.
  *
  *   node    redo u64 root, u64 right link, u8 level, u8 closed, fences, entries
  *   fill    the same: a node gets other contents. Version 2: the entries are in the short form

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_BTREE_TREE_H
 #define LL_OPERATIONS_BTREE_TREE_H
-/* B+trees in memory: see tree.c. */
+/* B+trees in memory: see tree.c. The rules BPT-1 to BPT-5 are in docs/structures-btree.md. */
 #include "operations/btree/node.h"
 #include "operations/shared/txn_state.h"
 
@@ -23,8 +23,9 @@ enum {
 struct ll_btree_owner;
 
 struct ll_btree_tree {
-    uint64_t top;  /* atomic: page | level << 48; 0: ll_btree__top_slow says why, or reads it */
-    uint64_t last; /* atomic: a leaf that was the last one; a hint. 0: none */
+    uint64_t top;  /* atomic: page | level << 48 of the top node; 0: not known, ll_btree__top_slow
+                    * reads it or returns why it cannot */
+    uint64_t last; /* atomic: a leaf that was the last one of the tree; a hint. 0: none */
     struct ll_btrees *trees;
     struct lladd_db *db;
     lladd_pageno root;
@@ -41,7 +42,7 @@ struct ll_btree_tree {
     struct lladd_mutex loading; /* held while the root page is read */
     uint64_t splits, merges;    /* atomic */
     struct ll_btree_sparse *first_sparse, *last_sparse; /* under the mutex of `trees` */
-    uint64_t n_sparse;                                  /* the same; read without it: a hint */
+    uint64_t n_sparse; /* atomic: the length of that list, changed under the same mutex */
 };
 
 struct lladd_btree {
@@ -90,7 +91,7 @@ extern const struct lladd_op ll_btree__unindex, ll_btree__widen, ll_btree__close
 extern const struct lladd_op ll_btree__root_format, ll_btree__root_top, ll_btree__root_create,
     ll_btree__root_destroy, ll_btree__root_spare, ll_btree__root_free;
 
-/* Latch ranks. `loading` is held while the root page is read. */
+/* The rank of the mutex `loading`, which a thread holds while it reads the root page. */
 enum { LL_BTREE_RANK_LOADING = LLADD_RANK_EXTENSION + 1 };
 
 static inline struct ll_btrees *ll_btrees_of(struct lladd_db *db)
@@ -136,7 +137,7 @@ static inline int ll_btree__top(struct ll_btree_tree *t, uint64_t *out, struct l
     *out = lladd_atomic_load64(&t->top);
     return __builtin_expect(*out != 0, 1) ? 0 : ll_btree__top_slow(t, out, err);
 }
-/* The tree has got a higher top node. */
+/* Stores the top node after the tree has got a higher one. */
 void ll_btree__raise(struct ll_btree_tree *, uint64_t top);
 /* Forgets the top node; the next use reads it. */
 void ll_btree__forget(struct ll_btree_tree *);
@@ -215,11 +216,11 @@ struct bt_change {
     /* Results. */
     enum bt_answer {
         BT_DONE = 0,
-        BT_MOVED,   /* the page is not its leaf: go on at `right`, or from the top if that is 0 */
+        BT_MOVED,   /* not the key's leaf: go on at `right`, or from the top if that is 0 */
         BT_FULL,    /* no room */
         BT_PRESENT, /* put, `only`: there is a row */
         BT_RESERVE, /* put: reserve the key first */
-        BT_OVER_GHOST, /* insert: there is a ghost: put */
+        BT_OVER_GHOST, /* insert: the key has a ghost, so the caller must use `put` */
         BT_FEW,        /* rows: too few rows for one record */
         BT_ABSENT      /* remove: there is no row */
     } answer;
@@ -235,8 +236,8 @@ struct bt_change {
 struct bt_rows {
     struct bt_change *change;
     const struct lladd_btree_row *rows;
-    uint32_t n;    /* those that may be in a record, as far as the rows themselves tell */
-    uint32_t done; /* result: how many the record has, from the first one on */
+    uint32_t n;    /* the number of rows; the contents of the leaf may permit fewer in the record */
+    uint32_t done; /* result: the number of rows in the record, from the first one on */
 };
 struct bt_mark {
     uint32_t slot;
@@ -341,8 +342,8 @@ struct ll_btree_sparse {
     struct ll_btree_sparse *next;
     lladd_pageno page;
 };
-/* bt_is_sparse: does the leaf have few rows? bt_gets_sparse: is that so only since its last row
- * became a ghost? */
+/* bt_is_sparse: does the leaf have few rows? bt_gets_sparse: has the leaf's newest ghost just made
+ * its rows few, or none? */
 static inline bool bt_is_sparse(uint32_t slots, uint32_t ghosts)
 {
     return 4 * (slots - ghosts) <= slots;
@@ -366,8 +367,9 @@ static inline int bt_reshape(int rc)
 {
     return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
 }
-/* Packs the node's entries from this slot on as f->packed, which has room for the page, as the
- * other members say; the first key of an inner node is left out. */
+/* Packs the node's entries from this slot on into the buffer `to`, which is as large as a page, in
+ * the form that the other members of *f say. Sets f->packed and f->len. In an inner node the first
+ * of these entries gets an empty key, because the low fence stands for it. */
 void ll_btree__pack_from(const unsigned char *page, uint32_t from, unsigned char *to,
                          struct bt_fill *f);
 
@@ -375,7 +377,7 @@ void ll_btree__pack_from(const unsigned char *page, uint32_t from, unsigned char
  * the leaf has that much room now. */
 int ll_btree__make_clear(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t need,
                          bool *enough);
-/* Gives the node of this level a spare page, unless it has one. */
+/* Gives the key's node of this level a spare page, unless it has one. */
 int ll_btree__want_spare(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t level);
 /* Gives the root page a spare page, unless it has one. */
 int ll_btree__want_root_spare(struct lladd_txn *, struct ll_btree_tree *);

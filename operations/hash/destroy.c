@@ -236,7 +236,7 @@ int lladd_hash_destroy_some(struct lladd_txn *txn, lladd_pageno root, uint64_t p
     LLADD_USE(txn);
     if (pages == 0)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
-                               "a step gives back at least one page");
+                               "a step frees at least one page");
     return destroy(txn, root, pages, left);
 }
 

@@ -209,7 +209,7 @@ struct hb_change {
     uint32_t slot;
     enum hb_answer {
         HB_DONE = 0,
-        HB_MOVED,   /* the page is not its bucket any more */
+        HB_MOVED,   /* the page is not the key's bucket any more */
         HB_CHAINED, /* there are overflow pages to search */
         HB_FULL,    /* no room */
         HB_PRESENT, /* put, `only`: the key has an element */

@@ -427,7 +427,7 @@ int ll_hash__rest(struct ll_hash_table *t, struct ll_hash_rest *out, struct llad
     return rc;
 }
 
-/* ---- holds ----------------------------------------------------------------------------------- */
+/* ---- reservations ---------------------------------------------------------------------------- */
 
 static uint32_t hold_index(uint64_t hash)
 {
@@ -499,7 +499,7 @@ static const struct lladd_page_type *const page_types[] = {&ll_hash__root_page,
                                                            &ll_hash__bucket_page, NULL};
 static const struct lladd_participant *const participants[] = {&ll_hash__participant, NULL};
 
-/* tests/operations/test_hash.c checks three of the ids. */
+/* tests/operations/test_hash.c checks that three of these ids are those of their operations. */
 static int look_up(struct ll_hashes *h)
 {
     lladd_op_id *const ids[] = {

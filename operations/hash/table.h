@@ -94,7 +94,7 @@ struct ll_hashes {
 extern const struct lladd_extension ll_hash__extension;
 extern const struct lladd_page_type ll_hash__root_page;
 
-/* Latch ranks. `shape` is held while a run grows, `loading` while pages are read. */
+/* Ranks of mutexes. A thread holds `shape` while a run grows, `loading` while it reads pages. */
 enum {
     LL_HASH_RANK_SHAPE = LLADD_RANK_EXTENSION + 0,
     LL_HASH_RANK_LOADING = LLADD_RANK_EXTENSION + 1

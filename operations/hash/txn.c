@@ -126,9 +126,9 @@ static bool read_prepared(struct lladd_span blob, struct prepared *p)
 static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t);
 static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t);
 
-/* Gives the table to the transaction in doubt alone, again. If another transaction in doubt has
- * it already, one of the two has rolled back its creation of a table, and the root page was used
- * again. Recovery cannot tell which, and changes nothing; undo does not need the claim. */
+/* Gives the table to the transaction in doubt alone, as before the crash. If another transaction in
+ * doubt has it already, one of the two has rolled back its creation of a table, and the root page
+ * was used again. Recovery cannot tell which, and changes nothing; undo does not need the claim. */
 static int take_again(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t)
 {
     if (lladd_atomic_load64(&t->owner) == (uintptr_t)o)

@@ -98,7 +98,8 @@ struct lladd_heap {
  * The caller makes sure that the heap is not destroyed meanwhile. */
 int ll_operations__heap_at(struct lladd_db *, lladd_pageno root, struct lladd_heap **out,
                            struct lladd_error *);
-/* Is the page a heap's root? LLADD_WRONG_TYPE, LLADD_DESTROYED. */
+/* Returns 0 if the page is the root of a heap; LLADD_WRONG_TYPE if it is not; LLADD_DESTROYED if
+ * that heap has been destroyed. */
 int ll_operations__heap_check_root(struct lladd_db *, lladd_pageno root, struct lladd_error *);
 /* Reads the root page. LLADD_DESTROYED: the heap does not exist any more. */
 int ll_operations__heap_look(struct lladd_heap *, struct lladd_error *);

@@ -148,7 +148,7 @@ static int find(struct ll_journal *j, const struct ll_journal_txn *t, const char
         rc = lladd_error_set(err, LLADD_BUSY, "tag \"%s\" is being %s by another transaction", name,
                              found->state == LL_TAG_MAKING ? "made" : "released");
     else if (found && owner && strcmp(found->owner, owner) != 0)
-        rc = lladd_error_set(err, LLADD_EXISTS, "tag \"%s\" is \"%s\"'s", name, found->owner);
+        rc = lladd_error_set(err, LLADD_EXISTS, "tag \"%s\" belongs to \"%s\"", name, found->owner);
     else if (found) {
         *tag = found->node.key;
         rc = 0;

@@ -304,7 +304,7 @@ static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint6
 }
 
 /* Runs in the thread that takes the checkpoint. Errors are not reported: if a resource is missing,
- * the next checkpoint tries again, and the next reader finds damage. */
+ * the next checkpoint tries again; if the log is damaged, the next read of it reports that. */
 void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);

@@ -112,7 +112,7 @@ static int load_catalogue(struct ll_journal *j, struct lladd_error *err)
         return rc == LLADD_NOT_FOUND ? 0 : rc;
     if (root.b > LL_JOURNAL_VERSION)
         return lladd_error_set(err, LLADD_NEWER_FORMAT,
-                               "the journal was written by a newer version: %llu, known is %d",
+                               "the journal has version %llu, this library knows versions up to %d",
                                (unsigned long long)root.b, LL_JOURNAL_VERSION);
     TRY(lladd_hash_open(j->db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, &j->catalogue, err));
     while ((rc = lladd_hash_cursor_next(j->catalogue, &walk, &key, &value, err)) == 0 &&

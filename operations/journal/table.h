@@ -358,8 +358,8 @@ int ll_operations__journal_read(struct lladd_log_cursor *, uint64_t tag, uint64_
  * mark is durable on return; otherwise it is durable as soon as the present end of the log is. */
 int ll_operations__journal_move_mark(struct ll_journal *, bool force);
 /* Creates the catalogue and the named root of the mark, if they are missing. Every tag needs
- * both. A checkpoint writes the mark, but must not create the name: creating a name takes
- * latches, and the threads that hold these latches may wait for the checkpoint. */
+ * both. A checkpoint writes the mark, but must not create the name: creating a name takes mutexes
+ * and latches, and the threads that hold these may wait for the checkpoint. */
 int ll_operations__journal_want_names(struct ll_journal *, struct lladd_error *);
 void ll_operations__journal_keep_log(struct ll_journal *, struct ll_journal_keep *, uint64_t low);
 void ll_operations__journal_end_keep(struct ll_journal *, struct ll_journal_keep *);

@@ -312,7 +312,7 @@ int lladd_list_write(struct lladd_txn *txn, struct lladd_list *l, struct lladd_i
     if (it.gone)
         return ll_operations__list_no_item(err, item);
     if (offset > it.len || len > it.len - offset)
-        return lladd_error_set(err, LLADD_OUT_OF_RANGE, "bytes %u to %llu of an item of %zu",
+        return lladd_error_set(err, LLADD_OUT_OF_RANGE, "bytes %u to %llu of an item of %zu bytes",
                                offset, (unsigned long long)offset + len, it.len);
     if (!bytes && len)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bytes is NULL");
@@ -419,8 +419,8 @@ static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lla
             heap[a.n++] = ll_list_heap_at(page->bytes, k);
         lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
         if (!fits)
-            return lladd_error_set(err, LLADD_TOO_LARGE, "a list is made of at most %u others",
-                                   LIST_HEAPS_MAX);
+            return lladd_error_set(err, LLADD_TOO_LARGE,
+                                   "a list has its items in at most %u heaps", LIST_HEAPS_MAX);
     }
     TRY(lladd_update(txn, ll_operations__list_id(to->lists, LL_LIST_HEAPS), to->root, &a,
                      sizeof a));

@@ -123,7 +123,7 @@ struct lladd_list {
     struct lladd_list *next;
     lladd_pageno root;
     uint32_t refs;             /* handles and transactions; under lists->mutex */
-    uint32_t turns;            /* atomic */
+    uint32_t turns;            /* atomic; the counter of insertions */
     const void *alone;         /* struct ll_list_changer of the transaction that has created or
                                 * spliced the list and has not ended, or NULL; under lists->mutex */
     struct lladd_mutex change; /* held by the thread that changes links */

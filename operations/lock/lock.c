@@ -231,7 +231,7 @@ int lladd_lock_release(struct lladd_txn *txn, struct lladd_lock_name name)
     else if (h->mode == LLADD_LOCK_IX || h->mode == LLADD_LOCK_SIX || h->mode == LLADD_LOCK_X)
         why = "it may protect a change";
     else if (h->children)
-        why = "a part of the name is locked";
+        why = "a name below it is locked";
     if (why)
         return lladd_error_set(err, LLADD_BAD_STATE, "this lock cannot be released: %s", why);
     ll_operations__lock_release(l, h);

@@ -624,7 +624,7 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
         return ll_operations__on(
             err, first,
             lladd_error_set(err, LLADD_OUT_OF_RANGE,
-                            "page %llu cannot be freed: the page file has %llu",
+                            "page %llu cannot be freed: the page file has %llu pages",
                             (unsigned long long)(first.v + n - 1), (unsigned long long)count));
     if (n == 0 || n > span)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "an extent has 1 to %u pages", span - 1);

@@ -6,9 +6,10 @@
  *
  * The log tells which pages are blank: since the record that takes the page, it has no record about
  * the page. The record that takes the page follows the records of the page's earlier use, so it is
- * in the log wherever redo meets these. If the page is allocated now, that record was not undone:
- * afterwards the page would be free until another record takes it. A page that was written in bulk
- * and not changed since looks blank, too; redo meets no record of it, so nothing asks about it.
+ * in the log wherever redo meets these. If that record was undone, the page is free until another
+ * record takes it; so for a page that is allocated now it was not undone. A page that was written
+ * in bulk and not changed since looks blank, too; redo meets no record of it, so nothing asks about
+ * it.
  *
  * Recovery asks about one page at a time, and only about pages without a base, so almost never. The
  * first question reads the log, each later one only what is new. */

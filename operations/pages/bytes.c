@@ -99,8 +99,8 @@ static int outside(struct lladd_error *err, lladd_pageno page, uint32_t offset, 
 {
     return ll_operations__on(err, page,
                              lladd_error_set(err, LLADD_OUT_OF_RANGE,
-                                             "bytes %u to %llu of page %llu: there are %u", offset,
-                                             (unsigned long long)offset + len,
+                                             "bytes %u to %llu of page %llu: its body has %u",
+                                             offset, (unsigned long long)offset + len,
                                              (unsigned long long)page.v, size));
 }
 

@@ -21,7 +21,8 @@
 #define KEY_BYTES 8u
 #define ROW_BYTES 24u
 
-/* Taken before every latch that creating the catalogue takes. */
+/* The rank of `create`. A thread takes `create` before all mutexes and latches that it needs to
+ * create the catalogue. */
 enum { LL_REGION_RANK_CREATE = LLADD_RANK_EXTENSION - 130 };
 
 /* ---- the catalogue --------------------------------------------------------------------------- */
@@ -31,7 +32,7 @@ static int open_catalogue(struct ll_regions *r, struct lladd_root_value root,
 {
     if (root.b != VERSION)
         return lladd_error_set(err, LLADD_NEWER_FORMAT,
-                               "regions were listed by a newer version: %llu, known is %u",
+                               "the catalogue of regions has version %llu, this library knows %u",
                                (unsigned long long)root.b, VERSION);
     int rc = lladd_hash_open(r->db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, out, err);
     if (rc || (lladd_hash_key_size(*out) == KEY_BYTES && lladd_hash_value_size(*out) == ROW_BYTES))

@@ -120,8 +120,7 @@ static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span a
         return ll_operations__on(
             draft->error, page.number,
             lladd_error_set(draft->error, LLADD_BAD_ARGUMENT,
-                            "records of %u bytes: from 1 to %u, and one must fit "
-                            "a page",
+                            "records of %u bytes: a record has 1 to %u bytes, and must fit a page",
                             size, LLADD_FIXED_MAX));
     unsigned char *redo = lladd_draft_redo(draft, 4);
     lladd_put16(redo, (uint16_t)size);
@@ -319,7 +318,8 @@ static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args
     if (a->offset > size || a->len > size - a->offset)
         return ll_operations__on(draft->error, page.number,
                                  lladd_error_set(draft->error, LLADD_OUT_OF_RANGE,
-                                                 "bytes %u to %llu of a record of %u", a->offset,
+                                                 "bytes %u to %llu of a record of %u bytes",
+                                                 a->offset,
                                                  (unsigned long long)a->offset + a->len, size));
     const unsigned char *now = page.bytes + record_at(page.bytes, a->slot) + a->offset;
     size_t skip, n = ll_operations__differ(now, a->bytes, a->len, &skip);
@@ -417,7 +417,7 @@ static void fixed_hole(struct lladd_view v, uint32_t *begin, uint32_t *end)
 static void fixed_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
 {
     (void)ctx;
-    lladd_sink_printf(sink, "%u records of %u bytes, %u used, %u of them given up\n",
+    lladd_sink_printf(sink, "%u records of %u bytes, %u used, %u of them freed\n",
                       get(v.bytes, FIXED_SLOTS), get(v.bytes, FIXED_SIZE), get(v.bytes, FIXED_USED),
                       get(v.bytes, FIXED_GIVEN));
 }

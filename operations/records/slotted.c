@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* ---- holds ----------------------------------------------------------------------------------- */
+/* ---- reservations ---------------------------------------------------------------------------- */
 
 struct owner {
     struct ll_txn_part part;
@@ -114,8 +114,8 @@ static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t
     return held[s % LL_RESERVATION_CHUNK / 64] >> s % 64 & 1 ? 0 : gain;
 }
 
-/* If ghosts and slack without reservations may provide `want` bytes, purges as many slots of
- * them as one log record can name. Otherwise LLADD_PAGE_FULL. */
+/* If ghosts and slack without reservations may provide `want` bytes, purges them, in as many slots
+ * as one log record can name. Otherwise LLADD_PAGE_FULL. */
 static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
 {
     struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));

@@ -107,7 +107,8 @@ struct ll_slotted_free {
     struct ll_slotted_state state; /* out: after the operation */
 };
 
-/* As lladd_slotted_alloc, without its checks, and lladd_slotted_free; with more results. */
+/* record_store does what lladd_slotted_alloc does, without the checks of the arguments; record_drop
+ * does what lladd_slotted_free does. Both have more results. */
 int ll_operations__record_store(struct lladd_txn *, lladd_pageno, struct ll_slotted_alloc *);
 int ll_operations__record_drop(struct lladd_txn *, lladd_pageno, struct ll_slotted_free *);
 

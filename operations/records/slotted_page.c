@@ -533,7 +533,7 @@ static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args
     } else if (t.from > e.len || t.cut > e.len - t.from) {
         return ll_operations__on(draft->error, page.number,
                                  lladd_error_set(draft->error, LLADD_OUT_OF_RANGE,
-                                                 "bytes %u to %llu of a record of %u", t.from,
+                                                 "bytes %u to %llu of a record of %u bytes", t.from,
                                                  (unsigned long long)t.from + t.cut, e.len));
     }
     uint32_t len = e.len - t.cut + t.len;
@@ -840,7 +840,8 @@ static void slotted_describe(void *ctx, struct lladd_sink *sink, struct lladd_vi
     if (!ll_operations__slotted_head_fine(v))
         return;
     lladd_sink_printf(sink,
-                      "owner %llu, %u slots, %u unused, %u ghosts, %u bytes free, %u reserved\n",
+                      "owner %llu, %u slots, %u unused, %u ghosts, %u bytes free, %u in ghosts "
+                      "and slack\n",
                       (unsigned long long)lladd_slotted_owner(v), lladd_slotted_slots(v),
                       slotted_get(v.bytes, SLOTTED_UNUSED), slotted_get(v.bytes, SLOTTED_GHOSTS),
                       slotted_free(v.bytes, v.size), slotted_get(v.bytes, SLOTTED_IDLE));
@@ -848,7 +849,7 @@ static void slotted_describe(void *ctx, struct lladd_sink *sink, struct lladd_vi
         struct slot e = slot_get(v.bytes, s);
         if (e.at)
             lladd_sink_printf(sink, "  %u: %u bytes at %u, occupies %u, tag %u%s\n", s, e.len, e.at,
-                              e.cap, e.tag, e.ghost ? ", given up" : "");
+                              e.cap, e.tag, e.ghost ? ", ghost" : "");
     }
 }
 

@@ -46,14 +46,13 @@ struct ll_extents {
     uint64_t *level[48];     /* atomic pointers; level l has 64 << l first pages */
     struct lladd_mutex grow; /* held, also during I/O, by a thread that changes the number of
                               * extents */
-    bool stale;              /* under `grow` and the extension's mutex: the root page must be read
-                              * again */
+    bool stale;              /* the root page must be read again; under the extension's mutex */
     struct ll_extents_maker *maker; /* the open transaction that has created the sequence and
                                      * changed its size; NULL: none */
     struct ll_extents *next_made;
 };
 
-/* Latch ranks; these latches are taken before the allocator's. */
+/* Ranks of mutexes, which a thread takes before the allocator's. */
 enum {
     LL_OPERATIONS_RANK_ARRAY = LLADD_RANK_EXTENSION + 1,
     LL_OPERATIONS_RANK_RUN = LLADD_RANK_EXTENSION + 2

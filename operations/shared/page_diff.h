@@ -2,8 +2,8 @@
 #ifndef LL_OPERATIONS_PAGE_DIFF_H
 #define LL_OPERATIONS_PAGE_DIFF_H
 /* The bytes in which two versions of a page differ, as redo and undo: any number of runs, each u16
- * offset in the body, u16 n, n bytes. For operations that need undo to restore a page byte by
- * byte. */
+ * offset in the body, u16 n, n bytes. For operations that need undo to restore every byte of a
+ * page. */
 #include <lladd/lladd.h>
 #include <lladd/op.h>
 #include <lladd/pages.h>
