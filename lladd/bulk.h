@@ -3,7 +3,8 @@
 #define LLADD_BULK_H
 /**
  * @file
- * @brief Reading and writing whole pages past log and page cache: for large extents, written once.
+ * @brief Reads and writes whole pages, bypassing the log and the page cache: for large extents that
+ * are written once.
  *
  * These steps, in this order, make the write atomic (BUF-6): allocate the pages,
  * lladd_redo_barrier, lladd_bulk_write, lladd_bulk_sync, then the logged change that publishes the

@@ -268,12 +268,13 @@ struct lladd_dtable_config;
 LLADD_API int lladd_dtable_config_parse(struct lladd_db *, const char *text,
                                         struct lladd_dtable_config **out, struct lladd_error *);
 /** Makes a configuration of one layer of a class; set its parameters afterwards.
- *  lladd_dtable_config_set_child gives a child configuration to its parent, which frees it. Each
- *  call that uses a configuration checks it first (lladd_dtable_config_check). */
+ *  lladd_dtable_config_set_child gives a child configuration to its parent, which frees it. Call
+ *  lladd_dtable_config_check before you use the configuration for a run: lladd_dtable_run_begin
+ *  returns LLADD_BAD_STATE if that has not been done. A parsed configuration has been checked. */
 LLADD_API int lladd_dtable_config_new(struct lladd_db *, const char *class_name,
                                       struct lladd_dtable_config **out, struct lladd_error *);
 /** Sets a parameter that is a boolean. LLADD_BAD_CONFIG if the class has no such parameter of that
- *  type. */
+ *  type; LLADD_BAD_STATE if the configuration has been checked. */
 LLADD_API int lladd_dtable_config_set_bool(struct lladd_dtable_config *, const char *name, bool,
                                            struct lladd_error *);
 /** Sets a parameter that is an integer; errors as for lladd_dtable_config_set_bool. */
@@ -323,8 +324,9 @@ struct lladd_dtable_run_options {
     const struct lladd_dtable_config *config; /**< NULL: `text` is used */
     const char *text;                         /**< configuration as text. Default: a
                                                    linear_dtable */
-    uint32_t block_bytes; /**< unit of reading, verification and caching, at most 1 MiB; rounded to
-                               whole pages. Default 8 KiB */
+    uint32_t block_bytes; /**< unit of reading, verification and caching: a multiple of the page
+                               size, at most 1 MiB, else LLADD_BAD_ARGUMENT. Default 8 KiB, or a
+                               page if that is larger */
     const char *name;     /**< for messages, at most 63 bytes */
 };
 #define LLADD_DTABLE_RUN_OPTIONS_INIT_SIZE sizeof(struct lladd_dtable_run_options)
@@ -338,14 +340,19 @@ struct lladd_dtable_run_builder;
 LLADD_API int lladd_dtable_run_begin(struct lladd_txn *, const struct lladd_dtable_run_options *,
                                      struct lladd_dtable_run_builder **out);
 /** Adds a row in the state FOUND or TOMBSTONE; keys must ascend. LLADD_REJECTED if no layer can
- *  store the value. After LLADD_REJECTED or another misuse error nothing has changed; after any
- *  other error, call lladd_dtable_run_discard. */
+ *  store the value. After LLADD_REJECTED or another misuse error nothing has changed, with one
+ *  exception: a layer of a column_dtable that has taken the size of its values from its first value
+ *  rejects a value of another size. After this LLADD_REJECTED, as after any other error, call
+ *  lladd_dtable_run_discard; further calls return LLADD_BAD_STATE. */
 LLADD_API int lladd_dtable_run_add(struct lladd_dtable_run_builder *,
                                    const struct lladd_dtable_key *,
                                    const struct lladd_dtable_value *);
 /** Adds a deleted range, from <= key < to, which hides rows of older tables; NULL: unbounded on
  *  that side. Ranges must ascend and not touch; they may be added before, between or after rows.
- *  LLADD_REJECTED if the outermost layer is not a ranges_dtable. */
+ *  LLADD_REJECTED, and nothing has changed, if the configuration stores no ranges: it needs a
+ *  ranges_dtable as the outermost layer, or below layers that pass ranges on to it, for example a
+ *  compress_dtable. LLADD_REJECTED also if the layer that stores the ranges cannot store this one;
+ *  then, as after any error but a misuse error, call lladd_dtable_run_discard. */
 LLADD_API int lladd_dtable_run_add_range(struct lladd_dtable_run_builder *,
                                          const struct lladd_dtable_key *from,
                                          const struct lladd_dtable_key *to);

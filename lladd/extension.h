@@ -257,7 +257,7 @@ LLADD_API int lladd_log_note(struct lladd_txn *, const char *tag, struct lladd_s
                              lladd_lsn *lsn);
 /** Waits until the record at `lsn` is durable; writes and syncs the log if necessary. Unlike
  *  lladd_wait_durable it runs no participant's callbacks, so an extension may call it while it
- *  holds its own latches. LLADD_BAD_ARGUMENT beyond the end of the log. */
+ *  holds its own mutexes. LLADD_BAD_ARGUMENT beyond the end of the log. */
 LLADD_API int lladd_log_force(struct lladd_db *, lladd_lsn lsn, struct lladd_error *);
 /** Asks the log's worker thread to make the log durable up to its present end; does not wait.
  *  Returns false if the handle has no worker thread (LLADD_OPT_NO_THREADS). */

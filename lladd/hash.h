@@ -148,9 +148,9 @@ LLADD_API int lladd_hash_insert_if_absent(struct lladd_txn *, struct lladd_hash 
 LLADD_API int lladd_hash_delete(struct lladd_txn *, struct lladd_hash *, const void *key,
                                 size_t key_len);
 
-/** Looks a key up: *len gets the length of the value, `buf` as much of the value as `size` allows.
- *  The call may overwrite bytes of `buf` after the value, and any byte of `buf` if it returns an
- *  error. LLADD_NOT_FOUND if the table does not have the key. */
+/** Looks a key up: *len (nullable) gets the length of the value, `buf` as much of the value as
+ *  `size` allows. The call may overwrite bytes of `buf` after the value, and any byte of `buf` if
+ *  it returns an error. LLADD_NOT_FOUND if the table does not have the key. */
 LLADD_API int lladd_hash_get(struct lladd_hash *, const void *key, size_t key_len, void *buf,
                              size_t size, size_t *len, struct lladd_error *);
 /** Receives the bytes of a value, which are valid during the call. The function must be short and

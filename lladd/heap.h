@@ -64,7 +64,8 @@ LLADD_API int lladd_heap_add(struct lladd_txn *, struct lladd_heap *, struct lla
                              uint32_t offset, int64_t delta);
 /** Deletes a record. */
 LLADD_API int lladd_heap_delete(struct lladd_txn *, struct lladd_heap *, struct lladd_rid);
-/** Copies a record: *len gets the record's length, `buf` as much of the record as `size` allows. */
+/** Copies a record: *len (nullable) gets the record's length, `buf` as much of the record as `size`
+ *  allows. */
 LLADD_API int lladd_heap_get(struct lladd_heap *, struct lladd_rid, void *buf, size_t size,
                              size_t *len, struct lladd_error *);
 /** Copies bytes [offset, offset + len) of a record to `buf`. LLADD_OUT_OF_RANGE if not all of these

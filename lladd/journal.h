@@ -56,7 +56,8 @@ LLADD_API int lladd_journal_register(struct lladd_options *, struct lladd_error 
  *  another transaction makes or releases a tag of this name. */
 LLADD_API int lladd_journal_acquire(struct lladd_txn *, const char *name, const char *owner,
                                     uint64_t *tag);
-/** Returns the tag of a name; LLADD_NOT_FOUND if the name has no tag. */
+/** Returns the tag of a name; LLADD_NOT_FOUND if the name has no tag. LLADD_BUSY while a
+ *  transaction makes or releases a tag of this name. */
 LLADD_API int lladd_journal_find(struct lladd_db *, const char *name, uint64_t *tag,
                                  struct lladd_error *);
 /** Releases the tag with all its entries. LLADD_BUSY while other active transactions have entries
@@ -119,7 +120,7 @@ struct lladd_journal_owner {
     int (*pending)(void *ctx, void **state, const struct lladd_journal_entry *,
                    struct lladd_error *);
     /** Called when the transaction's entries of the tag are committed, in commit order, for one
-     *  commit at a time, under the latch of the commit order: must be short, and must not call the
+     *  commit at a time, under the mutex of the commit order: must be short, and must not call the
      *  library. */
     void (*logged)(void *ctx, void *state, uint64_t tag, lladd_lsn commit);
     /** Called when all of the transaction's entries are undone. */
@@ -178,8 +179,8 @@ struct lladd_journal_info {
 };
 /** Receives the state of a tag, valid during the call. */
 typedef int lladd_journal_info_fn(void *ctx, const struct lladd_journal_info *);
-/** Calls fn for every tag, under no latch. If fn does not return 0, stops and returns that value.
- *  Any thread. */
+/** Calls fn for every tag, with its state at the beginning of the call; fn may call the library. If
+ *  fn does not return 0, stops and returns that value. LLADD_NO_MEMORY. Any thread. */
 LLADD_API int lladd_journal_each(struct lladd_db *, lladd_journal_info_fn *fn, void *ctx,
                                  struct lladd_error *);
 

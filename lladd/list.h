@@ -76,7 +76,7 @@ LLADD_API int lladd_list_write(struct lladd_txn *, struct lladd_list *, struct l
  *  would then contain the items of more than 500 lists. */
 LLADD_API int lladd_list_splice(struct lladd_txn *, struct lladd_list *to, struct lladd_list *from);
 
-/** Copies an item: *len gets its length, `buf` as much of the item as `size` allows. */
+/** Copies an item: *len (nullable) gets its length, `buf` as much of the item as `size` allows. */
 LLADD_API int lladd_list_get(struct lladd_list *, struct lladd_item, void *buf, size_t size,
                              size_t *len, struct lladd_error *);
 /** Copies the item after `at` (LLADD_ITEM_NONE: the first item), as lladd_list_get does; LLADD_END

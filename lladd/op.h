@@ -204,7 +204,7 @@ struct lladd_object_class {
                 uint64_t object, struct lladd_span undo);
     /** Called during a checkpoint: the class may write state that shortens its redo. `checkpoint`
      *  and `advance` must not allocate pages or create named roots, because another thread may hold
-     *  the latches that these calls need while it waits for this checkpoint. During `checkpoint`
+     *  the mutexes that these calls need while it waits for this checkpoint. During `checkpoint`
      *  and `advance` the thread runs no `durable` callback (THR-2), and calls that take part in a
      *  checkpoint (lladd_checkpoint, lladd_maintain, lladd_pin_set, lladd_pin_clear,
      *  lladd_heuristic_end, lladd_heuristic_forget) return LLADD_BAD_STATE. Nullable */
@@ -241,11 +241,12 @@ struct lladd_participant {
      *  newest commit that the transaction may have seen. */
     void (*logged)(void *ctx, void *state, lladd_lsn commit);
     /** Called once when the commit is durable, in the order of commit LSNs, for one commit at a
-     *  time, under no latch, in any thread that commits, waits for a commit, takes a checkpoint or
-     *  does maintenance (THR-2). For a transaction that wrote nothing, `commit` is the newest
-     *  commit that the transaction may have seen. The callback may make any call that a thread
-     *  without a page may make, and such a call may return any of its errors (LLADD_LOG_FULL). The
-     *  callback must not wait for the callback of another commit. */
+     *  time, in any thread that commits, waits for a commit, takes a checkpoint or does
+     *  maintenance. The thread holds no page latch, and no mutex that the callback may need
+     *  (THR-2). For a transaction that wrote nothing, `commit` is the newest commit that the
+     *  transaction may have seen. The callback may make any call that a thread without a page may
+     *  make, and such a call may return any of its errors (LLADD_LOG_FULL). The callback must not
+     *  wait for the callback of another commit. */
     void (*durable)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
     /** Called when the transaction is completely rolled back. */
     void (*aborted)(void *ctx, void *state, struct lladd_db *);
@@ -265,11 +266,11 @@ struct lladd_participant {
      *  prepare bytes do not describe. Nullable; descriptors of an older struct_size lack it. */
     void (*prepared)(void *ctx, void *state, struct lladd_txn *);
     /** Called when the commit record has its LSN, so that every later commit follows this one, in
-     *  the committing thread, after `logged`, under no latch, before the thread waits for
-     *  durability. `committed` may run at the same time as `durable` or after it, because another
-     *  thread may find first that the commit is durable. If both callbacks are set, use a reference
-     *  count; if only `committed` is set, free the state in it. Nullable; descriptors of an older
-     *  struct_size lack it. */
+     *  the committing thread, which holds no page latch, after `logged` and before the thread waits
+     *  for durability. `committed` may run at the same time as `durable` or after it, because
+     *  another thread may find first that the commit is durable. If both callbacks are set, use a
+     *  reference count; if only `committed` is set, free the state in it. Nullable; descriptors of
+     *  an older struct_size lack it. */
     void (*committed)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
     /** Recovery with LLADD_RECOVER_INSTANT: may this change of a loser be undone after lladd_open
      *  has returned? 0 means yes: the participant has now protected the changed data for `txn`

@@ -98,7 +98,8 @@ LLADD_API int lladd_slotted_add(struct lladd_txn *, struct lladd_rid, uint32_t o
                                 int64_t delta);
 /** Sets the record's length to `len`: truncates it, or appends zeros. */
 LLADD_API int lladd_slotted_resize(struct lladd_txn *, struct lladd_rid, size_t len);
-/** Copies a record: *len gets the record's length, `buf` as much of the record as `size` allows. */
+/** Copies a record: *len (nullable) gets the record's length, *tag (nullable) its tag, `buf` as
+ *  much of the record as `size` allows. LLADD_OUT_OF_RANGE if the record does not exist. */
 LLADD_API int lladd_slotted_read(struct lladd_db *, struct lladd_rid, void *buf, size_t size,
                                  size_t *len, unsigned *tag, struct lladd_error *);
 

@@ -224,8 +224,9 @@ enum lladd_target_kind {
     LLADD_TO_LSN = 2,  /**< an LSN: all transactions with a commit record below it, and no other. An
                             LSN inside a record counts as the record's first byte */
     LLADD_TO_MARK = 3, /**< a named mark: all transactions that had committed when it was made */
-    LLADD_TO_TIME = 4  /**< a time: the last mark in the log before the first one that is later. So
-                            no transaction that committed later is included */
+    LLADD_TO_TIME = 4  /**< a time: all transactions that had committed at the last mark before the
+                            first mark that is later than the time. So no transaction that committed
+                            later than the time is included */
 };
 /** The state of the database that is wanted. Zero means the default, for every member. Initialise
  *  with LLADD_RESTORE_TARGET_INIT. */

@@ -25,7 +25,6 @@ static void teardown(void)
 
 #define OPEN "class(dt) %s"
 #define SMALLINT(below) "class(dt) smallint_dtable config [ \"bytes\" int 2 \"base\" " below " ]"
-#define BELOW(class, rest) "class(dt) " class " " rest
 static const struct {
     const char *config; /* %s, once or twice: a class without a value size in its configuration */
     int size;
