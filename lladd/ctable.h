@@ -230,8 +230,8 @@ struct lladd_ctable_batch {
     void *room_;
 };
 /** Copies the next rows, at most `max`; the cursor is then at the last row copied. LLADD_END, with
- *  n 0, if no row is left. If the transaction sees only one run of a column store, and no
- *  tombstone, layers with the callback `copy` copy their columns block by block. */
+ *  n 0, if no row is left. If all rows that the transaction sees are in one run of a column store
+ *  without tombstones, layers with the callback `copy` copy their columns block by block. */
 LLADD_API int lladd_ctable_next_n(struct lladd_ctable_cursor *, size_t max, unsigned flags,
                                   struct lladd_ctable_batch *, struct lladd_error *);
 /** Frees the memory of a batch; the struct may be used again afterwards. */

@@ -212,7 +212,8 @@ LLADD_API void lladd_dtable_cursor_close(struct lladd_dtable_cursor *);
 /* Each of these calls moves the cursor. 0: the cursor is at a row. LLADD_END: no such row; the
  * cursor is then before the first row (prev, seek_for_prev, last) or after the last row (first,
  * next, seek). Before the first row, next moves to the first row; after the last row, prev moves to
- * the last row. After any other error the cursor is before the first row. */
+ * the last row. After any other error the cursor is before the first row; but a misuse error, for
+ * example a key of another type, does not move the cursor. */
 /** Moves to the first row. */
 LLADD_API int lladd_dtable_first(struct lladd_dtable_cursor *, struct lladd_error *);
 /** Moves to the last row. */
@@ -244,8 +245,8 @@ struct lladd_dtable_batch {
     size_t rows_, used_, size_;
     struct lladd_db *db_;
 };
-/** Copies the next rows, at most `max`; the cursor is then at the last row copied. LLADD_END, with
- *  n 0, if no row is left. */
+/** Copies the next rows, at most `max`, into the batch's memory; the cursor is then at the last row
+ *  copied. LLADD_END, with n 0, if no row is left. LLADD_BAD_ARGUMENT if `max` is 0. */
 LLADD_API int lladd_dtable_next_n(struct lladd_dtable_cursor *, size_t max,
                                   struct lladd_dtable_batch *, struct lladd_error *);
 /** Frees the memory of a batch; the struct may be used again afterwards. */
@@ -395,7 +396,8 @@ struct lladd_dtable_run_info {
                                            live as long as the table */
     uint64_t ranges;                  /**< number of deleted ranges */
 };
-/** Information on an open run. LLADD_WRONG_TYPE if the table is not a run. */
+/** Information on an open run; fills as much as out->struct_size says. LLADD_WRONG_TYPE if the
+ *  table is not a run. */
 LLADD_API int lladd_dtable_run_info_get(const struct lladd_dtable *, struct lladd_dtable_run_info *,
                                         struct lladd_error *);
 /** Calls fn for each page of a run, including those of the descriptor. If fn does not return 0,
@@ -432,7 +434,7 @@ struct lladd_dtable_cache_stats {
     size_t struct_size;
     uint64_t limit, used; /**< bytes; `used` includes the memory that each open run needs all the
                                time */
-    uint64_t reads, evictions;
+    uint64_t reads, evictions; /**< numbers of blocks, since the database was opened */
 };
 /** Fills as much as out->struct_size says. */
 LLADD_API void lladd_dtable_cache_stats_get(struct lladd_db *, struct lladd_dtable_cache_stats *);

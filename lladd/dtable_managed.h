@@ -88,8 +88,8 @@ struct lladd_managed_options {
 #define LLADD_MANAGED_OPTIONS_INIT LLADD_SIZED_INIT(lladd_managed_options)
 
 /** Makes an empty table, in the transaction; the table can be opened after the commit. LLADD_EXISTS
- *  if the name is taken, LLADD_BUSY while another transaction makes or drops a table of that
- *  name. */
+ *  if the name is taken, LLADD_BUSY while another transaction makes or drops a table of that name,
+ *  LLADD_BAD_CONFIG or LLADD_BAD_ARGUMENT for options that no table can have. */
 LLADD_API int lladd_managed_create(struct lladd_txn *, const char *name,
                                    const struct lladd_managed_options *);
 /** Drops a table with all its runs, in the transaction; for a cTable (ctable.h) drops the column
@@ -124,7 +124,7 @@ enum {
 /** Changes the options of an open table that `which` selects; zero means the default, as for a new
  *  table. The other options do not change; type and comparator cannot change. Existing runs stay as
  *  they are: a new configuration applies to runs built from now on and to new writes. If the new
- *  configuration rejects a row that is already in a memtable, that memtable becomes a
+ *  configuration rejects a row that is already in a memtable, the digest of that memtable makes a
  *  linear_dtable. The change is one transaction, durable when the call returns 0. Errors as for
  *  lladd_managed_create (LLADD_BAD_CONFIG, LLADD_BAD_ARGUMENT); after an error nothing has changed.
  *  LLADD_BUSY while the table is being closed. Any thread; waits for a running digest and combine

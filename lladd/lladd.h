@@ -111,8 +111,11 @@ typedef void lladd_trace_fn(void *ctx, const char *line);
 struct lladd_options {
     size_t struct_size;   /**< set by LLADD_OPTIONS_INIT */
     uint32_t flags;       /**< LLADD_OPT_ */
-    uint32_t page_size;   /**< 4096 to 65536, a power of two; at creation only. Default 4096 */
-    uint64_t cache_bytes; /**< memory for the page cache, including its tables. Default 64 MiB */
+    uint32_t page_size;   /**< bytes of a page of a new database: 4096 to 65536, a power of two.
+                               Default 4096. For an existing database: 0, or the size of its pages
+                               (else LLADD_BAD_ARGUMENT) */
+    uint64_t cache_bytes; /**< memory for the page cache, including its tables; at least 64 KiB.
+                               Default 64 MiB */
     /** Size of the log buffer, a power of two up to 2^30. A record is at most a quarter of it.
      *  lladd_open refuses less than 16 pages. It also refuses a size if a registered operation can
      *  reserve more than five eighths of the size in one call of lladd_log_credit
@@ -122,7 +125,9 @@ struct lladd_options {
     uint64_t log_ring_bytes;
     uint64_t log_segment_min; /**< size of the first log segment, a power of two from 4096. Default
                                     1 MiB */
-    uint64_t log_segment_max; /**< new segments get larger, up to this size. Default 64 MiB */
+    uint64_t log_segment_max; /**< new segments get larger, up to this size: a power of two, at
+                                    least log_segment_min, at most 2 GiB. Default 64 MiB, or
+                                    log_segment_min if that is larger */
     /** Limit of the log on disk. lladd_open refuses less than four segments plus the log space that
      *  one call of a registered operation can reserve for records and their undo; the error says
      *  how much is needed (128 KiB with pages and segments of 4 KiB). Default 4 GiB; UINT64_MAX: no
@@ -246,18 +251,21 @@ struct lladd_txn_options {
 #define LLADD_TXN_OPTIONS_INIT_SIZE sizeof(struct lladd_txn_options)
 #define LLADD_TXN_OPTIONS_INIT LLADD_SIZED_INIT(lladd_txn_options)
 
-/** Begins a transaction; writes nothing until its first update. `options` may be NULL. */
+/** Begins a transaction; writes nothing until its first update. `options` may be NULL.
+ *  LLADD_BAD_STATE if the thread holds a page. */
 LLADD_API int lladd_begin(struct lladd_db *, const struct lladd_txn_options *,
                           struct lladd_txn **out, struct lladd_error *);
 /** Commits; returns 0 when the transaction is as durable as its `durability` requires. Consumes the
  *  transaction's handle when it returns 0 or a poison code; after any other code the transaction is
- *  unchanged. Unless the transaction is a system transaction, the call runs `durable` callbacks,
- *  also those for commits of other transactions: the caller must hold no mutex that such a callback
- *  may take (THR-2). */
+ *  unchanged. LLADD_OPEN_ACTION if a nested top action is open; LLADD_BAD_STATE if the thread holds
+ *  a page, or in a compensation. Unless the transaction is a system transaction, the call runs
+ *  `durable` callbacks, also those for commits of other transactions: the caller must hold no mutex
+ *  that such a callback may take (THR-2). */
 LLADD_API int lladd_commit(struct lladd_txn *);
 /** Commits without waiting. When the call returns, the commit is atomic and has its place in the
  *  commit order; it is durable when lladd_wait_durable(*out) has returned 0. Consumes the handle as
- *  lladd_commit does. *out is 0 if there is nothing to wait for. */
+ *  lladd_commit does, and returns its errors. *out (nullable) is 0 if there is nothing to wait
+ *  for. */
 LLADD_API int lladd_commit_async(struct lladd_txn *, lladd_lsn *out);
 /** Waits until the commit or prepare record at the LSN is durable; LSN 0: waits for no record. Runs
  *  `durable` callbacks of participants (THR-2), so the caller must hold no page (LLADD_BAD_STATE)

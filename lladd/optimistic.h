@@ -16,7 +16,7 @@
  *     uint64_t words[4];
  *     if (lladd_read_begin(db, page, &g) && (lladd_read_copy(&g, 32, words, 4), true) &&
  *         lladd_read_validate(&g))
- *         ...                       words are good
+ *         ...                       the words are valid
  *     else
  *         lladd_page_fix(...)
  *
