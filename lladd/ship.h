@@ -86,7 +86,7 @@ typedef int lladd_ship_progress_fn(void *ctx, const char *what, uint64_t done, u
 struct lladd_backup_options {
     size_t struct_size;
     const char *label;         /**< one line of text, at most 200 bytes; NULL: none */
-    uint64_t bytes_per_second; /**< of the database's files; 0: as fast as possible */
+    uint64_t bytes_per_second; /**< limit for reading the database's files; 0: no limit */
     lladd_ship_progress_fn *progress;
     void *progress_ctx;
     const struct lladd_allocator *allocator; /**< NULL: malloc */
@@ -143,8 +143,8 @@ struct lladd_archive_options {
                                 time. Default 10 s */
     uint64_t piece_bytes; /**< or when it has so many bytes. Default 8 MiB */
     uint64_t mark_ns;     /**< time between two time marks, while there are commits. Default 1 s */
-    uint64_t give_up_bytes; /**< if more log than this is not stored, the archive lets it go, and
-                                 has a gap. 0: never */
+    uint64_t give_up_bytes; /**< if more log than this is not stored, the archive no longer keeps
+                                 it: it may be recycled, and the archive has a gap. 0: never */
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
 };
@@ -157,8 +157,8 @@ struct lladd_archive;
  *  While the database is open, no log is recycled before it is stored; a pin
  *  "lladd.archive.<timeline>" keeps it, also while the database is closed or open without the
  *  archive. Pages that are written in bulk are kept in files/ship until they are stored; if that
- *  fails, lladd_bulk_write or the commit fails. An error of the store costs log space, up to
- *  lladd_options.log_limit_bytes, and the space of these files. Only one thread at a time may use a
+ *  fails, lladd_bulk_write or the commit fails. While the store returns errors, the log grows, up
+ *  to lladd_options.log_limit_bytes, and so do these files. Only one thread at a time may use a
  *  store, so the archive needs a store handle for itself. Free the archive with lladd_archive_free,
  *  after lladd_close and lladd_options_release. `options` may be NULL. */
 LLADD_API int lladd_ship_register(struct lladd_options *, struct lladd_store *,
@@ -190,14 +190,14 @@ struct lladd_archive_status {
     size_t struct_size;
     bool attached; /**< a database is open with the archive, and it was not detached */
     bool diverged; /**< stopped: another copy of the database archives into the store */
-    bool gap;      /**< log between gap_from and gap_to was recycled unstored, or pages are not
-                              stored that a transaction which committed there wrote in bulk. For
-                              targets beyond, a new backup is needed */
+    bool gap;      /**< log between gap_from and gap_to was recycled before it was stored, or a
+                              transaction that committed there has written pages in bulk that are
+                              not stored. Targets beyond the gap need a new backup */
     lladd_lsn gap_from, gap_to;
     lladd_lsn stored;               /**< all log below is in the store */
     lladd_lsn kept;                 /**< the log is kept from here on */
     uint64_t unstored_bytes;        /**< durable log that is not stored */
-    uint64_t unstored_ns;           /**< time since all durable log was stored */
+    uint64_t unstored_ns;           /**< time since the store last had all durable log */
     uint64_t objects, stored_bytes; /**< that this archive has put since lladd_open */
     uint64_t failures;              /**< calls of lladd_archive_step that returned an error */
     struct lladd_error error;       /**< the last step's; code 0 if it succeeded */
@@ -209,8 +209,8 @@ LLADD_API int lladd_archive_status_get(struct lladd_archive *, struct lladd_arch
 
 /** Stores the log of a database that no process has open, up to its end, and the pages in
  *  files/ship. Only reads from the device, and only the files "control" and log/ must be there. Of
- *  the options, `thread` and `give_up_bytes` do not count; `options` and `out` may be NULL.
- *  LLADD_LOCKED: a process has the database open. Other errors are as of lladd_archive_step. */
+ *  the options, `thread` and `give_up_bytes` have no effect; `options` and `out` may be NULL.
+ *  LLADD_LOCKED: a process has the database open. Other errors are those of lladd_archive_step. */
 LLADD_API int lladd_archive_push(struct lladd_device *, struct lladd_store *,
                                  const struct lladd_archive_options *options,
                                  struct lladd_archive_status *out, struct lladd_error *);
@@ -247,14 +247,14 @@ struct lladd_restore_options {
     size_t struct_size;
     const char *base; /**< name of the backup. NULL: with a target, the one with the highest end
                            that is not above the target; else the one that ended last */
-    uint64_t bytes_per_second;        /**< lladd_restore only. 0: as fast as possible */
+    uint64_t bytes_per_second;        /**< limit for lladd_restore; 0: no limit */
     lladd_ship_progress_fn *progress; /**< lladd_restore only */
     void *progress_ctx;
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
     const struct lladd_restore_target *target; /**< NULL: the end of the backup */
-    /** Is told each transaction that is in doubt at the target, before anything is written; NULL:
-     *  nothing is told. If it does not return 0, the call stops and returns that value. */
+    /** Called for each transaction that is in doubt at the target, before anything is written;
+     *  nullable. If it does not return 0, the call stops and returns that value. */
     lladd_in_doubt_fn *in_doubt;
     void *in_doubt_ctx;
 };
@@ -279,12 +279,12 @@ LLADD_API int lladd_store_device_error(struct lladd_device *, struct lladd_error
 /** Closes the device; NULL does nothing. */
 LLADD_API void lladd_store_device_close(struct lladd_device *);
 
-/** What lladd_archive_each tells. */
+/** The kinds of items that lladd_archive_each reports. */
 enum lladd_archive_kind {
     LLADD_ARCHIVE_TIMELINE = 1, /**< a timeline: `parent`, and the LSN `from` where it left the
                                      parent, at `time_us` */
-    LLADD_ARCHIVE_RANGE = 2,    /**< the LSNs `from` to `end` of the timeline can be restored, as
-                                     far as this is seen without reading the log */
+    LLADD_ARCHIVE_RANGE = 2,    /**< the LSNs `from` to `end` of the timeline can be restored; this
+                                     is what the names and headers of the stored objects show */
     LLADD_ARCHIVE_GAP = 3,      /**< the log from `from` to `end` is missing between stored log */
     LLADD_ARCHIVE_MARK = 4      /**< a mark: its name, its LSN `from`, and `time_us` */
 };
@@ -297,20 +297,21 @@ struct lladd_archive_item {
 };
 /** If it does not return 0, lladd_archive_each stops and returns that value. */
 typedef int lladd_archive_fn(void *ctx, const struct lladd_archive_item *);
-/** Tells what the store has besides its backups (lladd_backup_each): for each timeline, by number,
- *  the timeline, then its ranges, gaps and marks. Reads the first header of each segment.
+/** Calls fn for what the store has besides its backups (lladd_backup_each): for each timeline, by
+ *  number, the timeline, then its ranges, gaps and marks. Reads the first header of each segment.
  *  `allocator` may be NULL. LLADD_NOT_FOUND: the store is empty. */
 LLADD_API int lladd_archive_each(struct lladd_store *, const struct lladd_allocator *allocator,
                                  lladd_archive_fn *, void *ctx, struct lladd_error *);
 
-/** Writes the database at the target into `empty`, a device without files but "lock" and those of a
- *  restore that was interrupted. lladd_open then recovers it as after a crash: it has the
+/** Writes the database at the target into `empty`, a device that has no files except "lock" and
+ *  those of an interrupted restore. lladd_open then recovers it as after a crash: it has the
  *  transactions that had committed below the target, and those that were prepared are in doubt. The
- *  copy gets a timeline of its own, which the store notes. So the log that its origin writes later
- *  is never taken for its own. Every object is read and checked; "control" is written last, so
- *  after an error or a crash lladd_open refuses the directory, and the restore can be repeated.
- *  `info` is as of lladd_store_device_info. Errors are as of lladd_store_device, and LLADD_EXISTS:
- *  `empty` has files. LLADD_LOCKED: a process uses it. */
+ *  copy gets a timeline of its own, which is recorded in the store. So log that the original
+ *  database writes later is never taken for log of the copy. Every object is read and checked;
+ *  "control" is written last, so after an error or a crash lladd_open refuses the directory, and
+ *  the restore can be repeated. `info` (nullable) gets what lladd_store_device_info returns. Errors
+ *  are those of lladd_store_device, and LLADD_EXISTS: `empty` has files; LLADD_LOCKED: a process
+ *  uses `empty`. */
 LLADD_API int lladd_restore(struct lladd_store *, const struct lladd_restore_options *,
                             struct lladd_device *empty, struct lladd_backup_info *info,
                             struct lladd_error *);
