@@ -137,9 +137,9 @@ LLADD_API int lladd_lock_acquire(struct lladd_txn *, struct lladd_lock_name, enu
  *  repeatable read. The intention locks on ancestors stay. LLADD_BAD_STATE if the lock has another
  *  mode (changed data stays locked), if the transaction holds a lock on a name of which this name
  *  is an ancestor, and in a serialisable or prepared transaction. LLADD_NOT_FOUND if the
- *  transaction has no lock on the name itself; LLADD_NO_MEMORY. A rollback to a savepoint does not restore the
- *  released lock. In `compensate` the call does nothing and returns 0, as lladd_lock_acquire
- *  does. */
+ *  transaction has no lock on the name itself; LLADD_NO_MEMORY. A rollback to a savepoint does not
+ *  restore the released lock. In `compensate` the call does nothing and returns 0, as
+ *  lladd_lock_acquire does. */
 LLADD_API int lladd_lock_release(struct lladd_txn *, struct lladd_lock_name);
 /** The mode in which the transaction holds the name, joined with the modes that its locks on
  *  ancestors include. LLADD_LOCK_NONE if there is none, or the name is invalid. */

@@ -56,8 +56,8 @@ struct lladd_array {
     uint64_t inverse;   /* 2^64 divided by per_page, rounded up */
     uint32_t size, per_page;
     struct ll_extents run;
-    uint32_t serial;
-    struct lladd_mutex change;
+    uint32_t serial;           /* of the root page: see memory.c */
+    struct lladd_mutex change; /* held by a thread that changes length, formatted pages or state */
     /* Under the extension's mutex: */
     struct ll_arrays *all;
     uint64_t users;

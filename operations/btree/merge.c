@@ -6,10 +6,11 @@
  * undo of an insertion, has left it with no row, or with rows in only a quarter of its slots. The
  * next removal that adds a leaf to the list, and a split that finds no free page, take up to two
  * leaves from it, the oldest first. Such a leaf loses the ghosts without a reservation. Then it is
- * merged with its right and its left neighbour while that is possible. If a merge leaves its parent
- * with few children, the parent is merged likewise, and then its children at the seam. If the first
- * ghost of a leaf is reserved, the leaf goes back to the end of the list. A crash forgets the list:
- * those leaves remain until a neighbour is merged, or they get rows again.
+ * merged with its right and its left neighbour while that is possible. If a merge leaves the parent
+ * with few children, the parent is merged with its neighbours in the same way. Then two children
+ * that had different parents have one parent, and are merged if possible. If the first ghost of a
+ * leaf is reserved, the leaf goes back to the end of the list. A crash forgets the list: those
+ * leaves remain until a neighbour is merged, or they get rows again.
  *
  * What: two nodes are merged if all of these hold:
  *   - One parent names both, next to each other, and the left one's right link names the right one.
@@ -278,8 +279,9 @@ static int merge_one(struct merge *m, bool *merged)
     return 0;
 }
 
-/* Merges the key's leaf with its neighbours while that is possible, and the nodes above it. Two
- * inner nodes that are merged may have two children at their seam that can be merged now. */
+/* Merges the key's leaf with its neighbours while that is possible, and the nodes above it. If two
+ * inner nodes are merged, the last child of the left one and the first child of the right one may
+ * be merged now. */
 static int merge_all(struct merge *m)
 {
     uint32_t highest = 0; /* the highest level to be tried */

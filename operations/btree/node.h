@@ -34,7 +34,7 @@ enum {
 #define BT_BLOB 0x8000u  /* flag in the value length: the value is a reference to a blob */
 #define BT_REF 16u       /* a reference: u64 length, u64 blob */
 #define BT_LEN(x) ((x)&0x7fffu)
-#define BT_ROOMY 0x4000u /* flag in the key length of the short form: the room follows */
+#define BT_ROOMY 0x4000u /* flag in the key length of the short form: the u16 room follows */
 
 static inline uint32_t bt_get(const unsigned char *page, unsigned field)
 {
@@ -161,8 +161,8 @@ static inline uint32_t ll_btree__entry_max(uint32_t page_size)
 
 /* ---- node.c ---------------------------------------------------------------------------------- */
 
-/* May the page's bytes be read as a node of its level? Then all other functions stay in the page.
- * */
+/* May the page's bytes be read as a node of its level? Then all other functions access only bytes
+ * of the page. */
 bool ll_btree__fine(struct lladd_view);
 /* gap returns the bytes that are free between slots and entries, room those that are free after a
  * compaction. */

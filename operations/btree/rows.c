@@ -432,7 +432,7 @@ static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
     const struct bt_restore *r = args.data;
     if (!store_fits(v, r->slot, &r->entry))
         return lladd_error_set(d->error, LLADD_CORRUPT_PAGE,
-                               "page %llu has no room for what was there",
+                               "page %llu has no room for the row that undo restores",
                                (unsigned long long)v.number.v);
     return draft_store(d, r->slot, &r->entry);
 }

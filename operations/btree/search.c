@@ -3,7 +3,7 @@
  * their heads are equal.
  *
  * The search works under a latch and in an optimistic read (lladd/optimistic.h). In an optimistic
- * read the bytes may be anything, so every offset is checked before it is used; the caller believes
+ * read the bytes may be anything, so every offset is checked before it is used; the caller uses
  * the result only after lladd_read_validate. */
 #include "operations/btree/tree.h"
 

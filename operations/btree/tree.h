@@ -38,7 +38,8 @@ struct ll_btree_tree {
     uint32_t fresh;     /* atomic: its creation is neither committed nor rolled back */
     uint64_t owner;     /* atomic: struct ll_btree_owner * of the transaction that creates or
                          * destroys it, or 0 */
-    uint64_t changers;  /* atomic: transactions that have not ended and may undo changes by key */
+    uint64_t changers;  /* atomic: the number of transactions that have not ended and may undo
+                         * changes by key */
     struct lladd_mutex loading; /* held while the root page is read */
     uint64_t splits, merges;    /* atomic */
     struct ll_btree_sparse *first_sparse, *last_sparse; /* under the mutex of `trees` */

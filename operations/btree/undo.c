@@ -73,7 +73,7 @@ int ll_btree__undo(struct lladd_txn *txn, lladd_pageno root, const struct bt_und
     if (place.found)
         rc = undo_step(txn, t, leaf, place.slot, u);
     else if (u->what != BT_UNDO_INSERT) /* an insertion may be undone already */
-        rc = ll_btree__corrupt(err, leaf->number, "does not have what a removal left");
+        rc = ll_btree__corrupt(err, leaf->number, "does not have the entry that undo restores");
     if (u->what == BT_UNDO_INSERT)
         sparse = bt_gets_sparse(bt_get(leaf->bytes, BT_SLOTS), bt_get(leaf->bytes, BT_GHOSTS));
     lladd_pageno page = leaf->number;

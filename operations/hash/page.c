@@ -554,7 +554,7 @@ static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
     return fine && store_fits(v, r->slot, redo + 2, d->redo_len - 2)
                ? 0
                : lladd_error_set(d->error, LLADD_CORRUPT_PAGE,
-                                 "page %llu has no room for what was there",
+                                 "page %llu has no room for the element that undo restores",
                                  (unsigned long long)v.number.v);
 }
 

@@ -193,10 +193,11 @@ struct ll_hash_table;
 struct hb_change {
     struct ll_hash_table *table;
     struct lladd_txn *txn;
-    const struct lladd_op *op; /* put or remove; for the operation `slot` */
+    const struct lladd_op *op; /* for the operation `slot`: put or remove, whichever it does */
     struct hb_key key;
-    uint64_t hash, buckets; /* assumed number of buckets */
-    lladd_pageno page;      /* the bucket's page, if that number is right */
+    uint64_t hash;     /* of the key */
+    uint64_t buckets;  /* the assumed number of buckets */
+    lladd_pageno page; /* the bucket's page, if the assumption is right */
     const unsigned char *value;
     uint16_t value_len;
     bool chain;  /* the whole chain has been searched: this page's answer is final */
@@ -220,8 +221,8 @@ struct hb_change {
     bool inserted; /* put: the key had no element */
     lladd_pageno gone_key, gone_value; /* blobs without an entry after the change, or 0 */
     unsigned char *old;                /* nullable: `only` copies the present value to it */
-    size_t old_size, old_len;
-    bool old_blob;
+    size_t old_size, old_len;          /* room at `old`; length of the present value */
+    bool old_blob;                     /* the present value is in a blob */
 };
 
 extern const struct lladd_op ll_hash__bucket_format, ll_hash__put, ll_hash__remove, ll_hash__mark,

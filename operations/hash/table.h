@@ -44,7 +44,8 @@ struct ll_hash_table {
     uint32_t destroyed; /* atomic; 0 again if the destruction is rolled back */
     uint64_t owner;     /* atomic: struct ll_hash_owner * of the transaction that has it alone,
                          * or 0 */
-    uint64_t changers;  /* atomic: transactions that have not ended and may undo changes by key */
+    uint64_t changers;  /* atomic: the number of transactions that have not ended and may undo
+                         * changes by key */
     struct lladd_mutex loading; /* held while the root page is read */
     struct lladd_mutex shape;   /* held by the thread that splits, merges or rebuilds (split.c) */
     uint64_t splits, merges;    /* atomic */

@@ -108,7 +108,7 @@ bool ll_operations__heap_is_creator(struct lladd_txn *, struct lladd_heap *);
 /* Notes that the transaction has created a heap. The caller passes its root page to other
  * transactions only after the commit. */
 int ll_operations__heap_created(struct lladd_txn *, lladd_pageno root);
-/* The heap's pages have been freed: forgets what memory knows of it. */
+/* Forgets the heap's state in memory, because its pages have been freed. */
 void ll_operations__heap_destroyed(struct lladd_heap *);
 
 /* ---- free space: space.c --------------------------------------------------------------------- */

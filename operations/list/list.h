@@ -155,7 +155,7 @@ struct ll_list_look {
 struct ll_list_copy {
     void *buf; /* gets the first `size` bytes */
     size_t size;
-    /* nullable; `yes` gets its result */
+    /* Nullable. Called with the item's bytes; `yes` gets its result. */
     bool (*is)(void *ctx, struct lladd_span item);
     void *ctx;
     bool yes;
