@@ -195,9 +195,8 @@ struct hb_change {
     struct lladd_txn *txn;
     const struct lladd_op *op; /* for the operation `slot`: put or remove, whichever it does */
     struct hb_key key;
-    uint64_t hash;     /* of the key */
-    uint64_t buckets;  /* the assumed number of buckets */
-    lladd_pageno page; /* the bucket's page, if the assumption is right */
+    uint64_t hash, buckets; /* of the key; the assumed number of buckets */
+    lladd_pageno page;      /* the bucket's page, if that number is right */
     const unsigned char *value;
     uint16_t value_len;
     bool chain;  /* the whole chain has been searched: this page's answer is final */
