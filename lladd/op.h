@@ -91,8 +91,8 @@ struct lladd_op {
     const char *name;   /**< "counter.add"; at most 63 bytes of [a-z0-9_.-] */
     uint32_t version;   /**< of the redo and undo bytes; from 1 */
     void *ctx;          /**< passed to every callback except validate, redo, undo and check */
-    /** The records apply only to pages of this type; NULL: to any formatted page. With undo_kind
-     *  LOGICAL or NONE and no redo, they apply to no page at all. */
+    /** The records apply only to pages of this type; NULL: to any formatted page. Without `redo`,
+     *  which only undo_kind LOGICAL allows, they apply to no page at all. */
     const char *page_type;
     /** The operation turns any page into a new page of page_type: redo starts from a zeroed body,
      *  whatever the page contained; undo_kind must be NONE or LOGICAL. */
@@ -166,7 +166,8 @@ struct lladd_page_type {
     bool (*check)(struct lladd_view page); /**< returns true if the page satisfies the type's
                                                 invariant; called in debug builds and by
                                                 verification. Nullable */
-    void (*mask)(void *ctx, struct lladd_page *scratch);
+    void (*mask)(void *ctx, struct lladd_page *scratch); /**< as lladd_op.mask. Nullable */
+    /** Writes the page's contents as text, for tools. Nullable */
     void (*describe)(void *ctx, struct lladd_sink *, struct lladd_view page);
     /** Called when a page of the type has been read from disk. *private_ is a pointer in the page's
      *  frame for the extension's use. Not called for a page that is formatted, or that redo begins
@@ -192,7 +193,8 @@ struct lladd_object_class {
     int (*attach)(void *ctx, struct lladd_db *, struct lladd_error *);
     /** Returns the LSN below which all effects of the class's records are durable. Object redo,
      *  after page redo, starts at this LSN. A checkpoint keeps the log from the smallest of these
-     *  LSNs on. */
+     *  LSNs on. Nullable if `redo` is given: then all records of the class that the log still has
+     *  are redone, and no checkpoint keeps log for the class. */
     lladd_lsn (*durable_lsn)(void *ctx, struct lladd_db *);
     /** Redoes a record; called in LSN order. NULL: the class reads the log after recovery
      *  (lladd_log_open), because it has to know how transactions ended; then durable_lsn is only
@@ -213,6 +215,7 @@ struct lladd_object_class {
      *  the thread that takes a checkpoint; transactions that the callback begins in this thread
      *  have `frees_log` implicitly. Nullable */
     void (*advance)(void *ctx, struct lladd_db *, lladd_lsn);
+    /** Writes the redo or undo bytes of a record as text, for tools. Nullable */
     void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
     /** Writes into `text` which data of the class need the log from durable_lsn on: a short
      *  NUL-terminated string, at most `size` bytes, which lladd_log_pinner appends to the class's
@@ -224,7 +227,7 @@ struct lladd_object_class {
  *  frees. `state` is the pointer that was set with lladd_txn_join. The library does not use the
  *  pointer after `aborted`, or after both `durable` and `committed`. If the handle is poisoned or
  *  killed, the library calls none of these callbacks, because the transaction's outcome is unknown:
- *  the extension's `detach` then releases the state. */
+ *  the extension's `detach` then releases the state. All callbacks are nullable. */
 struct lladd_participant {
     size_t struct_size;
     const char *name;
@@ -250,6 +253,7 @@ struct lladd_participant {
     void (*durable)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
     /** Called when the transaction is completely rolled back. */
     void (*aborted)(void *ctx, void *state, struct lladd_db *);
+    /** Called by lladd_rollback_to when the changes since the savepoint have been undone. */
     void (*rolled_back_to)(void *ctx, void *state, struct lladd_txn *, lladd_savepoint_id);
     /** Called when the transaction's undoable records newer than the record at `since` have been
      *  undone, by lladd_rollback_to (then after rolled_back_to) or by lladd_nta_abort. since 0: all
@@ -262,8 +266,9 @@ struct lladd_participant {
      *  order in which they have joined; those of an extension with `bulk_written` come last.
      *  Nullable; descriptors of an older struct_size lack it. */
     int (*committing)(void *ctx, void *state, struct lladd_txn *);
-    /** Called when the prepare record is durable: the participant may release state that its
-     *  prepare bytes do not describe. Nullable; descriptors of an older struct_size lack it. */
+    /** Called by lladd_prepare when the prepare record is durable: the participant may release
+     *  state that its prepare bytes do not describe. lladd_prepare_async does not call it.
+     *  Nullable; descriptors of an older struct_size lack it. */
     void (*prepared)(void *ctx, void *state, struct lladd_txn *);
     /** Called when the commit record has its LSN, so that every later commit follows this one, in
      *  the committing thread, which holds no page latch, after `logged` and before the thread waits
@@ -337,12 +342,13 @@ struct lladd_extension {
     /** Called when recovery is over, except for the losers that lladd_losers_left counts; the
      *  transactions in doubt are known. May run transactions. Nullable */
     int (*recovered)(void *ctx, struct lladd_db *, void *state, struct lladd_error *);
-    /** Called when the handle is being closed; all transactions have ended, and pages can no longer
-     *  be used. Nullable */
+    /** Frees the extension's state when the handle is released. Pages can no longer be used. The
+     *  state may still have that of transactions: of those in doubt, and of all transactions if the
+     *  handle is poisoned or killed. Nullable */
     void (*detach)(void *ctx, struct lladd_db *, void *state);
     /** Is the page allocated, and was it formatted or changed since? Recovery asks about pages that
-     *  it cannot rebuild, one at a time. Only one extension, the allocator, may have this callback
-     *  (BUF-5). Nullable */
+     *  it cannot rebuild, one at a time. Only the first extension with this callback is asked: the
+     *  built-in allocator (BUF-5). Nullable */
     int (*is_allocated)(void *ctx, struct lladd_db *, void *state, lladd_pageno, bool *out,
                         struct lladd_error *);
     /** The structures that tools can check, NULL-terminated. Nullable; descriptors of an older

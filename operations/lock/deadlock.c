@@ -5,7 +5,7 @@
  * or an incompatible request ahead in the queues, on the same lock. A transaction that already
  * waits gets a new edge in two cases: to a transaction that has just been granted a lock, and
  * therefore does not wait; and to a transaction that begins to wait for an upgrade, because
- * upgrades pass new requests. Every cycle is therefore closed by the beginning of a wait, and
+ * upgrades come before new requests. Every cycle is therefore closed by the beginning of a wait, and
  * contains the transaction that begins the wait. A breadth-first search from this transaction finds
  * a shortest cycle.
  *
