@@ -9,7 +9,8 @@
  *   - a pass: a walk through the inventory in search of pages with room. A pass advances when the
  *     pool has no page with enough room. A new pass begins only if all passes so far have visited
  *     no more entries than records were stored, or four times as many if room was freed, or a
- *     page with room left the pool, since the last pass began. So a stored record costs few visits, on average.
+ *     page with room left the pool, since the last pass began. So a stored record costs few visits,
+ *     on average.
  *
  * If neither finds room, the heap grows by an eighth of its pages, 1 to 32, in a nested top
  * action: other transactions use the pages immediately, so the pages stay even if this transaction

@@ -5,9 +5,9 @@
  * or an incompatible request ahead in the queues, on the same lock. A transaction that already
  * waits gets a new edge in two cases: to a transaction that has just been granted a lock, and
  * therefore does not wait; and to a transaction that begins to wait for an upgrade, because
- * upgrades come before new requests. Every cycle is therefore closed by the beginning of a wait, and
- * contains the transaction that begins the wait. A breadth-first search from this transaction finds
- * a shortest cycle.
+ * upgrades come before new requests. Every cycle is therefore closed by the beginning of a wait,
+ * and contains the transaction that begins the wait. A breadth-first search from this transaction
+ * finds a shortest cycle.
  *
  * The search needs the queues of all partitions at one moment, so it takes all their mutexes, in
  * order. If none of the blockers waits, there is no cycle and no search. A transaction sets its own
