@@ -21,11 +21,11 @@ static const char usage[] =
     "           parent, the LSNs that can be restored, gaps in the stored log, and named marks.\n"
     "           Of each stored segment of the log only the header is read; \"lladd verify --from\n"
     "           STORE --to end\" reads the log, too\n"
-    "  push     stores the log that is not in the store yet, up to its end. Only reads in\n"
-    "           DIRECTORY, so it helps when other files of the database are lost. No process may\n"
-    "           have the database open\n"
-    "  detach   opens the database, and ends its archive for good: the log is not kept until\n"
-    "           it is stored any more\n"
+    "  push     stores the log that is not in the store yet, up to its end. Needs\n"
+    "           only the control block and the log, and works if the page file is lost. Changes\n"
+    "           nothing in DIRECTORY. No process may have the database open\n"
+    "  detach   opens the database, and ends its archive for good: from then on the log is\n"
+    "           truncated although it is not stored\n"
     "\n"
     "Exit status: 0; 1 if the log has gaps, or the log or the store is damaged; 2 if nothing was\n"
     "done for another reason.\n";
@@ -36,7 +36,7 @@ static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 
 struct listing {
     json_t *backups, *timelines; /* NULL: text */
-    json_t *timeline;            /* the one that is told */
+    json_t *timeline;            /* the items that follow belong to this timeline */
     bool gap;
 };
 

@@ -16,7 +16,7 @@ static const char backup_usage[] =
     "(<lladd/ship.h>). STORE is dir:PATH.\n"
     "\n"
     "  --label TEXT     a line of text for \"lladd restore --list\"\n"
-    "  --rate BYTES     reads at most so many bytes in a second\n"
+    "  --rate BYTES     reads at most BYTES bytes a second\n"
     "\n"
     "Exit status: 0; 1 if pages in use are damaged (the backup is made all the same); 2 if no\n"
     "backup was made.\n";
@@ -28,18 +28,18 @@ static const char restore_usage[] =
     "Makes a database in DIRECTORY, which must be absent or empty, out of a backup and the\n"
     "archived log. The next open recovers it as after a crash: it has the transactions that had\n"
     "committed at the target, and those that were prepared are in doubt, and listed. A target\n"
-    "that cannot be had is refused, with the LSNs that can.\n"
+    "that the store cannot restore is refused; the message names the LSNs that it can restore.\n"
     "\n"
-    "  --to base        the end of a backup, of the one that ended last (the default)\n"
+    "  --to base        the end of the last backup, or of the backup of --base (the default)\n"
     "  --to end         the end of the archived log\n"
     "  --to LSN         all transactions with a commit record below this LSN, and no other\n"
     "  --to mark:NAME   what had committed when the mark was made\n"
-    "  --to TIME        what had committed at the last mark in the log before that time; as\n"
-    "                   2026-11-20T10:44:12, UTC\n"
+    "  --to TIME        what had committed at the last mark in the log before that time, which is\n"
+    "                   in UTC: for example 2026-11-20T10:44:12\n"
     "  --timeline N     the target is on this timeline, not on that of the backup that ended last\n"
     "  --base NAME      begins with the backup of this name\n"
     "  --list           lists the complete backups, oldest first\n"
-    "  --rate BYTES     writes at most so many bytes in a second\n"
+    "  --rate BYTES     writes at most BYTES bytes a second\n"
     "\n"
     "Exit status: 0; 1 if the backup is damaged; 2 if nothing was restored for another reason.\n";
 
@@ -167,7 +167,7 @@ static int list(struct tool *t, struct lladd_store *store, struct lladd_error *e
     return rc;
 }
 
-/* Adds a transaction that is in doubt to the list, or prints it if there is none. */
+/* Adds a transaction that is in doubt to the list, or prints it if there is no list. */
 static int see_doubt(void *ctx, const struct lladd_in_doubt_info *info)
 {
     char when[48], gid[TOOL_GID_MAX];

@@ -20,11 +20,11 @@ static const char usage[] =
     "\n"
     "Works on the B+tree with the root name ROOT. get prints the value and a newline. scan\n"
     "prints keys and values in the order of the keys' bytes, one pair a line, in quotation\n"
-    "marks, with bytes that are not printable as \\xHH. stat prints sizes and counts, and check\n"
-    "what is wrong with the tree. None of these changes anything on disk. create makes a tree,\n"
-    "and the database if there is none; put sets the value of KEY, new or not, and del deletes\n"
-    "KEY, each in a durable transaction. Without VALUE the value is read from standard input, to\n"
-    "its end. A database in use is refused.\n"
+    "marks, with bytes that are not printable as \\xHH. stat prints sizes and counts. check\n"
+    "prints the first damage that it finds, or \"no damage\". These verbs change nothing on disk.\n"
+    "create makes a tree, and the database if there is none; put sets the value of KEY, new or\n"
+    "not, and del deletes KEY, each in a durable transaction. Without VALUE the value is read\n"
+    "from standard input, to its end. A database in use is refused.\n"
     "\n"
     "  --from KEY        scan: only this key and those after it\n"
     "  --to KEY          scan: only keys before this one\n"
@@ -173,7 +173,7 @@ static void print_stat(const struct keyed *h, const struct lladd_btree_stats *s)
         const char *name, *json;
         uint64_t value;
     } lines[] = {{"rows", "rows", s->rows},
-                 {"removed, not cleared", "ghosts", s->ghosts},
+                 {"ghost records", "ghosts", s->ghosts},
                  {"values in blobs", "blobs", s->blobs},
                  {"levels", "levels", s->height},
                  {"leaves", "leaves", s->leaves},

@@ -34,7 +34,7 @@ static const char usage[] =
     "                rows \"key,value\", put in one transaction; a row with only a key deletes it\n"
     "  get           prints the value of KEY\n"
     "  del           deletes KEY, or with --range all keys from FROM up to, not including, TO, in\n"
-    "                a durable transaction. Either end may be left out; FROM by an empty text\n"
+    "                a durable transaction. Either end may be left out; FROM by \"\"\n"
     "  scan          prints the rows from FROM to TO, both included\n"
     "  maintain      flushes the journal to a sorted run (digest), and compacts runs (combine)\n"
     "                if that is due\n"
@@ -52,30 +52,34 @@ static const char usage[] =
     "value of no bytes.\n"
     "\n"
     "  --key TYPE        create, config-check: type of the keys: u32, u64, double, string or\n"
-    "                    bytes (string)\n"
+    "                    bytes; create's default is string\n"
     "  --config FILE     create, alter: how runs are stored (docs/dtables.md)\n"
-    "  --combine-config FILE    ... the same for compacted runs\n"
+    "  --combine-config FILE    create, alter: how compacted runs are stored\n"
     "  --columns A,B,... create: the table's columns; get, scan: the columns to print\n"
     "  --group A,B=FILE  create, alter: stores these columns together, apart from the others,\n"
     "                    with this configuration; alter changes all groups, --keys and both\n"
     "                    configurations at once\n"
-    "  --keys FILE       create, alter: the configuration for the set of the rows\n"
-    "  --schedule WHICH  create, alter: when runs are compacted: ruler, tiered or never (ruler)\n"
-    "  --every N         ... after so many digests, or so many runs of a size\n"
-    "  --memory BYTES    create, alter: a digest is due when so many bytes are not digested,\n"
-    "  --rows N          ... or so many rows (0: no limit),\n"
-    "  --interval SECONDS    ... or a row for so long (0: no limit)\n"
-    "  --for WHAT        config-check: for a table of create, columns of --group, or a run that a\n"
-    "                    program makes itself: table, column or run (table)\n"
+    "  --keys FILE       create, alter: the configuration of the layer that stores all keys\n"
+    "  --schedule WHICH  create, alter: when runs are compacted: ruler (the default), tiered or\n"
+    "                    never\n"
+    "  --every N         create, alter: runs are compacted after N digests (ruler), or when there\n"
+    "                    are N runs of similar sizes (tiered)\n"
+    "  --memory BYTES    create, alter: a digest is due when the rows since the last digest take\n"
+    "                    this many bytes\n"
+    "  --rows N          create, alter: also when there are N such rows (0: no limit)\n"
+    "  --interval SECONDS    create, alter: also this long after the last digest, if there are\n"
+    "                    such rows (0: no limit)\n"
+    "  --for WHAT        config-check: for a table of create (table, the default), columns of\n"
+    "                    --group (column), or a run that a program makes itself (run)\n"
     "  --csv             put: reads rows of CSV; get, scan: print them\n"
-    "  --salvage         scan: goes on after damage, and says on standard error which rows are\n"
-    "                    left out: all from the first damaged place to the last. A scan of a\n"
-    "                    range between them may find more. Status 1 if any are left out\n"
+    "  --salvage         scan: leaves out all rows from the first damaged place to the last, and\n"
+    "                    names them on standard error; the status is then 1. A scan of a range\n"
+    "                    between the two places may print some of these rows\n"
     "  --batch N         put --csv: commits after every N rows\n"
     "  --hex             values, and keys that are not numbers, are hexadecimal\n"
     "  --range           del: deletes a range of keys\n"
-    "  --from STORE      get, scan, stat: the table in a store as it was at a target, with\n"
-    "                    nothing restored; --to, --timeline and --base as for lladd restore\n"
+    "  --from STORE      get, scan, stat: reads the table from a store, as it was at a target,\n"
+    "                    and restores nothing; --to, --timeline and --base as for lladd restore\n"
     "  --combine         maintain: compacts all runs into one\n"
     "  --graph           stat: prints a graph for Graphviz\n"
     "  --json, --ops FILE.so    as for the other verbs\n"
@@ -171,7 +175,7 @@ static int take_group(struct tabling *d, const char *value)
         return (void)tool_fail(d->t, "out of memory"), -1;
     d->groups = groups;
     if (!file)
-        return (void)tool_fail(d->t, "--group: COLUMNS=FILE, not \"%s\"", value), -1;
+        return (void)tool_fail(d->t, "--group: expected COLUMNS=FILE, not \"%s\"", value), -1;
     struct tabling_group *g = &groups[d->n_groups];
     *g = (struct tabling_group){.names = strndup(value, (size_t)(file - value))};
     if (!g->names)
@@ -582,7 +586,7 @@ static int put_row(struct tabling *d, const struct csv *c)
     if (d->columns)
         return tabling_put_fields(d, c);
     if (c->n > 2)
-        return lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "a row of more than two fields");
+        return lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "the row has more than two fields");
     if (c->n == 2)
         value = csv_field(c, 1);
     return put_one(d, csv_field(c, 0), c->n == 2 ? &value : NULL);
@@ -807,8 +811,9 @@ static int alter(struct tabling *d, const struct verb *v)
     if (rc)
         return rc == LLADD_NOT_FOUND ? not_found(d) : tabling_failed(d);
     if (closed)
-        return tool_fail(d->t, "%s: done, but not closed cleanly (%s)", d->t->dir,
-                         lladd_code_name(closed));
+        return tool_fail(d->t,
+                         "%s: the verb succeeded, but the database was not closed cleanly (%s)",
+                         d->t->dir, lladd_code_name(closed));
     return TOOL_FINE;
 }
 
@@ -843,7 +848,7 @@ int tool_dtable(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     const struct verb *v = verb_of(what, argc, argv);
     if (!v && *what != '-')
-        return tool_fail(&t, "%s, not \"%s\"", which, what);
+        return tool_fail(&t, "expected %s, not \"%s\"", which, what);
     if (v) {
         t.verb = v->full;
         t.more = v->more;
@@ -852,7 +857,7 @@ int tool_dtable(int argc, char **argv)
                    v ? v->wanted : 0, &code))
         goto end;
     if (!v)
-        code = tool_fail(&t, "%s?", which);
+        code = tool_fail(&t, "expected %s", which);
     else if (v->how == ALONE)
         code = config_check(&d) ? tabling_failed(&d) : TOOL_FINE;
     else

@@ -188,7 +188,7 @@ int tabling_put_fields(struct tabling *d, const struct csv *c)
     int rc = changes && rooms && room ? 0 : no_memory(d);
     if (!rc && c->n > 1 && c->n != d->n_chosen + 1)
         rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT,
-                             "a row of %zu fields, and the first line has %zu", c->n,
+                             "the row has %zu fields, but the first line has %zu", c->n,
                              d->n_chosen + 1);
     if (!rc && !tabling_key(d, text, room, &key))
         rc = d->err.code;

@@ -74,8 +74,8 @@ static int probe(const struct lladd_dtable *filter, const struct lladd_dtable_ke
     return 0;
 }
 
-/* Calls the filter for a row's key with one more byte. In most orders this longer key is between
- * the row and the next row, so it is absent. */
+/* Calls the filter for a row's key with one more byte, which is seldom the key of a row: in most
+ * orders this key follows the row's key directly. */
 static int probe_next(const struct lladd_dtable *filter, const struct lladd_dtable_key *key,
                         struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
 {
@@ -234,7 +234,7 @@ static int print_settings(struct tabling *d)
     int rc = lladd_managed_settings(d->table, &o, &strings, &d->err);
     if (rc)
         return rc;
-    printf("  combined %s, every %" PRIu32 "; digested after %s", schedules[o.schedule], o.every,
+    printf("  schedule %s, every %" PRIu32 "; digest after %s", schedules[o.schedule], o.every,
            tool_bytes(o.memory_bytes, bytes));
     if (o.rows)
         printf(", %" PRIu64 " rows", o.rows);

@@ -23,8 +23,8 @@ static const char usage[] =
     "usage: lladd dump [--salvage] [--json] [--ops FILE.so] [--memory BYTES] DIRECTORY [ROOT...]\n"
     "       lladd dump [...] --from STORE [--to TARGET] [ROOT...]\n"
     "\n"
-    "Writes the arrays, hash tables, B+trees, lists and blobs with these root names, or with any\n"
-    "root name, as text that \"lladd load\" reads (docs/dump-format.md). If the database was not\n"
+    "Writes the arrays, hash tables, B+trees, lists and blobs with the root names ROOT..., or all\n"
+    "of them, as text that \"lladd load\" reads (docs/dump-format.md). If the database was not\n"
     "closed, its contents are those after recovery; nothing on disk is changed. A database in\n"
     "use is refused. Managed dTables and cTables are left out: \"lladd dtable scan --csv\" writes\n"
     "their rows.\n"
@@ -36,8 +36,8 @@ static const char usage[] =
     "            from the first damaged node to the last\n"
     "            (for managed dTables: \"lladd dtable scan --csv --salvage\")\n"
     "  --memory BYTES  as for \"lladd verify\"\n"
-    "  --from STORE  the database in a store as it was at a target, with nothing restored; --to,\n"
-    "            --timeline and --base as for \"lladd restore\"\n"
+    "  --from STORE  reads the database from a store, as it was at a target, and restores\n"
+    "            nothing; --to, --timeline and --base as for \"lladd restore\"\n"
     "\n"
     "Exit status: 0; 1 if something in the database is damaged (then the text has no end, and\n"
     "load refuses it; with --salvage it has an end, but not all contents); 2 if the database\n"
@@ -344,7 +344,7 @@ struct range {
     struct lladd_array *array;
     lladd_pageno root;
     const char *what;
-    uint64_t unit;      /* smallest number that is not divided further */
+    uint64_t unit;      /* an unreadable range of at most this length is not divided further */
     size_t size;        /* bytes of an element */
     uint64_t from, end; /* the last unreadable range, which has not been reported yet */
 };
@@ -424,8 +424,8 @@ static int walk_hash(struct dumping *d, struct lladd_hash *t, uint64_t most)
     struct lladd_hash_cursor walk = {{0}, NULL, 0};
     struct lladd_span key, value;
     int rc = 0;
-    /* Stops after `most` elements, because a chain with a cycle would never end. The caller then
-     * compares the number of elements with the table's count. */
+    /* Stops after `most` + 1 elements, because a chain with a cycle would never end. The caller
+     * then compares the number of elements with the table's count. */
     for (uint64_t n = 0; !rc && n <= most; n++) {
         rc = lladd_hash_cursor_next(t, &walk, &key, &value, d->err);
         if (!rc) {
@@ -565,7 +565,7 @@ static int dump_btree(struct dumping *d, struct dump_head *h, lladd_pageno root)
     return rc;
 }
 
-/* Writes up to `most` items, and adds their number to d->counted. */
+/* Writes up to `most` items; with d->counting only adds their number to d->counted. */
 static int walk_list(struct dumping *d, struct lladd_list *l, uint64_t most)
 {
     struct lladd_item at = LLADD_ITEM_NONE;
@@ -641,7 +641,7 @@ static int dump_one(struct dumping *d, const struct named *n)
     int rc = how[n->kind->id](d, &h, lladd_page_of(n->page));
     if (!rc && !d->t->json && d->out.count != h.count)
         rc = lladd_error_set(d->err, LLADD_CORRUPT_PAGE,
-                             "\"%s\" says it holds %" PRIu64 ", and %" PRIu64 " were found",
+                             "\"%s\" has a count of %" PRIu64 ", but %" PRIu64 " were found",
                              n->name, h.count, d->out.count);
     if (!rc)
         write_tail(d);
@@ -664,7 +664,7 @@ static int dump_all(struct dumping *d)
             fprintf(stderr, "lladd dump: \"%s\" is left out: it is being destroyed\n", n->name);
             rc = 0;
         }
-        if (rc == LLADD_BUSY) { /* a B+tree of which the creation is in doubt */
+        if (rc == LLADD_BUSY) { /* a B+tree made by a transaction in doubt */
             fprintf(stderr, "lladd dump: \"%s\" is left out: %s\n", n->name, d->err->message);
             rc = 0;
         }

@@ -383,9 +383,10 @@ static int read_tail(struct reading *r)
     if (rc)
         return rc;
     if (count != r->count || r->count != r->head.count)
-        return wrong(
-            r, "%" PRIu64 " were announced, the end states %" PRIu64 ", and %" PRIu64 " were read",
-            r->head.count, count, r->count);
+        return wrong(r,
+                     "the first line states a count of %" PRIu64 ", the end %" PRIu64 "; %" PRIu64
+                     " were read",
+                     r->head.count, count, r->count);
     (void)snprintf(want, sizeof want, "%08" PRIx32, r->crc);
     if (!word(r, want)) {
         char what[48];
@@ -401,7 +402,7 @@ static int read_tail(struct reading *r)
 static int counted(struct reading *r, uint64_t n)
 {
     if (n > r->head.count - r->count)
-        return wrong(r, "more than the %" PRIu64 " that were announced", r->head.count);
+        return wrong(r, "more than the count in the first line, %" PRIu64, r->head.count);
     r->count += n;
     return 0;
 }

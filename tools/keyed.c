@@ -266,8 +266,9 @@ static int alter(struct keyed *h, int (*what)(struct keyed *, struct lladd_txn *
     if (rc)
         return keyed_failed(h);
     if (closed)
-        return tool_fail(h->t, "%s: done, but not closed cleanly (%s)", h->t->dir,
-                         lladd_code_name(closed));
+        return tool_fail(h->t,
+                         "%s: the verb succeeded, but the database was not closed cleanly (%s)",
+                         h->t->dir, lladd_code_name(closed));
     return TOOL_FINE;
 }
 
@@ -316,7 +317,7 @@ int keyed_run(struct keyed *h, const struct keyed_verb *verbs, const char *names
     while (v->name && strcmp(what, v->name) != 0)
         v++;
     if (!v->name && *what != '-')
-        return tool_fail(t, "%s, not \"%s\"", names, what);
+        return tool_fail(t, "expected %s, not \"%s\"", names, what);
     if (v->name) {
         t->verb = v->verb;
         t->more = v->more;

@@ -43,8 +43,8 @@ enum { KEYED_HEX = TOOL_OWN, KEYED_CREATE, KEYED_KEY_SIZE, KEYED_VALUE_SIZE, KEY
 /* A tool_option_fn with a struct keyed as ctx. */
 int keyed_take(void *ctx, int option, const char *value);
 
-/* A verb of the command: `name` is "get", `verb` is "hash get"; it takes `wanted` arguments and at
- * most `more` optional ones. */
+/* A verb of the command, with `wanted` arguments and at most `more` optional ones. For example,
+ * `name` is "get" and `verb` is "hash get". */
 struct keyed_verb {
     const char *name, *verb;
     int wanted, more;

@@ -3,8 +3,8 @@
  *
  * A structure gets its name after its last line has been read and verified. Without --batch the
  * whole file is loaded in one transaction. With --batch many transactions load the file; until the
- * last transaction of a structure, the structure has the name PENDING. If the program dies, the
- * next load first removes the structure with the name PENDING. */
+ * last transaction of a structure, the structure has the name "lladd.load" (PENDING). If the
+ * program dies, the next load first removes the structure with this name. */
 #include "dump_text.h"
 #include "tool.h"
 
@@ -32,7 +32,7 @@ static const char usage[] =
     "  --create     makes the database if there is none\n"
     "  --replace    replaces a structure that has the same name; otherwise such a name is refused\n"
     "  --batch N    commits after every N records, for files larger than the log may be. Each\n"
-    "               structure still appears as a whole; those before a mistake stay\n"
+    "               structure still appears as a whole; an error removes no complete structure\n"
     "\n"
     "Exit status: 0; 1 if something in the database is damaged; 2 if FILE or DIRECTORY cannot\n"
     "be read, or FILE is refused.\n";
@@ -55,7 +55,7 @@ struct loading {
     uint64_t batch;
     struct lladd_db *db;
     struct lladd_txn *txn;
-    uint64_t in_txn; /* records */
+    uint64_t in_txn; /* number of records in the current transaction */
     uint64_t records, structures;
     /* The structure being loaded: */
     struct dump_head head;
@@ -65,7 +65,7 @@ struct loading {
     struct lladd_root_value old;
     struct lladd_hash *hash;
     struct lladd_btree *tree;          /* with --batch */
-    struct lladd_btree_loader *loader; /* without */
+    struct lladd_btree_loader *loader; /* without --batch */
     unsigned char *last;               /* the last key of a B+tree */
     size_t last_len, last_size;
     struct lladd_array *array;
@@ -160,7 +160,8 @@ static int check_name(struct loading *l, struct lladd_error *err)
 {
     const struct tool_kind *old;
     if (strcmp(l->head.name, PENDING) == 0)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the name \"" PENDING "\" is load's own");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "the name \"" PENDING "\" is reserved for lladd load");
     int rc = lladd_root_get(l->db, l->head.name, &l->old, err);
     l->taken = rc == 0;
     if (rc == LLADD_NOT_FOUND) {

@@ -25,9 +25,9 @@ static const struct {
     {"ops", tool_ops, "the operations that the log knows"},
     {"recover", tool_recover, "recover and close, or say what recovery would do"},
     {"in-doubt", tool_in_doubt, "prepared transactions that wait for a decision"},
-    {"resolve", tool_resolve, "decide one of them"},
+    {"resolve", tool_resolve, "commit or abort a transaction in doubt"},
     {"dump", tool_dump, "arrays, hash tables, B+trees, lists and blobs as text"},
-    {"load", tool_load, "make them out of such text"},
+    {"load", tool_load, "make structures from the text that dump writes"},
     {"hash", tool_hash, "get, put, del, scan: one hash table, for scripts"},
     {"btree", tool_btree, "create, get, put, del, scan, stat, check: one B+tree, for scripts"},
     {"dtable", tool_dtable, "create, put, get, del, scan, maintain, alter, stat: managed dTables"},
@@ -46,9 +46,9 @@ static void print_usage(FILE *to)
             "\n\"lladd VERB --help\" says more. Only recover, resolve, load, backup, restore,\n"
             "archive, and put, del, create, alter and maintain of hash, btree and dtable change\n"
             "anything. Every verb takes --json; all but sim also --ops FILE.so, for operations\n"
-            "that are not built in. Exit status: 0 success, 1 the database is damaged (hash,\n"
-            "btree, dtable: or the key does not exist), 2 the command could not be carried\n"
-            "out, 3 not all was checked.\n");
+            "that are not built in. Exit status: 0 success; 1 a finding: the database is damaged,\n"
+            "or the key or the transaction does not exist; 2 the command could not be carried\n"
+            "out; 3 no finding, but a part of the database was not checked.\n");
 }
 
 int main(int argc, char **argv)

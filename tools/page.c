@@ -11,8 +11,7 @@ static const char usage[] =
     "\n"
     "Shows a page as it is in the file \"pages\": its header, whether its checksum is right,\n"
     "its use, and its contents as its page type describes them (or in hexadecimal). If the\n"
-    "log has newer records about the page, which redo or the running process has not written\n"
-    "to it yet, this is said.\n"
+    "log has newer records about the page, which are not in this file yet, the output says so.\n"
     "\n"
     "  --history        also every record about the page that the log still has\n"
     "  --bytes          the whole page in hexadecimal\n"
@@ -127,7 +126,7 @@ static void print_header(const struct lladd_inspect_page *p)
                p->view.type ? ", not in the catalogue" : ", none");
     printf("  page LSN    %" PRIu64 "\n", p->lsn.v);
     printf("  base LSN    %" PRIu64 "%s\n", p->base.v,
-           p->base.v ? "" : " (written in bulk: its first logged change takes an image)");
+           p->base.v ? "" : " (written in bulk: its first logged change logs an image)");
     if (p->code)
         printf("  DAMAGED     %s\n", p->message);
 }
@@ -227,7 +226,7 @@ static int print_text(struct tool *t, struct lladd_inspect *view,
     print_header(p);
     if (ahead.records)
         printf("  newer       the log has %" PRIu64 " newer record%s about it, up to LSN %" PRIu64
-               ": not written here yet\n",
+               ": not in this file yet\n",
                ahead.records, ahead.records == 1 ? "" : "s", ahead.last);
     print_body(view, p, a->bytes);
     return a->history ? print_history(t, view, p->number.v, NULL) : 0;

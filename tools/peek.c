@@ -6,7 +6,7 @@
  * lock on the database's lock file keeps other processes from opening the database meanwhile;
  * several tools may hold the shared lock together.
  *
- * With --from the files are those that a store has for a target; nothing is restored for that. */
+ * With --from the files are read from a store, as they were at the target; nothing is restored. */
 #include "tool.h"
 
 #include <errno.h>
@@ -64,8 +64,8 @@ int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
         struct lladd_options o = t->options;
         o.cache_bytes = t->memory / 4;
         o.recovery_bytes = t->memory / 8;
-        o.redo_threads = 1; /* without threads, more shares would only mean that the log is read
-                             * more often */
+        /* Without threads the shares of redo run one after the other, and each reads the log. */
+        o.redo_threads = 1;
         o.device = p->overlay;
         o.flags = LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS;
         if (stored) /* only the pages that are looked at are redone */

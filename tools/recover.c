@@ -111,7 +111,7 @@ struct plan {
     struct ll_vec missing; /* struct lladd_inspect_name */
     struct ll_vec pages;   /* uint64_t, sorted at the end */
     struct ll_hashmap used;    /* numbers of names that recovery will look up */
-    struct ll_hashmap seen;    /* pages */
+    struct ll_hashmap seen;    /* the pages in `pages` */
     bool no_memory;
 };
 

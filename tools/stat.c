@@ -15,8 +15,8 @@ static const char usage[] =
     "Shows the size and the state of a database, what the next open will have to do, the\n"
     "transactions that have not ended, and what keeps the log from being truncated. Lists the\n"
     "tags of a journal, unless the database is in use.\n"
-    "Reads only; also while the database is in use. How far a running checkpoint is, only\n"
-    "the process that uses the database knows: lladd_stats_get.\n"
+    "Changes nothing, and works while the database is in use. Only the process that uses the\n"
+    "database knows the progress of a running checkpoint: lladd_stats_get.\n"
     "\n"
     "Exit status: 0; 1 if the log is damaged; 2 if the directory cannot be read as a\n"
     "database.\n";
@@ -81,7 +81,7 @@ static void print_work(const struct lladd_inspect_info *i)
     printf("  in doubt        %" PRIu64 " prepared transaction%s\n", i->in_doubt,
            i->in_doubt == 1 ? "" : "s");
     if (i->in_use == 1)
-        printf("  a checkpoint    that runs makes it less. How far it is, only the process knows:\n"
+        printf("  a checkpoint    may be running and reduce this; the process has its progress:\n"
                "                  lladd_stats_get, checkpoint_written of checkpoint_pages\n");
 }
 
@@ -194,7 +194,7 @@ static int print_text(const struct tool *t, struct lladd_inspect *view,
                "records");
         rc = lladd_inspect_txns(view, print_txn, &width);
     }
-    printf("\nWhat keeps the log, the strongest first\n  %*s %12s\n", width, "LSN", "age");
+    printf("\nWhat keeps the log, the oldest LSN first\n  %*s %12s\n", width, "LSN", "age");
     if (!rc)
         rc = lladd_inspect_pinners(view, print_pinner, &width);
     return rc ? rc : print_journal(t, view, i);

@@ -112,12 +112,12 @@ static int own_page(struct walk *w, lladd_pageno page)
     enum lladd_page_use use;
     tell_page(w);
     if (page.v >= w->pages)
-        return broken_page(w, page.v, "is its own, but beyond the end of the page file");
+        return broken_page(w, page.v, "belongs to it, but is beyond the end of the page file");
     int rc = lladd_page_use_get(w->db, page, &use, w->err);
     if (rc)
         return rc;
     if (use != LLADD_USE_PAGED && use != LLADD_USE_RAW)
-        return broken_page(w, page.v, "is its own, but not allocated");
+        return broken_page(w, page.v, "belongs to it, but is not allocated");
     if (is_owned(w, page.v))
         return broken_page(w, page.v, "belongs to it and to something else");
     set_owned(w, page.v);

@@ -36,7 +36,7 @@ struct tool_target {
 
 struct tool {
     const char *verb;
-    const char *usage; /* the verb's help; its first line shows the synopsis */
+    const char *usage; /* the verb's help, which begins with the synopsis */
     bool json;
     const char *dir;
     const char *plugin;           /* --ops */
@@ -69,7 +69,8 @@ enum {
     TOOL_BASE,
     TOOL_OWN
 };
-/* For verbs that read large databases. */
+/* The option --memory, for verbs that read large databases; its default and its minimum, in
+ * bytes. */
 #define TOOL_BOUNDED {"memory", required_argument, NULL, TOOL_MEMORY_OPTION}
 #define TOOL_MEMORY (256ull << 20)
 #define TOOL_MEMORY_LEAST (64ull << 20)
@@ -79,7 +80,8 @@ enum {
         "help", no_argument, NULL, TOOL_HELP \
     }
 
-/* The options for a target, and those of verbs that can look into a store. */
+/* TOOL_TARGET: the options for a target. TOOL_FROM_STORE: these and --from, for verbs that can look
+ * into a store. */
 #define TOOL_TARGET \
     {"base", required_argument, NULL, TOOL_BASE}, {"to", required_argument, NULL, TOOL_TO}, \
     { \
@@ -117,7 +119,7 @@ bool tool_number(const char *what, const char *text, uint64_t *out);
 /* As tool_number, for a number from `least` to `most`. */
 bool tool_number_in(const char *what, const char *text, uint64_t least, uint64_t most,
                     uint64_t *out);
-/* Prints "lladd <verb>: ..." to stderr; returns TOOL_CANNOT. */
+/* Prints an error to stderr, after "lladd <verb>: "; returns TOOL_CANNOT. */
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* Prints an error with the name of its code to stderr; with --json prints {"error": ...} to stdout.
  * Returns TOOL_CANNOT. */
@@ -131,14 +133,15 @@ int tool_failed(const struct tool *, const struct lladd_error *);
 bool tool_take_target(struct tool *, int option, const char *value);
 /* The options of a restore to the verb's target. They refer to the struct tool. */
 struct lladd_restore_options tool_restore_options(struct tool *);
-/* With --from, returns the device over the store, which tool_end closes; else NULL. */
+/* With --from, opens the store, and a device over it as *out, which tool_end closes; otherwise *out
+ * is NULL. */
 int tool_stored(struct tool *, struct lladd_device **out, struct lladd_error *);
 /* If the store is the cause of an error, replaces the error by that of the store. */
 void tool_blame_store(const struct tool *, struct lladd_error *);
 void tool_stored_close(struct tool *);
 
-/* Opens a database that must exist. If it does not exist, creates no file. LLADD_READ_ONLY with
- * --from. */
+/* Opens a database that must exist. If it does not exist, creates no file. Returns LLADD_READ_ONLY
+ * with --from. */
 int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
 
 /* A database that is recovered in memory; none of its files is changed. A quarter of the verb's
@@ -310,7 +313,7 @@ void tool_line_init(struct tool_line *, struct lladd_inspect *, const struct too
 void tool_line_free(struct tool_line *);
 void tool_line_header(const struct tool_line *);
 void tool_line_print(struct tool_line *, const struct lladd_inspect_record *);
-/* The description of the log's end, printed after a list of records. */
+/* The name of the log's end in JSON. */
 const char *tool_log_end_name(enum lladd_log_end);
 
 #endif

@@ -11,9 +11,9 @@ static const char usage[] =
     "Reads both copies of the control block, every record of the log, the double-write area\n"
     "and every page, and names file, byte, page and LSN of whatever is wrong:\n"
     "\n"
-    "  damage  something is lost, or will make an open fail\n"
-    "  repair  damaged, but the library will repair it by itself, at the next open or when it is\n"
-    "          read: from the log, the double-write area or the other copy\n"
+    "  damage  data is lost, or the next open will fail\n"
+    "  repair  damage that the library will repair by itself, at the next open or when it reads\n"
+    "          the place: from the log, the double-write area or the control block's other copy\n"
     "  leak    pages that are allocated but have no owner\n"
     "  note    no fault, e.g. a torn tail of the log after a crash\n"
     "\n"
@@ -36,8 +36,8 @@ static const char usage[] =
     "                   the rest goes to unnamed files in $TMPDIR, or in /var/tmp. Not counted:\n"
     "                   about a 10000th of the size of the page file, and what each transaction,\n"
     "                   name and root takes\n"
-    "  --from STORE     checks the database in the store as it was at a target, with nothing\n"
-    "                   restored; --to, --timeline and --base as for lladd restore\n"
+    "  --from STORE     reads the database from a store, as it was at a target, and restores\n"
+    "                   nothing; --to, --timeline and --base as for lladd restore\n"
     "\n"
     "Exit status: 0 if all is well, 1 if there is damage, repair or leak, 2 if the directory\n"
     "cannot be read, 3 if there is none of these, but not every structure could be checked.\n";
@@ -133,7 +133,8 @@ static void print_structures(const struct looked *l)
     if (!*comma)
         printf("none");
     if (l->s.others)
-        printf("; %" PRIu64 " root%s of something else", l->s.others, l->s.others == 1 ? "" : "s");
+        printf("; %" PRIu64 " root%s of unknown structures", l->s.others,
+               l->s.others == 1 ? "" : "s");
     if (l->s.unchecked)
         printf("; %" PRIu64 " not checked", l->s.unchecked);
     if (l->s.unowned)
@@ -171,7 +172,7 @@ static void print_summary(const struct lladd_verified *v, const struct looked *l
     if (v->damage + v->repair + l->s.leaked == 0)
         printf("no damage%s\n", l->done || l->in_use
                                     ? ""
-                                    : " in what was checked; it could not be opened here");
+                                    : " in what was checked; the database could not be opened");
     if (v->damage)
         printf("%" PRIu64 " damaged place%s\n", v->damage, v->damage == 1 ? "" : "s");
     if (v->repair)
@@ -223,8 +224,8 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
     return TOOL_FINDINGS;
 }
 
-/* Does lladd_open return this error because this program lacks a registration or a resource, and
- * not because of damage? */
+/* Can lladd_open return this error for an undamaged database, for example because this program
+ * lacks a registration or a permission? */
 static bool lacks_something(int code)
 {
     return code == LLADD_NO_OPERATION || code == LLADD_NO_COMPARATOR || code == LLADD_BAD_CONFIG ||

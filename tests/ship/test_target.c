@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Restores to a target: every commit of a run, targets that cannot be had, archives with gaps,
+ * Restores to a target: every commit of a run, targets that cannot be restored, archives with gaps,
  * damage and two timelines.
  */
 #include "calls.h"

@@ -149,7 +149,7 @@ class Tables(unittest.TestCase):
         self.good("put", "--csv", self.db, "t", text="\n\r\n")  # empty lines are no rows
         self.assertEqual(self.good("scan", self.db, "t"), before)
         self.assertIn("nosuch", self.bad("get", self.db, "nosuch", "1"))
-        for text, why in (("2,two\n3,a,b\n", "line 2: a row of more than two fields"),
+        for text, why in (("2,two\n3,a,b\n", "line 2: the row has more than two fields"),
                           ('2,"two\n', "line 1: a quotation mark that is never closed"),
                           ("2,two\n\n\"3\" ,x\n", "line 3:"),
                           ('2,t"wo\n', "line 1: a quotation mark inside a field"),
@@ -332,7 +332,8 @@ class Tables(unittest.TestCase):
                            "COLUMNS=FILE")):
             self.assertIn(why, self.bad(*what))
         for text, why in (("key,c\n", "line 1: "), ("key,a,a\n", "line 1: a column is named twice"),
-                          ("key,a\nx,1,2\n", "line 2: a row of 3 fields, and the first line has 2"),
+                          ("key,a\nx,1,2\n",
+                           "line 2: the row has 3 fields, but the first line has 2"),
                           ("key,a\nx,1\ny,\"\n", "line 3: a quotation mark")):
             self.assertIn(why, self.bad("put", "--csv", self.db, "t", text=text))
             self.assertEqual(self.good("scan", self.db, "t"), before)
@@ -389,7 +390,7 @@ class Tables(unittest.TestCase):
         self.assertIn("bloom_dtable", now.pop("config"))
         self.assertEqual(now, {**{k: v for k, v in before.items() if k != "config"},
                                "rows": 5, "interval_ns": 60 * 10**9})
-        self.assertIn("combined ruler, every 3; digested after 32.0 MiB, 5 rows, 60 s",
+        self.assertIn("schedule ruler, every 3; digest after 32.0 MiB, 5 rows, 60 s",
                       self.good("stat", self.db, "t"))
         self.good("put", "--csv", self.db, "t", text="3,three\n")
         self.good("maintain", self.db, "t")

@@ -268,16 +268,18 @@ class Refused(Case):
                 (first + head + '\n"a\\xFF" ""\n', "expected a printable character"),
                 (first + head + '\n"a\xff" ""\n', r"found \xff"),
                 (first + head + '\n"a\t" ""\n', r"found \x09"),
-                (first + head + '\n"ab" ""\n"cd" ""\n', "line 4: more than the 1 that were"),
+                (first + head + '\n"ab" ""\n"cd" ""\n',
+                 "line 4: more than the count in the first line, 1"),
                 (first + head.replace("1", "2") + '\n"ab" ""\n"ab" ""\n',
                  "line 4: the key occurs twice"),
                 (first + head + "\nzeros 1\n", 'only an array or a blob may have a line "zeros"'),
                 (first + 'array "a" element 1 count 3\nzeros 0\n',
                  "line 3: the number of zeros must be at least 1"),
-                (first + 'array "a" element 1 count 3\nzeros 4\n', "line 3: more than the 3"),
+                (first + 'array "a" element 1 count 3\nzeros 4\n',
+                 "line 3: more than the count in the first line, 3"),
                 (first + 'array "a" element 1 count 3\n"ab"\n', "an element of 2 bytes instead"),
                 (first + PARTS[1].replace("end 1", "end 2"),
-                 "line 4: 1 were announced, the end states 2"),
+                 "line 4: the first line states a count of 1, the end 2; 1 were read"),
                 (first + PARTS[1].replace("17", "18"), "line 4: expected the checksum "),
                 (first + PARTS[1] + "done 2\n", "line 5: 1 structures instead of 2"),
                 (dump(PARTS[1]) + "\n", "line 6: expected the end of the file"),
@@ -368,7 +370,7 @@ class Verify(Case):
         # An unknown structure may own the pages.
         subprocess.run([MAKE_DB, "--root", self.db, "mine"], check=True)
         out = self.good("verify", self.db)
-        self.assertRegex(out, r"; 1 root of something else; "
+        self.assertRegex(out, r"; 1 root of unknown structures; "
                               r"\d+ pages outside of structures\nno damage\n")
 
     def test_table_that_is_destroyed_in_steps(self):
@@ -394,14 +396,16 @@ class Verify(Case):
                               'database\n')
         subprocess.run([MAKE_DB, "--free-last", self.db], check=True)
         out = self.good("verify", self.db, code=1)
-        self.assertRegex(out, r'region "lladd.regions": page \d+ is its own, but not allocated')
+        self.assertRegex(out, r'region "lladd.regions": page \d+ belongs to it, but is not '
+                              r'allocated')
 
     def test_page_taken_away(self):
         self.load(SMALL)
         subprocess.run([MAKE_DB, "--free-last", self.db], check=True)
         out = self.good("verify", self.db, code=1)
-        self.assertRegex(out, r'damage  pages, page \d+: \w+ "\w+": page \d+ is its own, but not '
-                              r'allocated|damage  pages, page \d+: \w+ "\w+": .*not allocated')
+        self.assertRegex(out, r'damage  pages, page \d+: \w+ "\w+": page \d+ belongs to it, but '
+                              r'is not allocated|'
+                              r'damage  pages, page \d+: \w+ "\w+": .*not allocated')
 
     def test_two_names(self):
         self.load(SMALL)

@@ -198,7 +198,7 @@ Log
 Next open
  nothing to recover
 
-What keeps the log, the strongest first
+What keeps the log, the oldest LSN first
  LSN age
  N N KiB checkpoint
  - ? class test.memory (only the application knows what it needs)

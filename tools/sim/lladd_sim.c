@@ -28,7 +28,7 @@ enum { PASSED = 0, FAILED = 1, USAGE = 2 };
 
 static const char usage[] =
     "lladd-sim [options] SUBJECT...     explore\n"
-    "lladd-sim --errors SUBJECT...      let every call fail\n"
+    "lladd-sim --errors SUBJECT...      let each call fail in turn\n"
     "lladd-sim --damage SUBJECT...      change bytes of the files without the library's knowledge\n"
     "lladd-sim --random SUBJECT...      large workloads, crashed at random\n"
     "lladd-sim --interleave SUBJECT...  several threads, in every schedule\n"
@@ -40,7 +40,8 @@ static const char usage[] =
     "lladd-sim --operations             list the operations that each subject must cover fully\n"
     "\n"
     "A subject is a name from the list, or a shared object (a name with a slash), which\n"
-    "stands for all its subjects; SHARED-OBJECT:NAME is one of them.\n"
+    "stands for all its subjects; SHARED-OBJECT:NAME is one of them. A number in parentheses\n"
+    "is the default.\n"
     "\n"
     "  --depth N         explore, random, interleave: crashes in a row (4, the last sampled)\n"
     "  --states N        stop after N crash states, or damages\n"
@@ -49,7 +50,7 @@ static const char usage[] =
     "  --seed N          seed of all random choices (1)\n"
     "  --full-product    explore, errors, interleave: every combination of versions of all pages\n"
     "  --atomic-pages    a device that does not tear pages\n"
-    "  --atomic-turns    the same, for every second database only\n"
+    "  --atomic-turns    as --atomic-pages, for every second database only\n"
     "  --instant         databases recover instantly: pages are redone when they are fetched\n"
     "  --no-power        no loss of power\n"
     "  --no-kill         no death of the process\n"
@@ -63,7 +64,7 @@ static const char usage[] =
     "  --plant BUG       switch on a bug of the library (--list names them)\n"
     "  --limit N         kill a subject that takes more than N seconds\n"
     "  --json            one JSON object for each subject\n"
-    "  --report FILE     the same, to a file, besides the text\n"
+    "  --report FILE     writes these JSON objects to a file, besides the text\n"
     "\n"
     "An option is refused if it has no effect in the mode, contradicts another, or is given\n"
     "twice (--plant may be).\n";
@@ -205,7 +206,7 @@ struct legacy {
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGALRM};
 enum { DEADLY = sizeof deadly / sizeof *deadly, STACK = 64 << 10, LOOK = 5, LOOKS = 2 };
 
-/* The struct of this process. A global variable, because a signal handler gets no argument from the
+/* The shared struct. A global variable, because a signal handler gets no argument from the
  * program. */
 static struct legacy *legacy;
 static time_t limit_at, time_is_up; /* 0: none */
@@ -249,7 +250,7 @@ static void note_place(void)
 
 /* May a subject continue after its time is up? Yes, while it makes progress, for example makes a
  * failure smaller. Progress means device calls, because each run has a limited number of device
- * calls (O13); the number of operation calls is not limited, so these do not count. */
+ * calls (oracle O13); the number of operation calls is not limited, so these do not count. */
 static bool may_go_on(void)
 {
     const struct lladd_dst *d = lladd_dst_current();
