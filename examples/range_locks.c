@@ -142,9 +142,10 @@ struct clerk {
     struct room *room;
     uint32_t number, day, hour;
     bool gives_up;          /* the transaction rolls its change back */
-    uint32_t phantoms;      /* two counts of one transaction that differed */
-    unsigned first, second; /* such counts */
-    uint32_t done, deleted; /* atomic: what the threads tell each other */
+    uint32_t phantoms;      /* transactions with a second count that other transactions changed */
+    unsigned first, second; /* the two counts of a transaction */
+    uint32_t done, deleted; /* atomic flags: the thread has booked or counted; the main thread has
+                             * deleted and rolled back */
     struct lladd_thread thread;
     struct lladd_error err;
     int rc;
@@ -169,8 +170,8 @@ static int book_or_cancel(struct lladd_txn *txn, struct clerk *c)
     return 0;
 }
 
-/* [retry] A transaction that a deadlock has chosen as its victim is rolled back and tried again;
- * so is one with another error with the root RETRY. */
+/* [retry] A transaction that a deadlock has chosen as its victim is rolled back and tried again.
+ * Any other error with the root RETRY is handled in the same way. */
 static int until_done(struct clerk *c)
 {
     for (;;) {
@@ -209,7 +210,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* The other thread has come so far, or waits for a lock of this thread's transaction. */
+/* Waits until the other thread has set `done`, or waits for a lock of this thread's transaction. */
 static int let_it_try(const struct clerk *other, struct lladd_error *err)
 {
     struct lladd_lock_stats stats = {.struct_size = sizeof stats};
@@ -321,7 +322,7 @@ static int work_together(struct room *r, struct lladd_error *err)
     return rc;
 }
 
-/* Every day is within its limit. */
+/* Prints whether a day has more than LIMIT bookings. */
 static int audit(struct room *r, struct lladd_error *err)
 {
     struct lladd_txn *txn;
@@ -341,7 +342,7 @@ static int audit(struct room *r, struct lladd_error *err)
     return rc ? rc : committed;
 }
 
-/* The tree, which the first run of the program creates. */
+/* Opens the tree. The first run of the program creates it. */
 static int open_tree(struct lladd_db *db, struct room *r, struct lladd_error *err)
 {
     struct lladd_btree_options o = LLADD_BTREE_OPTIONS_INIT;

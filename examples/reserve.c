@@ -56,7 +56,7 @@ static const struct lladd_op reserve_op = {
     .validate = reserve_validate,
     .compensate = release_seats,
     .undo_log_max = 2 * RECORD, /* two additions: redo and undo bytes, and 128 each */
-    .undo_pages_max = 1,        /* one after the other */
+    .undo_pages_max = 1,        /* each addition fixes one page */
 };
 /* [/undo] */
 

@@ -49,7 +49,7 @@ struct coordinator_io {
     void (*drop)(void *ctx, uint64_t conn);
 };
 
-/** Milliseconds; zero means default. */
+/** Names that end in _ms are milliseconds. Zero means default, except for `servers`. */
 struct coordinator_options {
     size_t servers;     /**< number of servers; the order of the servers must never change */
     size_t replicas;    /**< number of servers that store each key, 1 to `servers`; default 1 */

@@ -40,7 +40,7 @@ struct participant_io {
     void (*wait_for_lock)(void *ctx, struct lock_wait *);
 };
 
-/** Milliseconds; zero means default. */
+/** Names that end in _ms are milliseconds. Zero means default. */
 struct participant_options {
     uint64_t lock_ms;    /**< longest wait for a lock; default 1000 */
     uint64_t silent_ms;  /**< the connection of a coordinator that is silent for this time is

@@ -172,7 +172,7 @@ static int admit(struct participant *p, const struct session *s, const struct me
             return LLADD_BUSY;
         session_drop(p, other);
     }
-    *why = "the coordinator cannot be noted";
+    *why = "the coordinator's incarnation cannot be stored";
     return m->incarnation == incarnation ? 0 : note_incarnation(p, m);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sockets and a clock for a machine; see shell.h.
+/* Sockets and a clock for a state machine; see shell.h.
  *
  * The frames that the machine sends in one turn of the loop are written in one write for each
  * connection, just before the loop waits again; so answers to messages that came together are sent
@@ -82,7 +82,7 @@ static int flusher_start(struct shell *s, struct lladd_error *err)
         lladd_mutex_destroy(&f->mutex);
     f->made = !rc;
     rc = rc ? rc : lladd_thread_start(&f->thread, flush, s);
-    return rc ? lladd_error_set(err, rc, "the thread that waits for the log") : 0;
+    return rc ? lladd_error_set(err, rc, "the thread that waits for the log cannot be started") : 0;
 }
 
 static void flusher_stop(struct shell *s)

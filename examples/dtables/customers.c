@@ -53,8 +53,8 @@ static bool customer(const void *ctx, uint32_t number, struct lladd_span *out)
 static const struct configuration tried[] = {
     {"linear", "class(dt) linear_dtable"},
     {"Bloom filter, B-tree, linear (figure 7)", BLOOM(BTREE)},
-    {"Bloom filter, states in one byte or else", BLOOM(STATE_OR_ELSE(FIXED))},
-    {"... and those in an array (figure 8)", BLOOM(STATE_OR_ELSE(ARRAY))},
+    {"Bloom filter, states in one byte", BLOOM(STATE_OR_ELSE(FIXED))},
+    {"Bloom filter, states in an array (figure 8)", BLOOM(STATE_OR_ELSE(ARRAY))},
     {"automatic", "class(dt) auto_dtable"},
 };
 
@@ -93,7 +93,7 @@ int customers(struct lladd_db *db, uint32_t keys, struct lladd_error *err)
     printf("in managed tables\n");
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++)
         TRY(trial_managed(db, &rows, &tried[i], err));
-    printf("in cTables, with the year since when\n");
+    printf("in cTables, with a column for the year of the last move\n");
     struct rows years = {.keys = keys, .n = rows.n, .value = since};
     struct table table = {{&years, &rows}, {"since", "state"}, 2};
     for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)

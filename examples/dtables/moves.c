@@ -48,7 +48,7 @@ static const struct configuration times_tried[] = {
     {"time: fixed", "class(dt) fixed_dtable " FOUR},
     {"time: array", ARRAY},
     {"time: differences in two bytes, array", DELTA(SMALL)},
-    {"time: differences, large ones beside (figure 9)", FIGURE_9},
+    {"time: differences, exceptions apart (figure 9)", FIGURE_9},
     {"time: automatic", "class(dt) auto_dtable"},
 };
 static const struct configuration customer_tried[] = {
@@ -68,7 +68,7 @@ static const struct configuration times_managed[] = {
     {"time: array", DELETED(ARRAY_OF_FOUR)},
     {"time: differences in two bytes, array",
      DELETED("class(dt) deltaint_dtable \"base_config\" config [ " SMALL " ]")},
-    {"time: differences, large ones beside (figure 9)", FIGURE_9},
+    {"time: differences, exceptions apart (figure 9)", FIGURE_9},
     {"time: automatic", "class(dt) auto_dtable"},
 };
 static const struct configuration customer_managed[] = {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Fills tables, measures them and prints the results; see trial.h. */
 #include "trial.h"
 
 #include <inttypes.h>

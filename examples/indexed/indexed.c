@@ -5,10 +5,10 @@
  * index is not unique. In a unique index the number is the value. A row without a value in the
  * column has no entry.
  *
- * The two halves of a change are undone in different ways: an entry by its key (undo of the tree),
- * a row by the end of its journal entry. Both belong to the same transaction, so a rollback, also
- * one to a savepoint, and a crash take back both. A digest of the table moves committed rows only,
- * and does not concern the index.
+ * The two parts of a change are undone in different ways. The tree undoes the change of an entry by
+ * its key; a row's journal entry counts only if its transaction commits. Both belong to the same
+ * transaction, so a rollback, also one to a savepoint, and a crash take back both. A digest of the
+ * table moves committed rows only, and does not concern the index.
  *
  * Locks, each held until the transaction ends:
  *   - X on a row before it is changed, S before it is read (lladd_managed_lock). The call returns
@@ -44,7 +44,8 @@ int ix_register(struct lladd_options *options, struct lladd_error *err)
 
 struct entry {
     unsigned char key[KEY_MAX], id[ID];
-    size_t value_len, len; /* of the key: of the encoded value, and of all */
+    size_t value_len; /* bytes of `key` that are the encoded value */
+    size_t len;       /* bytes of `key` in use */
 };
 
 static int entry_make(const struct ix *ix, const void *value, size_t len, uint32_t id,
@@ -144,8 +145,8 @@ static int read_old(struct lladd_txn *txn, const struct ix_table *t, uint32_t id
     return rc;
 }
 
-/* [put] The savepoint makes the call whole: entries of the first index go back if the second one
- * refuses the row. */
+/* [put] The savepoint makes the call atomic: if the second index refuses the row, the change of the
+ * first index is rolled back. */
 int ix_put(struct lladd_txn *txn, const struct ix_table *t, uint32_t id,
            const struct lladd_dtable_value *values)
 {
@@ -315,7 +316,7 @@ static int destroy(struct lladd_txn *txn, const char *root, lladd_pageno page)
 }
 
 /* [build] A tree can be used when its creation has committed. So the index is made in one
- * transaction and filled in another, which also says under the root's name that it is whole. */
+ * transaction and filled in another, which also sets the flag BUILT under the root's name. */
 int ix_build(struct lladd_db *db, struct lladd_ctable *rows, const char *root, uint32_t column,
              bool unique, struct lladd_error *err)
 {

@@ -314,7 +314,8 @@ static const char *const operations[] = {"lladd.btree.insert", "lladd.btree.remo
 static const struct lladd_sim_subject one =
     SUBJECT("indexed", "a cTable with two secondary indexes", .run = run);
 static const struct lladd_sim_subject two =
-    SUBJECT("indexed.threads", "the same, by two threads", .threads = 2, .run_thread = run_thread);
+    SUBJECT("indexed.threads", "a cTable with two secondary indexes, used by two threads",
+            .threads = 2, .run_thread = run_thread);
 
 LLADD_API const struct lladd_sim_subject *const *lladd_sim_plugin(void);
 

@@ -198,7 +198,8 @@ static void describe(void *ctx, struct lladd_span bytes, struct lladd_sink *to)
 static const struct lladd_sim_subject one =
     SUBJECT("ordered", .about = "an ordered structure of several pages", .run = run);
 static const struct lladd_sim_subject two = SUBJECT(
-    "ordered.threads", .about = "the same, by two threads", .threads = 2, .run_thread = run_thread);
+    "ordered.threads", .about = "an ordered structure of several pages, used by two threads",
+    .threads = 2, .run_thread = run_thread);
 
 /* Its type is lladd_sim_plugin_fn, the name is LLADD_SIM_PLUGIN_SYMBOL. */
 LLADD_API const struct lladd_sim_subject *const *lladd_sim_plugin(void);

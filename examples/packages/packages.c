@@ -141,7 +141,7 @@ static int hear(struct run *r, struct child *c)
     if (n < 0)
         return errno == EINTR ? 1 : (perror("packages: loader"), -1);
     if ((size_t)n % sizeof *acks != 0) {
-        fprintf(stderr, "packages: half an acknowledgement\n");
+        fprintf(stderr, "packages: read only a part of an acknowledgement\n");
         return -1;
     }
     for (size_t i = 0; i < (size_t)n / sizeof *acks; i++)
@@ -152,8 +152,9 @@ static int hear(struct run *r, struct child *c)
     return n > 0;
 }
 
-/* Reads the loader's acknowledgements until the loader has ended. Kills the loader when `target`
- * transactions have an outcome, and this loader has acknowledged one, or none is left for it. */
+/* Reads the loader's acknowledgements until the loader has ended. Kills the loader when at least
+ * `target` transactions have an outcome. First waits until this loader has acknowledged a
+ * transaction, unless no transaction is left for it. */
 static bool child_watch(struct run *r, struct child *c, uint64_t target, bool *killed)
 {
     int more = 1;
@@ -290,16 +291,16 @@ static void introduce(const struct run *r)
            number_of(r->stanzas.count).text, number_of(r->transactions).text);
     printf(
         "           Each puts a stanza into a hash table (lladd_hash, undone by key), under its\n"
-        "           first field and how often that came before, and counts it by its letter\n"
+        "           first field and a sequence number, and counts it by its first letter\n"
         "           (packages.count, our own operation: examples/packages/tally.c).\n"
         "           One in %u is aborted on purpose.\n",
         ABORT_EVERY);
     printf("Killing    the loader, a process of %" PRIu64 " threads, with SIGKILL, %" PRIu64
            " times. Opening recovers; then\n",
            r->threads, r->kills);
-    printf("           all is compared with the file. This proves process death only. Power loss,\n"
-           "           which takes what the system had not written, is proven by the tests, on a\n"
-           "           simulated device.\n");
+    printf("           all is compared with the file. This tests the death of a process.\n"
+           "           The tests of the library simulate power loss, which also destroys what the\n"
+           "           system has not written.\n");
 }
 
 static void conclude(const struct run *r)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The progress line, numbers and folded text; see show.h. */
 #include "show.h"
 
 #include <inttypes.h>

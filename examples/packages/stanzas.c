@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Reads a file and finds its stanzas and their keys; see stanzas.h. */
 #include "stanzas.h"
 
 #include <errno.h>

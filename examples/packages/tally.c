@@ -4,7 +4,7 @@
  * One page has, for each letter, the number of stanzas and of their bytes. Many open transactions
  * add to the page at a time, so it contains uncommitted additions of many transactions.
  *
- *   32     27 cells of 16 bytes: i64 stanzas, i64 bytes
+ *   offset 32: 27 cells of 16 bytes: i64 stanzas, i64 bytes
  *
  * The library calls `prepare` with the page latched. `prepare` may return an error; otherwise it
  * builds the bytes of the log record. Redo and undo cannot fail. The library logs the record and

@@ -328,7 +328,8 @@ int ring_create(struct lladd_txn *txn, uint16_t size, uint16_t slots, uint16_t p
                                "the ring's item size, slots or pages are out of range");
     unsigned char *args = lladd_mem_alloc(db, 6 + 8 * (size_t)pages);
     if (!args)
-        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY, "for a list of pages");
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                               "no memory for the list of pages");
     lladd_put16(args, size);
     lladd_put16(args + 2, (uint16_t)(slots ? slots : fit));
     lladd_put16(args + 4, pages);

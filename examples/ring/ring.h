@@ -11,9 +11,9 @@
  * - A transaction may take what it has put.
  * - A slot is used again only when the transaction that emptied it has ended.
  * - A take never waits for another transaction.
- * - Only one put runs at a time; other puts wait until it returns. If its transaction is
- *   serialisable, or the put returns an error, they may have to wait until the transaction ends: it
- *   may keep the lock for putting, or the lock of the next number.
+ * - Only one put runs at a time; other puts wait until it returns. If the transaction of the put is
+ *   serialisable, or the put returns an error, other puts may have to wait until this transaction
+ *   ends: it may keep the lock for putting, or the lock of the next number.
  *
  * Until it ends, a transaction holds X on each item that it has put or taken. The lock name
  * consists of the ring's page number, a constant, and the item's number. */
@@ -27,8 +27,8 @@ int ring_register(struct lladd_options *, struct lladd_error *);
  * page; 0: as many as fit. `pages`: number of pages of slots, at least 1. */
 int ring_create(struct lladd_txn *, uint16_t size, uint16_t slots, uint16_t pages,
                 lladd_pageno *ring);
-/* Copies the item from `item`; *number gets its number. LLADD_NO_SPACE: the ring is full until a
- * transaction that has taken the oldest item commits. */
+/* Copies the item from `item`; *number gets its number. LLADD_NO_SPACE: the ring is
+ * full, because no committed transaction has taken its oldest item. */
 int ring_put(struct lladd_txn *, lladd_pageno ring, const void *item, uint64_t *number);
 /* Copies the item to `item`; *number gets its number. LLADD_NOT_FOUND: the ring has no item that
  * this transaction may take. */

@@ -219,7 +219,8 @@ static void describe(void *ctx, struct lladd_span bytes, struct lladd_sink *to)
 static const struct lladd_sim_subject one =
     SUBJECT("ring", .about = "a bounded queue of several pages", .run = run);
 static const struct lladd_sim_subject two = SUBJECT(
-    "ring.threads", .about = "the same, by two threads", .threads = 2, .run_thread = run_thread);
+    "ring.threads", .about = "a bounded queue of several pages, used by two threads", .threads = 2,
+    .run_thread = run_thread);
 
 /* Its type is lladd_sim_plugin_fn, the name is LLADD_SIM_PLUGIN_SYMBOL. */
 LLADD_API const struct lladd_sim_subject *const *lladd_sim_plugin(void);

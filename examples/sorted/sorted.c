@@ -47,7 +47,7 @@ static unsigned slot_of(const unsigned char *body, uint64_t key, bool *there)
 }
 /* [/begin] */
 
-/* [node] What all other functions may rely on, also on a damaged page. */
+/* [node] The conditions that all other functions need. A damaged page may violate them. */
 static bool sound(const unsigned char *body)
 {
     if (entries(body) > ROOM)
@@ -233,7 +233,7 @@ static const struct lladd_op by_key = {
     .undo_pages_max = 1,
 };
 
-/* What the compensation logs: never undone, and the same when it happens twice. */
+/* The compensation logs this operation. It is never undone, and may be repeated. */
 static bool put_back_validate(struct lladd_view page, enum lladd_span_kind kind,
                               struct lladd_span bytes)
 {
@@ -256,7 +256,7 @@ static const struct lladd_op put_back = {
 };
 /* [/by_key] */
 
-/* [find] Latches a node, after it has checked that the page is one. */
+/* [find] Latches a page, and checks that it is a node. */
 static int fix(struct lladd_db *db, lladd_pageno number, enum lladd_latch latch,
                struct lladd_page **out, struct lladd_error *err)
 {
@@ -306,7 +306,7 @@ static int by_key_undo(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 }
 /* [/undo] */
 
-/* [contents] Gives a node new contents, from the number of entries on. Its undo is physical: it
+/* [contents] Replaces the body of a node from the number of entries on. Its undo is physical: it
  * restores the old contents. A physical undo is right only if nothing else changes the node until
  * the change cannot be undone any more. */
 static size_t length(const unsigned char *body)
@@ -623,7 +623,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *to, struct ll
     return sorted_each(db, first, tell, to, err);
 }
 
-/* Where each node's keys end, the keys of the next one begin. */
+/* No key is below its node's range: a range begins where that of the node to the left ends. */
 static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     uint64_t low = 0;

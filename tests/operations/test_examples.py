@@ -139,8 +139,8 @@ def dtables(program, folder):
                 elif not re.fullmatch(r"    \w+: [0-9.]+ ns a value when all are read|"
                                       r"  .*array +cannot store the row of key 0", line):
                     sys.exit(f"dtables: {line}")
-        smaller(size, "linear", "... and those in an array (figure 8)", 2)
-        smaller(size, "time: array", "time: differences, large ones beside (figure 9)", 1.5)
+        smaller(size, "linear", "Bloom filter, states in an array (figure 8)", 2)
+        smaller(size, "time: array", "time: differences, exceptions apart (figure 9)", 1.5)
         smaller(size, "column store, linear", "column store, states as in figure 8", 1.75)
         smaller(size, "column store, arrays", "column store, time as in figure 9", 1.2)
         if out.count("differences in two bytes, array          cannot store the row of key") != 2:
