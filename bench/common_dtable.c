@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* A database and timed reads for the benchmarks of dTables; see common_dtable.h. */
 #include "common_dtable.h"
 
 #include <lladd/device.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Generates the table lineitem of TPC-H; see common_lineitem.h. */
 #include "common_lineitem.h"
 
 #include <stdio.h>
@@ -11,8 +12,9 @@
 #define SUPPLIERS 10000.0
 #define LINES 7            /* most lines of an order */
 #define POOL (16u << 20)   /* bytes of text from which comments are cut */
-#define COMMENT_LEAST 10u  /* bytes: 0.4 times 27, rounded down */
-#define COMMENT_MOST 43u   /* bytes: 1.6 times 27, rounded down */
+/* A comment has between 0.4 and 1.6 times the specified average of 27 bytes, rounded down. */
+#define COMMENT_LEAST 10u
+#define COMMENT_MOST 43u
 /* Days since 1970: the first order (1992-01-01), the last one (151 days before 1998-12-31), and the
  * specification's "current date" (1995-06-17). */
 #define FIRST_ORDER 8035u

@@ -51,7 +51,8 @@ struct load {
     bool sevens;      /* one value in 500 has seven bytes */
     bool four;        /* values are the row's number, in four bytes */
     uint32_t spacing; /* distance of each key from the next */
-    /* Makes the value of row i in `room` (64 bytes). NULL: five bytes; but see `sevens`, `four`. */
+    /* Makes the value of row i in `room` (64 bytes). NULL: the value has five bytes, or what
+     * `sevens` or `four` says. */
     struct lladd_dtable_value (*value)(uint32_t i, unsigned char *room);
     uint32_t among; /* lookups are of the first `among` keys; 0: of all */
 };
@@ -204,7 +205,7 @@ static void figure12(void)
     lladd_dtable_close(tables[1]);
     close_db(&b);
     print_reads("direct", &direct, false);
-    print_reads("overlay of it and one row in memory", &both, true);
+    print_reads("overlay of that table and one row in memory", &both, true);
 }
 
 static void sparse(void)

@@ -172,8 +172,8 @@ static void bench_latch(struct ll_buffer *b, enum ll_frames frames, uint64_t pag
     bench_print("fix", what, "scaling", &scaling, ">= 1.8", "1.91");
     if (how == LL_FIX_EXCLUSIVE)
         return;
-    (void)snprintf(what, sizeof what, "the bare atomics and look, %llu pages, %s frames", n,
-                   name_of(frames));
+    (void)snprintf(what, sizeof what, "two atomics and a read of the page, %llu pages, %s frames",
+                   n, name_of(frames));
     bench_print("fix", what, "ns", &bare, NULL, NULL);
 }
 
@@ -271,7 +271,8 @@ static void bench_open(enum ll_frames frames, uint64_t rounds)
     (void)snprintf(what, sizeof what, "open and close the buffer manager, %s frames",
                    name_of(frames));
     bench_print("fix", what, "ns", &ns, NULL, NULL);
-    (void)snprintf(what, sizeof what, "the same with one page read, %s frames", name_of(frames));
+    (void)snprintf(what, sizeof what, "open and close the buffer manager, one page read, %s frames",
+                   name_of(frames));
     bench_print("fix", what, "ns", &touched, NULL, NULL);
     lladd_device_close(dev);
 }

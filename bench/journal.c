@@ -14,7 +14,7 @@
 #define BENCH "journal"
 #define ENTRIES 2000000u
 #define TXNS 1000000u
-/* More than a managed table's entry for a key of 4 bytes and a value of 5, which has 10 bytes. */
+/* More than the 10 bytes of a managed table's entry for a key of 4 bytes and a value of 5. */
 #define ENTRY_BYTES 14u
 
 struct fixture {

@@ -176,7 +176,7 @@ static void bench_queue(void)
     }
     unmake(&b);
     close_db(&b);
-    bench_print(BENCH, "one out in front, one in at the end, commit later", "ns", &ns, NULL, NULL);
+    bench_print(BENCH, "remove the first item, append one, commit later", "ns", &ns, NULL, NULL);
 }
 
 int main(int argc, char **argv)

@@ -149,7 +149,8 @@ static void bench_rows(void)
         close_fixture(&b);
     }
     bench_print(BENCH, "transaction, one small write, no locks", "ns", &without, NULL, NULL);
-    bench_print(BENCH, "what 10 row locks add to it", "ns", &more, "<= 2000", NULL);
+    bench_print(BENCH, "10 row locks, time added to that transaction", "ns", &more, "<= 2000",
+                NULL);
 }
 
 /* ---- two threads ----------------------------------------------------------------------------- */

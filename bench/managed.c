@@ -189,7 +189,7 @@ static void compare(struct fixture *b, const char *what, const struct lladd_dtab
     bench_must(lladd_commit(txn), "commit");
     print_reads(what, &all, true);
     char text[80];
-    (void)snprintf(text, sizeof text, "the run alone, beside %s", what);
+    (void)snprintf(text, sizeof text, "the run alone, in turns with %s", what);
     print_reads(text, &alone, false);
 }
 
@@ -213,7 +213,7 @@ static void read_rows(void)
     bench_must(lladd_dtable_run_open(b.db, info.root, &direct, NULL), "open a run");
     compare(&b, "a run and one row in memory", direct);
     (void)digest(&b);
-    compare(&b, "a run and one of one row", direct);
+    compare(&b, "a run and a newer run of one row", direct);
     lladd_dtable_close(direct);
     close_db(&b);
 }

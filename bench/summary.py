@@ -14,7 +14,7 @@ ORDERED = ("lladd-dtable", "lladd-btree")
 LINES = [
     ("a million inserts, from creation to close",
      query("W1", "insert", HASH, MILLION, **INTS)),
-    ("the same, 200 threads, a transaction each",
+    ("a million inserts, 200 threads, a transaction each",
      query("W1", "insert", HASH, MILLION, 200, **INTS)),
     ("a million array elements filled, a call for each",
      query("W2", "fill", ARRAY, MILLION)),
@@ -33,9 +33,9 @@ LINES = [
     ("updates rolled back", query("W9", "rollback", HASH)),
     ("ten million ordered rows put, in random order",
      query("W11", "load", ORDERED, 10 * MILLION)),
-    ("ten million random lookups among them",
+    ("random lookups among ten million ordered rows",
      query("W11", "lookup", ORDERED, 10 * MILLION)),
-    ("scans of 100 of them", query("W11", "scan", ORDERED, 100000)),
+    ("scans of 100 ordered rows", query("W11", "scan", ORDERED, 100000)),
 ]
 
 # The lines of the README, which says that the last one is a loss.
@@ -57,7 +57,7 @@ def compared(rows):
 
 def lines_of(rows, wanted):
     """Markdown; where a peer is ahead the ratio is bold."""
-    lines = ["| operations a second | here | best peer | times | |",
+    lines = ["| operations a second | here | best peer | ratio | |",
              "| --- | ---: | ---: | ---: | --- |"]
     for text, here, there, peer in compared(rows):
         if text not in wanted:
@@ -77,7 +77,7 @@ def few(rows):
 
 def table(rows):
     lines = lines_of(rows, [text for text, _ in LINES])
-    for case, text in [("insert", "instructions an insert"), ("lookup", "a lookup")]:
+    for case, text in [("insert", "instructions an insert"), ("lookup", "instructions a lookup")]:
         counts = {e: c[case] for e, c in instructions_of(rows).items() if case in c}
         peers = [(n, e) for e, n in counts.items() if not ours(e)]
         if HASH in counts and peers:

@@ -130,18 +130,20 @@ TITLES = {
     "fill": "an array of ints filled in one transaction, creation to clean close",
     "overwrite": "ints of an array overwritten in one transaction, opening to clean close",
     "durable": "durable transactions of one update",
-    "async": "the same, at most 1000 in flight",
+    "async": "durable transactions of one update, at most 1000 in flight",
     "os": "transactions of one update, the log handed to the operating system",
     "process": "transactions of one update, the log left in the process",
     "lookup": "cached random lookups",
-    "lookup-64": "the same, 64 keys a call",
+    "lookup-64": "cached random lookups, 64 keys a call",
     "recovery-warm": "transactions replayed after kill -9, until the first read",
-    "recovery-cold": "the same, nothing cached",
+    "recovery-cold": "transactions replayed after kill -9, nothing cached",
     "update": "random updates, the cache a fraction of the data",
     "peak": "durable transactions while a checkpoint runs, full load",
-    "half-load": "the same at half of that load, no checkpoint",
-    "half-load-checkpoints": "the same at half of that load, checkpoint after checkpoint",
-    "half-load-natural": "the same at half of that load, a checkpoint after 16 MiB of log",
+    "half-load": "durable transactions at half of the peak load, no checkpoint",
+    "half-load-checkpoints":
+        "durable transactions at half of the peak load, checkpoint after checkpoint",
+    "half-load-natural":
+        "durable transactions at half of the peak load, a checkpoint after 16 MiB of log",
     "rollback": "updates of one transaction rolled back",
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* A histogram of latencies. */
 #include "driver.h"
 
 #include <math.h>

@@ -2,10 +2,10 @@
 /* W8: latency of durable commits while checkpoints run. The first phase, at full load and with one
  * checkpoint, gives the peak rate and the curve of the throughput. Three phases at half of the peak
  * follow: without checkpoints; with one checkpoint after the other; and, after the database was
- * opened again, with a checkpoint after every NATURAL bytes of log. These last ones the engine
- * takes by itself, if it can. At half load each commit has a time at which it should begin, and its
- * latency counts from that time: a commit that starts late because the previous one was slow counts
- * the delay too. */
+ * opened again, with a checkpoint after every NATURAL bytes of log. The engine itself starts these
+ * last checkpoints, if it can. At half load each commit has a time at which it should begin, and
+ * its latency counts from that time: a commit that starts late because the previous one was slow
+ * counts the delay too. */
 #include "driver.h"
 
 #include "common.h"

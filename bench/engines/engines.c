@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The lists of built and of missing engines. */
 #include "engine.h"
 
 #include <endian.h>

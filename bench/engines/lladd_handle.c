@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The handle and the transactions that the engines of this library share. */
 #include "lladd.h"
 
 #include <lladd/stats.h>

@@ -125,7 +125,7 @@ static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const vo
     return failed("put", mdb_put((MDB_txn *)txn, b->dbi, &k, &v, 0));
 }
 
-/* The thread's snapshot is there, and is not too old. */
+/* Makes sure that the thread has a snapshot that is not too old. */
 static int want_reader(struct bench_db *b, struct bench_thread *t)
 {
     if (!t->reader)

@@ -208,8 +208,8 @@ static int checkpoint(struct bench_db *b)
         .version = version, \
         .settings = kind "; no compression; bloom filter with 10 bits a key, hash index in " \
                          "blocks; 3 write buffers of 64 MiB (16 with a small cache, 512 where " \
-                         "the log is kept for recovery); 2 background jobs; block cache = cache " \
-                         "(half of a small one); OS: sync = false; process: manual_wal_flush", \
+                         "the log is kept for recovery); 2 background jobs; block cache = cache, " \
+                         "or half of a small cache; OS: sync = false; process: manual_wal_flush", \
         .log_files = ".log", \
         .levels = BENCH_AT_ALL, \
         .open = opens, \

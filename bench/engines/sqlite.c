@@ -204,7 +204,7 @@ static int update(struct bench_db *b, struct bench_txn *txn, uint64_t key, const
     return store(b, b->writer.update, key, value);
 }
 
-/* The thread's connection is there, in a transaction that is not too old. */
+/* Makes sure that the thread has a connection, in a transaction that is not too old. */
 static int want_reader(struct bench_db *b, struct bench_thread *t)
 {
     struct connection *c = &t->c;

@@ -155,7 +155,7 @@ static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const vo
     return failed("insert", c->insert(c)); /* replaces the value of a present key */
 }
 
-/* The thread is in a transaction that is not too old. */
+/* Makes sure that the thread is in a transaction that is not too old. */
 static int want_reading(struct bench_thread *t)
 {
     WT_SESSION *s = t->session;
