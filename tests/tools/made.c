@@ -186,7 +186,7 @@ struct lladd_options made_options(struct lladd_device *device)
     o.world = &world;
     int rc = lladd_register_extension(&o, &made_extension, NULL);
     if (rc)
-        o.struct_size = 0; /* caught if a caller opens with it */
+        o.struct_size = 0; /* lladd_open refuses these options */
     return o;
 }
 

@@ -7,8 +7,8 @@
  * These make a database with: --journal DIR a journal, and crash; --run DIR a dTable's sorted run;
  * --large MIB DIR MIB mebibytes of log, and about as many of pages, and crash; --doubt DIR a
  * managed dTable to which a transaction in doubt has written, and crash; --doubt-makes DIR a table
- * that such a transaction has made; --doubt-drops DIR one that it has dropped; --regions DIR three
- * regions.
+ * that a transaction in doubt has made; --doubt-drops DIR a table that a transaction in doubt has
+ * dropped; --regions DIR three regions.
  *
  * These change an existing database: --forget DIR NAME removes a root, so that its structure is
  * lost; --alias DIR NAME gives its value a second name; --root DIR NAME makes a root that points to
@@ -52,7 +52,7 @@ static void wait_for_end(void)
 {
     char c;
     printf("ready\n");
-    (void)fflush(stdout); /* the waiting test notices */
+    (void)fflush(stdout); /* after an error the waiting test fails */
     while (read(STDIN_FILENO, &c, 1) > 0) {
     }
 }
@@ -63,7 +63,7 @@ static bool input_ended(void)
     return poll(&p, 1, 0) > 0;
 }
 
-/* Commits changes to a few pages, with checkpoints, as fast as possible. */
+/* Commits changes of one page, with checkpoints, as fast as possible. */
 static int churn(const char *dir)
 {
     struct lladd_options o = made_options(NULL);
@@ -82,7 +82,7 @@ static int churn(const char *dir)
     if (rc)
         return fail(&err);
     printf("ready\n");
-    (void)fflush(stdout); /* the waiting test notices */
+    (void)fflush(stdout); /* after an error the waiting test fails */
     for (unsigned i = 0; !rc && !input_ended(); i++) {
         rc = lladd_begin(db, NULL, &txn, &err);
         for (unsigned k = 0; !rc && k < 8; k++)
@@ -96,7 +96,7 @@ static int churn(const char *dir)
 
 enum { LARGE_TXN = 256, LARGE_SET = 2000 };
 
-/* Makes the pages of bytes of one transaction. */
+/* Allocates and formats LARGE_TXN pages in one transaction. */
 static int large_pages(struct lladd_db *db, lladd_pageno pages[LARGE_TXN])
 {
     struct lladd_txn *txn;
@@ -109,7 +109,7 @@ static int large_pages(struct lladd_db *db, lladd_pageno pages[LARGE_TXN])
     return rc ? rc : lladd_commit(txn);
 }
 
-/* Changes each of them. */
+/* Changes each of the pages in one transaction, which commits if `over`. */
 static int large_change(struct lladd_db *db, const lladd_pageno pages[LARGE_TXN], unsigned round,
                         bool over)
 {
@@ -122,7 +122,8 @@ static int large_change(struct lladd_db *db, const lladd_pageno pages[LARGE_TXN]
     return rc || !over ? rc : lladd_commit(txn);
 }
 
-/* Without a checkpoint: all of it must be redone. The last transaction but one stays open. */
+/* Makes the database without a checkpoint, so that all of the log must be redone. The last
+ * transaction but one stays open. */
 static int large(const char *dir, uint64_t mib)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;

@@ -141,7 +141,8 @@ static void *count_resize(void *ctx, void *p, size_t size)
 
 enum { PAGES = 20000, AT_ONCE = 500, BOUND = 256 << 10 };
 
-/* One transaction that adds so many pages, or makes as many changes of the first one. */
+/* Runs one transaction. With `more`, it adds AT_ONCE pages, and *page becomes the last of them.
+ * Otherwise it makes AT_ONCE changes of *page. */
 static void transaction(struct lladd_db *db, bool more, lladd_pageno *page)
 {
     static const unsigned char byte = 1;
@@ -158,8 +159,8 @@ static void transaction(struct lladd_db *db, bool more, lladd_pageno *page)
     ck_assert_int_eq(lladd_commit(txn), 0);
 }
 
-/* Makes a log about so many pages, and kills the database. The log's length hardly depends on the
- * number, and no checkpoint includes the pages. */
+/* Makes a log with records of `pages` pages, rounded up to a multiple of AT_ONCE, and kills the
+ * database. The log's length hardly depends on the number, and no checkpoint includes the pages. */
 static struct lladd_device *a_log_about(unsigned pages)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
@@ -206,7 +207,7 @@ START_TEST(many_pages_take_no_more)
     struct lladd_device *many = a_log_about(PAGES), *one = a_log_about(1);
     size_t any = most_memory(one, BOUND), bounded = most_memory(many, BOUND);
     size_t all = most_memory(many, 0);
-    /* In addition, allocation bitmaps. */
+    /* 4 * 4096: the allocation bitmaps of the many pages. */
     ck_assert_msg(bounded <= any + BOUND + 4 * 4096, "%zu bytes; %zu are those of any view",
                   bounded, any);
     ck_assert_uint_gt(all, bounded + BOUND);

@@ -358,8 +358,9 @@ START_TEST(lost_write)
 END_TEST
 
 /* Redo begins after a checkpoint, so it does not repair a page that the checkpoint recorded as
- * written. The log still has the record that proves the loss. (Redo after the first checkpoint
- * begins at the image that it has logged. Without new log the second one would change nothing.) */
+ * written. The log still has the record that proves the loss. (There are two checkpoints, because
+ * redo after the first one begins at an image of the page. A note follows each checkpoint, because
+ * a checkpoint without new log does nothing.) */
 START_TEST(lost_write_before_a_checkpoint_and_a_crash)
 {
     struct made m;
@@ -710,8 +711,9 @@ START_TEST(area_restores_the_bitmap)
 }
 END_TEST
 
-/* Other findings about the area. */
-START_TEST(area_speaks)
+/* A good area gives no finding, an area with a torn header a note, and the area of another database
+ * damage. */
+START_TEST(findings_about_the_area)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
@@ -788,7 +790,7 @@ int main(void)
     tcase_add_loop_test(t, forged, 0, sizeof forgeries / sizeof forgeries[0]);
     tcase_add_test(t, area_repairs);
     tcase_add_test(t, area_restores_the_bitmap);
-    tcase_add_test(t, area_speaks);
+    tcase_add_test(t, findings_about_the_area);
     tcase_add_test(t, bulk_under_way);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -602,8 +602,9 @@ START_TEST(no_database)
 }
 END_TEST
 
-/* Without its map nothing in a group seems to be allocated, including the map. */
-START_TEST(lost_map)
+/* If the allocation bitmap of a group is lost, no page of the group seems to be allocated, not even
+ * the bitmap. This must give one finding, about the bitmap. */
+START_TEST(lost_bitmap)
 {
     static const unsigned char nothing[4096];
     struct findings f;
@@ -660,7 +661,7 @@ int main(void)
     t = tcase_create("pages");
     tcase_add_loop_test(t, uses, 0, 2);
     tcase_add_test(t, pages);
-    tcase_add_test(t, lost_map);
+    tcase_add_test(t, lost_bitmap);
     suite_add_tcase(s, t);
     t = tcase_create("all");
     tcase_add_loop_test(t, untouched, 0, MADE_KINDS);

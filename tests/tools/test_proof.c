@@ -202,7 +202,7 @@ START_TEST(a_page_that_an_old_bitmap_calls_free)
     ck_assert_int_eq(lladd_commit(txn), 0);
     ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-    ck_assert_int_eq(lladd_page_alloc(txn, &other), 0); /* does not fit the old bitmap */
+    ck_assert_int_eq(lladd_page_alloc(txn, &other), 0); /* needs a newer bitmap than `map` */
     ck_assert_int_eq(lladd_commit(txn), 0);
     lladd_db_kill(db);
     ck_assert_uint_eq(verify(dev).count.damage, 0);
@@ -248,7 +248,7 @@ static lladd_lsn write_a_page_and_die(struct lladd_device *dev, lladd_pageno *ch
     ck_assert_int_eq(lladd_commit(txn), 0);
     ck_assert_int_eq(lladd_stats_get(db, &stats), 0);
     bench_change(db, *changed, "acknowledged");
-    /* Pages stay fixed until the page had to be written. */
+    /* Fixes other pages until the cache has had to write the page *changed with its last change. */
     struct lladd_page *fixed[OTHERS];
     uint64_t n = 0;
     for (; lladd_get64(lsn) < stats.log_tail; n++) {
