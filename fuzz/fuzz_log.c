@@ -3,8 +3,8 @@
  * The log reader on hostile files. The input is a byte of flags, then changes to a good log of two
  * segments. A change is four bytes: two bytes for segment and offset, an action, a value. With
  * WHOLE_FILE, the input's bytes overwrite the first segment instead. Checksums would reject every
- * change, so the flags say whether headers and records get new checksums afterwards. With
- * other flags, the start of the log gets a clean end or a watermark.
+ * change, so the flags say whether headers and records get new checksums afterwards. Other
+ * flags say whether the log is opened with a clean end or with a watermark.
  *
  * First, the fuzzer decodes the input as one record. Then it reads the log as inspection does, from
  * the beginning and past damage. Then it opens the log, scans it, starts it and appends a record,

@@ -4,8 +4,9 @@
 
 <make_db> is build/debug/tests/tools/tools-make_db, which makes equal databases every time. So the
 inputs are also equal every time. An input is fuzz/corpus/<fuzzer>/<what it is>. Each fuzzer's first
-comment says what its input means. A good input passes the first check and fails a later one. The
-library refuses the inputs refused-* at the first check (standalone_main.c, -names)."""
+comment says what its input means. Most inputs pass the first check, and so reach the code after
+it. The library refuses the inputs refused-* at the first check; standalone_main.c tests these names
+with the option -names=1."""
 import os
 import random
 import shutil
@@ -40,7 +41,7 @@ def control_seeds(bases):
         yield kind + "-first-only", bytes([0]) + first
         yield kind + "-first-torn", bytes([0]) + first[:100] + bytes(156) + second
         yield kind + "-second-torn", bytes([0]) + first + second[:100] + bytes(156)
-        # One field at a time has an unusual value, and the checksum is right.
+        # One field at a time has an unusual value. With `fix` the fuzzer corrects the checksum.
         for at, size, value in ((8, 4, 2), (8, 4, 0), (12, 4, 5000), (12, 4, 65536), (16, 8, 1),
                                 (32, 8, 1), (56, 8, 2**64 - 1), (72, 8, 0), (80, 8, 2**63),
                                 (104, 4, 3), (120, 8, 7), (136, 8, 1)):
@@ -111,7 +112,7 @@ def open_seeds(bases):
                 at = dice.randrange(1 << 24) & ~63
                 yield (f"{kind}-file-{n}-{what}",
                        bytes([crashed, n, at & 255, at >> 8 & 255, at >> 16, what, 8 + n]))
-        for flags in (2, 4, 8, 14):  # with corrected checksums the code after them is reached
+        for flags in (2, 4, 8, 14):  # corrected checksums: the code after their check is reached
             for n in range(14):
                 seed = bytes([crashed | flags])
                 for _ in range(1 + n % 3):
@@ -451,7 +452,7 @@ def btree_seeds():
     short = [struct.pack("<HH", 1 + 16384 * (i % 2), 2) + b"\5\0" * (i % 2) + b"%dvv" % i
              for i in range(9)]
     yield "leaf-short", b"\1" + record(10, fill(0, b"key", b"key9", *short))
-    # The new row first: narrow and clear take rows away.
+    # The insertion comes first, because narrow and clear take rows away.
     every = b"".join(record(*r) for r in (change.pop("insert"), *change.values()))
     yield "leaf-all", b"\1" + leaf + every
     yield "inner-index", b"\1" + inner + record(2, struct.pack("<HQ", 2, 9) + b"k")
@@ -479,7 +480,7 @@ def main(make_db, folder):
                           ("fuzz_journal", journal_seeds()),
                           ("fuzz_managed", managed_seeds())):
         path = os.path.join(folder, fuzzer)
-        shutil.rmtree(path, ignore_errors=True)  # also inputs that a fuzzer has found
+        shutil.rmtree(path, ignore_errors=True)  # removes also the inputs that a fuzzer has found
         os.makedirs(path)
         for name, seed in seeds:
             if len(seed) > FILE_MAX:

@@ -295,7 +295,7 @@ static int replay(const struct options *o)
         run(o, 0, in->data, in->size);
         if (!o->names || !fuzz_refused || fuzz_refused() == (strncmp(in->name, "refused-", 8) == 0))
             continue;
-        (void)fprintf(stderr, "%s: the library %s it\n", in->name,
+        (void)fprintf(stderr, "%s: the name is wrong, the library %s this input\n", in->name,
                       fuzz_refused() ? "refuses" : "accepts");
         wrong++;
     }
