@@ -34,7 +34,7 @@ endif()
 if(ll_dst_objects)
     add_library(lladd_dst STATIC ${ll_dst_objects})
     set_target_properties(lladd_dst PROPERTIES EXPORT_NAME dst)
-    # It adds scheduling points to the inline functions of <lladd/sync.h>, too.
+    # LLADD_DST adds scheduling points also to the inline functions of <lladd/sync.h>.
     target_compile_definitions(lladd_dst PUBLIC LLADD_DST=1)
     list(APPEND ll_targets lladd_dst)
 
@@ -171,7 +171,7 @@ if(ll_targets)
     foreach(ll_pc_name IN LISTS ll_pc_names)
         set(ll_pc_what "${PROJECT_DESCRIPTION}")
         if(ll_pc_name STREQUAL "lladd-debug")
-            string(APPEND ll_pc_what ", with checks of what its users do; instead of lladd")
+            string(APPEND ll_pc_what " (checks how programs use it; link it instead of lladd)")
         endif()
         configure_file(cmake/lladd.pc.in ${CMAKE_BINARY_DIR}/${ll_pc_name}.pc @ONLY)
         install(FILES ${CMAKE_BINARY_DIR}/${ll_pc_name}.pc

@@ -21,7 +21,7 @@ set(LL_ALL_LAYERS util io log buffer recovery operations)
 
 # Programs are linked with the whole library.
 if(NOT TARGET ll_db OR NOT TARGET lladd_static)
-    message(STATUS "No assembly layer yet: no tools, examples, benches, fuzzers")
+    message(STATUS "No layer db or no static library: no tools, examples, benchmarks, fuzzers")
     return()
 endif()
 

@@ -117,7 +117,7 @@ function(ll_test)
     list(TRANSFORM T_FIXTURES APPEND _fixtures)
     target_link_libraries(${target} PRIVATE
         ll_flags ${T_FIXTURES} ll_test_support ${ll_check} Threads::Threads ${T_LIBS})
-    # support/check_hooks.c
+    # support/check_hooks.c has the wrappers.
     target_link_options(${target} PRIVATE -Wl,--wrap=_mark_point -Wl,--wrap=tcase_create)
     ll_link_plainly(${target})
     target_compile_definitions(${target} PRIVATE ${ll_test_definitions})

@@ -30,7 +30,7 @@ def main():
         entries = list({entry["file"]: entry for entry in reversed(json.load(f))}.values())
     with concurrent.futures.ThreadPoolExecutor(int(sys.argv[2])) as pool:
         bad = sum(1 for rc in pool.map(check, entries) if rc)
-    print(f"{len(entries)} files read, {bad} of them not in order")
+    print(f"{len(entries)} files checked, {bad} of them with an error")
     return 1 if bad or not entries else 0
 
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # test_install.sh <build folder>: installs into a temporary prefix, and builds and runs programs
-# with that, as a user would: through find_package and through pkg-config, in C and in C++, with the
-# shared, the static and the instrumented library, and with the debug library, which must detect
-# mistakes of operations' authors. Prints the number of programs.
+# with that installation, as a user would: through find_package and through pkg-config, in C and in
+# C++, with the shared, the static and the instrumented library, and with the debug library, which
+# must detect mistakes of operations' authors. Prints the number of programs.
 set -eu
 build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
@@ -288,7 +288,7 @@ PKG_CONFIG_PATH=$libdir/pkgconfig
 export PKG_CONFIG_PATH
 mkdir "$work/pc"
 flags=$(pkg-config --cflags --libs lladd)
-# Our archive only is linked statically, not the C library.
+# Only liblladd.a is linked statically, not the C library.
 static=$(pkg-config --cflags --static --libs lladd | sed 's/-llladd/-l:liblladd.a/')
 # Unquoted: a list of flags.
 cc -std=gnu11 -o "$work/pc/c_lladd" "$work/src/c_program.c" $flags

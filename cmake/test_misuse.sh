@@ -102,6 +102,8 @@ said_of() { # mistake: one word, "stopped" if the library has ended the program
     if test "$rc" = 134; then echo stopped; else cat "$work/said"; fi
 }
 count=0
+# Columns of the table: the mistake; what the program prints with the release library, and with the
+# debug library, or "stopped"; a part of the debug library's message.
 while read -r mistake release debug why; do
     if test "$kind" = debug; then expected=$debug; else expected=$release why=; fi
     said=$(said_of "$mistake")
