@@ -44,8 +44,8 @@ int ix_register(struct lladd_options *options, struct lladd_error *err)
 
 struct entry {
     unsigned char key[KEY_MAX], id[ID];
-    size_t value_len; /* bytes of `key` that are the encoded value */
-    size_t len;       /* bytes of `key` in use */
+    /* Bytes of the encoded value, which begins the key; bytes of the whole key. */
+    size_t value_len, len;
 };
 
 static int entry_make(const struct ix *ix, const void *value, size_t len, uint32_t id,

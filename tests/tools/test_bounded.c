@@ -72,7 +72,8 @@ static void compare(struct lladd_device *dev, const char *what, uint64_t at)
     lladd_inspect_close(b);
 }
 
-START_TEST(the_bound_makes_no_difference)
+/* Flips single bits. Verification finds the same with little memory and with much. */
+START_TEST(findings_do_not_depend_on_the_memory)
 {
     struct made m;
     struct lladd_device *dev = bench_make((enum made_kind)_i, &m);
@@ -202,7 +203,9 @@ static size_t most_memory(struct lladd_device *dev, uint64_t bound)
     return c.most;
 }
 
-START_TEST(many_pages_take_no_more)
+/* With a bound, a log about many pages needs at most BOUND more memory than one about few pages.
+ * Without a bound it needs more. */
+START_TEST(memory_for_many_pages_is_bounded)
 {
     struct lladd_device *many = a_log_about(PAGES), *one = a_log_about(1);
     size_t any = most_memory(one, BOUND), bounded = most_memory(many, BOUND);
@@ -220,8 +223,8 @@ int main(void)
 {
     Suite *s = suite_create("bounded");
     TCase *t = tcase_create("bounded");
-    tcase_add_loop_test(t, the_bound_makes_no_difference, 0, MADE_KINDS);
-    tcase_add_test(t, many_pages_take_no_more);
+    tcase_add_loop_test(t, findings_do_not_depend_on_the_memory, 0, MADE_KINDS);
+    tcase_add_test(t, memory_for_many_pages_is_bounded);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

@@ -169,7 +169,7 @@ class Verbs(Case):
 class DumpAndLoad(Case):
     PAIRS = [("key %05d" % i, "v" * (i % 300)) for i in range(3000)]
 
-    def test_there_and_back(self):
+    def test_load_restores_what_dump_wrote(self):
         text = dump(structure("btree", "empty", [], key=0, value=7),
                     structure("btree", "fixed", [("%04d" % i, "12") for i in range(2000)], key=4,
                               value=2),

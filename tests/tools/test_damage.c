@@ -434,7 +434,8 @@ START_TEST(damaged_in_use)
 }
 END_TEST
 
-START_TEST(strange_pages)
+/* Pages with a right checksum, but with a wrong number, LSN, base LSN, type or contents. */
+START_TEST(pages_that_contradict_the_log_or_their_type)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
@@ -486,7 +487,7 @@ END_TEST
 
 /* Damage that only the application's check can detect is reported if the application's plug-in is
  * there. */
-START_TEST(own_check)
+START_TEST(damage_that_only_a_plug_in_detects)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_LONG, &m); /* last changed by the tally */
@@ -507,7 +508,7 @@ START_TEST(own_check)
 END_TEST
 
 /* An old control block with a newer log. */
-START_TEST(old_control)
+START_TEST(old_control_block_with_a_newer_log)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
@@ -526,7 +527,7 @@ START_TEST(old_control)
 END_TEST
 
 /* Damage below a watermark is reported with segment, byte and LSN; the rest is checked, too. */
-START_TEST(damage_and_the_rest)
+START_TEST(verify_goes_on_after_damage)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
@@ -612,7 +613,8 @@ static const struct {
     {"checkpoint-end", 0, 38, 2, {1, 0}, "invalid contents of a record of kind checkpoint-end"},
 };
 
-START_TEST(forged)
+/* Each changed record is reported as damage, with its LSN and the reason. */
+START_TEST(forged_records)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
@@ -738,7 +740,7 @@ START_TEST(findings_about_the_area)
 END_TEST
 
 /* Pages that an unfinished transaction writes in bulk may have any contents. */
-START_TEST(bulk_under_way)
+START_TEST(pages_of_an_unfinished_bulk_write)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
@@ -781,17 +783,17 @@ int main(void)
     tcase_add_test(t, lost_write_before_a_checkpoint_and_a_crash);
     tcase_add_test(t, lost_write_before_redo);
     tcase_add_test(t, damaged_in_use);
-    tcase_add_test(t, strange_pages);
-    tcase_add_test(t, own_check);
-    tcase_add_test(t, old_control);
-    tcase_add_test(t, damage_and_the_rest);
+    tcase_add_test(t, pages_that_contradict_the_log_or_their_type);
+    tcase_add_test(t, damage_that_only_a_plug_in_detects);
+    tcase_add_test(t, old_control_block_with_a_newer_log);
+    tcase_add_test(t, verify_goes_on_after_damage);
     suite_add_tcase(s, t);
     t = tcase_create("forged");
-    tcase_add_loop_test(t, forged, 0, sizeof forgeries / sizeof forgeries[0]);
+    tcase_add_loop_test(t, forged_records, 0, sizeof forgeries / sizeof forgeries[0]);
     tcase_add_test(t, area_repairs);
     tcase_add_test(t, area_restores_the_bitmap);
     tcase_add_test(t, findings_about_the_area);
-    tcase_add_test(t, bulk_under_way);
+    tcase_add_test(t, pages_of_an_unfinished_bulk_write);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

@@ -121,7 +121,7 @@ class Mistakes(Case):
         super().setUp()
         self.make("sound")
 
-    def test_what_ends_verify(self):
+    def test_checks_that_break_rules_end_verify(self):
         for mistake, says in (("hold", "holds a page when it returns"),
                               ("change", "has changed the database"),
                               ("open", "has left a transaction open")):
@@ -129,7 +129,7 @@ class Mistakes(Case):
             self.assertIn(f'check of "test.bad", for root "ordered", {says}', said)
         self.assertIn("no memory for the check", self.verify(code=2, plugin=BAD, mistake="memory"))
 
-    def test_what_is_reported(self):
+    def test_findings_of_checks_are_reported(self):
         for mistake, says in (("number", "check has returned -7"), ("silent", "check: "),
                               ("beyond", "beyond the end of the page file"),
                               ("twice", "belongs to it and to something else"),
@@ -144,7 +144,7 @@ class Mistakes(Case):
         out = self.verify(code=3, plugin=BAD, mistake="config")
         self.assertIn('test.bad "ordered" cannot be checked here: its layers', out)
 
-    def test_no_pages(self):
+    def test_check_that_lists_no_pages(self):
         """If the pages are not listed, they are counted, but are not a leak."""
         said = json.loads(self.verify("--json", code=0, plugin=BAD, mistake="unlisted"))
         self.assertGreater(said["structures"]["unowned_pages"], 3)

@@ -318,7 +318,7 @@ START_TEST(fields_from_the_log)
 END_TEST
 
 /* The text of one record of each kind. */
-START_TEST(words)
+START_TEST(text_of_each_kind_of_record)
 {
     static const struct {
         enum made_kind made;
@@ -439,7 +439,7 @@ static int see_page_type(void *ctx, const struct lladd_inspect_name *n)
 
 /* The page type of an operation stays known while a process that does not know the operation uses
  * the database: checkpoints repeat the catalogue. */
-START_TEST(page_types_outlive_strangers)
+START_TEST(page_type_of_an_unknown_operation_stays_known)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
@@ -480,7 +480,7 @@ static struct lladd_inspect_page page_of(struct lladd_inspect *v, lladd_pageno n
 }
 
 /* The use of pages, also if only the log has it yet. */
-START_TEST(uses)
+START_TEST(use_of_pages)
 {
     struct made m;
     struct lladd_device *dev = bench_make(_i ? MADE_CRASHED : MADE_CLEAN, &m);
@@ -653,13 +653,13 @@ int main(void)
     suite_add_tcase(s, t);
     t = tcase_create("records");
     tcase_add_test(t, fields_from_the_log);
-    tcase_add_loop_test(t, words, 0, 14);
+    tcase_add_loop_test(t, text_of_each_kind_of_record, 0, 14);
     tcase_add_loop_test(t, whole_log, 0, MADE_KINDS);
     tcase_add_test(t, catalogue);
-    tcase_add_test(t, page_types_outlive_strangers);
+    tcase_add_test(t, page_type_of_an_unknown_operation_stays_known);
     suite_add_tcase(s, t);
     t = tcase_create("pages");
-    tcase_add_loop_test(t, uses, 0, 2);
+    tcase_add_loop_test(t, use_of_pages, 0, 2);
     tcase_add_test(t, pages);
     tcase_add_test(t, lost_bitmap);
     suite_add_tcase(s, t);

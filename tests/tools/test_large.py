@@ -66,12 +66,12 @@ class Large(unittest.TestCase):
         self.assertEqual((code, err), (0, ""))
         self.assertTrue(out)
 
-    def test_nothing_is_left(self):
+    def test_temporary_files_are_removed(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.look("verify", env={"TMPDIR": folder})[0], 0)
             self.assertEqual(os.listdir(folder), [])
 
-    def test_no_place(self):
+    def test_no_folder_for_temporary_files(self):
         """There is no damage, but not everything can be checked."""
         code, out, err = self.look("verify", env={"TMPDIR": "/nowhere/at/all"})
         self.assertEqual(code, 2)
@@ -80,7 +80,7 @@ class Large(unittest.TestCase):
         self.assertNotIn("damaged place", out)
         self.assertNotIn("\nno damage\n", out)
 
-    def test_too_little(self):
+    def test_memory_limit_is_too_low(self):
         done = run("verify", "--memory", str(MEMORY - 1), self.db)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn(f"--memory: at least {MEMORY}", done.stderr)
@@ -139,7 +139,7 @@ class Progress(unittest.TestCase):
     def test_load(self):
         self.check("load", "--replace", self.db, self.text, says=["people 100 %"])
 
-    def test_walks(self):
+    def test_verbs_that_read_the_log(self):
         for args in (["log", "--stats"], ["ops"], ["recover", "--dry-run"]):
             self.assertEqual(self.check(*args, self.db, says=["reading the log"]), self.out)
 

@@ -190,7 +190,7 @@ static int64_t read_and_grow(struct lladd_device *dev, struct lladd_file *file, 
 /* If the log grows while a reader looks for its end, there seems to be a hole before a seal record,
  * at another place each time. That is never damage, neither there nor for a reader that reads up to
  * the known end. */
-START_TEST(grows_under_the_reader)
+START_TEST(log_grows_while_it_is_read)
 {
     struct lladd_device *dev;
     struct made m;
@@ -301,7 +301,7 @@ static int say_no_damage(void *ctx, const struct lladd_finding *f)
 
 /* While the database is in use, a page that is newer than the log read so far is not damage,
  * however often it is checked. */
-START_TEST(a_page_goes_on_after_the_log_was_read)
+START_TEST(page_newer_than_the_log_that_was_read)
 {
     struct lladd_device *dev;
     struct made m;
@@ -337,8 +337,8 @@ int main(void)
     TCase *t = tcase_create("log");
     tcase_add_loop_test(t, recycled, 0, 4);
     tcase_add_loop_test(t, recycled_before_the_walk, 0, 3);
-    tcase_add_test(t, grows_under_the_reader);
-    tcase_add_test(t, a_page_goes_on_after_the_log_was_read);
+    tcase_add_test(t, log_grows_while_it_is_read);
+    tcase_add_test(t, page_newer_than_the_log_that_was_read);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

@@ -45,7 +45,7 @@ static int look(struct lladd_db *db, struct lladd_error *err)
     return rc;
 }
 
-/* With transactions in doubt, if there are any. */
+/* Called while transactions are in doubt, if there are any. */
 static int in_doubt(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     int rc = look(db, err);
@@ -81,7 +81,8 @@ static void explore(const struct lladd_sim_subject *subject)
     lladd_sim_report_free(r);
 }
 
-START_TEST(no_structure_is_accused)
+/* In the states after simulated crashes, the check of structures finds no damage. */
+START_TEST(no_damage_is_found_after_crashes)
 {
     for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); *s; s++)
         explore(*s);
@@ -94,7 +95,7 @@ int main(void)
 {
     Suite *s = suite_create("states");
     TCase *t = tcase_create("states");
-    tcase_add_test(t, no_structure_is_accused);
+    tcase_add_test(t, no_damage_is_found_after_crashes);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

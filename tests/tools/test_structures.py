@@ -79,13 +79,13 @@ class Case(unittest.TestCase):
 
 
 class DumpAndLoad(Case):
-    def test_there_and_back(self):
+    def test_load_restores_what_dump_wrote(self):
         self.load(SMALL)
         self.assertEqual(self.dumped(), SMALL)
         self.sound("structures: 1 array, 1 list, 1 blob, 1 hash table\n")
         self.assertEqual(self.good("dump", self.db, "people", "numbers"), dump(PARTS[1], PARTS[0]))
 
-    def test_the_book(self):
+    def test_example_of_the_format_page(self):
         """The example in docs/dump-format.md."""
         here = os.path.dirname(os.path.abspath(__file__))
         with open(os.path.join(here, "..", "..", "docs", "dump-format.md"),
@@ -236,7 +236,7 @@ class Refused(Case):
             self.refuse(one[:n], "standard input, line ")
         self.sound("1 list")
 
-    def test_what_was_expected(self):
+    def test_messages_about_malformed_text(self):
         head = 'hash "h" key 2 value 0 count 1'
         first = "lladd dump 1\n"
         for text, words in (
@@ -289,7 +289,7 @@ class Refused(Case):
             self.assertEqual(self.dumped(), self.before, words)
         self.sound("1 list")
 
-    def test_second_structure_bad(self):
+    def test_second_structure_has_a_wrong_checksum(self):
         good, broken = PARTS[0], PARTS[1].replace("17", "18")
         self.bad("load", self.db, text=dump(good, broken))
         self.assertEqual(self.dumped(), self.before)
@@ -297,7 +297,7 @@ class Refused(Case):
         self.assertEqual(self.dumped(), dump(good, structure("list", "old", ["stays"])))
         self.sound("1 array, 1 list\n")
 
-    def test_replaced_only_by_what_is_whole(self):
+    def test_malformed_text_replaces_nothing(self):
         new = structure("list", "old", ["new", "ones"])
         text = dump(new.replace("ones", "tens"))
         self.refuse(text, "checksum", options=["--replace"])
@@ -339,7 +339,7 @@ class AfterACrash(Case):
         self.assertEqual(self.good("hash", "get", self.db, "half", "k399"), 100 * "v" + "\n")
         self.sound("1 list, 1 hash table")
 
-    def test_looking_keeps_others_out(self):
+    def test_scan_keeps_other_programs_out(self):
         pairs = [(f"k{i}", "v" * 100) for i in range(2000)]
         self.load(dump(structure("hash", "h", pairs, key=0, value=0)))
         child = subprocess.Popen([LLADD, "hash", "scan", self.db, "h"], stdout=subprocess.PIPE)
@@ -474,13 +474,13 @@ class Salvage(Case):
     def part(self, out, kind):
         return re.search(rf"^{kind} .*?^end ", out, re.S | re.M).group(0).splitlines()[1:-1]
 
-    def test_nothing_is_wrong(self):
+    def test_salvage_without_damage(self):
         whole = self.dumped()
         self.assertEqual(self.good("dump", "--salvage", self.db), whole)
         code, _, err = run("dump", "--salvage", "--salvage", "--jsonn", self.db)
         self.assertEqual(code, 2, err)
 
-    def test_a_page_of_each(self):
+    def test_one_damaged_page_of_each_structure(self):
         self.damage("00001500", "<002000>", "value of 1000", "item 0150 ")
         self.bad("dump", self.db, code=1)
         out, err = self.salvage()
@@ -508,7 +508,7 @@ class Salvage(Case):
             self.assertIn(left, text)
         self.assertNotIn("<002000>", text)
 
-    def test_a_page_of_each_bucket(self):
+    def test_one_damaged_bucket_of_a_table(self):
         """A damaged bucket does not affect another, neither the next to split nor the last."""
         path = os.path.join(self.db, "pages")
         with open(path, "rb") as file:
@@ -526,13 +526,13 @@ class Salvage(Case):
             with open(path, "wb") as file:
                 file.write(whole)
 
-    def test_a_root(self):
+    def test_damaged_first_page_of_a_list(self):
         self.damage("item 0000 ")
         out, err = self.salvage()
         self.assertIn('"l"', err)
         self.assertEqual(len(self.part(out, "array")), 2999 + 1)
 
-    def test_the_names(self):
+    def test_damaged_pages_of_root_names(self):
         """Without these pages the database does not open: status 1, and no complete text."""
         text = dump(structure("list", "a name that is there once", ["one", "two"]))
         self.good("load", self.db, text=text)
@@ -646,7 +646,7 @@ class Salvage(Case):
             self.good("load", "--create", "--replace", self.new, text=out)
             self.assertIn("\nno damage\n", self.good("verify", self.new))
 
-    def test_the_commands_of_the_book(self):
+    def test_commands_of_the_page_for_operators(self):
         """The commands in docs/what-happens-when.md for an operator."""
         here = os.path.dirname(os.path.abspath(__file__))
         with open(os.path.join(here, "..", "..", "docs", "what-happens-when.md"),

@@ -437,7 +437,7 @@ What keeps the log, the oldest LSN first
                               run(verb, "--ops", PLUGIN, self.made.path(kind))[2])
             self.assertNotIn("in doubt", run(verb, "--ops", PLUGIN, self.made.path("clean"))[2])
 
-    def test_several_may_look(self):
+    def test_several_readers(self):
         """A verb that recovers in memory keeps out only verbs that would change the files."""
         db = self.copy("crashed")
         args = ["--ops", PLUGIN, db]
@@ -475,7 +475,7 @@ What keeps the log, the oldest LSN first
         os.chmod(db + "/control", 0)
         self.assertIn("Permission denied", self.bad("verify", db, code=2))
 
-    def test_nothing_changes(self):
+    def test_reading_verbs_change_nothing(self):
         for kind in self.made.where:
             db = self.made.path(kind)
             before = tree(db)
@@ -761,7 +761,7 @@ class Damaged(Case):
         for verb in LOOKING:
             self.assertIn("format version 99", self.bad(verb, db, code=2))
 
-    def test_everywhere(self):
+    def test_damage_in_every_file(self):
         """A sample of the damages of test_damage.c, through the command, on files."""
         for kind in ("clean", "crashed"):
             db = self.copy(kind)
