@@ -476,8 +476,8 @@ static int read_version(struct reading *r)
     rc = rc ? rc : number(r, "a version", &version);
     rc = rc ? rc : line_end(r);
     if (!rc && version != DUMP_VERSION)
-        return wrong(r, "version %" PRIu64 " of the format, this program knows %u", version,
-                     DUMP_VERSION);
+        return wrong(r, "the format has version %" PRIu64 ", this program reads version %u",
+                     version, DUMP_VERSION);
     return rc;
 }
 

@@ -190,7 +190,8 @@ static int resolve(struct tool *t, const struct lladd_gid *gid, const struct dec
     if (code)
         return code;
     if (rc)
-        fprintf(stderr, "lladd resolve: decided, but the database was not closed cleanly (%s)\n",
+        fprintf(stderr,
+                "lladd resolve: the verb succeeded, but the database was not closed cleanly (%s)\n",
                 lladd_code_name(rc));
     const char *done = d->what == COMMIT  ? "committed"
                        : d->what == ABORT ? "aborted"

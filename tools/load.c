@@ -187,8 +187,8 @@ static int make_array(struct loading *l, struct lladd_error *err)
     uint64_t size = l->head.element_size;
     if (size > lladd_array_element_max(l->db))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "elements of %" PRIu64 " bytes, at most %" PRIu32
-                               " fit the pages of this database",
+                               "elements have %" PRIu64 " bytes; the pages of this database allow "
+                               "at most %" PRIu32,
                                size, lladd_array_element_max(l->db));
     int rc = of_txn(l, lladd_array_create(l->txn, (uint32_t)size, l->head.count, &l->root), err);
     return rc ? rc : lladd_array_open(l->db, l->root, &l->array, err);
@@ -199,20 +199,20 @@ static int make_hash(struct loading *l, struct lladd_error *err)
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
     if (l->head.key_size > UINT32_MAX || l->head.value_size > UINT32_MAX)
         return lladd_error_set(err, LLADD_KEY_SIZE,
-                               "keys or values of a length that tables do not allow");
+                               "hash tables do not allow keys or values of this length");
     o.key_size = (uint32_t)l->head.key_size;
     o.value_size = (uint32_t)l->head.value_size;
     int rc = of_txn(l, lladd_hash_create(l->txn, &o, &l->root), err);
     return rc ? rc : lladd_hash_open(l->db, l->root, 0, &l->hash, err);
 }
 
-/* With --batch the tree gets its rows in several transactions, after the one that makes it. */
+/* With --batch, one transaction makes the tree, and several later ones put its rows. */
 static int make_btree(struct loading *l, struct lladd_error *err)
 {
     struct lladd_btree_options o = LLADD_BTREE_OPTIONS_INIT;
     if (l->head.key_size > UINT32_MAX || l->head.value_size > UINT32_MAX)
         return lladd_error_set(err, LLADD_KEY_SIZE,
-                               "keys or values of a length that B+trees do not allow");
+                               "B+trees do not allow keys or values of this length");
     o.key_size = (uint32_t)l->head.key_size;
     o.value_size = (uint32_t)l->head.value_size;
     return of_txn(l,
@@ -475,7 +475,7 @@ static int load(const struct tool *t, struct loading *l, FILE *from, struct llad
     if (rc && !undone && l->batch)
         undone = sweep(l, &second);
     if (undone)
-        *err = second; /* a failed abort or sweep is more serious */
+        *err = second; /* a failed rollback or sweep is more serious than *err */
     return undone ? undone : rc;
 }
 
@@ -498,8 +498,9 @@ static int run(struct tool *t, struct loading *l, FILE *from)
     if (rc)
         return tool_failed(t, &err);
     if (closed)
-        return tool_fail(t, "%s: loaded, but not closed cleanly (%s)", t->dir,
-                         lladd_code_name(closed));
+        return tool_fail(t,
+                         "%s: the load succeeded, but the database was not closed cleanly (%s)",
+                         t->dir, lladd_code_name(closed));
     if (t->json)
         tool_json_print(json_pack("{s:o, s:o}", "structures", tool_json_u64(l->structures),
                                   "records", tool_json_u64(l->records)),

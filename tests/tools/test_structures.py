@@ -241,7 +241,8 @@ class Refused(Case):
         first = "lladd dump 1\n"
         for text, words in (
                 ("", "line 1: the file is empty"),
-                ("lladd dump 2\n", "line 1: version 2 of the format, this program knows 1"),
+                ("lladd dump 2\n",
+                 "line 1: the format has version 2, this program reads version 1"),
                 ("LLADD dump 1\n", 'line 1: expected "lladd dump 1", found LLADD dump 1'),
                 ("lladd dump 1\r\n", r"line 1: expected the end of the line, found \x0d"),
                 (first + "tree", "line 2: the file ends in the middle of a line"),
@@ -255,7 +256,7 @@ class Refused(Case):
                 (first + 'list "a" count -1\n', "expected a count, found -1"),
                 (first + 'list "a" count 18446744073709551616\n', "expected a count, found 1844"),
                 (first + 'array "a" element 0 count 1\n', "an element of 0 bytes"),
-                (first + 'array "a" element 5000 count 1\n', "elements of 5000 bytes, at most"),
+                (first + 'array "a" element 5000 count 1\n', "elements have 5000 bytes; the pages"),
                 (first + 'array "a" element 9 count 99999999999999999\n', "LLADD_TOO_LARGE"),
                 (first + 'hash "a" key 9999 value 0 count 1\n', "LLADD_KEY_SIZE"),
                 (first + 'hash "a" key 4294967296 value 0 count 1\n', "LLADD_KEY_SIZE"),
