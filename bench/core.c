@@ -197,7 +197,7 @@ static void bench_redo_of(size_t n_pages, const char *what)
     }
     bench_must(lladd_commit(txn), "commit");
     /* The seal of another commit says that the log was durable up to here; otherwise recovery would
-     * write that log and the pages once more (REC-4). */
+     * write that log and the pages once more (REC-4 in docs/wal-rules.md). */
     bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
     bench_must(lladd_bytes_set(txn, pages[0], 0, &seed, 8), "set");
     bench_must(lladd_commit(txn), "commit");

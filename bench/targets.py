@@ -43,7 +43,7 @@ AT_LEAST = [
     ("W1, 100 thousand", w1("lladd-hash", 100000), (1, None)),
     ("W1, 5 million", w1("lladd-hash", 5 * MILLION), (8, ("bdb-hash",))),
     ("W1, 5 million", w1("lladd-hash", 5 * MILLION), (1, None)),
-    ("W1, 5 million, by the rate with 1 million", w1("lladd-hash", 5 * MILLION),
+    ("W1, 5 million, compared with the rate of 1 million", w1("lladd-hash", 5 * MILLION),
      (5 / 5.5, w1("lladd-hash", MILLION))),
     ("W1, 1 million, physical", w1("lladd-hash-physical", MILLION), (4, ("bdb-hash",))),
     ("W1, 200 threads", w1("lladd-hash", MILLION, 200), (1, None)),
@@ -174,7 +174,7 @@ def latency_lines(rows):
 
 
 def instruction_lines(rows):
-    """W10."""
+    """W10: instructions an operation."""
     targets = [("lladd-hash", "insert", "an insert", 1000),
                ("lladd-hash", "lookup", "a lookup", 600),
                ("lladd-btree", "lookup", "a lookup", 1200, 700)]

@@ -178,7 +178,7 @@ static void failed(struct participant *p, struct branch *b, int rc)
 
 static void end_read_only(struct participant *p, struct branch *b)
 {
-    lladd_lsn after = {0}; /* LSN of the newest commit that the branch may have read (TXN-1) */
+    lladd_lsn after = {0}; /* LSN of the newest commit that the branch may have read */
     int rc;
     if (!log_commit(p, b, &after, &rc)) {
         failed(p, b, rc);
@@ -241,7 +241,7 @@ static void commit(struct participant *p, struct session *s, struct branch *b,
     }
     if (b && !log_commit(p, b, &after, &rc)) {
         b->txn = NULL;
-        participant_fail(p, rc, NULL); /* the error is never lack of space (REC-3) */
+        participant_fail(p, rc, NULL); /* the error is never lack of space */
         return;
     }
     if (b) {

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* packages.tally and packages.count: a custom page type and a custom operation.
  *
- * One page has, for each letter, the number of stanzas and of their bytes. Many open transactions
- * add to the page at a time, so it contains uncommitted additions of many transactions.
+ * One page has, for each first letter, the number of stanzas and of their bytes; the last cell is
+ * for stanzas with another first character. Many open transactions add to the page at a time, so it
+ * contains uncommitted additions of many transactions.
  *
  *   offset 32: 27 cells of 16 bytes: i64 stanzas, i64 bytes
  *
  * The library calls `prepare` with the page latched. `prepare` may return an error; otherwise it
  * builds the bytes of the log record. Redo and undo cannot fail. The library logs the record and
- * runs `redo` with its bytes: normal operation *is* redo (OP-1), so recovery runs the code of
- * normal operation. Redo and undo get one page and the logged bytes, never an LSN. The library
- * applies each redo and each undo to the page exactly once, whatever crashes come (OP-2).
+ * runs `redo` with its bytes: normal operation *is* redo (OP-1 in docs/wal-rules.md), so recovery
+ * runs the code of normal operation. Redo and undo get one page and the logged bytes, never an LSN.
+ * The library applies each redo and each undo to the page exactly once, whatever crashes come
+ * (OP-2).
  *
  * Redo and undo bytes have the same format, "add this to this cell"; undo subtracts:
  *
