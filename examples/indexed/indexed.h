@@ -43,8 +43,8 @@ int ix_put(struct lladd_txn *, const struct ix_table *, uint32_t id,
 typedef int ix_fn(void *ctx, uint32_t id);
 int ix_find(struct lladd_txn *, const struct ix_table *, const struct ix *, const void *value,
             size_t len, ix_fn *, void *ctx);
-/* The same for the values from `low` on, before `high` (NULL: no bound), in their order. No other
- * transaction changes an entry of the index until this one has ended. */
+/* Calls fn for each row with a value from `low` on, before `high` (NULL: no bound), in the order of
+ * the values. Until this transaction ends, no other transaction changes an entry of the index. */
 int ix_range(struct lladd_txn *, const struct ix_table *, const struct ix *, struct lladd_span low,
              const struct lladd_span *high, ix_fn *, void *ctx);
 /* Checks that the entries of the index are those of the rows. No transaction may be open.

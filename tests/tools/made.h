@@ -2,8 +2,8 @@
 #ifndef TESTS_TOOLS_MADE_H
 #define TESTS_TOOLS_MADE_H
 /*
- * Databases for inspection tests: a bit of everything, with the same bytes every time. The uuid,
- * the clock and all contents repeat.
+ * Databases for inspection tests. They contain pages and records of many kinds. Their bytes are the
+ * same every time, including the uuid and all times.
  *
  *  MADE_CLEAN    closed; no transaction is in doubt
  *  MADE_CRASHED  killed: two open transactions, one prepared, some pages not written
@@ -46,7 +46,8 @@ struct lladd_options made_options(struct lladd_device *);
 /* Makes a database. Returns 0, or the error of the step that failed in *err. */
 int made_make(const char *dir, struct lladd_device *, enum made_kind, struct made *,
               struct lladd_error *err);
-/* The same, but returns the open handle: the database is neither closed nor killed. */
+/* Makes a database, as made_make does, but returns the open handle: the database is neither closed
+ * nor killed. */
 int made_open(const char *dir, struct lladd_device *, enum made_kind, struct made *,
               struct lladd_db **out, struct lladd_error *err);
 

@@ -592,7 +592,7 @@ static int find_nth(void *ctx, const struct lladd_inspect_record *r)
     return 1;
 }
 
-/* Each in the first database; offsets in a record are those of log_format.h, narrow form. */
+/* Changes of records of MADE_CLEAN. The offsets are those of the narrow form in log_format.h. */
 static const struct {
     const char *kind;
     unsigned n;

@@ -3,7 +3,7 @@
  * Tests: a view reports the state of each database of made.c, with and without the application's
  * operations, and leaves every byte as it is. (For damage see test_damage.c.)
  *
- * All on the memory device.
+ * All databases are on the memory device.
  */
 #include "bench.h"
 

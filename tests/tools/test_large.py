@@ -17,7 +17,7 @@ from dumps import dump, structure
 
 LLADD, MAKE_DB, PLUGIN = sys.argv[1:4]
 MEMORY = 64 << 20  # the least that --memory accepts
-LOG_MIB = 160      # and as many bytes of pages
+LOG_MIB = 160      # the pages take about as much
 GONE = "\r\x1b[K"
 
 
@@ -72,7 +72,7 @@ class Large(unittest.TestCase):
             self.assertEqual(os.listdir(folder), [])
 
     def test_no_folder_for_temporary_files(self):
-        """There is no damage, but not everything can be checked."""
+        """Without it verify reports no damage, but that not everything could be read."""
         code, out, err = self.look("verify", env={"TMPDIR": "/nowhere/at/all"})
         self.assertEqual(code, 2)
         self.assertIn("not everything could be read", err)

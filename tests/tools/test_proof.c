@@ -241,7 +241,7 @@ static lladd_lsn write_a_page_and_die(struct lladd_device *dev, lladd_pageno *ch
         ck_assert_int_eq(lladd_bytes_format(txn, lladd_page_of(others.v + i)), 0);
     ck_assert_int_eq(lladd_commit(txn), 0);
     bench_change(db, *changed, "with a base");
-    /* So many changed pages that some are written before the next checkpoint. */
+    /* Changes so many pages that the cache must write some before the next checkpoint. */
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
     for (uint64_t i = 0; i < OTHERS; i++)
         ck_assert_int_eq(lladd_bytes_set(txn, lladd_page_of(others.v + i), 0, "x", 1), 0);

@@ -94,7 +94,7 @@ class DumpAndLoad(Case):
         self.load(text)
         got = self.dumped()
         structures = re.findall(r"(?:array|hash|list|blob) .*?end \d+ ", text, re.S)
-        for one in structures:  # in the order of names; a table has none
+        for one in structures:  # compares single lines, because a hash table has no order
             head, *lines = one.splitlines()[:-1]
             self.assertIn("\n" + head + "\n", got)
             for line in lines:
@@ -451,7 +451,7 @@ class Salvage(Case):
                 file.write(bytes([whole[at] ^ 1]))
 
     def damage(self, *places):
-        """The same, and takes away the log from which pages can be rebuilt."""
+        """Changes bytes as flip does, and destroys the log from which pages can be rebuilt."""
         self.flip(*places)
         # Log before the start of redo is read only to rebuild a page.
         need = json.loads(self.good("stat", "--json", self.db))["log"]["redo"]
@@ -612,7 +612,7 @@ class Salvage(Case):
         self.flip("new 01500")
         gone = self.left_out("t", rows[:500] + newer + rows[2500:], r'"(k\d+)"')
         self.assertIn("k01500,new 01500", gone)
-        # The first row of a run is needed for all rows before it.
+        # The first row of the newer run: all rows before the end of the damage are left out.
         self.flip("new 00500")
         printed, err = self.scanned("t")
         self.assertRegex(err, r'rows before "k\d+" are left out: ')
@@ -702,7 +702,7 @@ class HostileBytes(Case):
         dice = random.Random(4)
         used = [n for n in range(len(self.pages) // 4096) if any(self.pages[n * 4096:][:4096])]
         page = self.pages[used[3] * 4096:][:4096]
-        self.write(used[3], page)  # this test computes checksums correctly
+        self.write(used[3], page)  # checks that this class computes checksums correctly
         self.sound("1 array, 1 list, 1 blob, 2 hash tables")
         ends = set()
         for turn in range(SAMPLES):

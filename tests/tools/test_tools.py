@@ -175,7 +175,7 @@ class CommandLine(Case):
 class Looking(Case):
     def test_stat_clean(self):
         out = self.good("stat", self.made.path("clean"))
-        out = re.sub(r"(  log/\S+ +\S+ KiB\n)+", r"\1", out)  # how many are made ahead
+        out = re.sub(r"(  log/\S+ +\S+ KiB\n)+", r"\1", out)  # how many segments are made ahead
         self.assertEqual(numbers_out(out.split("\n", 1)[1]), """\
  uuid N-N-N-N-8899aabbccddeeff
  created N-N-N N:N:N UTC
@@ -566,7 +566,7 @@ class Doing(Case):
                          f"committed {gid}\n")
         self.assertEqual(self.json("in-doubt", db)["in_doubt"], [])
         out = self.good("page", db, self.made.where["negative"]["bytes"])
-        self.assertIn("000020  69 00 00 00 00 00 00 00", out)  # 5 and 100
+        self.assertIn("000020  69 00 00 00 00 00 00 00", out)  # 0x69 is 5 + 100
 
     def test_resolve(self):
         db = self.copy("prepared")
@@ -579,7 +579,7 @@ class Doing(Case):
         said = self.json("resolve", "--ops", PLUGIN, "--commit", db, GID2)
         self.assertEqual(said, {"gid": GID2, "outcome": "committed", "heuristic": False})
         self.assertEqual(self.json("in-doubt", db)["in_doubt"], [])
-        # 5 of the first transaction and 100 of the one that was committed.
+        # 0x69: 5 of the first transaction and 100 of the one that was committed.
         out = self.good("page", db, self.made.where["prepared"]["bytes"])
         self.assertIn("000020  69 00 00 00 00 00 00 00", out)
 
