@@ -10,19 +10,19 @@
  * while the database is being closed, or while a thread waits for the checkpoint. */
 #include "db/db_private.h"
 
-/* A checkpoint is due when the log since the last one has reached checkpoint_bytes and is this many
- * times as large as the dirty pages or, if these are more, the pages that were logged as images
- * since then. (In a database that fits the cache both are the same pages.) At checkpoint_most a
- * checkpoint is due in any case. It writes the dirty pages that are older than the previous
- * checkpoint, most of them with an image. */
+/* A checkpoint is due when two conditions hold. The log since the last checkpoint has reached
+ * checkpoint_bytes. And it is this many times as large as the dirty pages, and as large as the
+ * pages that were logged as images since the last checkpoint. When the log has reached
+ * checkpoint_most, a checkpoint is due in any case. A checkpoint writes the pages that are dirty
+ * since before the previous checkpoint, most of them with an image. */
 enum { LOG_FOR_DIRTY = 4 };
 
 /* Bytes of losers' log that one step undoes: UNDO_AT_ONCE in the background, UNDO_A_STEP in
  * lladd_maintain. */
 enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
 
-/* The longest interval over which a checkpoint is spread, and the longest time after which a pause
- * looks at the log again. */
+/* In nanoseconds: the longest interval that is assumed between two checkpoints (a checkpoint is
+ * spread over half of it), and the longest wait in a pause. */
 #define PACED_MOST (UINT64_C(300) * 1000000000)
 #define PAUSE_MOST (UINT64_C(100) * 1000000)
 
@@ -136,8 +136,8 @@ static bool pause_once(struct lladd_db *db, bool full)
 {
     struct ll_core *core = &db->core;
     lladd_mutex_lock(&db->wake_mutex);
-    /* Set before the two words are read, so a thread that changes one of them later reads `pausing`
-     * as 1 and ends the pause. */
+    /* `pausing` is set before `pressed` and `checkpoint_waiters` are read. So a thread that changes
+     * one of them later reads `pausing` as 1 and ends the pause. */
     (void)lladd_atomic_exchange32(&db->pausing, 1);
     bool pause = !full && !db->stopping && !lladd_atomic_look32(&core->pressed) &&
                  !lladd_atomic_look32(&core->checkpoint_waiters) && ahead(db) &&

@@ -8,8 +8,8 @@
 #include "util/held.h"
 
 #define LL_DB_MAGIC 0x4244444cu
-/* Numbers of pages and objects are below it: a record's page field has 48 bits, and all ones mean
- * no page. */
+/* Each page number and each object number is less than LL_PAGE_END: a record's page field has 48
+ * bits, and 48 ones mean that the record has no page. */
 #define LL_PAGE_END ((1ull << 48) - 1)
 
 struct ll_extension_state {
@@ -76,7 +76,7 @@ static inline void ll_use_end(struct lladd_use *use)
         if (LL_UNLIKELY(ll_use_rc_)) \
             return ll_use_rc_; \
     } while (0)
-/* May the calling thread read members of the transaction that its user changes? */
+/* May the calling thread read members that the user of the transaction (db/guard.c) changes? */
 bool ll_txn_seen(const struct lladd_txn *);
 /* Returns LLADD_BAD_STATE for `call`, because the thread holds a page of the database: the call may
  * have to wait for a thread that waits for that page (docs/threads.md). */
@@ -109,7 +109,8 @@ static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call
         ll_log_credit_trim(txn->core->log, &txn->credit);
     return rc;
 }
-/* 0 if the transaction may be ended now; does not check the poison. */
+/* 0 if the transaction may be ended now; then its unused log credit was returned. Does not check
+ * the poison. */
 int ll_txn_may_end(struct lladd_txn *);
 int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
 /* Tells participants that changes newer than `since` have been undone. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Catalogue space for the built-in descriptors: their number, the bytes of their entries, and the
- * longest entry. A test checks the numbers. */
+ * longest entry. tests/operations/test_descriptors.c checks the numbers. */
 const struct ll_payloads ll_extensions_builtin = {.names = 112, .bytes = 5770, .longest = 169};
 
 static int put_items(struct lladd_registry *out, const struct lladd_registry *user,
@@ -43,7 +43,7 @@ int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *u
 }
 
 /* The largest log buffer and the largest byte limit that any operation needs, and the operations
- * that need them. NULL: no operation needs as much as the catalogue records of the registered
+ * that need them. NULL: no operation needs more than the catalogue records of the registered
  * names. */
 struct fit {
     const struct lladd_options *o;
@@ -275,7 +275,7 @@ void ll_extensions_detach(struct lladd_db *db)
     db->extensions = NULL;
 }
 
-/* Is the root's page an allocated page of this type? */
+/* Does the root's value (`a`) name an allocated page of this type? */
 static int has_type(struct lladd_db *db, struct lladd_root_value value, const char *type, bool *out,
                     struct lladd_error *err)
 {

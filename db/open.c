@@ -403,7 +403,7 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     rc = ll_io_pwrite(core->dev, core->control_file, nothing, sizeof nothing, 0);
     if (rc)
         return ll_fail_io(err, rc, true, "write", FILE_CONTROL);
-    core->marked = 1; /* as if marked unclean: there is no control block yet */
+    core->marked = 1; /* ll_core_mark must do nothing, because there is no control block yet */
     rc = sync_root(core->dev, err);
     if (!rc)
         rc = ll_extensions_attach(db, reg, err);
@@ -604,7 +604,7 @@ int lladd_open(const char *dir, const struct lladd_options *options, struct llad
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = open_db(dir, options, out, &why);
     if (rc && err)
-        *err = why; /* only here, because recovery sets `why` for errors that it then handles */
+        *err = why; /* not earlier: recovery also writes to `why` for errors that it then handles */
     return rc;
 }
 
@@ -671,8 +671,8 @@ static int close_clean(struct lladd_db *db)
         rc = ll_deferred_step(core, UINT64_MAX, &more, &err);
     if (!rc)
         rc = abort_all(db);
-    /* Nothing was written: the control block is still clean. A page that was repaired when it was
-     * fetched is dirty, and must be written while the log can rebuild it. */
+    /* If nothing was logged, the control block is still clean. A page that was repaired when it was
+     * fetched is dirty even then, and must be written while the log can rebuild it. */
     if (rc || (!lladd_atomic_load32(&core->marked) && ll_buffer_dirty_count(core->buffer) == 0))
         return rc;
     for (unsigned i = 0; !rc && !settled && i < CLOSE_ROUNDS; i++) {

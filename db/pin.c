@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pins: a pin is a name that keeps the log from an LSN on. Holds: the same in memory only. Also
- * finds what keeps the log from being truncated. */
+/* Pins and holds. A pin is a name that keeps the log from an LSN on. A hold does the same, but only
+ * in memory. lladd_log_pinner finds what keeps the log from being truncated. */
 #include "db/db_private.h"
 
 #include <string.h>
@@ -102,7 +102,7 @@ int lladd_log_pinner(struct lladd_db *db, struct lladd_pinner *out, struct lladd
 
 /* ---- holds -------------------------------------------------------------------------------- */
 
-/* Holds the checkpoint mutex, so that no checkpoint truncates the log after the oldest LSN was read
+/* Takes the checkpoint mutex, so that no checkpoint truncates the log after the oldest LSN was read
  * and before the hold is set. */
 int lladd_log_keep(struct lladd_db *db, const char *name, lladd_lsn lsn,
                    struct lladd_log_hold **out, struct lladd_error *err)

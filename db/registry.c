@@ -48,7 +48,7 @@ static bool same_name(const void *a, const void *b)
     return x->version == y->version && (x->name == y->name || strcmp(x->name, y->name) == 0);
 }
 
-/* The extension's descriptor with the name of `desc`; NULL if it has none of that kind. */
+/* The extension's descriptor of this kind with the name and version of `desc`; NULL: none. */
 static const void *in_extension(const struct lladd_extension *e, uint8_t kind, const void *desc)
 {
     for (size_t i = 0; kind == LL_NAME_PAGE_TYPE && e->page_types && e->page_types[i]; i++)
@@ -134,7 +134,9 @@ static int check_fields(const struct lladd_op *op, const struct lladd_field *f,
         bool last = f[1].name == NULL;
         if (f->type <= LLADD_FIELD_END || f->type > LLADD_FIELD_TEXT || strlen(f->name) > 63 ||
             n >= 255 || ((f->type == LLADD_FIELD_REST || f->type == LLADD_FIELD_TEXT) && !last))
-            return ll_fail(err, LLADD_BAD_REGISTRATION, "operation \"%s\": field \"%s\" is wrong",
+            return ll_fail(err, LLADD_BAD_REGISTRATION,
+                           "operation \"%s\", field \"%s\": an unknown type, a name of more than "
+                           "63 bytes, more than 255 fields, or REST or TEXT not as the last field",
                            op->name, f->name);
     }
     return 0;
@@ -205,7 +207,8 @@ int lladd_register_page_type(struct lladd_options *o, const struct lladd_page_ty
 int lladd_register_class(struct lladd_options *o, const struct lladd_object_class *c,
                          struct lladd_error *err)
 {
-    size_t oldest = offsetof(struct lladd_object_class, pins); /* optional from here on */
+    /* The members from `pins` on are optional. */
+    size_t oldest = offsetof(struct lladd_object_class, pins);
     if (c && c->struct_size >= oldest && !c->redo && (!c->durable_lsn || c->undo))
         return ll_fail(err, LLADD_BAD_REGISTRATION,
                        "class: redo is missing; a class that reads the log itself has durable_lsn "
@@ -216,7 +219,8 @@ int lladd_register_class(struct lladd_options *o, const struct lladd_object_clas
 int lladd_register_participant(struct lladd_options *o, const struct lladd_participant *p,
                                struct lladd_error *err)
 {
-    size_t oldest = offsetof(struct lladd_participant, undone); /* optional from here on */
+    /* The members from `undone` on are optional. */
+    size_t oldest = offsetof(struct lladd_participant, undone);
     return add(o, LL_NAME_PARTICIPANT, "participant", p, oldest, err);
 }
 
@@ -252,7 +256,8 @@ static int check_structures(const struct lladd_extension *e, struct lladd_error 
 int lladd_register_extension(struct lladd_options *o, const struct lladd_extension *e,
                              struct lladd_error *err)
 {
-    size_t oldest = offsetof(struct lladd_extension, structures); /* optional from here on */
+    /* The members from `structures` on are optional. */
+    size_t oldest = offsetof(struct lladd_extension, structures);
     size_t before = o && o->registry ? o->registry->n : 0;
     struct ll_payloads payloads = {0};
     int rc = 0;
@@ -271,7 +276,7 @@ int lladd_register_extension(struct lladd_options *o, const struct lladd_extensi
         rc = lladd_register_participant(o, e->participants[i], err);
     if (!rc)
         rc = add(o, LL_REGISTERED_EXTENSION, "extension", e, oldest, err);
-    if (rc && o && o->registry) { /* all or nothing */
+    if (rc && o && o->registry) { /* register all of the extension or nothing */
         o->registry->n = before;
         o->registry->payloads = payloads;
     }

@@ -79,7 +79,7 @@ static void print_text(const unsigned char *p, size_t len, struct lladd_sink *si
     lladd_sink_write(sink, "\"", 1);
 }
 
-/* Length of the field in bytes; SIZE_MAX: fewer bytes are left. */
+/* Length of the field in bytes; SIZE_MAX if it is longer than the bytes that are left. */
 static size_t field_size(enum lladd_field_type type, const unsigned char *p, size_t left)
 {
     size_t want = 8;

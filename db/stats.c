@@ -67,7 +67,7 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     ll_buffer_stats(core->buffer, &buf);
     uint64_t committed = lladd_atomic_load64(&t->committed) + lladd_atomic_load64(&t->read);
     ll_txns_count(core, &begun, &active, &in_doubt);
-    uint64_t redo = ll_core_redo(core).v; /* before the tail, so it is not above the tail */
+    uint64_t redo = ll_core_redo(core).v; /* read before the tail, so that tail >= redo */
     uint64_t tail = ll_log_tail(core->log).v;
     memset(s, 0, sizeof *s);
     s->struct_size = sizeof *s;

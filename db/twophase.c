@@ -129,7 +129,7 @@ static void drop_gid(struct lladd_txn *txn)
     ll_free(&txn->core->env, p);
 }
 
-/* Logs the prepare record; the caller waits until the record is durable. */
+/* Logs the prepare record. Does not wait until the record is durable. */
 static int log_prepare(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
     int rc = ll_txn_enter_unlatched(txn, "a prepare");

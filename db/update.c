@@ -189,7 +189,7 @@ static int check_credit_max(struct lladd_txn *txn, const struct ll_name *name, u
         return 0;
     return ll_fail(&txn->err, LLADD_TOO_LARGE,
                    "operation \"%s\": log space for %u records at a time is asked for, and its "
-                   "credit_max is %u: the smallest log_ring_bytes has no more",
+                   "credit_max is %u: the smallest log buffer has no space for more",
                    op->name, count, most);
 }
 
@@ -269,8 +269,8 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
 
 /* ---- records without a page -------------------------------------------------------------- */
 
-/* Gets credit for one record with spans of these lengths, and for its undo; `name` NULL: a record
- * without undo. A thread that holds a page must not wait, so it gets nothing: it may only log a
+/* Gets credit for one record with this many redo and undo bytes, and for its undo; `name` NULL: a
+ * record without undo. A thread that holds a page must not wait for credit: it may only log a
  * record without undo, with credit that it already has. */
 static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo, size_t undo)
 {

@@ -3,7 +3,8 @@
  * Inspection: reads a database's files without opening it and without the application. One thread
  * at a time uses a view.
  *
- *   inspect.c      the view: control block, files, which process has it open; info and lists
+ *   inspect.c      the view: control block, files, the process that has the database open; info
+ *                  and lists
  *   log.c          the log: a survey from the checkpoint on, like analysis; every record with its
  *                  fields
  *   page.c         pages: a page's header, and its use in the allocation bitmap
@@ -208,7 +209,7 @@ static int list_dir(struct lladd_inspect *v, const char *dir, unsigned depth)
 {
     struct listing l = {v, dir, depth};
     int rc = v->core.dev->ops->list(v->core.dev, dir, see_file, &l);
-    return rc == -ENOENT && depth ? 0 : rc; /* removed meanwhile */
+    return rc == -ENOENT && depth ? 0 : rc; /* the folder was removed meanwhile */
 }
 
 static int by_name(const void *a, const void *b)

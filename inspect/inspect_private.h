@@ -117,8 +117,8 @@ int ll_inspect_walk(struct lladd_inspect *, lladd_lsn from, ll_inspect_visit *, 
 const struct ll_inspect_txn *ll_inspect_txn_of(const struct lladd_inspect *, lladd_lsn id);
 
 /* page.c */
-/* Reads page n into bytes: 0, LLADD_OUT_OF_RANGE, LLADD_READ_FAILED, or why there is no page
- * file. */
+/* Reads page n into bytes. Returns 0, LLADD_OUT_OF_RANGE, LLADD_READ_FAILED, or the error for which
+ * there is no page file. */
 int ll_inspect_read_page(struct lladd_inspect *, uint64_t n, unsigned char *bytes,
                          struct lladd_error *);
 /* Reads the copy of page n from which recovery will restore the page after a torn write. False: the
@@ -143,8 +143,8 @@ struct ll_verify_history {
     uint64_t base;  /* LSN of the newest image or format record; 0: the log has none */
     uint64_t last;  /* LSN of the newest record */
     uint64_t first; /* LSN of the page's first record that redo reads; 0: none */
-    uint64_t first_prev;
-    bool first_is_base;
+    uint64_t first_prev; /* the page LSN that this record expects */
+    bool first_is_base;  /* this record is an image or a format record */
     bool given_up;        /* freed after `last`: the page on disk may be older */
     bool given_up_before; /* value of `given_up` before the newest `lladd.map.free` of the page, in
                            * case that record is undone */
@@ -176,8 +176,8 @@ struct ll_verify {
     bool log_whole;               /* the log has no damage so far */
     uint64_t log_begins;          /* LSN of the first record that can be read; 0: no record was read
                                    * yet */
-    uint64_t hidden;              /* the oldest LSN before log_begins that a record refers to, so
-                                   * that its record is lost; 0: none */
+    uint64_t hidden;              /* the oldest LSN before log_begins to which a record refers: the
+                                   * record at that LSN is lost; 0: none */
 };
 
 /* These functions pass a finding to the caller's callback. If the result is not 0, stop and return

@@ -456,7 +456,7 @@ static bool is_torn(struct lladd_inspect *v)
         ll_io_open(v->core.dev, place.name, LLADD_OPEN_READ_ONLY, &file))
         return false;
     int64_t n = ll_io_pread(v->core.dev, file, head, sizeof head, place.offset);
-    (void)ll_io_close(v->core.dev, file); /* only read */
+    (void)ll_io_close(v->core.dev, file); /* the file was only read */
     return n > 0 && ll_record_decode(head, (size_t)n, end, 0, &rec, NULL) == LLADD_CORRUPT_LOG;
 }
 

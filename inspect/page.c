@@ -64,8 +64,8 @@ static int fail_header(struct lladd_inspect *v, lladd_pageno page, const unsigne
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, page,
                             "page %llu has base LSN %llu, which is above its page LSN %llu", n,
                             base, lsn);
-    if (v->known_end && lsn >= v->known_end && v->info.in_use != 1) /* otherwise the log has grown
-                                                                     * since the view was taken */
+    /* The log of a database in use may have grown since the view was taken. */
+    if (v->known_end && lsn >= v->known_end && v->info.in_use != 1)
         return ll_fail_page(err, LLADD_LOG_LOST, page,
                             "page %llu has page LSN %llu, but the log ends at %llu", n, lsn,
                             (unsigned long long)v->known_end);
@@ -116,7 +116,7 @@ bool ll_inspect_area_page(struct lladd_inspect *v, uint64_t n, unsigned char *by
                ll_io_read_full(dev, file, bytes, size, (i + 1) * (uint64_t)size) == 0 &&
                ll_page_verify(v->core.salt, lladd_page_of(n), bytes, size, "dwb", NULL) == 0;
     ll_free(&v->core.env, head);
-    (void)ll_io_close(dev, file); /* only read */
+    (void)ll_io_close(dev, file); /* the file was only read */
     return good;
 }
 

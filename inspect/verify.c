@@ -116,7 +116,7 @@ static int verify_witness(struct ll_verify *c)
         ll_io_open(v->core.dev, "control", LLADD_OPEN_READ_ONLY, &file))
         return 0;
     int rc = ll_witness_read(v->core.dev, file, v->core.salt, &w, &why);
-    (void)ll_io_close(v->core.dev, file); /* only read */
+    (void)ll_io_close(v->core.dev, file); /* the file was only read */
     if (!rc)
         rc = ll_witness_check(&w, ll_log_scan_end(v->log), &why);
     return rc ? ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, rc, "control", 2 * LL_CONTROL_COPY,
@@ -170,7 +170,7 @@ static int verify_control(struct ll_verify *c)
         return rc;
     unsigned char *bytes = ll_alloc(&v->core.env, LL_CONTROL_FILE_BYTES);
     int64_t n = bytes ? ll_io_pread(v->core.dev, file, bytes, LL_CONTROL_FILE_BYTES, 0) : 0;
-    (void)ll_io_close(v->core.dev, file); /* only read */
+    (void)ll_io_close(v->core.dev, file); /* the file was only read */
     rc = bytes ? verify_control_rest(c, bytes, n > 0 ? (uint64_t)n : 0)
                : ll_fail(c->err, LLADD_NO_MEMORY, "out of memory for the control file");
     ll_free(&v->core.env, bytes);
@@ -196,7 +196,7 @@ static int verify_dwb(struct ll_verify *c)
                                    LL_VERIFY_NO_OFFSET, why.message);
     unsigned char *head = ll_alloc(&v->core.env, size);
     rc = head ? ll_io_read_full(dev, file, head, size, 0) : -ENOMEM;
-    (void)ll_io_close(dev, file); /* only read */
+    (void)ll_io_close(dev, file); /* the file was only read */
     int look = rc ? 0 : ll_double_write_look(head, size, v->core.salt, &copies, &why);
     ll_free(&v->core.env, head);
     if (rc == -ENOMEM)
@@ -212,7 +212,8 @@ static int verify_dwb(struct ll_verify *c)
     if (look == LLADD_CORRUPT_PAGE && !v->info.clean)
         return ll_verify_tell_file(
             c, LLADD_FINDING_NOTE, 0, "dwb", 0,
-            "the double-write area was being written: its pages were not touched yet");
+            "the database stopped while it wrote the double-write area: the page file was not "
+            "changed yet");
     if (look == LLADD_CORRUPT_PAGE)
         return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, look, "dwb", 0, why.message);
     if (look && look != LLADD_END)
@@ -240,13 +241,13 @@ static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsign
         h->first_prev != at && h->first >= barrier && (at || !h->base)) {
         *lsn = h->first;
         *rebuilt = h->base && h->base >= barrier; /* rebuilt from older log, like a torn page */
-        return "a write was lost: redo will not find it as the record expects";
+        return "a write was lost: redo will not find it as the first record expects";
     }
     /* Changes before redo's start were on disk when the checkpoint was taken, and redo does not
      * repeat them. */
     if (!c->v->info.clean && !h->first && at < h->last) {
         *lsn = h->last;
-        return "a write was lost: the log has a newer record about it, and redo begins after that";
+        return "a write was lost: the log has a newer record about it, before the start of redo";
     }
     return NULL;
 }
@@ -291,8 +292,8 @@ static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_e
                                "pages", NULL) != 0;
     if (f && ll_inspect_txn_of(v, lladd_lsn_of(f->txn))) {
         snprintf(text, sizeof text,
-                 "%s; it is being written in bulk by transaction %llu, which is not "
-                 "over",
+                 "%s; it is being written in bulk by transaction %llu, which has not "
+                 "ended",
                  why->message, (unsigned long long)f->txn);
         return tell_page(c, LLADD_FINDING_NOTE, 0, page, f->lsn, text);
     }
@@ -405,7 +406,8 @@ static int verify_page(struct ll_verify *c, uint64_t page)
         return 0;
     }
     /* Bitmaps are never freed: if the log changes a bitmap that is missing, a write was lost. And a
-     * bitmap may be outdated: the log knows of changes of a page that has not been freed since. */
+     * bitmap may be outdated: a page that the log changes and does not free afterwards is in use,
+     * whatever the bitmap says. */
     bool is_map = ll_operations_bitmap_of(v->core.page_size, lladd_page_of(page)).v == page;
     const struct ll_verify_history *h = ll_verify_history_of(c, page);
     bool changed = h && h->last && !h->given_up && c->log_whole;
@@ -437,7 +439,7 @@ static int check_length(struct ll_verify *c)
     if (v->info.in_use == 1)
         return 0; /* the file of a database in use grows */
     if (bytes % v->core.page_size != 0) {
-        snprintf(text, sizeof text, "the file has %llu bytes, no whole number of pages",
+        snprintf(text, sizeof text, "the file has %llu bytes, which is not a whole number of pages",
                  (unsigned long long)bytes);
         rc = ll_verify_tell_file(c, v->info.clean ? LLADD_FINDING_DAMAGE : LLADD_FINDING_NOTE,
                                  v->info.clean ? LLADD_MISSING_FILE : 0, "pages",

@@ -128,8 +128,8 @@ static int check_name(struct ll_verify *c, const struct ll_record *rec)
     return ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
 }
 
-/* If the oldest segment begins inside a truncated record, lost records before the first good one
- * show only in later records that contain their LSNs. */
+/* If the oldest segment begins inside a truncated record, the walk begins at the first good
+ * record. The loss of records before it is noticed only if a later record contains their LSN. */
 static void note_named(struct ll_verify *c, uint64_t lsn)
 {
     if (lsn >= c->v->info.log_oldest.v && lsn < c->log_begins &&
@@ -150,8 +150,8 @@ static int check_chain(struct ll_verify *c, const struct ll_record *rec)
     if (rec->prev.v != want && c->log_whole) {
         snprintf(
             text, sizeof text,
-            "a record of transaction %llu says that the one before it is at LSN %llu; it is at "
-            "%llu",
+            "a record of transaction %llu says that the one before it is at LSN %llu; that one is "
+            "at %llu",
             (unsigned long long)rec->txn.v, (unsigned long long)rec->prev.v,
             (unsigned long long)want);
         rc = ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
@@ -177,7 +177,7 @@ static void give_up(void *ctx, uint64_t index)
     struct ll_verify *c = ctx;
     size_t at = (size_t)index;
     int rc = ll_vec_append(&c->unused, &at, 1);
-    LL_ASSERT(rc == 0); /* reserved */
+    LL_ASSERT(rc == 0); /* new_history has reserved the memory */
     (void)rc;
 }
 
@@ -267,7 +267,7 @@ static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
             return ll_verify_no_memory(c);
         snprintf(
             text, sizeof text,
-            "a record about page %llu says that it was at LSN %llu; the record before it is at "
+            "a record about page %llu expects page LSN %llu; the record before it is at LSN "
             "%llu",
             (unsigned long long)rec->page, (unsigned long long)rec->page_prev.v,
             (unsigned long long)before);
@@ -449,7 +449,7 @@ static int check_pins(struct ll_verify *c)
         if (lsn >= c->v->info.log_oldest.v)
             continue;
         snprintf(text, sizeof text,
-                 "pin \"%s\" keeps the log from LSN %llu on; it begins at LSN %llu",
+                 "pin \"%s\" keeps the log from LSN %llu on; the log begins at LSN %llu",
                  core->pins[i].name, (unsigned long long)lsn,
                  (unsigned long long)c->v->info.log_oldest.v);
         rc = ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, lsn, text);

@@ -89,8 +89,8 @@ static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait
     }
     mine->thread = lladd_thread_self();
     mine->suspended = mine->migrates = false;
-    (void)lladd_txn_take(b->txn, false, UINT64_MAX); /* no thread uses the transaction: it was given
-                                                      * back */
+    (void)lladd_txn_take(b->txn, false, UINT64_MAX); /* returns 0 at once: the thread that was
+                                                      * active has given the transaction back */
     return XA_OK;
 }
 
@@ -112,8 +112,8 @@ static int join(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "the branch is prepared or completed");
     if (!ll_xa__assoc_add(b, rm))
         return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory");
-    (void)lladd_txn_take(b->txn, false, UINT64_MAX); /* no thread uses the transaction: it was given
-                                                      * back */
+    (void)lladd_txn_take(b->txn, false, UINT64_MAX); /* returns 0 at once: the thread that was
+                                                      * active has given the transaction back */
     return XA_OK;
 }
 
@@ -177,7 +177,8 @@ static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
     lladd_mutex_unlock(&ll_xa__all.mutex);
     int rc = lladd_txn_take(txn, stop, stop ? UINT64_MAX : s->spec.wait_ns);
     if (!rc)
-        (void)lladd_txn_give(txn); /* this thread still has the transaction: the branch was busy */
+        (void)lladd_txn_give(txn); /* returns true: the branch is busy, so no other thread has taken
+                                    * the transaction */
     lladd_mutex_lock(&ll_xa__all.mutex);
     b->busy = false;
     lladd_cond_broadcast(&s->changed);
@@ -221,8 +222,8 @@ static void end_own(struct ll_xa__branch *b, struct ll_xa__assoc *a, unsigned lo
                     bool stays)
 {
     if (!a->suspended)
-        (void)lladd_txn_give(b->txn); /* true: the branch is not busy, so no thread has taken the
-                                       * transaction */
+        (void)lladd_txn_give(b->txn); /* returns true: the branch is not busy, so no thread has
+                                       * taken the transaction */
     if (!stays) {
         ll_xa__assoc_remove(a); /* also if the handle is poisoned, because the database is not
                                  * reopened while an association is active */

@@ -10,8 +10,8 @@ static size_t hash(const struct lladd_gid *g)
     uint64_t h = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)g->format;
     size_t n = (size_t)g->gtrid_length + g->bqual_length;
     for (size_t i = 0; i < n; i++)
-        h = (h ^ g->data[i]) * UINT64_C(0x100000001b3); /* FNV-1a: the ids come from a trusted
-                                                         * manager */
+        h = (h ^ g->data[i]) * UINT64_C(0x100000001b3); /* FNV-1a is enough: the transaction
+                                                         * manager is trusted to choose the ids */
     return (size_t)(h ^ h >> 32);
 }
 

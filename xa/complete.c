@@ -121,8 +121,8 @@ static void done(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool gone)
     if (gone)
         ll_xa__branch_remove(rm->store, b);
     else if (b->txn)
-        (void)lladd_txn_give(b->txn); /* true: the branch was busy, so no thread has taken the
-                                       * transaction */
+        (void)lladd_txn_give(b->txn); /* returns true: the branch was busy, so no other thread has
+                                       * taken the transaction */
     lladd_cond_broadcast(&rm->store->changed);
 }
 

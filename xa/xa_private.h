@@ -148,7 +148,7 @@ void ll_xa__delete(const struct lladd_allocator *mem, void *);
 struct ll_xa__rm *ll_xa__rm_find(int rmid);
 /* The rm, created if it does not exist; NULL: out of memory. */
 struct ll_xa__rm *ll_xa__rm_of(int rmid);
-/* Counts a call under the rm, and clears the thread's last error. */
+/* Counts a call under the rm, and clears the last error of the rm and of the thread. */
 void ll_xa__begin(struct ll_xa__rm *);
 /* Counts the end of a call, and frees the rm if it is not open and has neither calls, options nor
  * an error. */
