@@ -140,11 +140,11 @@ void ll_inspect_free_maps(struct lladd_inspect *);
 
 /* The data about a page collected from the log. */
 struct ll_verify_history {
-    uint64_t base;  /* LSN of the newest image or format record; 0: the log has none */
-    uint64_t last;  /* LSN of the newest record */
-    uint64_t first; /* LSN of the page's first record that redo reads; 0: none */
-    uint64_t first_prev; /* the page LSN that this record expects */
-    bool first_is_base;  /* this record is an image or a format record */
+    uint64_t base;        /* LSN of the newest image or format record; 0: the log has none */
+    uint64_t last;        /* LSN of the newest record */
+    uint64_t first;       /* LSN of the page's first record that redo reads; 0: none */
+    uint64_t first_prev;  /* the page LSN that this record expects */
+    bool first_is_base;   /* this record is an image or a format record */
     bool given_up;        /* freed after `last`: the page on disk may be older */
     bool given_up_before; /* value of `given_up` before the newest `lladd.map.free` of the page, in
                            * case that record is undone */

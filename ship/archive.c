@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The archive of an open database: its calls, its thread, and its life in a handle.
  *
- * The hold is there before lladd_open returns, so that no checkpoint recycles log that an earlier
- * run has not stored. Everything else is done in steps, so that a store that is away prevents no
- * open. */
+ * The hold is set before lladd_open returns, so that no checkpoint recycles log that an earlier run
+ * has not stored. Only steps use the store, so lladd_open succeeds even if the store cannot be
+ * reached. */
 #include "ship/archive_private.h"
 
 #include <lladd/lladd.h>
@@ -84,7 +84,7 @@ static void *run(void *arg)
                 more = false;
         lladd_mutex_lock(&a->state);
         if (!a->stop)
-            (void)lladd_cond_wait_for(&a->wake, &a->state, ns); /* the loop looks at `stop` */
+            (void)lladd_cond_wait_for(&a->wake, &a->state, ns); /* the loop checks `stop` */
         lladd_mutex_unlock(&a->state);
     }
     return NULL;
@@ -280,7 +280,7 @@ void lladd_archive_free(struct lladd_archive *a)
     ll_ship_buf_free(&a->scratch);
     ll_ship_buf_free(&a->shipped);
     ll_ship_buf_free(&a->seen_bulk);
-    ll_ship_spool_close(a->spool); /* of lladd_archive_push */
+    ll_ship_spool_close(a->spool); /* lladd_archive_push has opened it; otherwise NULL */
     lladd_cond_destroy(&a->wake);
     lladd_mutex_destroy(&a->state);
     lladd_mutex_destroy(&a->work);
@@ -316,8 +316,8 @@ static int put_mark(struct lladd_archive *a, const char *name, lladd_lsn lsn,
     return rc;
 }
 
-/* The object is put after the record, because it has the record's LSN. If it cannot be put, the
- * record is no mark. */
+/* The object is put after the record was logged, because it contains the record's LSN. If the put
+ * fails, no restore finds a mark of this name. */
 static int mark(struct lladd_archive *a, const char *mark, lladd_lsn *lsn, struct lladd_error *err)
 {
     char name[LL_SHIP_NAME_MAX];

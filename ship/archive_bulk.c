@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stores the spools of transactions that have written pages in bulk. A spool is put before the log
- * that has the commit or prepare record of its transaction, so a store with such a record has the
- * spool, or the spool is lost. The files of a spool are deleted when the store has it. So after a
- * crash between the two puts the store is asked. */
+ * with the commit or prepare record of its transaction. So a store that has such a record has the
+ * spool, too, unless the spool is lost. The files of a spool are deleted as soon as the store has
+ * it. A crash may follow before the log is put. So a spool without files is looked for in the
+ * store. */
 #include "ship/archive_private.h"
 #include "ship/image_private.h"
 
@@ -35,8 +36,8 @@ static int look_at_part(struct lladd_archive *a, uint64_t txn, uint32_t part, bo
     return 0;
 }
 
-/* There are no files of the spool: an earlier run may have stored it. The spool of a transaction of
- * the timeline's origin is the origin's. */
+/* For a spool without files, which an earlier run may have stored. A transaction that began before
+ * the timeline's fork belongs to the origin: its spool is not missing here. */
 static int look_in_store(struct lladd_archive *a, uint64_t txn, bool *missing,
                          struct lladd_error *err)
 {
@@ -109,7 +110,7 @@ int ll_ship_bulk_piece(struct lladd_archive *a, struct lladd_error *err)
     const uint64_t *txn = (const void *)a->seen_bulk.data;
     int rc = 0;
     for (size_t i = 0; i < a->seen_bulk.len / sizeof *txn && !rc; i++) {
-        bool missing; /* the segment will say so */
+        bool missing; /* ll_ship_bulk_segment will note the gap */
         rc = store_spool(a, txn[i], &missing, err);
     }
     return rc;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef SHIP_ARCHIVE_PRIVATE_H
 #define SHIP_ARCHIVE_PRIVATE_H
-/* The archive of an open database: archive.c has the calls and the thread, archive_step.c what a
- * step does, archive_bulk.c what it stores of bulk writes, archive_resume.c where the archive
- * begins. */
+/* The archive of an open database.
+ *
+ *   archive.c         the public calls, and the thread
+ *   archive_step.c    a step, which stores the next object
+ *   archive_bulk.c    a step's work on pages that were written in bulk
+ *   archive_resume.c  finds where an archive goes on */
 #include "ship/ship_private.h"
 
 #include <lladd/extension.h>
@@ -16,27 +19,32 @@ struct lladd_archive {
     struct ll_ship_mem mem;
     /* Held during a step. Guards what follows, and the store. */
     struct lladd_mutex work;
-    struct lladd_db *db; /* changed under both mutexes. NULL during lladd_archive_push */
+    struct lladd_db *db; /* changed under `state`, while the database is opened or closed; no other
+                            call on the archive runs then. NULL during lladd_archive_push */
     uint64_t closed_end; /* end of the log, during lladd_archive_push */
     struct lladd_device *dev;
     struct lladd_log_hold *hold;
     char pin[64];
-    bool pinned; /* the pin is in the log; until then only the hold keeps it */
+    bool pinned; /* the pin was set; until then only the hold keeps the log */
     bool claimed, begun, detached;
-    struct lladd_error diverged; /* code 0: no other copy archives */
+    struct lladd_error diverged; /* code 0: the store and the log do not contradict each other */
     unsigned char uuid[16];
     uint32_t timeline, page_size;
     struct ll_ship_claim claim;
-    uint64_t done;  /* below, the store has whole segments; the log is kept from here on */
-    uint64_t pos;   /* below, the store has all; `done`, or higher by pieces of one segment */
+    uint64_t done;  /* the store has all log below, in whole segments; log is kept from here on */
+    uint64_t pos;   /* the store has all log below: `done`, or more if it has pieces of a segment */
     uint64_t start; /* the first record that begins at or after `done` */
-    uint64_t seen;  /* records below were checked, for pieces */
+    uint64_t seen;  /* all records below were checked when pieces were stored */
     struct ll_ship_buf open; /* as in the index of the segment before `done` */
     struct ll_ship_buf bytes, after, object, scratch;
-    uint64_t fork;              /* the timeline begins here; below are transactions of its origin */
+    uint64_t fork;              /* the timeline begins at this LSN; transactions that began below
+                                 * it belong to its origin */
     struct ll_ship_buf shipped; /* uint64_t: transactions with a commit or prepare record at or
                                      after `done`, of which the store has the spool */
-    struct ll_ship_buf seen_bulk; /* uint64_t: those with such a record in the next piece */
+    /* uint64_t: transactions with a spool, and with such a record in the next piece */
+    struct ll_ship_buf seen_bulk;
+    /* The end of the durable log after the last time mark was logged; when that was; when the last
+     * piece was stored. */
     uint64_t mark_end, marked_ns, piece_ns;
     /* Guards what follows; never held during a call that may wait. */
     struct lladd_mutex state;
@@ -44,7 +52,7 @@ struct lladd_archive {
     struct lladd_thread thread;
     bool stop;
     bool spooling;               /* transactions that write in bulk get a spool */
-    struct ll_ship_spool *spool; /* changed under both mutexes */
+    struct ll_ship_spool *spool; /* changed together with `db` */
     struct lladd_archive_status status;
     uint64_t caught_up_ns; /* when the store had all durable log */
 };
@@ -63,11 +71,11 @@ void ll_ship_archive_say(struct lladd_archive *, int rc, const struct lladd_erro
 uint64_t ll_ship_archive_end(const struct lladd_archive *);
 /* Stores the next object. `all`: also a piece that is not due yet. */
 int ll_ship_archive_step(struct lladd_archive *, bool all, bool *more, struct lladd_error *);
-/* Reads which database and timeline it is. */
+/* Reads uuid, page size and timeline from the control block. */
 int ll_ship_archive_identify(struct lladd_archive *, struct lladd_error *);
 /* Claims the store and finds where to go on, if that is not done yet. */
 int ll_ship_archive_begin(struct lladd_archive *, struct lladd_error *);
-/* Keeps the log from `done` on, and no more. */
+/* Moves hold and pin to `done`: from there on they keep the log. */
 void ll_ship_archive_keep(struct lladd_archive *);
 /* Logs a mark in a transaction of its own. */
 int ll_ship_archive_note(struct lladd_archive *, const char *name, lladd_lsn end, lladd_lsn *lsn,
@@ -79,28 +87,28 @@ int ll_ship_archive_put(struct lladd_archive *, const char *name, const struct l
 
 /* ---- archive_bulk.c ------------------------------------------------------------------------- */
 
-/* Finds where the timeline begins. */
+/* Sets `fork`. */
 int ll_ship_bulk_fork(struct lladd_archive *, struct lladd_error *);
-/* Frees the spools that the store has: those that lladd_archive_push has stored, and what a crash
- * has left of the files of a spool. */
+/* Deletes the files of spools that the store has. lladd_archive_push stores spools and deletes no
+ * file; and a crash may leave some files of a spool that was being deleted. */
 int ll_ship_bulk_resume(struct lladd_archive *, struct lladd_error *);
-/* Stores the spools of the transactions that the index names, which has not been put yet, and
- * frees those of transactions that were rolled back. A spool that is missing is a gap. */
+/* Stores the spools of the transactions that the index names, and deletes the files of transactions
+ * that were rolled back. Call it before the index is put. A missing spool is noted as a gap. */
 int ll_ship_bulk_segment(struct lladd_archive *, const struct ll_ship_index *,
                          struct lladd_error *);
-/* For a walk over the log of a piece (ctx: the archive): notes the transactions of which it needs
- * the spools. */
+/* Callback for a walk over the log of a piece; ctx: the archive. Notes the transactions with a
+ * spool that commit or prepare in the piece. */
 int ll_ship_bulk_see(void *ctx, const struct ll_ship_record *, struct lladd_error *);
-/* Stores these spools. */
+/* Stores the spools of these transactions. */
 int ll_ship_bulk_piece(struct lladd_archive *, struct lladd_error *);
-/* Frees the spools of earlier transactions that began below the LSN. */
+/* Deletes the files of transactions that began below the LSN and are not active in this run. */
 int ll_ship_bulk_drop(struct lladd_archive *, uint64_t below, struct lladd_error *);
 
 /* ---- archive_resume.c ----------------------------------------------------------------------- */
 
 /* Finds what the store has already. `end`: of the durable log. */
 int ll_ship_archive_resume(struct lladd_archive *, uint64_t end, struct lladd_error *);
-/* Goes on at the segment that begins at `first`, without what was before. */
+/* Lets the archive go on at the segment that begins at `first`, as if no log preceded it. */
 int ll_ship_archive_place(struct lladd_archive *, uint64_t first, struct lladd_error *);
 /* Reads [from, to) of a segment's file into `out`. */
 int ll_ship_archive_read(struct lladd_archive *, const struct ll_ship_segment *, uint64_t from,

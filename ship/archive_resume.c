@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where an archive begins: after what the store has, or at the oldest log. What the store has last
- * is compared with the log of the database: a copy of a database that has gone on differently must
- * not continue the archive of the other. */
+/* Finds where an archive goes on: after the log that the store has, or at the oldest log. The last
+ * objects in the store are compared with the log of the database: if two copies of a database have
+ * different log, one must not continue the archive of the other. */
 #include "ship/archive_private.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ void ll_ship_archive_gap(struct lladd_archive *a, uint64_t from, uint64_t to)
     lladd_mutex_unlock(&a->state);
 }
 
-/* The first record at or after `first`: what the log's own reader says. */
+/* Finds the first record at or after `first` with a log cursor. */
 static int first_record(struct lladd_archive *a, uint64_t first, uint64_t *out,
                         struct lladd_error *err)
 {
@@ -73,7 +73,7 @@ static int first_record(struct lladd_archive *a, uint64_t first, uint64_t *out,
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* The same for a database that is not open. */
+/* Finds the first record that begins in the segment `first`, for a database that is not open. */
 static int first_record_closed(struct lladd_archive *a, uint64_t first, uint64_t *out,
                                struct lladd_error *err)
 {

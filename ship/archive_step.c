@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A step of the archive. It stores the lowest segment of the log that is not stored, if the log
- * goes on beyond it; else a piece of the current one. What is stored was decoded first, so that
- * damage is never stored. The order of a segment's objects is
+/* A step of the archive. It stores the lowest segment of the log that is not stored, if that
+ * segment is complete; otherwise a piece of it. All records are decoded before they are stored, so
+ * that damage is never stored. The order of a segment's objects is
  *
  *     t<timeline>/bulk/...             the spools of transactions with a commit record in it
  *     t<timeline>/log/<first>.seg      the segment, with zeros after the end of the log in it
  *     t<timeline>/idx/<first>.idx      its index
  *
- * and only then its pieces are deleted, and the pin is raised. So after a crash at any place the
- * next step finds the log that it needs, and what it puts again is the same. */
+ * Then its pieces are deleted, and the pin is raised. So after a crash at any place the next step
+ * finds the log that it needs, and an object that it puts again has the same bytes. */
 #include "ship/archive_private.h"
 
 #include <lladd/bytes.h>
@@ -57,7 +57,8 @@ int ll_ship_archive_begin(struct lladd_archive *a, struct lladd_error *err)
     if (a->begun)
         return 0;
     int rc = ll_ship_archive_identify(a, err);
-    /* Also while the store is away, and when the process dies then. */
+    /* The pin is set before the store is used: it keeps the log while the store cannot be reached,
+     * even if the process ends meanwhile. */
     if (!rc && !a->pinned)
         ll_ship_archive_keep(a);
     if (!rc)
@@ -104,8 +105,8 @@ int ll_ship_archive_note(struct lladd_archive *a, const char *name, lladd_lsn en
 }
 
 /* A time mark says which log was durable before the clock was read. So a restore to a time never
- * has a transaction that committed later. It is not worth an error: without space in the log there
- * is no mark. */
+ * has a transaction that committed later. If the log has no space for the mark, the step goes on
+ * without it. */
 static void mark_time(struct lladd_archive *a)
 {
     lladd_lsn durable = lladd_lsn_of(ll_ship_archive_end(a)), lsn;
@@ -140,8 +141,8 @@ int ll_ship_archive_put(struct lladd_archive *a, const char *name, const struct 
     return rc;
 }
 
-/* Reads `len` bytes of payload from `lsn` on. The segments, lowest first, are those from number n
- * down to 0. */
+/* Reads `len` bytes of payload from `lsn` on, from segments number n - 1 down to 0 of the list,
+ * which has the highest segment first. */
 static int read_after(struct lladd_archive *a, const struct ll_ship_segment *list, size_t n,
                       uint64_t lsn, uint64_t len, struct lladd_error *err)
 {
@@ -330,7 +331,8 @@ static int store_piece(struct lladd_archive *a, const struct ll_ship_segment *s,
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
-/* Lets go of all segments but the current one. Only the log is needed for that, not the store. */
+/* Gives up all segments but the current one, so that their log may be truncated. The store is not
+ * used. */
 static int give_up(struct lladd_archive *a, uint64_t end, struct lladd_error *err)
 {
     struct ll_ship_buf list = {.mem = a->mem};
@@ -366,7 +368,7 @@ static int store_next(struct lladd_archive *a, bool all, uint64_t end, bool *mor
         const struct ll_ship_segment *s = &at[n - 1];
         uint64_t full = ll_ship_segment_end(s), stop = n > 1 ? at[n - 2].cut : end;
         stop = stop < full ? stop : full;
-        if (s->first > a->pos) /* the log before it was cut */
+        if (s->first > a->pos) /* the log before this segment was cut */
             a->pos = s->first;
         if (a->start < s->first)
             a->start = s->first;

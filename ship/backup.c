@@ -6,10 +6,10 @@
  *      class or a pin needs. The hold is raised to `from`
  *   3. all pages, with plain reads, while transactions change and write them
  *   4. E: an LSN above that of every page that was copied, with the log durable up to it
- *   5. again, the pages that transactions with a commit or prepare record between 3 and E have
- *      written in bulk: the copier may have passed them before they were written. Redo cannot make
- *      them, for the log does not have them. If one of them has been written again meanwhile, E is
- *      raised, and the step repeated for what has committed since
+ *   5. once more, the pages that were written in bulk by transactions with a commit or prepare
+ *      record between 3 and E: the copier may have passed these pages before they were written, and
+ *      the log does not have them. If one of them has been written in bulk again meanwhile, E is
+ *      raised, and the step is repeated for the transactions that have committed since
  *   6. the log from `from` to E; then the manifest
  *
  * Recovery from the copy is recovery from a crash at E: each page is between its state at the
@@ -196,7 +196,8 @@ static int copy_pages(struct ll_ship_backup *b)
         if (!rc && !settled)
             rc = set_end(b);
     }
-    /* The file as long as redo expects it: it was made longer before a page there was logged. */
+    /* Redo expects all pages that are in the log: a database extends the page file before it logs a
+     * record of a new page. */
     b->m.info.pages = lladd_page_count(b->db);
     return rc ? rc : ll_ship_finish_pages(b);
 }

@@ -36,7 +36,7 @@ struct ll_ship_backup {
     struct ll_ship_buf index;   /* entries of frames */
     uint64_t newest;            /* the highest page LSN that was copied since it was reset */
     struct ll_ship_buf suspects; /* of copy_damage.c: pages in use with wrong checksums */
-    bool repairing;              /* copies pages again that were damaged */
+    bool repairing;              /* ll_ship_repair_pages copies repaired pages */
     struct ll_ship_buf damaged;  /* uint64_t: pages that were damaged when they were copied last */
     /* the log, as far as it was read for pages written in bulk */
     uint64_t read_to;
@@ -51,10 +51,10 @@ int ll_ship_progress(struct ll_ship_backup *, uint64_t bytes);
 
 /* Copies pages [first, first+n). */
 int ll_ship_copy_pages(struct ll_ship_backup *, uint64_t first, uint64_t n);
-/* A page in use has a wrong checksum. */
+/* Notes a page in use with a wrong checksum, for ll_ship_repair_pages. */
 int ll_ship_suspect(struct ll_ship_backup *, uint64_t page);
-/* Finds out which of these pages are damaged, repairs them, and copies them again. Pages that stay
- * damaged are then in `damaged`. */
+/* Finds out which of these pages are damaged, repairs them, and copies them again. Appends pages
+ * that stay damaged to `damaged`. */
 int ll_ship_repair_pages(struct ll_ship_backup *);
 /* Stores the last object of pages, and the index. */
 int ll_ship_finish_pages(struct ll_ship_backup *);

@@ -3,9 +3,10 @@
  *
  *   header      "LLBLK1", uuid, timeline, page size, transaction, number of the part, CRC
  *   pieces      barrier, first page, number of pages, CRC of the pages, CRC of the piece; the pages
- *   end         a piece without pages: it says how many pages the part has, and if it is the last
+ *   end         a piece without pages: it says how many pages the part has, and whether it is the
+ *               last part
  *
- * So a part that was cut anywhere, and a part that is missing, are noticed. */
+ * So a reader notices a part that was cut off anywhere, and a part that is missing. */
 #include "ship/ship_private.h"
 
 #include <lladd/bytes.h>

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Claims: which copy of a database archives. Two copies of one directory have the same identity and
- * the same log, until both go on. Claim n of a timeline is the object "claim.<n>" with random
- * bytes; the highest one counts. The database keeps the bytes of its last claim in
- * "files/ship/claim", beside those of the one that it puts next. So if a reply is lost, it knows
- * its own claim; and a copy that was made before the other one claimed again does not know it. */
+/* Claims say which copy of a database archives. Two copies of one directory have the same identity,
+ * and the same log until both are changed. Claim n of a timeline is the object "claim.<n>" with
+ * random bytes; the claim with the highest number counts.
+ *
+ * Before a database puts a claim, it writes the bytes of this claim and of the last claim in the
+ * store to its file "files/ship/claim". So it knows its claim again, even if the reply to the put
+ * was lost. If two copies exist and one puts a claim, the other copy's file does not have it, and
+ * the other copy stops. */
 #include "ship/ship_private.h"
 
 #include <errno.h>
@@ -18,7 +21,7 @@
 #define MAGIC "LLCLAIM"
 enum { FILE_BYTES = 44, HOST = 64 };
 
-/* The file: u32 CRC is last, seeded with nothing. */
+/* The contents of the file, which ends with a CRC of them (docs/backup.md). */
 struct own {
     bool there;
     unsigned char last[LL_SHIP_CLAIM], next[LL_SHIP_CLAIM];
@@ -124,7 +127,7 @@ static int put_claim(struct lladd_store *store, struct ll_ship_mem mem,
 {
     char name[LL_SHIP_NAME_MAX], host[HOST] = "";
     unsigned char when[8];
-    (void)gethostname(host, sizeof host - 1); /* only said to people */
+    (void)gethostname(host, sizeof host - 1); /* for people; no program reads it */
     lladd_put64(when, (uint64_t)ll_ship_wall_us(world));
     struct lladd_iovec pieces[] = {
         {claim->bytes, LL_SHIP_CLAIM}, {when, sizeof when}, {host, strlen(host)}};

@@ -160,8 +160,8 @@ static bool is_damaged(const struct suspect *s)
     return s->owner == 0 || (!s->blank && s->ended && s->ended < s->durable);
 }
 
-/* Has the page written again, from the cache or from the log. What is stored is then what was read
- * from the file, so E follows its page LSN as for any page. */
+/* Lets lladd_page_rewrite write the page again, from the cache or from the log. Then copies it from
+ * the file like any page, so that E is above its page LSN. */
 static int repair(struct ll_ship_backup *b, uint64_t page)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

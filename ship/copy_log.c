@@ -92,7 +92,7 @@ int ll_ship_read_log(struct ll_ship_backup *b, uint64_t to, uint64_t since)
         return rc;
     while ((rc = lladd_log_next(cursor, &e, b->err)) == 0 && e.lsn.v < to &&
            (rc = see(b, &e, since)) == 0)
-        b->read_to = e.lsn.v + 8; /* no record begins before */
+        b->read_to = e.lsn.v + 8; /* the next record begins here or later */
     lladd_log_close(cursor);
     b->read_to = rc == 0 || rc == LLADD_END ? to : b->read_to;
     return rc == LLADD_END ? 0 : rc;

@@ -3,8 +3,8 @@
  *
  * The page file is read past the cache, while pages are written to it. A page that is being written
  * may be read torn: its checksum is wrong, and it is read again. If the checksum stays wrong and
- * the page is raw or free, its bytes are taken as they are. Any other page is damaged: the cache
- * writes its copy of the page again, or rebuilds the page from the log, and it is read again. */
+ * the page is raw or free, its bytes are taken as they are. Any other page may be damaged;
+ * copy_damage.c finds out whether it is, and repairs it. */
 #include "ship/backup_private.h"
 
 #include <errno.h>

@@ -4,10 +4,10 @@
 /* The log of a database at a target, as the objects of a store have it.
  *
  *   image.c   the segments of the log, and the objects with their bytes
- *   replay.c  reads the records of an image, and what a restore must know of them
+ *   replay.c  reads the records of an image, and notes what a restore must know
  *   chain.c   the archived segments and timelines; which of them follow each other
- *   laid.c    pages that the log does not have
- *   target.c  from a target to a backup and an image */
+ *   laid.c    pages that were written in bulk, which the log does not have
+ *   target.c  finds the backup and the image for a target */
 #include "ship/ship_private.h"
 
 /* ---- image.c -------------------------------------------------------------------------------- */
@@ -33,7 +33,7 @@ struct ll_ship_piece {
 struct ll_ship_image_segment {
     uint64_t first, cut, incarnation;
     uint32_t size, block;
-    uint64_t limit; /* what is at this LSN or above is not of this log: it reads as zeros */
+    uint64_t limit; /* the log in the segment ends here; the bytes after it are read as zeros */
     size_t piece, pieces;
 };
 
@@ -45,7 +45,7 @@ struct ll_ship_image {
     struct ll_ship_buf segments; /* struct ll_ship_image_segment, ascending */
     struct ll_ship_buf pieces;   /* struct ll_ship_piece */
     struct ll_ship_buf window;   /* bytes of the object of one piece */
-    size_t window_piece;
+    size_t window_piece;         /* number of this piece; SIZE_MAX: none */
     uint64_t window_offset;
 };
 
@@ -92,14 +92,14 @@ static inline uint64_t ll_ship_image_end(const struct ll_ship_image_segment *s)
 {
     return s->first + (uint64_t)(s->size / s->block) * (s->block - LL_SHIP_BLOCK_HEADER);
 }
-/* Offset in the file up to which it has the payload below the LSN. */
+/* Offset in the segment's file at which the payload below the LSN ends. */
 uint64_t ll_ship_image_offset(const struct ll_ship_image_segment *, uint64_t lsn);
 
 /* ---- replay.c ------------------------------------------------------------------------------- */
 
 /* A transaction that has written pages in bulk, and that has committed or prepared. */
 struct ll_ship_bulk {
-    uint64_t txn, lsn; /* lsn: of its commit or prepare record */
+    uint64_t txn, lsn; /* lsn: LSN of its commit or prepare record */
 };
 /* A redo barrier in the log. */
 struct ll_ship_barrier {
@@ -109,8 +109,8 @@ struct ll_ship_barrier {
 
 /* What the log up to a target says. */
 struct ll_ship_facts {
-    uint64_t end;                /* the log ends here: after the last record below the target */
-    bool more;                   /* and the image has more: the target is in a record or a gap */
+    uint64_t end;                /* where the last record ends that does not go beyond the target */
+    bool more;                   /* the image has more log: the target is in a record or a gap */
     bool heuristic;              /* there are heuristic records */
     uint64_t pages;              /* the page file has at least so many pages */
     struct ll_ship_buf bulk;     /* struct ll_ship_bulk, of commits and prepares from `since` on */
@@ -118,12 +118,12 @@ struct ll_ship_facts {
     struct ll_ship_buf prepared; /* struct lladd_in_doubt_info */
 };
 void ll_ship_facts_free(struct ll_ship_facts *);
-/* A time that is looked for in the marks of a log. */
+/* Finds a time among the marks of a log. */
 struct ll_ship_clock {
     int64_t target_us;
-    uint64_t lsn;    /* what lies below had committed at the last mark before the first later one */
-    int64_t last_us; /* time of the last mark; 0: there is none */
-    bool later;      /* there is a later mark */
+    uint64_t lsn;    /* the LSN that the last mark before the target states */
+    int64_t last_us; /* time of this mark; 0: there is none */
+    bool later;      /* a mark with a later time than the target follows */
 };
 /* Reads all records from `from` on that end at `to` or below. Every block header and every record
  * is checked. The log may end below `to` only after the last whole record that the image has. With
@@ -149,7 +149,7 @@ struct ll_ship_fork {
     int64_t when_us;
 };
 
-/* A timeline, or an ancestor of it; of an ancestor counts only what is below `top`. */
+/* A timeline, or an ancestor of it. Only the ancestor's log below `top` belongs to the timeline. */
 struct ll_ship_step {
     uint32_t timeline;
     uint64_t top;
@@ -176,18 +176,18 @@ int ll_ship_past_mark(const struct ll_ship_past *, const char *name, uint64_t *l
 /* The timeline and its ancestors, the timeline first: struct ll_ship_step. */
 int ll_ship_past_path(const struct ll_ship_past *, uint32_t timeline, struct ll_ship_buf *steps,
                       struct lladd_error *);
-/* Is what a timeline has below `end` on the path? */
+/* Is the timeline on the path, and does its log below `end` belong to the path? */
 bool ll_ship_on_path(const struct ll_ship_buf *steps, uint32_t timeline, uint64_t end);
-/* The LSN up to which the path's own timeline has log, or its fork. */
+/* The LSN up to which the store has log of the path's first timeline, at least its fork. */
 int ll_ship_past_top(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t *out,
                      struct lladd_error *);
 /* Appends to `down` the archived segments with the log from `from` to *to, the highest first.
- * *to is lowered to the cut if it is in a gap that a cut declares. *reached is `from`, or above it
- * if the archive lacks the log below *reached. */
+ * If *to is in a gap that a segment's cut declares, it is lowered to the cut. If the archive lacks
+ * log between `from` and *to, *reached is where the highest such place ends; otherwise `from`. */
 int ll_ship_past_chain(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t from,
                        uint64_t *to, struct ll_ship_image *down, uint64_t *reached,
                        struct lladd_error *);
-/* Reads the cut of the segment that begins at `first`; `first` if its header is damaged. */
+/* *out: the cut of the segment that begins at `first`; `first` if its header is damaged. */
 int ll_ship_past_cut(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t first,
                      uint64_t *out, struct lladd_error *);
 /* The LSN up to which the archive goes on from `from` without a gap. */
@@ -214,7 +214,7 @@ void ll_ship_laid_free(struct ll_ship_laid *);
  * not have all parts of it. */
 int ll_ship_lay(struct ll_ship_laid *, const struct ll_ship_buf *steps, uint64_t txn,
                 struct lladd_error *);
-/* To be called after the last ll_ship_lay. `barriers`: struct ll_ship_barrier. */
+/* Call it after the last ll_ship_lay. `barriers`: struct ll_ship_barrier. */
 void ll_ship_laid_sort(struct ll_ship_laid *, const struct ll_ship_buf *barriers);
 bool ll_ship_laid_has(const struct ll_ship_laid *, uint64_t page);
 /* Replaces the bytes of the page by those of a spool, if these are newer. */
@@ -231,10 +231,10 @@ struct ll_ship_reach {
 int ll_ship_ranges(struct ll_ship_past *, const struct ll_ship_buf *steps, struct ll_ship_buf *out,
                    struct lladd_error *);
 
-/* A target that was found. */
+/* What was found for a target. */
 struct ll_ship_goal {
     uint32_t timeline;
-    bool archived; /* it is none of the backup itself */
+    bool archived; /* false: the target is LLADD_TO_BASE, and needs no archive */
     struct ll_ship_facts facts;
     struct ll_ship_laid laid;
 };

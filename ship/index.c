@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The index of an archived segment: the pages that its records change, the marks, and the
- * transactions that wrote in bulk (docs/backup.md). It is derived from the segments, so one that is
- * missing or damaged is made again. */
+ * transactions that wrote in bulk (docs/backup.md). An index is derived from segments, so a missing
+ * or damaged one is made again. */
 #include "ship/ship_private.h"
 
 #include <lladd/bytes.h>
@@ -47,8 +47,7 @@ void ll_ship_index_free(struct ll_ship_index *ix)
 
 struct making {
     struct ll_ship_index *ix;
-    size_t
-        sorted; /* bytes of `pages` that had one entry for each page when they were sorted last */
+    size_t sorted; /* length of `pages` after the last join, with one entry for each page */
 };
 
 static int by_page(const void *a, const void *b)
@@ -80,7 +79,7 @@ static int see_page(struct making *m, const struct ll_ship_record *r, struct lla
     struct ll_ship_buf *pages = &m->ix->pages;
     struct ll_ship_index_page one = {.page = r->page, .first = r->lsn, .last = r->lsn};
     one.flags = r->kind == LL_SHIP_REC_IMAGE || (r->flags & FORMATS) ? LL_SHIP_PAGE_BASE : 0;
-    /* Each page has few entries, so that memory is needed for the pages, not for the records. */
+    /* Joins now and then, so that memory depends on the number of pages and not of records. */
     if (pages->len > 2 * m->sorted + FEW_PAGES * sizeof one) {
         join(pages);
         m->sorted = pages->len;
@@ -462,8 +461,8 @@ static int see_piece(void *ctx, const char *name, uint64_t size)
     return 0;
 }
 
-/* Gets payload from the first piece of a segment that is not stored whole. The piece ends after a
- * record. */
+/* Gets payload from the first piece of the segment that begins at `lsn`, if the store has pieces of
+ * it. A piece ends after a record, so the first piece has the rest of the record. */
 static int get_piece(const struct loading *l, uint64_t lsn, uint64_t len, struct ll_ship_buf *out,
                      struct lladd_error *err)
 {
@@ -576,8 +575,9 @@ static int remake(const struct loading *l, size_t i, const struct ll_ship_index 
     return rc;
 }
 
-/* An index says with which record the next segment begins, and which transactions are open there.
- * So the indexes are made from the first one on that is there, or from the first segment on. */
+/* The index of a segment needs that of the segment before, for its first record and the open
+ * transactions. So this function looks downwards for a good index, and makes the indexes from there
+ * up, or from the first segment if no index is good. */
 static int remake_from(const struct loading *l, size_t want, struct ll_ship_index *ix,
                        struct lladd_error *err)
 {

@@ -58,7 +58,7 @@ static int by_lsn(const void *a, const void *b)
 
 /* ---- a timeline ----------------------------------------------------------------------------- */
 
-/* The timeline's own part of what can be restored on it. */
+/* Tells the ranges that can be restored on the timeline, without what lies below its fork. */
 static int tell_ranges(struct telling *t, const struct ll_ship_buf *steps,
                        const struct ll_ship_fork *fork)
 {
@@ -101,7 +101,7 @@ static int tell_gaps(struct telling *t, const struct ll_ship_fork *fork)
             rc = t->fn(t->ctx, &gap);
         if (!rc)
             rc = ll_ship_past_reach(&t->past, &steps, first, &at, t->err);
-        at = at > first ? at : first + 1; /* a damaged segment reaches nothing */
+        at = at > first ? at : first + 1; /* nothing can be restored from a damaged segment */
     }
     ll_ship_buf_free(&steps);
     return rc;

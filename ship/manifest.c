@@ -84,7 +84,7 @@ static bool take(struct text *t, const char *key)
     return true;
 }
 
-/* Takes digits, of at most 64 bits. */
+/* Takes a number of at most 64 bits. */
 static bool digits(struct text *t, int base, uint64_t *out)
 {
     char *end;
@@ -274,7 +274,7 @@ static int by_time(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Appends what the manifests say, sorted. */
+/* Appends the info of each complete backup, by the time of its end. */
 static int read_all(struct lladd_store *store, struct ll_ship_mem mem, struct ll_ship_buf *infos,
                     struct lladd_error *err)
 {

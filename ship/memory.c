@@ -35,7 +35,7 @@ void ll_ship_delete(struct ll_ship_mem mem, void *p)
 
 int ll_ship_no_memory(struct lladd_error *err)
 {
-    return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a backup");
+    return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a backup or an archive");
 }
 
 void *ll_ship_room(struct ll_ship_buf *b, size_t len)
@@ -93,7 +93,7 @@ int64_t ll_ship_wall_us(const struct lladd_environment *world)
     struct timespec t = {0, 0};
     if (world && world->wall_us)
         return world->wall_us(world->ctx);
-    (void)clock_gettime(CLOCK_REALTIME, &t); /* a clock that fails says 1970 */
+    (void)clock_gettime(CLOCK_REALTIME, &t); /* this clock always exists */
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
@@ -102,7 +102,7 @@ uint64_t ll_ship_now_ns(const struct lladd_environment *world)
     struct timespec t = {0, 0};
     if (world && world->now_ns)
         return world->now_ns(world->ctx);
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* a clock that fails stands still: no pauses */
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* this clock always exists */
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -130,7 +130,7 @@ int ll_ship_fail_io(struct lladd_error *err, int rc, const char *what, const cha
     return code;
 }
 
-/* Waits until the time that the bytes so far should have taken. */
+/* Waits until as much time has passed as the bytes copied so far take at this rate. */
 int ll_ship_pace(struct ll_ship_pace *p, uint64_t bytes, struct lladd_error *err)
 {
     struct lladd_mutex mutex;

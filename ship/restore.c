@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Restore: copies the device over a store into an empty device.
  *
- * The order makes every crash harmless: lock, the note "files/ship/restoring", the files, their
- * syncs, "control", the removal of the note. Without "control" lladd_open refuses the directory.
+ * The order makes every crash harmless. It takes the lock, writes the note "files/ship/restoring",
+ * writes and syncs the files, writes "control", and removes the note. Without "control" lladd_open
+ * refuses the directory.
  * Restore never writes a file "creating", which would let lladd_open begin a new database. A second
  * restore removes the files that the first has left, but only if the note is there: without the
  * note the files are not those of an interrupted restore.
  *
  * The copy gets a timeline: a number that the store has given to no other copy, noted in the store
- * before "control" is written. It is part of the incarnation, so the log of the copy and that of
- * the database that it was made from are never taken for each other. */
+ * before "control" is written. The timeline is part of the incarnation, so the log of the copy and
+ * the log of the original database are never taken for each other. */
 #include "ship/image_private.h"
 
 #include <errno.h>
@@ -105,7 +106,7 @@ static int sweep(struct restore *r)
     }
     ll_ship_buf_free(&names);
     if (!rc)
-        rc = unlink_if_there(r, "control"); /* it was not whole */
+        rc = unlink_if_there(r, "control"); /* want_empty has found no valid copy in it */
     if (!rc)
         rc = unlink_if_there(r, "pages");
     return rc ? rc : unlink_if_there(r, "dwb");
@@ -203,7 +204,7 @@ static int copy_bytes(struct restore *r, struct lladd_file *from, struct lladd_f
     for (uint64_t at = 0; at < size && !rc;) {
         size_t len = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
         int64_t got = r->from->ops->pread(r->from, from, r->chunk, len, at);
-        if (got != (int64_t)len) /* the device has the reason */
+        if (got != (int64_t)len) /* lladd_store_device_error says why */
             return lladd_store_device_error(r->from, r->err)
                        ? lladd_store_device_error(r->from, NULL)
                        : lladd_error_set(r->err, LLADD_STORE_FAILED, "cannot read \"%s\"", name);

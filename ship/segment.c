@@ -103,7 +103,7 @@ void ll_ship_segment_payload(const struct ll_ship_segment *s, const unsigned cha
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* NULL, or what is wrong. */
+/* Returns NULL, or a text that says what is wrong. */
 static const char *decode(const unsigned char *p, uint32_t size, uint64_t lsn, uint32_t salt,
                           struct ll_ship_record *out)
 {

@@ -37,7 +37,7 @@ int ll_ship_random(const struct lladd_environment *world, void *, size_t len, st
 /* The error of a device's call that has returned the negative errno `rc`. */
 int ll_ship_fail_io(struct lladd_error *, int rc, const char *what, const char *name);
 
-/* Keeps a rate: waits until `bytes` more may pass. */
+/* The rate of a copy. ll_ship_pace waits until `bytes` more bytes may be copied. */
 struct ll_ship_pace {
     uint64_t bytes_per_second, began_ns, passed;
     const struct lladd_environment *world;
@@ -52,11 +52,12 @@ int ll_ship_pace(struct ll_ship_pace *, uint64_t bytes, struct lladd_error *);
 #define LL_SHIP_FRAME_ENTRY 32u
 #define LL_SHIP_PARTS_MAX 65536u
 
-/* Puts an object. If the name is taken and the object there has the same bytes, the reply to an
- * earlier put was lost: returns 0. If it has other bytes, returns LLADD_EXISTS. */
+/* Puts an object. Returns 0, too, if the store has an object of this name with the same bytes: the
+ * reply to an earlier put may have been lost. LLADD_EXISTS: that object has other bytes. */
 int ll_ship_put(struct lladd_store *, struct ll_ship_mem, const char *name,
                 const struct lladd_iovec *, int n, struct lladd_error *);
-/* Reads a whole object that has at most `most` bytes. */
+/* Appends a whole object to *out, where room for one more byte is left. LLADD_CORRUPT_BACKUP if the
+ * object has more than `most` bytes. */
 int ll_ship_get_all(struct lladd_store *, const char *name, uint64_t most, struct ll_ship_buf *out,
                     struct lladd_error *);
 /* Size of an object, or LLADD_NOT_FOUND. */
@@ -65,7 +66,8 @@ int ll_ship_size(struct lladd_store *, const char *name, uint64_t *out, struct l
 bool ll_ship_name_ok(const char *name);
 int ll_ship_corrupt(struct lladd_error *, const char *name, const char *what);
 
-/* The object "archive": to which database a store belongs. */
+/* Puts the object "archive", which says to which database the store belongs, or checks it if it
+ * exists. LLADD_OTHER_DATABASE: the store belongs to another database. */
 int ll_ship_claim_store(struct lladd_store *, struct ll_ship_mem, const unsigned char uuid[16],
                         uint32_t page_size, struct lladd_error *);
 /* The uuid in the object "archive". */
@@ -74,7 +76,7 @@ int ll_ship_store_uuid(struct lladd_store *, unsigned char uuid[16], struct llad
 /* An object with a part of the log: the bytes of a segment's file from `offset` on. */
 struct ll_ship_log_part {
     uint64_t first;        /* first LSN of the segment: its name */
-    uint64_t segment_size; /* bytes of the segment's file; zeros from the last part's end on */
+    uint64_t segment_size; /* size of the segment's file; after its last part, it has zeros */
     uint64_t offset, bytes;
     uint32_t crc;
 };
@@ -83,7 +85,7 @@ struct ll_ship_pages_part {
     uint64_t bytes;
     uint32_t crc;
 };
-/* A manifest, and what it is made of. */
+/* The contents of a manifest. */
 struct ll_ship_manifest {
     struct lladd_backup_info info;
     lladd_lsn redo;
@@ -97,10 +99,11 @@ void ll_ship_manifest_init(struct ll_ship_manifest *, struct ll_ship_mem);
 void ll_ship_manifest_free(struct ll_ship_manifest *);
 int ll_ship_manifest_write(const struct ll_ship_manifest *, struct ll_ship_buf *out,
                            struct lladd_error *);
-/* Reads and checks a manifest. `name`: that of the object, for messages. */
+/* Reads and checks a manifest. `name`: name of the object, which the manifest must fit. */
 int ll_ship_manifest_read(struct ll_ship_manifest *, const char *name, const void *bytes,
                           size_t len, struct lladd_error *);
-/* Finds the newest complete backup, or the one named `base`, and reads its manifest. */
+/* Finds the newest complete backup or, if `base` is not NULL, the backup of this name. Reads its
+ * manifest. */
 int ll_ship_manifest_find(struct lladd_store *, const char *base, struct ll_ship_manifest *,
                           struct lladd_error *);
 static inline size_t ll_ship_pages_parts(const struct ll_ship_manifest *m)
@@ -131,7 +134,7 @@ void ll_ship_log_name(const char *base, const struct ll_ship_log_part *,
 struct ll_ship_frame {
     uint64_t first;
     uint32_t n;      /* pages */
-    uint32_t part;   /* number of the object */
+    uint32_t part;   /* it is in the object pages.<part> */
     uint32_t offset; /* in the object */
     uint32_t bytes;  /* as stored */
     uint32_t crc;    /* of the bytes as stored */
@@ -170,10 +173,11 @@ uint64_t ll_ship_control_checkpoint(const unsigned char control[LL_SHIP_CONTROL]
 void ll_ship_control_uuid(const unsigned char control[LL_SHIP_CONTROL], unsigned char out[16]);
 uint32_t ll_ship_control_page_size(const unsigned char control[LL_SHIP_CONTROL]);
 uint32_t ll_ship_control_timeline(const unsigned char control[LL_SHIP_CONTROL]);
-/* Changes the control block to that of a copy: not closed cleanly, on this timeline. */
+/* Changes the control block to that of a copy: not closed cleanly, and on this timeline.
+ * `heuristic`: the log of the copy has heuristic records. */
 void ll_ship_control_copy(unsigned char control[LL_SHIP_CONTROL], uint32_t timeline,
                           bool heuristic);
-/* Is the page what its header says, or zeros? */
+/* Does the page have the right checksum and number, or only zeros? */
 bool ll_ship_page_ok(const unsigned char uuid[16], uint64_t number, const unsigned char *page,
                      uint32_t size);
 static inline uint64_t ll_ship_round_up(uint64_t v, uint64_t to)
@@ -183,17 +187,18 @@ static inline uint64_t ll_ship_round_up(uint64_t v, uint64_t to)
 
 /* ---- segment.c: the log's files (docs/disk-format.md) --------------------------------------- */
 
-/* What the header of a segment says. */
+/* The fields of a segment's header. */
 struct ll_ship_segment {
     uint64_t first, cut, size, block, incarnation, uuid_hash;
     uint64_t start; /* LSN of the first record that begins in it; 0: the header does not say */
 };
-/* Reads the header of the segment named `first`; returns NULL, or what is wrong. */
+/* Decodes the header of the segment named `first`. Returns NULL, or a text that says what is
+ * wrong. */
 const char *ll_ship_segment_head(const unsigned char header[LL_SHIP_BLOCK_HEADER], uint64_t first,
                                  struct ll_ship_segment *out);
 /* The LSN after the last one for which the segment has room. */
 uint64_t ll_ship_segment_end(const struct ll_ship_segment *);
-/* Offset in the file up to which it has the payload below the LSN. */
+/* Offset in the segment's file at which the payload below the LSN ends. */
 uint64_t ll_ship_segment_offset(const struct ll_ship_segment *, uint64_t lsn);
 /* Copies the payload [lsn, lsn+len) out of the file's bytes, which begin at offset `skip`. */
 void ll_ship_segment_payload(const struct ll_ship_segment *, const unsigned char *bytes,
@@ -210,34 +215,37 @@ typedef int ll_ship_record_fn(void *ctx, const struct ll_ship_record *, struct l
  * block below `stop`, and each record. */
 struct ll_ship_walk {
     struct ll_ship_segment seg;
-    const unsigned char *bytes; /* of the file, from `skip` on: all below `stop`; all of it if
-                                   `stop` is 0 */
-    uint64_t skip;              /* whole blocks */
+    const unsigned char *bytes; /* bytes of the file from `skip` on, up to those of `stop`; up to
+                                   the end of the file if `stop` is 0 */
+    uint64_t skip;              /* offset in the file; a multiple of the block size */
     unsigned char uuid[16];
-    uint64_t start; /* the first record; beyond `stop`: none begins here */
-    uint64_t stop;  /* the log in the segment ends here; 0: where only zeros follow; set then */
+    uint64_t start; /* LSN of the first record; `stop` or above: no record begins here */
+    uint64_t stop;  /* LSN at which the log in the segment ends. 0: it ends where only zeros
+                       follow, and the walk sets `stop` */
     const unsigned char *after; /* the payload after `stop`, as far as the last record needs it */
     uint64_t after_len;
     ll_ship_record_fn *fn;
     void *ctx;
     const char *name; /* for messages */
-    int code;         /* of an error that says what is damaged */
+    int code;         /* error code for damage */
     /* set by the walk */
     uint64_t next;       /* LSN after the last record that begins in the segment */
-    uint64_t partial_at; /* LSN of the last record, if bytes after the segment are needed for it */
+    uint64_t partial_at; /* LSN of the last record if it goes on after the segment, and `after`
+                            lacks its rest; 0: no such record */
     struct ll_ship_buf scratch;
 };
 int ll_ship_walk(struct ll_ship_walk *, struct lladd_error *);
-/* Visits the last record, after the walk has said that it needs `next` - `stop` bytes in `after`.
- * Does nothing if the last record was whole, or if the bytes are not there. */
+/* Visits the record at `partial_at`, for which the caller has put `next` - `stop` bytes into
+ * `after`. Does nothing if there is no such record, or if `after` lacks bytes. */
 int ll_ship_walk_rest(struct ll_ship_walk *, struct lladd_error *);
-/* Finds the first record that begins in the segment by its own LSN and its checksum, and sets
- * `start`. For a segment without anything before it. */
+/* Finds the first record that begins in the segment, by the LSN in it and its checksum, and sets
+ * `start`. For a segment if neither its header nor the segment before says where that record is.
+ * False: no record begins in the segment. */
 bool ll_ship_find_record(struct ll_ship_walk *);
 
-/* Appends the segments (struct ll_ship_segment) of the log below `end`, the highest first, down to
- * the one with the byte at `from`, or the one of which the log before it ended at or below `from`.
- * A segment that begins at `end` is included. A segment's cut says which one precedes it. */
+/* Appends the segments (struct ll_ship_segment) of the log from `from` to `end`, the highest first.
+ * A segment that begins at `end` is included. The cut of a segment says which segment precedes it.
+ * The last segment that is appended begins at or below `from`, or its cut is at or below `from`. */
 int ll_ship_segments(struct lladd_device *, uint64_t from, uint64_t end, struct ll_ship_buf *out,
                      struct lladd_error *);
 /* Reads the header of a segment. */
@@ -252,63 +260,67 @@ int ll_ship_segment_fail(uint64_t first, const char *what, struct lladd_error *)
 /* ---- index.c: the index of an archived segment ---------------------------------------------- */
 
 #define LL_SHIP_MARK_NAME 65u
-/* A mark says: what lies below `end` was in the log at `time_us`. */
+/* A mark says that the log below `end` existed at `time_us`. */
 struct ll_ship_mark {
-    lladd_lsn lsn; /* of the note's record */
+    lladd_lsn lsn; /* LSN of the record with the note */
     /* A named mark: the LSN after the record. A time mark: the end of the durable log before the
-     * clock was read, so that what committed below it committed at the time or before. */
+     * clock was read, so that all commits below it were made at `time_us` or before. */
     lladd_lsn end;
     int64_t time_us;
     char name[LL_SHIP_MARK_NAME]; /* "": a time mark */
 };
-/* A transaction that has redo barriers, so that it may have written pages in bulk, and a commit or
- * prepare record in the segment. */
+/* A transaction that has logged redo barriers, so that it may have written pages in bulk, and that
+ * has a commit or prepare record in the segment. */
 struct ll_ship_index_bulk {
     uint64_t txn;
-    lladd_lsn lsn; /* of its commit or prepare record */
+    lladd_lsn lsn; /* LSN of its commit or prepare record */
 };
 enum { LL_SHIP_PAGE_BASE = 1, LL_SHIP_PAGE_BULK = 2 };
 /* A page that has records in the segment. */
 struct ll_ship_index_page {
     uint64_t page;
-    uint32_t flags; /* LL_SHIP_PAGE_BASE: its first record there begins with a new page.
-                       LL_SHIP_PAGE_BULK: written in bulk */
-    uint32_t crc;
-    uint64_t first; /* LSN of its first record there, or of the barrier */
-    uint64_t last;
+    uint32_t flags; /* LL_SHIP_PAGE_BASE: the page's first record in the segment is an image or
+                       formats the page. LL_SHIP_PAGE_BULK: the page was written in bulk (nothing
+                       in this version sets this flag) */
+    uint32_t crc;   /* of a page written in bulk */
+    uint64_t first; /* LSN of its first record in the segment; of the barrier, if it was written in
+                       bulk */
+    uint64_t last;  /* LSN of its last record in the segment */
 };
 struct ll_ship_index {
     unsigned char uuid[16];
     uint32_t timeline;
     lladd_lsn first, end, cut; /* of the segment, as its header says */
     lladd_lsn stop;            /* the log in it ends here: `end`, or the next segment's cut */
-    lladd_lsn start, next; /* the first record that begins in it; the end of the last such record */
+    /* The first record that begins in the segment; the end of the last record that does. */
+    lladd_lsn start, next;
     struct ll_ship_buf marks; /* struct ll_ship_mark */
     struct ll_ship_buf bulk;  /* struct ll_ship_index_bulk */
-    struct ll_ship_buf open;  /* uint64_t: transactions that have redo barriers at or below the
-                                 segment, and have neither ended nor prepared at its end */
+    struct ll_ship_buf open;  /* uint64_t: transactions with redo barriers in this segment or
+                                 before it that have neither ended nor prepared at its end */
     struct ll_ship_buf pages; /* struct ll_ship_index_page, sorted */
-    /* Only while it is made: uint64_t: transactions that have redo barriers, and were rolled back
-     * in the segment. */
+    /* uint64_t: transactions with redo barriers that were rolled back in the segment. Set by
+     * ll_ship_index_make, and not stored. */
     struct ll_ship_buf ended;
 };
 #define LL_SHIP_MARK_MAX (24u + LL_SHIP_MARK_NAME)
-/* The bytes of a mark's note; returns their number. end 0: the mark is where its record ends. */
+/* Writes the bytes of a mark's note, and returns their number. `end` 0: the mark is where its
+ * record ends. */
 size_t ll_ship_mark_encode(const char *name, lladd_lsn end, int64_t time_us,
                            unsigned char out[LL_SHIP_MARK_MAX]);
 void ll_ship_index_init(struct ll_ship_index *, struct ll_ship_mem);
 void ll_ship_index_free(struct ll_ship_index *);
-/* Makes the index from the walk's segment: walks over it, up to a last record that needs bytes
- * after it. `open`: what the index of the segment before says; NULL: nothing. */
+/* Makes the index of the walk's segment, except for a last record that goes on after the segment.
+ * `open`: `open` of the index of the segment before; NULL: no transaction. */
 int ll_ship_index_make(struct ll_ship_index *, struct ll_ship_walk *, uint32_t timeline,
                        const struct ll_ship_buf *open, struct lladd_error *);
-/* Ends it, with the last record if the walk has its bytes. */
+/* Completes the index, with the record at `partial_at` if the walk has all of its bytes. */
 int ll_ship_index_finish(struct ll_ship_index *, struct ll_ship_walk *, struct lladd_error *);
 int ll_ship_index_encode(const struct ll_ship_index *, struct ll_ship_buf *out,
                          struct lladd_error *);
 int ll_ship_index_decode(struct ll_ship_index *, struct ll_ship_mem, const char *name, const void *,
                          size_t, struct lladd_error *);
-/* Reads the index of a segment as it is in the store. LLADD_NOT_FOUND, LLADD_CORRUPT_BACKUP. */
+/* Reads the index of a segment from the store. LLADD_NOT_FOUND; LLADD_CORRUPT_BACKUP. */
 int ll_ship_index_read(struct lladd_store *, struct ll_ship_mem, uint32_t timeline, lladd_lsn first,
                        struct ll_ship_index *, struct lladd_error *);
 /* Reads the index of a segment, or makes it again from the segment if it is missing or damaged.
@@ -317,7 +329,7 @@ int ll_ship_index_load(struct lladd_store *, struct ll_ship_mem, uint32_t timeli
                        struct ll_ship_index *, struct lladd_error *);
 void ll_ship_seg_name(uint32_t timeline, uint64_t first, char out[LL_SHIP_NAME_MAX]);
 void ll_ship_idx_name(uint32_t timeline, uint64_t first, char out[LL_SHIP_NAME_MAX]);
-/* Appends the first LSNs (uint64_t) of the whole segments in the store, sorted. */
+/* Appends the first LSN (uint64_t) of each segment that the store has as a whole, sorted. */
 int ll_ship_archived(struct lladd_store *, uint32_t timeline, struct ll_ship_buf *out,
                      struct lladd_error *);
 
@@ -325,19 +337,21 @@ int ll_ship_archived(struct lladd_store *, uint32_t timeline, struct ll_ship_buf
 
 enum { LL_SHIP_CLAIM = 16 };
 struct ll_ship_claim {
-    uint64_t n; /* number of the claim of this copy in the store */
+    uint64_t n; /* the object is claim.<n>; 0: there is no claim */
     unsigned char bytes[LL_SHIP_CLAIM];
 };
-/* Claims the timeline for the database on the device, or refuses to (LLADD_TAKEN). */
+/* Claims the timeline for the database on the device. LLADD_DIVERGED: the last claim in the store
+ * is not of this database. */
 int ll_ship_claim(struct lladd_store *, struct ll_ship_mem, const struct lladd_environment *,
                   struct lladd_device *, uint32_t timeline, struct ll_ship_claim *out,
                   struct lladd_error *);
-/* Finds the last claim, if it is of the database on the device, and claims nothing. */
+/* Reads the last claim in the store, and puts no claim. LLADD_DIVERGED as above. */
 int ll_ship_claim_own(struct lladd_store *, struct lladd_device *, uint32_t timeline,
                       struct ll_ship_claim *out, struct lladd_error *);
-/* Has another copy claimed the timeline since? LLADD_TAKEN. */
+/* LLADD_DIVERGED: another copy has claimed the timeline after this claim. */
 int ll_ship_claim_check(struct lladd_store *, uint32_t timeline, const struct ll_ship_claim *,
                         struct lladd_error *);
+
 /* ---- blk.c: pages that a transaction has written in bulk ------------------------------------ */
 
 #define LL_SHIP_BLK_HEADER 48u
@@ -352,7 +366,7 @@ struct ll_ship_blk {
     const char *name; /* for messages */
     const unsigned char *bytes;
     size_t len, at;
-    uint64_t pages;   /* so far */
+    uint64_t pages;   /* in the pieces that were read */
     bool ended, last; /* all pieces were read; no part follows */
 };
 /* Pages under one redo barrier, as they are in the page file. */
@@ -366,7 +380,8 @@ struct ll_ship_blk_piece {
 void ll_ship_blk_name(uint32_t timeline, uint64_t txn, uint32_t part, char out[LL_SHIP_NAME_MAX]);
 /* The header of the part with the uuid, timeline, page_size, txn and part of `b`. */
 void ll_ship_blk_header(const struct ll_ship_blk *b, unsigned char out[LL_SHIP_BLK_HEADER]);
-/* What precedes the pages of a piece; what ends a part of `pages` pages. */
+/* Encodes the head of a piece, which precedes its pages; and the last piece of a part, which has no
+ * pages. `pages`: number of pages in the part. `last`: no part follows. */
 void ll_ship_blk_piece(const struct ll_ship_blk_piece *, uint32_t page_size,
                        unsigned char out[LL_SHIP_BLK_PIECE]);
 void ll_ship_blk_end(uint64_t pages, bool last, unsigned char out[LL_SHIP_BLK_PIECE]);
@@ -379,9 +394,10 @@ int ll_ship_blk_next(struct ll_ship_blk *, struct ll_ship_blk_piece *, struct ll
 
 /* ---- spool.c -------------------------------------------------------------------------------- */
 
-/* The spools of an open database. An extension has one: it opens it in `attach`, closes it in
- * `detach`, calls ll_ship_spool_write in `bulk_written`, and has the participant. Any number of
- * threads may write; one thread at a time calls the functions after these. */
+/* The spools of an open database. An extension opens them in `attach`, closes them in `detach`,
+ * calls ll_ship_spool_write in `bulk_written`, and has the participant. Any number of threads may
+ * call ll_ship_spool_write. One thread at a time may call the functions that are declared after it,
+ * except where a comment says otherwise. */
 struct ll_ship_spool;
 extern const struct lladd_participant ll_ship_spool_participant;
 int ll_ship_spool_open(struct lladd_db *, struct ll_ship_mem, uint32_t timeline,
@@ -392,7 +408,7 @@ int ll_ship_spool_look(struct lladd_device *, struct ll_ship_mem, const unsigned
 /* Sets the timeline of spools that are written from now on. Call it before the first write. */
 void ll_ship_spool_timeline(struct ll_ship_spool *, uint32_t timeline);
 void ll_ship_spool_close(struct ll_ship_spool *);
-/* The error is that of the transaction. */
+/* An error is set in the transaction. */
 int ll_ship_spool_write(struct ll_ship_spool *, struct lladd_txn *, lladd_lsn barrier,
                         lladd_pageno first, uint64_t n, bool typed, const void *bytes);
 /* Reads a part whole, and checks it. LLADD_NOT_FOUND: there is no such part; LLADD_CORRUPT_BACKUP.
@@ -412,7 +428,7 @@ int ll_ship_spool_each(struct ll_ship_spool *, ll_ship_spool_fn *, void *ctx, st
 
 /* ---- store_dir.c ---------------------------------------------------------------------------- */
 
-/* The operating system's calls by which a directory store writes, so that a test can fail each. */
+/* The operating system's calls with which a directory store writes. A test can make each fail. */
 struct ll_ship_calls {
     void *ctx;
     int (*open_new)(void *ctx, const char *path, uint32_t mode); /* a descriptor, or -1 and errno */

@@ -7,10 +7,11 @@
  * transaction is about to log its commit or prepare record, its last part is ended and synced, and
  * the names of its parts are synced. So a transaction with such a record has a whole spool. The
  * spool of a transaction that is rolled back is deleted at once. A crash may leave spools of
- * transactions that recovery rolls back: the archiver frees each when it meets the END record. Its
- * redo barrier was durable before the spool was begun, so the log has the transaction.
+ * transactions that recovery rolls back: the archiver deletes each when it reads the END record of
+ * its transaction. That record exists, because the transaction's redo barrier was durable before
+ * the spool was begun.
  *
- * A write that fails leaves no hole: the next one begins at the same place. A sync that fails is
+ * A write that fails leaves no hole: the next write begins at the same place. A sync that fails is
  * final (LOG-4): the transaction cannot commit any more.
  *
  * Threads: the mutex guards the list and what the archiver reads of an entry. The rest of an entry
@@ -27,7 +28,7 @@
 
 #define DIRECTORY "files/ship"
 enum {
-    PART = 16 << 20,         /* a part with so many bytes is full */
+    PART = 16 << 20,         /* a part with this many bytes is full */
     PART_MOST = 3 * PART,    /* no part is longer */
     NAME_LENGTH = 16 + 1 + 4 /* without ".blk" */
 };
@@ -42,10 +43,10 @@ struct spooled {
     bool live;      /* under the mutex: the transaction has joined and not ended */
     bool freed;     /* under the mutex: the archiver has deleted the files of a live entry */
     struct lladd_file *file; /* the last part; NULL: none is open */
-    uint64_t at;             /* where its next piece begins */
+    uint64_t at;             /* offset in the file at which the next piece begins */
     uint64_t reach;          /* the file may have bytes up to here */
     uint64_t pages;          /* in this part */
-    int failed;              /* the code of a sync that failed */
+    int failed;              /* code of the sync that failed; 0: none has */
 };
 
 struct ll_ship_spool {
@@ -199,7 +200,7 @@ static int sync_failed(struct spooled *s, int rc, const char *name, struct lladd
     return s->failed;
 }
 
-/* Ends the part that is open, and syncs it. More pieces may follow in the place of its end. */
+/* Ends the part that is open, and syncs it. A later bulk write may replace the end by a piece. */
 static int end_part(struct spooled *s, bool last, struct lladd_error *err)
 {
     struct lladd_device *dev = s->spool->dev;
@@ -315,7 +316,7 @@ static int committing(void *ctx, void *state, struct lladd_txn *txn)
     return rc;
 }
 
-/* What was written is synced, so an error of close cannot matter. */
+/* Everything that was written is synced, so an error of close does not matter. */
 static void prepared(void *ctx, void *state, struct lladd_txn *txn)
 {
     (void)ctx, (void)txn;

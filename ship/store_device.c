@@ -2,15 +2,17 @@
 /* A read-only device over a store: the files of a database as a crash at a backup's end, or at a
  * later target, would have left them.
  *
- *     control         the backup's, twice; not closed cleanly, and without a witness
- *     pages           the frames of the backup. A later frame replaces pages of earlier ones. Then
- *                     zeros: pages that the log after the backup knows. Over these, the pages that
- *                     were written in bulk between the backup and the target
- *     dwb             empty
+ *     control         two copies of the backup's control block, marked as not closed cleanly; no
+ *                     witness
+ *     pages           the pages of the backup's frames; a later frame replaces pages of earlier
+ *                     ones. Pages that only the log after the backup names follow, as zeros. Pages
+ *                     that were written in bulk between the backup and the target are laid over
+ *                     all these
+ *     dwb             zeros: the double-write area has no copies
  *     log/X.seg       the stored bytes of a segment, then zeros
  *
- * Memory has the index of the frames, 32 bytes for 16 pages. Of the objects' contents it has one
- * window of frames, one frame, and one window of the log. Everything that is read is checked. */
+ * Memory holds the index of the frames (32 bytes for 16 pages), one window of frames, one frame,
+ * and one window each of the log and of the laid pages. Everything that is read is checked. */
 #include "ship/image_private.h"
 
 #include <errno.h>
@@ -31,7 +33,7 @@ struct ship_file {
     size_t segment; /* its number in the image */
 };
 
-/* A page, and a frame of it that was stored after the first copy of all pages. */
+/* A page in a frame that was stored after the first copy of all pages. */
 struct later {
     uint64_t page;
     uint64_t frame;
@@ -135,7 +137,8 @@ static int read_index(struct ship_device *d, struct lladd_error *err)
     return sort_frames(d, name, err);
 }
 
-/* *found: a frame has the page. If none has, the page was never written. */
+/* The number of the page's frame. *found is false if no frame has the page: then the page was never
+ * written. */
 static uint64_t frame_of(const struct ship_device *d, uint64_t page, bool *found)
 {
     const struct later *later = (const void *)d->later.data;
@@ -160,7 +163,7 @@ static uint64_t frame_of(const struct ship_device *d, uint64_t page, bool *found
     return i;
 }
 
-/* Makes the window have the frame's bytes. */
+/* Reads the frame's bytes into the window, unless the window has them. */
 static int move_window(struct ship_device *d, const struct ll_ship_frame *f, const char *name,
                        struct lladd_error *err)
 {
@@ -257,8 +260,8 @@ static int read_pages(struct ship_device *d, unsigned char *out, size_t len, uin
 
 /* ---- the device ----------------------------------------------------------------------------- */
 
-/* The page file is as long as redo expects it: it was made longer before a page there was
- * logged. */
+/* Redo expects a page file that has all pages in the log: a database extends the file before it
+ * logs a record of a new page. */
 static uint64_t pages_of(const struct ship_device *d)
 {
     uint64_t logged = d->goal.facts.pages;

@@ -208,7 +208,7 @@ static int put_file(struct store_dir *d, char *path, char *tmp, const char *name
     if (close(fd) && !rc)
         rc = -errno;
     if (!renamed)
-        (void)d->calls.unlink(d->calls.ctx, tmp); /* if it stays, it is never an object */
+        (void)d->calls.unlink(d->calls.ctx, tmp); /* a temporary file is never an object */
     if (rc && rc != -EEXIST)
         return rc == -EOPNOTSUPP
                    ? lladd_error_set(err, LLADD_NO_ACCESS,
@@ -304,7 +304,7 @@ static int walk_entry(struct walk *w, char name[LL_SHIP_NAME_MAX], size_t len)
     int n = snprintf(path, sizeof path, "%s/%s", w->dir->path, name);
     if (n < 0 || n >= PATH_SIZE)
         return lladd_error_set(w->err, LLADD_TOO_LARGE, "the path of \"%.100s\" is too long", name);
-    /* Deleted since the directory was read: it is not there. */
+    /* ENOENT: the file was deleted after the directory was read. */
     if (lstat(path, &st))
         return errno == ENOENT ? 0 : ll_ship_fail_io(w->err, -errno, "look at", name);
     if (S_ISDIR(st.st_mode))
@@ -336,7 +336,7 @@ static int walk_in(struct walk *w, char name[LL_SHIP_NAME_MAX], size_t len)
             rc = walk_entry(w, name, len + (size_t)n);
         name[len] = 0;
     }
-    (void)closedir(dir); /* it was only read */
+    (void)closedir(dir); /* the directory was only read */
     return rc;
 }
 

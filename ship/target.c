@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From a target to a backup and a log: the backup with the highest end that is not above the
- * target, and the log from there to the target, of the target's timeline and its ancestors.
+/* Finds the backup and the log for a target: the backup with the highest end that is not above the
+ * target, and the log from there to the target, on the target's timeline and its ancestors.
  *
  * The log is read once, record by record, before anything is written. So a restore that begins has
  * all that it needs, except for bytes that the store loses meanwhile. */
@@ -15,8 +15,8 @@ struct search {
     struct ll_ship_past archive;
     struct lladd_restore_target to;
     uint32_t timeline;
-    struct ll_ship_buf steps; /* struct ll_ship_step */
-    uint64_t lsn; /* the target; of a time: of its last mark, as soon as that is known */
+    struct ll_ship_buf steps;  /* struct ll_ship_step */
+    uint64_t lsn;              /* LSN of the target. For a time, find_time sets it */
     struct ll_ship_image base; /* the log of the backup */
     struct lladd_error *err;
 };
@@ -137,7 +137,7 @@ static int find_mark(struct search *s)
         (void)snprintf(name, sizeof name, "t%08x/mark/%.65s", step->timeline, s->to.mark);
         rc = ll_ship_name_ok(name) ? ll_ship_past_mark(&s->archive, name, &lsn, &when, s->err)
                                    : LLADD_NOT_FOUND;
-        if (!rc && lsn > step->top) /* made after the fork */
+        if (!rc && lsn > step->top) /* the mark was made after the fork */
             rc = LLADD_NOT_FOUND;
         else if (!rc)
             s->lsn = lsn;
@@ -198,7 +198,7 @@ static int choose_base(struct search *s, const char *name, const struct lladd_ba
 
 /* ---- the log -------------------------------------------------------------------------------- */
 
-/* Takes the segments of the backup that the archived ones follow, and then those. */
+/* Takes the segments of the backup that precede the archived ones, and then the archived ones. */
 static int assemble(struct search *s, const struct ll_ship_image *down, struct ll_ship_image *out)
 {
     size_t n = ll_ship_image_segments(down);
@@ -212,7 +212,8 @@ static int assemble(struct search *s, const struct ll_ship_image *down, struct l
     return rc;
 }
 
-/* Sets where each segment ends in this log: where the next one says, or where its bytes end. */
+/* Sets the limit of each segment: the next segment's cut; of the last segment the end of its
+ * bytes. */
 static int set_limits(struct ll_ship_image *im, struct lladd_error *err)
 {
     size_t n = ll_ship_image_segments(im);
@@ -229,7 +230,7 @@ static int set_limits(struct ll_ship_image *im, struct lladd_error *err)
     return 0;
 }
 
-/* The log ends at the target: what follows does not exist. */
+/* Removes the log above the target. */
 static void cut_image(struct ll_ship_image *im, uint64_t end)
 {
     while (ll_ship_image_segments(im) > 1 &&
@@ -292,7 +293,8 @@ static int find_time(struct search *s, const struct ll_ship_manifest *m, struct 
     return 0;
 }
 
-/* Lays the pages that transactions have written in bulk since the backup. */
+/* Lays the pages of transactions that have written in bulk, and that have committed or prepared
+ * after the backup's end. */
 static int lay(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_goal *g)
 {
     const struct ll_ship_bulk *bulk = (const void *)g->facts.bulk.data;

@@ -2,8 +2,8 @@
 #ifndef TESTS_SHIP_ARCHIVE_RIG_H
 #define TESTS_SHIP_ARCHIVE_RIG_H
 /*
- * What the tests of the archive share: a database with an archive in a store in memory, and checks
- * of what the store has, against the log itself.
+ * Fixture of the archive's tests: a database that is archived to a store in memory, and checks that
+ * compare the objects in the store with the log.
  */
 #include "calls.h"
 #include "ledger.h"
@@ -24,7 +24,7 @@ void teardown(void);
 void begin(struct lladd_device *, uint64_t segment);
 /* Keeps all log, so that it can be compared with the store. */
 void keep(void);
-/* Ends that, and closes the ledger. */
+/* Releases the hold of keep(), and closes the ledger. */
 void end(void);
 
 /* The indexes of the segments in the store. */
@@ -41,12 +41,13 @@ void free_archive(struct archived *);
 
 /* The object with this name, or NULL. `fmt` has a place for an LSN. */
 struct memory_object *object(const char *fmt, uint64_t first);
-/* Each segment follows the one before, and has the bytes of the log's file. */
+/* Asserts that each stored segment follows the one before, and has the bytes of the log's file if
+ * that file still exists. */
 void check_segments(const struct archived *);
-/* The index of each segment has the bytes that it is encoded to, and is the same when it is made
- * again: with the others there, and without any. */
+/* Hides the index object of each segment and makes the index again. Asserts that the new index is
+ * encoded to the same bytes: once with the other indexes in the store, and once without any. */
 void check_remade(const struct archived *);
-/* All that, and the status; with_pages: and that the indexes have all records of pages, of which
- * the log must still have all. */
+/* Makes both checks, and checks the status. with_pages: also compares the indexes with all records
+ * of pages in the log, which must still have all of them. */
 void check_all(bool with_pages);
 #endif

@@ -15,7 +15,8 @@
 static const char *dir, *url;
 static long transactions;
 
-/* A case only because of its assertions. It does not fork, so that a kill ends it. */
+/* A test case only because ck_assert needs one. It runs without a fork, so that a kill of this
+ * process ends the test. */
 START_TEST(archive)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -10,7 +10,7 @@
 
 struct ledger {
     struct lladd_options options;
-    struct lladd_archive_options archive_options; /* set before ledger_open */
+    struct lladd_archive_options archive_options; /* set before ledger_init */
     struct lladd_archive *archive;
     struct lladd_db *db;
     uint64_t n; /* transactions that committed in this run */
@@ -22,10 +22,11 @@ void ledger_init(struct ledger *, struct lladd_device *, struct lladd_store *, u
 void ledger_open(struct ledger *);
 void ledger_close(struct ledger *);
 void ledger_kill(struct ledger *);
-/* A transaction with `bytes` bytes in a note, and changes of some pages. Returns the code. */
+/* Runs a transaction with a note of `bytes` bytes, and with changes of some pages. Returns 0 or the
+ * first error. */
 int ledger_try(struct ledger *, size_t bytes);
 void ledger_write(struct ledger *, size_t bytes);
-/* A transaction that writes pages in bulk. */
+/* Runs a transaction that writes pages in bulk. */
 void ledger_bulk(struct ledger *);
 /* Steps until there is nothing more to store. Asserts success. */
 void ledger_archive(struct ledger *);

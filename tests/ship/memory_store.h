@@ -26,7 +26,7 @@ struct memory_store {
 
 void memory_store_init(struct memory_store *);
 void memory_store_free(struct memory_store *);
-/* NULL: there is no such object. `part` is in its name. */
+/* The first object with `part` in its name; NULL: none. */
 struct memory_object *memory_store_find(struct memory_store *, const char *part);
 void memory_store_drop(struct memory_store *, struct memory_object *);
 #endif

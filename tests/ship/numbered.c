@@ -214,7 +214,7 @@ uint64_t run_segment_end(const struct run *r, uint64_t first)
     return first + r->segment / block(r) * (block(r) - 64);
 }
 
-/* Bytes of the segment's file with what is below the LSN. */
+/* Offset in the segment's file at which the log below the LSN ends. */
 static size_t bytes_below(const struct run *r, uint64_t first, uint64_t lsn)
 {
     size_t at = (size_t)(lsn - first), payload = block(r) - 64, rest = at % payload;
@@ -242,8 +242,8 @@ static void store_segment(struct run *r, uint32_t timeline, uint64_t first, uint
     }
 }
 
-/* From the end of the log downwards, from each segment to the one that
- * its cut names. Between them there may be segments that the log has never used. */
+/* Without the library, this function goes down from the end of the log, from each segment to the
+ * one before its cut. Between these there may be segments that the log has never used. */
 void run_archive(struct run *r, uint32_t timeline)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -38,7 +38,7 @@ struct lladd_txn *run_begin(struct run *);
 void run_put(struct run *, struct lladd_txn *, uint64_t row, uint64_t number);
 /* Does the next transactions, up to this one. */
 void run_work_to(struct run *, uint64_t number);
-/* The table of `opened` is as transaction `number` of the run has left it. */
+/* Asserts that the table of `opened` is as transaction `number` of the run has left it. */
 void run_check(struct run *opened, const struct run *, uint64_t number);
 
 /* Archives the log of the open database, as far as it is durable: by the library, or as closed

@@ -27,7 +27,7 @@ struct shop {
 
 /* Opens or creates the shop on the device. Asserts success. `flags`: LLADD_OPT_... */
 void shop_open(struct shop *, struct lladd_device *, unsigned flags);
-/* ... with an extension; NULL: none. */
+/* As shop_open, with an extension; NULL: none. */
 struct lladd_extension;
 void shop_open_with(struct shop *, struct lladd_device *, unsigned flags,
                     const struct lladd_extension *);
@@ -37,10 +37,11 @@ void shop_kill(struct shop *);
 void shop_work(struct shop *, unsigned k);
 /* Prepares a transaction that sets counter `number` (100 or more) to 1; it is not ended. */
 struct lladd_txn *shop_prepare(struct shop *, unsigned number);
-/* Asserts that everything is of one generation for each worker, that `doubt` transactions are in
- * doubt, and that structures and files are undamaged. gen (nullable) gets the generations. */
+/* Asserts that everything of a worker is of one generation and has the right contents, and that
+ * `doubt` transactions are in doubt. gen (nullable) gets the generations. */
 void shop_check(struct shop *, unsigned doubt, uint64_t gen[SHOP_WORKERS]);
-/* Ends what is in doubt, and asserts that it has its effect. */
+/* Commits the transaction in doubt that has set counter `number`, and asserts that the counter is
+ * 1. */
 void shop_resolve(struct shop *, unsigned number);
 /* Asserts that `lladd verify` would find no damage on the device. */
 void shop_verify(struct lladd_device *);

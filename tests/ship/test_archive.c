@@ -40,7 +40,8 @@ START_TEST(the_store_gets_the_log)
 }
 END_TEST
 
-/* Pieces of the current segment follow each other, and are deleted when it is stored. */
+/* Pieces of the current segment follow each other, and are deleted when the whole segment is
+ * stored. */
 START_TEST(pieces_of_the_current_segment)
 {
     struct memory_object *o;
@@ -68,8 +69,8 @@ START_TEST(pieces_of_the_current_segment)
 }
 END_TEST
 
-/* Between runs that end well or badly, with pieces stored or not, the archive goes on where it was;
- * a log that was cut goes on in a segment that says so. */
+/* Runs end with a close or a kill, and with or without stored pieces. The next run continues the
+ * archive. Where a crash has cut the log, the next segment in the store has a cut. */
 START_TEST(the_archive_goes_on_after_crashes)
 {
     for (unsigned run = 0; run < 12; run++) {
@@ -162,8 +163,8 @@ END_TEST
 
 /* ---- marks ---------------------------------------------------------------------------------- */
 
-/* For each time mark: all commits below it were made at its time or before, and those that were
- * made before the mark before it are below. */
+/* Checks each time mark: all commits below its `end` were made at its time or before, and all
+ * commits that were made before the time of the previous mark are below. */
 START_TEST(marks_and_times)
 {
     enum { COMMITS = 300 };

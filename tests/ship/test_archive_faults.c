@@ -17,8 +17,8 @@
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* No log is given up that the store has not: with the redo out of the way, the pin is not above the
- * last segment in the store. */
+/* Asserts that no log is given up that the store does not have. After a checkpoint, redo needs no
+ * old log; the log that is needed must begin at or below the end of the last stored segment. */
 static void check_pin(uint64_t oldest)
 {
     struct ll_ship_segment s;
@@ -39,7 +39,7 @@ static void check_pin(uint64_t oldest)
 }
 
 /* A call of the store fails, each in turn, alone or with all later ones, before or after it has had
- * its effect. The step says so, no commit does, and later steps store the same. */
+ * its effect. The step returns the error, no commit fails, and later steps store everything. */
 START_TEST(the_store_fails_at_each_call)
 {
     bool lost = _i & 1, on = _i & 2;
@@ -118,8 +118,8 @@ START_TEST(the_process_dies_at_each_call)
 }
 END_TEST
 
-/* The store is away until the log is full. The pin is named, and when the store is back all goes
- * on. */
+/* The store fails until the log is full. lladd_log_pinner names the archive's pin. When the store
+ * works again, so do commits and the archive. */
 START_TEST(a_full_log_with_the_store_gone)
 {
     struct lladd_pinner who;
@@ -158,7 +158,8 @@ START_TEST(a_full_log_with_the_store_gone)
 }
 END_TEST
 
-/* With give_up_bytes the log is let go, and the gap is named: in the status, and by the chain. */
+/* With give_up_bytes the archive gives up log that it could not store. The status reports the gap,
+ * and the cuts of the stored segments show it. */
 START_TEST(an_archive_that_gives_up)
 {
     bool more;
@@ -212,7 +213,7 @@ START_TEST(damage_is_never_stored)
     struct lladd_archive_status before = ledger_status(&ledger);
     for (unsigned i = 0; i < 40; i++)
         ledger_write(&ledger, 5000);
-    /* The segment that is stored next: in a header, and in the middle. */
+    /* Damages a byte of the segment that is stored next: in its header, or in the middle. */
     struct ll_ship_buf list = {.mem = {NULL}};
     OK(ll_ship_segments(disk, before.kept.v, lladd_durable_lsn(ledger.db).v, &list, &err));
     uint64_t first = ((struct ll_ship_segment *)(void *)(list.data + list.len))[-1].first;
@@ -307,8 +308,8 @@ START_TEST(of_two_copies_one_stops)
 }
 END_TEST
 
-/* The name of the next segment is taken: with the same bytes a reply was lost; with others the
- * archive stops. */
+/* The store has an object with the name of the next segment. If it has the same bytes, the archive
+ * goes on, as after a lost reply; if it has other bytes, the archive stops. */
 START_TEST(a_taken_name)
 {
     bool same = _i == 0;
@@ -366,10 +367,10 @@ START_TEST(an_older_copy_of_the_files)
     if (_i)
         for (unsigned i = 0; i < 60; i++)
             ledger_write(&ledger, 2500);
-    /* Only segments are there to be compared. */
+    /* Without pieces, the archive can compare only segments. */
     for (struct memory_object *o; _i == 2 && (o = memory_store_find(&store, ".part")) != NULL;)
         memory_store_drop(&store, o);
-    /* As if the claims had been adopted by hand. */
+    /* Removes the claim that the copy does not know, so that only the log can tell. */
     for (struct memory_object *o; (o = memory_store_find(&store, "claim.2")) != NULL;)
         memory_store_drop(&store, o);
     expect_diverged(&ledger);
@@ -425,8 +426,9 @@ static struct lladd_archive_status pushed(struct lladd_device *dev)
     return s;
 }
 
-/* The rest of the log is stored after a crash or a clean close, with nothing written; the next run
- * goes on with its archive. Without an archive before, all log that is there is stored. */
+/* lladd_archive_push stores the rest of the log after a crash or a clean close, and writes nothing
+ * to the database's device. The next run continues the archive. Without an earlier archive, all log
+ * that exists is stored. */
 START_TEST(the_log_of_a_closed_database_is_pushed)
 {
     enum { KILL = 1, ARCHIVED = 2 };

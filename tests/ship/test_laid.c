@@ -103,7 +103,7 @@ static int store_spool(void *ctx, const char *name)
     return 0;
 }
 
-/* All spools, also of transactions that have not committed. */
+/* Stores all spools, also those of transactions that have not committed, and then the log. */
 static void archive(void)
 {
     struct lladd_device *dev = archived.options.device;
@@ -224,9 +224,9 @@ START_TEST(pages_of_an_open_transaction_are_not_laid)
 }
 END_TEST
 
-/* A transaction writes a page in bulk, changes it in the log, and commits after the backup. The
- * page of the backup has the change, of which redo no longer has the record: it is newer than that
- * of the spool. */
+/* A transaction writes a page in bulk, logs a change of it, and commits after the backup. The page
+ * in the backup has the change, and redo starts after the record of the change. So the older page
+ * of the spool must not be laid over it. */
 START_TEST(a_page_that_was_changed_since_stays)
 {
     struct lladd_txn *txn;
@@ -261,9 +261,10 @@ START_TEST(a_page_that_was_changed_since_stays)
 }
 END_TEST
 
-/* A transaction writes a page in bulk and rolls that back to a savepoint. Another one takes the
- * page, fills it and commits, and redo no longer needs its log at the backup. Then the first one
- * commits. The page belongs to the other one, so the spool of the first is not laid over it. */
+/* A transaction writes a page in bulk, and a rollback to a savepoint gives the page up. A second
+ * transaction takes the page, fills it and commits. A backup follows, from which redo starts after
+ * these changes. Then the first transaction commits. The page belongs to the second transaction, so
+ * the spool of the first one must not be laid over it. */
 START_TEST(a_page_that_another_transaction_has_taken_stays)
 {
     struct lladd_txn *first, *second;
@@ -331,8 +332,8 @@ static void name_of_last_spool(char out[200])
             memcpy(out, store.objects[i].name, 200);
 }
 
-/* Without the spool, targets from its commit on are refused, and those below are not; with damage
- * in it, its name is told. */
+/* Without the spool of a transaction, targets from its commit on are refused, and those below are
+ * not. Damage in the spool is reported with its name. */
 START_TEST(a_missing_or_damaged_spool)
 {
     struct lladd_restore_target t;
@@ -362,7 +363,7 @@ START_TEST(a_missing_or_damaged_spool)
     ck_assert_msg(strstr(err.message, "wrote in bulk"), "%s", err.message);
     look(states[8].end, 8);
     spool->name[0] = last[0];
-    /* A byte of a page that changes later. */
+    /* A byte of a page is damaged after the device was opened. */
     OK(lladd_store_device(&store.base, &o, &device, &err));
     spool->bytes[spool->len / 2] ^= 4;
     struct lladd_file *pages;
@@ -594,7 +595,7 @@ START_TEST(a_spool_that_is_lost_is_a_gap)
 END_TEST
 
 /* A crash leaves the spool of a transaction that recovery rolls back. It is deleted when the log
- * with that is stored. */
+ * with the END record of the rollback is stored. */
 START_TEST(the_spool_of_a_rolled_back_transaction_goes)
 {
     open_archived(disk);
@@ -659,8 +660,8 @@ START_TEST(spools_of_a_closed_database_are_pushed)
 }
 END_TEST
 
-/* A restored copy archives on its own timeline. Its log begins with that of its origin, and the
- * spools of that are the origin's. */
+/* A restored copy archives on its own timeline. Its log begins with a part of its origin's log; the
+ * spools of the transactions there are those that the origin has stored. */
 START_TEST(a_restored_copy_stores_its_own_spools)
 {
     struct lladd_restore_target t;

@@ -257,7 +257,7 @@ START_TEST(a_rolled_back_transaction_has_no_spool)
     uint64_t id = lladd_txn_id(txn).v;
     ck_assert_int_eq(lladd_commit(txn), 0); /* it has written nothing in bulk */
     expect_none(id);
-    /* A crash leaves a spool, which is freed when the archiver meets the END record. */
+    /* A crash leaves a spool. The archiver would free it at the END record of the rollback. */
     txn = begin();
     TXN(write_extents(txn, 2, PAGES * PAGE));
     id = lladd_txn_id(txn).v;
@@ -308,7 +308,7 @@ START_TEST(a_prepared_transaction_has_a_whole_spool)
 }
 END_TEST
 
-/* The archiver frees a spool between the commit record and `committed`. */
+/* A prepared transaction is rolled back after the archiver has freed its spool. */
 START_TEST(a_transaction_that_is_rolled_back_after_its_spool_was_freed)
 {
     struct lladd_gid id = gid();
@@ -414,7 +414,7 @@ START_TEST(a_spool_that_cannot_be_written_refuses_the_commit)
 }
 END_TEST
 
-/* What was not written whole does not count: the next write begins at the same place. */
+/* After a write that failed, the next write begins at the same place. */
 START_TEST(a_transaction_goes_on_after_a_write_that_failed)
 {
     open_db();
@@ -468,7 +468,7 @@ START_TEST(a_sync_that_failed_is_final)
 }
 END_TEST
 
-/* Each byte of a part counts, and each length but the right one is refused. */
+/* A part is refused if any byte is changed, or if it is cut off at any length. */
 START_TEST(a_damaged_part_is_refused)
 {
     struct ll_ship_buf part = {.data = NULL};

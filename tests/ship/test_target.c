@@ -150,8 +150,8 @@ static struct lladd_txn *prepare(struct run *r, unsigned char id)
     return txn;
 }
 
-/* One transaction is open from before the backup to the end; one is prepared in between; some are
- * rolled back. */
+/* One transaction is open from before the backup to the end. Later, another one is prepared and
+ * committed, and another one is rolled back. */
 START_TEST(every_commit_is_a_target)
 {
     uint64_t row = RUN_LOSER, prepared, committed;
@@ -241,7 +241,8 @@ END_TEST
 
 /* ---- marks and times ------------------------------------------------------------------------ */
 
-/* Logs a mark: what is in the log now was there at the time. */
+/* Logs a mark as an archive does: the durable log existed at time_us. A named mark gets an object,
+ * too. */
 static void mark(struct run *r, const char *name, int64_t time_us)
 {
     unsigned char note[100];
@@ -695,8 +696,8 @@ START_TEST(a_list_has_what_there_is)
 }
 END_TEST
 
-/* Each byte class of an archived segment is damaged: the restore names the object, and nothing is
- * written; targets below are not hurt. */
+/* Bytes of archived segments are damaged, one at a time: the restore names the object and writes
+ * nothing. With all bytes restored, the end of the log is a target again. */
 START_TEST(a_damaged_segment_is_named)
 {
     run_open(&run, disk, 0);
@@ -717,7 +718,7 @@ START_TEST(a_damaged_segment_is_named)
                 continue;
             o->bytes[at] ^= 0x10;
             refused(0, 0, LLADD_CORRUPT_BACKUP, "in the store", "");
-            /* Of a record in more than two objects, the first and the last are named. */
+            /* If a record goes over several objects, only the first and the last one are named. */
             ck_assert_msg(strstr(err.message, base) || strstr(err.message, "it goes on in"), "%s",
                           err.message);
             o->bytes[at] ^= 0x10;

@@ -105,7 +105,7 @@ START_TEST(xids_come_back_byte_for_byte)
         gives(XAER_DUPID, xa_start(&want[0], RMID, TMNOFLAGS)); /* in use until it has ended */
     }
     gives(XA_OK, xa_rollback(&want[1], RMID, TMNOFLAGS));
-    gives(XA_OK, xa_commit(&want[0], RMID, TMNOFLAGS)); /* durable, with all that was before it */
+    gives(XA_OK, xa_commit(&want[0], RMID, TMNOFLAGS)); /* makes the rollback durable, too */
     fixture_crash(&b, &fixture_kill);
     fixture_open(&b);
     gives(0, xa_recover(got, 3, RMID, TMSTARTRSCAN | TMENDRSCAN)); /* neither comes back */

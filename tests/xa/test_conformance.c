@@ -302,7 +302,7 @@ static int expect_recover(const struct situation *c, unsigned long f, struct sit
     return c->s == S3 || c->s == S5; /* the open scan has returned nothing yet */
 }
 
-/* The code, and the situation after the call. */
+/* Returns the code of the call; *to is the situation after it. */
 static int expected(const struct situation *c, enum call call, unsigned long f,
                     struct situation *to)
 {
@@ -524,6 +524,8 @@ static int make(enum call call, XID *xid, long flags)
     }
 }
 
+/* codes_seen has a bit for each code that was expected: 20 for XA_RBROLLBACK, 10 + code for other
+ * successes, -code for errors. */
 static unsigned long cases, codes_seen;
 
 static void note(int code)

@@ -113,11 +113,11 @@ static const struct row {
     const char *name;
     void (*before)(void);
     int (*call)(void);
-    int fails;    /* its code for a lack of memory */
-    int again;    /* the code when it is repeated */
+    int fails;    /* code of the call if memory is lacking */
+    int again;    /* code when the call is repeated with memory */
     int64_t held; /* value of the counter to which `held` adds, after the last call; not checked if
                    * the first call succeeds and `again` is an error */
-    bool frugal;  /* it needs no memory at all */
+    bool frugal;  /* the call allocates nothing */
 } rows[] = {
     {"xa_open", remains, open_it, XAER_RMERR, XA_OK, 1, false},
     {"xa_open, after a failure", device_has_failed, open_it, XAER_RMFAIL, XA_OK, 1, false},

@@ -292,7 +292,7 @@ static void *is_new(void *arg)
 }
 
 /* A branch with a thread that ended inside it can only be rolled back: its work may be incomplete.
- * Associations that the thread has suspended for others stay. */
+ * Associations that the thread has suspended with TMMIGRATE stay. */
 START_TEST(a_thread_that_ends_leaves_no_association)
 {
     struct lladd_thread thread;
