@@ -26,7 +26,7 @@ FIELDS = {
 OURS = ["lladd-hash", "lladd-hash-physical", "lladd-array", "lladd-array-bulk", "lladd-records",
         "lladd-records-atomic", "lladd-dtable", "lladd-btree", "lladd-btree-many"]
 WORKLOADS = [f"W{i}" for i in range(1, 10)] + ["W11"]
-# The figures that each of our engines must report in each workload, so that none is missed.
+# The cases that each of our engines must report over all workloads, so that none is missed.
 CASES = {
     "lladd-hash": {"insert", "durable", "async", "os", "process", "lookup", "lookup-64",
                    "recovery-warm", "recovery-cold", "update", "peak", "half-load",

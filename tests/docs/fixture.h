@@ -3,8 +3,8 @@
 #define TESTS_DOCS_FIXTURE_H
 /*
  * The fixture of the tests of docs/what-happens-when.md: a small database in real files, with
- * counters and with operations that can be made to misbehave; and the files themselves, to be
- * damaged.
+ * counters and with operations that can be made to misbehave; and functions that damage the
+ * files.
  */
 #include <check.h>
 #include <lladd/lladd.h>
@@ -23,7 +23,7 @@ extern struct lladd_error err;
 #define TXN_OK(call) ck_assert_msg((call) == 0, "%s: %s", #call, lladd_txn_error(txn)->message)
 
 void fixture_init(void);   /* before every case */
-void fixture_finish(void); /* after it */
+void fixture_finish(void); /* after every case */
 
 /* How the operations below misbehave. */
 struct bad {
@@ -33,7 +33,7 @@ struct bad {
 };
 extern struct bad bad;
 
-/* Adds its eight bytes to the first word of a page of bytes. */
+/* Adds the number in its eight redo bytes to the first word of a page of bytes. */
 extern const struct lladd_op word_add;
 /* The undo bytes are the number of a page; undo subtracts one from the counter there. */
 extern const struct lladd_op logical_add;
@@ -53,7 +53,7 @@ int64_t counted(lladd_pageno page);
 
 void file_read(const char *name, void *bytes, size_t len, off_t at);
 void file_write(const char *name, const void *bytes, size_t len, off_t at);
-void file_flip(const char *name, off_t at); /* one bit */
+void file_flip(const char *name, off_t at); /* flips one bit */
 void file_remove(const char *name);
 
 #endif

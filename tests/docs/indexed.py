@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """examples/indexed in the simulator: it recovers from every crash, also with two threads. The
-simulator finds its planted bug, the entry of an old value that stays, and a change that does not
-lock the values of its entries.
+simulator finds two bugs: -DSTALE leaves the entry of an old value in the index; and in a copy,
+changes do not lock the values of their entries.
 
 indexed.py <root> <lladd-sim> <c compiler>"""
 import os

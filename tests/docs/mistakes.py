@@ -25,7 +25,7 @@ PASSES = {"ring": (EXPLORE, CONTRACT, ":ring.threads --interleave --preemptions 
 SOURCES = {"ring": RING, "ordered": ORDERED}
 MISTAKES_MIN = 15
 
-# The table's name of the mistake: file, text, its replacement, options of the simulator.
+# For each mistake, by its name in the table: file, text, its replacement, options of the simulator.
 MISTAKES = {
     "an undo does not take back all of its redo":
         ("page.c", "lladd_get64(body + at) - lladd_get64((const char *)undo.data + at));",
@@ -109,14 +109,14 @@ def simulate(folder, sim, name, how):
 
 
 def objection(out):
-    """Of a contract report only the operations that have broken a promise."""
+    """Of a contract report, the parts about operations that broke a promise; else all of it."""
     parts = re.split(r"^(?=\S+ version \d+$)", out, flags=re.M)
     broken = [part for part in parts if "BROKEN" in part]
     return "".join(broken) if broken else out
 
 
 def make(folder, what):
-    """The mistake, made in a copy of the ring."""
+    """Makes the mistake in a copy of examples/ring."""
     name, right, wrong, _ = MISTAKES[what]
     path = os.path.join(folder, name)
     with open(path, encoding="utf-8") as file:
@@ -147,7 +147,7 @@ def try_one(folder, what, texts, root, sim, cc):
 
 
 def try_right(folder, example, root, sim, cc):
-    """The example passes as it is."""
+    """Checks that the example passes as it is."""
     right = os.path.join(folder, example)
     shutil.copytree(os.path.join(root, "examples", example), right)
     compile_in(right, cc, root, SOURCES[example], example + ".so")

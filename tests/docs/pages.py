@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the pages at the top and in docs/ say about the source tree is true. pages.py <root> prints
-one line for each place that is not, and fails if there is any. test_pages.py shows that every rule
-refuses a violation.
+"""Checks that what the pages at the top and in docs/ say about the source tree is true. pages.py
+<root> prints one line for each place that is false, and fails if there is one. test_pages.py shows
+that every rule reports a violation.
 
     link        a link inside the tree leads to a file, and to a heading that is there
     path        a file or folder in backticks exists
     name        an identifier in backticks is in the public headers, an example or the build files
                 (lladd_, LLADD_), or somewhere in the sources (ll_, LL_)
     rule        a rule that is cited, here or in the sources, has a section in docs/wal-rules.md
-    code        a region of C says where it comes from, and is what stands there
+    code        a region of C names the file it comes from, and has the same text
     index       every page is listed: docs/*.md in docs/README.md, decisions in
                 docs/decisions/README.md
     picture     a committed picture shows the texts of its source
     proof       every line of docs/what-happens-when.md and every rule names a test case; all that
                 are named exist
-    latch       docs/threads.md lists the latches there are
-    format      docs/disk-format.md lists the record kinds, field types, page types and base
-                operations there are
+    latch       docs/threads.md lists all latches and no others
+    format      docs/disk-format.md lists all record kinds, field types, and page types and
+                operations of the library, and no others
 
 Regions begin with a comment on the line before the fence:
 
@@ -87,7 +87,7 @@ class Tree:
 
 
 def split_code(text):
-    """The prose, code blanked out line by line; the regions as (line, language, origin, code)."""
+    """The prose, with empty lines for code; and the regions as (line, language, origin, code)."""
     prose, regions, code = [], [], None
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
@@ -168,7 +168,7 @@ def quoted(text, names):
 def check_code(tree, page, regions):
     for number, language, origin, code in regions:
         if not language:
-            yield number, "code", "a region of what? say c, sh, text..."
+            yield number, "code", "the region has no language: write c, sh, text..."
         match = ORIGIN.match(origin)
         if not match:
             if language == "c" and not RUN.match(origin):
@@ -178,9 +178,9 @@ def check_code(tree, page, regions):
         if path not in tree.texts:
             yield number, "code", f"{path} does not exist"
         elif how == "from" and (not code.strip() or squeeze(code) not in squeeze(tree.text(path))):
-            yield number, "code", f"this is not what stands in {path}"
+            yield number, "code", f"{path} has no such text"
         elif how == "region" and code.strip() != quoted(tree.text(path), names.split()):
-            yield number, "code", f"this is not what the regions of {path} say"
+            yield number, "code", f"the regions of {path} have another text"
 
 
 def check_index(tree):

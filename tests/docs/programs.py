@@ -51,7 +51,7 @@ def relocate(path, prefix):
 
 
 def commands(root):
-    """The command's lines, without comments."""
+    """The lines that begin with "lladd", without their comments."""
     lines = [line.partition("#")[0].strip() for line in text_of(root, PAGES[1]).split("\n")
              if line.startswith("    lladd ")]
     if not lines:

@@ -277,7 +277,7 @@ class Name:
 
 
 def fits(fields, data):
-    """Do the bytes have this layout? Unstructured ones have any."""
+    """Do the bytes have this layout? Without a layout, any bytes fit."""
     at = 0
     for _, kind in fields:
         if kind in FIELD_BYTES:
@@ -506,7 +506,7 @@ class Pages:
         return [(s, tag, data) for s, tag, data, ghost in there if not ghost]
 
     def heap(self, first):
-        """Every record of a heap, stubs followed."""
+        """Every record of a heap. A record that has moved is read through its stub."""
         at = first
         while True:
             data = self.page(at)

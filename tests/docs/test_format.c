@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * docs/disk-format.md is true and complete. reader.py was written from that page alone; here it
- * reads databases with everything that can be written, and has to find it.
+ * Checks that docs/disk-format.md is true and complete. reader.py was written from that page alone.
+ * Here it reads databases with everything that can be written, and must find all of it.
  *
  * A field that the page omits, or has in another place than the library, makes the reader stop; the
  * last test shows that it does stop.
@@ -183,7 +183,7 @@ static void teardown(void)
     temp_dir_remove(dir);
 }
 
-/* The output of the second reader; its exit status in *status. The caller frees it. */
+/* Runs the second reader. Returns its output, which the caller frees; *status: its exit status. */
 static char *read_again(int *status)
 {
     char command[1024];
@@ -298,7 +298,8 @@ static void write_extents(void)
     free(bytes);
 }
 
-/* Rolled back in every way, and nested deeper than the narrow form of a record can express. */
+/* Writes a transaction that is rolled back in every way, and with actions nested deeper than the
+ * narrow form of a record can express. */
 static void write_actions(void)
 {
     unsigned char word[4] = {1, 2, 3, 4};

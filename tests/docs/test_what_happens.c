@@ -56,7 +56,7 @@ START_TEST(a_process_that_is_killed)
             acknowledged++;
         ck_assert_int_eq(close(acks[0]), 0);
         open_db();
-        int64_t n = counted(page); /* the last commit may not have been reported any more */
+        int64_t n = counted(page); /* the last commit may not have been reported */
         ck_assert_msg(n == acknowledged || n == acknowledged + 1, "%lld acknowledged, %lld there",
                       (long long)acknowledged, (long long)n);
         acknowledged = n;
@@ -258,7 +258,7 @@ START_TEST(a_prepared_transaction_is_in_doubt)
     ck_assert_int_eq(lladd_prepare(twin, &gid), LLADD_EXISTS);
     ck_assert_int_eq(lladd_abort(twin), 0);
     kill_db();
-    for (int i = 0; i < 2; i++) { /* for ever, if no decision comes */
+    for (int i = 0; i < 2; i++) { /* in doubt after every open, until it is decided */
         seen = 0;
         open_db();
         OK(lladd_in_doubt_each(db, see_doubt, &gid, &err));

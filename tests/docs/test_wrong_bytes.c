@@ -95,7 +95,7 @@ START_TEST(a_page_in_the_place_of_another)
 }
 END_TEST
 
-/* The log so far is truncated, and its files are reused. */
+/* Writes until the log so far is truncated. */
 static void forget_log(void)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
@@ -343,7 +343,7 @@ START_TEST(files_of_another_database)
 }
 END_TEST
 
-/* Both copies of the control block, changed and with a good checksum. */
+/* Changes both copies of the control block, and gives them a good checksum. */
 static void patch_control(size_t at, uint64_t value, size_t bytes)
 {
     unsigned char block[CONTROL_BYTES], word[8];

@@ -16,7 +16,7 @@ from programs import relocate, run
 
 PAGE = os.path.join("docs", "logical-undo.md")
 
-# The table's name of the mistake: file, text, its replacement, options of the simulator.
+# For each mistake, by its name in the table: file, text, its replacement, options of the simulator.
 EXPLORE, INTERLEAVE = ":ordered --depth 2", ":ordered.threads --interleave --depth 1 " \
     "--random-schedules --schedules 3000"
 MISTAKES = {
@@ -48,13 +48,13 @@ MISTAKES = {
 
 
 def table(text):
-    """What the page says of each mistake: the oracles, one of which objects."""
+    """The oracles that the page names for each mistake; one of them must report it."""
     rows = re.findall(r"^\| (.*?) \| (O\d+.*)\|$", text, re.M)
     return {what: "|".join(re.findall(r"O\d+", says)) for what, says in rows}
 
 
 def make(folder, what):
-    """The mistake, made."""
+    """Makes the mistake in a copy of the example."""
     name, right, wrong, _ = MISTAKES[what]
     path = os.path.join(folder, name)
     with open(path, encoding="utf-8") as file:
@@ -71,7 +71,7 @@ def make(folder, what):
 
 
 def commands(root):
-    """The lines of the page that are run, and its table."""
+    """The commands that the page runs, and its table."""
     with open(os.path.join(root, PAGE), encoding="utf-8") as file:
         text = file.read()
     runs = [code for _, language, origin, code in split_code(text)[1]
@@ -113,7 +113,7 @@ def main(root, build, cmake, cc):
             out = run(what, ["sh", "-ec", "lladd-sim ./ordered.so" + MISTAKES[what][3]], wrong,
                       env, expect=1)
             if not re.search(rf"^ +({oracle})\b", out, re.M):
-                sys.exit(f"{what}: it is not {oracle} that objects:\n{out}")
+                sys.exit(f"{what}: {oracle} does not report it:\n{out}")
             shutil.rmtree(wrong)
     finally:
         shutil.rmtree(folder)

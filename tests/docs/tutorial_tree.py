@@ -45,7 +45,7 @@ def page(root):
 
 
 def is_whole(root, program):
-    """The listings are all of the example."""
+    """Checks that the listings together are the whole example."""
     with open(os.path.join(root, SOURCE), encoding="utf-8") as file:
         text = file.read()
     text = re.sub(r"^/\* \[/\w+\] \*/\n", "", text, flags=re.M)
@@ -60,7 +60,7 @@ def write(folder, program):
 
 
 def replay(folder, env, out):
-    """The replay of the failure that the output reports."""
+    """Replays the failure that the output reports; returns what the replay prints."""
     token = re.search(r"^ +token (\S+)$", out, re.M)
     if not token:
         sys.exit(f"there is no token:\n{out}")
@@ -85,7 +85,7 @@ def main(root, sim, cc):
         out += replay(folder, env, out)
         lost = [line for line in quoted if line not in out]
         if lost:
-            sys.exit(f"{PAGE} quotes {lost}, which is not said:\n{out}")
+            sys.exit(f"{PAGE} quotes {lost}, which the output does not have:\n{out}")
         build = commands.split("\n")[0]
         for right, wrong, says in table:
             if program.count(right) != 1:

@@ -16,13 +16,14 @@ struct accounts;
 
 /* The name of the switch, a symbol that this shared object has or is linked with. */
 ACCOUNTS_API const char *accounts_switch(void);
-/* Before the first xa_open under this rmid; `info` is the open string. */
+/* Prepares the rmid. Call it before the first xa_open under the rmid; `info`: the open string. */
 ACCOUNTS_API int accounts_register(int rmid, const char *info);
-/* After it: the existing accounts, or `n` new ones. They stay until the process ends. */
+/* Opens the existing accounts, or makes `n` new ones. Call it after xa_open. The result lives until
+ * the process ends. */
 ACCOUNTS_API int accounts_open(int rmid, int n, int64_t balance, struct accounts **out);
-/* In the branch that the calling thread is associated with. */
+/* Adds to an account, in the branch with which the calling thread is associated. */
 ACCOUNTS_API int accounts_add(struct accounts *, int account, int64_t delta);
-/* Outside any branch. */
+/* Reads a balance, outside any branch. */
 ACCOUNTS_API int accounts_read(struct accounts *, int account, int64_t *out);
 /* 1: a lock keeps other transactions from changing this account; 0: none does. */
 ACCOUNTS_API int accounts_locked(struct accounts *, int account);

@@ -11,12 +11,12 @@
 
 struct accounts {
     DB_ENV *env;
-    DB *plain; /* for transactions of our own */
-    DB *xa;    /* for those of the calling thread's branch */
+    DB *plain; /* for transactions outside any branch */
+    DB *xa;    /* for the calling thread's branch */
 };
 
 static const char file[] = "accounts.db";
-static char home[4096]; /* one resource manager in this process */
+static char home[4096]; /* of the only resource manager in this process */
 
 static int say(const char *what, int rc)
 {
@@ -152,5 +152,5 @@ int accounts_decide(struct accounts *a, int format, int gtrid_length, const char
 {
     (void)a, (void)format, (void)gtrid_length, (void)gtrid, (void)bqual_length, (void)bqual;
     (void)commit;
-    return ENOTSUP; /* there is no such thing here */
+    return ENOTSUP; /* Berkeley DB has no heuristic decisions */
 }

@@ -37,7 +37,7 @@ int accounts_register(int rmid, const char *info)
 {
     (void)info;
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_options *options = calloc(1, sizeof *options); /* as long as the process */
+    struct lladd_options *options = calloc(1, sizeof *options); /* never freed */
     if (!options)
         return LLADD_NO_MEMORY;
     *options = (struct lladd_options)LLADD_OPTIONS_INIT;

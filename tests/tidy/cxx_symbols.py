@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """cxx_symbols.py <include dir> <folder of headers> <c++ compiler> <library>...: each function that
-the public headers declare can be linked with from C++. An object that takes the address of every
-one of them refers to the functions by their names in C, and the libraries define these.
+the public headers declare can be linked with from C++. An object is compiled that takes the address
+of each function. It must refer to the functions by their names in C, and the libraries must define
+these names.
 
 A function that is declared outside `extern "C"` has another symbol in C++."""
 import os

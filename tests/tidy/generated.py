@@ -8,5 +8,5 @@ wanted = subprocess.run([sys.executable, sys.argv[1]], check=True, stdout=subpro
 with open(sys.argv[2], "rb") as file:
     found = file.read()
 if not wanted or wanted != found:
-    print(f"{sys.argv[2]} is not what {sys.argv[1]} prints")
+    print(f"{sys.argv[2]} differs from the output of {sys.argv[1]}")
     sys.exit(1)

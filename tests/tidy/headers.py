@@ -21,7 +21,7 @@ def complaints(command, source):
     return done.stderr if done.returncode != 0 else None
 
 
-# Structs without the word "struct", and the functions that fill them.
+# C++ code that names structs without the word "struct", and calls functions that fill them.
 CALLS = """
 int call(lladd_managed *t, lladd_db *db, lladd_txn *txn) {
     lladd_managed_stats s{};
@@ -37,14 +37,15 @@ int call(lladd_managed *t, lladd_db *db, lladd_txn *txn) {
 
 
 def types_of(text):
-    """The names of its structs, unions and enums: the complete ones, and all."""
+    """The names of the structs, unions and enums in a header: the complete ones, and all."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
     names = re.findall(r"^(?:typedef )?(?:struct|union|enum) (lladd_\w+)\s*([{;])", text, re.M)
     return {name for name, how in names if how == "{"}, {name for name, _ in names}
 
 
 def variables(headers, texts):
-    """A file with a variable of each type; of one that is not complete, a pointer."""
+    """A file with a variable of each type, or a pointer if the type is incomplete; and the number
+    of types."""
     complete, all_types = set(), set()
     for text in texts:
         here, known = types_of(text)
@@ -66,7 +67,7 @@ def hidden_types(include, folder, headers, cxx):
     source, n = variables(headers, texts)
     said = complaints(command, source)
     if said is not None:
-        print(f"{said}C++ has not all structs of the headers")
+        print(f"{said}C++ cannot declare variables of all structs by their names")
     hides = "struct lladd_hidden {\n int n;\n};\nint lladd_hidden(struct lladd_hidden *);\n"
     made = hides + "\n".join(variables([], [hides])[0].splitlines()[:1])
     if complaints(command, made) is None:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""symbols.py exports <shared library>: it exports lladd_* and nothing else, and something.
+"""symbols.py exports <shared library>: it exports symbols lladd_*, and no others (names LLADD_* of
+symbol versions do not count).
 symbols.py globals <archive>: no object in it has writable variables, so that two databases in one
 process share nothing. The pages and latches that a thread holds (util/held.h) are thread-local,
 and are counted for one database at a time.
@@ -88,8 +89,8 @@ def main(what, path):
     if what == "exports":
         ours, foreign = foreign_exports(path)
         for name in foreign:
-            print(f"exported, but not ours: {name}")
-        print(f"{ours} symbols of ours, {len(foreign)} others")
+            print(f"exported, but not named lladd_*: {name}")
+        print(f"{ours} symbols lladd_*, {len(foreign)} others")
         return 1 if foreign or not ours else 0
     if what == "plain":
         objects, names = instrumented_symbols(path)

@@ -9,7 +9,7 @@ from unittest import mock
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import words
 
-# What a word is planted in: path and text.
+# Texts into which a refused word is put: path and text.
 PROSE = (
     ("log/a.c", "int x; /* {} writes */\n"),
     ("log/a.c", "/* a comment\n * of lines: {}\n */\n"),

@@ -8,7 +8,8 @@ fails if there is any. test_tidy.py tests every rule.
     format           a *_format.h too, and by readers of stored bytes: tools, fuzzers, tests, bench/
     public-only      operations/, xa/ and examples/ see <...> and their own folder, no other layer
     spdx             one licence line, first thing in the file
-    length           no file above 900 lines, no line above 100 columns (but in Java and documents)
+    length           in code, no file above 900 lines (unless it is generated) and, except in Java,
+                     no line above 100 columns
     debt             no notes about unfinished work: the usual four words
     dead             no code switched off by the preprocessor
     noise            the library does not end the process, print, or use <assert.h>

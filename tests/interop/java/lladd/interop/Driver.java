@@ -47,7 +47,8 @@ public final class Driver {
         boolean heuristics = d.fixture.server("A").heuristics();
         if (heuristics) d.variants();
         for (Case c : cases(args[1], heuristics)) d.one(c);
-        // The transaction manager's record of this transaction would disturb others.
+        // The last case, because the transaction manager keeps a record of it, which would disturb
+        // other cases.
         if (heuristics && d.fixture != null) d.variant("mixed", () -> d.fixture.mixed(3, 6));
         if (d.fixture != null) {
             d.fixture.close();
@@ -85,7 +86,7 @@ public final class Driver {
         int i = 0;
         for (String[] place : places(heuristics)) {
             for (Set<String> victims : Point.whoDies()) {
-                // The short form kills another process at every place; all get their turn.
+                // The short form takes one set of victims for each place, another one each time.
                 if (form.equals("full") || i % SHORT_EVERY == i / SHORT_EVERY % SHORT_EVERY) {
                     all.add(new Case(new Point(place[0], place[1], place[2], victims), null));
                 }
@@ -96,7 +97,7 @@ public final class Driver {
         return all;
     }
 
-    private static final int SHORT_EVERY = 6; // sets of victims: one for each place
+    private static final int SHORT_EVERY = 6; // the number of sets of victims
 
     private static List<String[]> places(boolean heuristics) {
         List<String[]> all = new ArrayList<>();

@@ -228,7 +228,7 @@ final class Fixture {
         a.forget(xid);
         nothingRemains(account);
         moved(account, 0, -amount);
-        balances(); // the sum is not what it was: that is what mixed means
+        balances(); // check() would fail: a mixed outcome changes the sum
     }
 
     private void nothingRemains(int account) throws Exception {
@@ -264,7 +264,8 @@ final class Fixture {
         return decided;
     }
 
-    /* The processes that died are restarted; promised branches are there, exactly, and locked. */
+    /* Restarts the processes that died. Each promised branch must be in doubt, with the same XID, and
+     * its account must be locked. */
     private void restart() throws Exception {
         for (Server s : servers.values()) {
             s.start();
@@ -274,13 +275,14 @@ final class Fixture {
                     throw new Broken(s.name + " has promised " + xid + " and has " + doubt);
                 }
             }
-            doubt.removeAll(decided); // listed until it is forgotten, but not locked any more
+            doubt.removeAll(decided); // a heuristic outcome is listed, and holds no lock
             for (XidBytes xid : doubt) stillOpen(s, xid);
         }
     }
 
-    /* A branch that had been rolled back may be in doubt again, for the record of that need not be
-     * forced: a question gets the same answer (presumed abort). One that had committed may not. */
+    /* A branch that had been rolled back may be in doubt again: the record of the rollback need not
+     * be forced, because the transaction manager would roll it back again (presumed abort). A branch
+     * that had committed may not be in doubt. */
     private void stillOpen(Server s, XidBytes xid) throws Exception {
         Integer its = accountOf.get(xid);
         if (its == null) throw new Broken(s.name + " is in doubt about " + xid + ", of no transfer");
@@ -374,7 +376,7 @@ final class Fixture {
         balances.get("B")[account] += b;
     }
 
-    /* A session may take a moment to notice that its client was killed. */
+    /* Waits: a session may take a moment to notice that its client was killed. */
     private static void unlocked(Server s, int account) throws Exception {
         long until = System.currentTimeMillis() + BLOCKED_MS;
         while (s.link().locked(account)) {

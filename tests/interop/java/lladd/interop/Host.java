@@ -23,10 +23,10 @@ import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 
 /**
- * The process a C resource manager lives in, so that it can be killed without the transaction
- * manager. It loads the accounts' library (tests/interop/accounts.h) and the switch that this
- * names, and serves connections on a socket, each with a thread of control of its own. When a
- * connection breaks, the branches that it began and did not prepare are rolled back.
+ * The process of a C resource manager, which can be killed without the transaction manager. It
+ * loads the accounts' library (tests/interop/accounts.h) and the switch that the library names, and
+ * serves connections on a socket, each with a thread of control of its own. When a connection
+ * breaks, the branches that were begun on it and not prepared are rolled back.
  *
  *     Host SOCKET LIBRARY OPEN-STRING ACCOUNTS BALANCE
  */
@@ -177,7 +177,7 @@ final class Host implements Runnable {
                     loose.remove(xid);
                 }
                 case FORGET -> xa.forget(xid);
-                default -> throw new IOException("what is " + what + "?");
+                default -> throw new IOException("call " + what + " is not of XAResource");
             }
         } catch (XAException e) {
             rc = e.errorCode;

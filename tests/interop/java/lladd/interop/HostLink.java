@@ -78,7 +78,7 @@ final class HostLink implements Link, XAResource {
         try {
             channel.close();
         } catch (IOException e) {
-            // The Host is gone, and its end of the connection.
+            // The Host is gone: there is nothing to close.
         }
     }
 

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** Processes, and how they end; virtual machines like this one, made to start fast. */
+/** Starts and kills processes, among them Java virtual machines with options for a fast start. */
 final class Java {
     private Java() {}
 
@@ -35,9 +35,9 @@ final class Java {
         killAll();
     }
 
-    /** A process that ends when we do, whatever ends us (but for SIGKILL). */
+    /** Starts a process that ends with this virtual machine, unless SIGKILL ends this one. */
     static synchronized Process start(ProcessBuilder command) throws IOException {
-        if (ending) throw new IOException("at the end nothing begins");
+        if (ending) throw new IOException("the program is ending: no process is started");
         Process p = command.start();
         CHILDREN.add(p.toHandle());
         return p;
@@ -67,7 +67,7 @@ final class Java {
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD).start().onExit().join();
     }
 
-    /** To be started with start. */
+    /** The command of a virtual machine that runs `main`; for start. */
     static ProcessBuilder program(Class<?> main, String... args) {
         List<String> command = new ArrayList<>(List.of(
                 System.getProperty("java.home") + "/bin/java", "-XX:TieredStopAtLevel=1",

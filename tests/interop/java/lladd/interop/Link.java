@@ -35,7 +35,7 @@ interface Link extends AutoCloseable {
         return switch (part[0]) {
             case "postgres" -> new PostgresLink(Integer.parseInt(part[1]));
             case "host" -> new HostLink(part[1]);
-            default -> throw new IllegalArgumentException("what is " + where + "?");
+            default -> throw new IllegalArgumentException("\"" + where + "\" names no kind of server");
         };
     }
 }

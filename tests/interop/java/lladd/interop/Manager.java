@@ -30,9 +30,9 @@ import java.util.Map;
 import javax.transaction.xa.XAResource;
 
 /**
- * The process the transaction manager lives in: Narayana, told on its standard input what to do.
+ * The process of the transaction manager, Narayana. It reads commands from its standard input.
  *
- *     Manager NAME=WHERE...                  the resource managers, as Link.open has it
+ *     Manager NAME=WHERE...                  the resource managers; WHERE as for Link.open
  *
  *     open FOLDER                            Narayana's log; READY
  *     transfer ACCOUNT AMOUNT NAME...        from the first to each of the others; RESULT ...
@@ -78,7 +78,7 @@ final class Manager {
                     scan();
                     out.println("SCANNED");
                 }
-                default -> throw new IOException("what is " + line + "?");
+                default -> throw new IOException("\"" + line + "\" is no command");
             }
         }
         Runtime.getRuntime().halt(0);
@@ -97,9 +97,9 @@ final class Manager {
         arjPropertyManager.getCoordinatorEnvironmentBean().setDefaultTimeout(TIMEOUT_S);
         arjPropertyManager.getCoordinatorEnvironmentBean().setTransactionStatusManagerEnable(false);
 
-        // Scans when we say so. Nothing else runs meanwhile, so a branch that has no transaction
-        // needs no time to be sure that it never gets one. The time
-        // between the two passes of a scan is at least a second.
+        // Narayana scans on request only. No transaction runs during a scan, so a branch that is
+        // not in Narayana's log can be rolled back at once. The pause between the two passes of a
+        // scan is a second, the shortest possible.
         RecoveryEnvironmentBean r = recoveryPropertyManager.getRecoveryEnvironmentBean();
         r.setRecoveryModuleClassNames(List.of(AtomicActionRecoveryModule.class.getName(),
                 XARecoveryModule.class.getName()));

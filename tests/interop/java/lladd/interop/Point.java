@@ -22,7 +22,7 @@ record Point(String who, String what, String when, Set<String> victims) {
         return who + "." + what + "." + when + "=" + String.join("+", victims);
     }
 
-    /** Each alone, and in pairs. */
+    /** The sets of processes to kill: each process alone, and each pair. */
     static List<Set<String>> whoDies() {
         List<Set<String>> all = new ArrayList<>();
         String[] names = {"tm", "A", "B"};

@@ -14,7 +14,7 @@ import java.util.stream.Stream;
 
 /** A PostgreSQL cluster of its own, on the loopback interface. */
 final class Postgres extends Server {
-    /** root may not run it; the packages make this user. */
+    /** PostgreSQL refuses to run as root; Debian's packages make this user. */
     static final String USER = "postgres";
 
     private final Path data;

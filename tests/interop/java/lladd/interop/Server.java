@@ -22,7 +22,7 @@ abstract class Server {
     /** For Link.open; the same after every start. */
     abstract String where();
 
-    /** Makes the accounts; once. */
+    /** Makes the accounts. Called once. */
     abstract void create(int accounts, long balance) throws Exception;
 
     abstract ProcessBuilder command() throws Exception;
@@ -36,7 +36,7 @@ abstract class Server {
         return process != null && process.isAlive();
     }
 
-    /** Returns when it accepts connections; recovery has ended by then. */
+    /** Returns when the resource manager accepts connections; its recovery has ended by then. */
     final void start() throws Exception {
         long until = System.currentTimeMillis() + PATIENCE_MS;
         Exception why = null;

@@ -30,14 +30,14 @@ final class Tm {
         void on(Event event) throws Exception;
     }
 
-    /** The event for its death, which it cannot announce. */
+    /** The answer of a Manager that has died. */
     static final String DEAD = "DEAD";
 
     private final Process process;
     private final PrintStream out;
     private final BlockingQueue<String> said = new LinkedBlockingQueue<>();
 
-    /** Started, but not opened yet: that can be done long before it is needed. */
+    /** Starts a Manager, which takes time; the command "open" comes when the Manager is needed. */
     Tm(Path log, String... resourceManagers) throws IOException {
         process = Java.start(Java.program(Manager.class, resourceManagers)
                 .redirectError(ProcessBuilder.Redirect.appendTo(log.toFile())));
@@ -48,7 +48,7 @@ final class Tm {
                 String line;
                 while ((line = in.readLine()) != null) said.add(line);
             } catch (IOException e) {
-                // Its end of the pipe is gone: dead.
+                // The Manager's end of the pipe is gone: the Manager is dead.
             }
             said.add(DEAD);
         });
@@ -64,7 +64,7 @@ final class Tm {
         Java.kill(process.toHandle());
     }
 
-    /** Its answer, or DEAD. */
+    /** Sends a command, and passes each event to the listener. Returns the answer, or DEAD. */
     String ask(String command, Listener listener) throws Exception {
         out.println(command);
         while (true) {
