@@ -19,8 +19,8 @@ struct lladd_archive {
     struct ll_ship_mem mem;
     /* Held during a step. Guards what follows, and the store. */
     struct lladd_mutex work;
-    struct lladd_db *db; /* changed under `state`, while the database is opened or closed; no other
-                            call on the archive runs then. NULL during lladd_archive_push */
+    struct lladd_db *db; /* changed under `state`, while the database is opened or closed: no other
+                            call on the archive may run then. NULL during lladd_archive_push */
     uint64_t closed_end; /* end of the log, during lladd_archive_push */
     struct lladd_device *dev;
     struct lladd_log_hold *hold;

@@ -112,18 +112,18 @@ struct ll_ship_facts {
     uint64_t end;                /* where the last record ends that does not go beyond the target */
     bool more;                   /* the image has more log: the target is in a record or a gap */
     bool heuristic;              /* there are heuristic records */
-    uint64_t pages;              /* the page file has at least so many pages */
+    uint64_t pages;              /* the page file has at least this many pages */
     struct ll_ship_buf bulk;     /* struct ll_ship_bulk, of commits and prepares from `since` on */
     struct ll_ship_buf barriers; /* struct ll_ship_barrier */
     struct ll_ship_buf prepared; /* struct lladd_in_doubt_info */
 };
 void ll_ship_facts_free(struct ll_ship_facts *);
-/* Finds a time among the marks of a log. */
+/* A scan of the marks of a log for a time. It stops at the first mark with a later time. */
 struct ll_ship_clock {
     int64_t target_us;
-    uint64_t lsn;    /* the LSN that the last mark before the target states */
-    int64_t last_us; /* time of this mark; 0: there is none */
-    bool later;      /* a mark with a later time than the target follows */
+    uint64_t lsn;    /* the LSN that the last mark before that one states */
+    int64_t last_us; /* time of this last mark; 0: there is none */
+    bool later;      /* there is a mark with a later time */
 };
 /* Reads all records from `from` on that end at `to` or below. Every block header and every record
  * is checked. The log may end below `to` only after the last whole record that the image has. With

@@ -345,7 +345,8 @@ struct ll_ship_claim {
 int ll_ship_claim(struct lladd_store *, struct ll_ship_mem, const struct lladd_environment *,
                   struct lladd_device *, uint32_t timeline, struct ll_ship_claim *out,
                   struct lladd_error *);
-/* Reads the last claim in the store, and puts no claim. LLADD_DIVERGED as above. */
+/* Reads the last claim in the store, and puts no claim. LLADD_DIVERGED: the claim is not of the
+ * database on the device. */
 int ll_ship_claim_own(struct lladd_store *, struct lladd_device *, uint32_t timeline,
                       struct ll_ship_claim *out, struct lladd_error *);
 /* LLADD_DIVERGED: another copy has claimed the timeline after this claim. */
