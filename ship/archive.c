@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The archive of an open database: its calls, its thread, and its life in a handle.
+/* The archive of an open database: its calls, its thread, and what it does while the database is
+ * opened and closed.
  *
  * The hold is set before lladd_open returns, so that no checkpoint recycles log that an earlier run
  * has not stored. Only steps use the store, so lladd_open succeeds even if the store cannot be
@@ -100,7 +101,8 @@ static int on_attach(void *ctx, struct lladd_db *db, void **state, struct lladd_
         return lladd_error_set(err, LLADD_BAD_STATE, "a database is open with this archive");
     if (a->opt.thread && !lladd_db_alive(db))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "the archive's thread needs a handle with threads");
+                               "the archive's thread needs a database that was opened without "
+                               "LLADD_OPT_NO_THREADS");
     /* A new database has timeline 0, and no control block yet. */
     int rc = ll_ship_spool_open(db, a->mem, 0, &spool, err);
     if (rc)

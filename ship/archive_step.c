@@ -3,7 +3,8 @@
  * segment is complete; otherwise a piece of it. All records are decoded before they are stored, so
  * that damage is never stored. The order of a segment's objects is
  *
- *     t<timeline>/bulk/...             the spools of transactions with a commit record in it
+ *     t<timeline>/bulk/...             the spools of transactions with a commit or prepare record
+ *                                      in the segment
  *     t<timeline>/log/<first>.seg      the segment, with zeros after the end of the log in it
  *     t<timeline>/idx/<first>.idx      its index
  *

@@ -7,9 +7,10 @@
  *   3. all pages, with plain reads, while transactions change and write them
  *   4. E: an LSN above that of every page that was copied, with the log durable up to it
  *   5. once more, the pages that were written in bulk by transactions with a commit or prepare
- *      record between 3 and E: the copier may have passed these pages before they were written, and
- *      the log does not have them. If one of them has been written in bulk again meanwhile, E is
- *      raised, and the step is repeated for the transactions that have committed since
+ *      record that was logged after step 3 began and is below E: step 3 may have copied these pages
+ *      before they were written, and the log does not have them. If one of them has been written in
+ *      bulk again meanwhile, E is raised, and step 5 is repeated for the transactions with such a
+ *      record between the two values of E
  *   6. the log from `from` to E; then the manifest
  *
  * Recovery from the copy is recovery from a crash at E: each page is between its state at the

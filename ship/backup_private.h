@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef SHIP_BACKUP_PRIVATE_H
 #define SHIP_BACKUP_PRIVATE_H
-/* A backup while it is made: backup.c decides what is copied, copy_pages.c and
- * copy_log.c copy, and copy_damage.c repairs damaged pages. */
+/* A backup while it is made: backup.c decides what is copied, copy_pages.c and copy_log.c copy, and
+ * copy_damage.c repairs damaged pages. */
 #include "ship/ship_private.h"
 
 struct ll_ship_range {
@@ -44,7 +44,8 @@ struct ll_ship_backup {
     struct ll_ship_buf again;   /* struct ll_ship_range: to be copied again */
 };
 
-/* Bytes of a chunk: as many whole frames as fit into a MiB. */
+/* Bytes of the buffer `chunk`, if a frame has no more. Each read takes as many whole frames as fit
+ * into the buffer. */
 #define LL_SHIP_CHUNK (1u << 20)
 
 int ll_ship_progress(struct ll_ship_backup *, uint64_t bytes);

@@ -2,7 +2,8 @@
 /* The bytes of a part of a spool: pages that a transaction has written in bulk (docs/backup.md).
  *
  *   header      "LLBLK1", uuid, timeline, page size, transaction, number of the part, CRC
- *   pieces      barrier, first page, number of pages, CRC of the pages, CRC of the piece; the pages
+ *   pieces      barrier, first page, number of pages, CRC of the pages, CRC of all these fields;
+ *               then the pages
  *   end         a piece without pages: it says how many pages the part has, and whether it is the
  *               last part
  *

@@ -11,7 +11,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* lladd_open refuses an incomplete allocator, but this library allocates without a handle, too. */
+/* lladd_open refuses an allocator that lacks a function. But some functions of this library need no
+ * open database; they use malloc instead of such an allocator. */
 static bool usable(const struct lladd_allocator *a)
 {
     return a && a->alloc && a->release;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Restore: copies the device over a store into an empty device.
+/* Restore: copies the files that store_device.c makes from a backup into an empty device.
  *
- * The order makes every crash harmless. It takes the lock, writes the note "files/ship/restoring",
- * writes and syncs the files, writes "control", and removes the note. Without "control" lladd_open
- * refuses the directory.
+ * The order makes every crash harmless: lladd_restore takes the lock, writes the note
+ * "files/ship/restoring", writes and syncs the files, writes "control", and removes the note.
+ * Without "control" lladd_open refuses the directory.
  * Restore never writes a file "creating", which would let lladd_open begin a new database. A second
  * restore removes the files that the first has left, but only if the note is there: without the
  * note the files are not those of an interrupted restore.
@@ -179,7 +179,8 @@ static int want_empty(struct restore *r)
         return rc;
     if (s.others || complete || (s.ours && !note))
         return lladd_error_set(r->err, LLADD_EXISTS,
-                               "the directory is not empty, and no restore has left its files");
+                               "the directory is not empty, and its files are not those of an "
+                               "interrupted restore");
     rc = write_note(r);
     return rc ? rc : sweep(r);
 }

@@ -396,9 +396,9 @@ int ll_ship_blk_next(struct ll_ship_blk *, struct ll_ship_blk_piece *, struct ll
 /* ---- spool.c -------------------------------------------------------------------------------- */
 
 /* The spools of an open database. An extension opens them in `attach`, closes them in `detach`,
- * calls ll_ship_spool_write in `bulk_written`, and has the participant. Any number of threads may
- * call ll_ship_spool_write. One thread at a time may call the functions that are declared after it,
- * except where a comment says otherwise. */
+ * calls ll_ship_spool_write in `bulk_written`, and has ll_ship_spool_participant among its
+ * participants. Any number of threads may call ll_ship_spool_write. One thread at a time may call
+ * the functions that are declared after it, except where a comment says otherwise. */
 struct ll_ship_spool;
 extern const struct lladd_participant ll_ship_spool_participant;
 int ll_ship_spool_open(struct lladd_db *, struct ll_ship_mem, uint32_t timeline,

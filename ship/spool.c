@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The spool: keeps the pages that transactions write in bulk, which the log does not have, until an
- * archive has stored them. Each such transaction has files of its own, files/ship/<transaction>.
- * <part>.blk; blk.c has the format.
+ * archive has stored them. Each such transaction has files of its own:
+ *
+ *     files/ship/<transaction>.<part>.blk      blk.c has the format
  *
  * A part is begun at the transaction's first bulk write, and when the part before is full. When the
  * transaction is about to log its commit or prepare record, its last part is ended and synced, and
@@ -372,8 +373,8 @@ static int read_bytes(struct ll_ship_spool *sp, struct lladd_file *file, const c
     if (rc)
         return ll_ship_fail_io(err, rc, "read", name);
     if (size > PART_MOST)
-        return lladd_error_set(err, LLADD_CORRUPT_BACKUP, "\"%s\": it is longer than it can be",
-                               name);
+        return lladd_error_set(err, LLADD_CORRUPT_BACKUP,
+                               "\"%s\" is longer than any part of a spool", name);
     out->len = 0;
     unsigned char *bytes = ll_ship_room(out, size + 1);
     if (!bytes)
@@ -413,7 +414,7 @@ int ll_ship_spool_read(struct ll_ship_spool *sp, uint64_t txn, uint32_t part,
         return rc;
     if (memcmp(b.uuid, sp->uuid, sizeof b.uuid) != 0 || b.page_size != sp->page_size ||
         b.txn != txn || b.part != part)
-        return lladd_error_set(err, LLADD_CORRUPT_BACKUP, "\"%s\" has another spool", name);
+        return lladd_error_set(err, LLADD_CORRUPT_BACKUP, "\"%s\" belongs to another spool", name);
     while ((rc = ll_ship_blk_next(&b, &piece, err)) == 0) {
     }
     if (rc != LLADD_END)

@@ -187,8 +187,8 @@ static int choose_base(struct search *s, const char *name, const struct lladd_ba
     if (*out)
         return 0;
     if (s->to.kind == LLADD_TO_TIME)
-        return refuse(s, "no backup%s%.63s%s had ended at that time", name ? " \"" : "",
-                      name ? name : "", name ? "\"" : "");
+        return refuse(s, "%s%.63s%s ended at that time", name ? "backup \"" : "no backup",
+                      name ? name : "", name ? "\" had not" : " had");
     if (name)
         return refuse(s, "backup \"%.63s\" is not complete at LSN %llu of timeline %u", name,
                       (unsigned long long)s->lsn, s->timeline);
@@ -225,7 +225,7 @@ static int set_limits(struct ll_ship_image *im, struct lladd_error *err)
         if (at->limit >= at->first && at->limit <= have)
             continue;
         ll_ship_image_name(im, i, at->first, name);
-        return ll_ship_corrupt(err, name, "the segment after it does not follow");
+        return ll_ship_corrupt(err, name, "its log does not end where the next segment says");
     }
     return 0;
 }
@@ -304,7 +304,8 @@ static int lay(struct search *s, const struct ll_ship_manifest *m, struct ll_shi
         rc = ll_ship_lay(&g->laid, &s->steps, bulk[i].txn, s->err);
         if (rc == LLADD_NOT_FOUND)
             return refuse(s,
-                          "the archive lacks pages that transaction %llu wrote in bulk (LSN %llu)",
+                          "the archive lacks pages that transaction %llu wrote in bulk (commit or "
+                          "prepare at LSN %llu)",
                           (unsigned long long)bulk[i].txn, (unsigned long long)bulk[i].lsn);
     }
     ll_ship_laid_sort(&g->laid, &g->facts.barriers);
