@@ -242,8 +242,9 @@ static void store_segment(struct run *r, uint32_t timeline, uint64_t first, uint
     }
 }
 
-/* Without the library, this function goes down from the end of the log, from each segment to the
- * one before its cut. Between these there may be segments that the log has never used. */
+/* If the library does not archive the run, this function stores the segments itself. It goes down
+ * from the end of the log, from each segment to the one before its cut. Between these there may be
+ * segments that the log has never used. */
 void run_archive(struct run *r, uint32_t timeline)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -21,7 +21,7 @@ struct run {
     struct lladd_db *db;
     struct lladd_hash *table;
     struct memory_store *store;            /* of the archive */
-    const struct lladd_environment *world; /* if not NULL, the library archives, in this world */
+    const struct lladd_environment *world; /* not NULL: the library archives, with these clocks */
     struct lladd_archive *archive;
     size_t segment;         /* bytes of a segment of the log */
     uint64_t variant;       /* tells the rows of two timelines apart */

@@ -263,7 +263,7 @@ START_TEST(a_detached_archive_keeps_nothing)
     ck_assert_str_ne(who.kind, "pin");
     ck_assert_str_ne(who.kind, "hold");
     ledger_close(&ledger);
-    /* Archived again, it has a gap. */
+    /* The database is archived again: the archive has a gap. */
     begin(disk, 1u << 14);
     for (unsigned i = 0; i < 20; i++)
         ledger_write(&ledger, 3000);
@@ -296,7 +296,7 @@ START_TEST(wrong_calls_are_refused)
     ck_assert_int_eq(lladd_archive_step(other.archive, &more, &err), LLADD_OTHER_DATABASE);
     ledger_close(&other);
     ledger_close(&ledger);
-    /* A thread in a handle without threads. */
+    /* An archive with a thread, in a handle without threads. */
     ledger.archive_options = (struct lladd_archive_options)LLADD_ARCHIVE_OPTIONS_INIT;
     ledger.archive_options.thread = true;
     ledger_init(&ledger, disk, &store.base, 1u << 14);

@@ -271,7 +271,7 @@ START_TEST(of_two_copies_one_stops)
     begin(disk, 1u << 14);
     if (_i)
         ledger_archive(&ledger);
-    if (_i >= 2) { /* the copy is newer than the claim, so the running one stops */
+    if (_i >= 2) { /* copied after the claim, so the copy may claim, and the running one stops */
         lladd_device_close(copy);
         ck_assert_int_eq(lladd_device_memory(&copy), 0);
         ledger_copy(disk, copy);
@@ -282,7 +282,7 @@ START_TEST(of_two_copies_one_stops)
         ledger_write(&ledger, 3000);
         ledger_write(&other, 2000);
     }
-    if (_i == 3) { /* only a claim, so that no name is taken */
+    if (_i == 3) { /* another copy has put a claim and stored no log yet */
         struct lladd_iovec piece = {"0123456789abcdef", 16};
         OK(store.base.ops->put(&store.base, "t00000000/claim.3", &piece, 1, &err));
     }

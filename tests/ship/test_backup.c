@@ -520,7 +520,8 @@ START_TEST(a_damaged_page_is_rebuilt_from_the_log)
 }
 END_TEST
 
-/* The last page that was written in bulk: it has an LSN and no base. */
+/* The highest page that was written in bulk and not changed since: its header has an LSN, baseLSN 0
+ * and its number. */
 static uint64_t bulk_page(void)
 {
     struct lladd_file *file;
@@ -568,7 +569,8 @@ static struct lladd_txn *begin(void)
     return txn;
 }
 
-/* Frees a raw extent that is full of bytes without checksums, so that the next extent is there. */
+/* Frees a raw extent that is full of bytes without checksums. The next extent that is allocated
+ * gets the same pages. */
 static lladd_pageno give_up_raw_extent(void)
 {
     static unsigned char bytes[EXTENT * 4096];

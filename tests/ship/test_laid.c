@@ -576,7 +576,7 @@ START_TEST(a_spool_that_is_lost_is_a_gap)
     work(1);
     (void)snprintf(path, sizeof path, "files/ship/%s", spools(disk).last);
     ck_assert_int_eq(disk->ops->unlink(disk, path), 0);
-    work(14); /* so that the segment is closed */
+    work(14); /* so that the segment becomes full */
     OK(try_to_archive());
     struct lladd_archive_status s = status();
     ck_assert(s.gap);
@@ -602,7 +602,7 @@ START_TEST(the_spool_of_a_rolled_back_transaction_goes)
     work(2);
     OK(try_to_archive());
     ck_assert_ptr_nonnull(open_writer());
-    work(1); /* so that the log of the open one is durable */
+    work(1); /* so that the open writer's log is durable */
     OK(try_to_archive());
     ck_assert_uint_eq(spools(disk).n, 1);
     close_archived(true);

@@ -206,7 +206,7 @@ START_TEST(a_committed_transaction_has_a_whole_spool)
     struct seen s = all_spools();
     ck_assert(s.n == 1 && s.live == 0 && s.txn == txn);
     ck_assert_int_eq(lladd_close(db), 0);
-    open_db(); /* it stays until it is freed */
+    open_db(); /* the spool stays until it is freed */
     ck_assert_uint_eq(expect_spool(txn), 1);
     ck_assert_uint_gt(ll_ship_spool_bytes(opened_spool), 2 * PAGES * PAGE);
     OK(ll_ship_spool_free(opened_spool, txn, &err));
@@ -214,7 +214,7 @@ START_TEST(a_committed_transaction_has_a_whole_spool)
     ck_assert_uint_eq(ll_ship_spool_bytes(opened_spool), 0);
     ck_assert_uint_eq(all_spools().n, 0);
     ck_assert_uint_eq(files(), 0);
-    OK(ll_ship_spool_free(opened_spool, txn, &err)); /* there is none */
+    OK(ll_ship_spool_free(opened_spool, txn, &err)); /* there is no spool */
     ck_assert_int_eq(lladd_close(db), 0);
 }
 END_TEST

@@ -24,7 +24,7 @@ static struct plan {
     int error;    /* positive */
     bool no_link; /* the file system has no hard links */
     bool no_rename;
-    bool small; /* writes write a byte, or are interrupted */
+    bool small; /* each write is interrupted, or writes one byte */
     unsigned interrupted;
 } plan;
 

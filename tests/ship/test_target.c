@@ -407,7 +407,7 @@ START_TEST(what_the_library_archives_is_restored)
         lladd_store_device_info(device, &info);
         lladd_store_device_close(device);
         ck_assert_uint_lt(info.end.v, run.end[k + 1]);
-        ck_assert_uint_ge(info.end.v, run.end[k - 5]); /* a mark a second */
+        ck_assert_uint_ge(info.end.v, run.end[k - 5]); /* there is a mark each second */
     }
     run_close(&run);
     second = run;
@@ -498,7 +498,7 @@ START_TEST(two_timelines_are_kept_apart)
         look(&second, 1, second.end[k], k, 0);
     look(&run, 0, 0, 70, 0);
     look(&second, 1, 0, 80, 0);
-    /* A backup of timeline 1 above the fork is none of timeline 0. */
+    /* A backup of timeline 1 that ends above the fork does not belong to timeline 0. */
     struct lladd_backup_info info = backed_up(&second);
     ck_assert_uint_eq(info.timeline, 1);
     run_work_to(&second, 90);
