@@ -10,10 +10,10 @@
  * while the database is being closed, or while a thread waits for the checkpoint. */
 #include "db/db_private.h"
 
-/* A checkpoint is due when two conditions hold. The log since the last checkpoint has reached
- * checkpoint_bytes. And it is this many times as large as the dirty pages, and as large as the
- * pages that were logged as images since the last checkpoint. When the log has reached
- * checkpoint_most, a checkpoint is due in any case. A checkpoint writes the pages that are dirty
+/* A checkpoint is due when the log since the last checkpoint has reached checkpoint_bytes and is at
+ * least this many times as large as all dirty pages together, and as all pages together that were
+ * logged as images since the last checkpoint. When that log has reached checkpoint_most, a
+ * checkpoint is due in any case. A checkpoint that is due writes only the pages that are dirty
  * since before the previous checkpoint, most of them with an image. */
 enum { LOG_FOR_DIRTY = 4 };
 
