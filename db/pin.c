@@ -10,7 +10,7 @@ static int enter(struct lladd_db *db, const char *name, const char *call, struct
     size_t len = name ? strlen(name) : 0;
     int rc = ll_db_enter_checkpoint(db, err, call);
     if (!rc && (len == 0 || len > 63))
-        rc = ll_fail(err, LLADD_BAD_ARGUMENT, "a pin's name has 1 to 63 bytes");
+        rc = ll_fail(err, LLADD_BAD_ARGUMENT, "the name of a pin or a hold has 1 to 63 bytes");
     return rc;
 }
 

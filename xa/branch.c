@@ -103,7 +103,8 @@ int ll_xa__branch_idle(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool n
         b = ll_xa__branch_find(s, gid);
     }
     if (b && b->busy)
-        return ll_xa__say(rm, XA_RETRY, LLADD_BUSY, "another thread is ending the branch");
+        return ll_xa__say(rm, XA_RETRY, LLADD_BUSY,
+                          "another thread is preparing, ending or taking over the branch");
     *out = b;
     return XA_OK;
 }
