@@ -20,7 +20,7 @@ extern const struct bench_engine bench_engine_olc;
 static const struct bench_engine *const olc = &bench_engine_olc;
 static struct bench_db *db;
 static struct bench_setup setup;
-static uint64_t working; /* writers */
+static uint64_t working; /* number of writers that have not finished */
 
 struct job {
     struct lladd_thread thread;

@@ -3,10 +3,10 @@
 #define TESTS_INTEROP_ACCOUNTS_H
 /*
  * The work in a resource manager in C: accounts with balances. One shared object for each resource
- * manager has these functions, and java/lladd/interop/Host.java calls them through JNA; it calls
- * the switch in the same way, directly. 0 is success, everything else an error.
+ * manager has these functions. java/lladd/interop/Host.java calls them, and the functions of the
+ * switch, through JNA. 0 is success, everything else an error.
  *
- * Threads: each calls xa_open itself. The accounts are shared by all.
+ * Each thread calls xa_open itself. All threads share the accounts.
  */
 #include <stdint.h>
 

@@ -160,7 +160,7 @@ START_TEST(a_branch_can_be_left_and_taken_up_again)
     gives(XA_OK, xa_end(&x, RMID, TMSUSPEND));
     ck_assert_ptr_null(lladd_xa_txn(RMID));
     gives(XAER_PROTO, xa_prepare(&x, RMID, TMNOFLAGS));
-    gives(XA_OK, xa_start(&y, RMID, TMNOFLAGS)); /* another one meanwhile */
+    gives(XA_OK, xa_start(&y, RMID, TMNOFLAGS)); /* another branch meanwhile */
     fixture_add(&b, 1, 10);
     gives(XAER_PROTO, xa_start(&x, RMID, TMRESUME));
     gives(XA_OK, xa_end(&y, RMID, TMSUCCESS));

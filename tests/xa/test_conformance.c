@@ -229,7 +229,7 @@ static int expect_start(const struct situation *c, unsigned long f, struct situa
     if ((f & TMJOIN) && (f & TMRESUME))
         return XAER_INVAL;
     if (c->t == T1 || c->elsewhere)
-        return XAER_PROTO; /* one branch at a time */
+        return XAER_PROTO; /* a thread works in one branch at a time */
     if (!(f & (TMJOIN | TMRESUME))) {
         if (starting[c->s] == XA_OK)
             to->s = S1, to->t = T1;
@@ -244,13 +244,13 @@ static int expect_start(const struct situation *c, unsigned long f, struct situa
         return XAER_PROTO;
     int code = joining[c->s];
     if (c->them == ACTIVE)
-        code = BLOCKS; /* one thread of control at a time */
+        code = BLOCKS; /* one thread works in a branch at a time */
     if (code == BLOCKS && (f & TMNOWAIT))
         return XA_RETRY;
     if (code == XA_OK)
         to->s = S1, to->t = (f & TMJOIN) && c->t == T2M ? T1M : T1;
     if (code == XA_RBROLLBACK && (f & TMRESUME))
-        to->t = T0; /* "has not associated the thread" */
+        to->t = T0; /* as C193 says: the call has not associated the thread */
     if ((code == XA_OK || code == XA_RBROLLBACK) && (f & TMRESUME) && theirs)
         to->them = ALONE;
     return code;

@@ -174,7 +174,7 @@ START_TEST(an_rmid_that_is_not_open_has_nothing)
     ck_assert_int_eq(xa_close("", 1234, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(lladd_xa_options(1234, NULL), 0);
     ck_assert_str_eq(lladd_xa_switch.name, "LLADD");
-    ck_assert_int_eq(lladd_xa_switch.flags, TMNOFLAGS); /* nothing dynamic; branches migrate */
+    ck_assert_int_eq(lladd_xa_switch.flags, TMNOFLAGS); /* no TMREGISTER, no TMNOMIGRATE */
     ck_assert_int_eq(lladd_xa_switch.version, 0);
 }
 END_TEST

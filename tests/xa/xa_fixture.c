@@ -92,7 +92,7 @@ XID fixture_xid(const char *text)
     x.gtrid_length = (long)n;
     x.bqual_length = 2;
     memcpy(x.data, text, n);
-    memcpy(x.data + n, "q", 2); /* with its 0 */
+    memcpy(x.data + n, "q", 2); /* with its final 0 byte */
     return x;
 }
 
