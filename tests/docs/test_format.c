@@ -183,7 +183,8 @@ static void teardown(void)
     temp_dir_remove(dir);
 }
 
-/* Runs the second reader. Returns its output, which the caller frees; *status: its exit status. */
+/* Runs the second reader, reader.py. Returns its output, which the caller frees; *status: its exit
+ * status. */
 static char *read_again(int *status)
 {
     char command[1024];
@@ -331,7 +332,7 @@ static void write_the_rest(void)
     lladd_lsn lsn;
     memset(note, 'n', sizeof note);
     TXN_OK(lladd_log_note(txn, "doc.note", lladd_span_of(note, sizeof note), &lsn));
-    for (int i = 0; i < 60; i++) { /* more than one root page can hold */
+    for (int i = 0; i < 60; i++) { /* more than a root page of 4096 bytes can hold */
         snprintf(name, sizeof name, "root.%d", i);
         TXN_OK(lladd_root_set(txn, name, (struct lladd_root_value){0, (uint64_t)i}));
     }

@@ -18,7 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first segment of the log, and the place of an LSN in it: one block a segment, LSNs from 8. */
+/* The first segment of the log, and the offset of an LSN in its file. The segment has one block,
+ * and the log's first LSN is 8. */
 static const char first_segment[] = "log/0000000000000008.seg";
 static off_t place_of(lladd_lsn lsn)
 {
@@ -176,7 +177,7 @@ START_TEST(a_lost_write_of_this_run)
     file_write("pages", old, PAGE, (off_t)page.v * PAGE);
     for (int i = 0; i < MANY; i++)
         ck_assert_int_eq(counted(others[i]), 0);
-    if (_i) { /* no image of it is in the log */
+    if (_i) { /* the log has no image of the page */
         int64_t n;
         ck_assert_int_eq(lladd_counter_get(db, page, 0, &n, &err), LLADD_CORRUPT_PAGE);
         ck_assert_ptr_nonnull(strstr(err.message, "that write was lost"));
@@ -301,7 +302,7 @@ START_TEST(one_copy_of_control_is_damaged)
         file_flip("control", copy * CONTROL_COPY + 80);
         open_db();
         ck_assert_int_eq(counted(page), 1);
-        close_db(); /* writes both */
+        close_db(); /* writes both copies */
     }
 }
 END_TEST
