@@ -119,7 +119,8 @@ final class Manager {
         tm = com.arjuna.ats.jta.TransactionManager.transactionManager();
     }
 
-    /* One connection for each scan and resource manager; one that does not answer is left out. */
+    /* Opens a connection to the resource manager for each scan. A scan leaves out a resource manager
+     * that does not answer. */
     private XAResourceRecoveryHelper helper(String name) {
         return new XAResourceRecoveryHelper() {
             @Override
@@ -148,8 +149,8 @@ final class Manager {
         return resource;
     }
 
-    /* More work in a branch that has had some: by the same thread of control, which had suspended
-     * it, or by another one. */
+    /* Enlists the resource manager again, for more work in its branch: the first connection resumes
+     * the branch that it has suspended, or a second connection joins the branch. */
     private Link again(String how, Transaction t, String name, WatchedResource first, Link link)
             throws Exception {
         if (how.equals("suspend")) {
