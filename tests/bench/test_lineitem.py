@@ -34,7 +34,7 @@ class Lineitem(unittest.TestCase):
         lines = collections.Counter(self.column(0, int))
         self.assertEqual(len(lines), ORDERS)
         self.assertEqual(set(lines.values()), set(range(1, 8)))
-        self.assertTrue(all(key % 32 < 8 for key in lines))  # eight of 32 are used
+        self.assertTrue(all(key % 32 < 8 for key in lines))  # 8 of each 32 numbers are keys
         self.assertAlmostEqual(len(self.rows) / ORDERS, 4, delta=0.2)
         self.assertTrue(set(self.column(1, int)) <= set(range(1, 201)))
         self.assertEqual(set(self.column(2, int)), set(range(1, 11)))

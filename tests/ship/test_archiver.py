@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A process that archives is killed at any moment: test_archiver.py <archiver> <lladd>. The next
-one goes on, and what the store has is a chain without a gap. Then the archive is ended."""
+"""Processes with an archive, and lladd archive: test_archiver.py <archiver> <lladd>. A process that
+archives is killed at any moment. The next process continues the archive, and the segments in the
+store form a chain without a gap. Of two copies of a database one stops. A detach ends the
+archive."""
 import json
 import os
 import random

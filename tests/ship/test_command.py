@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""lladd backup and lladd restore: test_command.py <lladd>. Backups and restores that are killed at
-any moment leave nothing that counts, and can be repeated."""
+"""lladd backup, lladd restore and lladd archive: test_command.py <lladd>. Backups, restores and
+pushes that are killed at any moment can be repeated. Every backup that is listed is complete, and
+every copy with a file "control" is complete."""
 import json
 import os
 import shutil

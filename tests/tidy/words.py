@@ -15,7 +15,7 @@ import os
 import re
 import tokenize
 
-# Not yet: a folder, or a file of the root, leaves this list when it is clean.
+# Folders, and files of the root, that still have refused words.
 NOT_YET = set()
 EXEMPT = {"tests/tidy/words.py", "tests/tidy/test_words.py"}
 # Text that stays as it is, such as the title of a paper: (path, text).
