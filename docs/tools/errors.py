@@ -31,7 +31,7 @@ of text that names the file, page or LSN. A call that succeeds leaves the struct
 `lladd_code_name` and `lladd_code_text` give a code's name and meaning.
 
 `LLADD_DEADLOCK`, `LLADD_CONFLICT` and `LLADD_TIMEOUT` come from the [lock manager](locks.md) and
-structures; of the core's calls only `lladd_txn_take` returns one of them, `LLADD_TIMEOUT`.
+structures. Of the core's calls, only `lladd_txn_take` returns one of these codes: `LLADD_TIMEOUT`.
 """
 
 # What the caller does, by root.
@@ -39,8 +39,8 @@ ADVICE = {
     "RETRY": """\
 The transaction is as it was before the call. Abort it and run it again from the start. After
 `LLADD_LOG_FULL`, `LLADD_BUSY` and `LLADD_TIMEOUT` it may also wait and repeat the call. After
-`LLADD_TAKEN` the other thread ends it ([threads.md](threads.md#taking-a-transaction-over)): only
-begin a new one.""",
+`LLADD_TAKEN` another thread has the transaction and ends it
+([threads.md](threads.md#taking-a-transaction-over)): begin a new transaction.""",
     "ANSWER": """\
 The code is the answer to the call, not a fault. The call has changed nothing.""",
     "MISUSE": """\
