@@ -53,7 +53,7 @@ MISTAKES = {
          "        place_unfix(db, &p);", EXPLORE),
     "`undo_pages_max` is too small":
         ("page.c", ".undo_pages_max = 2, ", ".undo_pages_max = 1, ", EXPLORE),
-    "a thread waits for a lock of its own other transaction":
+    "a thread waits for a lock that another transaction of the same thread holds":
         ("ring.c", "int rc = lock_item(txn, ring, *number, LLADD_LOCK_X, LLADD_LOCK_TRY);",
          "int rc = lock_item(txn, ring, *number, LLADD_LOCK_X, LLADD_LOCK_WAIT);", EXPLORE),
     "the log space is asked for one record of two":
@@ -63,7 +63,7 @@ MISTAKES = {
     "a page is changed that is latched shared":
         ("ring.c", "struct place p = {.latch = LLADD_LATCH_EXCLUSIVE};",
          "struct place p = {.latch = LLADD_LATCH_SHARED};", EXPLORE),
-    "what an open transaction has taken is given up":
+    "the slot of an item that an open transaction has taken is freed":
         ("ring.c", "int rc = state == FILLED || lladd_lock_held(txn, name) != LLADD_LOCK_NONE\n"
          "                 ? LLADD_BUSY\n"
          "                 : lladd_lock_acquire(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY);",
