@@ -75,7 +75,7 @@ struct stretch {
     lladd_lsn barrier;
 };
 
-/* Adds page i to the stretches. Page 0 begins anew. */
+/* Adds page i to the stretches. Page 0 empties them first. */
 static int add_page(struct bulk_write *w, uint64_t i, lladd_lsn barrier)
 {
     struct stretch *s = i ? ll_vec_at(&w->stretches, w->stretches.len - 1) : NULL;
