@@ -90,7 +90,7 @@ static int let_go(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint6
     if (is_seized(f)) {
         uint64_t w = lladd_atomic_load64(&f->latch);
         (void)latch_become(f, (w & ~(LATCH_STATE | LATCH_WAITERS)) | LATCH_RESIDENT);
-        ll_buffer__event(b); /* a thread in evict.c may wait for this frame */
+        ll_buffer__event(b); /* a thread that makes room may wait for this frame */
     }
     return 0;
 }
@@ -365,7 +365,7 @@ int ll_buffer_extend(struct ll_buffer *b, uint64_t pages, struct lladd_error *er
     if (rc == 0)
         rc = check_range(b, 0, pages, ll_buffer__page_limit(b), err);
     /* The file may be long enough because another thread has extended it and not synced yet. Then
-     * this thread syncs, too, because a page may be in the log when this function has returned. */
+     * this thread syncs, too, because its caller may log records that name the new pages. */
     bool grows = pages > lladd_atomic_load64(&b->file_pages);
     if (rc != 0 || (!grows && pages <= lladd_atomic_load64(&b->page_count)))
         return rc;
@@ -430,7 +430,7 @@ int ll_buffer_confirm_end(struct ll_buffer *b, uint64_t pages, struct lladd_erro
     if (rc != 0 || b->file_pages <= pages)
         return rc;
     /* Allocates the blocks again: if an earlier sync failed, they may not be durable. A lack of
-     * space is no error here. Pages without blocks are an exception, and if one is written without
+     * space is no error here. Pages without blocks are rare; if one is written when there is no
      * space, that write fails. */
     int io = ll_io_allocate(b->cfg.dev, b->file, b->file_pages * b->page_size);
     if (io != 0 && io != -EOPNOTSUPP &&

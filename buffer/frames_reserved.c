@@ -12,10 +12,11 @@
  *   page     one page of the file: charged with its slot.
  *   group    the frames on one page of the operating system. Charged while one of the frames is in
  *            use. When none is, the memory is returned to the kernel.
- *   region   the pages that one page table of the processor maps (several tables, if a group has
- *            more pages). Charged, as page tables, while one of its groups is in use. When none
- *            is, the region is mapped anew: nothing else makes the kernel free the page table,
- *            and a scan of a terabyte would leave two gigabytes of page tables.
+ *   region   the pages that one page table of the processor maps. A group with more pages than that
+ *            is a region, which several page tables map. The page tables are charged while one of
+ *            the region's groups is in use. When none is, the region is mapped anew: nothing else
+ *            makes the kernel free the page tables, and a scan of a terabyte would leave two
+ *            gigabytes of them.
  *
  * (The page tables that map frames are not charged: they are small.) The counters of groups and
  * regions change under one of a few latches, chosen by page number. A frame changes from FREE to
@@ -262,9 +263,9 @@ static void enter_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_
         ll_buffer__charge(b, b->region_tables * b->os_page);
 }
 
-/* Flag in a region's counter: the region was merged into a huge page since it was last empty. It is
- * not merged a second time: a page that is evicted and loaded repeatedly must not repeat the
- * cost. */
+/* Flag in a region's counter: since the region was last empty, the kernel was asked to merge it
+ * into a huge page. It is not asked a second time: a page that is evicted and loaded repeatedly
+ * must not repeat the cost. */
 #define REGION_HUGE 0x8000u
 
 static void complete_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t i)

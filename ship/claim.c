@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Claims say which copy of a database archives. Two copies of one directory have the same identity,
- * and the same log until both are changed. Claim n of a timeline is the object "claim.<n>" with
- * random bytes; the claim with the highest number counts.
+/* Claims say which copy of a database archives. Two copies of one directory have the same identity.
+ * Until both have been changed, the log of one begins with that of the other, so the log does not
+ * tell them apart. Claim n of a timeline is the object "claim.<n>" with random bytes; the claim
+ * with the highest number counts.
  *
  * Before a database puts a claim, it writes the bytes of this claim and of the last claim in the
- * store to its file "files/ship/claim". So it knows its claim again, even if the reply to the put
+ * store to its file "files/ship/claim". So it recognises its claim, even if the reply to the put
  * was lost. If two copies exist and one puts a claim, the other copy's file does not have it, and
  * the other copy stops. */
 #include "ship/ship_private.h"

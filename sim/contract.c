@@ -6,7 +6,7 @@
  * All samples go through the first check, then through the second, and so on. If an operation
  * touches other memory, crashes or loops, the rest of its checks is skipped. The bench has three
  * slots for pages. Callbacks work on slot 0, and for some checks on slot 1; slots 1 and 2 also hold
- * pages to compare with.
+ * pages that are compared or copied back.
  */
 #include "sim/contract_private.h"
 
@@ -139,7 +139,7 @@ static void normalise(const struct trial *t, unsigned slot)
     fill_hole(t, slot, 0);
 }
 
-/* Compares slots 0 and 1, and overwrites both. */
+/* Normalises slots 0 and 1, which changes both, and compares them. */
 static bool same(const struct trial *t, enum lladd_sim_check check, const char *what)
 {
     const struct ll_sim__bench *b = t->b;
@@ -158,7 +158,7 @@ static bool same(const struct trial *t, enum lladd_sim_check check, const char *
 
 /* ---- the checks ------------------------------------------------------------------------------ */
 
-/* Returns false, with a violation, if the page of another sample has changed. */
+/* Returns false, with a violation, if the page of a sample has changed. */
 static bool others_untouched(const struct trial *t, const unsigned char *copies)
 {
     const struct lladd_sim_contract *in = t->b->in;
@@ -173,8 +173,9 @@ static bool others_untouched(const struct trial *t, const unsigned char *copies)
     return true;
 }
 
-/* An access just outside the page or the record's bytes hits a guard page and ends the child. This
- * function adds the detection of writes to the pages of other samples. */
+/* An access just after the record's bytes, or just outside the page if the page size allows it,
+ * hits a guard page and ends the child. This function adds the detection of writes to the samples'
+ * pages. */
 static void check_one_page(const struct trial *t)
 {
     const struct lladd_sim_contract *in = t->b->in;
@@ -214,8 +215,8 @@ static void check_accepts(const struct trial *t)
     ll_sim__kept(t->k, LLADD_SIM_C_ACCEPTS);
 }
 
-/* Runs redo, and then undo, on two equal pages at different addresses. The memory before the bytes,
- * and in the page's hole (unless the operation formats the page), is different for each. */
+/* Runs redo, and then undo, on two equal pages at different addresses. The memory before the bytes
+ * and in the page's hole is different for each; the hole is not if redo formats the page. */
 static void check_pure(const struct trial *t)
 {
     load(t->b, 1, t->s);
@@ -681,7 +682,8 @@ static int take(const struct lladd_sim_contract *given, struct lladd_sim_contrac
         if (!op || !op->name || !op->redo || !op->validate ||
             (op->undo_kind == LLADD_UNDO_PAGE && !op->undo))
             return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                                   "contract: sample %zu has no operation with redo and validate",
+                                   "contract: sample %zu needs an operation with a name, redo, "
+                                   "validate, and undo if the undo kind is PAGE",
                                    i);
     }
     for (size_t i = 0; i < in->n_undos; i++)
@@ -701,7 +703,7 @@ static size_t longest_of(const struct lladd_sim_contract *in)
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             most = all[k] > most ? all[k] : most;
     }
-    return most + 64; /* mangled records may be longer */
+    return most + 64; /* bytes before the record differ between two runs (check_pure) */
 }
 
 static uint32_t op_index(struct lladd_sim_kept *kept, uint32_t *n, const char *name,

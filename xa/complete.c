@@ -80,8 +80,8 @@ static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struc
     work->gid = &b->gid;
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
-    /* Waits at most briefly: the working thread has given the transaction back or has lost it, or
-     * the handle is poisoned. */
+    /* Waits at most briefly: the thread that worked in the branch last has given the transaction
+     * back, or another thread has taken it over, or the handle is poisoned. */
     int rc = work->txn ? lladd_txn_take(work->txn, true, UINT64_MAX) : 0;
     if (!rc)
         rc = what(work);
@@ -126,8 +126,9 @@ static void done(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool gone)
     lladd_cond_broadcast(&rm->store->changed);
 }
 
-/* Called when a step has returned an error. If the handle is poisoned, the transaction has been
- * released, and recovery decides the outcome of the branch. */
+/* Called when a step has returned an error. If the handle is poisoned, the branch loses its
+ * transaction: the failed call has released it, or the close of the database does. After recovery
+ * the branch is committed, rolled back, or in doubt. */
 static int failed(struct ll_xa__rm *rm, struct ll_xa__branch *b, int xa_code)
 {
     int rc = ll_xa__healthy(rm);

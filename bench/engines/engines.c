@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lists of built and of missing engines. */
+/* The lists of built and of missing engines, and what all engines share: keys and failures. */
 #include "engine.h"
 
 #include <endian.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The engines of each package: X(symbol). Packages other than this library may be missing. */
+/* The engines of each package: X(symbol). Packages of peers may be missing. */
 #define LLADD(X) \
     X(lladd_hash) X(lladd_hash_physical) X(lladd_array) X(lladd_array_bulk) X(lladd_records) \
     X(lladd_records_atomic) X(lladd_dtable) X(lladd_btree) X(lladd_btree_many)

@@ -57,7 +57,7 @@ START_TEST(extending_needs_the_space_now)
     ck_assert_uint_eq(fixture_get(&r, 1), 5);
     ck_assert_uint_eq(fixture_get(&r, 199), 0);
     uint64_t syncs = fixture_stats(&r).syncs;
-    ck_assert_int_eq(ll_buffer_extend(r.b, 100, &r.err), 0); /* it is longer */
+    ck_assert_int_eq(ll_buffer_extend(r.b, 100, &r.err), 0); /* the file has 200 pages: no sync */
     ck_assert_uint_eq(fixture_stats(&r).syncs, syncs);
 
     /* From now on there is no space, and none is needed. */
@@ -84,7 +84,8 @@ START_TEST(extending_survives_power_loss)
 }
 END_TEST
 
-/* A lack of space is a resource error that changes nothing: pages added before it are released. */
+/* If space runs out within an extension, the call releases what it has added and changes nothing.
+ * This is a resource error, which does not poison. */
 START_TEST(no_space_to_extend)
 {
     struct fixture r;
@@ -205,7 +206,7 @@ START_TEST(dropped_pages_are_forgotten)
     ck_assert_uint_eq(d.n, 4);
     for (uint64_t n = 0; n < 10; n++)
         ck_assert_uint_eq(fixture_get(&r, n), n >= 2 && n < 8 ? 1 : 2);
-    /* For a range with more pages than the cache has frames, a drop scans the frames. */
+    /* For a range with at least as many pages as slots were made, a drop scans the frames. */
     ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(1), UINT64_MAX - 1), 0);
     ck_assert_uint_eq(fixture_stats(&r).frames_used, 1);
     ck_assert_uint_eq(fixture_get(&r, 0), 2);

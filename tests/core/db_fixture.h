@@ -3,7 +3,8 @@
 #define TESTS_CORE_DB_FIXTURE_H
 /*
  * The fixture: a database with small segments, a small ring, a small cache, an allocator that
- * counts, a clock and random numbers that repeat, on a device that can fail and crash.
+ * counts, a clock that only the test moves, and random numbers from a fixed seed. Without
+ * FIXTURE_FILES it is on a device that can fail and crash.
  *
  *     struct fixture r;
  *     fixture_init(&r, FIXTURE_RESERVED);   flags or 0; options may be changed now
@@ -62,7 +63,7 @@ void fixture_free(struct fixture *);
 /* Returns 0 or the code of lladd_open; r->err has the details. */
 int fixture_try_open(struct fixture *);
 void fixture_open(struct fixture *);
-void fixture_close(struct fixture *); /* asserts success; then the power fails */
+void fixture_close(struct fixture *); /* asserts success; then the device's power fails */
 /* Kills the database without closing it; r->db is then NULL. `how` decides which unsynced changes
  * are lost. With FIXTURE_FILES all writes are kept, as after kill -9. */
 void fixture_crash(struct fixture *, const struct fault_crash *how);
@@ -113,7 +114,7 @@ void fixture_pages(struct fixture *, lladd_pageno *out, size_t n);
 void fixture_set(struct fixture *, struct cell, uint64_t value);
 void fixture_expect(struct fixture *, struct cell, uint64_t value);
 /* Commits, takes checkpoints and reopens until the log has no record from before the call. So no
- * page can be rebuilt from the log. Changes cell 1 of `scratch`. */
+ * page but `scratch` can be rebuilt from the log. Changes cell 1 of `scratch`. */
 void fixture_forget_log(struct fixture *, lladd_pageno scratch);
 struct lladd_stats fixture_stats(struct fixture *);
 /* Contents of a file of the database, read from the device; the caller frees them. NULL: no such

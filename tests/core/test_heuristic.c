@@ -75,7 +75,7 @@ static void check_both(const struct lladd_heuristic_info *before)
     fixture_expect(&r, at(1), 0);
 }
 
-/* Writes log until the segments with the decisions are truncated. */
+/* Writes so much log that checkpoints truncate the segments with the decisions; asserts that. */
 static void push_log(void)
 {
     lladd_lsn from = lladd_lsn_of(fixture_stats(&r).log_tail);
@@ -158,7 +158,7 @@ START_TEST(only_what_is_prepared_is_decided_upon)
 END_TEST
 
 /* After a crash during the call, the transaction must be decided and remembered, or in doubt as
- * before. If the call has returned (`acknowledged`), it must be decided. */
+ * before. If the call has returned 0 (`acknowledged`), it must be decided. */
 static void expect_one_of_two(bool commit, bool acknowledged)
 {
     struct list l = remembered();
@@ -198,7 +198,8 @@ START_TEST(a_crash_at_any_step_leaves_all_or_nothing)
 }
 END_TEST
 
-/* After a crash during a forget, the outcome is remembered or forgotten. */
+/* After a crash during a forget, the outcome may still be remembered, unless the call has returned
+ * 0. */
 START_TEST(a_crash_while_forgetting_leaves_it_remembered_or_forgotten)
 {
     bool crashed = true;

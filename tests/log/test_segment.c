@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segment files: they grow, are zeroed and synced before use, are reused after truncation, and are
- * removed. A segment that cannot be made is a resource error and changes nothing (LOG-4); the error
- * at the byte limit can be retried. No reader reads a segment that is being reused.
+ * Segment files: each is larger than the one before, up to a maximum; their space is allocated and
+ * synced before use; after truncation they are used again or removed. A segment that cannot be made
+ * is a resource error and changes nothing (LOG-4); the error at the byte limit can be retried. No
+ * reader reads a segment that is being used again.
  */
 #include "log_fixture.h"
 
@@ -154,7 +155,7 @@ START_TEST(no_zeros_for_a_waiting_writer)
 }
 END_TEST
 
-/* Truncation releases files; they are reused if their size is right, else removed. */
+/* Truncation releases files. Some are kept and used again, the others are removed. */
 START_TEST(truncation)
 {
     fixture_create(&f);
@@ -179,7 +180,7 @@ START_TEST(truncation)
     ll_log_cursor_close(c);
     maintain_all();
     ck_assert_uint_le(stats().segments, before);
-    /* From here on the log does not grow. */
+    /* After the tenth round the log does not grow. */
     uint64_t bytes = 0;
     for (unsigned round = 0; round < 30; round++) {
         fill_to(ll_log_tail(f.log).v + 16000);
@@ -232,7 +233,7 @@ static bool first_file_survives(void)
     return rc == 0;
 }
 
-/* A cursor keeps the file that it reads from being reused; a cursor at rest reads none. */
+/* While a cursor reads a file, that file is not used again. A cursor at rest reads no file. */
 START_TEST(reader_keeps_its_file)
 {
     struct ll_log_cursor *c;
@@ -441,8 +442,8 @@ START_TEST(maintenance)
 }
 END_TEST
 
-/* Open finds segments made ahead by listing, too; such a segment must have been made for its
- * place. */
+/* Open lists the directory and finds segments that were made ahead. The header of such a segment
+ * must continue the log: by the LSN at which the segment before it ends, and by its incarnation. */
 START_TEST(segments_ahead_are_checked)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -461,8 +462,8 @@ START_TEST(segments_ahead_are_checked)
     fill_to(4100);
     ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_RENAME), 0);
     stop(&f);
-    /* A header of another incarnation: the log, opened by the newest segment's place, notices it
-     * when it needs this one. */
+    /* The next segment gets a header of another incarnation. Open reads only the segment in which
+     * the log ends, so the log notices the wrong header when it needs the next segment. */
     name_of(8 + 4032 + 8128, name);
     read_file(&f, name, 0, old, sizeof old);
     struct ll_log__block b;

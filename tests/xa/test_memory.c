@@ -115,9 +115,9 @@ static const struct row {
     int (*call)(void);
     int fails;    /* code of the call if memory is lacking */
     int again;    /* code when the call is repeated with memory */
-    int64_t held; /* value of the counter to which `held` adds, after the last call; not checked if
-                   * the first call succeeds and `again` is an error */
-    bool frugal;  /* the call allocates nothing */
+    int64_t held; /* value of counter 0, to which the XID `held` adds, after the last call; not
+                   * checked if the first call succeeds and `again` is an error */
+    bool frugal;  /* the call may allocate nothing */
 } rows[] = {
     {"xa_open", remains, open_it, XAER_RMERR, XA_OK, 1, false},
     {"xa_open, after a failure", device_has_failed, open_it, XAER_RMFAIL, XA_OK, 1, false},

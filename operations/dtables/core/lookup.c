@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Point lookups, for any class. */
+/* Point lookups and lookups by place, for any class. */
 #include "operations/dtables/core/dtable.h"
 
 int lladd_dtable_find(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
@@ -121,7 +121,8 @@ int lladd_dtable_at(const struct lladd_dtable *t, uint64_t place, struct lladd_d
     if (!t->has_places)
         return lladd_error_set(err, LLADD_BAD_STATE, "rows of a %s have no places", t->kind->name);
     if (place >= t->places)
-        return lladd_error_set(err, LLADD_OUT_OF_RANGE, "place %llu of %llu",
+        return lladd_error_set(err, LLADD_OUT_OF_RANGE,
+                               "there is no place %llu: the places are 0 to below %llu",
                                (unsigned long long)place, (unsigned long long)t->places);
     return ll_dtable__at(t, place, pin, key, value, err);
 }
