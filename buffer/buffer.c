@@ -23,9 +23,10 @@
  *
  * On disk: docs/disk-format.md, "pages" and "dwb".
  *
- * Threads. All functions but open, start and close may be called from any thread at any time. If
- * env->threads, one thread of this layer writes pages ahead of eviction (flush.c). Without this
- * thread, ll_buffer_step or the threads that need room write pages.
+ * Threads. All functions but open, start and close, and ll_buffer_confirm_end, which recovery calls
+ * before redo, may be called from any thread at any time. If env->threads, one thread of this layer
+ * writes pages ahead of eviction (flush.c); otherwise ll_buffer_step does the same work. A thread
+ * that needs room and finds no clean page writes pages itself.
  *
  * The files: buffer.c opens, closes and serves hits; load.c serves misses; evict.c makes room;
  * slots.c keeps the budget; frames_reserved.c and frames_heap.c have the frames, latch.c their

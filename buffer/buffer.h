@@ -42,10 +42,11 @@ struct ll_images {
  *     a miss      fetch(UNREAD) ► read ► verify, lost ► fetch(READ or DAMAGED) ► fetched
  *     write-back  images ► copy, image ► images_end ► may_write ► write
  *
- * A miss with LL_FIX_REDO or LL_FIX_FRESH calls no fetch. During fetch and fetched the thread holds
- * the new frame exclusively, besides the pages that it had fixed before, and no other latch of this
- * layer. Every function but may_write may be NULL. Without `images` no image is logged, and the
- * pages that need one go through the double-write area. */
+ * A miss with LL_FIX_REDO or LL_FIX_FRESH does not call fetch. During fetch and fetched the thread
+ * holds the new frame exclusively, besides the pages that it had fixed before, and no other latch
+ * of this layer. may_write must be set. `images`, `image` and `images_end` are set together, or all
+ * are NULL; then no image is logged, and the pages that need one go through the double-write area.
+ * The other functions may be NULL. */
 struct ll_page_recovery {
     void *ctx;
     /* Brings the page up to date: applies pending redo, rebuilds a damaged page (BUF-2). In state
@@ -108,10 +109,11 @@ struct ll_buffer_config {
     bool no_images; /* the device writes pages atomically: every page is written in place without an
                      * image */
     /* Callbacks of page types, nullable; `ctx` is their first argument. loaded: called after a page
-     * was read, verified and brought up to date, before other threads can fix it. flushed: may
-     * change the copy that will be written, before the checksum is computed; the page is not
-     * latched. evicted: called before the frame is released or its page is cleared; frees
-     * private_. */
+     * was read and verified, and recovery (`fetch`) has brought it up to date, before other threads
+     * can fix it. With LL_FIX_REDO the page may still lack changes; with LL_FIX_FRESH or
+     * LL_FIX_BASE loaded is not called. flushed: may change the copy that will be written, before
+     * the checksum is computed; the page is not latched. evicted: called before a page leaves its
+     * frame, and when LL_FIX_FRESH clears a cached page that has a private_; frees private_. */
     void *ctx;
     int (*loaded)(void *ctx, struct ll_frame *, struct lladd_error *);
     void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);
@@ -181,7 +183,7 @@ static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
 /* ---- the page file ----------------------------------------------------------------------- */
 
 uint64_t ll_buffer_page_count(const struct ll_buffer *); /* pages below this exist */
-/* Number of pages for which the file has room; durable after the next ll_buffer_flush. */
+/* The length of the file in pages; durable after the next ll_buffer_flush. */
 uint64_t ll_buffer_file_pages(const struct ll_buffer *);
 /* Drops n pages from `first` on and writes nothing. Removes their frames and their entries in the
  * dirty page table, except entries that are summed up (dirty.c). If one of the pages is fixed, the
@@ -200,8 +202,9 @@ bool ll_buffer_read_valid(const struct lladd_read *);
  * LLADD_BUSY: a page is fixed. If bulk_begin fails, the range has not begun. With `paged`,
  * bulk_write adds page number and checksum to each page (the caller has filled in the rest of the
  * header), and bulk_read verifies each page. Without `paged`, `bytes` are written and read
- * unchanged. LLADD_BAD_STATE of bulk_read: a page is dirty in the cache. Writes are durable after
- * ll_buffer_sync. A write that fails poisons, except with LLADD_NO_SPACE. */
+ * unchanged. LLADD_BAD_STATE of bulk_read: the cache has a page of the range that is dirty, or of
+ * which a copy is being written. Writes are durable after ll_buffer_sync. A write that fails
+ * poisons, except with LLADD_NO_SPACE. */
 struct ll_bulk_range {
     uint64_t first, n;
     struct ll_bulk_range *next; /* for the buffer manager */

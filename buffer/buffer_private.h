@@ -152,8 +152,8 @@ struct ll_buffer {
     /* Eviction. */
     uint64_t hand;
     uint32_t in_transit; /* slots that are taken and not yet bound to a page, plus batches in use */
-    uint32_t events;     /* futex: changes when a copy is written, a slot becomes free, or a write
-                          * fails */
+    uint32_t events;     /* futex: changes at each event that a thread may wait for: a copy is
+                          * written, a slot becomes free, a bulk write ends, a write fails, ... */
     uint32_t event_sleepers;
 
     /* The dirty page table. */
@@ -217,8 +217,9 @@ static inline int ll_buffer__check(const struct ll_buffer *b, struct lladd_error
 
 /* ---- slots.c ---- */
 
-/* Takes a slot. Returns 0; 1 if the budget is used up; or LLADD_NO_MEMORY. The caller binds the
- * slot or puts it back, then calls ll_buffer__slot_released. */
+/* Takes a slot. Returns 0; or 1 if no slot is free, and the budget or the memory does not allow
+ * another slot; or LLADD_NO_MEMORY if there is no memory for the first slot. After 0, the caller
+ * binds the slot or puts it back, then calls ll_buffer__slot_released. */
 int ll_buffer__slot_take(struct ll_buffer *, uint32_t *slot, struct lladd_error *);
 void ll_buffer__slot_put(struct ll_buffer *, uint32_t slot);
 /* A taken slot was bound or put back, or a batch was returned. */
@@ -368,7 +369,7 @@ int ll_buffer__fix_slow(struct ll_buffer *, uint64_t n, unsigned how, struct ll_
 
 /* ---- evict.c: room for another page ---- */
 
-/* 0: this call has freed a slot, or has found and written dirty pages, and the next call may free a
+/* 0: this call has freed a slot, or has written back dirty pages, so that the next call may free a
  * slot. 1: no slot can be freed before the next event. LLADD_NO_FRAME: all pages are fixed. Other
  * results are errors of a write. */
 int ll_buffer__make_room(struct ll_buffer *, struct lladd_error *);
@@ -433,12 +434,12 @@ void ll_buffer__forget_dirty(struct ll_buffer *, struct ll_frame *);
 /* What the thread that writes a batch may wait for. */
 enum ll_buffer__writer {
     LL_BUFFER__EVICTS,  /* may hold pages and log credit: waits for neither */
-    LL_BUFFER__SETTLES, /* may hold log credit: waits for page latches, since it must write all */
-    LL_BUFFER__STEPS,   /* holds nothing: waits for log credit */
-    LL_BUFFER__FLUSHES, /* must write all pages: waits for page latches, too */
+    LL_BUFFER__SETTLES, /* may hold log credit, and must write all pages: waits for page latches */
+    LL_BUFFER__STEPS,   /* holds no page and no credit, may skip pages: waits for log credit */
+    LL_BUFFER__FLUSHES, /* as STEPS, but must write all pages: waits for page latches, too */
 };
-/* Writes those of the n pages (at most BATCH_MAX) that are dirty. Skips the pages that cannot be
- * latched without waiting, except for a flush. Changes the order of `todo`. */
+/* Writes those of the n pages (at most BATCH_MAX) that are dirty. A writer that does not wait for
+ * page latches skips the pages that it cannot latch. Changes the order of `todo`. */
 int ll_buffer__write_back(struct ll_buffer *, struct ll_buffer__todo *, unsigned n,
                           enum ll_buffer__writer, unsigned *written, struct lladd_error *);
 /* may_write of ll_page_recovery. */
@@ -460,7 +461,7 @@ size_t ll_buffer__batch_bytes(const struct ll_buffer *, unsigned capacity);
 /* ---- flush.c ---- */
 
 void ll_buffer__sort_by_page(struct ll_buffer__todo *, unsigned n);
-/* Called when eviction has met dirty pages. */
+/* Wakes the background writer. Eviction calls this when it has met dirty pages. */
 void ll_buffer__wake_writer(struct ll_buffer *);
 void ll_buffer__stop_writer(struct ll_buffer *);
 
@@ -480,8 +481,8 @@ int ll_buffer__double_write_ready(struct ll_buffer *, struct lladd_error *);
 
 /* Is the page in a range that is being written in bulk? The end of the range is an event. */
 bool ll_buffer__in_bulk(struct ll_buffer *, uint64_t page);
-/* Extends a file: allocates the new part, or writes zeros. After a failure the file has its old
- * size. Returns 0 or a negative errno. The caller syncs. */
+/* Extends a file: allocates the new part, or writes zeros. After a failure it cuts the file to its
+ * old size, if the device can. Returns 0 or a negative errno. The caller syncs. */
 int ll_buffer__grow(struct ll_buffer *, struct lladd_file *, uint64_t from, uint64_t to);
 
 /* ---- write_history.c ---- */

@@ -3,11 +3,12 @@
  * double_write: the double-write area, for pages that no image in the log protects (BUF-5).
  *
  * A loss of power may tear a page that is being written. Redo rebuilds the page from its base,
- * unless redo starts after the base: the log may have had no room for a new image, or an earlier
- * run logged no images. Such a page is first written to this area, a small file. Its blocks exist,
- * because it was written in full when it was made, so writing to it needs no disk space (REC-3).
+ * unless redo starts after the base. So before the writer writes a page with such an old base, it
+ * logs an image, which is a new base. If it cannot log an image (BUF-5 lists the reasons), it first
+ * writes the page to this area, a small file. The file's blocks are allocated when it is made or
+ * extended, so writing to it needs no disk space (REC-3).
  *
- * Protocol, one batch at a time:
+ * Protocol, one batch at a time; a batch that is larger than the area is divided:
  *   1. write header and copies to the area; sync the area.
  *   2. write the pages to their places; sync the page file.
  *   3. write an empty header to the area; sync the area.

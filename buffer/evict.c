@@ -107,7 +107,8 @@ int ll_buffer__make_room(struct ll_buffer *b, struct lladd_error *err)
     enum { LOOKS = 8 };
     if (ll_point(b->env, "buffer.evict") != 0)
         return ll_fail(err, LLADD_NO_FRAME, "no page can be evicted");
-    /* A round may find each frame held, although at every moment some frame was idle. */
+    /* A round may find each frame held, although at every moment some frame was idle. So several
+     * rounds are made before the result is LLADD_NO_FRAME. */
     for (int looks = 0; looks < LOOKS;) {
         struct search s;
         bool evicted = go_round(b, &s);

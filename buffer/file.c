@@ -405,6 +405,8 @@ static int cut_incomplete(struct ll_buffer *b, struct lladd_error *err)
     return 0;
 }
 
+/* Rewrites the last page as it is. If the file's length is only in the system's cache, the
+ * following sync then makes it durable. */
 static int rewrite_last(struct ll_buffer *b, struct lladd_error *err)
 {
     uint64_t last = b->file_pages - 1;

@@ -20,9 +20,9 @@
  *
  * (The page tables that map frames are not charged: they are small.) The counters of groups and
  * regions change under one of a few latches, chosen by page number. A frame changes from FREE to
- * LOADING, and back to FREE, under the latch of its group, so that no thread claims a frame while
- * its group is being dropped. Other threads may read the word of a dropped frame at any time: they
- * see FREE.
+ * LOADING, and back to FREE, under the same latch, so that no thread claims a frame while the
+ * memory of its group is being returned. Other threads may read the state word of such a frame at
+ * any time: they see FREE.
  *
  * Chunks and replaced directories are kept until the buffer is closed.
  */

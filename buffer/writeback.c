@@ -22,7 +22,8 @@
  * through the double-write area.
  *
  * A thread that needs room does not wait for a page latch, because it may hold page latches itself.
- * The flush of a checkpoint must write all its pages: it waits for latches while it holds none.
+ * A flush, and ll_buffer_write_range, must write all their pages: they wait for latches, and hold
+ * none meanwhile.
  *
  * Failure. If the log cannot be forced, no page was written, and the pages become dirty again with
  * their old recLSNs. (If an image was logged, the header of its page lacks the image's LSN. That is
@@ -384,8 +385,8 @@ struct work {
 };
 
 /* Writes pages from w->at up to `end` and advances w->at. Stops when the batch is full, because
- * credit must not be held while the log is forced. A flush stops before a page that cannot be
- * latched now. */
+ * credit must not be held while the log is forced. A writer that must write all pages stops before
+ * a page that cannot be latched now. */
 static int write_some(struct ll_buffer *b, struct ll_buffer__batch *batch, struct work *w,
                       unsigned end, struct lladd_error *err)
 {
