@@ -175,7 +175,8 @@ static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advan
     return rc;
 }
 
-/* The name of the class and, if it has the callback `pins`, what in it needs the log. */
+/* Puts into `out` the class's name and, if the class has the callback `pins`, what that callback
+ * says about what needs the log. */
 static void name_class(struct ll_core *core, const struct lladd_object_class *c, char out[64])
 {
     int n = snprintf(out, 64, "%s", c->name);

@@ -135,7 +135,7 @@ struct lladd_txn {
         struct ll_chain chain;
     };
     uint64_t busy;   /* atomic: records with an LSN below this are applied; UINT64_MAX: all are */
-    uint64_t lives;  /* atomic: incremented at each begin */
+    uint64_t lives;  /* atomic: number of transactions that have begun in this memory */
     uint32_t depth;  /* nesting depth of the records that the transaction writes now */
     uint32_t system; /* atomic: 0 or 1 */
     bool read_only, rolling_back;
@@ -143,7 +143,7 @@ struct lladd_txn {
                      * them */
     uint8_t durability;
     struct ll_credit credit;
-    unsigned images;        /* the credit includes that of so many images of bulk-written pages */
+    unsigned images;        /* number of images of bulk-written pages that the credit includes */
     uint64_t undo_used;     /* log bytes that its rollback can need now */
     uint64_t rolled;        /* upper bound of the log bytes that its rollbacks have written */
     uint64_t undo_spare;    /* undo reserve that no record uses yet */
@@ -263,7 +263,7 @@ struct ll_core {
     struct lladd_mutex control_mutex;
     struct lladd_mutex witness_mutex; /* one write of the witness at a time */
     uint64_t witnessed;       /* atomic: the witness covers pages with a page LSN below this */
-    uint64_t accepted, began; /* LSN where the log ended at open; LSN where it continued */
+    uint64_t accepted, began; /* LSN where the log ended at open; LSN where the log continued */
     uint64_t redo_start;      /* where redo started in the recovery of this open */
     /* Constants from the control block, read without its mutex. */
     uint32_t page_size;
@@ -324,9 +324,9 @@ struct ll_core {
     uint64_t checkpoints, images; /* relaxed */
     uint64_t images_before;       /* relaxed: `images` at the end of the last checkpoint's flush */
     uint32_t images_in_vain;      /* atomic: images in a row that could not be compressed */
-    /* is the page allocated? Set by db/, or NULL */
+    /* Is the page allocated? Set by db/, or NULL */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
-    /* lladd_extension.base_of of all extensions. Set by db/; NULL: no extension has it */
+    /* Asks lladd_extension.base_of of all extensions. Set by db/; NULL: no extension has it */
     int (*base_of)(struct ll_core *, lladd_pageno, lladd_lsn since, unsigned char *bytes,
                    struct lladd_error *);
     struct lladd_db *db;

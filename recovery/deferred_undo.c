@@ -82,7 +82,7 @@ static bool ask(struct ll_deferred *l, struct lladd_txn *txn, const struct ll_re
     return false;
 }
 
-/* Does the record mean nothing to an extension besides the change that it states? */
+/* Is the change that the record states all that the record can mean to an extension? */
 static bool is_plain(const struct ll_record *rec)
 {
     switch (rec->kind) {

@@ -512,7 +512,7 @@ static int check_layout(const struct lladd_op *op, struct lladd_span s, lladd_ls
         return 0;
     return ll_fail_lsn(err, LLADD_BAD_REGISTRATION, lsn,
                        "operation \"%s\" version %u: %s field %zu is not what the log has under "
-                       "this name and version; another layout is another version",
+                       "this name and version; a changed layout needs a new version",
                        op->name, op->version, redo ? "redo" : "undo", redo ? redo : undo);
 }
 

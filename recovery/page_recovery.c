@@ -58,7 +58,7 @@ static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
 static void fetched(void *ctx, lladd_pageno page)
 {
     struct ll_core *core = ctx;
-    if (core->baseless) /* its fetch has not failed, so the page is formatted now */
+    if (core->baseless) /* a page in this map can only be formatted, because its fetch fails */
         (void)ll_hashmap_remove(core->baseless, page.v);
     ll_instant_redone(core, page);
 }

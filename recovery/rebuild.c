@@ -9,8 +9,8 @@
  *
  * Instant recovery rebuilds each such page when the page is fetched.
  *
- * A page that cannot be rebuilt so is asked from the extensions that may have a copy (base_of), and
- * the records of the log are applied to that copy. */
+ * If the log cannot rebuild a page, the extensions are asked for a copy of it (base_of), and the
+ * records of the log are applied to that copy. */
 #include "recovery/redo.h"
 #include "recovery/redo_index.h"
 
@@ -51,10 +51,10 @@ static int ask(struct ll_core *core, struct ll_fetch *f, lladd_lsn since, bool b
     return rc;
 }
 
-/* Applies the page's records from `since` on. Every record must find the page as the one before has
- * left it. *baseless: the page has no base. f->dirty_since becomes the LSN of a base that it gets
- * here. At a redo barrier that is newer than the page, ends and sets *barrier to its LSN; if
- * `barrier` is NULL, goes on with a page of zeros instead. */
+/* Applies the page's records from `since` on. Every record must find the page as the previous
+ * record has left it. *baseless: the page has no base. If the page gets a base here, f->dirty_since
+ * becomes the LSN of the base. At a redo barrier that is newer than the page, this function ends,
+ * and *barrier becomes the barrier's LSN; if `barrier` is NULL, it goes on with a page of zeros. */
 static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct ll_fetch *f,
                       lladd_lsn since, bool *baseless, lladd_lsn *barrier, struct lladd_error *err)
 {
@@ -83,8 +83,8 @@ static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Rebuilds the page from what the extensions give. LLADD_NOT_FOUND: they do not have it. `since`:
- * the log has all changes of the page from there on. */
+/* Rebuilds the page from a copy that an extension gives. LLADD_NOT_FOUND: no extension has one.
+ * `since`: the log has all changes of the page from this LSN on. */
 static int rebuild_from_extension(struct ll_core *core, struct ll_log_cursor *cursor,
                                   struct ll_fetch *f, lladd_lsn since, struct lladd_error *err)
 {
@@ -111,6 +111,8 @@ struct rebuild {
     struct lladd_error *err;
 };
 
+/* At a redo barrier for n pages from `first` on: what was rebuilt of these pages is of an earlier
+ * use, so it is dropped, and the pages have no base again. */
 static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
 {
     size_t at = 0;
@@ -252,8 +254,8 @@ static int put_rebuilt(struct ll_core *core, const struct ll_fetch *f, struct ll
     return 0;
 }
 
-/* Asks the extensions for one of the pages that have no base. Without success it stays in the
- * map. */
+/* Asks the extensions for a copy of f->page, which has no base. If the page gets a base, removes it
+ * from the map of such pages. */
 static int redo_from_extension(struct ll_core *core, struct ll_redo *redo, struct ll_fetch *f,
                                struct ll_log_cursor *cursor, struct lladd_error *err)
 {

@@ -18,9 +18,9 @@
  * the lowest failure so far, so the report depends neither on the number of workers nor on their
  * timing.
  *
- * A page that fails verification has no base (BUF-5), nor has a page that lacks changes from before
- * the start of redo (BUF-6). rebuild.c tries these pages again, from the oldest log. REC-4 says
- * which pages redo marks dirty although it applied no record. */
+ * Two kinds of pages have no base: a page that fails verification (BUF-5), and a page that lacks
+ * changes from before the start of redo (BUF-6). rebuild.c tries these pages again, from the oldest
+ * log. REC-4 says which pages redo marks dirty although it applied no record. */
 #include "recovery/redo.h"
 
 #include <lladd/bytes.h>
@@ -29,9 +29,9 @@
 
 #define TIME_ONE_IN 64u /* one batch out of this number is timed */
 
-/* `view`: the page's view, made some time before. Passing a view that was just made is slow: the
- * copy loads words that span several recent stores, and such a load waits until the stores have
- * completed. */
+/* `view`: the page's view, made some time before the call. Passing a view that was just made is
+ * slow: the copy loads words that span several recent stores, and such a load waits until the
+ * stores have completed. */
 static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
                        struct lladd_view *view, struct lladd_error *err)
 {
@@ -179,7 +179,7 @@ static uint8_t *held_place(struct held *h, uint64_t n)
     return &h->place[i];
 }
 
-/* Need the page not be read? The log has all later changes. */
+/* Does the record give the page all its bytes, so that the page need not be read? */
 static bool rewrites(const struct ll_record *rec)
 {
     return ll_redo_is_base(rec) && !(LLADD_REPLAY() && rec->kind == LL_REC_IMAGE);

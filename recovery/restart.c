@@ -14,8 +14,8 @@
  *              protected losers are rolled back later (deferred_undo.c)
  *   check      fails if a page in use has no base
  *
- * After a clean stop no page needs redo, and there are no losers unless an earlier version left
- * some. */
+ * After a clean stop no page needs redo, and there are no losers, except those that an earlier
+ * version of the library has left open. */
 #include "recovery/redo.h"
 #include "recovery/restart_instant.h"
 
@@ -31,8 +31,8 @@ static void enter(enum lladd_dst_phase phase)
 }
 
 /* Reserves the log space for the undo of the losers again (REC-3). Then sets aside the space of the
- * next checkpoint, before page images can use it. `roomy`: fails if the space for a
- * checkpoint is missing, or if less space than a segment is left. Not `roomy`: goes on without that
+ * next checkpoint, before page images can use it. `roomy`: fails if the space for a checkpoint is
+ * missing, or if less space than a segment is left. If not `roomy`, recovery goes on without that
  * space. */
 static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lladd_error *err)
 {

@@ -232,8 +232,8 @@ static void drop_prepared(struct lladd_txn *txn)
 static bool may_park(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
-    /* The next user of a parked undo reserve will not make the spare cursor, so the cursor must
-     * exist. */
+    /* A transaction that takes over a parked undo reserve need not reserve any, so it would not
+     * make the spare cursor. The cursor must exist already. */
     return txn->undo_spare <= UNDO_KEPT && ll_log_credit_may_rest(core->log, &txn->credit) &&
            (txn->undo_spare == 0 || lladd_atomic_load_ptr(&core->txns.spare_cursor));
 }

@@ -554,7 +554,7 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     return 0;
 }
 
-/* A page that is newer than all redo barriers needs no look at them. */
+/* Looks for a redo barrier of the page only if the page is not newer than all barriers. */
 static INLINE void enter_dirty(struct ll_core *core, struct ll_frame *f)
 {
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0)
@@ -748,11 +748,11 @@ int ll_core_update_held(struct lladd_txn *txn, struct ll_name *name, struct ll_f
     struct lladd_draft d;
     bool formats = ((const struct lladd_op *)name->desc)->formats;
     int rc = formats ? prepare(txn, name, nothing, args, &d) : check(txn, name, f, args, &d);
-    if (!rc && ll_core_lacks_image(txn, name, f, true)) /* a rollback */
+    if (!rc && ll_core_lacks_image(txn, name, f, true)) /* true only in a rollback */
         rc = ll_buffer_sync_bulk(txn->core->buffer, &txn->err);
     if (rc)
         return rc;
-    if (formats) { /* elsewhere LL_FIX_FRESH clears the page */
+    if (formats) { /* ll_core_update need not do this, because LL_FIX_FRESH clears the page */
         forget_private(txn->core, f);
         memset(f->page.bytes, 0, f->page.size);
     }
