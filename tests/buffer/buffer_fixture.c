@@ -220,7 +220,8 @@ void fixture_init(struct fixture *r, int kind, unsigned pages)
     r->fault = fault_device_new(r->base);
     checker_init(&r->checker, fault_device_dev(r->fault), &r->gate);
     bool heap = kind == FIXTURE_HEAP || kind == FIXTURE_HEAP_FILES || !LL_TEST_CAN_RESERVE;
-    /* Frames that are charged by the operating system's page need some more. */
+    /* In reserved address space, frames are charged in pages of the operating system, so that the
+     * same number of pages costs more. */
     enum { MORE = 160 << 10 };
     ll_poison_init(&r->poison);
     r->cfg = (struct ll_buffer_config){

@@ -7,9 +7,9 @@
  * with a gate instead of a log.
  *
  * Between the buffer manager and its device is a checker. It sees every write to the page file, and
- * counts writes that must never happen: of a page with an LSN that the gate does not report as
- * durable (BUF-1), of a page that does not verify, of a part of a page. fixture_close() asserts
- * that the checker has counted none.
+ * counts writes that must never happen: a write of a page with an LSN that the gate does not report
+ * as durable (BUF-1), of a page that does not verify, or of only a part of a page. fixture_close()
+ * asserts that the checker has counted none.
  *
  * A test page holds one number, in every word of its body, so that a torn or half-copied page is
  * detected. Its LSN comes from the gate.
@@ -24,7 +24,8 @@
 enum { FIXTURE_HEAP, FIXTURE_RESERVED, FIXTURE_HEAP_FILES, FIXTURE_RESERVED_FILES, FIXTURE_KINDS };
 enum { FIXTURE_PAGE = 4096, FIXTURE_SALT = 0x5a17 };
 
-/* The gate takes the place of the log. It has no records, only the LSNs of its ends. */
+/* The gate takes the place of the log. It has no records, only the LSNs of the tail and of the
+ * durable end. */
 struct fixture_gate {
     uint64_t tail; /* the next LSN */
     uint64_t durable;
@@ -110,7 +111,9 @@ struct ll_buffer_stats fixture_stats(struct fixture *);
 void fixture_poke(struct fixture *, uint64_t off, const void *bytes, size_t len);
 void fixture_peek(struct fixture *, uint64_t off, void *bytes, size_t len);
 
-/* ---- the dirty-page table: first the dirty pages, then the copies in flight ---- */
+/* ---- the dirty page table ---- */
+
+/* Fills in the entries of the table: first the dirty pages, then the copies in flight. */
 
 struct fixture_dirty {
     unsigned n;

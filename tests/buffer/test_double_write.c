@@ -98,7 +98,7 @@ START_TEST(copies_go_first)
 }
 END_TEST
 
-/* A flush of more pages than the area holds. */
+/* Flushes more pages than the area holds. */
 START_TEST(many_unprotected_pages)
 {
     struct fixture r;
@@ -162,14 +162,14 @@ START_TEST(the_area_grows_if_the_disk_has_room)
             for (uint64_t n = 0; n < MANY; n++)
                 ck_assert_uint_eq(fixture_stored(&r, n), n + 1);
             ck_assert(area_is_empty(&r));
-            fixture_reopen(&r); /* knows the size of the area */
+            fixture_reopen(&r); /* reads the size of the area from the file */
         }
         fixture_close(&r);
     }
 }
 END_TEST
 
-/* Without an area, pages that no image protects are written in place like other pages. */
+/* A buffer manager without an area writes pages in place, also those that no image protects. */
 START_TEST(no_area)
 {
     struct fixture r;
@@ -190,9 +190,9 @@ END_TEST
 
 enum { CRASH_PAGES = 4 };
 
-/* The durable value of pages 0...3 is 1. Then 2 is written to them through the area; the power
- * fails during the call with number `call`, and the seed decides which sectors survive. Every page
- * must be whole afterwards, with 1 or 2. True if that call was reached. */
+/* The durable value of pages 0...3 is 1. Then the value 2 is written to them through the area. The
+ * power fails during the device call with number `call`, and the seed decides which sectors
+ * survive. Afterwards every page must be whole and hold 1 or 2. True if that call was reached. */
 static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restored)
 {
     struct fixture r;
@@ -226,7 +226,7 @@ static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restore
     return crashed;
 }
 
-START_TEST(the_power_goes_at_every_call)
+START_TEST(the_power_fails_at_every_call)
 {
     enum { SEEDS = 12 };
     uint64_t restored = 0, call = 1;
@@ -241,7 +241,7 @@ START_TEST(the_power_goes_at_every_call)
 END_TEST
 
 /* A power failure interrupts restoring, which is then repeated. */
-START_TEST(the_power_goes_during_restore)
+START_TEST(the_power_fails_during_restore)
 {
     struct fixture r;
     uint64_t seed = 0, call = 1, restored = 0;
@@ -281,8 +281,8 @@ START_TEST(the_power_goes_during_restore)
 END_TEST
 
 /* The sync of the emptied area fails, and the process dies: the empty header is only in the
- * system's cache. Then the power fails, after a recovery that has found the header empty. The old
- * copies must not come back, because their pages may have other contents by then. */
+ * system's cache. A recovery finds the header empty, and then the power fails. The old copies must
+ * not come back, because their pages may have other contents by then. */
 START_TEST(an_area_that_is_empty_in_the_cache_only)
 {
     struct fixture r;
@@ -363,8 +363,8 @@ START_TEST(a_page_is_restored)
 }
 END_TEST
 
-/* If the caller does not ask for restoring, pages are restored, and the area is emptied, before the
- * first write. Otherwise a copy might replace a page that was torn later. */
+/* If ll_buffer_double_write_restore is not called, the first write restores the pages and empties
+ * the area before it writes. Otherwise an old copy might replace a page that was torn later. */
 START_TEST(copies_do_not_outlive_the_first_write)
 {
     struct fixture r;
@@ -390,7 +390,7 @@ START_TEST(copies_do_not_outlive_the_first_write)
 END_TEST
 
 /* A copy that the header does not list (left from an earlier batch) is ignored. */
-START_TEST(a_copy_must_be_the_one_meant)
+START_TEST(a_copy_that_the_header_does_not_list_is_ignored)
 {
     struct fixture r;
     uint64_t restored;
@@ -414,7 +414,8 @@ END_TEST
 
 /* ---- a damaged area ---- */
 
-/* Opens with a damaged area: this must return `code` and write nothing. */
+/* Opens the page file with a damaged area. Restoring and a flush must return `code` and write
+ * nothing. */
 static void check_refused(struct fixture *r, int code)
 {
     uint64_t restored;
@@ -458,8 +459,8 @@ START_TEST(an_area_that_is_wrong)
 }
 END_TEST
 
-/* With any bit of the header flipped, the area counts as empty, and is emptied, because after a
- * clean stop a torn header would be damage. */
+/* A header with a flipped bit counts as torn: nothing is restored. The header is cleared, because
+ * `lladd verify` would report a torn header as damage after the next clean stop. */
 START_TEST(any_bit_of_the_header)
 {
     struct fixture r;
@@ -487,8 +488,8 @@ START_TEST(any_bit_of_the_header)
 }
 END_TEST
 
-/* The area ends within the copy, or cannot be read. */
-START_TEST(copies_that_are_not_there)
+/* A read of the header, of the page or of the copy fails; or the area ends within the copy. */
+START_TEST(copies_that_cannot_be_read)
 {
     struct fixture r;
     uint64_t restored;
@@ -571,16 +572,16 @@ int main(void)
     tcase_add_loop_test(t, no_area, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_is_restored, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, copies_do_not_outlive_the_first_write, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, a_copy_must_be_the_one_meant, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_copy_that_the_header_does_not_list_is_ignored, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, an_area_that_is_wrong, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, any_bit_of_the_header, 0, FIXTURE_HEAP_FILES);
-    tcase_add_loop_test(t, copies_that_are_not_there, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, copies_that_cannot_be_read, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, looking_into_an_area, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, create_refuses_what_exists, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     t = tcase_create("in memory");
-    tcase_add_loop_test(t, the_power_goes_at_every_call, 0, FIXTURE_HEAP_FILES);
-    tcase_add_loop_test(t, the_power_goes_during_restore, 0, FIXTURE_HEAP_FILES);
+    tcase_add_loop_test(t, the_power_fails_at_every_call, 0, FIXTURE_HEAP_FILES);
+    tcase_add_loop_test(t, the_power_fails_during_restore, 0, FIXTURE_HEAP_FILES);
     tcase_add_loop_test(t, an_area_that_is_empty_in_the_cache_only, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

@@ -16,7 +16,7 @@ enum { PAGES = 16, ALL = 60 };
 struct work {
     struct fixture *r;
     uint64_t value[ALL];   /* what each page holds now */
-    uint64_t flushed[ALL]; /* what it held when last known to be durable */
+    uint64_t flushed[ALL]; /* the newest value of each page that is known to be durable */
     uint64_t next;
     bool created;
     bool forever;
@@ -173,8 +173,8 @@ static void begin(struct work *w, struct fixture *r, int kind)
     r->cfg.dwb_name = "dwb";
 }
 
-/* Without failures, opens the file: each page has the value last known to be durable, or a newer
- * one. */
+/* Opens the file without failures. Asserts that each page has the newest value that is known to be
+ * durable, or a newer value. */
 static void look_back(struct work *w)
 {
     struct fixture *r = w->r;
@@ -230,9 +230,10 @@ START_TEST(every_device_call_fails)
 }
 END_TEST
 
-/* The power fails at every call. Pages may get torn if images in the log protect them; so only
- * pages written through the double-write area are checked. */
-START_TEST(the_power_goes_at_every_call)
+/* The power fails at every call. Only the pages that are written through the double-write area are
+ * checked. The other pages may be torn, because in a database images in the log would protect
+ * them. */
+START_TEST(the_power_fails_at_every_call)
 {
     bool crashed = true;
     uint64_t n = 1;
@@ -301,7 +302,7 @@ int main(void)
     Suite *s = suite_create("buffer: faults");
     TCase *t = tcase_create("every n");
     tcase_add_loop_test(t, every_device_call_fails, 0, 4);
-    tcase_add_loop_test(t, the_power_goes_at_every_call, 0, FIXTURE_HEAP_FILES);
+    tcase_add_loop_test(t, the_power_fails_at_every_call, 0, FIXTURE_HEAP_FILES);
     tcase_add_loop_test(t, every_allocation_fails, 0, 4);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

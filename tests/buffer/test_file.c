@@ -118,7 +118,7 @@ END_TEST
 
 /* A page written beyond the file's end lengthens the file. Extending the file later writes zeros
  * only after that page. */
-START_TEST(extending_spares_what_is_there)
+START_TEST(extending_overwrites_no_page)
 {
     struct fixture r;
     fixture_open(&r, _i, PAGES);
@@ -316,7 +316,8 @@ START_TEST(raw_bytes_stay_as_they_are)
 }
 END_TEST
 
-/* A bulk read refuses pages with changes that are only in the cache; a bulk write drops these. */
+/* A bulk read refuses pages with changes that are only in the cache. A bulk write drops such
+ * changes. */
 START_TEST(bulk_access_and_dirty_pages)
 {
     struct fixture r;
@@ -427,7 +428,7 @@ END_TEST
 
 /* ---- prefetching ---- */
 
-START_TEST(what_is_cached_is_not_asked_for)
+START_TEST(cached_pages_are_not_prefetched)
 {
     struct fixture r;
     fixture_open(&r, _i, PAGES);
@@ -469,7 +470,7 @@ int main(void)
     tcase_add_loop_test(t, extending_survives_power_loss, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, no_space_to_extend, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, extending_fails_for_good, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, extending_spares_what_is_there, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, extending_overwrites_no_page, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, an_extension_that_was_not_synced, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, an_extension_that_ends_within_a_page, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, dropped_pages_are_forgotten, 0, FIXTURE_KINDS);
@@ -480,7 +481,7 @@ int main(void)
     tcase_add_loop_test(t, bulk_access_refuses, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, bulk_access_and_dirty_pages, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_is_not_loaded_while_it_is_written_in_bulk, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, what_is_cached_is_not_asked_for, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, cached_pages_are_not_prefetched, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

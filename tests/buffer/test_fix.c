@@ -33,8 +33,8 @@ START_TEST(a_page_keeps_what_it_is_given)
 }
 END_TEST
 
-/* A hundred times the pages that fit in the cache are used in a scattered order, twice; then they
- * are read after a reopen. */
+/* A file of a hundred times as many pages as the cache has frames. The pages are read and changed
+ * in a random order, and read again after a reopen. */
 START_TEST(a_small_cache_shows_all_of_a_large_file)
 {
     enum { ALL = 100 * PAGES };
@@ -61,7 +61,7 @@ START_TEST(a_small_cache_shows_all_of_a_large_file)
 }
 END_TEST
 
-/* With pages of every size. */
+/* The cache works with pages of every size. */
 START_TEST(every_page_size)
 {
     for (uint32_t size = LL_PAGE_SIZE_MIN; size <= LL_PAGE_SIZE_MAX; size *= 2) {
@@ -121,7 +121,7 @@ START_TEST(beyond_the_end)
 }
 END_TEST
 
-START_TEST(fresh_makes_zeros_of_anything)
+START_TEST(fresh_clears_a_cached_page)
 {
     struct fixture r;
     fixture_open(&r, _i, PAGES);
@@ -135,7 +135,7 @@ START_TEST(fresh_makes_zeros_of_anything)
 }
 END_TEST
 
-START_TEST(what_a_fix_may_ask_for)
+START_TEST(invalid_flags_of_a_fix_are_refused)
 {
     struct fixture r;
     fixture_open(&r, _i, PAGES);
@@ -178,8 +178,8 @@ START_TEST(latches_exclude_and_share)
 }
 END_TEST
 
-/* The upper half of the latch word counts fixes. When it is full, the count goes on in another
- * place. */
+/* The upper half of the latch word counts fixes. A full count is moved to the counters of the
+ * buffer manager, so that no hit is lost. */
 START_TEST(the_count_of_hits_does_not_run_over)
 {
     struct fixture r;
@@ -199,7 +199,7 @@ START_TEST(the_count_of_hits_does_not_run_over)
 }
 END_TEST
 
-/* ---- running out ---- */
+/* ---- optimistic reads ---- */
 
 /* An optimistic read is valid if since its beginning no thread has fixed the page exclusively and
  * the page was not evicted. */
@@ -225,7 +225,7 @@ START_TEST(optimistic_reads_validate)
     ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &h)); /* in parallel with a shared fix */
     fixture_unfix(&r, f, LL_FIX_SHARED);
     ck_assert(ll_buffer_read_valid(&h));
-    /* A change invalidates it. */
+    /* A change makes the read invalid. */
     ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     f = fixture_fix(&r, 1, LL_FIX_EXCLUSIVE);
     ck_assert(!ll_buffer_read_valid(&g));
@@ -258,6 +258,8 @@ START_TEST(optimistic_reads_validate)
     fixture_close(&r);
 }
 END_TEST
+
+/* ---- running out ---- */
 
 START_TEST(all_frames_held)
 {
@@ -464,7 +466,7 @@ START_TEST(a_file_larger_than_the_cache_chooses_the_heap)
 }
 END_TEST
 
-/* A database that uses no page must be cheap, as the simulator opens thousands. */
+/* A database that uses no page must be cheap, because the simulator opens thousands of them. */
 START_TEST(an_unused_heap_is_one_allocation)
 {
     struct fixture r;
@@ -559,7 +561,7 @@ START_TEST(callbacks_come_in_pairs)
     uint64_t before = seen.evicted;
     ck_assert_int_eq(fixture_try(&r, 12 * PAGES - 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), 0);
     ck_assert_uint_eq(seen.evicted, before + 1);
-    fixture_close(&r); /* the leak checker finds what close does not report */
+    fixture_close(&r); /* frees the private data of cached pages, or the leak checker finds it */
 }
 END_TEST
 
@@ -625,8 +627,8 @@ int main(void)
     tcase_add_loop_test(t, every_page_size, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_sparse_file, FIXTURE_HEAP_FILES, FIXTURE_KINDS);
     tcase_add_loop_test(t, beyond_the_end, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, fresh_makes_zeros_of_anything, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, what_a_fix_may_ask_for, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, fresh_clears_a_cached_page, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, invalid_flags_of_a_fix_are_refused, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, latches_exclude_and_share, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, the_count_of_hits_does_not_run_over, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, optimistic_reads_validate, 0, FIXTURE_KINDS);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The budget limits the memory of the process, and not only the statistics: a process that reads
- * and changes ten times what the cache holds grows by the budget and little more; and so does one
- * that touches pages so far apart that each has its own frames and its own page table. With both
- * frame providers (_i), on files; the test itself uses no memory that grows.
+ * The budget limits the memory of the process, and not only the statistics. A process that reads
+ * and changes ten times as many pages as the cache holds grows by the budget and little more. So
+ * does a process that touches pages so far apart that each needs a page of frames and a page table
+ * of its own. The tests run with both frame providers (_i), on files. The test itself uses no
+ * memory that grows.
  *
  * A sanitizer's own memory is many times the budget: under one, only the statistics are checked.
  */

@@ -140,8 +140,8 @@ START_TEST(a_read_that_fails_is_not_shared)
 }
 END_TEST
 
-/* While its copy is being written, a page can be used like any other: it is read, changed, dirtied
- * once more; and it is written once more, with its newest contents, after that. */
+/* While a copy of a page is being written, the page can be used like any other: it can be read and
+ * changed, and then it is dirty again. The next flush writes its newest contents. */
 START_TEST(changing_a_page_that_is_being_written)
 {
     struct fixture r;
@@ -205,7 +205,7 @@ START_TEST(hits_go_on_during_a_sync)
     fixture_put(&r, 0, 2);
     fixture_put(&r, 1, 3);
     fixture_dirty(&r, &d);
-    ck_assert_uint_eq(d.n, 3); /* two changes, and a copy not known to be durable */
+    ck_assert_uint_eq(d.n, 3); /* two dirty pages, and a copy that is not known to be durable */
     test_world_release(&r.world, "buffer.sync.before");
     ck_assert_int_eq(finish(&c), 0);
     fixture_dirty(&r, &d);
@@ -259,8 +259,8 @@ START_TEST(a_sync_covers_the_length_that_is_seen)
 }
 END_TEST
 
-/* A thread that needs no more pages than another thread is adding waits for no growth, but it does
- * not return before a sync covers these pages. */
+/* Another thread has added pages to the file and not synced yet. A thread that needs these pages
+ * need not extend the file, but it does not return before a sync covers them. */
 START_TEST(an_extension_by_another_thread_is_synced)
 {
     enum { LONGER = 50 };
@@ -311,9 +311,9 @@ END_TEST
 
 /* ---- waiting for room ---- */
 
-/* All frames but one are held, and that one is being written: the fix must wait, not return
- * NO_FRAME. */
-START_TEST(room_that_is_about_to_be)
+/* All frames but one are held, and a copy of that one page is being written. A fix of another page
+ * must wait for the frame, and not return LLADD_NO_FRAME. */
+START_TEST(a_fix_waits_for_a_frame_that_is_being_written)
 {
     struct fixture r;
     struct call writer, wanting;
@@ -343,9 +343,9 @@ START_TEST(room_that_is_about_to_be)
 }
 END_TEST
 
-/* A flush waits until another has written its copy of a page. If that write fails, both flushes
- * return the error. */
-START_TEST(room_that_will_never_be)
+/* A flush waits until another flush has written its copy of a page. If that write fails, both
+ * flushes return the error. */
+START_TEST(a_flush_that_waits_for_a_failed_write_fails)
 {
     struct fixture r;
     struct call writer, wanting;
@@ -413,7 +413,8 @@ START_TEST(flush_waits_for_a_page_that_may_be_dropped)
 }
 END_TEST
 
-/* Both threads stop in the gate, and the first to come fails. */
+/* In the gate, the first thread waits for `go`, and its force of the log fails. The other threads
+ * pass. */
 struct turn {
     struct fixture_gate *gate;
     uint32_t came, go;
@@ -442,8 +443,9 @@ static int call_change_many(struct call *c)
     return rc;
 }
 
-/* A page that another thread was to write, but did not, is dirty again, and the flush writes it. */
-START_TEST(flush_writes_what_another_has_given_up)
+/* Another thread has taken a copy of a page, but cannot write it because the gate fails. The page
+ * is dirty again, and the flush writes it. */
+START_TEST(flush_writes_what_another_thread_could_not_write)
 {
     struct fixture r;
     struct call writer, flusher;
@@ -470,7 +472,8 @@ START_TEST(flush_writes_what_another_has_given_up)
 }
 END_TEST
 
-/* There is memory for the copies of one thread; another thread waits until that is free (REC-3). */
+/* There is memory for the copies of one thread. Another thread waits until this memory is free
+ * (REC-3). */
 START_TEST(writing_waits_for_the_memory_that_another_writes_with)
 {
     struct fixture r;
@@ -490,7 +493,7 @@ START_TEST(writing_waits_for_the_memory_that_another_writes_with)
     fixture_unfix(&r, f, LL_FIX_SHARED);
     fault_alloc_fail(&r.mem, 1, true);
     start(&flusher, &r, call_flush, 0, 0);
-    while (fault_alloc_fired(&r.mem) < 2) /* for a batch, and for a small batch */
+    while (fault_alloc_fired(&r.mem) < 2) /* two allocations: for a batch, and for a small batch */
         lladd_yield();
     lladd_atomic_store32(&t.go, 1);
     ck_assert_int_eq(finish(&writer), LLADD_NO_MEMORY);
@@ -518,7 +521,7 @@ START_TEST(writing_waits_for_the_list_that_another_writes_with)
     ck_assert_uint_gt(fixture_stats(&r).in_flight, 8);
     fault_alloc_fail(&r.mem, 1, true);
     start(&flusher, &r, call_flush, 0, 0);
-    while (fault_alloc_fired(&r.mem) < 2) /* before a sync, and after it */
+    while (fault_alloc_fired(&r.mem) < 2) /* two allocations: before a sync, and after it */
         lladd_yield();
     lladd_atomic_store32(&t.go, 1);
     ck_assert_int_eq(finish(&writer), LLADD_NO_MEMORY);
@@ -572,7 +575,7 @@ START_TEST(drop_waits_for_a_copy_under_way)
 }
 END_TEST
 
-/* A reader may fix again a page that it holds, though a writer waits for it. */
+/* A thread that holds a page shared may fix the page again, although a writer waits for it. */
 START_TEST(readers_pass_a_waiting_writer_in_the_end)
 {
     struct fixture r;
@@ -814,11 +817,11 @@ int main(void)
     tcase_add_loop_test(t, a_sync_covers_the_length_that_is_seen, 0, 2);
     tcase_add_loop_test(t, an_extension_by_another_thread_is_synced, 0, 2);
     tcase_add_loop_test(t, a_sync_covers_what_was_summed_up_before, 0, 2);
-    tcase_add_loop_test(t, room_that_is_about_to_be, 0, 2);
-    tcase_add_loop_test(t, room_that_will_never_be, 0, 2);
+    tcase_add_loop_test(t, a_fix_waits_for_a_frame_that_is_being_written, 0, 2);
+    tcase_add_loop_test(t, a_flush_that_waits_for_a_failed_write_fails, 0, 2);
     tcase_add_loop_test(t, flush_waits_for_a_held_page, 0, 2);
     tcase_add_loop_test(t, flush_waits_for_a_page_that_may_be_dropped, 0, 2);
-    tcase_add_loop_test(t, flush_writes_what_another_has_given_up, 0, 2);
+    tcase_add_loop_test(t, flush_writes_what_another_thread_could_not_write, 0, 2);
     tcase_add_loop_test(t, writing_waits_for_the_memory_that_another_writes_with, 0, 2);
     tcase_add_loop_test(t, writing_waits_for_the_list_that_another_writes_with, 0, 2);
     tcase_add_loop_test(t, needing_room_while_a_flush_waits, 0, 2);

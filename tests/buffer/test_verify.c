@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The buffer manager returns no page from the disk that does not verify (BUF-2): no page with a
- * flipped bit, no torn page, no other page, no page of another database. But a page of zeros was
- * never formatted, and is returned. A page that does not verify is repaired, or named.
+ * flipped bit, no torn page, no page from another place, no page of another database. A page of
+ * zeros was never formatted, and is returned. A page that does not verify is repaired, or the error
+ * names it.
  */
 #include "buffer_fixture.h"
 #include "support/fixtures.h"
@@ -261,7 +262,7 @@ START_TEST(damaged_pages_are_repaired)
     ck_assert_uint_eq(fixture_get(&r, 1), 99);
     ck_assert_uint_eq(mechanic.calls, 2);
     ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
-    /* It is dirty from the LSN that the repair returned. */
+    /* The page is dirty from the LSN that the repair returned. */
     struct fixture_dirty d;
     fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 1);
@@ -308,7 +309,7 @@ START_TEST(a_page_that_is_newer_than_its_log)
                      LLADD_LOG_LOST);
     r.cfg.recovery.fetch = repair;
     fixture_reopen(&r);
-    ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST); /* the evidence is kept */
+    ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST); /* not repaired */
     ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_LOG_LOST);
     ck_assert_uint_eq(mechanic.calls, 0);
     fixture_close(&r);
@@ -322,8 +323,8 @@ static int refuse(void *ctx, struct ll_frame *f, struct lladd_error *err)
     return ll_fail(err, LLADD_WRONG_TYPE, "no");
 }
 
-/* A page that is repaired, and then refused by its type, leaves no dirty frame. */
-START_TEST(repaired_in_vain)
+/* A page is repaired, and then its type's `loaded` refuses it. No dirty frame is left. */
+START_TEST(a_repaired_page_that_its_type_refuses)
 {
     struct fixture r;
     memset(&mechanic, 0, sizeof mechanic);
@@ -359,7 +360,7 @@ int main(void)
     tcase_add_loop_test(t, redo_gets_damaged_pages_as_zeros, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, damaged_pages_are_repaired, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_that_is_newer_than_its_log, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, repaired_in_vain, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_repaired_page_that_its_type_refuses, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

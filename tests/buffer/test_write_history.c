@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A disk acknowledges a write and loses it, while the database is open: the page that is read back
- * is whole, and older than what was written. While the buffer manager remembers the LSN of the
- * write, the old page is rebuilt or refused, and not returned. A page with a forgotten LSN is not
- * checked. A correct page is never refused.
+ * is whole, and older than the page that was written. If the buffer manager still has the LSN of
+ * the write, it rebuilds or refuses the old page. If it has no LSN of the page any more, it returns
+ * the old page. It never refuses a correct page.
  */
 #include <lladd/sync.h>
 
@@ -73,7 +73,7 @@ START_TEST(a_lost_write_is_refused)
     fixture_flush(&r);
     push_out(&r, 5);
     ck_assert_uint_eq(fixture_get(&r, 5), 4);
-    /* Only this run knows of the write. */
+    /* After a reopen the history is empty, so a lost write is not noticed. */
     (void)lose(&r, 5, 6);
     fixture_reopen(&r);
     ck_assert_uint_eq(fixture_get(&r, 5), 4);
@@ -192,9 +192,9 @@ END_TEST
 
 /* ---- the bound ---- */
 
-/* If many more pages are written than the history has room for, the newest are remembered. Whether
- * the others are old is not known; no correct page is refused. */
-START_TEST(what_is_forgotten)
+/* Many more pages are written than the history has room for. Lost writes of the newest pages are
+ * noticed, those of other pages perhaps. No correct page is refused. */
+START_TEST(a_full_history_keeps_the_newest_writes)
 {
     enum { MANY = 40 * FRAMES };
     struct fixture r;
@@ -297,7 +297,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Every eighth write of a page is not done. */
+/* The disk loses every eighth write call. */
 START_TEST(a_crowd_on_a_disk_that_loses_writes)
 {
     static const unsigned crowd[] = {2, CROWD};
@@ -333,7 +333,7 @@ int main(void)
     tcase_add_loop_test(t, redo_gets_zeros, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_lost_write_is_repaired, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, bulk_writes, 0, FIXTURE_KINDS);
-    tcase_add_test(t, what_is_forgotten);
+    tcase_add_test(t, a_full_history_keeps_the_newest_writes);
     tcase_add_loop_test(t, a_crowd_on_a_disk_that_loses_writes, 0, 4);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

@@ -49,7 +49,8 @@ START_TEST(a_page_is_dirty_from_its_first_change)
 }
 END_TEST
 
-/* Written is not durable: pages written by eviction stay in the table until a sync. */
+/* A page that was written need not be durable. So pages that eviction has written stay in the table
+ * until a sync. */
 START_TEST(in_flight_until_synced)
 {
     struct fixture r;
@@ -109,9 +110,10 @@ START_TEST(the_first_sync_is_never_skipped)
 }
 END_TEST
 
-/* The list of pages in flight is limited. A cache that writes continuously need not sync because of
- * the limit, but knows the LSN from which on redo needs the log. */
-START_TEST(what_waits_for_a_sync_is_summed_up)
+/* The list of copies in flight is limited. When it is full, the written copies are summed up. So a
+ * cache that writes continuously needs no sync for the list, and still knows the LSN from which
+ * redo needs the log. */
+START_TEST(written_copies_are_summed_up_until_a_sync)
 {
     struct fixture r;
     struct fixture_dirty d;
@@ -146,7 +148,7 @@ START_TEST(flush_writes_what_matches)
     uint64_t a = fixture_put(&r, 1, 11);
     uint64_t b = fixture_put(&r, 2, 22);
     fixture_put(&r, 7, 77);
-    ck_assert_int_eq(flush(&r, a), 0); /* nothing is that old */
+    ck_assert_int_eq(flush(&r, a), 0); /* no page has a recLSN below a */
     ck_assert_uint_eq(fixture_stats(&r).dirty, 3);
     ck_assert_int_eq(flush(&r, b), 0);
     fixture_dirty(&r, &d);
@@ -206,7 +208,7 @@ START_TEST(the_log_is_forced_first)
         last = fixture_put(&r, n, n);
     ck_assert_uint_eq(r.gate.durable, 0);
     fixture_flush(&r);
-    ck_assert_uint_eq(r.gate.durable, last + 1); /* up to here and no further */
+    ck_assert_uint_eq(r.gate.durable, last + 1); /* exactly up to the newest page LSN */
     ck_assert_uint_eq(r.gate.forces, 1);
     r.gate.durable = r.gate.tail = 5000;
     fixture_put(&r, 0, 9);
@@ -392,7 +394,7 @@ START_TEST(steps_keep_clean_pages_ahead)
     uint64_t n = 1;
     for (; fixture_stats(&r).evictions == 0; n++)
         fixture_put(&r, n, n);
-    for (int pass = 0; pass < 20; pass++, n++) { /* fix new pages: the marks wear off */
+    for (int pass = 0; pass < 20; pass++, n++) { /* each miss clears some USED bits */
         fixture_put(&r, n, n);
         more = true;
         for (int i = 0; more && i < 1000; i++)
@@ -568,7 +570,7 @@ static void check_poisoned(struct fixture *r)
 }
 
 /* _i / FIXTURE_KINDS: what fails. */
-START_TEST(a_failed_write_or_sync_is_the_end)
+START_TEST(a_failed_write_or_sync_poisons)
 {
     static const unsigned kinds[] = {FAULT_PWRITEV, FAULT_SYNC};
     static const char *const points[] = {"buffer.write.before", "buffer.write.after",
@@ -584,13 +586,13 @@ START_TEST(a_failed_write_or_sync_is_the_end)
     ck_assert_int_eq(flush(&r, UINT64_MAX), LLADD_WRITE_FAILED);
     ck_assert_ptr_nonnull(strstr(r.err.message, "\"pages\""));
     check_poisoned(&r);
-    check_min(&r, rec); /* every later call reports that the page is not safe */
+    check_min(&r, rec); /* the table still lists the page */
     fixture_close(&r);
 }
 END_TEST
 
 /* A page write that fails for lack of space poisons like other failures. */
-START_TEST(no_space_for_a_page_is_the_end)
+START_TEST(no_space_for_a_page_write_poisons)
 {
     struct fixture r;
     fixture_open(&r, _i, PAGES);
@@ -633,7 +635,7 @@ int main(void)
     tcase_add_loop_test(t, a_page_is_dirty_from_its_first_change, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, in_flight_until_synced, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, the_first_sync_is_never_skipped, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, what_waits_for_a_sync_is_summed_up, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, written_copies_are_summed_up_until_a_sync, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, flush_writes_what_matches, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, neighbours_go_out_together, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, flush_of_many_pages, 0, FIXTURE_HEAP_FILES);
@@ -646,8 +648,8 @@ int main(void)
     tcase_add_loop_test(t, the_page_type_sees_the_copy, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, zeros_stay_zeros, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, steps_keep_clean_pages_ahead, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, a_failed_write_or_sync_is_the_end, 0, 5 * FIXTURE_KINDS);
-    tcase_add_loop_test(t, no_space_for_a_page_is_the_end, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_failed_write_or_sync_poisons, 0, 5 * FIXTURE_KINDS);
+    tcase_add_loop_test(t, no_space_for_a_page_write_poisons, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, wanted_memory_is_enough_to_write_back, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

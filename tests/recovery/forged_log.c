@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stores the names in records of checkpoint data. */
+/* Remembers the names in a record of checkpoint data. */
 static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 {
     struct forged_log *f = ctx;

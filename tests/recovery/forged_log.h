@@ -8,7 +8,7 @@
  *     fixture_close(&r);
  *     forged_open(&f, &r);
  *     struct ll_record rec = {...};
- *     lladd_lsn lsn = forged_append(&f, &rec);
+ *     lladd_lsn lsn = forged_append(&f, &rec, true);
  *     forged_close(&f);
  *     ... fixture_try_open(&r) ...
  */
@@ -28,7 +28,7 @@ struct forged_log {
         uint32_t number;
     } names[128];
     unsigned n_names;
-    unsigned char *parts; /* the catalogue record, as a checkpoint writes it */
+    unsigned char *parts; /* the names of the catalogue, as parts of checkpoint data */
     size_t parts_len;
 };
 

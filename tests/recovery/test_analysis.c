@@ -60,6 +60,7 @@ static uint64_t its_undo_only(void)
     return 512 + ll_record_bound(LL_CLR_END_BYTES, 0);
 }
 
+/* Appends the end of a top action, which states the undo reserve when the action began. */
 static void its_action_end(uint64_t needed)
 {
     unsigned char b[8];
@@ -76,6 +77,7 @@ static void its_prepare(void)
                            .redo = lladd_span_of(b, ll_prepare_encode(&p, b))});
 }
 
+/* Ends the checkpoint with a row that states the transaction as it was after the record `as_of`. */
 static void row(const struct ll_record *as_of, uint64_t undo_used)
 {
     unsigned char b[5 + 44] = {0};
@@ -91,6 +93,8 @@ static void row(const struct ll_record *as_of, uint64_t undo_used)
     checkpoint_record(LL_REC_CHECKPOINT_END);
 }
 
+/* Opens the database. Asserts that recovery has reserved this much for the transaction in doubt:
+ * its commit releases it. */
 static void expect_set_aside(uint64_t bytes)
 {
     forged_close(&f);
@@ -107,7 +111,7 @@ static void expect_set_aside(uint64_t bytes)
 
 /* ---- cases ------------------------------------------------------------------------------- */
 
-START_TEST(a_row_that_knows_less_than_the_end_of_an_action)
+START_TEST(a_row_from_before_the_end_of_an_action)
 {
     begin_case();
     uint64_t more = its_undo_only();
@@ -121,7 +125,7 @@ START_TEST(a_row_that_knows_less_than_the_end_of_an_action)
 }
 END_TEST
 
-START_TEST(a_row_that_knows_the_end_of_an_action)
+START_TEST(a_row_from_after_the_end_of_an_action)
 {
     begin_case();
     checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
@@ -144,7 +148,7 @@ START_TEST(an_action_that_ends_after_the_row)
 }
 END_TEST
 
-START_TEST(a_row_that_knows_all_that_was_met)
+START_TEST(a_row_that_counts_all_records_before_it)
 {
     begin_case();
     checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
@@ -156,7 +160,7 @@ START_TEST(a_row_that_knows_all_that_was_met)
 }
 END_TEST
 
-START_TEST(a_row_that_knows_nothing_of_what_was_met)
+START_TEST(a_row_that_counts_no_record_after_begin)
 {
     begin_case();
     (void)its_undo_only();
@@ -169,8 +173,9 @@ START_TEST(a_row_that_knows_nothing_of_what_was_met)
 }
 END_TEST
 
-/* The row includes the records up to the LSN that it names. No record counts twice. */
-START_TEST(a_row_that_knows_a_part_of_what_was_met)
+/* The row counts the records up to the LSN that it states, and analysis adds the later ones. No
+ * record is counted twice. */
+START_TEST(a_row_that_counts_some_records_after_begin)
 {
     begin_case();
     checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
@@ -183,8 +188,8 @@ START_TEST(a_row_that_knows_a_part_of_what_was_met)
 }
 END_TEST
 
-/* After the end of a compensation, its records need no reservation. */
-START_TEST(the_end_of_a_compensation_states_what_is_set_aside)
+/* After the end of a compensation, the records of the compensation need no reservation. */
+START_TEST(the_end_of_a_compensation_states_the_undo_reserve)
 {
     begin_case();
     checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
@@ -259,8 +264,8 @@ static void count_inner_ends(void)
     lladd_log_close(log);
 }
 
-/* Undo bytes: the page. The compensation makes changes, rolls them back, which runs another
- * compensation, and then fails. */
+/* The undo bytes are the page's number. The compensation makes a change and rolls it back, which
+ * runs another compensation. Then it fails. */
 static int rolling_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
@@ -312,13 +317,13 @@ int main(void)
 {
     Suite *s = suite_create("analysis");
     TCase *tc = tcase_create("all");
-    tcase_add_test(tc, a_row_that_knows_less_than_the_end_of_an_action);
-    tcase_add_test(tc, a_row_that_knows_the_end_of_an_action);
+    tcase_add_test(tc, a_row_from_before_the_end_of_an_action);
+    tcase_add_test(tc, a_row_from_after_the_end_of_an_action);
     tcase_add_test(tc, an_action_that_ends_after_the_row);
-    tcase_add_test(tc, a_row_that_knows_all_that_was_met);
-    tcase_add_test(tc, a_row_that_knows_nothing_of_what_was_met);
-    tcase_add_test(tc, a_row_that_knows_a_part_of_what_was_met);
-    tcase_add_test(tc, the_end_of_a_compensation_states_what_is_set_aside);
+    tcase_add_test(tc, a_row_that_counts_all_records_before_it);
+    tcase_add_test(tc, a_row_that_counts_no_record_after_begin);
+    tcase_add_test(tc, a_row_that_counts_some_records_after_begin);
+    tcase_add_test(tc, the_end_of_a_compensation_states_the_undo_reserve);
     tcase_add_test(tc, a_rollback_needs_no_undo_reserve_afterwards);
     tcase_add_test(tc, the_end_of_an_inner_compensation_keeps_what_the_outer_one_needs);
     suite_add_tcase(s, tc);

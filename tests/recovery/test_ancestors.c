@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Defects of the ancestor, an earlier implementation of the LLADD paper, that the core must not
- * have. Each has a test that the ancestor would have failed. The numbers in the names of the tests
- * number the defects; "2_2" stands for what the ancestor made slow, large or limited. Some defects
- * have larger tests elsewhere; here is only the defect itself.
+ * have. For each defect there is a test that the ancestor would have failed. The number in the name
+ * of a test is the number of the defect in a list of demonstrated bugs; "2_2" means that the defect
+ * is in another list: of what the ancestor made slow, large, limited or unsafe. For some defects
+ * other folders have tests of more cases.
  */
 #include "buffer/buffer.h"
 #include "db_fixture.h"
@@ -44,7 +45,7 @@ static void soft_commit(unsigned cell, uint64_t value)
     done(lladd_commit(txn));
 }
 
-/* ---- 2.1: bugs that were demonstrated ---------------------------------------------------- */
+/* ---- bugs that were demonstrated --------------------------------------------------------- */
 
 START_TEST(ancestor_1_forcing_makes_soft_commits_durable)
 {

@@ -53,7 +53,8 @@ static int bulk_written(void *ctx, struct lladd_db *db, void *state, struct llad
     return 0;
 }
 
-/* The first extension has nothing, and an older one has no such callback. */
+/* The callback of the first extension, which has no page. (The second extension was built for an
+ * older header, in which the struct has no such callback.) */
 static int nothing(void *ctx, struct lladd_db *db, void *state, lladd_pageno number,
                    lladd_lsn since, void *bytes, struct lladd_error *err)
 {
@@ -127,7 +128,7 @@ static void expect_cells(uint64_t one, uint64_t two, uint64_t three)
     fixture_expect(&r, cell_of(page, 3), three);
 }
 
-/* Makes a page. Its cell 1 is in the copy alone, its cell 2 in the log. */
+/* Makes a page. The value of its cell 1 is only in the copy, that of its cell 2 only in the log. */
 static void make_page(int i, bool with_archive)
 {
     begin_case(i, with_archive);
@@ -154,8 +155,9 @@ START_TEST(a_damaged_page_comes_from_an_extension)
 }
 END_TEST
 
-/* The change of a loser is redone and undone on such a page. `lost`: the page is not damaged, but
- * older than the copy, as after a write that the disk has lost. */
+/* Recovery gets a page from the extension, then redoes and undoes the change of a loser on it.
+ * `lost`: the stored page is not damaged, but older than the copy, as after a write that the disk
+ * has lost. */
 static void recover(int i, bool lost)
 {
     unsigned char before[PAGE];
@@ -231,8 +233,9 @@ static void seal(unsigned char bytes[PAGE])
     lladd_put32(bytes, lladd_crc32c(lladd_crc32c(0, seed, sizeof seed), bytes + 4, PAGE - 4));
 }
 
-/* What the extension gives is no such page. The next open, with a right copy, succeeds. `redo`: the
- * page is needed in recovery; else only when it is fetched. */
+/* The extension gives several wrong pages, one for each open, and each is refused. The last open
+ * gets the right copy and succeeds. `redo`: recovery needs the page; otherwise only a fetch needs
+ * it. */
 START_TEST(a_wrong_page_of_an_extension_is_refused)
 {
     unsigned char right[PAGE], old[PAGE];
@@ -249,7 +252,7 @@ START_TEST(a_wrong_page_of_an_extension_is_refused)
         fixture_crash(&r, &fault_kill);
     else
         fixture_close(&r);
-    bool early = redo && !later; /* then the message is that of recovery */
+    bool early = redo && !later; /* then recovery reports the page, with a message of its own */
     unsigned char high[PAGE];
     memcpy(high, right, PAGE);
     lladd_put64(high + 8, UINT64_C(1) << 40);
@@ -289,7 +292,7 @@ START_TEST(without_an_extension_such_a_page_is_refused)
 }
 END_TEST
 
-/* Whether a free page is damaged does not matter, so nothing is asked. */
+/* Damage of a free page does not matter, so full recovery does not ask the extensions. */
 START_TEST(a_free_page_is_not_asked_for)
 {
     make_page(_i, true);
@@ -306,8 +309,8 @@ START_TEST(a_free_page_is_not_asked_for)
 }
 END_TEST
 
-/* The log has the redo barrier and not the contents: the extension is asked again, for the page as
- * it was written under the barrier. */
+/* The log has the redo barrier of a bulk write, but not the bytes that were written. So at the
+ * barrier the extension is asked again, for the page with these bytes. */
 START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
 {
     unsigned char bytes[PAGE] = {0};
@@ -315,7 +318,7 @@ START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
     ok_db(&r, lladd_pages_extend(r.db, BULK + 1, &r.err));
     page = lladd_page_of(BULK);
     struct lladd_txn *txn = fixture_begin(&r);
-    ok(txn, cells_format(txn, page)); /* an earlier life */
+    ok(txn, cells_format(txn, page)); /* an earlier use of the page */
     ok(txn, cell_put(txn, cell_of(page, 1), 666));
     done(lladd_commit(txn));
     archive_page(page);
@@ -335,7 +338,7 @@ START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
     /* The copy is older than the barrier. */
     damage(page);
     copy.barrier = 0;
-    expect_refusal("an earlier life", "in bulk");
+    expect_refusal("an earlier use", "in bulk");
     fixture_free(&r);
 }
 END_TEST

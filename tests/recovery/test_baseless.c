@@ -62,8 +62,8 @@ static void rot(lladd_lsn lsn)
     ck_abort_msg("no record with this LSN");
 }
 
-/* Opens the database with a cache of a few pages. Instant recovery finds a bad page only when it is
- * read. */
+/* Opens the database with a cache of a few pages, and reads all pages, because instant recovery
+ * finds a bad page only when it is read. Returns the first error. */
 static int try_all(const struct lladd_options *o)
 {
     struct lladd_options small = *o;
@@ -78,8 +78,9 @@ static int try_all(const struct lladd_options *o)
     return rc;
 }
 
-/* Each open gives the same answer. A later open may name a later page: a page that needs nothing
- * from the damage on may have been written, whole, by an open before. */
+/* Opens the database three times, and asserts that each open fails with the same code. A later open
+ * may name a page with a higher number: a page with all its records before the damage is rebuilt
+ * completely, and an earlier open may have written it. */
 static void expect_the_same_answer(const struct lladd_options *o)
 {
     struct lladd_error first;
@@ -208,8 +209,8 @@ END_TEST
 
 /* ---- undo of pages without any base -------------------------------------------------------- */
 
-/* Losers have changed pages that the log cannot rebuild. Nothing is undone on them. `logical`: the
- * undo is ordinary updates. */
+/* A loser has changed pages that the log cannot rebuild. Its changes are not undone on these pages.
+ * `logical`: the undo consists of ordinary updates. */
 START_TEST(nothing_is_undone_on_a_page_without_a_base)
 {
     for (unsigned logical = 0; logical < 2; logical++) {
@@ -257,7 +258,8 @@ static const struct lladd_op reformat_op = {
     .undo_pages_max = 1,
 };
 
-/* The undo formats such pages, and then changes them. */
+/* The log cannot rebuild the pages that a loser has changed. The loser's undo formats these pages
+ * and then changes them. So open succeeds. */
 START_TEST(a_format_in_an_undo_gives_a_base)
 {
     begin_case(_i);

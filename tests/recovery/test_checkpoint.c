@@ -2,8 +2,8 @@
 /*
  * Checkpoints, and recovery from them: fuzzy checkpoints with everything that a checkpoint copies
  * (transactions, names, redo barriers, pins); checkpoints that fail halfway; checkpoints at the
- * log's limit; redo by several threads; pages that were never allocated; many commits that are not
- * durable yet.
+ * log's limit; redo by several threads; torn pages without a base; many commits that are not
+ * durable yet; when a checkpoint is due.
  */
 #include "db_fixture.h"
 #include "recovery/core.h"
@@ -171,7 +171,8 @@ struct late {
     void *(*then)(void *);
     struct lladd_txn *txn;
     int rc;
-    bool flushed; /* the checkpoint has synced the page file; earlier control writes don't count */
+    bool flushed; /* the checkpoint has synced the page file: the next write of the control file is
+                   * that of the checkpoint */
 };
 
 static void *commit_late(void *ctx)
@@ -218,7 +219,7 @@ static void commit_during_a_checkpoint(unsigned kind)
 /* The commit record is not durable when the log is truncated. So after a crash the transaction is a
  * loser, and the log must still have the records for its rollback. (Found by docs/model,
  * truncate-late.) */
-START_TEST(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early)
+START_TEST(a_commit_during_a_checkpoint_does_not_truncate_the_log_too_early)
 {
     commit_during_a_checkpoint(_i ? FIXTURE_RESERVED : 0);
     fixture_maintain(&r); /* removes or reuses truncated segments */
@@ -246,7 +247,7 @@ END_TEST
 
 /* A checkpoint that fails must not drop a redo barrier. Otherwise redo would repeat records from
  * before the bulk write of the page. */
-START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_barrier)
+START_TEST(a_checkpoint_that_stops_halfway_drops_no_redo_barrier)
 {
     const lladd_pageno bulk = lladd_page_of(50);
     unsigned char *bytes = calloc(1, 4096);
@@ -311,7 +312,7 @@ static void *take_checkpoint(void *arg)
 
 /* Two rollbacks fail during a checkpoint, and poison the handle. The transactions are no longer in
  * the transaction table when the checkpoint copies it. So the checkpoint must not take effect. */
-START_TEST(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser)
+START_TEST(a_checkpoint_has_no_effect_if_the_handle_is_poisoned_meanwhile)
 {
     pthread_t thread;
     int rc = LLADD_BUSY;
@@ -376,7 +377,7 @@ static void *read_late(void *ctx)
 
 /* A damaged page is found and rebuilt after the checkpoint has flushed the pages. It must be
  * written before the log is truncated from which it was rebuilt. */
-START_TEST(a_page_rebuilt_during_a_checkpoint_is_written_before_its_base_goes)
+START_TEST(a_page_rebuilt_during_a_checkpoint_is_written_before_truncation)
 {
     struct late late = {.rc = LLADD_BUSY, .then = read_late};
     unsigned char noise[512];
@@ -578,9 +579,9 @@ START_TEST(a_class_that_is_asked_may_not_wait_for_that_checkpoint)
 }
 END_TEST
 
-/* In each checkpoint the class commits a transaction that is marked as freeing log, but no log
- * becomes free. A writer at the limit must be refused after a few checkpoints. */
-START_TEST(a_class_that_commits_in_its_checkpoint_gives_no_hope)
+/* In each checkpoint the class commits a transaction with `frees_log`, but no log becomes free. A
+ * writer at the limit must be refused after a few checkpoints, and not wait for ever. */
+START_TEST(a_writer_is_refused_although_a_class_commits_in_each_checkpoint)
 {
     begin_with_class((unsigned)_i);
     owner.writes = owner.holds = true;
@@ -628,7 +629,7 @@ END_TEST
 
 /* ---- redo ------------------------------------------------------------------------------------ */
 
-/* With more than 4 MiB of log, several threads share the redo of the pages. */
+/* Writes more than 4 MiB of log. Then several threads share the redo of the pages. */
 START_TEST(redo_by_several_threads_repeats_the_same_history)
 {
     enum { PAGES = 60, ROUNDS = 20 };
@@ -705,7 +706,7 @@ END_TEST
 
 /* REC-3: until a commit is durable, log space stays reserved for its rollback. The sum of these
  * reservations must have a bound. */
-START_TEST(asynchronous_commits_reserve_no_log_without_bounds)
+START_TEST(asynchronous_commits_reserve_a_bounded_amount_of_log)
 {
     struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
     later.durability = LLADD_DURABLE_LATER;
@@ -751,7 +752,8 @@ static void log_so_much(uint64_t bytes, const lladd_pageno *pages, unsigned n)
 
 /* A checkpoint writes each dirty page, and the next change of the page logs an image. So if many
  * pages are dirty, the next checkpoint comes after four times their bytes of log, unless an option
- * sets the interval. With a small cache most of these pages are clean again. */
+ * sets the interval. With a small cache most of these pages were written back already; the images
+ * that this has logged count like dirty pages. */
 START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
 {
     enum { PAGES = 64 * 80, FEW = 64 }; /* 20 MiB of 4 KiB pages */
@@ -787,8 +789,8 @@ START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
 END_TEST
 
 /* The log in use and the dirty pages, which may all become images, pass half of the byte limit: a
- * checkpoint is due, although it is not yet due for the bytes of log. Not if a pin keeps the log:
- * then the checkpoint would free none. _i: there is a pin. */
+ * checkpoint is due, although it is not yet due for the bytes of log. If a pin keeps the log (_i is
+ * 1), no checkpoint is taken, because it would free no log. */
 START_TEST(a_checkpoint_comes_before_images_fill_the_log)
 {
     enum { PAGES = 64 * 6, SEGMENT = 64 << 10 };
@@ -833,23 +835,23 @@ int main(void)
     LOOP(a_checkpoint_comes_before_images_fill_the_log, 2);
     LOOP(a_page_that_was_freed_unwritten_is_no_damage, 128);
     LOOP(a_checkpoint_carries_any_number_of_transactions, FIXTURE_KINDS);
-    LOOP(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early, 2);
+    LOOP(a_commit_during_a_checkpoint_does_not_truncate_the_log_too_early, 2);
     LOOP(a_commit_during_a_checkpoint_keeps_its_log_at_the_next_one, 2);
     tcase_add_test(tc, a_page_written_since_the_last_checkpoint_is_durable_at_close);
-    LOOP(a_checkpoint_that_stops_halfway_has_forgotten_no_barrier, 2);
-    LOOP(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser, FIXTURE_KINDS);
+    LOOP(a_checkpoint_that_stops_halfway_drops_no_redo_barrier, 2);
+    LOOP(a_checkpoint_has_no_effect_if_the_handle_is_poisoned_meanwhile, FIXTURE_KINDS);
     LOOP(a_snapshot_sees_what_was_committed_while_a_checkpoint_began, FIXTURE_KINDS);
-    LOOP(a_page_rebuilt_during_a_checkpoint_is_written_before_its_base_goes, 2);
+    LOOP(a_page_rebuilt_during_a_checkpoint_is_written_before_truncation, 2);
     LOOP(a_checkpoint_that_stops_halfway_has_changed_nothing, FIXTURE_KINDS);
     LOOP(a_control_block_that_cannot_be_written_poisons, FIXTURE_KINDS);
     LOOP(a_mark_that_cannot_be_written_poisons_before_anything_is_logged, FIXTURE_KINDS);
     LOOP(a_class_that_cannot_write_stops_the_checkpoint_and_is_named, FIXTURE_KINDS);
     LOOP(a_class_that_is_asked_may_not_wait_for_that_checkpoint, FIXTURE_KINDS);
     LOOP(a_class_that_writes_at_the_log_s_limit_does_not_hang, FIXTURE_KINDS);
-    LOOP(a_class_that_commits_in_its_checkpoint_gives_no_hope, FIXTURE_KINDS);
+    LOOP(a_writer_is_refused_although_a_class_commits_in_each_checkpoint, FIXTURE_KINDS);
     LOOP(redo_by_several_threads_repeats_the_same_history, 4);
     LOOP(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use, 2);
-    LOOP(asynchronous_commits_reserve_no_log_without_bounds, FIXTURE_KINDS);
+    LOOP(asynchronous_commits_reserve_a_bounded_amount_of_log, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -98,8 +98,8 @@ static void expect(uint64_t more)
         fixture_expect(&r, cell_of(pages[i], 0), more);
 }
 
-/* What the callback commits is kept. _i 1: close takes no checkpoint, for lack of space, so the
- * next open recovers. */
+/* What the callback commits is kept. If _i is 1, close takes no checkpoint, for lack of space, and
+ * the next open recovers. */
 START_TEST(what_a_callback_commits_lasts)
 {
     leaves_open = false;
@@ -111,9 +111,10 @@ START_TEST(what_a_callback_commits_lasts)
 }
 END_TEST
 
-/* The next open rolls back the transaction that the callback has left open, also if it crashes at
- * any call. */
-START_TEST(what_a_callback_leaves_open_is_taken_back)
+/* The callback leaves a transaction open, and close rolls it back. If _i is 1, close takes no
+ * checkpoint, so the next open must recover. The next open crashes at its n-th call, for every n,
+ * and the database is opened once more. */
+START_TEST(what_a_callback_leaves_open_is_rolled_back)
 {
     bool crashed = true;
     leaves_open = true;
@@ -134,8 +135,9 @@ START_TEST(what_a_callback_leaves_open_is_taken_back)
 }
 END_TEST
 
-/* After a clean close, the next open finds no losers. */
-START_TEST(a_clean_close_leaves_nothing_to_take_back)
+/* The callback leaves a transaction open, and close rolls it back. So the next open finds no
+ * losers. */
+START_TEST(a_clean_close_leaves_nothing_to_roll_back)
 {
     leaves_open = true;
     close_with_callback(false);
@@ -152,8 +154,8 @@ int main(void)
     Suite *s = suite_create("close");
     TCase *t = tcase_create("callbacks");
     tcase_add_loop_test(t, what_a_callback_commits_lasts, 0, 2);
-    tcase_add_loop_test(t, what_a_callback_leaves_open_is_taken_back, 0, 2);
-    tcase_add_test(t, a_clean_close_leaves_nothing_to_take_back);
+    tcase_add_loop_test(t, what_a_callback_leaves_open_is_rolled_back, 0, 2);
+    tcase_add_test(t, a_clean_close_leaves_nothing_to_roll_back);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -29,7 +29,7 @@ struct crash {
 struct plan {
     unsigned depth;   /* number of generations */
     unsigned subsets; /* random states per call; in every second of them, writes are torn */
-    /* One call in this many is used: in the first generation, in later ones. */
+    /* One call in this many gives states: first_one_in for the workload, one_in for recoveries. */
     unsigned first_one_in, one_in;
     bool kill;                     /* also the state in which all writes survive */
     bool full;                     /* the disk is full when the database is opened again */
@@ -439,8 +439,8 @@ START_TEST(power_fails_while_the_database_is_made)
     static const struct fault_crash modes[] = {
         {FAULT_POWER, 0, false},  {FAULT_KILL, 0, false},  {FAULT_SUBSET, 1, true},
         {FAULT_SUBSET, 2, false}, {FAULT_SUBSET, 3, true}, {FAULT_SUBSET, 4, false},
-        {FAULT_SUBSET, 5, true},  {FAULT_SUBSET, 6, true}}; /* few of its calls depend on their
-                                                            * order */
+        {FAULT_SUBSET, 5, true},  {FAULT_SUBSET, 6, true}}; /* few seeds are enough: the order of
+                                                            * few calls matters in a creation */
     unsigned refused = 0;
     for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
         for (uint64_t n = 1;; n++) {

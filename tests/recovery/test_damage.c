@@ -2,9 +2,10 @@
 /*
  * Damage: a bit is flipped anywhere in any file, or a file is cut off or missing. Opening, reading
  * or verifying names the file, or the library repairs it. The library never returns wrong data, and
- * never crashes. The exceptions are documented: free pages; log space that was never written; and,
- * after an unclean stop, the log beyond the newest watermark in it (LOG-3). There, damage looks
- * like a write that the crash has interrupted, so the newest commit may be lost as a whole.
+ * never crashes. The exceptions: free pages; the double-write area; unused log space; a missing
+ * segment that is older than what recovery reads; and, after an unclean stop, the log beyond the
+ * newest watermark in it (LOG-3). There, damage looks like a write that the crash has interrupted,
+ * so the newest commit may be lost as a whole.
  */
 #include "support/fixtures.h"
 #include "workload.h"
@@ -263,13 +264,13 @@ static bool is_log(const struct file *f)
     return strncmp(f->name, "log/", 4) == 0;
 }
 
-/* Is this byte of the log unused: log space that was never written, or belongs to a segment that is
- * free again? */
+/* Is this byte of the log unused? The log's end is before it, in the same segment or in an earlier
+ * one. */
 static bool unused_log(const struct file *f, size_t at)
 {
     if (strcmp(short_name(f->name), short_name(saved.end_file)) == 0)
         return at >= saved.end_offset + 8;
-    /* A segment that was made in advance, after the end of the log. */
+    /* A later segment was made in advance, or is free again and waits for its next use. */
     return strcmp(short_name(f->name), short_name(saved.end_file)) > 0;
 }
 

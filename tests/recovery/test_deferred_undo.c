@@ -158,7 +158,7 @@ static void begin_deferred(unsigned kind)
 
 /* ---- reads and new transactions ---- */
 
-START_TEST(a_protected_loser_is_there_when_open_returns)
+START_TEST(a_protected_loser_is_left_when_open_returns)
 {
     begin_deferred((unsigned)_i);
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
@@ -231,7 +231,7 @@ static void begin_unprotected(enum why why)
     fixture_set(&r, cell_of(pages[6], 0), 6);
 }
 
-START_TEST(unprotected_changes_are_undone_before)
+START_TEST(unprotected_changes_are_undone_before_open_returns)
 {
     for (enum why why = FULL; why < WHYS; why++) {
         begin_case((unsigned)_i);
@@ -260,7 +260,7 @@ START_TEST(unprotected_changes_are_undone_before)
 END_TEST
 
 /* REC-5. No lock protects the changes of an open action, so they are undone before open returns. */
-START_TEST(what_is_half_done_is_undone_before)
+START_TEST(an_open_action_is_undone_before_open_returns)
 {
     begin_case((unsigned)_i);
     struct lladd_txn *loser = fixture_begin(&r);
@@ -283,7 +283,7 @@ START_TEST(what_is_half_done_is_undone_before)
 END_TEST
 
 /* Names are not locked for changes that were undone by a rollback to a savepoint. */
-START_TEST(what_was_taken_back_already_is_not_locked)
+START_TEST(changes_that_were_rolled_back_are_not_locked)
 {
     begin_case((unsigned)_i);
     struct lladd_txn *loser = fixture_begin(&r);
@@ -340,7 +340,7 @@ START_TEST(crashes_while_undo_is_pending)
 END_TEST
 
 /* Pending undo keeps only the log that it needs. Close waits for the end of undo (REC-2). */
-START_TEST(checkpoints_list_it_and_close_waits)
+START_TEST(checkpoints_list_a_loser_and_close_waits_for_its_undo)
 {
     struct lladd_pinner who;
     begin_deferred((unsigned)_i);
@@ -364,7 +364,7 @@ END_TEST
 
 /* A transaction in doubt has its locks too. The decision about it and the rollback of the losers do
  * not affect each other. */
-START_TEST(one_is_in_doubt_beside)
+START_TEST(a_transaction_in_doubt_beside_a_loser)
 {
     begin_case((unsigned)_i);
     struct lladd_txn *half = fixture_begin(&r);
@@ -515,7 +515,7 @@ static void expect_structures(void)
     lladd_hash_close(h);
 }
 
-START_TEST(what_a_loser_has_given_up_stays_there_for_it)
+START_TEST(space_that_a_loser_has_freed_is_kept_for_its_undo)
 {
     begin_case((unsigned)_i & ~(unsigned)FIXTURE_FILES);
     make_structures();
@@ -541,7 +541,7 @@ END_TEST
 
 /* While losers are left, no freed space is used again, even if the transaction that freed it has
  * committed. After their rollback it is. */
-START_TEST(room_is_used_again_when_losers_are_gone)
+START_TEST(freed_space_is_used_again_when_no_losers_are_left)
 {
     begin_case((unsigned)_i & ~(unsigned)FIXTURE_FILES);
     make_structures();
@@ -581,8 +581,9 @@ START_TEST(a_compensation_fails_after_open)
 }
 END_TEST
 
-/* Whichever allocation of the recovery fails: open returns LLADD_NO_MEMORY or LLADD_UNDO_FAILED, or
- * succeeds. Then it has undone the losers, or defers their undo all the same. */
+/* The n-th allocation of the recovery fails, for every n. Open returns LLADD_NO_MEMORY or
+ * LLADD_UNDO_FAILED, or succeeds. If it succeeds, it has undone the losers, or defers their
+ * undo. */
 START_TEST(an_allocation_fails)
 {
     unsigned before = 0, after = 0;
@@ -682,8 +683,8 @@ START_TEST(threads_wait_for_losers_in_the_background)
 }
 END_TEST
 
-/* The power fails, or the database is closed, right after open, while the background thread may
- * still be undoing. */
+/* Right after open, the power fails or the database is closed, while the background thread may
+ * still undo the loser. */
 START_TEST(the_handle_ends_while_undo_is_pending)
 {
     begin_case(FIXTURE_THREADS | (_i & 1 ? FIXTURE_RESERVED : 0));
@@ -705,16 +706,17 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("deferred undo");
     TCase *c = tcase_create("all");
-    tcase_add_loop_test(c, a_protected_loser_is_there_when_open_returns, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_protected_loser_is_left_when_open_returns, 0, FIXTURE_THREADS);
     tcase_add_loop_test(c, transactions_run_while_undo_is_pending, 0, FIXTURE_THREADS);
-    tcase_add_loop_test(c, unprotected_changes_are_undone_before, 0, FIXTURE_THREADS);
-    tcase_add_loop_test(c, what_is_half_done_is_undone_before, 0, FIXTURE_THREADS);
-    tcase_add_loop_test(c, what_was_taken_back_already_is_not_locked, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, unprotected_changes_are_undone_before_open_returns, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, an_open_action_is_undone_before_open_returns, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, changes_that_were_rolled_back_are_not_locked, 0, FIXTURE_THREADS);
     tcase_add_loop_test(c, crashes_while_undo_is_pending, 0, FIXTURE_THREADS);
-    tcase_add_loop_test(c, checkpoints_list_it_and_close_waits, 0, FIXTURE_THREADS);
-    tcase_add_loop_test(c, one_is_in_doubt_beside, 0, FIXTURE_THREADS);
-    tcase_add_loop_test(c, what_a_loser_has_given_up_stays_there_for_it, 0, FIXTURE_THREADS);
-    tcase_add_loop_test(c, room_is_used_again_when_losers_are_gone, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, checkpoints_list_a_loser_and_close_waits_for_its_undo, 0,
+                        FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_transaction_in_doubt_beside_a_loser, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, space_that_a_loser_has_freed_is_kept_for_its_undo, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, freed_space_is_used_again_when_no_losers_are_left, 0, FIXTURE_THREADS);
     tcase_add_loop_test(c, a_compensation_fails_after_open, 0, FIXTURE_THREADS);
     tcase_add_test(c, an_allocation_fails);
     tcase_add_test(c, there_is_no_memory_after_open);

@@ -26,10 +26,11 @@
 #include <string.h>
 
 enum { ROWS = 160, HASHED = 40, SLOTS = 8, KEY = 4, SHORT = 100, LONG = 1500, PAGE = 4096 };
-/* The transactions: of each, other keys. BASE and EARLY commit; LOSER is open at the crash. */
+/* The four transactions. Each changes other rows. BASE and EARLY commit, IN_DOUBT is prepared, and
+ * LOSER is open at the crash. */
 enum part { BASE, EARLY, IN_DOUBT, LOSER };
 
-/* The expected contents: of each row the first byte of its value, 0 if there is no row. */
+/* The expected contents. For each row: the first byte of its value; 0 if there is no row. */
 struct world {
     unsigned char tree[ROWS], table[HASHED], records[SLOTS];
     uint64_t counter;
@@ -104,7 +105,8 @@ static void change_row(const struct handles *h, struct lladd_txn *txn, unsigned 
         OK_TXN(txn, lladd_hash_put(txn, h->table, key_of(i), KEY, value, SHORT));
 }
 
-/* The rows that a transaction changes, and to what; false: none of its rows. */
+/* Does the transaction change row i? *byte: the byte that fills the new value; 0: it removes the
+ * row. */
 static bool row_of(enum part part, unsigned i, unsigned char *byte)
 {
     *byte = (unsigned char)('a' + part);
@@ -117,13 +119,14 @@ static bool row_of(enum part part, unsigned i, unsigned char *byte)
     return i % 8 == 2 * part - 1;
 }
 
-/* What the transaction makes of a row after that: some rows that it has removed come back. */
+/* The byte with which the transaction puts a row back that it has removed; 0: the row stays
+ * removed. */
 static unsigned char again(unsigned i)
 {
     return i / 32 % 2 ? 'z' : 0;
 }
 
-/* Does what the transaction does. */
+/* Makes the changes of the transaction. */
 static void do_part(const struct handles *h, struct lladd_txn *txn, enum part part)
 {
     unsigned char byte;
@@ -141,7 +144,7 @@ static void do_part(const struct handles *h, struct lladd_txn *txn, enum part pa
     OK_TXN(txn, lladd_slotted_set(txn, record, value_of((unsigned char)('a' + part)), SHORT, 0));
 }
 
-/* The same in the expected contents. */
+/* Makes the same changes in the expected contents. */
 static void expect_part(struct world *w, enum part part)
 {
     unsigned char byte;
@@ -490,7 +493,7 @@ START_TEST(rows_and_transactions_are_recovered)
     expect_world(&h, &w);
     go_on(db);
     expect_world(&h, &w);
-    /* It goes on as a database of this version. */
+    /* This version changes the database and recovers it again. */
     struct lladd_txn *txn = begin(db);
     do_part(&h, txn, LOSER);
     OK_TXN(txn, lladd_commit(txn));

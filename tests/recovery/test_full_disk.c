@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A full disk, and repeated crashes in recovery (REC-3). No file can grow. Each recovery reuses the
- * log space of the recovery that has crashed before, and log that the last checkpoint does not
- * need. So after any number of crashes, the next recovery succeeds.
+ * A full disk, and repeated crashes in recovery (REC-3). No file can grow. Each recovery has only
+ * the log space that the recovery before it had. So after any number of crashes, the next recovery
+ * must succeed.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -85,7 +85,7 @@ static void expect_commits(void)
 
 /* _i: bit 0, recovery is instant; bit 1, each recovery crashes one call later than the previous
  * one; the other bits, what a crash leaves. */
-START_TEST(however_many_recoveries_die)
+START_TEST(any_number_of_recoveries_may_crash)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
     bool crashed = true;
@@ -140,7 +140,7 @@ static void log_object(void)
     done(lladd_commit(txn));
 }
 
-/* Writes until users are refused. */
+/* Writes until a transaction is refused for lack of space. */
 static void use_up_log(void)
 {
     int rc = 0;
@@ -152,8 +152,8 @@ static void use_up_log(void)
     ck_assert_int_eq(rc, LLADD_NO_SPACE);
 }
 
-/* The library asks a class which log it needs only when the class's page is redone, also in a
- * recovery that needs log space. */
+/* A class reads on its page which log it needs. So even a recovery that lacks log space must not
+ * ask the class before it has redone the pages. */
 START_TEST(a_class_is_not_asked_before_its_pages_are_redone)
 {
     bool crashed = true;
@@ -188,7 +188,7 @@ END_TEST
 
 /* A transaction in doubt keeps the log from being truncated. Each recovery gets as far as its
  * checkpoint, and then crashes. */
-START_TEST(however_many_recoveries_end)
+START_TEST(any_number_of_crashes_after_recovery)
 {
     struct lladd_gid gid = gid_of("doubt");
     load(_i & 1, 0);
@@ -215,7 +215,7 @@ END_TEST
 
 /* A loser has changed more pages than the cache holds. So parts of its undo are durable when a
  * recovery crashes, and the next recovery goes on after them. */
-START_TEST(an_undo_that_is_cut_short_goes_on)
+START_TEST(an_undo_that_a_crash_interrupts_goes_on)
 {
     enum { LOSES = 1200 };
     bool crashed = true;
@@ -237,9 +237,9 @@ START_TEST(an_undo_that_is_cut_short_goes_on)
 }
 END_TEST
 
-/* Recoveries crash anywhere, also when a new segment was begun, and no space is left for what
- * rollbacks may need. */
-START_TEST(recoveries_that_die_anywhere)
+/* Recoveries crash at random calls. Some crash after they have begun a new segment, when no space
+ * is left for what rollbacks may need. */
+START_TEST(recoveries_crash_at_random_calls)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
     uint64_t seed = 77 + (uint64_t)_i;
@@ -261,7 +261,7 @@ END_TEST
 
 /* A clean close has named the beginning of an empty segment as the log's end. If the next recovery
  * cannot make a segment of its own, it must not set the log's end to an earlier LSN. */
-START_TEST(the_end_that_a_close_named_stays)
+START_TEST(the_log_end_of_a_clean_close_does_not_go_back)
 {
     load(_i & 1, 0);
     fault_device_capacity(r.fd, UINT64_MAX);
@@ -327,7 +327,7 @@ START_TEST(pins_leave_space_for_a_checkpoint)
 END_TEST
 
 /* A pin can be cleared on a full disk, because the space for this was reserved when it was set. */
-START_TEST(pins_go_on_a_full_disk)
+START_TEST(pins_can_be_cleared_on_a_full_disk)
 {
     enum { PINS = 400 };
     char name[64];
@@ -379,7 +379,7 @@ static void clear_pins(unsigned n)
  * reserve space. But the space that was reserved before the kill must be enough for a checkpoint,
  * for the clearing of pins, and for a clean close, whichever comes first. _i: bit 0, recovery is
  * instant; bit 1, the first recovery is killed too; the other bits, what comes first. */
-START_TEST(what_was_set_aside_is_there_after_a_kill)
+START_TEST(reserved_space_is_there_after_a_kill)
 {
     for (unsigned pins = 4; pins < 100; pins += 5) {
         load_with(_i & 1, 0, 64u << 10);
@@ -451,7 +451,7 @@ END_TEST
 
 /* After checkpoints that have freed no log, enough space is left for a transaction that frees
  * log. */
-START_TEST(what_frees_log_may_begin)
+START_TEST(a_transaction_that_frees_log_may_begin)
 {
     enum { PINS = 60 };
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -531,9 +531,10 @@ static const struct lladd_object_class holder_class = {
     .durable_lsn = holder_durable_lsn,
 };
 
-/* A class keeps the log. After each open, the library tries a checkpoint, which might let the class
- * give up log. These attempts must not use up the reserved space. */
-START_TEST(hope_does_not_use_up_the_space)
+/* A class keeps the log. The test opens the database again and again, after a close or after a kill
+ * (bit 1 of _i), and takes a checkpoint each time, because a checkpoint might make the class
+ * release log. These checkpoints free nothing, and must not use up the reserved space. */
+START_TEST(checkpoints_in_vain_do_not_use_up_the_reserved_space)
 {
     enum { PINS = 40, ROUNDS = 30 };
     struct lladd_token token;
@@ -617,8 +618,8 @@ static int log_parts(struct lladd_txn *txn, lladd_pageno where, uint64_t value)
     return rc;
 }
 
-/* Undo bytes: the page. Logs half of its records, then starts the next rollback, which does the
- * same. */
+/* The undo bytes are the page's number. Logs half of the compensation's records, then starts the
+ * rollback of the next transaction, which does the same. */
 static int half_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
@@ -690,22 +691,22 @@ int main(void)
 {
     Suite *s = suite_create("a full disk");
     TCase *t = tcase_create("recovery");
-    tcase_add_loop_test(t, however_many_recoveries_die, 0, 12);
+    tcase_add_loop_test(t, any_number_of_recoveries_may_crash, 0, 12);
     tcase_add_loop_test(t, pins_leave_space_for_a_checkpoint, 0, 2);
-    tcase_add_loop_test(t, pins_go_on_a_full_disk, 0, 4);
-    tcase_add_loop_test(t, however_many_recoveries_end, 0, 2);
+    tcase_add_loop_test(t, pins_can_be_cleared_on_a_full_disk, 0, 4);
+    tcase_add_loop_test(t, any_number_of_crashes_after_recovery, 0, 2);
     tcase_add_loop_test(t, a_class_is_not_asked_before_its_pages_are_redone, 0, 2);
-    tcase_add_loop_test(t, an_undo_that_is_cut_short_goes_on, 0, 4);
-    tcase_add_loop_test(t, recoveries_that_die_anywhere, 0, 4);
-    tcase_add_loop_test(t, the_end_that_a_close_named_stays, 0, 2);
+    tcase_add_loop_test(t, an_undo_that_a_crash_interrupts_goes_on, 0, 4);
+    tcase_add_loop_test(t, recoveries_crash_at_random_calls, 0, 4);
+    tcase_add_loop_test(t, the_log_end_of_a_clean_close_does_not_go_back, 0, 2);
     suite_add_tcase(s, t);
     t = tcase_create("aside");
-    tcase_add_loop_test(t, what_was_set_aside_is_there_after_a_kill, 0, 12);
+    tcase_add_loop_test(t, reserved_space_is_there_after_a_kill, 0, 12);
     tcase_add_loop_test(t, checkpoints_that_free_nothing_leave_space, 0, 6);
     tcase_add_loop_test(t, redo_barriers_leave_space_for_a_checkpoint, 0, 4);
-    tcase_add_loop_test(t, hope_does_not_use_up_the_space, 0, 4);
+    tcase_add_loop_test(t, checkpoints_in_vain_do_not_use_up_the_reserved_space, 0, 4);
     tcase_add_test(t, maintenance_goes_on_without_its_checkpoint);
-    tcase_add_test(t, what_frees_log_may_begin);
+    tcase_add_test(t, a_transaction_that_frees_log_may_begin);
     tcase_add_loop_test(t, one_kill_interrupts_many_rollbacks, 0, 2);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

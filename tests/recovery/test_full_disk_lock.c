@@ -75,7 +75,7 @@ static off_t lock_size(void)
     return st.st_size;
 }
 
-/* Commits and an unfinished transaction; the process dies. */
+/* Makes commits and an unfinished transaction, and ends like a process that dies. */
 static void work_and_die(bool instant)
 {
     fixture_init(&r, FIXTURE_FILES);
@@ -93,7 +93,7 @@ static void work_and_die(bool instant)
 }
 
 /* _i: bit 0, recovery is instant; bit 1, there is no lock file, instead of an empty one. */
-START_TEST(an_empty_lock_file_keeps_no_database_closed)
+START_TEST(open_succeeds_with_an_empty_lock_file_on_a_full_disk)
 {
     work_and_die(_i & 1);
     char *lock = temp_dir_path(r.dir, "lock");
@@ -103,7 +103,7 @@ START_TEST(an_empty_lock_file_keeps_no_database_closed)
     full = true;
     for (int round = 0; round < 2; round++) {
         fixture_open(&r);
-        ck_assert_uint_gt(refused, 0); /* the pid at least */
+        ck_assert_uint_gt(refused, 0); /* at least the write of the pid was refused */
         ck_assert_int_eq(lock_size(), 0);
         for (unsigned i = 0; i < PAGES; i++) {
             fixture_expect(&r, cell_of(pages[i], 0), 1 + i);
@@ -122,7 +122,7 @@ int main(void)
 {
     Suite *s = suite_create("a lock on a full disk");
     TCase *t = tcase_create("lock");
-    tcase_add_loop_test(t, an_empty_lock_file_keeps_no_database_closed, 0, 4);
+    tcase_add_loop_test(t, open_succeeds_with_an_empty_lock_file_on_a_full_disk, 0, 4);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

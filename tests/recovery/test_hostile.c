@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Hostile bytes with good checksums (OP-7, ERR-1): records with invalid contents, broken chains,
- * contradictory catalogues, a control block of a newer version, operations that refuse their own
- * older records. Open must return an error that names the LSN, the page or the file, must not
- * crash, and must return the same error when it is repeated. In the tests with records drawn at
- * random, open may also succeed.
+ * contradictory catalogues, control blocks of newer versions or with wrong values. Open must return
+ * an error that names the LSN, the page or the file, must not crash, and must return the same error
+ * when it is repeated. In the tests with records drawn at random, open may also succeed.
  */
 #include "forged_log.h"
 #include "support/fixtures.h"
@@ -67,8 +66,8 @@ static void begin_case(void)
     page_lsn = forged_page_lsn(&f, page);
 }
 
-/* Opens twice, and asserts that both return this error, with a message that contains `what` ("LSN
- * %" stands for the LSN). */
+/* Opens twice. Asserts that both calls return this error, with a message that contains `what` and,
+ * if lsn is not 0, the LSN. */
 static void expect_refusal(int code, lladd_lsn lsn, const char *what)
 {
     char text[64];
@@ -413,7 +412,7 @@ START_TEST(undo_bytes_that_validate_refuses)
 END_TEST
 
 /* prev and undo_next must lead to earlier records of the same transaction. */
-START_TEST(chains_that_lead_nowhere)
+START_TEST(chains_that_lead_out_of_the_transaction)
 {
     static const int64_t offsets[] = {8, 1000000, -8, -16, 0};
     for (unsigned i = 0; i < sizeof offsets / sizeof *offsets; i++) {
@@ -462,7 +461,7 @@ static lladd_lsn any_lsn(lladd_lsn about)
     }
 }
 
-/* Makes bytes of valid pieces in wrong places, or random bytes. */
+/* Makes random bytes. In some of them, a valid piece is at a place where it may not belong. */
 static struct lladd_span any_bytes(unsigned char *buf, size_t max)
 {
     size_t len = any(4) ? any(60) : any(max);
@@ -597,7 +596,7 @@ static void watermark_far_away(struct ll_control *c)
     c->watermark = lladd_lsn_of(UINT64_C(1) << 50);
 }
 
-START_TEST(control_blocks_from_the_future_or_from_nowhere)
+START_TEST(control_blocks_of_newer_versions_or_with_wrong_values)
 {
     expect_control(newer, LLADD_NEWER_FORMAT, "format version");
     expect_control(unknown_feature, LLADD_NEWER_FORMAT, "features");
@@ -611,7 +610,7 @@ END_TEST
 
 /* Some feature flags must be known only to write: a library that does not know one can inspect the
  * database, but open refuses it and changes nothing. Other flags need not be known at all. */
-START_TEST(features_that_some_may_ignore)
+START_TEST(features_that_need_not_be_known)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};
     struct lladd_inspect *view;
@@ -687,10 +686,10 @@ int main(void)
     tcase_add_test(tc, barriers_pins_and_prepares_that_make_no_sense);
     tcase_add_test(tc, a_prepare_record_without_its_blobs);
     tcase_add_test(tc, undo_bytes_that_validate_refuses);
-    tcase_add_test(tc, chains_that_lead_nowhere);
+    tcase_add_test(tc, chains_that_lead_out_of_the_transaction);
     tcase_add_test(tc, records_of_any_sort_in_any_order_are_survived);
-    tcase_add_test(tc, control_blocks_from_the_future_or_from_nowhere);
-    tcase_add_test(tc, features_that_some_may_ignore);
+    tcase_add_test(tc, control_blocks_of_newer_versions_or_with_wrong_values);
+    tcase_add_test(tc, features_that_need_not_be_known);
     tcase_add_test(tc, one_good_copy_of_the_control_block_is_enough);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);

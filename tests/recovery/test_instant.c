@@ -150,7 +150,7 @@ START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
 END_TEST
 
 /* The checkpoint after recovery is also taken if user threads have fetched the last page. */
-START_TEST(a_checkpoint_is_owed_when_users_have_redone_all)
+START_TEST(a_checkpoint_is_taken_when_users_have_redone_all_pages)
 {
     begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
     uint64_t from = fixture_stats(&r).checkpoint_lsn;
@@ -335,7 +335,7 @@ START_TEST(a_page_with_pending_redo_becomes_one_of_a_raw_extent)
         ok_db(&r, lladd_bulk_read(r.db, first, RAW, true, found, &r.err));
         ck_assert_mem_eq(bytes, found, sizeof bytes);
         if (round == 0)
-            fixture_maintain(&r); /* must not overwrite the pages */
+            fixture_maintain(&r); /* redoes the pending pages */
         else
             fixture_crash(&r, &fault_power), fixture_open(&r);
     }
@@ -406,8 +406,9 @@ START_TEST(a_read_fails_while_a_page_is_redone)
 }
 END_TEST
 
-/* If a read fails in a background step, the step returns the error, and the next step goes on. A
- * failed read of log that was read ahead may stay unnoticed. */
+/* If a read fails in a step of redo (here in the steps that a checkpoint takes), the caller gets
+ * the error, and the next step goes on. A failed read of log that was read ahead may stay
+ * unnoticed. */
 START_TEST(a_read_fails_in_a_step)
 {
     unsigned refused = 0;
@@ -588,7 +589,7 @@ END_TEST
 
 /* After the last page is redone, the background thread takes a checkpoint, so that a later crash
  * does not need this redo again. */
-START_TEST(the_background_comes_to_an_end)
+START_TEST(the_background_thread_ends_with_a_checkpoint)
 {
     begin_case(FIXTURE_THREADS | (_i ? FIXTURE_RESERVED : 0));
     fixture_crash(&r, &fault_power);
@@ -637,7 +638,8 @@ static Suite *suite(void)
     tcase_add_loop_test(c, a_page_is_redone_when_it_is_fetched, 0, FIXTURE_THREADS);
     tcase_add_loop_test(c, losers_are_gone_when_open_returns, 0, FIXTURE_THREADS);
     tcase_add_loop_test(c, steps_redo_the_rest_and_take_a_checkpoint, 0, FIXTURE_THREADS);
-    tcase_add_loop_test(c, a_checkpoint_is_owed_when_users_have_redone_all, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_checkpoint_is_taken_when_users_have_redone_all_pages, 0,
+                        FIXTURE_THREADS);
     tcase_add_loop_test(c, a_checkpoint_and_close_wait_for_redo, 0, FIXTURE_THREADS);
     tcase_add_loop_test(c, crashes_while_redo_is_pending, 0, FIXTURE_THREADS);
     tcase_add_loop_test(c, pages_come_and_go_in_a_small_cache, 0, FIXTURE_THREADS);
@@ -656,7 +658,7 @@ static Suite *suite(void)
     suite_add_tcase(s, c);
     c = tcase_create("threads");
     tcase_add_loop_test(c, threads_fetch_pages_while_they_are_redone, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(c, the_background_comes_to_an_end, 0, 2);
+    tcase_add_loop_test(c, the_background_thread_ends_with_a_checkpoint, 0, 2);
     tcase_add_loop_test(c, a_handle_is_asked_while_recovery_is_checkpointed, 0, 2);
     suite_add_tcase(s, c);
     return s;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Instant recovery with much work: a loser with many updates, many committed updates, or memory for
- * only a few of them. It reads the log about as often as full recovery, reports its progress in
- * every phase, and uses no more memory than its budget. A crash at any point of it loses nothing.
+ * only a few of them. With enough memory it reads the log about as often as full recovery. It
+ * reports its progress in every phase, and uses no more memory than its budget. A crash at any
+ * point of such a recovery loses nothing.
  */
 #include "db_fixture.h"
 
@@ -95,8 +96,8 @@ static struct cost recover_anew(enum lladd_recovery how, unsigned kind, bool com
 
 /* ---- cost ---- */
 
-/* Undo fetches pages one by one. If it needs many records, the library redoes the pages before by a
- * pass over the log, and does not read the records one by one. */
+/* Undo fetches pages one by one. If these pages have many records to redo, the library first redoes
+ * them in a pass over the log, and does not read the records one by one. */
 START_TEST(a_long_undo_reads_the_log_a_few_times)
 {
     struct cost full = recover_anew(LLADD_RECOVER_FULL, _i ? FIXTURE_RESERVED : 0, false, 0);
@@ -111,7 +112,8 @@ START_TEST(a_long_undo_reads_the_log_a_few_times)
 }
 END_TEST
 
-/* If undo needs few records, they are read one by one, and the other pages stay pending. */
+/* If the pages that undo fetches have few records to redo, the records are read one by one, and the
+ * other pages stay pending. */
 START_TEST(a_short_undo_leaves_pages_for_later)
 {
     begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 12000, true);
@@ -230,7 +232,7 @@ static void tell(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned perce
     bool chain = phase == LLADD_PHASE_UNDO && begun && at.v < told.at[phase].v;
     if (chain) {
         told.chain++;
-        /* Only then it is known which pages are to be redone, and nothing is undone yet. */
+        /* The chain is read to find the pages that must be redone, so before redo and undo. */
         told.out_of_order |= told.calls[LLADD_PHASE_REDO] > 0 || percent > 0;
     } else {
         told.backwards |= at.v < told.at[phase].v && told.chain == 0;
@@ -242,7 +244,8 @@ static void tell(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned perce
     told.at[phase] = at;
 }
 
-/* Analysis, the chain of the loser (instant recovery), the pass that redoes its pages, and undo. */
+/* Recovery reports progress in analysis, while it reads the loser's chain (only instant recovery),
+ * in the pass that redoes the loser's pages, and in undo. */
 START_TEST(a_long_undo_tells_how_far_it_has_come)
 {
     for (unsigned how = LLADD_RECOVER_FULL; how <= LLADD_RECOVER_INSTANT; how++) {
@@ -272,8 +275,8 @@ END_TEST
 
 /* ---- crashes ---- */
 
-/* Crashes at calls that change something: once without room for most pages, once with a long
- * undo. */
+/* The recovery crashes at its n-th call that changes something. If _i is odd, the index has no room
+ * for most pages; if it is even, the undo is long. */
 START_TEST(crashes_in_a_long_instant_recovery)
 {
     enum { UPDATES = 2000, BYTES = 8 << 10 };

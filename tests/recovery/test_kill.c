@@ -82,7 +82,7 @@ static int find_pages(struct lladd_db *db, lladd_pageno *pages, struct lladd_err
 static void acknowledge(const struct work *w, uint32_t n)
 {
     struct ack a = {w->index, n};
-    if (write(w->fd, &a, sizeof a) != (ssize_t)sizeof a) /* atomic, as shorter than PIPE_BUF */
+    if (write(w->fd, &a, sizeof a) != (ssize_t)sizeof a) /* atomic: shorter than PIPE_BUF */
         _exit(4);
 }
 

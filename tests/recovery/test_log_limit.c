@@ -17,7 +17,7 @@
 
 enum { LIMIT = 256 << 10, SEGMENT = 4 << 10, PAGES = 40, ENTRY = 1500 };
 
-/* What keeps the log from being truncated. */
+/* What prevents the truncation of the log. */
 enum holder { NO_HOLDER, PIN, PREPARED, LONG, JOURNAL, MANAGED, HOLDERS };
 
 static struct bench {
@@ -295,7 +295,7 @@ static void fill(unsigned seed)
         full = rc != 0;
         ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes, b.r.options.log_limit_bytes);
     }
-    ck_assert(full); /* the open transactions keep the log, whatever else does */
+    ck_assert(full); /* at least the open transactions keep the log */
 }
 
 static uint64_t draw(uint64_t *stream, uint64_t below)
@@ -488,9 +488,9 @@ static void try_in_threads(void)
         lladd_thread_join(&writers[i]);
 }
 
-/* The attempts of refused users, and of the thread that takes checkpoints, log nothing. _i: 1:
+/* The attempts of refused users, and of the thread that takes checkpoints, log nothing. If _i is 1,
  * several threads write, and a background thread takes checkpoints. */
-START_TEST(what_cannot_free_log_is_not_tried_again)
+START_TEST(checkpoints_that_cannot_free_log_are_not_tried_again)
 {
     begin_sized(_i ? FIXTURE_THREADS : 0, LONG, 0, &usual);
     hold();
@@ -535,9 +535,9 @@ START_TEST(undo_that_fills_the_log_is_named)
 }
 END_TEST
 
-/* At the limit a `durable` callback is refused as users are, although another commit is queued
- * and its callback might free log. The thread that runs the callbacks cannot wait for itself to run
- * the next one. */
+/* At the limit a `durable` callback is refused as users are, although another commit is queued and
+ * its callback might free log. The callback must not wait for that: the next callback runs in the
+ * same thread, after this one. */
 START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
 {
     struct lladd_txn *first, *second, *holds;
@@ -566,8 +566,10 @@ START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
 }
 END_TEST
 
-/* The log is full of changes of committed transactions, and a checkpoint can truncate it. Or
- * something keeps the log, and only space reserved for undo can become free. */
+/* A commit with a `durable` callback is pending, and the callback takes a mutex. A thread that
+ * holds this mutex writes at the limit; the callback must not run in it. If _i is 0, transactions
+ * that have ended fill the log, and a checkpoint can truncate it. If _i is 1, an open transaction
+ * keeps the log, and only the undo reserve of the pending commit can be released. */
 START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
 {
     struct lladd_txn *first, *txn = NULL;
@@ -703,7 +705,7 @@ END_TEST
 
 /* While a checkpoint is about to end, the log grows beyond half of its limit. So another checkpoint
  * must follow, although no caller requests it. */
-START_TEST(a_log_that_is_pressed_during_a_checkpoint_gets_another)
+START_TEST(a_log_that_fills_during_a_checkpoint_gets_another_checkpoint)
 {
     static const char end[] = "checkpoint.before_control";
     unsigned n = 0;
@@ -768,8 +770,8 @@ END_TEST
 
 /* Nothing was logged since the last checkpoint, and the log begins in the segment before its last
  * one. So another checkpoint would free no log. A transaction that does not fit must be refused,
- * and checkpoints must not be tried for ever. _i: the checkpoint was before a crash. */
-START_TEST(a_checkpoint_that_would_say_the_same_gives_up_nothing)
+ * and checkpoints must not be tried for ever. If _i is 1, a crash follows the checkpoint. */
+START_TEST(a_checkpoint_that_would_state_the_same_is_not_tried_for_ever)
 {
     unsigned n = 0;
     begin(NO_HOLDER, 0);
@@ -825,7 +827,7 @@ int main(void)
     tcase_add_loop_test(tc, a_full_log_recovers_crash_after_crash, 0, HOLDERS * SEEDS);
     tcase_add_loop_test(tc, with_log_full_error_users_get_it_and_the_database_still_opens, 0,
                         HOLDERS * SEEDS);
-    tcase_add_loop_test(tc, what_cannot_free_log_is_not_tried_again, 0, 2);
+    tcase_add_loop_test(tc, checkpoints_that_cannot_free_log_are_not_tried_again, 0, 2);
     tcase_add_test(tc, undo_that_fills_the_log_is_named);
     suite_add_tcase(s, tc);
     tc = tcase_create("callbacks");
@@ -834,9 +836,9 @@ int main(void)
     tcase_add_test(tc, a_class_that_commits_at_the_limit_runs_no_callback);
     tcase_add_test(tc, a_callback_of_a_commit_that_a_class_found_durable_is_refused_at_the_limit);
     tcase_add_loop_test(tc, a_system_commit_runs_no_callback, 0, 2);
-    tcase_add_test(tc, a_log_that_is_pressed_during_a_checkpoint_gets_another);
+    tcase_add_test(tc, a_log_that_fills_during_a_checkpoint_gets_another_checkpoint);
     tcase_add_test(tc, a_checkpoint_of_another_thread_is_enough_for_a_writer_at_the_limit);
-    tcase_add_loop_test(tc, a_checkpoint_that_would_say_the_same_gives_up_nothing, 0, 2);
+    tcase_add_loop_test(tc, a_checkpoint_that_would_state_the_same_is_not_tried_for_ever, 0, 2);
     tcase_add_loop_test(tc, what_a_callback_commits_at_close_is_kept, 0, 6);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);

@@ -4,9 +4,9 @@
  * savepoints, top actions, logical undo, prepares, checkpoints, and sometimes a crash or a restart.
  * After every few steps the cells are compared; after every crash, the history (history.h).
  *
- * Every history has a number. It is the seed, and is shown if the history fails:
- *     LLADD_SEED=4711 CK_FORK=no .../test_model          runs that one
- *     LLADD_NIGHTLY=1 .../test_model                     runs many
+ * Every history has a number, which is its seed. The number is shown if the history fails:
+ *     LLADD_SEED=4711 CK_FORK=no .../test_model          runs history 4711
+ *     LLADD_NIGHTLY=1 .../test_model                     runs many histories
  */
 #include "support/fixtures.h"
 #include "workload.h"

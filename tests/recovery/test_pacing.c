@@ -35,8 +35,8 @@ static void await_due(void)
         write_log(i++);
         s = fixture_stats(&r);
     } while (s.log_tail - s.checkpoint_lsn < INTERVAL);
-    /* The end of a commit looks whether a checkpoint is due. The checkpointer misses that while it
-     * ends the last one. */
+    /* Each commit wakes the checkpointer if a checkpoint is due. The checkpointer may miss this
+     * while it ends the previous checkpoint, so more commits follow. */
     while (test_world_passed(&r.world, flush) == passed) {
         write_log(i++);
         for (unsigned k = 0; k < 10000 && test_world_passed(&r.world, flush) == passed; k++)
@@ -64,8 +64,9 @@ static void expect_pages(void)
         fixture_expect(&r, cell_of(pages[i], 0), i + 1);
 }
 
-/* The first checkpoint that is due has no older page to write. The second one has them all, and is
- * in its first pause when the call returns; it takes place in a log that does not grow. */
+/* The first checkpoint that is due writes no page, because all pages were dirtied after the
+ * checkpoint before it. The second one writes them all. When this function returns, the second
+ * checkpoint is in its first pause, and the log does not grow. */
 static void begin_pause(uint64_t limit)
 {
     open_with_dirty_pages(FIXTURE_THREADS, limit);
@@ -106,8 +107,8 @@ static void explicit_checkpoint(void)
     ck_assert_uint_eq(fixture_stats(&r).dirty_pages, 0);
 }
 
-/* A thread that waits for the checkpoint ends its pauses. _i 0: the thread takes a checkpoint of
- * its own; 1: it sets a pin, which takes no checkpoint. */
+/* A thread that waits for the checkpoint ends the pauses of the checkpoint. If _i is 0, the thread
+ * waits to take a checkpoint of its own; if _i is 1, to set a pin. */
 START_TEST(a_thread_that_waits_ends_the_pauses)
 {
     static void (*const wait[])(void) = {explicit_checkpoint, pin};
@@ -138,7 +139,7 @@ static bool fills(struct lladd_stats *s)
            LIMIT / 2;
 }
 
-/* The log fills when it has grown by less than half of an interval. */
+/* The log fills before it has grown by half of an interval. So the pauses end early. */
 START_TEST(a_log_that_fills_ends_the_pauses)
 {
     begin_pause(LIMIT);
@@ -158,7 +159,8 @@ START_TEST(a_log_that_fills_ends_the_pauses)
 }
 END_TEST
 
-/* Half of the interval's log, or half of its time, and everything is written. */
+/* When half of the interval's log is written (_i is 0), or half of its time has passed (_i is 1),
+ * the checkpoint has written all its pages. */
 START_TEST(progress_follows_log_and_time)
 {
     begin_pause(UINT64_MAX);

@@ -2,8 +2,8 @@
 /*
  * A torn, damaged or missing page can be rebuilt (BUF-2, BUF-5) not only from the page image of its
  * last change. Other sources are the double-write area, which is used when the page is written; the
- * first image of a bulk-written page; and log that is older than redo's start. Other tests have
- * pages that prove that the log has lost its end.
+ * first image of a bulk-written page; and log that is older than redo's start. The last group of
+ * tests is about pages which prove that the log has lost its end.
  */
 #include "db_fixture.h"
 
@@ -145,8 +145,9 @@ static bool recovery_is_cut_off(uint64_t n, uint64_t seed)
     return crashed;
 }
 
-/* Redo changes these pages again, and their next write may be torn. So this write needs the
- * double-write area too. That the pages have no image was known only in memory before the crash. */
+/* After a rollback without images, recovery redoes the changes of the pages, and a power failure
+ * tears the next write of these pages. So that write needs the double-write area, too. Recovery
+ * must see this from the page headers, because the memory of the earlier process is gone. */
 START_TEST(a_rollback_without_images_is_protected_after_the_next_crash)
 {
     bool crashed = true;
@@ -166,8 +167,8 @@ START_TEST(a_rollback_without_images_is_protected_after_the_next_crash)
 }
 END_TEST
 
-/* Changes were made without images, on a device that never tears pages. They are redone on a device
- * that tears pages; and the other way round. */
+/* Changes were made without images, on a device that never tears pages, and are redone on a device
+ * that tears pages. With an odd seed the device changes twice more. */
 START_TEST(images_and_no_images_take_turns)
 {
     bool crashed = true;
@@ -261,7 +262,7 @@ static int older_log_cases[] = {
 
 /* A damaged page has a base before redo's start. If the log still has the base, full and instant
  * recovery rebuild the page, with a cache of any size. If not, both refuse the page. */
-START_TEST(a_rotten_page_is_rebuilt_from_older_log)
+START_TEST(a_damaged_page_is_rebuilt_from_older_log)
 {
     enum { MANY = 30, PUTS = 4 };
     for (unsigned kept = 0; kept < 2; kept++) {
@@ -313,9 +314,11 @@ START_TEST(a_rotten_page_is_rebuilt_from_older_log)
 }
 END_TEST
 
-/* A damaged page is between two uses, or a record of its chain is missing. It has no base, so the
- * partly rebuilt page must be dropped. */
-START_TEST(what_an_older_life_left_is_no_base)
+/* A page is changed, then written in bulk, changed again, and damaged. The older log has a base
+ * from before the bulk write. What recovery rebuilds from that base is of an earlier use of the
+ * page, so it must be dropped at the redo barrier of the bulk write. The image that was logged
+ * after the bulk write is the base. */
+START_TEST(a_page_of_an_earlier_use_is_no_base)
 {
     lladd_pageno scratch, page;
     begin_case(_i);
@@ -532,8 +535,8 @@ START_TEST(a_page_that_is_newer_than_the_log_is_found_at_open)
 }
 END_TEST
 
-/* After a power failure, there may be no seal that states how far the log was durable. Then the
- * page proves the loss when it is read. */
+/* A power failure may lose the witness, which states how far the log was durable. Then the page
+ * proves the loss when it is read. */
 START_TEST(a_page_that_is_newer_than_the_log_is_found_when_it_is_read)
 {
     static const unsigned char nothing[WITNESS_BYTES];
@@ -576,9 +579,9 @@ START_TEST(a_log_that_ends_above_all_pages_has_lost_nothing)
 }
 END_TEST
 
-/* A database of an older version has a shorter control file. Open makes it longer. If the disk is
- * full, open may be refused with a resource error; the next open succeeds. */
-START_TEST(a_control_file_without_room_for_it)
+/* The control file of an older version is too short for a witness. Open makes it longer. If the
+ * disk is full, open may return a resource error; the next open, with space, succeeds. */
+START_TEST(a_control_file_without_room_for_a_witness)
 {
     for (unsigned full = 0; full < 2; full++) {
         struct lladd_file *file;
@@ -658,7 +661,8 @@ START_TEST(a_page_rebuilt_in_a_clean_database_is_written_in_use)
 }
 END_TEST
 
-/* Nothing else was written since the open. Later the log may no longer have the page's base. */
+/* A page is rebuilt in a database that was closed cleanly, and nothing else is changed. Close must
+ * write the page, because later the log may no longer have the page's base. */
 START_TEST(a_page_rebuilt_in_a_clean_database_is_written_at_close)
 {
     lladd_pageno page;
@@ -689,8 +693,8 @@ int main(void)
     tcase_add_loop_test(t, a_bulk_page_that_changes_before_its_sync, 0, 4);
     suite_add_tcase(s, t);
     t = tcase_create("older log");
-    tcase_add_loop_test(t, a_rotten_page_is_rebuilt_from_older_log, 0, 6);
-    tcase_add_loop_test(t, what_an_older_life_left_is_no_base, 0, 4);
+    tcase_add_loop_test(t, a_damaged_page_is_rebuilt_from_older_log, 0, 6);
+    tcase_add_loop_test(t, a_page_of_an_earlier_use_is_no_base, 0, 4);
     tcase_add_loop_test(t, a_checkpoint_without_atomic_pages_trusts_no_older_write, 0, 2);
     tcase_add_loop_test(t, a_freed_page_that_is_allocated_again_is_no_damage, 0, 16);
     suite_add_tcase(s, t);
@@ -698,7 +702,7 @@ int main(void)
     tcase_add_loop_test(t, a_page_that_is_newer_than_the_log_is_found_at_open, 0, 8);
     tcase_add_loop_test(t, a_page_that_is_newer_than_the_log_is_found_when_it_is_read, 0, 4);
     tcase_add_loop_test(t, a_log_that_ends_above_all_pages_has_lost_nothing, 0, 4);
-    tcase_add_loop_test(t, a_control_file_without_room_for_it, 0, 4);
+    tcase_add_loop_test(t, a_control_file_without_room_for_a_witness, 0, 4);
     tcase_add_loop_test(t, a_page_rebuilt_in_a_clean_database_is_written_in_use, 0, 8);
     tcase_add_loop_test(t, a_page_rebuilt_in_a_clean_database_is_written_at_close, 0, 8);
     suite_add_tcase(s, t);

@@ -13,7 +13,7 @@
 
 enum { PAGES = 200, ROUNDS = 8 };
 
-/* The thread sanitizer need not test redo by one thread. */
+/* Under the thread sanitizer, redo by one thread is not tested. */
 #ifdef __SANITIZE_THREAD__
 enum { THREAD_COUNTS = 1 };
 #else
@@ -124,7 +124,7 @@ END_TEST
 #ifdef __GLIBC__
 /* No thread can be created, because its stack would not fit into the address space. So the thread
  * that opens the database does the work of all. */
-START_TEST(without_a_thread_one_does_the_work_of_all)
+START_TEST(without_other_threads_one_thread_redoes_all_pages)
 {
     pthread_attr_t attr, before;
     begin_case(FIXTURE_THREADS);
@@ -157,7 +157,7 @@ int main(void)
     tcase_add_loop_test(tc, redo_in_a_cache_of_any_size_repeats_the_same_history, 0, 2);
     tcase_add_loop_test(tc, the_error_at_the_lowest_lsn_is_reported, 0, 2);
 #ifdef __GLIBC__
-    tcase_add_test(tc, without_a_thread_one_does_the_work_of_all);
+    tcase_add_test(tc, without_other_threads_one_thread_redoes_all_pages);
 #endif
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The redo index of instant recovery has, for each page, the records that change it, in LSN order,
- * in whatever order they were inserted. If a record cannot be inserted, the index is given up; it
- * is never wrong.
+ * in whatever order they were inserted. If a record cannot be inserted, the index is given up,
+ * because an incomplete index would be wrong.
  */
 #include "recovery/log_prefetch.h"
 #include "recovery/redo_index.h"
@@ -72,7 +72,7 @@ START_TEST(records_of_a_page_are_in_order)
 END_TEST
 
 /* Records are inserted in two parts, the newer part first. Some pages are only in one part. */
-START_TEST(an_older_part_goes_before)
+START_TEST(older_records_that_are_inserted_later_go_first)
 {
     begin_case();
     for (uint64_t i = 10; i < 20; i++)
@@ -89,7 +89,7 @@ START_TEST(an_older_part_goes_before)
 }
 END_TEST
 
-START_TEST(what_changes_no_page_is_left_out)
+START_TEST(records_that_change_no_page_are_left_out)
 {
     begin_case();
     add_kind(LL_REC_COMMIT, 0, ORIGIN, 5, false);
@@ -104,7 +104,7 @@ START_TEST(what_changes_no_page_is_left_out)
 END_TEST
 
 /* Redo needs no record before a base, so the index does not keep such records. */
-START_TEST(a_base_replaces_what_came_before)
+START_TEST(a_base_replaces_earlier_records)
 {
     begin_case();
     struct ll_redo_index_walk w;
@@ -129,7 +129,7 @@ END_TEST
 
 /* The index is given up if two LSNs are further apart than an entry can express, and if a memory
  * allocation fails. */
-START_TEST(it_is_lost_rather_than_wrong)
+START_TEST(an_index_that_cannot_be_complete_is_given_up)
 {
     begin_case();
     add(ORIGIN, 1, false);
@@ -158,7 +158,7 @@ END_TEST
 
 /* With any pages in either part, the index takes no more memory than its budget, as counted by the
  * allocator. If it has a page, it has all records of the page. */
-START_TEST(it_takes_no_more_than_it_was_given)
+START_TEST(an_index_stays_within_its_budget)
 {
     enum { RECORDS = 20000 };
     static const uint64_t budgets[] = {64, 600, 2000, 5000, 20000, 100000, 1000000};
@@ -227,8 +227,8 @@ static int get_record(void *ctx, lladd_lsn lsn, struct ll_record *rec)
     return lsn.v == *lost ? LLADD_CORRUPT_LOG : 0;
 }
 
-/* Records that were read ahead are found, and no others, however unevenly they are spread over the
- * log. */
+/* The records that were read ahead are found, and no others. The LSNs are near each other, far
+ * apart, or have a large gap. */
 START_TEST(records_read_ahead_are_found)
 {
     enum { MANY = 300, OF_PAGES = 7 };
@@ -279,7 +279,7 @@ END_TEST
 
 /* Reading ahead takes no more memory than its budget, as counted by the allocator. Records without
  * room are left out, and the next time fewer records are read ahead. */
-START_TEST(reading_ahead_takes_no_more_than_it_was_given)
+START_TEST(reading_ahead_stays_within_its_budget)
 {
     enum { MANY = 20000 };
     static const uint64_t budgets[] = {0, 100, 3000, 20000, 300000};
@@ -315,14 +315,14 @@ int main(void)
     Suite *s = suite_create("redo index");
     TCase *c = tcase_create("all");
     tcase_add_test(c, records_of_a_page_are_in_order);
-    tcase_add_test(c, an_older_part_goes_before);
-    tcase_add_test(c, what_changes_no_page_is_left_out);
-    tcase_add_test(c, a_base_replaces_what_came_before);
-    tcase_add_test(c, it_is_lost_rather_than_wrong);
-    tcase_add_test(c, it_takes_no_more_than_it_was_given);
+    tcase_add_test(c, older_records_that_are_inserted_later_go_first);
+    tcase_add_test(c, records_that_change_no_page_are_left_out);
+    tcase_add_test(c, a_base_replaces_earlier_records);
+    tcase_add_test(c, an_index_that_cannot_be_complete_is_given_up);
+    tcase_add_test(c, an_index_stays_within_its_budget);
     tcase_add_test(c, pages_are_marked_for_a_pass);
     tcase_add_test(c, records_read_ahead_are_found);
-    tcase_add_test(c, reading_ahead_takes_no_more_than_it_was_given);
+    tcase_add_test(c, reading_ahead_stays_within_its_budget);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

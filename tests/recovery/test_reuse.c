@@ -21,7 +21,8 @@ struct state {
     struct fault_crash how;
 };
 
-/* Page size, ring, cache, largest segment, kind of recovery and its memory. */
+/* The options of a case: page size, ring, cache, largest segment, kind of recovery and its
+ * memory. */
 static const struct sizes {
     uint32_t page;
     uint64_t ring, cache, segment_max;
@@ -151,7 +152,7 @@ static void end_in_an_empty_segment(struct state *s)
 
 /* The next session marks the database as in use, and logs nothing that survives. The recovery after
  * this session reuses the empty segment's file for its own segment. _i: what the crash leaves. */
-START_TEST(the_end_that_a_close_named_is_used_again)
+START_TEST(an_empty_segment_at_the_log_end_of_a_clean_close_is_reused)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
     unsigned tried = 0;
@@ -184,7 +185,7 @@ int main(void)
     Suite *s = suite_create("reuse");
     TCase *t = tcase_create("reuse");
     tcase_add_loop_test(t, two_crashes_in_recovery, 0, 2 * MODES * SIZES);
-    tcase_add_loop_test(t, the_end_that_a_close_named_is_used_again, 0, 3);
+    tcase_add_loop_test(t, an_empty_segment_at_the_log_end_of_a_clean_close_is_reused, 0, 3);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_ENV);

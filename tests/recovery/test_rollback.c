@@ -17,13 +17,13 @@
 static struct fixture r;
 static lladd_pageno page;
 
-/* ---- an operation with a compensation that needs more than it did itself ----------------- */
+/* ---- operations with unusual compensations ----------------------------------------------- */
 
 /* "test.late" is test.put under another name, which only a compensation uses. */
 static struct lladd_op late;
 static size_t filling; /* filler bytes in the records that `compensate` writes */
 
-/* Undo bytes: page, u16 cell, u64 value. */
+/* Undo bytes: u64 page, u16 cell, u64 value. */
 static int late_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
@@ -135,7 +135,7 @@ static void needy_put(struct lladd_txn *txn, struct cell c, uint64_t value)
 
 /* ---- cases ------------------------------------------------------------------------------- */
 
-START_TEST(a_compensation_may_use_what_is_larger_than_what_it_takes_back)
+START_TEST(a_compensation_may_log_longer_records_than_its_operation)
 {
     begin_case(_i);
     filling = 900; /* makes the records of the compensation longer than all earlier records */
@@ -276,7 +276,7 @@ END_TEST
 /* No record was logged, so no space was reserved, and the abort of the action needs none. (Found by
  * the simulator: the first update of an action failed for lack of memory, and the abort of the
  * action poisoned the handle.) */
-START_TEST(taking_nothing_back_needs_no_memory)
+START_TEST(a_rollback_of_nothing_needs_no_memory)
 {
     begin_case(_i);
     fixture_reopen(&r);
@@ -409,7 +409,7 @@ END_TEST
 
 /* `compensate` fails without setting an error. Then the message is that of the code, and not that
  * of an earlier refused call of the transaction. When it no longer fails, the rollback succeeds. */
-START_TEST(a_compensate_that_says_nothing)
+START_TEST(a_compensate_that_fails_without_an_error)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     begin_case(0);
@@ -663,7 +663,7 @@ static const struct lladd_op wild = {
     .offset_first = true,
 };
 
-START_TEST(a_place_beyond_the_page_is_only_a_hint_that_is_wrong)
+START_TEST(a_wrong_offset_in_a_record_only_wastes_a_prefetch)
 {
     lladd_pageno pages[LONG_PAGES];
     lladd_op_id id;
@@ -868,19 +868,19 @@ int main(void)
     Suite *s = suite_create("rollback");
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, more_losers_than_the_log_buffer_has_credits, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(tc, a_compensation_may_use_what_is_larger_than_what_it_takes_back, 0,
+    tcase_add_loop_test(tc, a_compensation_may_log_longer_records_than_its_operation, 0,
                         FIXTURE_KINDS);
     tcase_add_loop_test(tc, an_abort_needs_no_memory, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, an_abort_of_what_is_in_doubt_needs_no_memory, 0, 8);
     tcase_add_loop_test(tc, an_abort_that_writes_pages_back_needs_no_memory, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, a_partial_rollback_needs_no_memory, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(tc, taking_nothing_back_needs_no_memory, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, a_rollback_of_nothing_needs_no_memory, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, aborts_and_close_succeed_on_a_full_disk, 0, 8);
     tcase_add_loop_test(tc, a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk,
                         0, 2);
     tcase_add_loop_test(tc, a_long_undo_and_a_smaller_ring, 0, 4);
     tcase_add_test(tc, a_name_no_longer_registered_and_a_smaller_ring);
-    tcase_add_test(tc, a_compensate_that_says_nothing);
+    tcase_add_test(tc, a_compensate_that_fails_without_an_error);
     tcase_add_loop_test(tc, an_undo_log_max_that_was_too_small_is_named_when_space_runs_out, 0, 2);
     tcase_add_loop_test(tc, what_is_prepared_can_be_ended_on_a_full_disk, 0, 4);
     tcase_add_loop_test(tc, a_commit_succeeds_on_a_full_disk, 0, 2);
@@ -890,7 +890,7 @@ int main(void)
                         FIXTURE_KINDS);
     tcase_add_loop_test(tc, a_read_that_fails_in_a_long_rollback_loses_nothing, FIXTURE_RESERVED,
                         FIXTURE_RESERVED + 1);
-    tcase_add_loop_test(tc, a_place_beyond_the_page_is_only_a_hint_that_is_wrong, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, a_wrong_offset_in_a_record_only_wastes_a_prefetch, 0, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -177,7 +177,7 @@ static void begin_case(void)
     done(lladd_commit(txn));
 }
 
-/* Makes all records durable. Then the process dies. */
+/* Makes all records durable. Then the power fails, and the database is opened. */
 static void crash(void)
 {
     ok_db(&r, lladd_pin_set(r.db, "force", lladd_lsn_of(fixture_stats(&r).log_oldest), &r.err));
@@ -203,7 +203,7 @@ static void end_case(void)
 
 /* ---- cases ------------------------------------------------------------------------------- */
 
-START_TEST(after_a_clean_stop_nothing_is_decided)
+START_TEST(after_a_clean_stop_recovery_does_nothing)
 {
     begin_case();
     fixture_set(&r, at(0), 1);
@@ -242,7 +242,7 @@ START_TEST(winners_are_redone_and_losers_undone_newest_record_first)
 }
 END_TEST
 
-START_TEST(what_a_rollback_has_taken_back_is_not_taken_back_again)
+START_TEST(what_a_rollback_has_undone_is_not_undone_again)
 {
     lladd_savepoint_id sp;
     begin_case();
@@ -267,8 +267,8 @@ START_TEST(what_a_rollback_has_taken_back_is_not_taken_back_again)
 }
 END_TEST
 
-/* When the power fails, two of four records are undone. By their CLRs, recovery continues with the
- * other two. */
+/* When the power fails, two of four records are undone. The CLRs of these two tell recovery to
+ * continue with the other two. */
 START_TEST(a_rollback_that_a_crash_interrupted_goes_on_where_it_was)
 {
     begin_case();
@@ -289,7 +289,7 @@ START_TEST(a_rollback_that_a_crash_interrupted_goes_on_where_it_was)
 }
 END_TEST
 
-START_TEST(an_open_action_goes_physically_and_a_closed_one_logically)
+START_TEST(an_open_action_is_undone_physically_and_a_closed_one_logically)
 {
     struct lladd_action open;
     begin_case();
@@ -316,7 +316,7 @@ START_TEST(an_open_action_goes_physically_and_a_closed_one_logically)
 }
 END_TEST
 
-START_TEST(a_closed_action_inside_an_open_one_goes_by_its_logical_undo)
+START_TEST(a_closed_action_inside_an_open_one_is_undone_logically)
 {
     struct lladd_action open;
     begin_case();
@@ -440,12 +440,12 @@ int main(void)
 {
     Suite *s = suite_create("transcript");
     TCase *tc = tcase_create("all");
-    tcase_add_test(tc, after_a_clean_stop_nothing_is_decided);
+    tcase_add_test(tc, after_a_clean_stop_recovery_does_nothing);
     tcase_add_test(tc, winners_are_redone_and_losers_undone_newest_record_first);
-    tcase_add_test(tc, what_a_rollback_has_taken_back_is_not_taken_back_again);
+    tcase_add_test(tc, what_a_rollback_has_undone_is_not_undone_again);
     tcase_add_test(tc, a_rollback_that_a_crash_interrupted_goes_on_where_it_was);
-    tcase_add_test(tc, an_open_action_goes_physically_and_a_closed_one_logically);
-    tcase_add_test(tc, a_closed_action_inside_an_open_one_goes_by_its_logical_undo);
+    tcase_add_test(tc, an_open_action_is_undone_physically_and_a_closed_one_logically);
+    tcase_add_test(tc, a_closed_action_inside_an_open_one_is_undone_logically);
     tcase_add_test(tc, the_deepest_level_goes_first_across_transactions);
     tcase_add_test(tc, what_is_in_doubt_is_left_alone);
     tcase_add_test(tc, an_interrupted_abort_of_a_prepared_transaction_is_finished);
