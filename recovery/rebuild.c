@@ -83,10 +83,9 @@ static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Rebuilds the page from a copy that an extension gives. LLADD_NOT_FOUND: no extension has one.
- * `since`: the log has all changes of the page from this LSN on. */
-static int rebuild_from_extension(struct ll_core *core, struct ll_log_cursor *cursor,
-                                  struct ll_fetch *f, lladd_lsn since, struct lladd_error *err)
+/* The log must have all changes of the page from `since` on. */
+static int rebuild_since(struct ll_core *core, struct ll_log_cursor *cursor, struct ll_fetch *f,
+                         lladd_lsn since, struct lladd_error *err)
 {
     bool baseless = false, again = false;
     int rc;
@@ -99,6 +98,25 @@ static int rebuild_from_extension(struct ll_core *core, struct ll_log_cursor *cu
         since = barrier;
         again = barrier.v != 0;
     } while (!rc && again);
+    return rc;
+}
+
+/* Rebuilds the page from what the extensions give. LLADD_NOT_FOUND: they do not have it. While an
+ * extension is asked, a checkpoint may truncate log that must be applied to its copy. Then records
+ * are missing, and the extension is asked again. */
+static int rebuild_from_extension(struct ll_core *core, struct ll_log_cursor *cursor,
+                                  struct ll_fetch *f, struct lladd_error *err)
+{
+    struct lladd_error why;
+    lladd_lsn since;
+    int rc;
+    do {
+        why = (struct lladd_error)LLADD_ERROR_INIT;
+        since = ll_log_oldest(core->log);
+        rc = rebuild_since(core, cursor, f, since, &why);
+    } while (ll_log_oldest(core->log).v != since.v);
+    if (rc && rc != LLADD_NOT_FOUND && err)
+        *err = why;
     return rc;
 }
 
@@ -262,7 +280,7 @@ static int redo_from_extension(struct ll_core *core, struct ll_redo *redo, struc
     struct lladd_error why = LLADD_ERROR_INIT;
     if (!may_matter(core, f->page.v))
         return 0;
-    int rc = rebuild_from_extension(core, cursor, f, ll_log_oldest(core->log), &why);
+    int rc = rebuild_from_extension(core, cursor, f, &why);
     if (rc == LLADD_NOT_FOUND)
         return 0;
     if (is_of_the_page(rc)) {
@@ -319,18 +337,23 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
 
 int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
 {
-    struct lladd_error why = LLADD_ERROR_INIT;
-    lladd_lsn oldest = ll_log_oldest(core->log);
+    struct lladd_error why;
     struct ll_log_cursor *cursor;
-    bool baseless = true;
+    lladd_lsn since;
+    bool baseless;
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory for a repair");
-    memset(f->bytes, 0, core->page_size);
-    rc = apply_from(core, cursor, f, oldest, &baseless, NULL, &why);
+    do { /* a checkpoint may truncate the log that is read */
+        why = (struct lladd_error)LLADD_ERROR_INIT;
+        since = ll_log_oldest(core->log);
+        baseless = true;
+        memset(f->bytes, 0, core->page_size);
+        rc = apply_from(core, cursor, f, since, &baseless, NULL, &why);
+    } while (rc && ll_log_oldest(core->log).v != since.v);
     int asked = LLADD_NOT_FOUND;
     if (core->base_of && (rc ? is_of_the_page(rc) : baseless))
-        asked = rebuild_from_extension(core, cursor, f, ll_log_oldest(core->log), err);
+        asked = rebuild_from_extension(core, cursor, f, err);
     ll_log_cursor_close(cursor);
     if ((!rc && !baseless) || asked == 0)
         return 0;

@@ -8,6 +8,7 @@
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
 #include <lladd/log_read.h>
+#include <lladd/sync.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,8 @@ static struct {
     int rc; /* returned instead */
     unsigned asked;
     uint64_t since; /* of the last call */
+    void (*meanwhile)(void); /* called in the first call. Later calls give `later` */
+    unsigned char later[PAGE];
 } copy;
 
 static int base_of(void *ctx, struct lladd_db *db, void *state, lladd_pageno number,
@@ -35,9 +38,12 @@ static int base_of(void *ctx, struct lladd_db *db, void *state, lladd_pageno num
         return LLADD_NOT_FOUND;
     copy.asked++;
     copy.since = since.v;
+    if (copy.meanwhile && copy.asked == 1)
+        copy.meanwhile();
     if (copy.rc)
         return lladd_error_set(err, copy.rc, "the archive cannot be reached");
-    memcpy(bytes, copy.barrier && since.v == copy.barrier ? copy.bulk : copy.bytes, PAGE);
+    const unsigned char *has = copy.asked > 1 && copy.meanwhile ? copy.later : copy.bytes;
+    memcpy(bytes, copy.barrier && since.v == copy.barrier ? copy.bulk : has, PAGE);
     return 0;
 }
 
@@ -343,6 +349,46 @@ START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
 }
 END_TEST
 
+/* Truncates the log as far as it goes now. */
+static void *truncate_log(void *unused)
+{
+    uint64_t end = fixture_stats(&r).log_tail;
+    ok_db(&r, lladd_pin_clear(r.db, "kept", &r.err));
+    while (fixture_stats(&r).log_oldest < end) {
+        struct lladd_txn *txn = fixture_begin(&r);
+        ok(txn, cell_put_wide(txn, cell_of(scratch, 1), 1, WIDE_MAX));
+        done(lladd_commit(txn));
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    }
+    return unused;
+}
+
+/* The thread that asks holds the frame of the page, so another thread truncates the log. */
+static void truncate_meanwhile(void)
+{
+    struct lladd_thread thread = {0};
+    ck_assert_int_eq(lladd_thread_start(&thread, truncate_log, NULL), 0);
+    lladd_thread_join(&thread);
+}
+
+/* While the extension is asked, the log is truncated that has the change of cell 2. The extension
+ * gives a copy without the change, because the log had it when it was asked. */
+START_TEST(the_log_is_truncated_while_an_extension_is_asked)
+{
+    make_page(_i, true);
+    fixture_reopen(&r);
+    read_page(page, copy.later);
+    fixture_close(&r);
+    damage(page);
+    copy.meanwhile = truncate_meanwhile;
+    fixture_open(&r);
+    expect_cells(1, 2, 0);
+    ck_assert_uint_eq(copy.asked, 2);
+    ck_assert_uint_eq(copy.since, fixture_stats(&r).log_oldest);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("base_of");
@@ -354,6 +400,7 @@ int main(void)
     tcase_add_loop_test(t, without_an_extension_such_a_page_is_refused, 0, CASES);
     tcase_add_loop_test(t, a_free_page_is_not_asked_for, 0, CASES);
     tcase_add_loop_test(t, a_page_that_was_written_in_bulk_comes_from_an_extension, 0, CASES);
+    tcase_add_loop_test(t, the_log_is_truncated_while_an_extension_is_asked, 0, CASES);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
