@@ -225,19 +225,47 @@ int lladd_bulk_sync(struct lladd_txn *txn)
     return rc ? rc : ll_buffer_sync(txn->core->buffer, &txn->err);
 }
 
+static int read_pages(struct lladd_db *db, lladd_pageno first, uint64_t n, bool raw, void *bytes,
+                      struct lladd_error *err)
+{
+    int rc = ll_buffer_bulk_read(db->core.buffer, first, n, bytes, !raw, err);
+    if (rc != LLADD_BAD_STATE || ll_held_pages(db))
+        return rc;
+    /* A page is dirty: after a logged change, after redo, or after a repair. */
+    rc = ll_buffer_write_range(db->core.buffer, first, n, err);
+    return rc ? rc : ll_buffer_bulk_read(db->core.buffer, first, n, bytes, !raw, err);
+}
+
+/* The log lacks pages that were written in bulk, so a damaged one can only come from an extension
+ * that has a copy. It is then written back. */
+static int read_and_repair(struct lladd_db *db, lladd_pageno first, uint64_t n, bool raw,
+                           void *bytes, struct lladd_error *err)
+{
+    uint64_t repaired = LLADD_NO_PAGE;
+    for (;;) {
+        struct lladd_error why = LLADD_ERROR_INIT;
+        int rc = read_pages(db, first, n, raw, bytes, &why);
+        bool again = rc == LLADD_CORRUPT_PAGE && !raw && db->core.base_of &&
+                     why.page.v != repaired && !ll_held_pages(db);
+        if (again) {
+            repaired = why.page.v;
+            rc = lladd_page_rewrite(db, why.page, &why);
+        }
+        if (!rc && again)
+            continue;
+        if (rc && err)
+            *err = why;
+        return rc;
+    }
+}
+
 int lladd_bulk_read(struct lladd_db *db, lladd_pageno first, uint64_t n, bool raw, void *bytes,
                     struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
     if (!rc)
         rc = ll_instant_settle(&db->core, first, n, err);
-    if (!rc)
-        rc = ll_buffer_bulk_read(db->core.buffer, first, n, bytes, !raw, err);
-    if (rc != LLADD_BAD_STATE || ll_db_no_page(db, NULL, "lladd_bulk_read") != 0)
-        return rc;
-    /* A page is dirty: after a logged change, after redo, or after a repair. */
-    rc = ll_buffer_write_range(db->core.buffer, first, n, err);
-    return rc ? rc : ll_buffer_bulk_read(db->core.buffer, first, n, bytes, !raw, err);
+    return rc ? rc : read_and_repair(db, first, n, raw, bytes, err);
 }
 
 int lladd_pages_extend(struct lladd_db *db, uint64_t pages, struct lladd_error *err)

@@ -119,7 +119,7 @@ static int ask_allocator(struct ll_core *core, lladd_pageno page, bool *out,
     return 0;
 }
 
-static int ask_for_base(struct ll_core *core, lladd_pageno page, lladd_lsn since,
+static int ask_for_base(struct ll_core *core, lladd_pageno page, lladd_lsn since, lladd_lsn writer,
                         unsigned char *bytes, struct lladd_error *err)
 {
     struct lladd_db *db = ll_db_of(core);
@@ -127,7 +127,7 @@ static int ask_for_base(struct ll_core *core, lladd_pageno page, lladd_lsn since
     for (size_t i = 0; rc == LLADD_NOT_FOUND && i < db->n_extensions; i++) {
         const struct lladd_extension *e = db->extensions[i].ext;
         if (LL_HAS(e, base_of))
-            rc = e->base_of(e->ctx, db, db->extensions[i].state, page, since, bytes, err);
+            rc = e->base_of(e->ctx, db, db->extensions[i].state, page, since, writer, bytes, err);
     }
     return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Log cursors for extensions, backups and standbys. lladd_log_next returns durable records only.
- * One thread at a time uses a cursor. */
+ * One thread at a time uses a cursor. lladd_page_redo takes records from elsewhere. */
 #include "db/db_private.h"
 
 #include <string.h>
@@ -115,4 +115,17 @@ int lladd_log_read(struct lladd_log_cursor *c, lladd_lsn lsn, struct lladd_log_e
     c->next = lladd_lsn_of(rec.lsn.v + rec.size);
     *out = ll_log_entry_of(&c->db->core, &rec);
     return 0;
+}
+
+int lladd_page_redo(struct lladd_db *db, lladd_pageno number, const void *record, size_t len,
+                    lladd_lsn lsn, uint64_t incarnation, void *page, bool *empty,
+                    struct lladd_error *err)
+{
+    struct ll_record rec;
+    struct ll_core *core = &db->core;
+    int rc = ll_record_decode(record, len, lsn, ll_record_salt(core->uuid, incarnation), &rec, err);
+    if (rc == LLADD_END)
+        rc = ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn, "there is no record at LSN %llu",
+                         (unsigned long long)lsn.v);
+    return rc ? rc : ll_rebuild_with(core, number, &rec, page, empty, err);
 }

@@ -36,6 +36,7 @@
     X("page.written", pages_written, buf.pages_written) \
     X("page.syncs", page_syncs, buf.syncs) \
     X("page.repairs", repairs, buf.repairs) \
+    X("page.given", pages_given, lladd_atomic_load64(&core->given)) \
     X("page.lost_writes", lost_writes, buf.lost_writes) \
     X("page.images", page_images, lladd_atomic_load64(&core->images)) \
     X("cache.hits", cache_hits, buf.hits) \

@@ -116,6 +116,19 @@ struct lladd_txn_now {
  *  transaction is prepared; the poison's code if the handle is poisoned. */
 LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 
+/* ---- records from elsewhere ----------------------------------------------------------------- */
+
+/** For lladd_extension.base_of: redoes a record of an archived log on a copy of a page. `record`:
+ *  its `len` bytes, as they are in the log at `lsn`, in a segment with this incarnation. `page`:
+ *  page_size bytes. *empty: the copy has no contents yet; then only a record that formats the page,
+ *  or an image, is redone, and clears *empty. A record with an LSN at or below the page LSN changes
+ *  nothing. A copy that is changed gets its checksum. LLADD_CORRUPT_LOG: the bytes are no such
+ *  record, or the record does not change this page. LLADD_CORRUPT_PAGE: the change before this one
+ *  is not in the copy. Any thread. */
+LLADD_API int lladd_page_redo(struct lladd_db *, lladd_pageno, const void *record, size_t len,
+                              lladd_lsn lsn, uint64_t incarnation, void *page, bool *empty,
+                              struct lladd_error *);
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 /** The device that has the database's files: lladd_options.device, or the handle's own device for

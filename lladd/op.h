@@ -375,16 +375,19 @@ struct lladd_extension {
     /** For an extension that has copies of pages, such as an archive. Called for a page that
      *  neither the page file nor the log can give (BUF-2), before its fetch fails, and in recovery
      *  before transactions are undone. The callback fills `bytes`, of the page size, with the page
-     *  as it was after all its changes below `since`, or later; if `since` is the LSN of a redo
-     *  barrier, with what was written in bulk under this barrier. The library then applies the
-     *  records of its own log. It checks that `bytes` are a page with this number and a right
-     *  checksum, and that each record finds the page as the record before has left it.
-     *  LLADD_NOT_FOUND: the extension does not have the page, and the next one is asked. Another
-     *  error is that of the fetch. Any thread, several at a time, which may hold latches of pages:
-     *  so the callback may wait for files, and must not use pages or transactions of this handle.
-     *  Nullable; descriptors of an older struct_size lack it. */
+     *  as it was after all its changes below `since`, or later (lladd_page_redo helps). If `writer`
+     *  is not 0, `since` is the LSN of a redo barrier of that transaction, and the page is wanted
+     *  as it was written in bulk under this barrier. The library then applies the records of its
+     *  own log. It checks that `bytes` are a page with this number and a right checksum, and that
+     *  each record finds the page as the record before has left it. LLADD_NOT_FOUND: the extension
+     *  cannot give the page, and the next one is asked; if it fills the error struct with a reason,
+     *  the message of the fetch's error includes that. Another error is that of the fetch. If the
+     *  log is truncated meanwhile, the callback is called again, with a higher `since`. Any thread,
+     *  several at a time, which may hold latches of pages: so the callback may wait for files, and
+     *  must not use pages or transactions of this handle. Nullable; descriptors of an older
+     *  struct_size lack it. */
     int (*base_of)(void *ctx, struct lladd_db *, void *state, lladd_pageno, lladd_lsn since,
-                   void *bytes, struct lladd_error *);
+                   lladd_lsn writer, void *bytes, struct lladd_error *);
 };
 
 /** Destination of the bytes that describe and prepare callbacks write. */

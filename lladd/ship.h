@@ -157,10 +157,12 @@ struct lladd_archive;
  *  While the database is open, no log is recycled before it is stored; a pin
  *  "lladd.archive.<timeline>" keeps it, also while the database is closed or open without the
  *  archive. Pages that are written in bulk are kept in files/ship until they are stored; if that
- *  fails, lladd_bulk_write or the commit fails. While the store returns errors, the log grows, up
- *  to lladd_options.log_limit_bytes, and so do these files. Only one thread at a time may use a
- *  store, so the archive needs a store handle for itself. Free the archive with lladd_archive_free,
- *  after lladd_close and lladd_options_release. `options` may be NULL. */
+ *  fails, lladd_bulk_write or the commit fails. An error of the store costs log space, up to
+ *  lladd_options.log_limit_bytes, and the space of these files. A damaged page that the log cannot
+ *  rebuild comes from the store, also in recovery: a thread that needs such a page waits for the
+ *  store. Only one thread at a time may use a store, so the archive needs a handle for itself. Free
+ *  the archive with lladd_archive_free, after lladd_close and lladd_options_release. `options` may
+ *  be NULL. */
 LLADD_API int lladd_ship_register(struct lladd_options *, struct lladd_store *,
                                   const struct lladd_archive_options *options,
                                   struct lladd_archive **out, struct lladd_error *);
@@ -202,6 +204,9 @@ struct lladd_archive_status {
     uint64_t failures;              /**< calls of lladd_archive_step that returned an error */
     struct lladd_error error;       /**< the last step's; code 0 if it succeeded */
     uint64_t spool_bytes; /**< of pages written in bulk, in files/ship, that are not stored */
+    uint64_t pages_given; /**< damaged pages for which the store had a copy, since lladd_open */
+    uint64_t pages_refused; /**< damaged pages for which it had none, or could not be read. A page
+                                 counts each time it is asked for */
 };
 /** Fills as much as out->struct_size says. Does not wait for the store. Any thread. */
 LLADD_API int lladd_archive_status_get(struct lladd_archive *, struct lladd_archive_status *out,

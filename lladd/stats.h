@@ -45,6 +45,8 @@ struct lladd_stats {
     uint64_t checkpoint_written, checkpoint_pages; /**< of the running checkpoint, or of the last
                                    one: the dirty pages that it has written so far, and has to
                                    write in all */
+    uint64_t pages_given; /**< pages that were rebuilt from the copy of an extension, such as an
+                               archive (lladd_extension.base_of) */
 };
 /** Fills as much as out->struct_size says. Also possible on a poisoned handle. Any thread. The
  *  counters are read one after the other, so they may be as of different moments. */

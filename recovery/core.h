@@ -326,9 +326,12 @@ struct ll_core {
     uint32_t images_in_vain;      /* atomic: images in a row that could not be compressed */
     /* Is the page allocated? Set by db/, or NULL */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
-    /* Asks lladd_extension.base_of of all extensions. Set by db/; NULL: no extension has it */
-    int (*base_of)(struct ll_core *, lladd_pageno, lladd_lsn since, unsigned char *bytes,
-                   struct lladd_error *);
+    /* lladd_extension.base_of of all extensions. Set by db/; NULL: no extension has it */
+    int (*base_of)(struct ll_core *, lladd_pageno, lladd_lsn since, lladd_lsn writer,
+                   unsigned char *bytes, struct lladd_error *);
+    uint64_t given;             /* relaxed: pages that base_of has given */
+    struct lladd_error refused; /* why base_of did not give a page to redo; code 0: it gave all.
+                                 * Set only in redo */
     struct lladd_db *db;
     /* The pause in the flush of an LL_CHECKPOINT_PACED, and its end; set by db/, or NULL. */
     void (*pace_checkpoint)(void *core);
@@ -854,6 +857,9 @@ int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page
                    lladd_lsn start, struct lladd_error *);
 /* Rebuilds a damaged page from all the log there is. */
 int ll_rebuild_page(struct ll_core *, struct ll_fetch *, struct lladd_error *);
+/* lladd_page_redo. */
+int ll_rebuild_with(struct ll_core *, lladd_pageno, const struct ll_record *, unsigned char *bytes,
+                    bool *empty, struct lladd_error *);
 
 /* ---- page_recovery.c --------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 #include "recovery/redo.h"
 #include "recovery/redo_index.h"
 
+#include <lladd/bytes.h>
 #include <string.h>
 
 /* Applies the page's next record. *baseless: the page has no base yet. */
@@ -28,11 +29,11 @@ static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struc
 
 /* ---- a page from an extension --------------------------------------------------------------- */
 
-/* Fills f->bytes with a page that an extension gives. */
-static int ask(struct ll_core *core, struct ll_fetch *f, lladd_lsn since, bool barrier,
+/* Fills f->bytes with a page that an extension gives. `writer`: see lladd_extension.base_of. */
+static int ask(struct ll_core *core, struct ll_fetch *f, lladd_lsn since, lladd_lsn writer,
                struct lladd_error *err)
 {
-    int rc = core->base_of(core, f->page, since, f->bytes, err);
+    int rc = core->base_of(core, f->page, since, writer, f->bytes, err);
     if (rc)
         return rc;
     lladd_lsn lsn = ll_page_lsn(f->bytes);
@@ -42,7 +43,7 @@ static int ask(struct ll_core *core, struct ll_fetch *f, lladd_lsn since, bool b
                           "the page %llu that an extension has given has LSN %llu, which is not in "
                           "the history of this log",
                           (unsigned long long)f->page.v, (unsigned long long)lsn.v);
-    if (!rc && barrier && lsn.v < since.v)
+    if (!rc && writer.v && lsn.v < since.v)
         rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page,
                           "the page %llu that an extension has given has LSN %llu, but it was "
                           "written in bulk at LSN %llu",
@@ -51,12 +52,13 @@ static int ask(struct ll_core *core, struct ll_fetch *f, lladd_lsn since, bool b
     return rc;
 }
 
-/* Applies the page's records from `since` on. Every record must find the page as the previous
- * record has left it. *baseless: the page has no base. If the page gets a base here, f->dirty_since
- * becomes the LSN of the base. At a redo barrier that is newer than the page, this function ends,
- * and *barrier becomes the barrier's LSN; if `barrier` is NULL, it goes on with a page of zeros. */
+/* Applies the page's records from `since` on. Every record must find the page as the one before has
+ * left it. *baseless: the page has no base. f->dirty_since becomes the LSN of a base that it gets
+ * here. At a redo barrier that is newer than the page, ends, and sets *barrier to its LSN and
+ * *writer to its transaction; if `barrier` is NULL, goes on with a page of zeros instead. */
 static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct ll_fetch *f,
-                      lladd_lsn since, bool *baseless, lladd_lsn *barrier, struct lladd_error *err)
+                      lladd_lsn since, bool *baseless, lladd_lsn *barrier, lladd_lsn *writer,
+                      struct lladd_error *err)
 {
     struct lladd_page page = {f->bytes, core->page_size, 0, f->page};
     struct ll_record rec;
@@ -68,6 +70,7 @@ static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct
             f->page.v - first < n && rec.lsn.v > ll_page_lsn(f->bytes).v) {
             if (barrier) {
                 *barrier = rec.lsn;
+                *writer = rec.txn;
                 return 0;
             }
             memset(f->bytes, 0, core->page_size);
@@ -87,36 +90,35 @@ static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct
 static int rebuild_since(struct ll_core *core, struct ll_log_cursor *cursor, struct ll_fetch *f,
                          lladd_lsn since, struct lladd_error *err)
 {
-    bool baseless = false, again = false;
+    lladd_lsn barrier, writer = {0};
+    bool baseless = false;
     int rc;
     do {
-        lladd_lsn barrier = {0};
-        rc = ask(core, f, since, again, err);
+        barrier.v = 0;
+        rc = ask(core, f, since, writer, err);
         f->dirty_since = ll_page_lsn(f->bytes);
         if (!rc)
-            rc = apply_from(core, cursor, f, since, &baseless, &barrier, err);
+            rc = apply_from(core, cursor, f, since, &baseless, &barrier, &writer, err);
         since = barrier;
-        again = barrier.v != 0;
-    } while (!rc && again);
+    } while (!rc && barrier.v);
     return rc;
 }
 
-/* Rebuilds the page from what the extensions give. LLADD_NOT_FOUND: they do not have it. While an
- * extension is asked, a checkpoint may truncate log that must be applied to its copy. Then records
- * are missing, and the extension is asked again. */
+/* Rebuilds the page from what the extensions give. LLADD_NOT_FOUND: they cannot give it; *err may
+ * say why. While an extension is asked, a checkpoint may truncate log that must be applied to its
+ * copy. Then records are missing, and the extension is asked again. */
 static int rebuild_from_extension(struct ll_core *core, struct ll_log_cursor *cursor,
                                   struct ll_fetch *f, struct lladd_error *err)
 {
-    struct lladd_error why;
     lladd_lsn since;
     int rc;
     do {
-        why = (struct lladd_error)LLADD_ERROR_INIT;
+        *err = (struct lladd_error)LLADD_ERROR_INIT;
         since = ll_log_oldest(core->log);
-        rc = rebuild_since(core, cursor, f, since, &why);
+        rc = rebuild_since(core, cursor, f, since, err);
     } while (ll_log_oldest(core->log).v != since.v);
-    if (rc && rc != LLADD_NOT_FOUND && err)
-        *err = why;
+    if (!rc)
+        lladd_atomic_count64(&core->given, 1);
     return rc;
 }
 
@@ -281,10 +283,11 @@ static int redo_from_extension(struct ll_core *core, struct ll_redo *redo, struc
     if (!may_matter(core, f->page.v))
         return 0;
     int rc = rebuild_from_extension(core, cursor, f, &why);
-    if (rc == LLADD_NOT_FOUND)
-        return 0;
-    if (is_of_the_page(rc)) {
-        ll_core_trace(core, "redo: page %llu: %s", (unsigned long long)f->page.v, why.message);
+    if (rc == LLADD_NOT_FOUND || is_of_the_page(rc)) {
+        ll_core_trace(core, "redo: page %llu: %s", (unsigned long long)f->page.v,
+                      *why.message ? why.message : "no extension has it");
+        core->refused = why;
+        core->refused.page = f->page;
         return 0;
     }
     if (rc && err)
@@ -349,20 +352,44 @@ int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error
         since = ll_log_oldest(core->log);
         baseless = true;
         memset(f->bytes, 0, core->page_size);
-        rc = apply_from(core, cursor, f, since, &baseless, NULL, &why);
+        rc = apply_from(core, cursor, f, since, &baseless, NULL, NULL, &why);
     } while (rc && ll_log_oldest(core->log).v != since.v);
     int asked = LLADD_NOT_FOUND;
+    struct lladd_error reason = LLADD_ERROR_INIT;
     if (core->base_of && (rc ? is_of_the_page(rc) : baseless))
-        asked = rebuild_from_extension(core, cursor, f, err);
+        asked = rebuild_from_extension(core, cursor, f, &reason);
     ll_log_cursor_close(cursor);
     if ((!rc && !baseless) || asked == 0)
         return 0;
-    if (asked != LLADD_NOT_FOUND)
+    if (asked != LLADD_NOT_FOUND) {
+        if (err)
+            *err = reason;
         return asked;
+    }
     if (!rc)
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page,
-                            "%.150s; the log holds no image to rebuild it from", f->damage.message);
+                            "%.100s; the log holds no image to rebuild it from%s%.110s",
+                            f->damage.message, *reason.message ? "; " : "", reason.message);
     if (err)
         *err = why;
+    return rc;
+}
+
+/* ---- one record of an archived log ---------------------------------------------------------- */
+
+int ll_rebuild_with(struct ll_core *core, lladd_pageno number, const struct ll_record *rec,
+                    unsigned char *bytes, bool *empty, struct lladd_error *err)
+{
+    struct lladd_page page = {bytes, core->page_size, 0, number};
+    if (!ll_redo_index_counts(rec) || rec->page != number.v)
+        return ll_fail_lsn(err, LLADD_CORRUPT_LOG, rec->lsn,
+                           "the record at LSN %llu does not change page %llu",
+                           (unsigned long long)rec->lsn.v, (unsigned long long)number.v);
+    int rc = ll_redo_record(core, rec, &page, *empty, lladd_lsn_of(0), err);
+    *empty = *empty && rc != 0;
+    if (rc == LLADD_EXISTS || rc == LLADD_NOT_FOUND)
+        return 0;
+    if (!rc)
+        lladd_put32(bytes, ll_page_crc(core->salt, number, bytes, core->page_size));
     return rc;
 }

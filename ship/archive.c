@@ -188,6 +188,14 @@ static int on_bulk_written(void *ctx, struct lladd_db *db, void *state, struct l
     return ll_ship_spool_write(a->spool, txn, barrier, first, n, typed, bytes);
 }
 
+/* Does not wait for a step: the step may need a page that this thread has latched. */
+static int on_base_of(void *ctx, struct lladd_db *db, void *state, lladd_pageno page,
+                      lladd_lsn since, lladd_lsn writer, void *bytes, struct lladd_error *err)
+{
+    (void)state;
+    return ll_ship_page(ctx, db, page, since, writer, bytes, err);
+}
+
 static const struct lladd_participant *const participants[] = {&ll_ship_spool_participant, NULL};
 
 static void take_options(struct lladd_archive *a, const struct lladd_archive_options *options)
@@ -216,6 +224,7 @@ static void take_options(struct lladd_archive *a, const struct lladd_archive_opt
         .stop = on_stop,
         .detach = on_detach,
         .bulk_written = on_bulk_written,
+        .base_of = on_base_of,
     };
 }
 
@@ -242,11 +251,15 @@ int ll_ship_archive_new(struct lladd_store *store, const struct lladd_archive_op
     struct lladd_archive *a = ll_ship_new(mem, sizeof *a);
     if (!a)
         return ll_ship_no_memory(err);
-    a->store = store;
     take_options(a, options);
-    if (make_locks(a)) {
+    int rc = ll_ship_store_lock(store, mem, &a->store, err);
+    if (!rc && make_locks(a)) {
+        lladd_store_close(a->store);
+        rc = ll_ship_no_memory(err);
+    }
+    if (rc) {
         ll_ship_delete(mem, a);
-        return ll_ship_no_memory(err);
+        return rc;
     }
     *out = a;
     return 0;
@@ -286,6 +299,7 @@ void lladd_archive_free(struct lladd_archive *a)
     lladd_cond_destroy(&a->wake);
     lladd_mutex_destroy(&a->state);
     lladd_mutex_destroy(&a->work);
+    lladd_store_close(a->store);
     ll_ship_delete(a->mem, a);
 }
 

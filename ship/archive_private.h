@@ -14,10 +14,10 @@
 
 struct lladd_archive {
     struct lladd_extension ext;
-    struct lladd_store *store;
+    struct lladd_store *store; /* any thread may use it (store_locked.c) */
     struct lladd_archive_options opt;
     struct ll_ship_mem mem;
-    /* Held during a step. Guards what follows, and the store. */
+    /* Held during a step. Guards what follows. */
     struct lladd_mutex work;
     struct lladd_db *db; /* changed under `state`, while the database is opened or closed: no other
                             call on the archive may run then. NULL during lladd_archive_push */
@@ -64,6 +64,12 @@ int ll_ship_archive_new(struct lladd_store *, const struct lladd_archive_options
                         struct lladd_archive **out, struct lladd_error *);
 /* Notes in the status what a step has reached. */
 void ll_ship_archive_say(struct lladd_archive *, int rc, const struct lladd_error *);
+
+/* ---- page.c --------------------------------------------------------------------------------- */
+
+/* lladd_extension.base_of. LLADD_NOT_FOUND: the archive cannot give the page, and says why. */
+int ll_ship_page(struct lladd_archive *, struct lladd_db *, lladd_pageno, lladd_lsn since,
+                 lladd_lsn writer, void *bytes, struct lladd_error *);
 
 /* ---- archive_step.c ------------------------------------------------------------------------- */
 

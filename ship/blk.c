@@ -95,6 +95,17 @@ int ll_ship_blk_begin(struct ll_ship_blk *b, const char *name, const void *bytes
     return b->page_size < 512 ? fail(name, "its page size is wrong", err) : 0;
 }
 
+bool ll_ship_blk_head(const unsigned char p[LL_SHIP_BLK_PIECE], struct ll_ship_blk_piece *out,
+                      uint32_t *pages_crc, bool *last)
+{
+    uint32_t n = lladd_get32(p + PIECE_N), flags = lladd_get32(p + PIECE_FLAGS);
+    *out = (struct ll_ship_blk_piece){lladd_get64(p), lladd_get64(p + PIECE_PAGE), n,
+                                      (flags & TYPED) != 0, NULL};
+    *pages_crc = lladd_get32(p + PIECE_PAGES_CRC);
+    *last = n == 0 && (flags & LAST) != 0;
+    return lladd_get32(p + PIECE_CRC) == lladd_crc32c(0, p, PIECE_CRC);
+}
+
 int ll_ship_blk_next(struct ll_ship_blk *b, struct ll_ship_blk_piece *out, struct lladd_error *err)
 {
     const unsigned char *p = b->bytes + b->at;
@@ -102,26 +113,25 @@ int ll_ship_blk_next(struct ll_ship_blk *b, struct ll_ship_blk_piece *out, struc
         return LLADD_END;
     if (b->len - b->at < LL_SHIP_BLK_PIECE)
         return fail(b->name, "it ends too early", err);
-    if (lladd_get32(p + PIECE_CRC) != lladd_crc32c(0, p, PIECE_CRC))
+    uint32_t crc;
+    bool last;
+    if (!ll_ship_blk_head(p, out, &crc, &last))
         return fail(b->name, "the header of a piece is damaged", err);
-    uint32_t n = lladd_get32(p + PIECE_N), flags = lladd_get32(p + PIECE_FLAGS);
-    uint64_t page = lladd_get64(p + PIECE_PAGE);
     b->at += LL_SHIP_BLK_PIECE;
-    if (n == 0) {
-        if (page != b->pages)
+    if (out->n == 0) {
+        if (out->page != b->pages)
             return fail(b->name, "pages are missing", err);
-        b->last = flags & LAST;
+        b->last = last;
         b->ended = true;
         return LLADD_END;
     }
-    if (n > (b->len - b->at) / b->page_size)
+    if (out->n > (b->len - b->at) / b->page_size)
         return fail(b->name, "it ends too early", err);
-    size_t len = (size_t)n * b->page_size;
-    if (lladd_get32(p + PIECE_PAGES_CRC) != lladd_crc32c(0, b->bytes + b->at, len))
+    size_t len = (size_t)out->n * b->page_size;
+    if (crc != lladd_crc32c(0, b->bytes + b->at, len))
         return fail(b->name, "pages are damaged", err);
-    *out =
-        (struct ll_ship_blk_piece){lladd_get64(p), page, n, (flags & TYPED) != 0, b->bytes + b->at};
+    out->bytes = b->bytes + b->at;
     b->at += len;
-    b->pages += n;
+    b->pages += out->n;
     return 0;
 }

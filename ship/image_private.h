@@ -125,9 +125,24 @@ struct ll_ship_clock {
     int64_t last_us; /* time of this last mark; 0: there is none */
     bool later;      /* there is a mark with a later time */
 };
-/* Reads all records from `from` on that end at `to` or below. Every block header and every record
- * is checked. The log may end below `to` only after the last whole record that the image has. With
- * a clock (nullable) it stops at the first mark that is later. */
+/* A record as the image has it. */
+struct ll_ship_logged {
+    uint64_t lsn, txn, page;
+    uint32_t size;
+    unsigned kind;
+    const unsigned char *redo;
+    size_t redo_len;
+    const unsigned char *bytes; /* the whole record */
+    uint64_t incarnation;       /* of its segment */
+};
+/* LLADD_END ends the scan without an error. */
+typedef int ll_ship_scan_fn(void *ctx, const struct ll_ship_logged *, struct lladd_error *);
+/* Calls fn for all records from `from` on that end at `to` or below. Every block header and every
+ * record is checked. The log may end below `to` only after the last whole record that the image
+ * has. *end: where the last record that was read ends. *more: see struct ll_ship_facts. */
+int ll_ship_scan(struct ll_ship_image *, uint64_t from, uint64_t to, ll_ship_scan_fn *, void *ctx,
+                 uint64_t *end, bool *more, struct lladd_error *);
+/* Scans, and notes the facts. With a clock (nullable) it stops at the first mark that is later. */
 int ll_ship_replay(struct ll_ship_image *, uint64_t from, uint64_t since, uint64_t to,
                    struct ll_ship_clock *, struct ll_ship_facts *, struct lladd_error *);
 
@@ -239,6 +254,11 @@ struct ll_ship_goal {
     struct ll_ship_laid laid;
 };
 void ll_ship_goal_free(struct ll_ship_goal *);
+/* Puts the log from the backup's begin to `to` together. `im`: initialised, and without segments.
+ * LLADD_OUT_OF_RANGE: the archive has a gap. */
+int ll_ship_collect(const struct ll_ship_past *, const struct ll_ship_buf *steps, uint32_t timeline,
+                    const struct ll_ship_manifest *, uint64_t to, struct ll_ship_image *im,
+                    struct lladd_error *);
 /* Finds the backup and the log for the target of the options. Initialises the image. */
 int ll_ship_target(struct lladd_store *, const struct lladd_restore_options *,
                    struct ll_ship_manifest *, struct ll_ship_image *, struct ll_ship_goal *,

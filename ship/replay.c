@@ -19,14 +19,6 @@ enum { PART_PAGES = 5 }; /* a part of checkpoint data (docs/disk-format.md) */
 #define NO_TXN UINT32_MAX
 #define NO_PAGE ((UINT64_C(1) << 48) - 1)
 
-struct record {
-    uint64_t lsn, txn, page;
-    uint32_t size;
-    unsigned kind;
-    const unsigned char *redo;
-    size_t redo_len;
-};
-
 struct reader {
     struct ll_ship_image *im;
     struct lladd_error *err;
@@ -144,13 +136,18 @@ static uint32_t salt_of(const struct reader *r)
 }
 
 static bool decode(const struct reader *r, const unsigned char *p, uint32_t size, uint64_t lsn,
-                   struct record *out)
+                   struct ll_ship_logged *out)
 {
     bool wide = (p[17] & FORM_WIDE) != 0;
     uint32_t head = wide ? WIDE : p[17] & FORM_UNDO_NEXT ? NARROW + 8 : NARROW;
     if (lladd_get32(p) != lladd_crc32c(salt_of(r), p + 4, size - 4) || size < head)
         return false;
-    *out = (struct record){.lsn = lsn, .size = size, .kind = p[7], .redo = p + head};
+    *out = (struct ll_ship_logged){.lsn = lsn,
+                                   .size = size,
+                                   .kind = p[7],
+                                   .redo = p + head,
+                                   .bytes = p,
+                                   .incarnation = seg(r, r->segment)->incarnation};
     uint32_t txn = lladd_get32(p + 24);
     if (wide) {
         out->txn = lladd_get64(p + 32);
@@ -246,7 +243,8 @@ static int cut_off(struct reader *r, uint64_t lsn, uint64_t to, bool *more)
 
 /* Reads the record at *lsn, or at the LSN where the log goes on after a cut. LLADD_END: the log
  * ends there, or the record ends above `to`. *more: the log has more than what is below `to`. */
-static int next(struct reader *r, uint64_t *lsn, uint64_t to, struct record *out, bool *more)
+static int next(struct reader *r, uint64_t *lsn, uint64_t to, struct ll_ship_logged *out,
+                bool *more)
 {
     unsigned char head[HEAD];
     const unsigned char *bytes;
@@ -285,6 +283,8 @@ static int next(struct reader *r, uint64_t *lsn, uint64_t to, struct record *out
 struct writers {
     struct ll_ship_buf txns; /* uint64_t: they have redo barriers, and have not ended */
     struct ll_ship_clock *clock;
+    struct ll_ship_facts *facts;
+    uint64_t since;
 };
 
 void ll_ship_facts_free(struct ll_ship_facts *f)
@@ -309,7 +309,7 @@ static uint64_t *writer_of(struct writers *w, uint64_t txn)
     return NULL;
 }
 
-static int note_barrier(struct writers *w, struct ll_ship_facts *f, const struct record *r,
+static int note_barrier(struct writers *w, struct ll_ship_facts *f, const struct ll_ship_logged *r,
                         struct lladd_error *err)
 {
     if (r->redo_len != 16)
@@ -324,7 +324,7 @@ static int note_barrier(struct writers *w, struct ll_ship_facts *f, const struct
 }
 
 /* `kept`: the transaction's pages belong to the target. */
-static int note_writer(struct writers *w, struct ll_ship_facts *f, const struct record *r,
+static int note_writer(struct writers *w, struct ll_ship_facts *f, const struct ll_ship_logged *r,
                        bool kept, struct lladd_error *err)
 {
     uint64_t *at = writer_of(w, r->txn);
@@ -336,7 +336,8 @@ static int note_writer(struct writers *w, struct ll_ship_facts *f, const struct 
     return kept ? ll_ship_append(&f->bulk, &bulk, sizeof bulk, err) : 0;
 }
 
-static int note_prepared(struct ll_ship_facts *f, const struct record *r, struct lladd_error *err)
+static int note_prepared(struct ll_ship_facts *f, const struct ll_ship_logged *r,
+                         struct lladd_error *err)
 {
     enum { GTRID = 8, BQUAL = 12, WHEN = 16, OWNER = 28, NAMES = 29 };
     struct lladd_in_doubt_info i = {.txn = lladd_lsn_of(r->txn)};
@@ -382,7 +383,7 @@ static void note_pages(struct ll_ship_facts *f, const unsigned char *b, size_t l
 }
 
 /* LLADD_END: the mark is later than the target. */
-static int note_mark(struct ll_ship_clock *c, const struct record *r)
+static int note_mark(struct ll_ship_clock *c, const struct ll_ship_logged *r)
 {
     enum { MAGIC = 8, WHEN = 16, MARK = 24 };
     if (!c || r->redo_len < MARK || memcmp(r->redo, "LLMARK1", MAGIC) != 0)
@@ -397,9 +398,11 @@ static int note_mark(struct ll_ship_clock *c, const struct record *r)
     return 0;
 }
 
-static int note(struct writers *w, struct ll_ship_facts *f, const struct record *r, uint64_t since,
-                struct lladd_error *err)
+static int note(void *ctx, const struct ll_ship_logged *r, struct lladd_error *err)
 {
+    struct writers *w = ctx;
+    struct ll_ship_facts *f = w->facts;
+    uint64_t since = w->since;
     int rc = 0;
     switch (r->kind) {
     case LL_SHIP_REC_UPDATE:
@@ -437,7 +440,7 @@ static int note(struct writers *w, struct ll_ship_facts *f, const struct record 
  * keeps the log from there on. */
 static int find_first(struct reader *r, uint64_t *lsn, uint64_t to)
 {
-    struct record out;
+    struct ll_ship_logged out;
     unsigned char head[HEAD];
     int rc = 0;
     while (!is_last(r, r->segment) && *lsn >= seg(r, r->segment)->limit)
@@ -460,21 +463,28 @@ static int find_first(struct reader *r, uint64_t *lsn, uint64_t to)
     return rc;
 }
 
-int ll_ship_replay(struct ll_ship_image *im, uint64_t from, uint64_t since, uint64_t to,
-                   struct ll_ship_clock *clock, struct ll_ship_facts *f, struct lladd_error *err)
+int ll_ship_scan(struct ll_ship_image *im, uint64_t from, uint64_t to, ll_ship_scan_fn *fn,
+                 void *ctx, uint64_t *end, bool *more, struct lladd_error *err)
 {
     struct reader r = {.im = im, .err = err, .block = {.mem = im->mem}, .whole = {.mem = im->mem}};
-    struct writers w = {{.mem = im->mem}, clock};
-    struct record record;
-    f->bulk.mem = f->barriers.mem = f->prepared.mem = im->mem;
-    f->end = from;
-    int rc = find_first(&r, &f->end, to);
-    while (!rc && (rc = next(&r, &f->end, to, &record, &f->more)) == 0) {
-        f->end += record.size;
-        rc = note(&w, f, &record, since, err);
+    struct ll_ship_logged record;
+    *end = from;
+    int rc = find_first(&r, end, to);
+    while (!rc && (rc = next(&r, end, to, &record, more)) == 0) {
+        *end += record.size;
+        rc = fn(ctx, &record, err);
     }
     ll_ship_buf_free(&r.block);
     ll_ship_buf_free(&r.whole);
-    ll_ship_buf_free(&w.txns);
     return rc == LLADD_END ? 0 : rc;
+}
+
+int ll_ship_replay(struct ll_ship_image *im, uint64_t from, uint64_t since, uint64_t to,
+                   struct ll_ship_clock *clock, struct ll_ship_facts *f, struct lladd_error *err)
+{
+    struct writers w = {{.mem = im->mem}, clock, f, since};
+    f->bulk.mem = f->barriers.mem = f->prepared.mem = im->mem;
+    int rc = ll_ship_scan(im, from, to, note, &w, &f->end, &f->more, err);
+    ll_ship_buf_free(&w.txns);
+    return rc;
 }

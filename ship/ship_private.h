@@ -389,6 +389,10 @@ void ll_ship_blk_end(uint64_t pages, bool last, unsigned char out[LL_SHIP_BLK_PI
 /* Reads and checks the header of a part. LLADD_CORRUPT_BACKUP. */
 int ll_ship_blk_begin(struct ll_ship_blk *, const char *name, const void *bytes, size_t len,
                       struct lladd_error *);
+/* What precedes a piece: everything but the pages. *last: the piece has no pages, and no part
+ * follows. False: the bytes are damaged. */
+bool ll_ship_blk_head(const unsigned char in[LL_SHIP_BLK_PIECE], struct ll_ship_blk_piece *,
+                      uint32_t *pages_crc, bool *last);
 /* The next piece. LLADD_END after the last one: `at` is then the length of the part.
  * LLADD_CORRUPT_BACKUP. */
 int ll_ship_blk_next(struct ll_ship_blk *, struct ll_ship_blk_piece *, struct lladd_error *);
@@ -416,6 +420,10 @@ int ll_ship_spool_write(struct ll_ship_spool *, struct lladd_txn *, lladd_lsn ba
  * Call it for a transaction that has a commit or prepare record. */
 int ll_ship_spool_read(struct ll_ship_spool *, uint64_t txn, uint32_t part, struct ll_ship_buf *out,
                        bool *last, struct lladd_error *);
+/* Reads bytes of a part, also of a transaction that has not ended. LLADD_NOT_FOUND: there is no
+ * such part; LLADD_CORRUPT_BACKUP: it has fewer bytes. Any thread. */
+int ll_ship_spool_get(struct ll_ship_spool *, uint64_t txn, uint32_t part, uint64_t at, void *out,
+                      size_t len, struct lladd_error *);
 /* Does the transaction have files? */
 bool ll_ship_spool_has(struct ll_ship_spool *, uint64_t txn);
 /* Deletes the transaction's spool, durably. 0 if there is none. */
@@ -426,6 +434,12 @@ uint64_t ll_ship_spool_bytes(struct ll_ship_spool *);
  * stops and returns that value. */
 typedef int ll_ship_spool_fn(void *ctx, uint64_t txn, bool live);
 int ll_ship_spool_each(struct ll_ship_spool *, ll_ship_spool_fn *, void *ctx, struct lladd_error *);
+
+/* ---- store_locked.c ------------------------------------------------------------------------- */
+
+/* A store that several threads may use. `close` does not close the store inside. */
+int ll_ship_store_lock(struct lladd_store *inside, struct ll_ship_mem, struct lladd_store **out,
+                       struct lladd_error *);
 
 /* ---- store_dir.c ---------------------------------------------------------------------------- */
 

@@ -424,6 +424,30 @@ int ll_ship_spool_read(struct ll_ship_spool *sp, uint64_t txn, uint32_t part,
     return 0;
 }
 
+int ll_ship_spool_get(struct ll_ship_spool *sp, uint64_t txn, uint32_t part, uint64_t at, void *out,
+                      size_t len, struct lladd_error *err)
+{
+    char name[LL_SHIP_NAME_MAX];
+    struct lladd_file *file;
+    unsigned char *bytes = out;
+    int64_t got = 1;
+    file_name(txn, part, name);
+    int rc = sp->dev->ops->open(sp->dev, name, LLADD_OPEN_READ_ONLY, &file);
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        return lladd_error_set(err, LLADD_NOT_FOUND, "there is no \"%s\"", name);
+    if (rc)
+        return ll_ship_fail_io(err, rc, "open", name);
+    while (len && (got = sp->dev->ops->pread(sp->dev, file, bytes, len, at)) > 0) {
+        bytes += got;
+        at += (uint64_t)got;
+        len -= (size_t)got;
+    }
+    int late = sp->dev->ops->close(sp->dev, file);
+    if (got < 0 || late)
+        return ll_ship_fail_io(err, got < 0 ? (int)got : late, "read", name);
+    return len ? lladd_error_set(err, LLADD_CORRUPT_BACKUP, "\"%s\": it ends too early", name) : 0;
+}
+
 int ll_ship_spool_free(struct ll_ship_spool *sp, uint64_t txn, struct lladd_error *err)
 {
     lladd_mutex_lock(&sp->mutex);

@@ -269,6 +269,22 @@ static int collect(struct search *s, const struct ll_ship_manifest *m, struct ll
     return rc ? rc : set_limits(im, s->err);
 }
 
+int ll_ship_collect(const struct ll_ship_past *past, const struct ll_ship_buf *steps,
+                    uint32_t timeline, const struct ll_ship_manifest *m, uint64_t to,
+                    struct ll_ship_image *im, struct lladd_error *err)
+{
+    struct search s = {
+        .archive = *past, .steps = *steps, .timeline = timeline, .lsn = to, .err = err};
+    ll_ship_image_init(&s.base, past->mem, past->store, m->info.uuid);
+    int rc = ll_ship_image_of_base(&s.base, m, err);
+    if (!rc)
+        rc = read_heads(&s.base, err);
+    if (!rc)
+        rc = collect(&s, m, im);
+    ll_ship_image_free(&s.base);
+    return rc;
+}
+
 /* Finds the LSN of the target time. */
 static int find_time(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_image *im)
 {

@@ -58,11 +58,18 @@ void shop_open(struct shop *s, struct lladd_device *dev, unsigned flags)
 void shop_open_with(struct shop *s, struct lladd_device *dev, unsigned flags,
                     const struct lladd_extension *extension)
 {
+    shop_open_as(s, dev, flags, extension, LLADD_RECOVER_FULL);
+}
+
+void shop_open_as(struct shop *s, struct lladd_device *dev, unsigned flags,
+                  const struct lladd_extension *extension, enum lladd_recovery recovery)
+{
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_root_value root;
     *s = (struct shop){.options = LLADD_OPTIONS_INIT};
     s->options.device = dev;
     s->options.flags = flags;
+    s->options.recovery = recovery;
     s->options.log_segment_min = s->options.log_segment_max = 1u << 16;
     s->options.cache_bytes = 2u << 20;
     s->options.checkpoint_bytes = 1u << 20;

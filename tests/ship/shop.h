@@ -31,6 +31,9 @@ void shop_open(struct shop *, struct lladd_device *, unsigned flags);
 struct lladd_extension;
 void shop_open_with(struct shop *, struct lladd_device *, unsigned flags,
                     const struct lladd_extension *);
+/* ... with this way of recovery. */
+void shop_open_as(struct shop *, struct lladd_device *, unsigned flags,
+                  const struct lladd_extension *, enum lladd_recovery);
 void shop_close(struct shop *);
 void shop_kill(struct shop *);
 /* Worker k does its next generation. */

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A page that neither the page file nor the log can give comes from the archive: from the newest
+ * backup that has it, with what was written to it in bulk since, and the archived records of it up
+ * to the oldest log of the database. The library goes on from there (lladd_extension.base_of).
+ *
+ * The index of a segment says whether the segment has records of the page. The rest of the segment
+ * is not read. Of the log that is stored with the backup every record is read.
+ *
+ * Nothing is kept between two calls. What is in the store may change meanwhile, since the archive
+ * stores a segment and then deletes its pieces; a call that fails is repeated then. */
+#include "ship/page_private.h"
+
+#include <lladd/bytes.h>
+#include <string.h>
+
+enum { PAGE_LSN = 8, TRIES = 4 };
+
+static uint64_t lsn_of(const struct ll_ship_wanted *w)
+{
+    return w->empty ? 0 : lladd_get64(w->bytes + PAGE_LSN);
+}
+
+/* ---- what there is -------------------------------------------------------------------------- */
+
+static int identify(struct ll_ship_wanted *w)
+{
+    unsigned char control[LL_SHIP_CONTROL];
+    int rc = ll_ship_control_read(w->a->dev, control, w->err);
+    if (rc)
+        return rc;
+    ll_ship_control_uuid(control, w->uuid);
+    w->page_size = ll_ship_control_page_size(control);
+    w->timeline = ll_ship_control_timeline(control);
+    return 0;
+}
+
+/* The timelines of which the store may have something. The store of a restored copy may lack the
+ * origin's timeline. */
+static int find_path(struct ll_ship_wanted *w)
+{
+    struct ll_ship_step own = {w->timeline, UINT64_MAX};
+    struct ll_ship_fork fork;
+    int rc = w->timeline ? ll_ship_past_fork(&w->past, w->timeline, &fork, w->err) : 0;
+    if (rc == LLADD_NOT_FOUND)
+        return ll_ship_append(&w->steps, &own, sizeof own, w->err);
+    return rc ? rc : ll_ship_past_path(&w->past, w->timeline, &w->steps, w->err);
+}
+
+/* The backup of the path with the highest end below `below`. */
+static const struct lladd_backup_info *next_base(const struct ll_ship_wanted *w, uint64_t below)
+{
+    const struct lladd_backup_info *b = (const void *)w->past.bases.data, *best = NULL;
+    for (size_t i = 0; i < w->past.bases.len / sizeof *b; i++)
+        if (b[i].end.v < below && ll_ship_on_path(&w->steps, b[i].timeline, b[i].end.v) &&
+            (!best || b[i].end.v > best->end.v))
+            best = &b[i];
+    return best;
+}
+
+/* ---- the page in a backup ------------------------------------------------------------------- */
+
+static int read_file(struct ll_ship_wanted *w, struct lladd_device *dev)
+{
+    struct lladd_file *file;
+    int64_t got = -1;
+    if (dev->ops->open(dev, "pages", LLADD_OPEN_READ_ONLY, &file) == 0) {
+        got = dev->ops->pread(dev, file, w->bytes, w->page_size, w->page * w->page_size);
+        (void)dev->ops->close(dev, file);
+    }
+    if (got < 0)
+        return lladd_store_device_error(dev, w->err);
+    /* The backup may have copied a page that was damaged, or is longer now. */
+    w->empty = got != (int64_t)w->page_size ||
+               !ll_ship_page_ok(w->uuid, w->page, w->bytes, w->page_size) ||
+               lladd_get64(w->bytes + PAGE_LSN) == 0;
+    return 0;
+}
+
+static int read_base(struct ll_ship_wanted *w, const struct lladd_backup_info *base)
+{
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    struct lladd_device *dev;
+    o.base = base->name;
+    o.allocator = w->past.mem.allocator;
+    if (memcmp(base->uuid, w->uuid, sizeof w->uuid) != 0 || base->page_size != w->page_size)
+        return lladd_error_set(w->err, LLADD_FOREIGN_FILE, "backup \"%s\" is of another database",
+                               base->name);
+    int rc = lladd_store_device(w->past.store, &o, &dev, w->err);
+    if (rc)
+        return rc;
+    rc = read_file(w, dev);
+    lladd_store_device_close(dev);
+    return rc;
+}
+
+/* ---- the archived log ----------------------------------------------------------------------- */
+
+struct redoing {
+    struct ll_ship_wanted *w;
+    uint64_t below; /* records that begin here or above are not wanted */
+    uint64_t last;  /* the last record of the page so far */
+};
+
+static int redo(void *ctx, const struct ll_ship_logged *r, struct lladd_error *err)
+{
+    struct redoing *d = ctx;
+    struct ll_ship_wanted *w = d->w;
+    bool changes = r->kind == LL_SHIP_REC_UPDATE || r->kind == LL_SHIP_REC_CLR ||
+                   r->kind == LL_SHIP_REC_IMAGE;
+    if (r->lsn >= d->below)
+        return LLADD_END;
+    if (!changes || r->page != w->page)
+        return 0;
+    d->last = r->lsn;
+    if (r->lsn <= lsn_of(w))
+        return 0;
+    return lladd_page_redo(w->db, lladd_page_of(w->page), r->bytes, r->size, lladd_lsn_of(r->lsn),
+                           r->incarnation, w->bytes, &w->empty, err);
+}
+
+/* Redoes the records of the page that begin from `from` to below `below`. A record at the end may
+ * go on in the log above. */
+static int redo_range(struct ll_ship_wanted *w, struct ll_ship_image *im, uint64_t from,
+                      struct redoing *d)
+{
+    size_t n = ll_ship_image_segments(im);
+    uint64_t end;
+    bool more = false;
+    return from >= d->below ? 0
+                            : ll_ship_scan(im, from, ll_ship_image_at(im, n - 1)->limit, redo, d,
+                                           &end, &more, w->err);
+}
+
+static const struct ll_ship_index_page *find_page(const struct ll_ship_index *ix, uint64_t page)
+{
+    const struct ll_ship_index_page *p = (const void *)ix->pages.data;
+    for (size_t i = 0; i < ix->pages.len / sizeof *p; i++)
+        if (p[i].page == page && !(p[i].flags & LL_SHIP_PAGE_BULK))
+            return &p[i];
+    return NULL;
+}
+
+/* A transaction that has logged barriers has committed: without its spool, the page may be older
+ * than what it has written. */
+static int check_spools(struct ll_ship_wanted *w, const struct ll_ship_index *ix, uint64_t from,
+                        uint64_t below)
+{
+    const struct ll_ship_index_bulk *bulk = (const void *)ix->bulk.data;
+    const struct ll_ship_spooled *s = (const void *)w->txns.data;
+    for (size_t i = 0; i < ix->bulk.len / sizeof *bulk; i++) {
+        bool there = bulk[i].lsn.v < from || bulk[i].lsn.v >= below;
+        for (size_t k = 0; k < w->txns.len / sizeof *s && !there; k++)
+            there = s[k].txn == bulk[i].txn;
+        if (!there)
+            return lladd_error_set(w->err, LLADD_NOT_FOUND,
+                                   "the pages are missing that transaction %llu wrote in bulk "
+                                   "(LSN %llu)",
+                                   (unsigned long long)bulk[i].txn,
+                                   (unsigned long long)bulk[i].lsn.v);
+    }
+    return 0;
+}
+
+/* Redoes the records of one archived segment. `end`: of the backup. */
+static int redo_segment(struct ll_ship_wanted *w, struct ll_ship_image *im, uint64_t first,
+                        uint32_t timeline, uint64_t end, struct redoing *d)
+{
+    struct ll_ship_index ix;
+    int rc = ll_ship_index_load(w->past.store, w->past.mem, timeline, lladd_lsn_of(first), &ix,
+                                w->err);
+    if (rc)
+        return rc;
+    const struct ll_ship_index_page *p = find_page(&ix, w->page);
+    rc = check_spools(w, &ix, end, d->below);
+    if (!rc && p && p->last > lsn_of(w) && p->first < d->below) {
+        uint64_t below = d->below;
+        d->below = p->last < below ? p->last + 1 : below;
+        rc = redo_range(w, im, p->first, d);
+        /* The rest of the last record may be in log that is not stored yet. */
+        if (!rc && p->last < below && d->last != p->last)
+            rc = lladd_error_set(w->err, LLADD_NOT_FOUND,
+                                 "the record at LSN %llu is not stored whole",
+                                 (unsigned long long)p->last);
+    }
+    ll_ship_index_free(&ix);
+    return rc;
+}
+
+/* Redoes all records of the page from `from` on. */
+static int redo_log(struct ll_ship_wanted *w, struct ll_ship_image *im, uint64_t from,
+                    uint64_t end)
+{
+    struct redoing d = {.w = w};
+    int rc = 0;
+    for (size_t i = 0; i < ll_ship_image_segments(im) && !rc; i++) {
+        const struct ll_ship_image_segment *s = ll_ship_image_at(im, i);
+        const struct ll_ship_piece *p = (const struct ll_ship_piece *)(void *)im->pieces.data +
+                                        s->piece;
+        d.below = s->limit < w->since ? s->limit : w->since;
+        if (s->limit <= from || s->first >= w->since)
+            continue;
+        if (p->source == LL_SHIP_IN_SEGMENT)
+            rc = redo_segment(w, im, s->first, p->timeline, end, &d);
+        else
+            rc = redo_range(w, im, from > s->first ? from : s->first, &d);
+    }
+    return rc;
+}
+
+/* How far the archive goes on from the backup. At least to `since`, or to where the log of the
+ * database was cut before that. */
+static int reach(struct ll_ship_wanted *w, uint64_t end, uint64_t *out)
+{
+    struct ll_ship_segment own;
+    *out = end;
+    if (end >= w->since)
+        return 0;
+    int rc = ll_ship_past_reach(&w->past, &w->steps, end, out, w->err);
+    if (rc || *out >= w->since)
+        return rc;
+    if (ll_ship_segment_get(w->a->dev, w->since, &own, NULL) == 0 && own.cut <= *out)
+        return 0;
+    return lladd_error_set(w->err, LLADD_NOT_FOUND,
+                           "the log from LSN %llu to %llu is not stored", (unsigned long long)*out,
+                           (unsigned long long)w->since);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int redo_base(struct ll_ship_wanted *w, const struct ll_ship_manifest *m)
+{
+    struct ll_ship_image im;
+    uint64_t to, lsn = lsn_of(w), from = lsn > m->redo.v ? lsn : m->redo.v;
+    if (from >= w->since)
+        return 0;
+    int rc = reach(w, m->info.end.v, &to);
+    if (rc)
+        return rc;
+    ll_ship_image_init(&im, w->past.mem, w->past.store, w->uuid);
+    rc = ll_ship_collect(&w->past, &w->steps, w->timeline, m, to, &im, w->err);
+    if (!rc)
+        rc = redo_log(w, &im, from, m->info.end.v);
+    ll_ship_image_free(&im);
+    return rc;
+}
+
+static int from_base(struct ll_ship_wanted *w, const struct lladd_backup_info *base)
+{
+    struct ll_ship_manifest m;
+    ll_ship_manifest_init(&m, w->past.mem);
+    int rc = ll_ship_manifest_find(w->past.store, base->name, &m, w->err);
+    if (!rc)
+        rc = read_base(w, base);
+    if (!rc)
+        rc = ll_ship_wanted_bulk(w, m.info.from.v);
+    if (!rc)
+        rc = redo_base(w, &m);
+    ll_ship_manifest_free(&m);
+    return rc || !w->empty
+               ? rc
+               : lladd_error_set(w->err, LLADD_NOT_FOUND,
+                                 "neither backup \"%s\" nor the log after it has page %llu",
+                                 base->name, (unsigned long long)w->page);
+}
+
+/* Tries the backups, the newest first. The error is that of the first one. */
+static int from_bases(struct ll_ship_wanted *w)
+{
+    const struct lladd_backup_info *base;
+    struct lladd_error *err = w->err, why;
+    uint64_t below = UINT64_MAX;
+    int rc = LLADD_NOT_FOUND;
+    while (rc && (base = next_base(w, below)) != NULL) {
+        why = (struct lladd_error)LLADD_ERROR_INIT;
+        w->err = below == UINT64_MAX ? err : &why;
+        rc = from_base(w, base);
+        below = base->end.v;
+    }
+    w->err = err;
+    return rc && below == UINT64_MAX
+               ? lladd_error_set(err, rc, "the store has no backup of timeline %u", w->timeline)
+               : rc;
+}
+
+static int find(struct ll_ship_wanted *w, uint64_t writer)
+{
+    w->steps.len = 0;
+    int rc = identify(w);
+    if (!rc)
+        rc = ll_ship_past_open(&w->past, w->a->store, w->a->mem, w->err);
+    if (rc)
+        return rc;
+    rc = find_path(w);
+    if (!rc && writer)
+        rc = ll_ship_wanted_under(w, writer);
+    else if (!rc)
+        rc = ll_ship_wanted_spools(w);
+    if (!rc && !writer)
+        rc = from_bases(w);
+    ll_ship_past_free(&w->past);
+    return rc;
+}
+
+static uint64_t objects(struct lladd_archive *a)
+{
+    lladd_mutex_lock(&a->state);
+    uint64_t n = a->status.objects;
+    lladd_mutex_unlock(&a->state);
+    return n;
+}
+
+static void count(struct lladd_archive *a, bool given)
+{
+    lladd_mutex_lock(&a->state);
+    if (given)
+        a->status.pages_given++;
+    else
+        a->status.pages_refused++;
+    lladd_mutex_unlock(&a->state);
+}
+
+int ll_ship_page(struct lladd_archive *a, struct lladd_db *db, lladd_pageno page, lladd_lsn since,
+                 lladd_lsn writer, void *bytes, struct lladd_error *err)
+{
+    struct lladd_error why;
+    struct ll_ship_wanted w = {.a = a,
+                               .db = db,
+                               .page = page.v,
+                               .since = since.v,
+                               .steps = {.mem = a->mem},
+                               .txns = {.mem = a->mem},
+                               .bytes = bytes,
+                               .err = &why};
+    uint64_t before;
+    int rc, tries = 0;
+    do {
+        why = (struct lladd_error)LLADD_ERROR_INIT;
+        w.empty = true;
+        before = objects(a);
+        rc = find(&w, writer.v);
+    } while (rc && objects(a) != before && ++tries < TRIES);
+    ll_ship_buf_free(&w.steps);
+    ll_ship_buf_free(&w.txns);
+    count(a, rc == 0);
+    if (!rc || rc == LLADD_NO_MEMORY)
+        return rc ? ll_ship_no_memory(err) : 0;
+    return lladd_error_set(err, LLADD_NOT_FOUND, "archive: %s", why.message);
+}

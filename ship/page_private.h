@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef SHIP_PAGE_PRIVATE_H
+#define SHIP_PAGE_PRIVATE_H
+/* One page from the archive: page.c has the answer to base_of, page_bulk.c finds pages that were
+ * written in bulk. */
+#include "ship/archive_private.h"
+#include "ship/image_private.h"
+
+/* A page that is wanted. */
+struct ll_ship_wanted {
+    struct lladd_archive *a;
+    struct lladd_db *db;
+    unsigned char uuid[16];
+    uint32_t timeline, page_size;
+    uint64_t page, since;
+    struct ll_ship_past past;
+    struct ll_ship_buf steps; /* struct ll_ship_step */
+    struct ll_ship_buf txns;  /* struct ll_ship_spooled: spools below `since`, of disk and store */
+    unsigned char *bytes;     /* of the page */
+    bool empty;               /* it has no contents yet */
+    struct lladd_error *err;
+};
+
+/* A spool, in files/ship or in the store. */
+struct ll_ship_spooled {
+    uint64_t txn;
+    bool local;
+};
+/* Finds the spools of the transactions that began below `since`. */
+int ll_ship_wanted_spools(struct ll_ship_wanted *);
+/* Makes the page what was last written to it in bulk under a barrier with an LSN above the page's
+ * and below `since`, by a transaction that began at `from` or later. Without such a write the page
+ * stays as it is. */
+int ll_ship_wanted_bulk(struct ll_ship_wanted *, uint64_t from);
+/* Makes the page what the transaction has written in bulk under the barrier `since`.
+ * LLADD_NOT_FOUND. */
+int ll_ship_wanted_under(struct ll_ship_wanted *, uint64_t writer);
+#endif
