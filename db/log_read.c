@@ -61,9 +61,9 @@ void lladd_log_close(struct lladd_log_cursor *c)
 static int first_record(struct lladd_log_cursor *c, struct ll_record *rec, struct lladd_error *err)
 {
     struct ll_core *core = &c->db->core;
-    lladd_lsn oldest = ll_log_oldest(core->log);
+    lladd_lsn oldest = ll_log_whole_from(core->log);
     if (c->from.v == 0)
-        return ll_log_cursor_seek(c->cursor, oldest, rec, err);
+        return ll_log_cursor_seek(c->cursor, ll_log_oldest(core->log), rec, err);
     int rc = ll_log_cursor_follow(c->cursor, c->from, rec, err);
     if (!rc && c->from.v < oldest.v && rec->lsn.v >= oldest.v &&
         ll_pin_lowest(core, oldest, true, NULL).v <= c->from.v)

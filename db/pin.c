@@ -16,7 +16,7 @@ static int enter(struct lladd_db *db, const char *name, const char *call, struct
 
 static int check_lsn(struct ll_core *core, lladd_lsn lsn, struct lladd_error *err)
 {
-    if (lsn.v >= ll_log_oldest(core->log).v && lsn.v <= ll_log_tail(core->log).v)
+    if (lsn.v >= ll_log_whole_from(core->log).v && lsn.v <= ll_log_tail(core->log).v)
         return 0;
     return ll_fail_lsn(err, LLADD_OUT_OF_RANGE, lsn, "LSN %llu is not in the log (%llu to %llu)",
                        (unsigned long long)lsn.v, (unsigned long long)ll_log_oldest(core->log).v,

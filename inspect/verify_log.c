@@ -446,7 +446,7 @@ static int check_pins(struct ll_verify *c)
     int rc = 0;
     for (size_t i = 0; !rc && i < core->n_pins; i++) {
         uint64_t lsn = core->pins[i].lsn.v;
-        if (lsn >= c->v->info.log_oldest.v)
+        if (lsn >= ll_log_whole_from(c->v->log).v)
             continue;
         snprintf(text, sizeof text,
                  "pin \"%s\" keeps the log from LSN %llu on; the log begins at LSN %llu",

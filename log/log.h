@@ -303,6 +303,9 @@ int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 /* The first LSN of the contiguous log. 0: the directory could not be read. (After damage there may
  * be older segments, below a missing or damaged one: directory.c.) */
 lladd_lsn ll_log_oldest(struct ll_log *);
+/* The lowest LSN from which on the log has every record. A cut may have left a gap before
+ * ll_log_oldest; then this is the start of the gap. */
+lladd_lsn ll_log_whole_from(struct ll_log *);
 /* True if more than half of the byte limit is in use. Callers that normally reserve more than they
  * need then reserve only what they need. */
 bool ll_log_is_scarce(const struct ll_log *);

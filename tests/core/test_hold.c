@@ -5,6 +5,7 @@
  */
 #include "db_fixture.h"
 
+#include <lladd/inspect.h>
 #include <lladd/log_read.h>
 
 static struct fixture r;
@@ -125,6 +126,62 @@ START_TEST(a_hold_keeps_the_log_until_it_is_released_and_writes_nothing)
 }
 END_TEST
 
+static int on_finding(void *ctx, const struct lladd_finding *f)
+{
+    (void)ctx;
+    ck_abort_msg("%s: %s", f->file, f->message);
+    return 0;
+}
+
+/* The database must not be open. */
+static void verify(void)
+{
+    struct lladd_inspect *view;
+    ok_db(&r, lladd_inspect_open(r.dir, &r.options, &view, &r.err));
+    ok_db(&r, lladd_inspect_verify(view, on_finding, NULL, NULL, &r.err));
+    lladd_inspect_close(view);
+}
+
+/* A crash leaves a gap in the log: no record has an LSN in it. A pin at the start of the gap keeps
+ * the log from the end of the gap on, and all of that log is there. */
+START_TEST(a_pin_in_a_gap_of_the_log)
+{
+    struct lladd_log_cursor *cursor;
+    struct lladd_log_entry first;
+    struct lladd_log_hold *hold;
+    fixture_init(&r, (unsigned)_i);
+    r.options.log_segment_min = r.options.log_segment_max = 8192;
+    fixture_open(&r);
+    page = fixture_page(&r);
+    much_log();
+    lladd_lsn end = lladd_durable_lsn(r.db);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    ok_db(&r, lladd_pin_set(r.db, "archive", end, &r.err));
+    much_log();
+    much_log();
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, end.v);
+    for (unsigned i = 0; i < 3; i++) {
+        ok_db(&r, lladd_pin_set(r.db, "archive", end, &r.err));
+        ok_db(&r, lladd_log_keep(r.db, "reader", end, &hold, &r.err));
+        ok_db(&r, lladd_log_open(r.db, end, NULL, &cursor, &r.err));
+        ok_db(&r, lladd_log_next(cursor, &first, &r.err));
+        ck_assert_uint_ge(first.lsn.v, fixture_stats(&r).log_oldest);
+        lladd_log_close(cursor);
+        lladd_log_release(hold);
+        if (i == 1)
+            fixture_crash(&r, &fault_power);
+        else
+            fixture_close(&r);
+        verify();
+        fixture_open(&r);
+    }
+    ck_assert_int_eq(lladd_pin_set(r.db, "archive", lladd_lsn_of(end.v - 8), &r.err),
+                     LLADD_OUT_OF_RANGE);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("hold");
@@ -133,6 +190,7 @@ int main(void)
     tcase_add_loop_test(tc, a_pin_is_raised_at_the_log_limit, 0, FIXTURE_THREADS);
     tcase_add_loop_test(tc, a_hold_keeps_the_log_until_it_is_released_and_writes_nothing, 0,
                         FIXTURE_KINDS);
+    tcase_add_loop_test(tc, a_pin_in_a_gap_of_the_log, 0, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <lladd/extension.h>
+#include <lladd/inspect.h>
 #include <lladd/log_read.h>
 #include <lladd/sync.h>
 #include <stdio.h>
@@ -97,6 +98,40 @@ START_TEST(the_archive_goes_on_after_crashes)
     ck_assert_uint_gt(cuts, 3);
     free_archive(&a);
     ledger_close(&ledger);
+}
+END_TEST
+
+static int whole_log(void *ctx, const struct lladd_finding *f)
+{
+    (void)ctx;
+    ck_abort_msg("%s: %s", f->file, f->message);
+    return 0;
+}
+
+/* After a crash the archive goes on in the segment that begins after the gap. While its pin is at
+ * the start of the gap, the log is truncated up to the end of the gap. The log is whole then. */
+START_TEST(the_log_is_whole_after_each_step)
+{
+    struct lladd_options options = LLADD_OPTIONS_INIT;
+    struct lladd_inspect *view;
+    bool more;
+    begin(disk, sizes[_i]);
+    for (unsigned i = 0; i < 10; i++)
+        ledger_write(&ledger, 3000);
+    ledger_kill(&ledger);
+    options.device = disk;
+    for (unsigned step = 0; step < 20; step++) {
+        begin(disk, sizes[_i]);
+        OK(lladd_archive_step(ledger.archive, &more, &err));
+        OK(lladd_checkpoint(ledger.db, &err));
+        for (unsigned i = 0; i < 3; i++) /* reuses files of truncated segments */
+            ledger_write(&ledger, 3000);
+        OK(lladd_checkpoint(ledger.db, &err));
+        ledger_close(&ledger);
+        OK(lladd_inspect_open(NULL, &options, &view, &err));
+        OK(lladd_inspect_verify(view, whole_log, NULL, NULL, &err));
+        lladd_inspect_close(view);
+    }
 }
 END_TEST
 
@@ -344,6 +379,7 @@ int main(void)
     tcase_add_checked_fixture(threads, setup, teardown);
     tcase_add_loop_test(tc, the_store_gets_the_log, 0, 3);
     tcase_add_test(tc, pieces_of_the_current_segment);
+    tcase_add_loop_test(tc, the_log_is_whole_after_each_step, 0, 3);
     tcase_add_loop_test(tc, the_archive_goes_on_after_crashes, 0, 3);
     tcase_add_test(tc, log_is_kept_until_it_is_stored);
     tcase_add_test(tc, bulk_writers_are_named);
