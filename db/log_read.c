@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Log cursors for extensions, backups and standbys. lladd_log_next returns durable records only.
- * One thread at a time uses a cursor. lladd_page_redo takes records from elsewhere. */
+ * One thread at a time uses a cursor. lladd_log_decode and lladd_page_redo take records
+ * from elsewhere. */
 #include "db/db_private.h"
 
 #include <string.h>
@@ -117,15 +118,31 @@ int lladd_log_read(struct lladd_log_cursor *c, lladd_lsn lsn, struct lladd_log_e
     return 0;
 }
 
+static int decode(struct ll_core *core, const void *record, size_t len, lladd_lsn lsn,
+                  uint64_t incarnation, struct ll_record *out, struct lladd_error *err)
+{
+    int rc = ll_record_decode(record, len, lsn, ll_record_salt(core->uuid, incarnation), out, err);
+    return rc == LLADD_END ? ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn,
+                                         "there is no record at LSN %llu",
+                                         (unsigned long long)lsn.v)
+                           : rc;
+}
+
+int lladd_log_decode(struct lladd_db *db, const void *record, size_t len, lladd_lsn lsn,
+                     uint64_t incarnation, struct lladd_log_entry *out, struct lladd_error *err)
+{
+    struct ll_record rec;
+    int rc = decode(&db->core, record, len, lsn, incarnation, &rec, err);
+    if (!rc)
+        *out = ll_log_entry_of(&db->core, &rec);
+    return rc;
+}
+
 int lladd_page_redo(struct lladd_db *db, lladd_pageno number, const void *record, size_t len,
                     lladd_lsn lsn, uint64_t incarnation, void *page, bool *empty,
                     struct lladd_error *err)
 {
     struct ll_record rec;
-    struct ll_core *core = &db->core;
-    int rc = ll_record_decode(record, len, lsn, ll_record_salt(core->uuid, incarnation), &rec, err);
-    if (rc == LLADD_END)
-        rc = ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn, "there is no record at LSN %llu",
-                         (unsigned long long)lsn.v);
-    return rc ? rc : ll_rebuild_with(core, number, &rec, page, empty, err);
+    int rc = decode(&db->core, record, len, lsn, incarnation, &rec, err);
+    return rc ? rc : ll_rebuild_with(&db->core, number, &rec, page, empty, err);
 }

@@ -118,6 +118,7 @@ LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 
 /* ---- records from elsewhere ----------------------------------------------------------------- */
 
+struct lladd_log_entry;
 /** For lladd_extension.base_of: redoes a record of an archived log on a copy of a page. `record`:
  *  its `len` bytes, as they are in the log at `lsn`, in a segment with this incarnation. `page`:
  *  page_size bytes. *empty: the copy has no contents yet; then only a record that formats the page,
@@ -128,6 +129,12 @@ LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 LLADD_API int lladd_page_redo(struct lladd_db *, lladd_pageno, const void *record, size_t len,
                               lladd_lsn lsn, uint64_t incarnation, void *page, bool *empty,
                               struct lladd_error *);
+/** Decodes a record of an archived log of this database; `record`, `len`, `lsn` and `incarnation`:
+ *  see lladd_page_redo. The spans of *out point into `record`. LLADD_CORRUPT_LOG: the bytes are no
+ *  such record. Any thread. */
+LLADD_API int lladd_log_decode(struct lladd_db *, const void *record, size_t len, lladd_lsn lsn,
+                               uint64_t incarnation, struct lladd_log_entry *out,
+                               struct lladd_error *);
 
 /* ---- files ---------------------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
  */
 #include <lladd/device.h>
 #include <lladd/error.h>
+#include <lladd/inspect.h>
 #include <lladd/twophase.h>
 #include <lladd/types.h>
 
@@ -219,6 +220,47 @@ LLADD_API int lladd_archive_status_get(struct lladd_archive *, struct lladd_arch
 LLADD_API int lladd_archive_push(struct lladd_device *, struct lladd_store *,
                                  const struct lladd_archive_options *options,
                                  struct lladd_archive_status *out, struct lladd_error *);
+
+/* ---- scrub ---------------------------------------------------------------------------------- */
+
+/** Zero means the default, for every member. Initialise with LLADD_SCRUB_OPTIONS_INIT. */
+struct lladd_scrub_options {
+    size_t struct_size;
+    uint64_t bytes_per_second; /**< of the page file; 0: as fast as possible */
+    lladd_finding_fn *finding; /**< is told each finding: LLADD_FINDING_REPAIR, what the call has
+                                    repaired; LLADD_FINDING_DAMAGE, what it could not. If it does
+                                    not return 0, the call stops and returns that value */
+    void *finding_ctx;
+    lladd_ship_progress_fn *progress;
+    void *progress_ctx;
+};
+#define LLADD_SCRUB_OPTIONS_INIT_SIZE sizeof(struct lladd_scrub_options)
+#define LLADD_SCRUB_OPTIONS_INIT LLADD_SIZED_INIT(lladd_scrub_options)
+
+/** What a scrub has found. */
+struct lladd_scrub_info {
+    size_t struct_size;
+    uint64_t pages;    /**< that were read */
+    uint64_t repaired; /**< pages that were damaged, and were repaired */
+    uint64_t damaged;  /**< pages in use that are damaged, and cannot be repaired */
+    uint64_t lost;     /**< pages in use of which the disk has lost a write */
+    bool compared;     /**< the store has a backup, so lost writes were looked for. Else only those
+                            that the database's own log knows are found */
+    lladd_lsn from;    /**< lost writes with this LSN or a higher one were looked for; older ones
+                            by the page LSNs in the backup */
+};
+/** Reads every page of the page file of the open database, past the cache, while transactions run.
+ *  A damaged page is repaired as when it is fetched: from the cache, the log or the archive. Then
+ *  each page must be at least as new as the archive knows since the begin of the newest backup:
+ *  by the backup, the indexes of the archived log, the stored spools, and the log that is not
+ *  stored yet. An older page is a write that the disk has lost, also in an earlier run. It is
+ *  written again if the cache has the right page; else it is only reported. A page that was changed
+ *  meanwhile is looked at again after a checkpoint. Reads the newest backup once, and takes 8 bytes
+ *  of memory for each page. Raw pages are not checked. The thread must hold no page, as for
+ *  lladd_checkpoint. `options` and `info` may be NULL. Findings are no error. LLADD_BAD_STATE: no
+ *  database is open with this archive. Any other error: the call could not go on. */
+LLADD_API int lladd_scrub(struct lladd_archive *, const struct lladd_scrub_options *options,
+                          struct lladd_scrub_info *info, struct lladd_error *);
 
 /* ---- restore -------------------------------------------------------------------------------- */
 

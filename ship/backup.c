@@ -143,6 +143,12 @@ static void join(struct ll_ship_buf *ranges)
     ranges->len = kept * sizeof *r;
 }
 
+static int copy_repaired(struct ll_ship_backup *b, void *unused, uint64_t page)
+{
+    (void)unused;
+    return ll_ship_copy_pages(b, page, 1);
+}
+
 static int copy_again(struct ll_ship_backup *b)
 {
     join(&b->again);
@@ -151,7 +157,7 @@ static int copy_again(struct ll_ship_backup *b)
         const struct ll_ship_range *r = (const void *)(b->again.data + at);
         rc = ll_ship_copy_pages(b, r->first, r->n);
     }
-    return rc ? rc : ll_ship_repair_pages(b);
+    return rc ? rc : ll_ship_repair_pages(b, copy_repaired, NULL);
 }
 
 /* *settled: the pages that were copied again are in their state at the backup's end. */
@@ -183,7 +189,7 @@ static int copy_pages(struct ll_ship_backup *b)
     b->bytes_all = pages * b->m.info.page_size;
     int rc = ll_ship_copy_pages(b, 0, pages);
     if (!rc)
-        rc = ll_ship_repair_pages(b);
+        rc = ll_ship_repair_pages(b, copy_repaired, NULL);
     if (!rc)
         rc = set_end(b);
     for (unsigned i = 0; !rc && !settled; i++) {

@@ -50,13 +50,21 @@ struct ll_ship_backup {
 
 int ll_ship_progress(struct ll_ship_backup *, uint64_t bytes);
 
+/* Reads n pages. What is beyond the end of the file reads as zeros: such a page was never
+ * written. */
+int ll_ship_read_pages(struct ll_ship_backup *, uint64_t first, uint64_t n, unsigned char *out);
+/* Handles a page with a wrong checksum: reads it again. If it stays wrong and the page is in use,
+ * copy_damage.c finds out why. A page that is still wrong after its repair is appended to
+ * `damaged`, unless it was freed and so belongs to no structure. */
+int ll_ship_look_closer(struct ll_ship_backup *, uint64_t number, unsigned char *page);
 /* Copies pages [first, first+n). */
 int ll_ship_copy_pages(struct ll_ship_backup *, uint64_t first, uint64_t n);
 /* Notes a page in use with a wrong checksum, for ll_ship_repair_pages. */
 int ll_ship_suspect(struct ll_ship_backup *, uint64_t page);
-/* Finds out which of these pages are damaged, repairs them, and copies them again. Appends pages
- * that stay damaged to `damaged`. */
-int ll_ship_repair_pages(struct ll_ship_backup *);
+/* Finds out by the log from m.info.from on which of these pages are damaged, and repairs them. Then
+ * calls fn for each: it reads the page again. A page may stay damaged. */
+typedef int ll_ship_repaired_fn(struct ll_ship_backup *, void *ctx, uint64_t page);
+int ll_ship_repair_pages(struct ll_ship_backup *, ll_ship_repaired_fn *, void *ctx);
 /* Stores the last object of pages, and the index. */
 int ll_ship_finish_pages(struct ll_ship_backup *);
 

@@ -160,29 +160,28 @@ static bool is_damaged(const struct suspect *s)
     return s->owner == 0 || (!s->blank && s->ended && s->ended < s->durable);
 }
 
-/* Lets lladd_page_rewrite write the page again, from the cache or from the log. Then copies it from
- * the file like any page, so that E is above its page LSN. */
+/* Has the page written again, from the cache, the log or an archive. What a backup stores is then
+ * what was read from the file, so E follows its page LSN as for any page. */
 static int repair(struct ll_ship_backup *b, uint64_t page)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = lladd_page_rewrite(b->db, lladd_page_of(page), &why);
-    if (rc && lladd_code_root(rc) != LLADD_ROOT_DATA) {
-        if (b->err)
-            *b->err = why;
-        return rc;
-    }
-    return ll_ship_copy_pages(b, page, 1);
+    if (!rc || lladd_code_root(rc) == LLADD_ROOT_DATA)
+        return 0;
+    if (b->err)
+        *b->err = why;
+    return rc;
 }
 
-int ll_ship_repair_pages(struct ll_ship_backup *b)
+int ll_ship_repair_pages(struct ll_ship_backup *b, ll_ship_repaired_fn *fn, void *ctx)
 {
     size_t n;
     const struct suspect *s = suspects(b, &n);
     int rc = n ? find_owners(b) : 0;
     b->repairing = true;
     for (size_t i = 0; i < n && !rc; i++)
-        if (is_damaged(&s[i]))
-            rc = repair(b, s[i].page);
+        if (is_damaged(&s[i]) && (rc = repair(b, s[i].page)) == 0)
+            rc = fn(b, ctx, s[i].page);
     b->repairing = false;
     b->suspects.len = 0;
     return rc;

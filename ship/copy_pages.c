@@ -21,9 +21,7 @@ enum { TRIES = 3, PAGE_LSN = 8 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Reads n pages. What is beyond the end of the file reads as zeros: such a page was never
- * written. */
-static int read_pages(struct ll_ship_backup *b, uint64_t first, uint64_t n, unsigned char *out)
+int ll_ship_read_pages(struct ll_ship_backup *b, uint64_t first, uint64_t n, unsigned char *out)
 {
     size_t size = b->m.info.page_size, len = (size_t)n * size, done = 0;
     while (done < len) {
@@ -51,16 +49,13 @@ static int read_again(struct ll_ship_backup *b, uint64_t number, unsigned char *
     *ok = false;
     for (int i = 0; i < TRIES && !rc && !*ok; i++) {
         lladd_yield(); /* the writer of the page may be waiting for this processor */
-        rc = read_pages(b, number, 1, page);
+        rc = ll_ship_read_pages(b, number, 1, page);
         *ok = !rc && page_ok(b, number, page);
     }
     return rc;
 }
 
-/* Handles a page with a wrong checksum. If the page is in use, copy_damage.c finds out why the
- * checksum is wrong. A page that is still wrong after its repair is counted, unless it was freed
- * and so belongs to no structure. */
-static int look_closer(struct ll_ship_backup *b, uint64_t number, unsigned char *page)
+int ll_ship_look_closer(struct ll_ship_backup *b, uint64_t number, unsigned char *page)
 {
     enum lladd_page_use use = LLADD_USE_NONE;
     bool ok = false;
@@ -124,7 +119,7 @@ static int take_page(struct ll_ship_backup *b, uint64_t number, unsigned char *p
 {
     int rc = 0;
     if (!page_ok(b, number, page))
-        rc = look_closer(b, number, page);
+        rc = ll_ship_look_closer(b, number, page);
     if (!rc && page_ok(b, number, page)) {
         uint64_t lsn = lladd_get64(page + PAGE_LSN);
         b->newest = lsn > b->newest ? lsn : b->newest;
@@ -153,7 +148,7 @@ int ll_ship_copy_pages(struct ll_ship_backup *b, uint64_t first, uint64_t n)
     forget_damage(b, first, n);
     while (n && !rc) {
         uint64_t now = n < most ? n : most;
-        rc = read_pages(b, first, now, b->chunk);
+        rc = ll_ship_read_pages(b, first, now, b->chunk);
         for (uint64_t i = 0; i < now && !rc; i++)
             rc = take_page(b, first + i, b->chunk + i * size);
         for (uint64_t i = 0; i < now && !rc; i += LL_SHIP_FRAME)

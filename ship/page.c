@@ -46,8 +46,21 @@ static int find_path(struct ll_ship_wanted *w)
     return rc ? rc : ll_ship_past_path(&w->past, w->timeline, &w->steps, w->err);
 }
 
-/* The backup of the path with the highest end below `below`. */
-static const struct lladd_backup_info *next_base(const struct ll_ship_wanted *w, uint64_t below)
+int ll_ship_wanted_open(struct ll_ship_wanted *w)
+{
+    w->steps.len = 0;
+    int rc = identify(w);
+    if (!rc)
+        rc = ll_ship_past_open(&w->past, w->a->store, w->a->mem, w->err);
+    if (rc)
+        return rc;
+    rc = find_path(w);
+    if (rc)
+        ll_ship_past_free(&w->past);
+    return rc;
+}
+
+const struct lladd_backup_info *ll_ship_wanted_base(const struct ll_ship_wanted *w, uint64_t below)
 {
     const struct lladd_backup_info *b = (const void *)w->past.bases.data, *best = NULL;
     for (size_t i = 0; i < w->past.bases.len / sizeof *b; i++)
@@ -270,7 +283,7 @@ static int from_bases(struct ll_ship_wanted *w)
     struct lladd_error *err = w->err, why;
     uint64_t below = UINT64_MAX;
     int rc = LLADD_NOT_FOUND;
-    while (rc && (base = next_base(w, below)) != NULL) {
+    while (rc && (base = ll_ship_wanted_base(w, below)) != NULL) {
         why = (struct lladd_error)LLADD_ERROR_INIT;
         w->err = below == UINT64_MAX ? err : &why;
         rc = from_base(w, base);
@@ -284,17 +297,10 @@ static int from_bases(struct ll_ship_wanted *w)
 
 static int find(struct ll_ship_wanted *w, uint64_t writer)
 {
-    w->steps.len = 0;
-    int rc = identify(w);
-    if (!rc)
-        rc = ll_ship_past_open(&w->past, w->a->store, w->a->mem, w->err);
+    int rc = ll_ship_wanted_open(w);
     if (rc)
         return rc;
-    rc = find_path(w);
-    if (!rc && writer)
-        rc = ll_ship_wanted_under(w, writer);
-    else if (!rc)
-        rc = ll_ship_wanted_spools(w);
+    rc = writer ? ll_ship_wanted_under(w, writer) : ll_ship_wanted_spools(w);
     if (!rc && !writer)
         rc = from_bases(w);
     ll_ship_past_free(&w->past);

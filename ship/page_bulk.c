@@ -176,3 +176,34 @@ int ll_ship_wanted_under(struct ll_ship_wanted *w, uint64_t writer)
                                  (unsigned long long)writer, (unsigned long long)w->page,
                                  (unsigned long long)w->since);
 }
+
+/* ---- all pieces ----------------------------------------------------------------------------- */
+
+static int each_piece(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, uint32_t part,
+                      ll_ship_piece_fn *fn, void *ctx, bool *last)
+{
+    uint64_t at = LL_SHIP_BLK_HEADER;
+    for (;;) {
+        struct ll_ship_blk_piece p;
+        int rc = get_head(w, s, part, at, &p, last);
+        if (!rc && p.n)
+            rc = fn(ctx, &p);
+        if (rc || p.n == 0)
+            return rc;
+        at += LL_SHIP_BLK_PIECE + (uint64_t)p.n * w->page_size;
+    }
+}
+
+int ll_ship_wanted_pieces(struct ll_ship_wanted *w, uint64_t from, ll_ship_piece_fn *fn, void *ctx)
+{
+    const struct ll_ship_spooled *s = (const void *)w->txns.data;
+    int rc = 0;
+    for (size_t i = 0; i < w->txns.len / sizeof *s && !rc; i++) {
+        bool last = s[i].local || s[i].txn < from;
+        for (uint32_t part = 0; !rc && !last; part++)
+            rc = each_piece(w, &s[i], part, fn, ctx, &last);
+        /* The transaction is about to commit: its spool is not stored whole. */
+        rc = rc == LLADD_NOT_FOUND ? 0 : rc;
+    }
+    return rc;
+}

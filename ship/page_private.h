@@ -26,12 +26,22 @@ struct ll_ship_spooled {
     uint64_t txn;
     bool local;
 };
+/* Lists what the store has, and finds the timelines of the database. Free `past` and `steps` after
+ * the last use. */
+int ll_ship_wanted_open(struct ll_ship_wanted *);
+/* The backup of these timelines with the highest end below `below`; NULL: there is none. */
+const struct lladd_backup_info *ll_ship_wanted_base(const struct ll_ship_wanted *, uint64_t below);
 /* Finds the spools of the transactions that began below `since`. */
 int ll_ship_wanted_spools(struct ll_ship_wanted *);
 /* Makes the page what was last written to it in bulk under a barrier with an LSN above the page's
  * and below `since`, by a transaction that began at `from` or later. Without such a write the page
  * stays as it is. */
 int ll_ship_wanted_bulk(struct ll_ship_wanted *, uint64_t from);
+/* If it does not return 0, ll_ship_wanted_pieces stops and returns that value. */
+typedef int ll_ship_piece_fn(void *ctx, const struct ll_ship_blk_piece *);
+/* Calls fn for each piece of the stored spools of transactions that began at `from` or later. Only
+ * the heads are read. */
+int ll_ship_wanted_pieces(struct ll_ship_wanted *, uint64_t from, ll_ship_piece_fn *, void *ctx);
 /* Makes the page what the transaction has written in bulk under the barrier `since`.
  * LLADD_NOT_FOUND. */
 int ll_ship_wanted_under(struct ll_ship_wanted *, uint64_t writer);

@@ -34,6 +34,7 @@ static const struct {
     {"backup", tool_backup, "make a backup in a store"},
     {"restore", tool_restore, "make a database out of a backup, or list the backups"},
     {"archive", tool_archive, "list a store; store the log of a closed database; end its archive"},
+    {"scrub", tool_scrub, "read every page, repair it from an archive, find lost writes"},
     {"sim", tool_sim, "explore the crashes of a workload, or replay one (lladd-sim)"},
 };
 
@@ -44,11 +45,11 @@ static void print_usage(FILE *to)
         fprintf(to, "  %-10s%s\n", verbs[i].name, verbs[i].about);
     fprintf(to,
             "\n\"lladd VERB --help\" says more. Only recover, resolve, load, backup, restore,\n"
-            "archive, and put, del, create, alter and maintain of hash, btree and dtable change\n"
-            "anything. Every verb takes --json; all but sim also --ops FILE.so, for operations\n"
-            "that are not built in. Exit status: 0 success; 1 a finding: the database is damaged,\n"
-            "or the key or the transaction does not exist; 2 the command could not be carried\n"
-            "out; 3 no finding, but a part of the database was not checked.\n");
+            "archive, scrub, and put, del, create, alter and maintain of hash, btree and\n"
+            "dtable change anything. Every verb takes --json; all but sim also --ops FILE.so,\n"
+            "for operations that are not built in. Exit status: 0 success, 1 the database is\n"
+            "damaged (hash, btree, dtable: or the key does not exist), 2 the command could not\n"
+            "be carried out, 3 not all was checked.\n");
 }
 
 int main(int argc, char **argv)

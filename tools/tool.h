@@ -296,7 +296,12 @@ int tool_btree(int argc, char **argv);
 int tool_backup(int argc, char **argv);
 int tool_restore(int argc, char **argv);
 int tool_archive(int argc, char **argv);
+int tool_scrub(int argc, char **argv);
 
+/* verify.c, for scrub: a line, or an element of a JSON array, about a finding. Both return 0 or a
+ * code. */
+int tool_print_finding(const struct lladd_finding *);
+int tool_add_finding(json_t *list, const struct lladd_finding *);
 /* backup.c, for archive: a line, or JSON, about a backup. */
 void tool_print_backup(const struct lladd_backup_info *);
 json_t *tool_json_backup(const struct lladd_backup_info *);

@@ -60,7 +60,7 @@ struct told {
                       * descriptors */
 };
 
-static int print_finding(const struct lladd_finding *f)
+int tool_print_finding(const struct lladd_finding *f)
 {
     printf("%-6s  %s", kind_name(f->kind), f->file);
     if (f->offset != UINT64_MAX)
@@ -73,7 +73,7 @@ static int print_finding(const struct lladd_finding *f)
     return 0;
 }
 
-static int add_finding(json_t *list, const struct lladd_finding *f)
+int tool_add_finding(json_t *list, const struct lladd_finding *f)
 {
     json_t *o =
         json_pack("{s:s, s:o}", "kind", kind_name(f->kind), "file", tool_json_text(f->file));
@@ -93,7 +93,7 @@ static int tell(void *ctx, const struct lladd_finding *f)
     struct told *told = ctx;
     told->unreadable = told->unreadable || lladd_code_root(f->code) == LLADD_ROOT_RESOURCE;
     tool_progress_end(told->tool);
-    return told->list ? add_finding(told->list, f) : print_finding(f);
+    return told->list ? tool_add_finding(told->list, f) : tool_print_finding(f);
 }
 
 /* The results for structures, if they were checked. */
@@ -215,11 +215,11 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
                               .message = err->message};
     if (t->json) {
         json_t *list = json_array();
-        int rc = add_finding(list, &f);
+        int rc = tool_add_finding(list, &f);
         rc = print_json(&v, &l, list) ? -1 : rc;
         return rc ? TOOL_CANNOT : TOOL_FINDINGS;
     }
-    (void)print_finding(&f); /* print_finding always returns 0 */
+    (void)tool_print_finding(&f); /* tool_print_finding always returns 0 */
     printf("without a control block nothing else can be checked\n");
     return TOOL_FINDINGS;
 }

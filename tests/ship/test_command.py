@@ -181,6 +181,27 @@ class Backups(unittest.TestCase):
         self.assertIn("push or detach", self.good("archive", "pull", self.db, code=2))
         self.check("db")
 
+    def test_scrub(self):
+        pages = self.path("db/pages")
+        self.assertIn("no backup", self.good("scrub", self.db, self.store))
+        self.good("backup", self.db, self.store)
+        self.good("hash", "put", self.db, "table", "key", "value")
+        self.archive()
+        said = json.loads(self.good("scrub", "--json", "--rate", "100000000", self.db, self.store))
+        self.assertEqual(said["findings"], [])
+        self.assertTrue(said["compared"])
+        whole = open(pages, "rb").read()
+        for page in range(said["pages"]):
+            with open(pages, "r+b") as file:
+                file.seek(page * 4096 + 2000)
+                file.write(b"damage")
+            got, out, err = run("scrub", self.db, self.store)
+            # Nothing needs a page that was never written.
+            expected = 1 if any(whole[page * 4096:page * 4096 + 4096]) else 0
+            self.assertEqual(got, expected, f"page {page}: {out}{err}")
+            self.check("db")
+        self.assertIn("expected dir:", self.good("scrub", self.db, "s3:bucket", code=2))
+
     def test_archive_killed(self):
         for i in range(30):
             self.good("hash", "put", self.db, "table", "key%d" % i, "value" * 1000)
