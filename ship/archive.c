@@ -168,6 +168,8 @@ static void on_detach(void *ctx, struct lladd_db *db, void *state)
     struct ll_ship_spool *spool = a->spool;
     a->db = NULL;
     a->spool = NULL;
+    while (a->lookers)
+        lladd_cond_wait(&a->wake, &a->state);
     lladd_mutex_unlock(&a->state);
     ll_ship_spool_close(spool);
 }
@@ -408,9 +410,16 @@ int lladd_archive_status_get(struct lladd_archive *a, struct lladd_archive_statu
     struct lladd_db *db = s.attached ? a->db : NULL;
     uint64_t since = a->caught_up_ns;
     struct ll_ship_spool *spool = a->spool;
+    a->lookers += db != NULL;
     lladd_mutex_unlock(&a->state);
     s.spool_bytes = db ? ll_ship_spool_bytes(spool) : 0;
     uint64_t end = db ? lladd_durable_lsn(db).v : 0, from = s.stored.v ? s.stored.v : s.kept.v;
+    if (db) {
+        lladd_mutex_lock(&a->state);
+        a->lookers--;
+        lladd_cond_broadcast(&a->wake);
+        lladd_mutex_unlock(&a->state);
+    }
     if (end > from) {
         s.unstored_bytes = end - from;
         s.unstored_ns = ll_ship_now_ns(a->opt.world) - since;

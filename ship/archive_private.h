@@ -53,6 +53,7 @@ struct lladd_archive {
     bool stop;
     bool spooling;               /* transactions that write in bulk get a spool */
     struct ll_ship_spool *spool; /* changed together with `db` */
+    unsigned lookers;            /* threads that look at `db` and `spool` without `state` */
     struct lladd_archive_status status;
     uint64_t caught_up_ns; /* when the store had all durable log */
 };

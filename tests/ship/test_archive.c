@@ -371,6 +371,44 @@ START_TEST(a_thread_archives)
 }
 END_TEST
 
+static uint32_t looked, enough;
+
+static void *look(void *arg)
+{
+    (void)arg;
+    while (!lladd_atomic_load32(&enough)) {
+        (void)ledger_status(&ledger);
+        lladd_atomic_add32(&looked, 1);
+    }
+    return NULL;
+}
+
+/* A thread asks for the status while the database is closed. */
+START_TEST(the_status_can_be_had_during_a_close)
+{
+    for (unsigned run = 0; run < 10; run++) {
+        struct lladd_thread thread = {0};
+        looked = enough = 0;
+        begin(disk, 1u << 16);
+        ledger_bulk(&ledger);
+        ck_assert_int_eq(lladd_thread_start(&thread, look, NULL), 0);
+        while (lladd_atomic_load32(&looked) == 0)
+            lladd_yield();
+        OK(lladd_close(ledger.db));
+        uint32_t then = lladd_atomic_load32(&looked);
+        while (lladd_atomic_load32(&looked) - then < 2)
+            lladd_yield();
+        ck_assert(!ledger_status(&ledger).attached);
+        lladd_atomic_store32(&enough, 1);
+        lladd_thread_join(&thread);
+        lladd_options_release(&ledger.options);
+        lladd_archive_free(ledger.archive);
+        ledger.db = NULL;
+        ledger.archive = NULL;
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("archive");
@@ -387,6 +425,7 @@ int main(void)
     tcase_add_test(tc, a_detached_archive_keeps_nothing);
     tcase_add_test(tc, wrong_calls_are_refused);
     tcase_add_test(threads, a_thread_archives);
+    tcase_add_test(threads, the_status_can_be_had_during_a_close);
     suite_add_tcase(s, tc);
     suite_add_tcase(s, threads);
     SRunner *runner = srunner_create(s);
