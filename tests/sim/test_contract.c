@@ -753,7 +753,8 @@ START_TEST(input_that_makes_no_sense)
     in.page_size = 0;
     op.validate = NULL;
     ck_assert_int_eq(lladd_sim_contract_check(&in, &r, &err), LLADD_BAD_ARGUMENT);
-    ck_assert_str_eq(err.message, "contract: sample 0 has no operation with redo and validate");
+    ck_assert_str_eq(err.message, "contract: sample 0 needs an operation with a name, redo, "
+                                  "validate, and undo if the undo kind is PAGE");
     ck_assert_ptr_null(r);
 }
 END_TEST
