@@ -62,7 +62,8 @@ static bool comes_before_credit(uint32_t rank)
 
 void ll_held_check_credit(void)
 {
-    LL_MISUSE(ll_held.credits == 0, "log credit is asked for with log credit in hand", "credit");
+    LL_MISUSE(ll_held.credits == 0 || LLADD_PLANTED(LLADD_BUG_IMAGE_WAIT),
+              "log credit is asked for with log credit in hand", "credit");
     LL_MISUSE(ll_held.pages == 0, "log credit is asked for with a page held", "credit");
     for (const struct lladd_mutex *h = ll_held.mutexes; h; h = h->below)
         LL_MISUSE(comes_before_credit(h->rank), "log credit is asked for with a mutex held",
@@ -428,8 +429,8 @@ void ll_word_wait_with_credit(const char *what, const uint32_t *word, uint32_t e
 static void word_wait(const char *what, const uint32_t *word, uint32_t expected, uint32_t bits,
                       uint64_t ns)
 {
-    LL_MISUSE(ll_held.credits == 0, "a thread sleeps with log credit in hand",
-              what ? what : "a word");
+    LL_MISUSE(ll_held.credits == 0 || LLADD_PLANTED(LLADD_BUG_IMAGE_WAIT),
+              "a thread sleeps with log credit in hand", what ? what : "a word");
     ll_word_wait_with_credit(what, word, expected, bits, ns);
 }
 
