@@ -391,6 +391,18 @@ static int read_bytes(struct ll_ship_spool *sp, struct lladd_file *file, const c
     return 0;
 }
 
+/* Opens the file of a part for reading. LLADD_NOT_FOUND: there is no such file. */
+static int open_stored(struct ll_ship_spool *sp, uint64_t txn, uint32_t part,
+                       char name[LL_SHIP_NAME_MAX], struct lladd_file **file,
+                       struct lladd_error *err)
+{
+    file_name(txn, part, name);
+    int rc = sp->dev->ops->open(sp->dev, name, LLADD_OPEN_READ_ONLY, file);
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        return lladd_error_set(err, LLADD_NOT_FOUND, "there is no \"%s\"", name);
+    return rc ? ll_ship_fail_io(err, rc, "open", name) : 0;
+}
+
 int ll_ship_spool_read(struct ll_ship_spool *sp, uint64_t txn, uint32_t part,
                        struct ll_ship_buf *out, bool *last, struct lladd_error *err)
 {
@@ -398,12 +410,9 @@ int ll_ship_spool_read(struct ll_ship_spool *sp, uint64_t txn, uint32_t part,
     struct lladd_file *file;
     struct ll_ship_blk b;
     struct ll_ship_blk_piece piece;
-    file_name(txn, part, name);
-    int rc = sp->dev->ops->open(sp->dev, name, LLADD_OPEN_READ_ONLY, &file);
-    if (rc == -ENOENT || rc == -ENOTDIR)
-        return lladd_error_set(err, LLADD_NOT_FOUND, "there is no \"%s\"", name);
+    int rc = open_stored(sp, txn, part, name, &file, err);
     if (rc)
-        return ll_ship_fail_io(err, rc, "open", name);
+        return rc;
     rc = read_bytes(sp, file, name, out, err);
     int late = sp->dev->ops->close(sp->dev, file);
     if (!rc && late)
@@ -431,12 +440,9 @@ int ll_ship_spool_get(struct ll_ship_spool *sp, uint64_t txn, uint32_t part, uin
     struct lladd_file *file;
     unsigned char *bytes = out;
     int64_t got = 1;
-    file_name(txn, part, name);
-    int rc = sp->dev->ops->open(sp->dev, name, LLADD_OPEN_READ_ONLY, &file);
-    if (rc == -ENOENT || rc == -ENOTDIR)
-        return lladd_error_set(err, LLADD_NOT_FOUND, "there is no \"%s\"", name);
+    int rc = open_stored(sp, txn, part, name, &file, err);
     if (rc)
-        return ll_ship_fail_io(err, rc, "open", name);
+        return rc;
     while (len && (got = sp->dev->ops->pread(sp->dev, file, bytes, len, at)) > 0) {
         bytes += got;
         at += (uint64_t)got;
