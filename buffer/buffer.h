@@ -198,13 +198,13 @@ void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 bool ll_buffer_read_begin(const struct ll_buffer *, lladd_pageno, struct lladd_read *out);
 bool ll_buffer_read_valid(const struct lladd_read *);
 /* Bulk access to extents, without the cache. Between bulk_begin and bulk_end no page of the range
- * is cached, and a thread that fixes one waits. bulk_begin drops the cached pages, also dirty ones;
- * LLADD_BUSY: a page is fixed. If bulk_begin fails, the range has not begun. With `paged`,
- * bulk_write adds page number and checksum to each page (the caller has filled in the rest of the
- * header), and bulk_read verifies each page. Without `paged`, `bytes` are written and read
- * unchanged. LLADD_BAD_STATE of bulk_read: the cache has a page of the range that is dirty, or of
- * which a copy is being written. Writes are durable after ll_buffer_sync. A write that fails
- * poisons, except with LLADD_NO_SPACE. */
+ * is cached, and a thread that fixes one waits, or gets LLADD_BUSY with LL_FIX_TRY. bulk_begin
+ * drops the cached pages, also dirty ones; LLADD_BUSY: a page is fixed. If bulk_begin fails, the
+ * range has not begun. With `paged`, bulk_write adds page number and checksum to each page (the
+ * caller has filled in the rest of the header), and bulk_read verifies each page. Without `paged`,
+ * `bytes` are written and read unchanged. LLADD_BAD_STATE of bulk_read: the cache has a page of the
+ * range that is dirty, or of which a copy is being written. Writes are durable after
+ * ll_buffer_sync. A write that fails poisons, except with LLADD_NO_SPACE. */
 struct ll_bulk_range {
     uint64_t first, n;
     struct ll_bulk_range *next; /* for the buffer manager */
