@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rebuilds pages from the whole log, not only from the start of redo (BUF-2). ll_rebuild_page
  * rebuilds one page that is found damaged when it is fetched. ll_redo_rebuild rebuilds, in one pass
- * over the log, the pages that redo has left without a base. Log before the start of redo may still
- * be there, because pins, classes and old transactions keep it and only whole segments are
- * truncated. It may contain a base of the page. From the base to the next redo barrier, the log has
+ * over the log, the pages that redo has left without a base. A base is a record that gives the
+ * whole page: an image, or a format record. Log before the start of redo may still be there: pins,
+ * object classes and old transactions keep it, and truncation removes only whole segments. It may
+ * contain a base of the page. From the base to the next redo barrier, the log has
  * every change of the page: each record must find the page as the previous record left it. At a
  * redo barrier the page gets new contents that are not in the log.
  *
- * Instant recovery rebuilds each such page when the page is fetched.
+ * Instant recovery has no such pass: it rebuilds a page without a base when the page is fetched.
  *
  * If the log cannot rebuild a page, the extensions are asked for a copy of it (base_of), and the
  * records of the log are applied to that copy. */
@@ -54,8 +55,8 @@ static int ask(struct ll_core *core, struct ll_fetch *f, lladd_lsn since, lladd_
 
 /* Applies the page's records from `since` on. Every record must find the page as the one before has
  * left it. *baseless: the page has no base. f->dirty_since becomes the LSN of a base that it gets
- * here. At a redo barrier that is newer than the page, ends, and sets *barrier to its LSN and
- * *writer to its transaction; if `barrier` is NULL, goes on with a page of zeros instead. */
+ * here. It stops at a redo barrier that is newer than the page: *barrier gets the barrier's LSN,
+ * and *writer its transaction. If `barrier` is NULL, it goes on with a page of zeros instead. */
 static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct ll_fetch *f,
                       lladd_lsn since, bool *baseless, lladd_lsn *barrier, lladd_lsn *writer,
                       struct lladd_error *err)
@@ -131,8 +132,8 @@ struct rebuild {
     struct lladd_error *err;
 };
 
-/* At a redo barrier for n pages from `first` on: what was rebuilt of these pages is of an earlier
- * use, so it is dropped, and the pages have no base again. */
+/* Called at a redo barrier for n pages from `first` on. Contents that were rebuilt so far are of an
+ * earlier use of these pages. They are dropped, so the pages are without a base again. */
 static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
 {
     size_t at = 0;
@@ -195,8 +196,8 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
     return rc ? rc : read;
 }
 
-/* The page may be needed if it is in use, if the allocation bitmap cannot be read, because the
- * bitmap may be one of the pages, or if a loser that has freed the page may be undone. */
+/* The page may be needed in three cases: it is in use; a loser that has freed it may be undone; or
+ * the allocation bitmap, which may itself be one of the pages, cannot be read. */
 static bool may_matter(struct ll_core *core, uint64_t page)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
@@ -233,12 +234,12 @@ static int rebuild_from_log(struct ll_core *core, struct ll_redo *redo, struct l
         return ll_fail(err, rc, "out of memory in redo");
     ll_hashmap_init(&r.bases, &core->env);
     lladd_atomic_store32(&core->redoing, 1);
-    core->baseless = NULL; /* this pass fetches them */
+    core->baseless = NULL; /* while this is set, fetches of these pages fail */
     rc = read_all(&r, cursor, oldest);
     ll_log_cursor_close(cursor);
     /* If the older log is damaged, the records after the damage were not applied to the pages. Such
-     * a page is dropped. An image of it would be its newest base, and hide the missing records from
-     * the next open. */
+     * a page is dropped. Otherwise its next image would be its newest base, and the next open would
+     * not see that records are missing. */
     bool whole = rc == LLADD_END;
     rc = whole || lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
     while (!rc && ll_hashmap_next(&r.bases, &at, &page, &lsn)) {

@@ -462,7 +462,8 @@ static int see_piece(void *ctx, const char *name, uint64_t size)
 }
 
 /* Gets payload from the first piece of the segment that begins at `lsn`, if the store has pieces of
- * it. A piece ends after a record, so the first piece has the rest of the record. */
+ * it. The caller wants the rest of a record that began in the segment before. A piece ends after a
+ * record, so the first piece has all of that rest. */
 static int get_piece(const struct loading *l, uint64_t lsn, uint64_t len, struct ll_ship_buf *out,
                      struct lladd_error *err)
 {
@@ -575,9 +576,9 @@ static int remake(const struct loading *l, size_t i, const struct ll_ship_index 
     return rc;
 }
 
-/* The index of a segment needs that of the segment before, for its first record and the open
- * transactions. So this function looks downwards for a good index, and makes the indexes from there
- * up, or from the first segment if no index is good. */
+/* To make the index of a segment, the index of the segment before is needed: it says where the
+ * first record begins and which transactions are open. So this function looks downwards for a good
+ * index, and makes the indexes from there up, or from the first segment if no index is good. */
 static int remake_from(const struct loading *l, size_t want, struct ll_ship_index *ix,
                        struct lladd_error *err)
 {

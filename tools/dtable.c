@@ -34,7 +34,7 @@ static const char usage[] =
     "                rows \"key,value\", put in one transaction; a row with only a key deletes it\n"
     "  get           prints the value of KEY\n"
     "  del           deletes KEY, or with --range all keys from FROM up to, not including, TO, in\n"
-    "                a durable transaction. Either end may be left out; FROM by \"\"\n"
+    "                a durable transaction. TO may be left out, and \"\" stands for no FROM\n"
     "  scan          prints the rows from FROM to TO, both included\n"
     "  maintain      flushes the journal to a sorted run (digest), and compacts runs (combine)\n"
     "                if that is due\n"
@@ -57,8 +57,8 @@ static const char usage[] =
     "  --combine-config FILE    create, alter: how compacted runs are stored\n"
     "  --columns A,B,... create: the table's columns; get, scan: the columns to print\n"
     "  --group A,B=FILE  create, alter: stores these columns together, apart from the others,\n"
-    "                    with this configuration; alter changes all groups, --keys and both\n"
-    "                    configurations at once\n"
+    "                    with this configuration; alter replaces all groups, --keys and\n"
+    "                    both configurations: give each one that is to stay\n"
     "  --keys FILE       create, alter: the configuration of the layer that stores all keys\n"
     "  --schedule WHICH  create, alter: when runs are compacted: ruler (the default), tiered or\n"
     "                    never\n"
@@ -66,15 +66,17 @@ static const char usage[] =
     "                    are N runs of similar sizes (tiered)\n"
     "  --memory BYTES    create, alter: a digest is due when the rows since the last digest take\n"
     "                    this many bytes\n"
-    "  --rows N          create, alter: also when there are N such rows (0: no limit)\n"
-    "  --interval SECONDS    create, alter: also this long after the last digest, if there are\n"
-    "                    such rows (0: no limit)\n"
-    "  --for WHAT        config-check: for a table of create (table, the default), columns of\n"
-    "                    --group (column), or a run that a program makes itself (run)\n"
+    "  --rows N          create, alter: a digest is also due when there are N rows since the\n"
+    "                    last digest (0: no limit)\n"
+    "  --interval SECONDS    create, alter: a digest is also due this long after the last one,\n"
+    "                    if there are rows since then (0: no limit)\n"
+    "  --for WHAT        config-check: what the configuration is for: table (the default; as\n"
+    "                    --config of create), column (as --group), or run (a run that a\n"
+    "                    program makes itself)\n"
     "  --csv             put: reads rows of CSV; get, scan: print them\n"
     "  --salvage         scan: leaves out all rows from the first damaged place to the last, and\n"
-    "                    names them on standard error; the status is then 1. A scan of a range\n"
-    "                    between the two places may print some of these rows\n"
+    "                    prints on standard error the keys next to this gap; the status is\n"
+    "                    then 1. A scan of a range within the gap may print some of its rows\n"
     "  --batch N         put --csv: commits after every N rows\n"
     "  --hex             values, and keys that are not numbers, are hexadecimal\n"
     "  --range           del: deletes a range of keys\n"
@@ -672,7 +674,8 @@ static int create(struct tabling *d)
     return end(d, rc);
 }
 
-/* Changes the options given on the command line. Groups and configurations are changed together. */
+/* Changes the options given on the command line. All groups and both
+ * configurations are replaced together. */
 static int alter_table(struct tabling *d)
 {
     struct lladd_managed_options o = options_of(d);
@@ -825,8 +828,8 @@ static bool has(int argc, char **argv, const char *option)
     return false;
 }
 
-/* The verb of this name. If two verbs have the name, and the full name of one includes an option,
- * that verb is chosen if the option is given. */
+/* The verb of this name. Of two verbs with the same name, the one with an option in its full name
+ * is chosen if that option is given. */
 static const struct verb *verb_of(const char *what, int argc, char **argv)
 {
     const struct verb *found = NULL;

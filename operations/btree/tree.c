@@ -92,7 +92,8 @@ void ll_btree__set_sizes(struct ll_btree_tree *t, uint32_t key_size, uint32_t va
     t->loaded = true;
 }
 
-/* Another thread that finds the tree in the list sees that its creation has not committed. */
+/* Claims the tree before it is in the list. So a thread that finds it there sees that its creation
+ * has not committed. */
 int ll_btree__new_tree(struct lladd_txn *txn, struct ll_btrees *b, lladd_pageno root,
                        const struct lladd_btree_options *o, struct ll_btree_tree **out)
 {
@@ -152,7 +153,7 @@ static int load(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
         t->type = lladd_page_type_number(t->db, ll_btree__node_page.name);
     int rc =
         ll_operations__fix(t->db, t->root, ll_btree__root_page.name, LLADD_LATCH_SHARED, &p, err);
-    if (rc) /* WRONG_TYPE: the page was this tree's root */
+    if (rc) /* WRONG_TYPE of a page that was this tree's root: the tree was destroyed */
         return rc == LLADD_WRONG_TYPE && t->loaded ? destroyed(t, err) : rc;
     struct lladd_view v = lladd_page_view(p);
     uint32_t key_size = lladd_get32(v.bytes + BR_KEY), value_size = lladd_get32(v.bytes + BR_VALUE);
@@ -217,7 +218,7 @@ int ll_btree__reserve(struct lladd_txn *txn, struct ll_btree_tree *t, struct bt_
     TRY(ll_btree__owner(txn, t->trees, &o));
     o->hold.holds = &t->trees->holds;
     if (ll_operations__reserve(&o->hold, t->root, hold_index(key), 1))
-        return ll_btree__no_memory(lladd_txn_error_out(txn), "what a transaction removes");
+        return ll_btree__no_memory(lladd_txn_error_out(txn), "the reservation of a key");
     return 0;
 }
 

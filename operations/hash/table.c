@@ -441,7 +441,7 @@ int ll_hash__reserve(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t ha
     o->hold.holds = &t->hashes->holds;
     if (ll_operations__reserve(&o->hold, t->root, hold_index(hash), 1))
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
-                               "out of memory for what a transaction removes");
+                               "out of memory for the reservation of a key");
     return 0;
 }
 

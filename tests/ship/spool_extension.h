@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_SHIP_SPOOL_EXTENSION_H
 #define TESTS_SHIP_SPOOL_EXTENSION_H
-/* An extension that keeps pages written in bulk in spools, as that of an archive does. */
+/* Like the extension of an archive, this one keeps the pages that are written in bulk in spools. */
 #include "ship/ship_private.h"
 
 #include <lladd/extension.h>

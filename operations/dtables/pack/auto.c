@@ -9,8 +9,9 @@
  * the u64 offset of the segment. This stream is in memory while the table is open.
  *
  * The position of a value in its segment is computed, with three exceptions. In the form "runs", a
- * binary search finds the value. In the form "numbers", a binary search finds a value that is an
- * item. In the form "deltas", at most 31 differences are added up.
+ * binary search finds the value. In the form "numbers", a binary search finds a value that is
+ * stored as an item and not as a code (auto.h). In the form "deltas", at most 31 differences are
+ * added up.
  *
  * "encodings" lists the forms that may be chosen besides "plain". Without it all forms may be
  * chosen. */
@@ -232,7 +233,7 @@ struct place {
 static int bad_segment(const struct place *p)
 {
     return lladd_dtable_corrupt(&p->r->base, p->err,
-                                "invalid segment: expected its values within it");
+                                "invalid segment: its values do not fit into it");
 }
 
 static int read_at(const struct place *p, uint64_t at, size_t len, const unsigned char **out)
@@ -430,8 +431,8 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
 
 /* ---- many at a time -------------------------------------------------------------------------- */
 
-/* A destination for n values of a segment, from value p->i on. Each value has `width` bytes. They
- * are stored at `out` without gaps. */
+/* Where n values of a segment are copied to. A struct place says which is the first one. Each value
+ * has `width` bytes, and at `out` there are no gaps between them. */
 struct interval {
     uint32_t n;
     unsigned width;
@@ -439,7 +440,7 @@ struct interval {
 };
 
 /* Reads the codes of n values, from value `from` on. The first code begins *shift bits after
- * *bytes. Eight bytes after the last code may be read too. */
+ * *bytes. The caller may also read the eight bytes after the last code. */
 static int codes_from(const struct place *p, uint64_t codes, uint32_t from, uint32_t n,
                       const unsigned char **bytes, uint64_t *shift)
 {
@@ -524,8 +525,8 @@ static int copy_numbers(const struct place *p, struct interval *s)
     return rc || none == 0 ? rc : bad_segment(p);
 }
 
-/* Adds up the differences, beginning at the last value up to p->i that is stored in full. Inlined,
- * so that the compiler knows `width`. */
+/* Adds up the differences. It begins at a value that is stored in full: value p->i, or the last
+ * such value before it. Inlined, so that the compiler knows `width`. */
 static inline void add_up_as(const struct place *p, const unsigned char *marks,
                              const unsigned char *codes, uint64_t at, const struct interval *s,
                              unsigned width)
