@@ -79,6 +79,10 @@ static int try_seize(struct ll_buffer *b, struct ll_frame *f)
                                           * discard_latch */
         return 1;
     }
+    if (state == LATCH_LOADING) { /* its thread may wait for a disk or an archive, not for a drop */
+        latch_await_shareable(f);
+        return 1;
+    }
     if (!latch_idle(w))
         return LLADD_BUSY;
     return lladd_atomic_cas64(&f->latch, &w, (w & ~LATCH_STATE) | LATCH_EVICTING) ? 0 : 1;
@@ -216,7 +220,7 @@ void ll_buffer_bulk_end(struct ll_buffer *b, struct ll_bulk_range *range)
 
 bool ll_buffer__in_bulk(struct ll_buffer *b, uint64_t page)
 {
-    if (LL_LIKELY(lladd_atomic_look32(&b->bulk_count) == 0))
+    if (LL_LIKELY(lladd_atomic_look32(&b->bulk_count) == 0) || LLADD_PLANTED(LLADD_BUG_BULK_LOADED))
         return false;
     lladd_mutex_lock(&b->bulk_latch);
     const struct ll_bulk_range *r = b->bulk;

@@ -16,33 +16,48 @@ static int check_range(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return 0;
 }
 
-int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+/* Gives back what `begin` has set aside. */
+static void release(struct lladd_txn *txn)
 {
-    LL_USE(txn);
-    int rc = ll_txn_enter_unlatched(txn, "lladd_redo_barrier");
-    if (!rc)
-        rc = check_range(txn, first, n);
-    if (!rc)
-        rc = ll_core_reserve_plain(txn, ll_record_bound(16, 0), 0);
+    struct ll_core *core = txn->core;
+    lladd_mutex_lock(&core->misc);
+    ll_redo_barrier_promise_end(core);
+    lladd_mutex_unlock(&core->misc);
+    ll_log_credit_trim(core->log, &txn->credit);
+}
+
+/* Begins the range: no page of it is cached, and a thread that fixes one waits. Also sets aside
+ * what log_barrier takes. A call that fails has dropped no page. All that waits for log space is
+ * here, so the threads that wait for the range do not wait for log space. */
+static int begin(struct lladd_txn *txn, struct ll_bulk_range *range)
+{
+    struct ll_core *core = txn->core;
+    int rc = ll_core_reserve_plain(txn, ll_record_bound(16, 0), 0);
     if (rc)
         return rc;
-    struct ll_core *core = txn->core;
-    struct ll_bulk_range range = {.first = first.v, .n = n};
     lladd_mutex_lock(&core->misc);
-    rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
+    rc = ll_redo_barrier_promise(core, &txn->err);
     lladd_mutex_unlock(&core->misc);
-    if (!rc)
-        rc = ll_buffer_bulk_begin(core->buffer, &range, &txn->err);
     if (rc) {
         ll_log_credit_trim(core->log, &txn->credit);
         return rc;
     }
-    /* Neither pending redo nor cached copies of the pages may replace the new contents. Until the
-     * record is logged, no page of the range is cached: write-back could log an image after it. */
-    ll_instant_forget(core, first, n);
+    rc = ll_buffer_bulk_begin(core->buffer, range, &txn->err);
+    if (rc)
+        release(txn);
+    return rc;
+}
+
+/* Logs the redo barrier of a range that has begun, and returns its LSN. Neither pending redo nor
+ * cached copies of the pages may replace the new contents. Until the record is logged, no page of
+ * the range is cached: write-back could log an image after it. */
+static lladd_lsn log_barrier(struct lladd_txn *txn, const struct ll_bulk_range *range)
+{
+    struct ll_core *core = txn->core;
+    ll_instant_forget(core, lladd_page_of(range->first), range->n);
     unsigned char bytes[16];
-    lladd_put64(bytes, first.v);
-    lladd_put64(bytes + 8, n);
+    lladd_put64(bytes, range->first);
+    lladd_put64(bytes + 8, range->n);
     struct ll_record rec = {.kind = LL_REC_REDO_BARRIER,
                             .page = LLADD_NO_PAGE,
                             .redo = lladd_span_of(bytes, sizeof bytes)};
@@ -50,15 +65,27 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
      * barrier from the list, or the barrier's record follows the record at which analysis will
      * start (A in recovery/checkpoint.c). Appending does not wait. */
     lladd_mutex_lock(&core->misc);
-    rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
-    if (!rc) {
-        ll_txn_append(txn, &rec, NULL);
-        ll_redo_barrier_put(core, &(struct ll_redo_barrier){first.v, n, rec.lsn, txn->id});
-    }
+    ll_txn_append(txn, &rec, NULL);
+    ll_redo_barrier_put(core, &(struct ll_redo_barrier){range->first, range->n, rec.lsn, txn->id});
     lladd_mutex_unlock(&core->misc);
-    ll_buffer_bulk_end(core->buffer, &range);
-    ll_log_credit_trim(core->log, &txn->credit);
-    return rc;
+    return rec.lsn;
+}
+
+int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+{
+    LL_USE(txn);
+    struct ll_bulk_range range = {.first = first.v, .n = n};
+    int rc = ll_txn_enter_unlatched(txn, "lladd_redo_barrier");
+    if (!rc)
+        rc = check_range(txn, first, n);
+    if (!rc)
+        rc = begin(txn, &range);
+    if (rc)
+        return rc;
+    (void)log_barrier(txn, &range);
+    release(txn);
+    ll_buffer_bulk_end(txn->core->buffer, &range);
+    return 0;
 }
 
 struct bulk_write {
@@ -66,7 +93,7 @@ struct bulk_write {
     struct ll_bulk_range range;
     const struct ll_name *type; /* NULL: raw pages */
     unsigned char *bytes;
-    struct ll_vec stretches; /* struct stretch */
+    struct ll_vec stretches; /* struct stretch, with room for one for each page */
 };
 
 /* Pages of one bulk write that have the same redo barrier. */
@@ -75,12 +102,11 @@ struct stretch {
     lladd_lsn barrier;
 };
 
-/* Adds page i to the stretches. Page 0 empties them first. */
+/* Adds page i to the stretches. */
 static int add_page(struct bulk_write *w, uint64_t i, lladd_lsn barrier)
 {
-    struct stretch *s = i ? ll_vec_at(&w->stretches, w->stretches.len - 1) : NULL;
-    if (!s)
-        ll_vec_truncate(&w->stretches, 0);
+    size_t len = w->stretches.len;
+    struct stretch *s = len ? ll_vec_at(&w->stretches, len - 1) : NULL;
     if (!s || s->barrier.v != barrier.v) {
         s = ll_vec_push(&w->stretches);
         if (!s)
@@ -111,57 +137,52 @@ static int tell_written(const struct bulk_write *w)
  * dropped a barrier below the start of redo; after a change of the page was logged; and after a
  * rollback to a savepoint, because other transactions may have used the pages since. A barrier of
  * another transaction is not enough: a reader of the log, such as a backup, finds the pages that a
- * transaction has written in bulk by the barriers that this transaction has logged. Typed pages
- * (`type` not NULL) get headers: the page LSN is the LSN of the page's barrier, so page LSNs never
- * go back (BUF-6); the base stays 0, so write-back logs an image of the page after its first logged
- * change. */
-static int stamp(struct bulk_write *w, bool *missing)
+ * transaction has written in bulk by the barriers that this transaction has logged. */
+static int find_barriers(struct bulk_write *w, bool *missing)
 {
     struct ll_core *core = w->txn->core;
+    int rc = 0;
     *missing = false;
-    for (uint64_t i = 0; i < w->range.n; i++) {
-        if (ll_point(&core->env, "bulk.stamp"))
+    for (uint64_t i = 0; !rc && !*missing && i < w->range.n; i++) {
+        if (ll_point(&core->env, "bulk.barrier"))
             return ll_fail(&w->txn->err, LLADD_BUSY, "stopped at a named point");
         lladd_lsn lsn = ll_redo_barrier_own(core, w->range.first + i, w->txn->id);
         *missing = lsn.v == 0;
-        int rc = *missing ? 0 : add_page(w, i, lsn);
-        if (rc || *missing)
-            return rc;
-        if (w->type) {
+        rc = *missing ? 0 : add_page(w, i, lsn);
+    }
+    return rc;
+}
+
+/* If a page has no barrier, logs one for all pages. */
+static int provide_barriers(struct bulk_write *w)
+{
+    bool missing;
+    int rc = find_barriers(w, &missing);
+    if (rc || !missing)
+        return rc;
+    lladd_lsn lsn = log_barrier(w->txn, &w->range);
+    ll_vec_truncate(&w->stretches, 0);
+    for (uint64_t i = 0; !rc && i < w->range.n; i++)
+        rc = add_page(w, i, lsn);
+    return rc;
+}
+
+/* Gives typed pages their headers. The page LSN is the LSN of the page's barrier, so page LSNs
+ * never go back (BUF-6); the base stays 0, so write-back logs an image of the page after its first
+ * logged change. */
+static void stamp(const struct bulk_write *w)
+{
+    const struct ll_core *core = w->txn->core;
+    for (size_t k = 0; k < w->stretches.len; k++) {
+        const struct stretch *s = ll_vec_at(&w->stretches, k);
+        for (uint64_t i = s->from; i < s->from + s->n; i++) {
             unsigned char *p = w->bytes + i * core->page_size;
             memset(p, 0, LLADD_PAGE_HEADER);
             ll_page_set_type(p, (uint16_t)w->type->number);
             ll_page_set_number(p, w->range.first + i);
-            ll_page_set_lsn(p, lsn);
+            ll_page_set_lsn(p, s->barrier);
         }
     }
-    return 0;
-}
-
-/* Begins the range, so that no page of it is cached, and stamps the pages. If pages have no
- * barrier, one is logged first: that can fail, or wait for log space, so it must happen before a
- * changed page is dropped and before others wait for the range. A checkpoint may drop the barrier
- * meanwhile. */
-static int begin(struct bulk_write *w)
-{
-    struct lladd_txn *txn = w->txn;
-    struct ll_buffer *buffer = txn->core->buffer;
-    bool missing;
-    do {
-        int rc = stamp(w, &missing);
-        if (!rc && missing)
-            rc = lladd_redo_barrier(txn, lladd_page_of(w->range.first), w->range.n);
-        if (!rc)
-            rc = ll_buffer_bulk_begin(buffer, &w->range, &txn->err);
-        if (rc)
-            return rc;
-        rc = stamp(w, &missing);
-        if (rc || missing)
-            ll_buffer_bulk_end(buffer, &w->range);
-        if (rc)
-            return rc;
-    } while (missing);
-    return 0;
 }
 
 /* Raw pages have no LSN for the buffer's WAL check (BUF-1), so the barriers are forced here. If a
@@ -181,10 +202,16 @@ static int force_barriers(const struct bulk_write *w)
 static int write_pages(struct bulk_write *w)
 {
     struct ll_buffer *buffer = w->txn->core->buffer;
-    int rc = begin(w);
+    if (ll_vec_reserve(&w->stretches, w->range.n))
+        return ll_fail(&w->txn->err, LLADD_NO_MEMORY, "out of memory for a bulk write");
+    int rc = begin(w->txn, &w->range);
     if (rc)
         return rc;
-    if (!w->type)
+    rc = provide_barriers(w);
+    release(w->txn);
+    if (!rc && w->type)
+        stamp(w);
+    if (!rc && !w->type)
         rc = force_barriers(w);
     if (!rc)
         rc = ll_buffer_bulk_write(buffer, &w->range, w->bytes, w->type != NULL, &w->txn->err);

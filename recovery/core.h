@@ -285,6 +285,7 @@ struct ll_core {
     struct lladd_mutex misc; /* redo barriers, pins, snapshots, heuristic outcomes */
     struct ll_redo_barrier *barriers;
     size_t n_barriers, cap_barriers;
+    size_t barriers_promised; /* calls of ll_redo_barrier_promise that have not ended */
     uint64_t newest_barrier; /* LSN; atomic: read without `misc`, too */
     struct ll_pin *pins;
     uint64_t n_pins; /* atomic: read without `misc`, too */
@@ -809,8 +810,11 @@ int ll_redo_barrier_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn,
                         struct lladd_error *);
 /* False: the record is no redo barrier. */
 bool ll_redo_barrier_decode(const struct ll_record *, uint64_t *first, uint64_t *n);
-/* The two halves of ll_redo_barrier_add, under `misc`. Only the first can fail. */
-int ll_redo_barrier_room(struct ll_core *, uint64_t first, uint64_t n, struct lladd_error *);
+/* Under `misc`. Until promise_end there is room for a barrier with an LSN above those of all
+ * others, whatever other threads put meanwhile. */
+int ll_redo_barrier_promise(struct ll_core *, struct lladd_error *);
+void ll_redo_barrier_promise_end(struct ll_core *);
+/* Under `misc`, with room for the barrier. */
 void ll_redo_barrier_put(struct ll_core *, const struct ll_redo_barrier *);
 lladd_lsn ll_redo_barrier_of(const struct ll_core *, uint64_t page); /* takes no mutex: only during
                                                                       * redo */

@@ -30,7 +30,7 @@ static void insert(struct ll_core *core, size_t at, const struct ll_redo_barrier
     core->n_barriers++;
 }
 
-int ll_redo_barrier_room(struct ll_core *core, uint64_t first, uint64_t n, struct lladd_error *err)
+static int make_room(struct ll_core *core, uint64_t first, uint64_t n, struct lladd_error *err)
 {
     if (n == 0 || first >= PAGES_MAX || n > PAGES_MAX - first)
         return ll_fail(err, LLADD_BAD_RECORD, "a redo barrier of %llu pages from page %llu on",
@@ -44,6 +44,21 @@ int ll_redo_barrier_room(struct ll_core *core, uint64_t first, uint64_t n, struc
                    sizeof *core->barriers)
                ? ll_fail(err, LLADD_NO_MEMORY, "out of memory for a redo barrier")
                : 0;
+}
+
+/* A barrier above all others replaces older ones, or splits one into two and adds itself. */
+int ll_redo_barrier_promise(struct ll_core *core, struct lladd_error *err)
+{
+    if (ll_grow(&core->env, &core->barriers, &core->cap_barriers,
+                core->n_barriers + 2 * (core->barriers_promised + 1), sizeof *core->barriers))
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a redo barrier");
+    core->barriers_promised++;
+    return 0;
+}
+
+void ll_redo_barrier_promise_end(struct ll_core *core)
+{
+    core->barriers_promised--;
 }
 
 static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_lsn lsn)
@@ -87,7 +102,7 @@ int ll_redo_barrier_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_
                         struct lladd_error *err)
 {
     lladd_mutex_lock(&core->misc);
-    int rc = ll_redo_barrier_room(core, first, n, err);
+    int rc = make_room(core, first, n, err);
     if (!rc)
         ll_redo_barrier_put(core, &(struct ll_redo_barrier){first, n, lsn, {0}});
     lladd_mutex_unlock(&core->misc);
@@ -141,7 +156,7 @@ void ll_redo_barrier_disown_page(struct ll_core *core, uint64_t page)
 {
     lladd_mutex_lock(&core->misc);
     struct ll_redo_barrier *barrier = find(core, page);
-    if (barrier)
+    if (barrier && !LLADD_PLANTED(LLADD_BUG_BULK_CHANGED))
         barrier->txn.v = 0;
     lladd_mutex_unlock(&core->misc);
 }

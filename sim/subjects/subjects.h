@@ -60,6 +60,7 @@
     X(tables_physical) \
     X(threads_abort) \
     X(threads_background) \
+    X(threads_bulk) \
     X(threads_checkpoint) \
     X(threads_commit) \
     X(threads_credit) \

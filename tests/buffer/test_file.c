@@ -386,6 +386,64 @@ START_TEST(a_page_is_not_loaded_while_it_is_written_in_bulk)
 }
 END_TEST
 
+/* A fetch that ends late, and with an error. */
+static struct {
+    struct fixture *r;
+    uint32_t loading, answer, dropped;
+    int rc;
+} slow;
+
+static int answer_late(void *ctx, struct ll_fetch *f, struct lladd_error *err)
+{
+    (void)ctx;
+    lladd_atomic_store32(&slow.loading, 1);
+    while (!lladd_atomic_load32(&slow.answer))
+        lladd_yield();
+    return ll_fail_page(err, LLADD_READ_FAILED, f->page, "too late");
+}
+
+static void *load_slowly(void *unused)
+{
+    struct lladd_error err;
+    struct ll_frame *f;
+    slow.rc = ll_buffer_fix(slow.r->b, lladd_page_of(3), LL_FIX_SHARED, &f, &err);
+    return unused;
+}
+
+static void *drop_pages(void *unused)
+{
+    int rc = ll_buffer_drop(slow.r->b, lladd_page_of(2), 3);
+    lladd_atomic_store32(&slow.dropped, rc ? 2 : 1);
+    return unused;
+}
+
+/* A thread that loads a page, as instant recovery does, does not hold it: the drop waits. */
+START_TEST(a_drop_waits_for_a_page_that_is_loaded)
+{
+    struct fixture r;
+    struct lladd_thread loader = {0}, dropper = {0};
+    memset(&slow, 0, sizeof slow);
+    slow.r = &r;
+    fixture_init(&r, _i, PAGES);
+    r.cfg.recovery.fetch = answer_late;
+    fixture_create(&r);
+    ck_assert_int_eq(ll_buffer_extend(r.b, 10, &r.err), 0);
+    ck_assert_int_eq(lladd_thread_start(&loader, load_slowly, NULL), 0);
+    while (!lladd_atomic_load32(&slow.loading))
+        lladd_yield();
+    ck_assert_int_eq(lladd_thread_start(&dropper, drop_pages, NULL), 0);
+    for (unsigned i = 0; i < 1000; i++)
+        lladd_yield();
+    ck_assert_uint_eq(lladd_atomic_load32(&slow.dropped), 0);
+    lladd_atomic_store32(&slow.answer, 1);
+    lladd_thread_join(&dropper);
+    lladd_thread_join(&loader);
+    ck_assert_int_eq(slow.rc, LLADD_READ_FAILED);
+    ck_assert_uint_eq(lladd_atomic_load32(&slow.dropped), 1);
+    fixture_close(&r);
+}
+END_TEST
+
 START_TEST(bulk_access_refuses)
 {
     struct fixture r;
@@ -481,6 +539,7 @@ int main(void)
     tcase_add_loop_test(t, bulk_access_refuses, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, bulk_access_and_dirty_pages, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_is_not_loaded_while_it_is_written_in_bulk, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_drop_waits_for_a_page_that_is_loaded, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, cached_pages_are_not_prefetched, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

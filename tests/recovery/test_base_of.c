@@ -130,6 +130,18 @@ static void damage(lladd_pageno number)
     fixture_file_write(&r, "pages", bytes, sizeof bytes, number.v * PAGE + 1024);
 }
 
+/* While the database is open: the crash model does not hear of this write. */
+static void damage_below(lladd_pageno number)
+{
+    static unsigned char bytes[64];
+    struct lladd_iovec piece = {bytes, sizeof bytes};
+    struct lladd_file *file;
+    memset(bytes, 0xee, sizeof bytes);
+    ck_assert_int_eq(r.base->ops->open(r.base, "pages", LLADD_OPEN_CREATE, &file), 0);
+    ck_assert_int_eq(r.base->ops->pwritev(r.base, file, &piece, 1, number.v * PAGE + 1024), 0);
+    ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
+}
+
 static void expect_cells(uint64_t one, uint64_t two, uint64_t three)
 {
     fixture_expect(&r, cell_of(page, 1), one);
@@ -318,11 +330,18 @@ START_TEST(a_free_page_is_not_asked_for)
 }
 END_TEST
 
+static void write_in_bulk(struct lladd_txn *txn, uint64_t value)
+{
+    unsigned char bytes[PAGE] = {0};
+    lladd_put64(bytes + LLADD_PAGE_HEADER + cell_offset(1), value);
+    ok(txn, lladd_bulk_write(txn, page, 1, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+}
+
 /* The log has the redo barrier of a bulk write, but not the bytes that were written. So at the
  * barrier the extension is asked again, for the page with these bytes. */
 START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
 {
-    unsigned char bytes[PAGE] = {0};
     begin_case(_i, true);
     ok_db(&r, lladd_pages_extend(r.db, BULK + 1, &r.err));
     page = lladd_page_of(BULK);
@@ -332,9 +351,7 @@ START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
     done(lladd_commit(txn));
     archive_page(page);
     txn = fixture_begin(&r);
-    lladd_put64(bytes + LLADD_PAGE_HEADER + cell_offset(1), 7);
-    ok(txn, lladd_bulk_write(txn, page, 1, "test.cells", bytes));
-    ok(txn, lladd_bulk_sync(txn));
+    write_in_bulk(txn, 7);
     done(lladd_commit(txn));
     ck_assert_uint_ne(copy.barrier, 0);
     fixture_close(&r);
@@ -348,6 +365,35 @@ START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
     damage(page);
     memcpy(copy.bulk, copy.bytes, PAGE);
     expect_refusal("an earlier life", "in bulk");
+    fixture_free(&r);
+}
+END_TEST
+
+/* Between two bulk writes of one transaction, the page is damaged, comes from the extension, and is
+ * written back with an image. The second write needs a barrier after that image, or redo would put
+ * the image in the place of the second write. */
+START_TEST(a_page_from_an_extension_is_written_in_bulk_again)
+{
+    unsigned char read[PAGE];
+    begin_case(_i, true);
+    fixture_close(&r);
+    r.options.flags &= ~(unsigned)LLADD_OPT_ATOMIC_PAGES;
+    fixture_open(&r);
+    page = lladd_page_of(BULK);
+    ok_db(&r, lladd_pages_extend(r.db, BULK + 1, &r.err));
+    struct lladd_txn *txn = fixture_begin(&r);
+    write_in_bulk(txn, 7);
+    copy.number = BULK;
+    memcpy(copy.bytes, copy.bulk, PAGE);
+    damage_below(page);
+    fixture_expect(&r, cell_of(page, 1), 7);
+    ck_assert_uint_eq(copy.asked, 1);
+    ok_db(&r, lladd_bulk_read(r.db, page, 1, false, read, &r.err)); /* writes the page back */
+    write_in_bulk(txn, 8);
+    done(lladd_commit(txn));
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 1), 8);
     fixture_free(&r);
 }
 END_TEST
@@ -403,6 +449,7 @@ int main(void)
     tcase_add_loop_test(t, without_an_extension_such_a_page_is_refused, 0, CASES);
     tcase_add_loop_test(t, a_free_page_is_not_asked_for, 0, CASES);
     tcase_add_loop_test(t, a_page_that_was_written_in_bulk_comes_from_an_extension, 0, CASES);
+    tcase_add_loop_test(t, a_page_from_an_extension_is_written_in_bulk_again, 0, CASES);
     tcase_add_loop_test(t, the_log_is_truncated_while_an_extension_is_asked, 0, CASES);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

@@ -104,6 +104,7 @@ static const struct {
              {"threads.prepare", 1, 2000, 300},
              {"threads.background", 1, 300, 20},
              {"threads.values", 1, 100, 1},
+             {"threads.bulk", 1, 300, 20},
              {"threads.writeback", 1, 100, 5},
              {"threads.trees", 1, 3000, 50},
              {"threads.merge", 1, 3000, 50},

@@ -135,6 +135,8 @@ static const struct row rows[] = {
     {LLADD_BUG_UNMARKED, EXPLORE, "writeback.clean", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
     {LLADD_BUG_IMAGE_WAIT, INTERLEAVE, "threads.ring", LLADD_SIM_O_DEADLOCK, 1, AT_RANDOM | KILLED,
      0, 0},
+    {LLADD_BUG_BULK_LOADED, INTERLEAVE, "threads.bulk", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
+    {LLADD_BUG_BULK_CHANGED, INTERLEAVE, "threads.bulk", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_LAST_EIGHTH, EXPLORE, "writeback.limit", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
     {LLADD_BUG_BT_UNDO, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BT_MERGE, EXPLORE, "trees.merge", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
