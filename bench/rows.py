@@ -10,7 +10,9 @@ WEAKER = {"leveldb": "no isolation", "rocksdb-batch": "no isolation",
 # Engines that are not compared with others: a tree without transactions (olc), and one that shows
 # the cost of a default option.
 ASIDE = {"olc": "in memory: no transactions, no log",
-         "lladd-records-atomic": "no page images: for devices that never tear a page"}
+         "lladd-records-atomic": "no page images: for devices that never tear a page",
+        "lladd-hash-archived": "its log is archived meanwhile",
+        "lladd-dtable-archived": "its log and its runs are archived meanwhile"}
 NO_LOG = "no log: nothing to replay"
 NO_UNDO = "the database is as it was before the commit: nothing to undo"
 WEAKER_IN = {("W6", "lmdb"): NO_LOG, ("W6", "tdb"): NO_LOG, ("W9", "lmdb"): NO_UNDO,

@@ -47,7 +47,7 @@ class Cell:
 def by_time(row):
     """Whether the case runs for a number of seconds, so that its number of operations is a
     result."""
-    return row["workload"] in ("W3", "W4", "W8")
+    return row["workload"] in ("W3", "W4", "W8", "W12")
 
 
 def collect(rows):
@@ -145,6 +145,11 @@ TITLES = {
     "half-load-natural":
         "durable transactions at half of the peak load, a checkpoint after 16 MiB of log",
     "rollback": "updates of one transaction rolled back",
+    "copy": "MiB a second of a closed database, its files copied and synced",
+    "backup": "MiB a second of an open database that is backed up while it is idle",
+    "backup-busy": "MiB a second of a database that is backed up beside transactions",
+    "commits": "durable transactions of one update, no backup",
+    "commits-backup": "durable transactions of one update while backups are made",
 }
 
 

@@ -71,6 +71,12 @@ static const char *refuses_w11(const struct bench_engine *e, const struct cell *
     return e->scan ? levels(e, c) : "no scans in key order, or the bench does not implement them";
 }
 
+static const char *refuses_w12(const struct bench_engine *e, const struct cell *c)
+{
+    return e->backup ? common(e, c)
+                     : "no backup of an open database, or the bench does not implement it";
+}
+
 const struct bench_case bench_cases[] = {
     {.workload = "W1", .name = "insert", .refuses = refuses_w1, .run = run_insert,
      .what = "N inserts, int to int, one transaction a thread; timed from creation to clean close",
@@ -139,4 +145,9 @@ const struct bench_case bench_cases[] = {
      .what = "N scans of 100 records in key order, each from a random key on",
      .load = load_records, .level = BENCH_OS, .n = 100000, .records = 10 * MILLION,
      .txn_ops = 1000, ORDERED},
+    {.workload = "W12", .name = "backup", .refuses = refuses_w12, .run = run_backup,
+     .what = "files copied; a backup of the open database; commits without and beside backups",
+     .load = load_records, .level = BENCH_DISK, .records = 10 * MILLION, .txn_ops = 1,
+     .key_size = 8, .value_size = 100, .cache = CACHE, .seconds = 6, .threads = {{8}, 1},
+     .in_order = true},
     {.workload = NULL}};

@@ -5,9 +5,9 @@
  *
  * main.c reads the command line. plan.c goes through the cells and forks a process for each. A cell
  * is a case with an engine, a number of operations and a number of threads. rows.c writes the
- * results. The workloads are in bulk.c, commit.c, latency.c, ordered.c, read.c and recovery.c.
- * Their functions run in the child: they open the engine, measure, and send rows. count.c counts
- * system calls. */
+ * results. The workloads are in backup.c, bulk.c, commit.c, latency.c, ordered.c, read.c and
+ * recovery.c. Their functions run in the child: they open the engine, measure, and send rows.
+ * count.c counts system calls. */
 #include "engines/engine.h"
 
 #include <stdio.h>
@@ -186,5 +186,6 @@ int run_recovery(const struct cell *);
 int run_load(const struct cell *);
 int run_ordered_lookups(const struct cell *);
 int run_scans(const struct cell *);
+int run_backup(const struct cell *);
 
 #endif

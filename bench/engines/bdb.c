@@ -259,6 +259,11 @@ static void io(struct bench_db *b, uint64_t *log_bytes, uint64_t *pages_read,
     free(pool);
 }
 
+static int backup(struct bench_db *b, const char *dir)
+{
+    return failed("backup", b->env->backup(b->env, dir, 0));
+}
+
 #define SETTINGS \
     "private environment; locks, log, transactions; pages of 4 KiB; log buffer 16 MiB, log files " \
     "of 64 MiB, zeroed ahead (DB_LOG_ZERO) for small transactions; reads without a transaction; " \
@@ -282,6 +287,7 @@ static void io(struct bench_db *b, uint64_t *log_bytes, uint64_t *pages_read,
         .records = only_numbers, \
         .fill = fills, \
         .checkpoint = checkpoint, \
+        .backup = backup, \
         .io = io, \
     };
 ENGINE(bdb_hash, "bdb-hash", open_hash, NULL, NULL, false)

@@ -87,6 +87,9 @@ struct bench_engine {
                 const void *values);
     /* Bounds recovery: writes changed pages, and truncates the log. */
     int (*checkpoint)(struct bench_db *);
+    /* Copies the open database into the empty directory, while others may change it. What it has
+     * written is durable. */
+    int (*backup)(struct bench_db *, const char *dir);
     /* Log bytes written, and pages read and written, since the database was opened. */
     void (*io)(struct bench_db *, uint64_t *log_bytes, uint64_t *pages_read,
                uint64_t *pages_written);
@@ -110,6 +113,8 @@ struct bench_missing {
 extern const struct bench_missing bench_engines_missing[];
 /* Prints what failed on stderr; returns BENCH_FAILED. */
 int bench_failed(const char *engine, const char *what, const char *why);
+/* Copies a file, and syncs the copy. */
+int bench_copy(const char *from, const char *to);
 #define BENCH_KEY_MAX 16u
 /* The key for engines that compare keys as bytes: the number in `size` bytes (1 to 8), big-endian;
  * the rest of `out` is zeros. */

@@ -3,13 +3,17 @@
 #include "engine.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The engines of each package: X(symbol). Packages of peers may be missing. */
 #define LLADD(X) \
     X(lladd_hash) X(lladd_hash_physical) X(lladd_array) X(lladd_array_bulk) X(lladd_records) \
-    X(lladd_records_atomic) X(lladd_dtable) X(lladd_btree) X(lladd_btree_many)
+    X(lladd_records_atomic) X(lladd_dtable) X(lladd_btree) X(lladd_btree_many) \
+    X(lladd_hash_archived) X(lladd_dtable_archived)
 #define OLC(X) X(olc)
 #define BDB(X) X(bdb_hash) X(bdb_hash_presized) X(bdb_btree) X(bdb_recno) X(bdb_queue)
 #define LMDB(X) X(lmdb)
@@ -96,6 +100,34 @@ int bench_failed(const char *engine, const char *what, const char *why)
 {
     fprintf(stderr, "%s: %s: %s\n", engine, what, why);
     return BENCH_FAILED;
+}
+
+static int copy_bytes(FILE *from, FILE *to)
+{
+    enum { PIECE = 1 << 20 };
+    char *piece = malloc(PIECE);
+    size_t n;
+    int rc = piece ? 0 : ENOMEM;
+    while (!rc && (n = fread(piece, 1, PIECE, from)) > 0)
+        rc = fwrite(piece, 1, n, to) == n ? 0 : errno;
+    rc = !rc && ferror(from) ? EIO : rc;
+    rc = !rc && fflush(to) ? errno : rc;
+    rc = !rc && fsync(fileno(to)) ? errno : rc;
+    free(piece);
+    return rc;
+}
+
+int bench_copy(const char *from, const char *to)
+{
+    FILE *in = fopen(from, "rb"), *out = in ? fopen(to, "wb") : NULL;
+    int rc = out ? 0 : errno;
+    if (out) {
+        rc = copy_bytes(in, out);
+        rc = fclose(out) && !rc ? errno : rc;
+    }
+    if (in)
+        fclose(in);
+    return rc ? bench_failed("driver", from, strerror(rc)) : 0;
 }
 
 void bench_digits(unsigned char out[BENCH_KEY_MAX], uint64_t key, uint32_t size)

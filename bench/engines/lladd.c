@@ -39,11 +39,12 @@ static int find_root(struct bench_db *b, bool array, lladd_pageno *out, struct l
     return rc ? rc : ended;
 }
 
-static int open_as(const struct bench_setup *s, bool array, unsigned flags, struct bench_db **out)
+static int open_with(const struct bench_setup *s, struct lladd_options *o, bool array,
+                     unsigned flags, struct bench_db **out)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     lladd_pageno root;
-    int rc = bench_lladd_open(s, out);
+    int rc = bench_lladd_open_with(s, o, out);
     if (rc)
         return rc;
     struct bench_db *b = *out;
@@ -52,6 +53,24 @@ static int open_as(const struct bench_setup *s, bool array, unsigned flags, stru
         rc = array ? lladd_array_open(b->db, root, &b->array, &err)
                    : lladd_hash_open(b->db, root, flags, &b->hash, &err);
     return bench_lladd_failed("open", rc, &err);
+}
+
+static int open_as(const struct bench_setup *s, bool array, unsigned flags, struct bench_db **out)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    return open_with(s, &o, array, flags, out);
+}
+
+static int open_archived(const struct bench_setup *s, struct bench_db **out)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct bench_archive a;
+    int rc = bench_lladd_archive(s, &o, &a);
+    rc = rc ? rc : open_with(s, &o, false, LLADD_HASH_LOGICAL, out);
+    lladd_options_release(&o);
+    if (!rc)
+        (*out)->archive = a;
+    return rc;
 }
 
 static int open_logical(const struct bench_setup *s, struct bench_db **out)
@@ -172,6 +191,8 @@ static int array_fill_bulk(struct bench_db *b, struct bench_txn *txn, uint64_t f
     .update = array_set, .lookup = array_lookup
 const struct bench_engine bench_engine_lladd_hash = {
     HASH, .name = "lladd-hash", .open = open_logical};
+const struct bench_engine bench_engine_lladd_hash_archived = {
+    HASH, .name = "lladd-hash-archived", .open = open_archived};
 const struct bench_engine bench_engine_lladd_hash_physical = {
     HASH, .name = "lladd-hash-physical", .open = open_physical, .one_changer = true};
 const struct bench_engine bench_engine_lladd_array = {

@@ -12,8 +12,18 @@ struct lladd_btree;
 struct lladd_btree_cursor;
 struct lladd_managed;
 
+struct lladd_archive;
+struct lladd_store;
+
+/* An archive of the log, in a store beside the database; NULLs: none. */
+struct bench_archive {
+    struct lladd_store *store;
+    struct lladd_archive *archive;
+};
+
 struct bench_db {
     struct lladd_db *db;
+    struct bench_archive archive;
     struct lladd_hash *hash;
     struct lladd_array *array;
     struct lladd_btree *btree;
@@ -40,6 +50,9 @@ int bench_lladd_failed(const char *what, int rc, const struct lladd_error *err);
 int bench_lladd_open_with(const struct bench_setup *, struct lladd_options *,
                           struct bench_db **out);
 int bench_lladd_open(const struct bench_setup *, struct bench_db **out);
+/* Registers an archive with the options; the caller puts it into the bench_db that it opens. */
+int bench_lladd_archive(const struct bench_setup *, struct lladd_options *,
+                        struct bench_archive *out);
 int bench_lladd_close(struct bench_db *);
 int bench_lladd_begin(struct bench_db *, struct bench_thread *, struct bench_txn **out);
 int bench_lladd_commit(struct bench_db *, struct bench_txn *);
@@ -47,6 +60,7 @@ int bench_lladd_abort(struct bench_db *, struct bench_txn *);
 int bench_lladd_commit_async(struct bench_db *, struct bench_txn *, uint64_t *ticket);
 int bench_lladd_wait(struct bench_db *, uint64_t ticket);
 int bench_lladd_checkpoint(struct bench_db *);
+int bench_lladd_backup(struct bench_db *, const char *dir);
 void bench_lladd_io(struct bench_db *, uint64_t *log_bytes, uint64_t *pages_read,
                     uint64_t *pages_written);
 
@@ -57,6 +71,7 @@ void bench_lladd_io(struct bench_db *, uint64_t *log_bytes, uint64_t *pages_read
                 "workload lets two transactions change one key at the same time", \
     .levels = BENCH_AT_ALL, .begin = bench_lladd_begin, .commit = bench_lladd_commit, \
     .checkpoints = true, .abort = bench_lladd_abort, .commit_async = bench_lladd_commit_async, \
-    .wait = bench_lladd_wait, .checkpoint = bench_lladd_checkpoint, .io = bench_lladd_io
+    .wait = bench_lladd_wait, .checkpoint = bench_lladd_checkpoint, .io = bench_lladd_io, \
+    .backup = bench_lladd_backup
 
 #endif

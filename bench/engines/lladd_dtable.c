@@ -30,17 +30,20 @@ static int create(struct bench_db *b, const struct bench_setup *s)
 }
 
 /* A sixteenth of the cache is for pages, because the rows in runs have a cache of their own. */
-static int open_it(const struct bench_setup *s, struct bench_db **out)
+static int open_as(const struct bench_setup *s, bool archived, struct bench_db **out)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
+    struct bench_archive a = {.store = NULL};
     o.cache_bytes = s->cache_bytes / 16;
     int rc = bench_lladd_failed("register", lladd_managed_register(&o, &err), &err);
+    rc = rc || !archived ? rc : bench_lladd_archive(s, &o, &a);
     rc = rc ? rc : bench_lladd_open_with(s, &o, out);
     lladd_options_release(&o);
     if (rc)
         return rc;
     struct bench_db *b = *out;
+    b->archive = a;
     lladd_dtable_cache_limit(b->db, s->cache_bytes - s->cache_bytes / 16);
     rc = lladd_managed_open(b->db, NAME, &b->managed, &err);
     if (rc == LLADD_NOT_FOUND) {
@@ -49,6 +52,16 @@ static int open_it(const struct bench_setup *s, struct bench_db **out)
     }
     rc = rc ? rc : lladd_managed_threads(b->db, 2, &err);
     return bench_lladd_failed("open", rc, &err);
+}
+
+static int open_it(const struct bench_setup *s, struct bench_db **out)
+{
+    return open_as(s, false, out);
+}
+
+static int open_archived(const struct bench_setup *s, struct bench_db **out)
+{
+    return open_as(s, true, out);
 }
 
 static int close_it(struct bench_db *b)
@@ -112,7 +125,10 @@ static int scan(struct bench_db *b, struct bench_thread *t, uint64_t key, uint32
     return rc == LLADD_END ? 0 : bench_lladd_failed("scan", rc, &err);
 }
 
+#define DTABLE \
+    BENCH_LLADD, .close = close_it, .join = bench_lladd_join, .leave = bench_lladd_leave, \
+    .insert = put, .update = put, .lookup = lookup, .scan = scan, .records = true
 const struct bench_engine bench_engine_lladd_dtable = {
-    BENCH_LLADD, .name = "lladd-dtable", .open = open_it, .close = close_it,
-    .join = bench_lladd_join, .leave = bench_lladd_leave, .insert = put, .update = put,
-    .lookup = lookup, .scan = scan, .records = true};
+    DTABLE, .name = "lladd-dtable", .open = open_it};
+const struct bench_engine bench_engine_lladd_dtable_archived = {
+    DTABLE, .name = "lladd-dtable-archived", .open = open_archived};

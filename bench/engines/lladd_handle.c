@@ -2,8 +2,11 @@
 /* The handle and the transactions that the engines of this library share. */
 #include "lladd.h"
 
+#include <lladd/ship.h>
 #include <lladd/stats.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 int bench_lladd_failed(const char *what, int rc, const struct lladd_error *err)
 {
@@ -43,9 +46,27 @@ int bench_lladd_open(const struct bench_setup *s, struct bench_db **out)
     return bench_lladd_open_with(s, &o, out);
 }
 
+/* Each process has a store of its own, because a process may make the database anew. */
+int bench_lladd_archive(const struct bench_setup *s, struct lladd_options *o,
+                        struct bench_archive *out)
+{
+    struct lladd_archive_options ao = LLADD_ARCHIVE_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    char url[1024];
+    ao.thread = true;
+    *out = (struct bench_archive){.store = NULL};
+    snprintf(url, sizeof url, "dir:%s-archive-%ld", s->dir, (long)getpid());
+    int rc = lladd_store_open(url, NULL, &out->store, &err);
+    if (!rc)
+        rc = lladd_ship_register(o, out->store, &ao, &out->archive, &err);
+    return bench_lladd_failed("archive", rc, &err);
+}
+
 int bench_lladd_close(struct bench_db *b)
 {
     int rc = lladd_close(b->db);
+    lladd_archive_free(b->archive.archive);
+    lladd_store_close(b->archive.store);
     free(b->extents);
     free(b);
     return bench_lladd_failed("close", rc, NULL);
@@ -116,6 +137,19 @@ int bench_lladd_checkpoint(struct bench_db *b)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     return bench_lladd_failed("checkpoint", lladd_checkpoint(b->db, &err), &err);
+}
+
+int bench_lladd_backup(struct bench_db *b, const char *dir)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_store *store = NULL;
+    char url[1024];
+    snprintf(url, sizeof url, "dir:%s", dir);
+    int rc = lladd_store_open(url, NULL, &store, &err);
+    if (!rc)
+        rc = lladd_backup(b->db, store, NULL, NULL, &err);
+    lladd_store_close(store);
+    return bench_lladd_failed("backup", rc, &err);
 }
 
 void bench_lladd_io(struct bench_db *b, uint64_t *log_bytes, uint64_t *pages_read,

@@ -247,6 +247,34 @@ static int scan(struct bench_db *b, struct bench_thread *t, uint64_t key, uint32
     return failed(c, "scan", found);
 }
 
+/* One step, so that the copy is one snapshot: with several steps, each change by another connection
+ * makes the backup begin again. */
+static int backup(struct bench_db *b, const char *dir)
+{
+    struct connection from = {.db = NULL}, to = {.db = NULL};
+    char path[4200];
+    snprintf(path, sizeof path, "%s/bench.sqlite", b->setup.dir);
+    int rc = sqlite3_open_v2(path, &from.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    snprintf(path, sizeof path, "%s/bench.sqlite", dir);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_open_v2(path, &to.db,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                             NULL);
+    sqlite3_backup *copy =
+        rc == SQLITE_OK ? sqlite3_backup_init(to.db, "main", from.db, "main") : NULL;
+    if (copy) {
+        rc = sqlite3_backup_step(copy, -1);
+        int end = sqlite3_backup_finish(copy);
+        rc = rc == SQLITE_DONE ? end : rc;
+    } else if (rc == SQLITE_OK) {
+        rc = sqlite3_errcode(to.db);
+    }
+    rc = failed(&to, "backup", rc);
+    sqlite3_close(to.db);
+    sqlite3_close(from.db);
+    return rc;
+}
+
 #define ENGINE(symbol, text, table, opens) \
     const struct bench_engine bench_engine_##symbol = { \
         .name = text, \
@@ -271,6 +299,7 @@ static int scan(struct bench_db *b, struct bench_thread *t, uint64_t key, uint32
         .scan = scan, \
         .records = true, \
         .checkpoint = checkpoint, \
+        .backup = backup, \
     };
 ENGINE(sqlite, "sqlite", "without rowid", open_table)
 ENGINE(sqlite_rowid, "sqlite-rowid", "with rowid", open_rowid)

@@ -219,6 +219,29 @@ static int checkpoint(struct bench_db *b)
     return failed("checkpoint", rc ? rc : closed);
 }
 
+/* The cursor has the names of the files to copy, which stay as they are until it is closed. */
+static int backup(struct bench_db *b, const char *dir)
+{
+    WT_SESSION *session;
+    WT_CURSOR *cursor;
+    int rc = b->wt->open_session(b->wt, NULL, NULL, &session);
+    if (rc)
+        return failed("session", rc);
+    rc = session->open_cursor(session, "backup:", NULL, NULL, &cursor);
+    int copied = 0;
+    while (!rc && !copied && (rc = cursor->next(cursor)) == 0) {
+        char from[1200], to[1200];
+        const char *name;
+        rc = cursor->get_key(cursor, &name);
+        snprintf(from, sizeof from, "%s/%s", b->setup.dir, rc ? "" : name);
+        snprintf(to, sizeof to, "%s/%s", dir, rc ? "" : name);
+        copied = rc ? 0 : bench_copy(from, to);
+    }
+    int closed = session->close(session, NULL);
+    rc = rc == WT_NOTFOUND ? 0 : rc;
+    return copied ? copied : failed("backup", rc ? rc : closed);
+}
+
 #define ENGINE(symbol, text, store, only_numbers, opens) \
     const struct bench_engine bench_engine_##symbol = { \
         .name = text, \
@@ -242,6 +265,7 @@ static int checkpoint(struct bench_db *b)
         .scan = scan, \
         .records = true, \
         .checkpoints = true, .checkpoint = checkpoint, \
+        .backup = backup, \
     };
 ENGINE(wiredtiger, "wiredtiger", "row store", false, open_rows)
 ENGINE(wiredtiger_col, "wiredtiger-col", "column store", true, open_columns)
