@@ -245,7 +245,7 @@ def case_exists(tree, folder, test, case):
         return False
     # ll_test(NAME test_x ...), or x in a foreach.
     known = re.search(r"\b(?:test_)?" + test[len("test_"):] + r"\b", tree.text(cmake))
-    pattern = re.compile(r"^START_TEST\(" + case + r"\)|^def " + case + r"\(", re.M)
+    pattern = re.compile(r"^START_TEST\(" + case + r"\)|^ *def " + case + r"\(", re.M)
     files = [os.path.join(home, test + ending) for ending in (".c", ".py")]
     return bool(known) and any(f in tree.texts and pattern.search(tree.text(f)) for f in files)
 

@@ -227,10 +227,11 @@ static int permit(void *ctx, const char *what, uint64_t done, uint64_t all)
     return 0;
 }
 
-/* Each backup is taken while all workers commit, and two transactions are prepared. */
+/* Each backup is taken while all workers commit, and two transactions are prepared. LLADD_NIGHTLY:
+ * 100 backups. */
 START_TEST(backups_under_writers)
 {
-    enum { ROUNDS = 6 };
+    unsigned rounds = getenv("LLADD_NIGHTLY") ? 100 : 6;
     struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
     struct lladd_thread threads[SHOP_WORKERS] = {{0}};
     struct lladd_txn *prepared[2];
@@ -247,7 +248,7 @@ START_TEST(backups_under_writers)
     for (uintptr_t k = 0; k < SHOP_WORKERS; k++)
         ck_assert_int_eq(lladd_thread_start(&threads[k], work, (void *)k), 0);
     prepared[1] = shop_prepare(&shop, 101);
-    for (unsigned i = 0; i < ROUNDS; i++) {
+    for (unsigned i = 0; i < rounds; i++) {
         struct lladd_backup_info info = {.struct_size = sizeof info};
         lladd_mutex_lock(&permits_mutex);
         granted = 0;
