@@ -370,6 +370,10 @@ static int count_work(struct lladd_inspect *v, struct lladd_error *err)
     struct lladd_error damage = LLADD_ERROR_INIT;
     if (v->info.clean || !v->log)
         return 0;
+    /* The walk begins with the oldest log if the first segments are missing. */
+    if (!v->log_error.code &&
+        ll_log_reaches(v->log, v->core.control.redo, &v->log_error) == LLADD_NO_MEMORY)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     ll_part_init(&t.part, &v->core.env, v->memory, 0);
     int rc = 0;
     do {

@@ -4,23 +4,10 @@
  * An open reads the control block, lists the log, and reads the log from the last checkpoint on,
  * before it changes anything. This file takes the same steps with the functions of lladd_open, on a
  * core of its own, so the results agree. Operations that are not registered are not an error here.
- * Then the log is checked for all records that redo and undo need. verify.c checks the pages and
- * the witness. */
+ * The log that is listed contains all that analysis and redo read, and verify_log.c has read it.
+ * Undo may need older records, which are looked for here. verify.c checks the pages and the
+ * witness. */
 #include "inspect/inspect_private.h"
-
-/* Does the log contain all records that redo reads? The opened log begins after the last missing
- * file, and was verified from there on. If redo starts before that, reads the log in between. */
-static int try_redo(struct ll_core *core, struct ll_log_cursor *cursor, struct lladd_error *err)
-{
-    uint64_t oldest = ll_log_oldest(core->log).v;
-    struct ll_record rec;
-    if (core->control.clean || core->control.redo.v >= oldest)
-        return 0;
-    int rc = ll_log_cursor_begin(cursor, core->control.redo, &rec, err);
-    while (!rc && rec.lsn.v < oldest)
-        rc = ll_log_cursor_next(cursor, &rec, err);
-    return rc == LLADD_END ? 0 : rc;
-}
 
 /* Undo reads the records of each transaction that has not ended. */
 static int try_undo(struct ll_core *core, struct ll_log_cursor *cursor, struct lladd_error *err)
@@ -54,8 +41,6 @@ static int try_core(struct lladd_inspect *v, struct ll_core *core, struct lladd_
     struct ll_log_cursor *cursor = NULL;
     if (!rc && ll_log_cursor_open(core->log, &cursor))
         rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory");
-    if (!rc)
-        rc = try_redo(core, cursor, err);
     if (!rc)
         rc = try_undo(core, cursor, err);
     ll_log_cursor_close(cursor);

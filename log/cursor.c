@@ -185,7 +185,10 @@ int ll_log_cursor_begin(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record
                         struct lladd_error *err)
 {
     int rc = ll_log_cursor_read(c, lsn, rec, err);
-    return rc == LLADD_OUT_OF_RANGE ? ll_log_cursor_seek(c, lsn, rec, err) : rc;
+    if (rc != LLADD_OUT_OF_RANGE)
+        return rc;
+    rc = ll_log_reaches(c->log, lsn, err);
+    return rc ? rc : ll_log_cursor_seek(c, lsn, rec, err);
 }
 
 int ll_log_cursor_next(struct ll_log_cursor *c, struct ll_record *rec, struct lladd_error *err)

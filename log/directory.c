@@ -12,7 +12,8 @@
  * predecessor. The chain ends at a segment without predecessor. Segments in a gap that a cut
  * declares are dead: their files may be reused. Segments below the chain are kept until truncation
  * passes them, and their records can still be read. The chain must reach down to the LSN from which
- * recovery reads; otherwise open fails and names the missing file (unless the config is `lenient`).
+ * recovery reads, in analysis or in redo; otherwise open fails and names the missing file (unless
+ * the config is `lenient`).
  *
  * Earlier versions of the library wrote the header of a reused file before they renamed the file. A
  * crash between the two steps left a header with an LSN above the LSN in the file's name. Such a
@@ -396,30 +397,58 @@ static int check_ahead(struct ll_log *log, const struct ll_log__seg *newest,
     return end > newest->end && !log->cfg.read_only ? ll_log__settle_names(log, err) : 0;
 }
 
-static int check_reach(struct ll_log *log, struct lladd_error *err)
+uint64_t ll_log__whole_from(const struct ll_log__segments *segs)
 {
-    struct ll_log__segments *segs = log->segs;
-    uint64_t from = log->start.from.v;
-    const struct ll_log__seg *base = NULL;
+    uint64_t from = segs->chain;
+    for (size_t i = 0; i < segs->live.len; i++) {
+        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (seg->first == segs->chain && seg->state != LL_LOG__BAD && seg->cut < from)
+            from = seg->cut;
+    }
+    return from;
+}
+
+/* Requires that the chain does not reach down to lsn. Blames the damaged segment that may hold the
+ * records below the chain. If there is none, the chain ends above a hole, and files below the hole
+ * may exist. */
+static int fail_reach(const struct ll_log__segments *segs, uint64_t lsn, struct lladd_error *err)
+{
+    uint64_t from = ll_log__whole_from(segs);
     const struct ll_log__seg *bad = NULL;
     for (size_t i = 0; i < segs->live.len; i++) {
         const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
-        if (seg->first == segs->chain)
-            base = seg;
-        if (seg->first < segs->chain && seg->state == LL_LOG__BAD)
+        /* The header of a damaged base may have named another cut. */
+        if (seg->state == LL_LOG__BAD && seg->first <= segs->chain && seg->end > lsn)
             bad = seg;
     }
-    LL_ASSERT(base != NULL);
+    return bad ? ll_log__fail_seg(err, bad)
+               : ll_log__fail_missing(segs, from > lsn ? from - 1 : lsn, err);
+}
+
+static int check_reach(struct ll_log *log, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t from = log->start.from.v, redo = log->start.redo.v;
     if (from > segs->highest_end)
         return ll_log__fail_missing(segs, from, err);
-    if (from == 0 || from >= base->first || from == base->cut)
+    if (from == 0)
         return 0;
-    if (base->state == LL_LOG__BAD) /* its header cannot be read, and may have named another cut */
-        bad = base;
-    if (bad)
-        return ll_log__fail_seg(err, bad);
-    /* The chain ends above a hole; files below the hole may exist. */
-    return ll_log__fail_missing(segs, base->cut > from ? base->cut - 1 : from, err);
+    uint64_t whole = ll_log__whole_from(segs);
+    if (from > whole && from < segs->chain) /* a record begins at `from`, so it is not in a gap */
+        return fail_reach(segs, from, err);
+    uint64_t lowest = redo && redo < from ? redo : from;
+    return lowest >= whole ? 0 : fail_reach(segs, lowest, err);
+}
+
+int ll_log_reaches(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    int rc = ll_log__ensure_listed(log, err);
+    if (!rc && lsn.v < ll_log__whole_from(segs))
+        rc = fail_reach(segs, lsn.v, err);
+    lladd_mutex_unlock(&segs->mutex);
+    return rc;
 }
 
 int ll_log__settle_names(struct ll_log *log, struct lladd_error *err)

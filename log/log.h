@@ -37,7 +37,10 @@ struct ll_log_config {
 
 /* What the control file knows about the log. */
 struct ll_log_start {
-    lladd_lsn from;      /* LSN of the record with which the scan begins: the last checkpoint */
+    lladd_lsn from; /* LSN of the record with which the scan begins: the last checkpoint */
+    /* After an unclean stop: where redo begins. If that is below `from`, the log must have every
+     * record from there on. 0: nothing below `from` is needed. */
+    lladd_lsn redo;
     lladd_lsn watermark; /* every record below was durable (LOG-3) */
     bool clean;          /* clean stop: the log ends exactly at `end` */
     lladd_lsn end;
@@ -53,7 +56,8 @@ struct ll_log_start {
 /* Creates a new, empty log: log/ and the first segment, both durably. */
 int ll_log_create(const struct ll_log_config *, struct ll_log **out, struct lladd_error *);
 /* Reads the segment headers of an existing log; writes nothing. LLADD_MISSING_FILE,
- * LLADD_FOREIGN_FILE and LLADD_CORRUPT_LOG name the file and the LSN. */
+ * LLADD_FOREIGN_FILE and LLADD_CORRUPT_LOG name the file and the LSN. The log must reach down to
+ * start.from and start.redo (ll_log_reaches), unless the config is lenient. */
 int ll_log_open(const struct ll_log_config *, const struct ll_log_start *, struct ll_log **out,
                 struct lladd_error *);
 
@@ -256,7 +260,8 @@ int ll_log_cursor_read(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *
 int ll_log_cursor_need(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
 /* Reads the record at lsn or, if the log was cut there, so that no record begins at it, the next
- * record. A damaged record at lsn is an error; a search (seek) would pass over it. */
+ * record. A damaged record at lsn is an error, and so is an lsn below the log (ll_log_reaches); a
+ * search (seek) would pass over both. */
 int ll_log_cursor_begin(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                         struct lladd_error *);
 /* Reads the record after the last one read. Skips the gaps that cuts left. LLADD_END: the end of
@@ -306,6 +311,10 @@ lladd_lsn ll_log_oldest(struct ll_log *);
 /* The lowest LSN from which on the log has every record. A cut may have left a gap before
  * ll_log_oldest; then this is the start of the gap. */
 lladd_lsn ll_log_whole_from(struct ll_log *);
+/* Fails if the log lacks a record at or after lsn because a file is missing or its header is
+ * damaged: LLADD_MISSING_FILE or the error of the damaged file, with the file and the LSN. A gap
+ * that a cut left lacks none. Damage inside the files is not looked for. */
+int ll_log_reaches(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 /* True if more than half of the byte limit is in use. Callers that normally reserve more than they
  * need then reserve only what they need. */
 bool ll_log_is_scarce(const struct ll_log *);

@@ -299,6 +299,8 @@ int ll_log__open_file(struct ll_log *, struct ll_log__seg *, struct lladd_error 
 /* Returns LLADD_MISSING_FILE: no file holds lsn. The message names the missing file if the segment
  * before it is known. Under seg_mutex. */
 int ll_log__fail_missing(const struct ll_log__segments *, uint64_t lsn, struct lladd_error *);
+/* See ll_log_whole_from. Under seg_mutex, when the directory is listed. */
+uint64_t ll_log__whole_from(const struct ll_log__segments *);
 /* The name of the file that holds lsn; false if none does. */
 bool ll_log__file_of(struct ll_log *, uint64_t lsn, char name[LL_LOG_NAME_SIZE]);
 /* Is lsn below all segments, even damaged ones? */

@@ -73,12 +73,7 @@ lladd_lsn ll_log_whole_from(struct ll_log *log)
 {
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
-    uint64_t from = ll_log__ensure_listed(log, NULL) ? 0 : segs->chain;
-    for (size_t i = 0; i < segs->live.len; i++) {
-        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
-        if (seg->first == segs->chain && seg->state != LL_LOG__BAD && seg->cut < from)
-            from = seg->cut;
-    }
+    uint64_t from = ll_log__ensure_listed(log, NULL) ? 0 : ll_log__whole_from(segs);
     lladd_mutex_unlock(&segs->mutex);
     return lladd_lsn_of(from);
 }

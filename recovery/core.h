@@ -373,10 +373,11 @@ void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned
 
 /* ---- control.c ----------------------------------------------------------------------------- */
 
-/* What the control block says about the log. */
+/* What the control block says about the log. After a clean stop no page needs redo. */
 static inline struct ll_log_start ll_control_log_start(const struct ll_control *c)
 {
     return (struct ll_log_start){.from = c->checkpoint,
+                                 .redo = c->clean ? lladd_lsn_of(0) : c->redo,
                                  .watermark = c->watermark,
                                  .clean = c->clean,
                                  .end = c->end,

@@ -386,6 +386,80 @@ START_TEST(lying_control_file)
 }
 END_TEST
 
+/* Redo may begin below the record with which the scan begins. */
+START_TEST(redo_begins_below_the_scan)
+{
+    static const uint64_t redo[] = {8, 8 + 4032, 8 + 2 * 4032};
+    char name[LL_LOG_NAME_SIZE];
+    unsigned char bytes[4096];
+    struct lladd_file *file;
+    uint64_t last;
+    make_log(&last);
+    f.start.from = f.list[f.count - 1].rec.lsn;
+    for (unsigned gone = 0; gone < 3; gone++) {
+        name_of(redo[gone], name);
+        read_file(&f, name, 0, bytes, sizeof bytes);
+        for (unsigned how = 0; how < 2; how++) {
+            if (how == 0)
+                flip_byte(&f, name, 12, 1);
+            else
+                ck_assert_int_eq(f.memory->ops->unlink(f.memory, name), 0);
+            for (unsigned i = 0; i < 3; i++) {
+                f.start.redo.v = redo[i] + 80;
+                int code = i > gone ? 0 : how ? LLADD_MISSING_FILE : LLADD_CORRUPT_LOG;
+                must_fail(&f, code, look(&f));
+                if (code == LLADD_CORRUPT_LOG)
+                    check_names(name);
+                if (code)
+                    ck_assert_uint_lt(f.err.lsn.v, redo[gone] + 4032);
+            }
+            f.start.redo.v = 0;
+            must(&f, look(&f));
+            ck_assert_int_eq(ll_io_open(f.memory, name, LLADD_OPEN_CREATE, &file), 0);
+            ck_assert_int_eq(ll_io_pwrite(f.memory, file, bytes, sizeof bytes, 0), 0);
+            ck_assert_int_eq(ll_io_close(f.memory, file), 0);
+        }
+    }
+}
+END_TEST
+
+/* No record is in the gap that a cut left, so no record is missing if redo begins in it. A reader
+ * that begins below the log gets an error, and is not led to the first record that is left. */
+START_TEST(redo_begins_at_a_cut)
+{
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    uint64_t last;
+    make_log(&last);
+    f.start.from = f.list[0].rec.lsn;
+    crash_and_reopen(&f, FAULT_KILL);
+    uint64_t first = ll_log_tail(f.log).v;
+    append_some(8);
+    force(&f);
+    f.start.watermark = f.start.from = f.list[f.count - 1].rec.lsn;
+    for (uint64_t at = 8; at < first; at += 4032) {
+        char name[LL_LOG_NAME_SIZE];
+        name_of(at, name);
+        int rc = f.memory->ops->unlink(f.memory, name);
+        ck_assert(rc == 0 || rc == -ENOENT); /* the cut may have reused the last file */
+    }
+    must(&f, look(&f));
+    ck_assert_uint_eq(ll_log_oldest(f.log).v, first);
+    uint64_t cut = ll_log_whole_from(f.log).v;
+    ck_assert_uint_lt(cut, first);
+    for (uint64_t redo = cut - 16; redo <= first; redo += 8) {
+        f.start.redo.v = redo;
+        must_fail(&f, redo < cut ? LLADD_MISSING_FILE : 0, look(&f));
+    }
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    must(&f, ll_log_cursor_begin(c, lladd_lsn_of(cut), &rec, &f.err));
+    ck_assert_uint_eq(rec.lsn.v, first);
+    must_fail(&f, LLADD_MISSING_FILE,
+              ll_log_cursor_begin(c, lladd_lsn_of(cut - 8), &rec, &f.err));
+    ll_log_cursor_close(c);
+}
+END_TEST
+
 /* A segment in the middle that recovery does not need may be gone; a reader that needs it gets an
  * error. */
 START_TEST(hole_below)
@@ -636,6 +710,8 @@ int main(void)
     tcase_add_test(t, other_files);
     tcase_add_test(t, cut_is_proof);
     tcase_add_test(t, lying_control_file);
+    tcase_add_test(t, redo_begins_below_the_scan);
+    tcase_add_test(t, redo_begins_at_a_cut);
     tcase_add_test(t, hole_below);
     tcase_add_test(t, read_only);
     tcase_add_test(t, read_only_over_damage);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A log with a hole: verify must report each missing segment that open refuses, wherever the last
- * checkpoint is.
+ * A log with a hole, or without its beginning: open must refuse it if redo needs the segment, and
+ * verify must report each missing segment that open refuses, wherever the last checkpoint is.
  */
 #include "bench.h"
 
@@ -64,6 +64,9 @@ START_TEST(missing_segments)
     struct lladd_device *dev = long_crashed(_i == 1);
     struct lladd_inspect *v = bench_look(dev, false);
     struct lladd_inspect_info i = bench_info(v);
+    char begins[32]; /* the file in which redo begins */
+    uint64_t offset;
+    ck_assert(lladd_inspect_place(v, i.redo, begins, &offset));
     lladd_inspect_close(v);
     ck_assert_uint_eq(bench_verify_files(dev).count.damage, 0);
     struct image im = bench_copy(dev);
@@ -81,6 +84,8 @@ START_TEST(missing_segments)
             refused++;
             uint64_t first = strtoull(name + 4, NULL, 16);
             holes += first > i.log_oldest.v && first + MADE_SEGMENT < i.checkpoint.v;
+        } else {
+            ck_assert_str_ne(name, begins);
         }
         lladd_device_close(cut);
     }

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The first segments of the log are missing. A checkpoint that is due leaves the start of redo
+ * segments before the records with which analysis begins. So files can be missing that redo needs
+ * and analysis does not: open refuses, names the first file that is left, and changes nothing;
+ * verification reports the same. Files that nothing needs may be missing.
+ */
+#include "db_fixture.h"
+
+#include <lladd/inspect.h>
+#include <lladd/log_read.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGES = 16, SEGMENT = 8192, LOG_MOST = 64 };
+
+struct segment {
+    char name[40];
+    unsigned char *bytes;
+    size_t len;
+    uint64_t first;
+};
+
+static struct fixture r;
+static lladd_pageno pages[PAGES];
+static struct segment segments[LOG_MOST]; /* by first LSN */
+static size_t n_segments;
+
+/* ---- making the files -------------------------------------------------------------------- */
+
+static void begin_case(unsigned flags)
+{
+    fixture_init(&r, 0);
+    r.options.flags |= flags;
+    r.options.log_segment_min = r.options.log_segment_max = SEGMENT;
+    r.options.checkpoint_bytes = 4 * SEGMENT;
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
+}
+
+/* Changes no page, so no page shows that records are missing. */
+static void write_log(void)
+{
+    static const char text[1000];
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, lladd_log_note(txn, "test.note", lladd_span_of(text, sizeof text), NULL));
+    done(lladd_commit(txn));
+}
+
+/* Writes log until a checkpoint is due, and takes it. */
+static void due_checkpoint(void)
+{
+    uint64_t before = fixture_stats(&r).checkpoints;
+    for (unsigned i = 0; fixture_stats(&r).checkpoints == before; i++) {
+        write_log();
+        ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
+        ck_assert_uint_lt(i, 1000);
+    }
+}
+
+static void set_all(uint64_t value)
+{
+    for (unsigned i = 0; i < PAGES; i++)
+        fixture_set(&r, cell_of(pages[i], 2), value);
+}
+
+static void expect_all(uint64_t value)
+{
+    for (unsigned i = 0; i < PAGES; i++)
+        fixture_expect(&r, cell_of(pages[i], 2), value);
+}
+
+/* Sets the cells to 1 after a checkpoint that leaves none of their pages dirty. The next checkpoint
+ * writes none of them, and redo begins with their records. */
+static void set_and_leave_unwritten(void)
+{
+    due_checkpoint();
+    due_checkpoint();
+    set_all(1);
+    due_checkpoint();
+    write_log();
+}
+
+static struct lladd_inspect_info look(void)
+{
+    struct lladd_inspect *view;
+    struct lladd_inspect_info info = {.struct_size = sizeof info};
+    ok_db(&r, lladd_inspect_open(NULL, &r.options, &view, &r.err));
+    ck_assert_int_eq(lladd_inspect_info_get(view, &info), 0);
+    lladd_inspect_close(view);
+    return info;
+}
+
+/* ---- removing files ---------------------------------------------------------------------- */
+
+static int add_segment(void *ctx, const char *name)
+{
+    struct segment *s = &segments[n_segments];
+    (void)ctx;
+    if (!strstr(name, ".seg"))
+        return 0;
+    ck_assert_uint_lt(++n_segments, LOG_MOST);
+    snprintf(s->name, sizeof s->name, "log/%s", name);
+    s->first = strtoull(name, NULL, 16);
+    return 0;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct segment *x = a, *y = b;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static void keep_segments(void)
+{
+    n_segments = 0;
+    ck_assert_int_eq(r.base->ops->list(r.base, "log", add_segment, NULL), 0);
+    qsort(segments, n_segments, sizeof *segments, by_first);
+    for (size_t i = 0; i < n_segments; i++) {
+        segments[i].bytes = fixture_file(&r, segments[i].name, &segments[i].len);
+        ck_assert_ptr_nonnull(segments[i].bytes);
+    }
+}
+
+static void forget_segments(void)
+{
+    for (size_t i = 0; i < n_segments; i++)
+        free(segments[i].bytes);
+}
+
+static void remove_segments(size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ck_assert_int_eq(r.base->ops->unlink(r.base, segments[i].name), 0);
+}
+
+static void put_back_segments(size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        fixture_file_write(&r, segments[i].name, segments[i].bytes, segments[i].len, 0);
+}
+
+/* The number of segments that are wholly below the LSN. */
+static size_t segments_below(lladd_lsn lsn)
+{
+    size_t n = 0;
+    while (n + 1 < n_segments && segments[n + 1].first <= lsn.v)
+        n++;
+    return n;
+}
+
+/* ---- what must be said ------------------------------------------------------------------- */
+
+struct said {
+    bool missing;
+    char message[400];
+};
+
+static int see_finding(void *ctx, const struct lladd_finding *f)
+{
+    struct said *s = ctx;
+    if (f->kind == LLADD_FINDING_DAMAGE && f->code == LLADD_MISSING_FILE) {
+        s->missing = true;
+        snprintf(s->message, sizeof s->message, "%s", f->message);
+    }
+    return 0;
+}
+
+static void verify(struct said *s, struct lladd_verified *count)
+{
+    struct lladd_inspect *view;
+    *count = (struct lladd_verified){.struct_size = sizeof *count};
+    ok_db(&r, lladd_inspect_open(NULL, &r.options, &view, &r.err));
+    ok_db(&r, lladd_inspect_verify(view, see_finding, s, count, &r.err));
+    lladd_inspect_close(view);
+}
+
+/* The first n segments are missing, and recovery needs at least the last one of them. */
+static void expect_refused(size_t n, bool analysis_needs_it)
+{
+    struct said said = {.missing = false};
+    struct lladd_verified count;
+    const char *left = segments[n].name;
+    int rc = fixture_try_open(&r);
+    ck_assert_msg(rc == LLADD_MISSING_FILE, "%zu missing: %d: %s", n, rc, r.err.message);
+    ck_contains(r.err.message, left);
+    ck_assert_uint_lt(r.err.lsn.v, segments[n].first);
+    verify(&said, &count);
+    ck_assert_msg(said.missing, "%zu missing, and verification does not say so", n);
+    if (!analysis_needs_it) {
+        ck_contains(said.message, left);
+        ck_assert_uint_eq(count.damage, 1);
+    }
+}
+
+static void expect_whole(void)
+{
+    struct said said = {.missing = false};
+    struct lladd_verified count;
+    verify(&said, &count);
+    ck_assert_uint_eq(count.damage, 0);
+    fixture_open(&r);
+    expect_all(1);
+}
+
+/* ---- cases ------------------------------------------------------------------------------- */
+
+/* _i: bit 0 instant recovery, bit 1 atomic pages. */
+START_TEST(first_segments_that_redo_needs)
+{
+    begin_case(_i & 2 ? LLADD_OPT_ATOMIC_PAGES : 0);
+    set_and_leave_unwritten();
+    fixture_crash(&r, &fault_kill);
+    r.options.recovery = _i & 1 ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+    keep_segments();
+    struct lladd_inspect_info info = look();
+    size_t unneeded = segments_below(info.redo), some = segments_below(info.checkpoint);
+    ck_assert_uint_ge(some, unneeded + 3);
+    ck_assert_uint_gt(n_segments, some + 1);
+    for (size_t n = unneeded + 1; n <= some + 1; n++) {
+        remove_segments(n);
+        expect_refused(n, n > some);
+        put_back_segments(n);
+    }
+    expect_whole();
+    fixture_free(&r);
+    forget_segments();
+}
+END_TEST
+
+/* A hold has kept log below the start of redo. */
+START_TEST(first_segments_that_nothing_needs)
+{
+    struct lladd_log_hold *hold;
+    begin_case(0);
+    ok_db(&r, lladd_log_keep(r.db, "reader", lladd_lsn_of(0), &hold, &r.err));
+    set_and_leave_unwritten();
+    lladd_log_release(hold);
+    fixture_crash(&r, &fault_kill);
+    r.options.recovery = _i ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+    keep_segments();
+    size_t unneeded = segments_below(look().redo);
+    ck_assert_uint_ge(unneeded, 3);
+    remove_segments(unneeded);
+    expect_whole();
+    fixture_free(&r);
+    forget_segments();
+}
+END_TEST
+
+/* A clean close has written all pages, so the next open redoes nothing. The closing checkpoint
+ * states the same as the one before it, and leaves the start of redo where it is. */
+START_TEST(first_segments_after_a_clean_close)
+{
+    begin_case(0);
+    set_all(1);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    due_checkpoint();
+    fixture_close(&r);
+    keep_segments();
+    struct lladd_inspect_info info = look();
+    ck_assert(info.clean);
+    size_t some = segments_below(info.checkpoint);
+    ck_assert_uint_ge(some, segments_below(info.redo) + 3);
+    remove_segments(some);
+    expect_whole();
+    fixture_free(&r);
+    forget_segments();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("missing log");
+    TCase *tc = tcase_create("all");
+    tcase_add_loop_test(tc, first_segments_that_redo_needs, 0, 4);
+    tcase_add_loop_test(tc, first_segments_that_nothing_needs, 0, 2);
+    tcase_add_test(tc, first_segments_after_a_clean_close);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
