@@ -139,10 +139,11 @@ struct lladd_options {
      *  less than 64 MiB. A checkpoint of the background thread is complete after at most half as
      *  much log again, because it spreads its writes */
     uint64_t checkpoint_bytes;
-    uint32_t redo_threads; /**< number of threads for redo, each with a share of the pages. A handle
-                                    without threads redoes the shares one after the other. Default:
-                                    the number of processors online, at most 8; 1 in a handle
-                                    without threads, or if redo has less than 4 MiB of log */
+    uint32_t redo_threads; /**< number of threads for redo, each with a share of the pages; at most
+                                    half of the pages that the cache can hold. A handle without
+                                    threads redoes the shares one after the other. Default: the
+                                    number of processors online, at most 8; 1 in a handle without
+                                    threads, or if redo has less than 4 MiB of log */
     enum lladd_frames frames;
     enum lladd_durability durability; /**< of transactions that choose none; DEFAULT means
                                            LLADD_DURABLE */

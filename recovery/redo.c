@@ -392,13 +392,19 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* All workers together latch at most half of the cache, or one page each. */
-static unsigned most_together(const struct ll_core *core, unsigned workers)
+/* All workers together latch at most this number of pages: half of the cache, at least one page.
+ * With reserved address space the budget may afford fewer pages than the cache has frames. */
+static uint64_t most_latched(const struct ll_core *core)
 {
     struct ll_buffer_stats s;
     ll_buffer_stats(core->buffer, &s);
-    uint64_t each = s.frames / (2 * (uint64_t)workers);
-    return each < 1 ? 1 : each < LL_LOG_BATCH ? (unsigned)each : LL_LOG_BATCH;
+    return s.frames < 2 ? 1 : s.frames / 2;
+}
+
+static unsigned most_together(const struct ll_core *core, unsigned workers)
+{
+    uint64_t each = most_latched(core) / workers;
+    return each < LL_LOG_BATCH ? (unsigned)each : LL_LOG_BATCH;
 }
 
 static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
@@ -435,7 +441,7 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
 
 /* Starting a thread takes longer than redo of a short log, and asking the system for the number of
  * processors takes longer than opening a small database. */
-static unsigned shares(const struct ll_core *core)
+static unsigned wanted_shares(const struct ll_core *core)
 {
     enum { SHORT = 4 << 20, MOST = 8 };
     if (core->redo_threads)
@@ -444,6 +450,14 @@ static unsigned shares(const struct ll_core *core)
         return 1;
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : n > MOST ? MOST : (unsigned)n;
+}
+
+/* Each worker latches at least one page. */
+static unsigned shares(const struct ll_core *core)
+{
+    unsigned want = wanted_shares(core);
+    uint64_t most = want > 1 ? most_latched(core) : 1;
+    return want < most ? want : (unsigned)most;
 }
 
 int ll_redo_drop(struct ll_core *core, uint64_t page, struct lladd_error *err)

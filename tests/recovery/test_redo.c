@@ -7,6 +7,7 @@
 #include "db_fixture.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +26,20 @@ static lladd_pageno pages[PAGES];
 
 /* ---- helpers ---- */
 
-static void begin_case(unsigned kind)
+static void begin_case_of(unsigned kind, uint32_t page_size)
 {
     fixture_init(&r, kind);
+    r.options.page_size = page_size;
     r.options.checkpoint_bytes = 1u << 30;
     r.options.log_ring_bytes = 1u << 20;
     r.options.log_segment_max = 1u << 20;
     fixture_open(&r);
     fixture_pages(&r, pages, PAGES);
+}
+
+static void begin_case(unsigned kind)
+{
+    begin_case_of(kind, 4096);
 }
 
 /* Writes more than 4 MiB of log, so that several threads divide the pages. Adjacent records are
@@ -84,6 +91,34 @@ START_TEST(redo_in_a_cache_of_any_size_repeats_the_same_history)
             fixture_free(&r);
         }
     }
+}
+END_TEST
+
+/* A disk is slow: while a thread waits for a page, the other threads have many turns. */
+static void read_slowly(void *ctx, uint64_t number, unsigned kind, const char *name)
+{
+    enum { TURNS = 20 };
+    (void)ctx;
+    (void)number;
+    for (unsigned i = 0; kind == FAULT_PREAD && strcmp(name, "pages") == 0 && i < TURNS; i++)
+        ck_assert_int_eq(sched_yield(), 0);
+}
+
+/* The cache has at most 7 frames, fewer than workers are asked for. Each worker latches at least
+ * one page, and a page that is being read has a frame. */
+START_TEST(redo_by_more_threads_than_the_cache_has_frames)
+{
+    begin_case_of(FIXTURE_THREADS | (_i ? FIXTURE_RESERVED : 0), 16384);
+    write_history();
+    fixture_crash(&r, &fault_power);
+    r.options.redo_threads = 8;
+    r.options.cache_bytes = _i ? 136u << 10 : 128u << 10;
+    fault_device_hook(r.fd, read_slowly, NULL);
+    fixture_open(&r);
+    fault_device_hook(r.fd, NULL, NULL);
+    ck_assert_uint_ge(fixture_stats(&r).recovered_redone, 4u * PAGES * ROUNDS);
+    expect_history();
+    fixture_free(&r);
 }
 END_TEST
 
@@ -155,6 +190,7 @@ int main(void)
     Suite *s = suite_create("redo");
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, redo_in_a_cache_of_any_size_repeats_the_same_history, 0, 2);
+    tcase_add_loop_test(tc, redo_by_more_threads_than_the_cache_has_frames, 0, 2);
     tcase_add_loop_test(tc, the_error_at_the_lowest_lsn_is_reported, 0, 2);
 #ifdef __GLIBC__
     tcase_add_test(tc, without_other_threads_one_thread_redoes_all_pages);
