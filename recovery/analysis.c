@@ -6,10 +6,10 @@
  * that fails here has changed nothing.
  *
  * Updates go on while a checkpoint collects its data, so the scan meets records of transactions
- * before it meets their rows in the checkpoint. It drops the row of a transaction that has already
- * ended. If it has met the transaction, it takes from the row only the system flag and the undo
- * reserve of the records that it did not scan. It skips the data of a later checkpoint, which is
- * incomplete. */
+ * before it meets their rows in the checkpoint. The scan drops a row if it has already met the end
+ * of the transaction. If it has met the transaction, but not its end, it takes from the row only
+ * the system flag and the undo reserve of the records that it did not scan. The scan skips the data
+ * of a later checkpoint, which is incomplete. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
@@ -57,7 +57,8 @@ static uint64_t changed_by(uint64_t used, int64_t change)
 
 /* These records state the transaction's undo reserve: the end of a top action states the reserve
  * when the action began, the end of a compensation the reserve after the compensation. The records
- * inside are no longer undone one by one, so their undo reserve does not count. */
+ * inside the action or the compensation are no longer undone one by one, so their undo reserve does
+ * not count. */
 static bool states_undo_used(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_ACTION_END ||
@@ -336,8 +337,8 @@ static bool says_what_is_known(unsigned kind)
            kind == LL_REC_CHECKPOINT_BEGIN || kind == LL_REC_CHECKPOINT_END;
 }
 
-/* Stops if there is no memory, or if the table takes more than half of recovery_bytes: redo works
- * without it. */
+/* Notes the page's newest base. Gives up all of `bases` if there is no memory, or if `bases` takes
+ * more than half of recovery_bytes: redo works without it. */
 static void note_base(struct ll_analysis *a, const struct ll_record *rec)
 {
     int rc = ll_hashmap_put(&a->bases, rec->page, rec->lsn.v);
@@ -494,7 +495,8 @@ static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
     return 0;
 }
 
-/* If a name is not registered: checks the records that only redo and undo will read. */
+/* If a name in the log is not registered, checks the records that redo and undo will read and that
+ * the scan has not read. */
 static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;

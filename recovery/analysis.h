@@ -19,14 +19,15 @@ struct ll_analysis {
     uint64_t begins;
     bool data_seen;
     uint64_t records, commits;
-    struct ll_redo_index pending; /* the scanned records; `lost` if no index is wanted, or for lack
-                                   * of memory */
+    struct ll_redo_index pending; /* index of the scanned records; `lost` if no index is wanted, or
+                                   * for lack of memory */
     struct ll_hashmap bases;      /* page -> LSN of its newest base that the scan has met; only for
                                    * full redo, and only if there was memory for all */
     bool wants_bases;
 };
 
-/* The page file has `file_pages` pages. The caller frees *out, also after a failure. */
+/* ll_analysis: the page file has `file_pages` pages; the caller frees *out, also after a
+ * failure. */
 void ll_analysis_free(struct ll_analysis *);
 int ll_analysis(struct ll_core *, uint64_t file_pages, struct ll_analysis *out,
                 struct lladd_error *);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Fuzzy checkpoints: they bound recovery and allow truncation of the log.
  *
+ * A is the LSN of the checkpoint's first record, where analysis begins. H, the horizon, is the LSN
+ * where redo will start: the A of the previous checkpoint or, if all pages are flushed, the log's
+ * tail. H is not above A.
+ *
  *   0. finish the pending redo of instant recovery
  *   1. write back each dirty page with a recLSN below H. Redo still starts at its old place, so a
  *      page with a base after that place needs no image
  *   2. raise the horizon to H: from now on a page with a base below H is written with an image or
- *      through the double-write area (BUF-5). Wait for the copies that were taken before, then
- *      sync. Afterwards no page on disk, torn or not, needs a record below H: redo can start there
+ *      through the double-write area (BUF-5). Wait until the copies of pages that were taken before
+ *      are written, then sync. Afterwards no page on disk, torn or not, needs a record below H, so
+ *      redo can start at H
  *   3. append an empty record at A, then the catalogue: a reader that starts at A meets each name
  *      before the first transaction record that it has to interpret, although updates go on. If
  *      there is no space for the redo barriers between H and A, H becomes the log's tail, and steps
@@ -20,10 +25,9 @@
  *      of all transactions that were open at step 5: the commit record of a transaction that
  *      commits later may be lost in a crash
  *
- * H is the A of the previous checkpoint or, if all pages are flushed, the log's tail; H is not
- * above A. Updates go on, so other records are between A and END. Analysis reads from A, and
- * follows transactions from B on. If pages cannot tear (no_images), redo starts at the smallest
- * recLSN between H and A, or at A if no recLSN is that low. */
+ * Updates go on, so other records are between A and END. Analysis reads from A, and follows
+ * transactions from B on. If pages cannot tear (no_images), redo starts at the smallest recLSN
+ * between H and A, or at A if no recLSN is that low. */
 #include "recovery/analysis.h"
 
 #include "util/vec.h"
@@ -135,9 +139,9 @@ static int keep_txns(struct ll_core *core, struct ll_vec *parts)
     return rc;
 }
 
-/* Appends the parts and empties the array. `kept`: the result of collecting them. Parts are
- * collected under mutexes and appended without: appending may have to wait for credit, and a thread
- * that waits for such a mutex may have credit. */
+/* Appends the parts and empties the array. `kept`: the result of collecting the parts. Parts are
+ * collected under mutexes, and appended after the mutexes are unlocked: the append may wait for
+ * credit, and the thread that has the credit may wait for one of the mutexes. */
 static int append_parts(struct ll_core *core, struct ll_vec *parts, int kept,
                         struct lladd_error *err)
 {
@@ -254,8 +258,8 @@ static void name_undo(struct ll_core *core, struct lladd_pinner *out)
              (unsigned long long)s.undo_reserved, (unsigned)n);
 }
 
-/* A checkpoint moves the start of redo. If it would still free no log, something else holds the
- * log, and this function names that. */
+/* A checkpoint moves the start of redo. If it would free no log nevertheless, something else holds
+ * the log, and this function names it. */
 int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_error *err)
 {
     int rc = ll_core_check(core, err);
@@ -445,10 +449,10 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
         if (redo->v < horizon.v)
             *redo = horizon;
     }
-    /* Read here and not at the truncation. A transaction that ends later may be a loser: its last
-     * record may be above END, and a crash may lose it. A transaction that has ended before this
-     * point has its last record below END. A transaction that began below BEGIN is in the table,
-     * because all records below BEGIN are published. */
+    /* marks->undo is read here and not at the truncation. A transaction that ends later may be a
+     * loser: its last record may be above END, and a crash may lose it. A transaction that has
+     * ended before this point has its last record below END. A transaction that began below BEGIN
+     * is in the table, because all records below BEGIN are published. */
     marks->undo = ll_txns_oldest(core, NULL);
     rc = keep_txns(core, &parts);
     if (!rc)
@@ -489,8 +493,9 @@ static int write_control(struct ll_core *core, const struct marks *m, struct lla
     return rc;
 }
 
-/* Forgets redo barriers below the start of redo. Only after the control block is durable: a
- * recovery that started redo earlier would redo records that the barriers exclude. */
+/* Forgets redo barriers below the start of redo. Called only after the control block is durable:
+ * before that, a recovery would start redo earlier, and would redo records that the barriers
+ * exclude. */
 static void forget_barriers(struct ll_core *core, lladd_lsn redo)
 {
     lladd_mutex_lock(&core->misc);
@@ -566,8 +571,8 @@ static bool frees_certainly(struct ll_core *core)
 }
 
 /* Called after the classes were asked, before the checkpoint logs a record. A checkpoint that frees
- * no log must leave space for a checkpoint that does, and for records that clear pins. Without
- * other space, this checkpoint is refused. */
+ * no log must leave space for a checkpoint that does, and for records that clear pins. If no other
+ * space is left, this checkpoint is refused. */
 static int want_space(struct ll_core *core, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -591,7 +596,8 @@ static int checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind, struct
     int rc = ll_core_check(core, err);
     if (!rc)
         rc = ll_core_mark(core, err);
-    /* Done before the checkpoint logs a record. If space is missing, want_space reports it. */
+    /* Sets space aside before the checkpoint logs a record. If space is missing, want_space reports
+     * it. */
     struct lladd_error ignored = LLADD_ERROR_INIT;
     if (!rc)
         (void)ll_core_set_aside_again(core, &ignored);
@@ -657,8 +663,8 @@ static int checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind, struct
     lladd_atomic_store64(&core->checkpoint_ns, ll_now_ns(&core->env));
     lladd_atomic_count64(&core->checkpoints, 1);
     forget_barriers(core, m.redo);
-    /* Not the tail: a transaction that the checkpoint lists as open may have committed since, and
-     * its commit record may not be durable yet. */
+    /* The durable end and not the tail: a transaction that the checkpoint lists as open may have
+     * committed since, and its commit record may not be durable yet. */
     lladd_atomic_store64(&core->settled_tail, ll_log_durable(core->log).v);
     return truncate_log(core, &m, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Contract checks (debug builds): before an update is logged, its operation is run on copies of the
- * page (not if it formats the page). The copies must show that:
+/* Contract checks (debug builds): before an update is logged, its operation runs on copies of the
+ * page, unless the operation formats the page. The copies must show that:
  *
  *   - validate accepts the redo bytes on the page before redo, and the undo bytes on the page after
  *     redo

@@ -8,9 +8,10 @@
  *
  * The witness follows the copies. A page is written only when the log is durable beyond the page
  * LSN (BUF-1), so at the next open the log must reach at least that far. The witness records the
- * durable end of the log. It is written, without a sync, before a page is written that the last
- * witness does not cover. If the process dies, the newest witness survives. After a loss of power
- * the file may have an older witness, which covers less, or a torn one, which covers nothing.
+ * durable end of the log. Before a page is written that the last witness does not cover, a new
+ * witness is written, without a sync. If the process dies, the newest witness survives. After a
+ * loss of power the file may have an older witness, which covers less, or a torn one, which covers
+ * nothing.
  *
  * The bytes of both: docs/disk-format.md, "control". */
 #include "io/io.h"
@@ -271,9 +272,9 @@ int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn, stru
     lladd_mutex_lock(&core->witness_mutex);
     if (lsn.v >= lladd_atomic_load64(&core->witnessed)) {
         struct ll_witness w = {.durable = ll_log_durable(core->log), .page = page, .page_lsn = lsn};
-        /* Recovery has cut the log, which continues in a new segment. No later record is durable
-         * yet, and a crash may lose that segment, so the witness can only state the end of the
-         * accepted log. */
+        /* Recovery has cut the log and continued it in a new segment, at `began`. While no record
+         * there is durable, a crash may lose the segment, so the witness can only state the end of
+         * the accepted log. */
         if (w.durable.v <= core->began)
             w.durable.v = core->accepted;
         rc = witness_write(&core->env, core->dev, core->control_file, core->salt, &w);
@@ -295,8 +296,8 @@ int ll_core_hear_witness(struct ll_core *core, lladd_lsn end, struct lladd_error
     lladd_atomic_store64(&core->witnessed, w.durable.v);
     if (w.room)
         return 0;
-    /* An older version made the file, which has no room for a witness. If the disk is full, this
-     * handle writes no witnesses. */
+    /* An older version of the library has made the file without room for a witness. If the disk is
+     * full, this handle writes no witnesses. */
     struct ll_witness none = {.room = true};
     int io = witness_write(&core->env, core->dev, core->control_file, core->salt, &none);
     if (io && lladd_code_root(ll_io_code(io, true)) != LLADD_ROOT_RESOURCE)

@@ -28,7 +28,8 @@ struct ll_control {
     lladd_lsn redo;       /* where redo starts */
     lladd_lsn watermark;  /* the log was durable up to here when the block was written */
     lladd_lsn end;        /* end of the log, if clean */
-    lladd_lsn segment;    /* if clean: first LSN of the segment with `end`, and its size */
+    lladd_lsn segment;    /* if clean: first LSN of the segment that contains `end`, and the
+                           * segment's size */
     uint64_t segment_bytes;
     bool clean;
     bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used since the start of redo */
@@ -38,7 +39,8 @@ struct ll_control {
 /* Writes both copies and syncs each, except in a new file: there one sync covers both. */
 int ll_control_write(const struct ll_env *, struct lladd_device *, struct lladd_file *,
                      struct ll_control *, struct lladd_error *);
-/* Reads the newer valid copy. LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_CORRUPT_CONTROL. */
+/* Reads the newer valid copy. Fails with LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT,
+ * LLADD_CORRUPT_CONTROL or an I/O error. */
 int ll_control_read(struct lladd_device *, struct lladd_file *, struct ll_control *,
                     struct lladd_error *);
 /* Fails with LLADD_NEWER_FORMAT if the file has a feature without which this version must not

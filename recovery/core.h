@@ -9,9 +9,9 @@
  *   lladd_open ───► ll_restart:     analysis ► redo ► objects ► in doubt ► undo by depth
  *
  * Two orders must be kept:
- *   - A transaction stores last, undo_next and state *between* reserve and publish. A checkpoint
- *     waits until every record below its begin record is published. It then sees each transaction
- *     with at least the records below that point.
+ *   - A transaction stores last, undo_next and state *between* reserving a record's LSN and
+ *     publishing the record. A checkpoint waits until every record below its begin record is
+ *     published. The transaction table that the checkpoint then reads includes all these records.
  *   - A frame enters the dirty page table *before* the record of its change is reserved (BUF-4). */
 #include "buffer/buffer.h"
 #include "log/log.h"
@@ -139,8 +139,8 @@ struct lladd_txn {
     uint32_t depth;  /* nesting depth of the records that the transaction writes now */
     uint32_t system; /* atomic: 0 or 1 */
     bool read_only, rolling_back;
-    bool frees_log; /* its records may allow the log to be truncated: the byte limit does not refuse
-                     * them */
+    bool frees_log; /* its commit may allow truncation of the log, so the byte limit does not refuse
+                     * its records */
     uint8_t durability;
     struct ll_credit credit;
     unsigned images;        /* number of images of bulk-written pages that the credit includes */
@@ -171,7 +171,8 @@ struct lladd_txn {
     uint32_t takers; /* threads that wait for `inside` to leave */
     uint32_t stops;  /* number of takers that want the waits of `inside` interrupted */
     uint32_t left;   /* changes when a call ends while a taker waits */
-    uint32_t refs;   /* of the transaction, the call, and each thread that lost it to a taker */
+    uint32_t refs;   /* references: of the transaction, the call, and each thread that lost the
+                      * transaction to a taker */
     uint32_t calls;  /* nested calls of the thread `inside` */
     struct lladd_txn *next;      /* in the list of all transactions */
     struct lladd_txn *next_free; /* in the free list */
@@ -180,8 +181,8 @@ struct lladd_txn {
 
 #define LL_NO_USER UINT64_MAX
 
-/* An entry of the queue of commits: one commit that may not be durable yet, or several without
- * durable callbacks. */
+/* An entry of the queue of commits that may not be durable yet: one commit, or several commits
+ * without durable callbacks. */
 struct ll_pending {
     uint64_t first;     /* LSN of the oldest commit */
     lladd_lsn commit;   /* LSN of the newest commit */
@@ -198,7 +199,8 @@ struct ll_txn_table {
     uint64_t made;            /* atomic: length of the list `first` */
     uint64_t n_free;          /* length of the free list; under `mutex` */
     uint64_t begun;           /* relaxed: transactions begun */
-    uint64_t lingering;       /* relaxed: ended, but threads may still use the handle */
+    uint64_t lingering;       /* relaxed: ended transactions with handles that threads may still
+                               * use */
     uint64_t in_doubt;        /* relaxed: number with state PREPARED */
     uint64_t idle_cursor; /* atomic: address of a log cursor kept for the next rollback; 0: none */
     struct lladd_mutex commit;          /* commit order */
@@ -232,7 +234,7 @@ struct ll_pin {
     lladd_lsn lsn;
 };
 
-/* A pin in memory only: it ends with the handle, and nothing is logged. In core->holds. */
+/* A pin that is not logged, and ends with the handle. The list is core->holds. */
 struct lladd_log_hold {
     struct ll_core *core;
     struct ll_pin pin;
@@ -276,10 +278,12 @@ struct ll_core {
     struct ll_poison *poison; /* `own_poison`, or memory zeroed in a forked child */
     struct ll_poison own_poison;
     uint64_t pid;
-    /* Pages that redo has left without a base -> LSN of the first record that redo has skipped. Set
-     * after redo until recovery ends, else NULL. Such a page can only be formatted. */
+    /* Page -> LSN of the first record that redo has skipped, for each page that redo has left
+     * without a base (an image or format record). Set after redo until recovery ends, else NULL. A
+     * page in the map can only be formatted. */
     struct ll_hashmap *baseless;
-    uint32_t redoing; /* atomic: a pass over the log runs, and cached pages lack records of it */
+    uint32_t redoing; /* atomic: redo passes over the log, and cached pages may lack logged
+                       * changes */
     struct ll_op_catalog cat;
     struct ll_txn_table txns;
     struct lladd_mutex misc; /* redo barriers, pins, snapshots, heuristic outcomes */
@@ -298,10 +302,10 @@ struct ll_core {
     struct lladd_mutex checkpointing; /* locked by ll_checkpoint_begin */
     uint32_t checkpoint_waiters;      /* atomic: threads that wait for this mutex */
     struct ll_flush flush;            /* of the running or the last checkpoint */
-    /* Atomic, written under `checkpointing` (a commit with frees_log resets in_vain). in_vain: the
-     * number of checkpoints in a row after which the log began at the same LSN, was needed from
-     * in_vain_low on, and had grown by less than log_growth. in_vain_since: the log's tail at the
-     * first of these checkpoints. */
+    /* Atomic, written under `checkpointing`; a commit with frees_log also resets in_vain. in_vain:
+     * the number of checkpoints in a row that left the log as the first of them did: with the same
+     * oldest LSN, needed from the same LSN on (in_vain_low), and grown by less than log_growth.
+     * in_vain_since: the log's tail at the first of them. */
     uint32_t in_vain;
     uint64_t in_vain_low, in_vain_since;
     uint64_t log_growth; /* constant: a fraction of the log's limit */
@@ -327,14 +331,16 @@ struct ll_core {
     uint32_t images_in_vain;      /* atomic: images in a row that could not be compressed */
     /* Is the page allocated? Set by db/, or NULL */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
-    /* lladd_extension.base_of of all extensions. Set by db/; NULL: no extension has it */
+    /* lladd_extension.base_of of all extensions. Set by db/; NULL: no extension has this
+     * callback */
     int (*base_of)(struct ll_core *, lladd_pageno, lladd_lsn since, lladd_lsn writer,
                    unsigned char *bytes, struct lladd_error *);
     uint64_t given;             /* relaxed: pages that base_of has given */
-    struct lladd_error refused; /* why base_of did not give a page to redo; code 0: it gave all.
-                                 * Set only in redo */
+    struct lladd_error refused; /* why base_of did not give a page that redo wanted; code 0: it gave
+                                 * all of them. Set only in redo */
     struct lladd_db *db;
-    /* The pause in the flush of an LL_CHECKPOINT_PACED, and its end; set by db/, or NULL. */
+    /* pace: pauses in the flush of an LL_CHECKPOINT_PACED. hurry: ends such a pause. Set by db/, or
+     * NULL. */
     void (*pace_checkpoint)(void *core);
     void (*hurry_checkpoint)(struct ll_core *);
     lladd_progress_fn *progress;
@@ -437,11 +443,11 @@ static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size
     ll_log_credit_in_hand(c);
     return 0;
 }
-/* ll_core_credit for owed records: the byte limit does not refuse them. */
+/* ll_core_credit for owed records, which the byte limit does not refuse. */
 int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
-/* Makes the caller's credit idle: the caller's next step (a checkpoint, the catalogue) may wait for
- * a thread that needs credit (BUF-3). If the caller had more credit than *bytes, raises *bytes to
- * it. So the caller gets its credit again when it asks for *bytes. */
+/* Makes the caller's credit idle, because the caller's next step (a checkpoint, the catalogue) may
+ * wait for a thread that needs credit (BUF-3). If the caller had more credit than *bytes, *bytes
+ * becomes that credit, so that the caller gets all of it again when it asks for *bytes. */
 void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
 /* Gets credit for an owed record that belongs to no transaction, and appends it. `aside`: uses the
  * space set aside if that is enough. */
@@ -492,8 +498,8 @@ void ll_op_catalog_drop(const struct ll_env *, struct ll_name *);
 
 enum ll_apply_how { LL_APPLY_NORMAL = 0, LL_APPLY_REDO_ONLY = 1 };
 
-/* A checkpoint reads these fields while the transaction runs: relaxed stores, ordered by the
- * publication of the record. */
+/* A checkpoint reads these fields while the transaction runs. The stores are relaxed, because the
+ * publication of the record orders them. */
 static inline void ll_txn_set_lsn(lladd_lsn *field, lladd_lsn lsn)
 {
     lladd_atomic_store64_relaxed(&field->v, lsn.v);
@@ -521,7 +527,7 @@ struct ll_want {
     unsigned count;
     bool image; /* images of pages that were written in bulk */
 };
-enum { LL_ACTION_END_BYTES = 8 }; /* redo bytes of that record */
+enum { LL_ACTION_END_BYTES = 8 }; /* redo bytes of the end of a top action */
 int ll_core_reserve_all(struct lladd_txn *, const struct ll_want *, unsigned n);
 static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op, unsigned count)
 {
@@ -541,18 +547,19 @@ size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
 /* The log bytes of one record of the operation, at most. */
 size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
 void ll_core_needs(const struct ll_core *, struct ll_name *);
-/* True if the page was written in bulk, so that an image must precede its next change (BUF-5), and
- * the credit is not enough for the image and a record of the operation. `promised`: credit beyond
- * that record is for other records, unless it was taken for images. A rollback never has credit for
- * images. */
+/* If a page was written in bulk, an image must precede its next change (BUF-5). True for such a
+ * page if the credit is not enough for the image and a record of the operation. `promised`: credit
+ * beyond that record is for other records, unless it was taken for images. A rollback never has
+ * credit for images. */
 bool ll_core_lacks_image(const struct lladd_txn *, const struct ll_name *, const struct ll_frame *,
                          bool promised);
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
 /* Accounts for a record that is about to be logged: its undo can need `need` bytes. */
 void ll_core_use_undo(struct lladd_txn *, uint64_t need);
-/* The undo reserve that a transaction may have beyond what its records use. An update reserves the
- * most that its operation can need and returns the rest, so a small transaction keeps little (a
- * quarter of what its records use), and a large one reserves seldom. */
+/* The undo reserve that a transaction may keep beyond what its records use: a quarter of that, at
+ * most LL_UNDO_AHEAD. An update reserves the most that its operation can need, and afterwards
+ * returns what the transaction may not keep. So a small transaction keeps little, and a large one
+ * reserves seldom. */
 enum { LL_UNDO_AHEAD = 16384 };
 static inline uint64_t ll_core_undo_ahead(const struct lladd_txn *txn)
 {
@@ -568,8 +575,9 @@ static inline void ll_core_rest(struct lladd_txn *txn)
     if (txn->undo_spare > ll_core_undo_ahead(txn))
         ll_core_trim_undo(txn);
 }
-/* Memory for a draft and a page image; for the undo bytes of running compensations; for the top
- * actions and savepoints that a compensation may open. */
+/* Each allocates memory: for a draft and a page image (scratch), for the undo bytes of running
+ * compensations (copy), for the top actions and savepoints that a compensation may open
+ * (nesting). */
 int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
 int ll_core_want_copy(struct lladd_txn *, size_t undo_len);
 int ll_core_want_nesting(struct lladd_txn *);
@@ -602,7 +610,8 @@ static inline struct lladd_view ll_view_of(const struct lladd_page *page)
     struct lladd_view v = {page->bytes, page->size, ll_page_type(page->bytes), page->number};
     return v;
 }
-/* Puts into a page of zeros what an operation that formats does not set. */
+/* Sets those header fields of a page of zeros that an operation that formats does not set
+ * itself. */
 static inline void ll_blank_header(unsigned char *page, const struct ll_name *op, lladd_pageno n)
 {
     ll_page_set_number(page, n.v);
@@ -636,8 +645,8 @@ int ll_rollback(struct lladd_txn *, lladd_lsn stop);
 /* Reads the next record to undo; skips records that need no undo. LLADD_END: `stop` is reached. */
 int ll_rollback_peek(struct lladd_txn *, lladd_lsn stop, struct ll_record *, struct lladd_error *);
 int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
-/* needs: does undo act on the record? passes_over: does undo go on at the record's undo_next after
- * it, and not at its prev? */
+/* needs: does undo act on the record? passes_over: does undo go on after the record at its
+ * undo_next, instead of its prev? */
 bool ll_rollback_needs(const struct ll_record *);
 bool ll_rollback_passes_over(const struct ll_record *);
 
@@ -673,7 +682,7 @@ void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active, uint64_t
 void ll_txn_set_state(struct lladd_txn *, uint32_t state);
 /* Gives the transaction a log cursor for its rollback, until it ends. */
 int ll_txn_want_cursor(struct lladd_txn *);
-/* The statistics of an operation that transactions still hold. */
+/* The part of an operation's statistics that is still counted in the transactions. */
 void ll_txns_counted(struct ll_core *, const struct ll_name *, uint64_t *n, uint64_t *bytes);
 /* most_undo: the transaction with the largest undo reserve; *n: the number of transactions that
  * have logged a record and not ended. oldest: the smallest id of a transaction that may still be
@@ -682,7 +691,8 @@ lladd_lsn ll_txns_most_undo(struct ll_core *, uint64_t *n);
 lladd_lsn ll_txns_oldest(struct ll_core *, struct lladd_pinner *);
 /* Every record below the result is applied. */
 lladd_lsn ll_txns_applied(struct ll_core *);
-/* Rolls back, logs END, runs `aborted` callbacks, releases. 0 or the poison. */
+/* Rolls the transaction back, logs END, runs `aborted` callbacks, and releases the transaction.
+ * Returns 0 or the poison. */
 int ll_txn_abort(struct lladd_txn *);
 /* Appends the commit record in commit order, runs `logged`, and queues what has to happen when the
  * commit is durable: the queue then owns the undo reserve and the participants with a durable
@@ -698,8 +708,8 @@ int ll_txn_end_unlogged(struct lladd_txn *, lladd_lsn *out, bool *tells);
  * that a callback may want. A thread inside a class's callback for a checkpoint runs no callbacks,
  * because it holds the checkpoint's mutex and perhaps others; the next drain runs them. */
 void ll_txns_drain(struct ll_core *);
-/* ll_txns_drain after a commit. After a system transaction, which an extension may end under its
- * own mutexes: ll_txns_release_undo. */
+/* Called after a commit: calls ll_txns_drain or, after a system transaction, ll_txns_release_undo,
+ * because an extension may end a system transaction under its own mutexes. */
 void ll_txns_ended(struct ll_core *, bool system);
 /* Only releases undo reserves: for a thread that may hold mutexes of an extension. */
 void ll_txns_release_undo(struct ll_core *);
@@ -774,7 +784,7 @@ int ll_instant_finish(struct ll_core *, struct lladd_error *);
 /* Forgets the pending redo of pages that get new contents. */
 void ll_instant_forget(struct ll_core *, lladd_pageno first, uint64_t n);
 /* Redoes those of the n pages that have pending redo. If there are such pages, writes back the
- * dirty pages of the range. Called before the pages are accessed past the cache. */
+ * dirty pages of the range. Called before the pages are accessed without the cache. */
 int ll_instant_settle(struct ll_core *, lladd_pageno first, uint64_t n, struct lladd_error *);
 /* Is redo of the page pending? *base: the first record to redo is a base, so the stored page need
  * not be read. */
@@ -822,11 +832,12 @@ lladd_lsn ll_redo_barrier_of(const struct ll_core *, uint64_t page); /* takes no
 lladd_lsn ll_redo_barrier_of_locked(struct ll_core *, uint64_t page);
 /* As ll_redo_barrier_of_locked, if this transaction has logged the barrier; else 0. */
 lladd_lsn ll_redo_barrier_own(struct ll_core *, uint64_t page, lladd_lsn txn);
-/* The transaction rolls back to `stop`: its barriers above are no longer its own, because other
- * transactions may take the pages. Redo still needs the barriers. */
+/* Called when the transaction rolls back to `stop`. Its barriers above `stop` are no longer its
+ * own, because other transactions may take the pages. Redo still needs these barriers. */
 void ll_redo_barrier_disown(struct ll_core *, lladd_lsn txn, lladd_lsn stop);
-/* A change of the page is about to be logged. If the transaction writes the page in bulk again,
- * redo must not apply that record to the new bytes, so it needs a new barrier. */
+/* Called before a change of the page is logged. If the transaction then writes the page in bulk
+ * again, redo must not apply the change to the new bytes, so the transaction needs a new
+ * barrier. */
 void ll_redo_barrier_disown_page(struct ll_core *, uint64_t page);
 
 /* ---- pin.c ------------------------------------------------------------------------------- */
@@ -855,9 +866,9 @@ int ll_heuristic_see(struct ll_core *, struct lladd_span payload, lladd_lsn, str
 void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_info *);
 
 /* Applies a record to a page. 0: applied. LLADD_EXISTS: the page has the change already.
- * LLADD_NOT_FOUND: skipped, because the page has no base. Other results are errors. A page without
- * the change that the record expects counts as a page without a base if it is zeros, or if the
- * change is below `start`; otherwise it is damaged. */
+ * LLADD_NOT_FOUND: skipped, because the page has no base. Other results are errors. A record may
+ * expect a change that the page does not have. Then the page counts as a page without a base if it
+ * is zeros, or if the change is below `start`; otherwise the page is damaged. */
 int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,
                    lladd_lsn start, struct lladd_error *);
 /* Rebuilds a damaged page from all the log there is. */

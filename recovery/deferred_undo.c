@@ -82,7 +82,8 @@ static bool ask(struct ll_deferred *l, struct lladd_txn *txn, const struct ll_re
     return false;
 }
 
-/* Is the change that the record states all that the record can mean to an extension? */
+/* Does the record concern changes of pages only? Another record, such as a note, may mean more to
+ * an extension than the log says. */
 static bool is_plain(const struct ll_record *rec)
 {
     switch (rec->kind) {
@@ -161,8 +162,8 @@ uint64_t ll_deferred_left(const struct ll_core *core)
     return core->losers ? lladd_atomic_load64(&core->losers->n) : 0;
 }
 
-/* A long undo fetches most pages anyway, and redo of all pages in order is several times as
- * fast. */
+/* A long undo would fetch most pages anyway. Redo of all pages first, in order, is several times as
+ * fast as redo of each page at its fetch. */
 void ll_deferred_expect(struct ll_core *core)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;

@@ -7,8 +7,8 @@
  *     ll_log_prefetch_want ..., ll_log_prefetch_read, ll_log_prefetch_find ...,
  *     ll_log_prefetch_clear
  *
- * It is only an optimisation: a record that could not be read, or for which there was no room, is
- * not found, and redo reads it from the log. Threads: the caller synchronises. */
+ * It is only an optimisation: if a record could not be read, or there was no room for it, redo
+ * reads it from the log. Threads: the caller synchronises. */
 #include "recovery/redo_index.h"
 
 struct ll_log_prefetch {
@@ -39,7 +39,8 @@ void ll_log_prefetch_clear(struct ll_log_prefetch *); /* keeps the memory */
 /* Asks for a record. False: no room, so the record will not be read. */
 bool ll_log_prefetch_want(struct ll_log_prefetch *, lladd_lsn) LLADD_MUST_CHECK;
 void ll_log_prefetch_read(struct ll_log_prefetch *, struct ll_log_cursor *);
-/* The same with a function that reads a record; a result other than 0 skips the record. */
+/* The same, with the caller's function for reading a record. A result of this function other than 0
+ * skips the record. */
 typedef int ll_log_prefetch_get(void *ctx, lladd_lsn, struct ll_record *);
 void ll_log_prefetch_read_by(struct ll_log_prefetch *, ll_log_prefetch_get *, void *ctx);
 /* False: the record was not read. Sets only the fields that redo needs. The span is valid until the

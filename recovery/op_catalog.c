@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The catalogue: gives names with versions numbers, and logs them.
+/* The catalogue gives each name, with its version, a number, and logs the number.
  *
  * At the first use of a name a catalogue record is appended, before the first record that contains
  * the number. Each checkpoint repeats the payloads of all catalogue records. A reader that starts
@@ -101,8 +101,9 @@ static struct ll_name **array_of(struct ll_core *core, size_t n)
 
 /* Allocates the arrays for the registered names. A name may be used for the first time in a
  * compensation, which must not lack memory or log space (REC-3). So the first use of a registered
- * name allocates nothing, unless the log has names that are not registered, and its record uses log
- * space that is set aside. After a failure, ll_op_catalog_free frees what was allocated. */
+ * name allocates nothing (unless the log has names that are not registered), and the catalogue
+ * record of the name uses log space that is set aside. After a failure, ll_op_catalog_free frees
+ * what was allocated. */
 static int allocate(struct ll_core *core, const struct lladd_registry *reg)
 {
     struct ll_op_catalog *cat = &core->cat;

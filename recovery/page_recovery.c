@@ -6,7 +6,7 @@
  *   pending redo   the stored page is      result
  *   none           intact                  as it was read
  *   yes            intact, or not read     redone (restart_instant.c); not read if its records
- *                  because of the base     begin with an image or format record
+ *                                          begin with a base (an image or format record)
  *   yes            damaged                 redone, if one of its records is a base; else rebuilt
  *   none           damaged                 rebuilt from all the log there is (rebuild.c) */
 #include "recovery/redo.h"
@@ -90,9 +90,9 @@ static int mark(struct ll_core *core, struct lladd_error *err)
     return LLADD_PLANTED(LLADD_BUG_UNMARKED) ? 0 : ll_core_mark(core, err);
 }
 
-/* At most an eighth of the ring, so that batches do not keep updates waiting. While full redo runs
- * there are no images: a page may lack records that are in the log, and its image would hide
- * them. */
+/* Takes at most an eighth of the ring, so that batches of images do not keep updates waiting. While
+ * full redo runs there are no images: a page may lack changes that are in the log, and its image
+ * would hide these changes. */
 static int images(void *ctx, unsigned n, bool wait, struct ll_images *out, struct lladd_error *err)
 {
     struct ll_core *core = ctx;

@@ -5,14 +5,14 @@
  * by a hash of the page number, and each worker reads the whole log with its own cursor: workers
  * need no queue and no common order. A worker verifies the records of its pages and skips the
  * others by their length. If the page LSN is at least the record's LSN, the page has the change
- * already. Otherwise the worker applies an image or a format record to any page, and another record
- * only if the page LSN equals the record's page_prev (BUF-6). A mismatch is reported as damage,
- * except on a page without a base (below). If analysis has met a base of the page, the records
- * before its newest base are passed over, and the page is not read.
+ * already. Otherwise the worker applies the record: a base (an image or a format record) to any
+ * page, any other record only if the page LSN equals the record's page_prev (BUF-6). A mismatch is
+ * reported as damage, except on a page without a base (below). If analysis has met bases of the
+ * page, redo passes over the records before the newest base, and does not read the page.
  *
- * A worker asks the system for the pages of a batch of records, prefetches and latches them, before
- * it applies the records. No latch is taken between two records, because the atomic operation would
- * wait until the stores to the page have completed.
+ * Before a worker applies a batch of records, it asks the system for the pages of these records,
+ * prefetches and latches them. No latch is taken between two records, because the atomic operation
+ * would wait until the stores to the page have completed.
  *
  * If workers fail, redo reports the failure with the lowest LSN. Each worker goes on at least up to
  * the lowest failure so far, so the report depends neither on the number of workers nor on their
@@ -126,16 +126,18 @@ static int redo_record(struct ll_core *core, const struct ll_record *rec, struct
     if (!base) {
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
-        /* The change that the record expects is before the start of redo and is not on the page: a
-         * freed page is dropped without a write (or a write was lost). The page has no base, like a
-         * page that fails verification. This matters only if the page is in use. */
+        /* The change that the record expects is before the start of redo and is not on the page.
+         * Either the page was freed and dropped without a write, or a write was lost. So the page
+         * has no base, like a page that fails verification. This matters only if the page is in
+         * use. */
         if (at.v < rec->page_prev.v && rec->page_prev.v < start)
             return LLADD_NOT_FOUND;
         if (LL_UNLIKELY(at.v != rec->page_prev.v) && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE)) {
             int rc =
                 ll_fail_lsn(err, LLADD_CORRUPT_PAGE, rec->lsn,
                             "page %llu of \"pages\" has LSN %llu, but the record at LSN %llu "
-                            "found it at %llu: a write was lost or the file is from elsewhere",
+                            "found the page at LSN %llu: a write was lost, or the file is from "
+                            "elsewhere",
                             (unsigned long long)rec->page, (unsigned long long)at.v,
                             (unsigned long long)rec->lsn.v, (unsigned long long)rec->page_prev.v);
             if (err)
@@ -204,7 +206,8 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
     return 0;
 }
 
-/* Clears the page, so that it is not written. Redo drops it at the end. */
+/* Notes that the page has no base, and clears the page, so that it is not written. Redo drops the
+ * page at the end. */
 static int give_up_base(struct ll_redo_worker *w, const struct ll_record *rec, struct ll_frame *f)
 {
     int rc = ll_hashmap_put(&w->baseless, rec->page, rec->lsn.v);
@@ -263,7 +266,8 @@ static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
     return core->n_barriers == 0 || ll_redo_barrier_of(core, rec->page).v <= rec->lsn.v;
 }
 
-/* Bits of the records that change a page. Prefetches what redo needs of these pages. */
+/* Returns a bit for each record of the batch that this worker must apply (`counts`). Prefetches
+ * what redo needs of the pages of these records. */
 static uint32_t look_at(struct ll_redo_worker *w, const struct ll_log_batch *batch)
 {
     uint32_t which = 0;
@@ -328,7 +332,7 @@ static void report(const struct ll_redo_worker *w, lladd_lsn at)
     struct ll_core *core = w->core;
     if (w->share.index != 0 || !core->progress)
         return;
-    /* Where the records end; after a crash the log continues at a higher LSN. */
+    /* `to` is where the records end; after a crash the log continues at a higher LSN. */
     uint64_t from = core->control.redo.v, to = ll_log_scan_end(core->log).v;
     ll_core_progress(core, LLADD_PHASE_REDO, at,
                      at.v < to ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);

@@ -11,7 +11,7 @@ struct ll_redo_worker {
     uint64_t *stop;                   /* atomic, shared: the lowest LSN at which a worker failed */
     const struct ll_redo_index *part; /* see struct ll_redo */
     const struct ll_hashmap *bases;
-    unsigned together; /* most records for which pages are latched together */
+    unsigned together; /* pages are latched together for at most this many records */
     int rc;
     uint64_t at; /* LSN of the current record, or LSN of the failure */
     uint64_t seen, redone;
@@ -29,14 +29,14 @@ struct ll_redo {
 
 /* The caller initialises and frees `out->baseless`. */
 int ll_redo(struct ll_core *, struct ll_redo *out, struct lladd_error *);
-/* Rebuilds the `baseless` pages from the oldest log, and removes the pages that then have a base
- * from the map. Called before undo. */
+/* Rebuilds the `baseless` pages from the oldest log, and removes from the map the pages that then
+ * have a base. Called before undo. */
 int ll_redo_rebuild(struct ll_core *, struct ll_redo *, struct lladd_error *);
 int ll_redo_baseless(struct ll_core *, const struct ll_redo *, struct lladd_error *);
 /* Drops the page from the cache, unwritten. */
 int ll_redo_drop(struct ll_core *, uint64_t page, struct lladd_error *);
-/* Checks a page that is not read before its first use, as a type with `loaded` relies on. lsn: of
- * the image that the page is made of. */
+/* Runs the page type's `check` on a page that was made from an image instead of read: `loaded` of
+ * the type relies on this check. lsn: of the image. */
 int ll_redo_check_image(struct ll_core *, lladd_lsn lsn, struct lladd_view, struct lladd_error *);
 /* Returns LLADD_CORRUPT_PAGE for a page without a base. lsn: of the first record that redo has
  * skipped. */

@@ -10,7 +10,7 @@
 #define LINKS_MAX (LINK_BASE - 2)
 #define PAGE_MARKED (1u << 31) /* a flag in the number of a page's first link */
 #define SHARE_ALL (UINT64_C(1) << 32)
-#define PAGE_BYTES 16u /* of a page in a list of all pages, at most */
+#define PAGE_BYTES 16u /* bytes that a page takes in a list of all pages, at most */
 
 struct link {
     uint32_t at;   /* (LSN - origin) / 8 */

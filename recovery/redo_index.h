@@ -21,9 +21,9 @@ struct ll_redo_index {
     uint32_t unused;         /* head of the list of free links + 1, or 0 */
     uint64_t budget;         /* most bytes that may be used */
     uint64_t share;          /* pages with a hash below this are in the index */
-    uint64_t seen;           /* number of records that count, also of pages given up */
+    uint64_t seen;           /* number of all records that change pages, also of pages given up */
     uint64_t payload;        /* bytes of these records that redo needs */
-    uint64_t marked;         /* number of marked pages */
+    uint64_t marked;         /* number of pages marked by ll_redo_index_mark */
     uint64_t page_max;
     uint32_t record_max; /* bytes of the longest record */
     bool lost;
@@ -43,20 +43,20 @@ static inline bool ll_redo_is_base(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
 }
-/* Adds the record if it counts. The records with `older` precede the records without, but are added
- * later. Within each of these two parts, call it in LSN order. ll_redo_index_join joins the
- * parts. */
+/* Adds the record if it changes a page. Records are added in two parts: first the newer part of the
+ * log, then, with `older`, the part before it. Within each part, call it in LSN order.
+ * ll_redo_index_join joins the parts. */
 void ll_redo_index_add(struct ll_redo_index *, const struct ll_record *, bool older);
 void ll_redo_index_join(struct ll_redo_index *);
-/* Bytes in use, with those of a list of all its pages. */
+/* Bytes in use, including the bytes of a list of all pages in the index. */
 uint64_t ll_redo_index_bytes(const struct ll_redo_index *);
 /* Has the index given up pages? */
 bool ll_redo_index_is_part(const struct ll_redo_index *);
 /* The bytes of the record that redo needs: the undo bytes of a CLR. */
 struct lladd_span ll_redo_index_payload(const struct ll_record *);
 
-/* Marks a page. False: the page is not in the index, or was marked before. No records may be added
- * after the first mark. */
+/* Marks a page for the next pass over the log (ll_redo_index_in_pass). False: the page is not in
+ * the index, or was marked before. No records may be added after the first mark. */
 bool ll_redo_index_mark(struct ll_redo_index *, uint64_t page);
 /* Does a pass over the log redo the page? If pages are marked, a pass redoes the marked pages;
  * otherwise the pages that are not in the index. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Recovery as a whole (REC-1, REC-4; LLADD paper, section 2.3).
  *
- *   analysis   finds the state at the crash; a refused open has changed nothing
+ *   analysis   finds the state at the crash; an open that fails here has changed nothing
  *   log start  the accepted log after the newest watermark is rewritten and forced; a new segment
  *              names the cut (LOG-2), or on a full disk the log goes on where it ended; the undo
  *              reserve is set aside
@@ -10,8 +10,8 @@
  *   rebuild    rebuilds pages that redo has left without a base, from the oldest log (rebuild.c)
  *   objects    repeats the history of objects, in LSN order
  *   in doubt   gives the participants of prepared transactions their blobs
- *   undo       losers, deepest level first (REC-5), each closed with END; with instant recovery,
- *              protected losers are rolled back later (deferred_undo.c)
+ *   undo       rolls back losers, deepest level first (REC-5), and ends each with an END record;
+ *              with instant recovery, protected losers are rolled back later (deferred_undo.c)
  *   check      fails if a page in use has no base
  *
  * After a clean stop no page needs redo, and there are no losers, except those that an earlier
@@ -87,7 +87,8 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* Ends at a record that is not valid; undo will report it. */
+/* Raises *longest to the length of the longest record that undoes an object record of the
+ * transaction. Ends at a record that is not valid; undo will report it. */
 static int longest_object(struct ll_core *core, const struct lladd_txn *txn, size_t *longest,
                           struct lladd_error *err)
 {
@@ -106,9 +107,9 @@ static int longest_object(struct ll_core *core, const struct lladd_txn *txn, siz
     return 0;
 }
 
-/* An earlier run with a larger ring may have logged longer records than fit into this ring.
- * Enlarges the ring for the long records that must be logged again: compensations of object
- * records, and names that are not registered, which each checkpoint repeats. (For registered
+/* An earlier run with a larger ring may have logged longer records than fit into this ring. This
+ * function enlarges the ring for the long records that must be logged again: compensations of
+ * object records, and names that are not registered, which each checkpoint repeats. (For registered
  * operations and names, open refuses a ring that is too small.) No compensation is longer than its
  * transaction's undo reserve, so only transactions with a large reserve are read. */
 static int want_ring(struct ll_core *core, struct lladd_error *err)
@@ -132,10 +133,11 @@ static int put_control(struct ll_core *core, struct ll_control *c, struct lladd_
     return rc;
 }
 
-/* After an unclean stop the control block is written twice. First with the new incarnation, before
- * it is used, because otherwise the next open would use it again (LOG-2). Then with the LSN where
- * the log continues as the watermark, before a caller can learn this LSN. Until this write, the
- * next open may drop an empty segment and continue below it (REC-3); afterwards it may not. */
+/* After an unclean stop the control block is written twice. The first write states the new
+ * incarnation before records use it, because otherwise the next open would use the same incarnation
+ * (LOG-2). The second write states the LSN where the log continues, as the watermark, before a
+ * caller can learn this LSN. Until the second write, the next open may drop an empty segment and
+ * continue the log below it (REC-3); afterwards it may not. */
 static int start_log(struct ll_core *core, struct lladd_error *err)
 {
     if (core->control.clean)
@@ -364,7 +366,8 @@ static void describe_step(struct ll_core *core, const struct lladd_txn *txn,
                   n ? n->name : "?", page);
 }
 
-/* *gone: the loser was ended, or stays for later. */
+/* Finds the loser's next record to undo. Ends the loser if there is none. *gone: the loser was
+ * ended, or stays for later. */
 static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lladd_error *err)
 {
     struct ll_record rec;
@@ -465,7 +468,7 @@ static void gather(struct ll_core *core, struct loser *heap, size_t n)
 }
 
 /* Undo fetches the pages of losers one by one, and redo at each fetch would read the log once for
- * each pending record. Redoes these pages first if that is faster. */
+ * each pending record. This function redoes these pages first if that is faster. */
 static int redo_for_undo(struct ll_core *core, const struct loser *heap, size_t n,
                          struct ll_redo *r, struct lladd_error *err)
 {
@@ -576,8 +579,8 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
 
 /* Called if only checkpoint records and seals were logged since the last complete checkpoint.
  * Another checkpoint would state the same, and on a full disk each crash would cost a segment. So
- * the database counts as settled. Allocates the log's ring, which the first credit would allocate,
- * because a rollback must not need memory for it (REC-3). */
+ * the database counts as settled. Allocates the log's ring now instead of with the first credit,
+ * because a rollback must not need memory for the ring (REC-3). */
 static int settle(struct ll_core *core, struct lladd_error *err)
 {
     lladd_atomic_store64(&core->settled_tail, core->began);

@@ -48,8 +48,8 @@ struct ll_instant {
     struct lladd_mutex mutex;
     struct lladd_cond changed; /* a cursor is free, a reader has left, or a step has ended */
     struct ll_redo_index index;
-    uint32_t walkers; /* threads that use the index without the mutex; it is not freed before
-                       * `walkers` is 0 */
+    uint32_t walkers; /* threads that use the index without the mutex; the index is not freed while
+                       * there are such threads */
     struct ll_log_cursor *cursors[CURSORS];
     unsigned free_cursors;
     uint64_t stepping;               /* the page of the current step, or LLADD_NO_PAGE */
@@ -58,7 +58,8 @@ struct ll_instant {
     struct ll_log_prefetch prefetch; /* changed only while `filling` and without readers */
     struct lladd_mutex steps;        /* one step at a time; guards the fields that follow */
     struct ll_log_cursor *prefetch_cursor; /* NULL: no memory for it */
-    size_t prefetch_end; /* index in `order`: the records of the pages before it were prefetched */
+    size_t prefetch_end; /* index in `order`; the records of the pages before this index were
+                          * prefetched */
     struct ll_vec order; /* the pages that were in the index at the beginning, ascending; freed
                           * under both mutexes */
     size_t next;
@@ -181,8 +182,8 @@ static bool get_cursors(struct ll_instant *in)
     return true;
 }
 
-/* Redoes all pages, or those of ll_redo_index_in_pass. Sets `left` to 0, so that fixes redo no
- * pages meanwhile. The caller must set `left` again before ll_redo_rebuild, which reads the
+/* Redoes all pages, or those of ll_redo_index_in_pass. Sets `left` to 0, so that no fix redoes a
+ * page meanwhile. The caller must set `left` again before ll_redo_rebuild, which reads the
  * allocation bitmap: redo of the bitmap may be pending. */
 static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct lladd_error *err)
 {

@@ -232,8 +232,8 @@ static void drop_prepared(struct lladd_txn *txn)
 static bool may_park(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
-    /* A transaction that takes over a parked undo reserve need not reserve any, so it would not
-     * make the spare cursor. The cursor must exist already. */
+    /* A transaction that takes over a parked undo reserve need not reserve any, and so does not
+     * make the spare cursor. Therefore the cursor must exist before an undo reserve is parked. */
     return txn->undo_spare <= UNDO_KEPT && ll_log_credit_may_rest(core->log, &txn->credit) &&
            (txn->undo_spare == 0 || lladd_atomic_load_ptr(&core->txns.spare_cursor));
 }
@@ -327,9 +327,9 @@ static void enqueue(struct ll_txn_table *t, lladd_lsn commit, uint64_t undo_used
         (struct ll_pending){commit.v, commit, undo_used, joined, n_joined};
 }
 
-/* Chooses what the queue gets: *n, the number of participants with a durable callback, and in
- * *later a copy of these participants. *later is NULL if the queue can take the transaction's own
- * list, because no participant has a committed callback. */
+/* Chooses what the queue gets: *n becomes the number of participants with a durable callback,
+ * *later a copy of these participants. If no participant has a committed callback, *later becomes
+ * NULL, because the queue can take the transaction's own list. */
 static int split_joined(struct lladd_txn *txn, struct ll_joined **later, size_t *n)
 {
     bool keeps = false;
@@ -600,8 +600,8 @@ struct lladd_txn *ll_txns_next(const struct lladd_txn *txn)
 }
 
 /* The loads are ordered, and the state is FREE until all fields of a new life are set. undo_used is
- * the reserve after the record `last`, or counts one record more, because it grows before a record
- * is appended and shrinks after one. */
+ * the reserve after the record `last`, or counts one record more, because the reserve grows before
+ * a record is appended, and shrinks after a record is appended. */
 bool ll_txn_values(const struct lladd_txn *txn, struct ll_txn_values *out)
 {
     uint64_t life;
@@ -703,8 +703,8 @@ lladd_lsn ll_txns_applied(struct ll_core *core)
             low = busy;
     }
     lladd_mutex_unlock(&t->mutex);
-    /* A bound that was true once stays true, so the highest one is kept: a transaction that is
-     * logging its first record would lower the result for a moment. */
+    /* A bound that was true once stays true, so the highest bound is kept. Otherwise a transaction
+     * that is logging its first record would lower the result for a moment. */
     lladd_atomic_max64(&t->applied, low);
     return lladd_lsn_of(lladd_atomic_load64(&t->applied));
 }

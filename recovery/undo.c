@@ -24,8 +24,8 @@
 
 #define FRAME_TRIES 100000
 
-/* Names, for the error, an operation with a compensation that has written more log than the
- * operation declares. Such a compensation uses the undo reserve of others, so that another
+/* For the error message: names an operation if one of its compensations has written more log than
+ * the operation declares. Such a compensation uses undo reserve of others, so that another
  * compensation may find no space. */
 static void name_overdrawn(const struct ll_core *core, char *out, size_t size)
 {

@@ -22,8 +22,8 @@
 #define INLINE inline __attribute__((always_inline))
 
 #define IMAGE_HEAD 12u
-/* LZ4's acceleration. Compression of pages that are half random takes a third of the time, and the
- * result is at most a hundredth larger. */
+/* LZ4's acceleration. With this value, compression of pages that are half random takes a third of
+ * the time, and the result is at most a hundredth larger. */
 #define LZ4_HASTE 4
 #define NESTING 8u /* top actions and savepoints that compensations can open without allocating */
 
@@ -320,7 +320,8 @@ static int refused(struct lladd_txn *txn, const struct lladd_op *op, int rc)
 }
 
 /* Will recovery accept these redo bytes? Recovery applies a format operation to a page of zeros.
- * This builds such a page in the scratch memory, in the room for a page image. */
+ * For such an operation, this function builds the page of zeros in the scratch memory, in the room
+ * for a page image. */
 static bool fits(const struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view,
                  struct lladd_span redo)
 {
@@ -425,8 +426,8 @@ static void note_shrunk(struct ll_core *core, bool shrunk)
         lladd_atomic_store32(&core->images_in_vain, now);
 }
 
-/* The state of LZ4: 16 KiB, so not on the stack, because threads of an application may have stacks
- * of that size. */
+/* The size of LZ4's state. The state takes 16 KiB, and is not on the stack, because threads of an
+ * application may have stacks of that size. */
 size_t ll_image_packing(void)
 {
     return (size_t)LZ4_sizeofState();
@@ -554,7 +555,8 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     return 0;
 }
 
-/* Looks for a redo barrier of the page only if the page is not newer than all barriers. */
+/* Enters the frame into the dirty page table. If the page is newer than all redo barriers, no
+ * barrier is looked for. */
 static INLINE void enter_dirty(struct ll_core *core, struct ll_frame *f)
 {
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0)
@@ -592,7 +594,7 @@ static inline void count(struct lladd_txn *txn, struct ll_name *name, uint64_t b
     lladd_atomic_store64_relaxed(&txn->counted_bytes, txn->counted_bytes + bytes);
 }
 
-/* On a frame latched exclusively. Cannot fail. */
+/* The caller has latched the frame exclusively. Cannot fail. */
 static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
                              const struct lladd_draft *d, enum ll_apply_how how)
 {

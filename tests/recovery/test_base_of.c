@@ -288,7 +288,7 @@ START_TEST(a_wrong_page_of_an_extension_is_refused)
     read_page(scratch, copy.bytes);
     expect_refusal("another page", early ? NULL : "holds page");
     memcpy(copy.bytes, old, PAGE);
-    expect_refusal("a page that lacks a change", early ? NULL : "found it at");
+    expect_refusal("a page that lacks a change", early ? NULL : "found the page at");
     copy.rc = LLADD_STORE_FAILED;
     ck_assert_int_eq(open_and_read(), LLADD_STORE_FAILED);
     ck_contains(r.err.message, "cannot be reached");
