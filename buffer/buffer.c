@@ -14,7 +14,7 @@
  *   dirty     rec_lsn != 0: changed since its last copy was taken for writing.
  *   in flight a copy was taken for writing and is not known to be durable. A page can be dirty and
  *             in flight at once; the dirty page table then lists the frame and each copy in flight.
- *   base      baseLSN: the LSN of a page's newest full image or format record (BUF-5).
+ *   base      a page's newest full image or format record (BUF-5); baseLSN is the record's LSN.
  *   provider  the code that stores frames and pages: frames_reserved.c finds them by arithmetic in
  *             reserved address space, frames_heap.c through a hash table in memory of the
  *             allocator.
@@ -23,10 +23,10 @@
  *
  * On disk: docs/disk-format.md, "pages" and "dwb".
  *
- * Threads. All functions but open, start and close, and ll_buffer_confirm_end, which recovery calls
- * before redo, may be called from any thread at any time. If env->threads, one thread of this layer
- * writes pages ahead of eviction (flush.c); otherwise ll_buffer_step does the same work. A thread
- * that needs room and finds no clean page writes pages itself.
+ * Threads. Any thread may call the functions at any time, except open, start, close, and
+ * ll_buffer_confirm_end, which recovery calls before redo. If env->threads, one thread of this
+ * layer writes pages ahead of eviction (flush.c); otherwise ll_buffer_step does the same work. A
+ * thread that needs room and finds no clean page writes pages itself.
  *
  * The files: buffer.c opens, closes and serves hits; load.c serves misses; evict.c makes room;
  * slots.c keeps the budget; frames_reserved.c and frames_heap.c have the frames, latch.c their

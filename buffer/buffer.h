@@ -28,16 +28,16 @@ struct ll_fetch {
     struct lladd_error damage; /* with DAMAGED: what is wrong with the stored page */
 };
 
-/* For the pages of a batch that redo could not rebuild after a torn write: how write-back protects
- * them (BUF-5). */
+/* How write-back protects those pages of a batch that redo could not rebuild after a torn write
+ * (BUF-5). */
 struct ll_images {
     unsigned n;         /* the log credit is enough for this number of page images */
-    bool area;          /* n is 0: the pages go through the double-write area */
+    bool area;          /* true if n is 0: the pages go through the double-write area */
     uint64_t credit[2]; /* of the log; for recovery */
     void *room;         /* to build an image; for recovery */
 };
 
-/* What the buffer manager asks recovery.
+/* The functions of recovery that the buffer manager calls.
  *
  *     a miss      fetch(UNREAD) ► read ► verify, lost ► fetch(READ or DAMAGED) ► fetched
  *     write-back  images ► copy, image ► images_end ► may_write ► write
@@ -67,8 +67,8 @@ struct ll_page_recovery {
      * page LSN and baseLSN become the LSN of the image. */
     void (*image)(void *ctx, struct ll_images *, struct lladd_page *copy);
     void (*images_end)(void *ctx, struct ll_images *);
-    /* Makes the log durable up to and including the record at this LSN, the page LSN of this page
-     * (0: no record). Then the page, and pages with page LSNs that are not higher, may be written
+    /* The LSN is the page LSN of this page (0: no record). Makes the log durable up to and
+     * including the record at that LSN. Then pages with this or a lower page LSN may be written
      * (BUF-1). *durable: the log's durable LSN. */
     int (*may_write)(void *ctx, lladd_pageno, lladd_lsn, lladd_lsn *durable, struct lladd_error *);
 };
@@ -129,7 +129,7 @@ int ll_buffer_start(struct ll_buffer *, struct lladd_error *);
 /* Allocates the memory that is needed to fix one page after another and to write it back. Without
  * this call the first fix or write allocates that memory. */
 int ll_buffer_want_memory(struct ll_buffer *, struct lladd_error *);
-/* Reserves address space for the pages of the file, so that fixing one needs no more. Stops when
+/* Reserves address space for the pages of the file, so that no fix has to reserve any. Stops when
  * the counters of this address space would take more than an eighth of the budget. Does nothing
  * with heap frames. */
 int ll_buffer_want_address_space(struct ll_buffer *, struct lladd_error *);
@@ -239,19 +239,19 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
  * these contents are durable; a page that was changed meanwhile is dirty again. */
 int ll_buffer_flush(struct ll_buffer *, lladd_lsn rec_below, struct lladd_error *);
 /* Writes those of the n pages from `first` on that are dirty, then syncs. The caller holds no page
- * but may hold log credit, so this does not wait for the credit of images: without it pages go
- * through the double-write area. */
+ * but may hold log credit, so this function does not wait for credit for images. Pages that need an
+ * image and get no credit go through the double-write area. */
 int ll_buffer_write_range(struct ll_buffer *, lladd_pageno first, uint64_t n, struct lladd_error *);
 /* How far a flush is. */
 struct ll_flush {
-    uint64_t written, pages; /* atomic: written so far, of the pages found so far */
+    uint64_t written, pages; /* atomic: pages written so far; pages found so far */
     /* Nullable: called between writes, without a latch of this layer; may wait. */
     void (*pace)(void *ctx);
     void *ctx;
 };
 /* ll_buffer_flush for a checkpoint that moves the start of redo to `horizon`. In addition, when it
- * returns 0, every earlier write of a page with a base below `horizon` is durable, and before later
- * writes of such pages an image is logged. */
+ * returns 0, every earlier write of a page with a base below `horizon` is durable, and later writes
+ * of such pages are protected (ll_buffer_protect). */
 int ll_buffer_flush_below(struct ll_buffer *, lladd_lsn horizon, struct ll_flush *,
                           struct lladd_error *);
 /* Raises the horizon. From now on a page that is copied for writing and has a baseLSN below `below`

@@ -46,7 +46,8 @@ enum {
 struct ll_buffer__slot {
     uint64_t frame;  /* struct ll_frame *; 0: no frame */
     uint32_t next;   /* link of the dirty queue: slot number + 1 */
-    uint32_t listed; /* 1: in the stack or the queue of dirty slots, or being added */
+    uint32_t listed; /* 1 if the slot is in the stack or the queue of dirty slots, or is being
+                      * added */
     uint32_t mark;   /* number of the flush that still has to write the page */
     uint32_t free;   /* link of the free list: slot number + 1 */
 };
@@ -55,10 +56,11 @@ struct ll_buffer__slot {
 struct ll_buffer__in_flight {
     uint64_t id; /* increasing; entries are in the order of their ids */
     uint64_t page, rec_lsn;
-    uint64_t done; /* 0: being written. Else the last sync that had begun when the write ended */
+    uint64_t done; /* 0 while the copy is being written; then the number of the last sync that had
+                    * begun when the write ended */
 };
 
-/* Several written entries as one: their number, the smallest recLSN, the greatest `done`. */
+/* The sum of several written entries: their number, the smallest recLSN, the greatest `done`. */
 struct ll_buffer__sum {
     uint64_t pages, rec_lsn, done;
 };
@@ -399,7 +401,7 @@ void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
  * dirty_latch, and decides how the copy is protected. False: it needs protection, and `images` is
  * NULL; then nothing has changed. */
 bool ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *, struct ll_images *);
-/* Of these n copies, those with this value of `dwb` are written. */
+/* Notes that those of the n copies that have this value of `dwb` are written. */
 void ll_buffer__in_flight_done(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
                                bool dwb);
 /* Undoes ll_buffer__in_flight_enter for copies of which no byte was written. */
@@ -407,7 +409,8 @@ void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__bat
 /* Removes the written entries of these pages, because the pages need not become durable any more.
  * (Entries that are summed up stay until a sync makes them durable.) */
 void ll_buffer__in_flight_forget(struct ll_buffer *, uint64_t first, uint64_t n);
-/* Is a copy with this or an earlier id still being written? *upto 0: becomes the newest id. */
+/* Is a copy with the id *upto, or with an earlier id, still being written? If *upto is 0, it first
+ * becomes the newest id. */
 bool ll_buffer__in_flight_pending(struct ll_buffer *, uint64_t *upto);
 /* Sums up the written entries if the set has many entries. True: the set still has too many, and
  * the caller should sync. */
@@ -420,7 +423,7 @@ void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 
 /* Marks the pages that a flush must write: the dirty pages with recLSN <= *upto and recLSN <
  * rec_below. *n: their number. Sets *upto to the greatest recLSN of these pages and of the copies
- * with such a recLSN that are being written; 0: there are none. Returns the mark. */
+ * that are being written and have such a recLSN, or to 0 if there are none. Returns the mark. */
 uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t *upto, uint64_t *n);
 /* Takes up to `max` pages with this mark. Mark 0: takes dirty pages that are idle and not recently
  * used, oldest first. */
@@ -452,7 +455,7 @@ int ll_buffer__write_at(struct ll_buffer *, const struct lladd_iovec *, int piec
 /* ll_buffer__write_at that poisons the database on failure. */
 int ll_buffer__write_run(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,
                          uint64_t n, struct lladd_error *);
-/* Writes to the file, of these n copies, those with this value of `dwb`. */
+/* Writes those of the n copies that have this value of `dwb` to the file. */
 int ll_buffer__write_copies(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
                             bool dwb, struct lladd_error *);
 void ll_buffer__batches_free(struct ll_buffer *);
@@ -469,8 +472,8 @@ void ll_buffer__stop_writer(struct ll_buffer *);
 
 /* Creates and syncs the file. Its name is durable after the directory is synced. */
 int ll_buffer__double_write_create(struct ll_buffer *, struct lladd_error *);
-/* Writes, of these n copies with checksums, those with `dwb` to the area and then to their places.
- * The pages are durable when it returns 0. */
+/* Writes those of the n copies that have `dwb` to the area, and then to their places. The copies
+ * have their checksums. The pages are durable when it returns 0. */
 int ll_buffer__double_write(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
                             struct lladd_error *);
 int ll_buffer__double_write_close(struct ll_buffer *);

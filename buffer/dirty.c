@@ -21,10 +21,11 @@
  *
  * A reader holds dirty_latch while it reads both halves, and a recLSN moves from a frame to an
  * entry under dirty_latch. So the reader misses no page that is in flight, and no dirty page with a
- * slot in the stack or the queue (BUF-4). Between the steps of ll_buffer__enter a dirty frame has a
- * slot in neither. That is harmless. If a transaction changes the page, it has not reserved the
- * record of the change yet, and the reader has read the log's tail before, so the record's LSN is
- * not below that tail. If recovery has redone the page, redo of the page still counts as pending.
+ * slot in the stack or the queue (BUF-4). Between the steps of ll_buffer__enter the slot of a dirty
+ * frame may be in neither of them. That is harmless. If a transaction changes the page, it has not
+ * reserved the record of the change yet, and the reader has read the log's tail before, so the
+ * record's LSN is not below that tail. If recovery has redone the page, redo of the page still
+ * counts as pending.
  *
  * ll_buffer__in_flight_enter enters the copy and reads the horizon under dirty_latch, in one step,
  * and so decides whether the copy needs an image (BUF-5).
@@ -396,8 +397,8 @@ static void add(struct ll_buffer__sum *to, const struct ll_buffer__sum *more)
 }
 
 /* Moves the written entries into two sums. A sync that has begun, if it succeeds, makes the entries
- * of sums[0] durable; the entries of sums[1] need the next sync. (In a single sum, new writes would
- * keep the oldest LSNs for ever.) */
+ * of sums[0] durable; the entries of sums[1] need the next sync. (If new writes were added to a
+ * single sum, its smallest recLSN would stay for ever.) */
 static void sum_up(struct ll_buffer *b)
 {
     struct ll_buffer__sum *sums = b->sums;

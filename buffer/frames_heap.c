@@ -2,9 +2,9 @@
 /*
  * frames_heap: frames and pages from the allocator, found through a hash table.
  *
- * For small budgets, for 32-bit machines, for pages smaller than those of the operating system, and
- * for programs that open thousands of databases: no frame is allocated before the first page is
- * fixed.
+ * This provider is for small budgets, for 32-bit machines, for pages smaller than those of the
+ * operating system, and for programs that open thousands of databases: it allocates no frame before
+ * the first page is fixed.
  *
  * A frame is directly before its page, so the two cache lines that a fix reads are neighbours. The
  * distance between pages is then not a power of two, so page headers do not compete for one set of

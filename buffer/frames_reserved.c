@@ -12,11 +12,11 @@
  *   page     one page of the file: charged with its slot.
  *   group    the frames on one page of the operating system. Charged while one of the frames is in
  *            use. When none is, the memory is returned to the kernel.
- *   region   the pages that one page table of the processor maps. A group with more pages than that
- *            is a region, which several page tables map. The page tables are charged while one of
- *            the region's groups is in use. When none is, the region is mapped anew: nothing else
- *            makes the kernel free the page tables, and a scan of a terabyte would leave two
- *            gigabytes of them.
+ *   region   the pages that one page table of the processor maps. If a group has more pages than
+ *            that, the region is the group, and several page tables map it. The page tables are
+ *            charged while one of the region's groups is in use. When none is, the region is mapped
+ *            anew: nothing else makes the kernel free the page tables, and a scan of a terabyte
+ *            would leave two gigabytes of them.
  *
  * (The page tables that map frames are not charged: they are small.) The counters of groups and
  * regions change under one of a few latches, chosen by page number. A frame changes from FREE to
@@ -181,8 +181,8 @@ static int chunk_of(struct ll_buffer *b, uint64_t n, struct ll_buffer__chunk **o
     return rc;
 }
 
-/* Chunks have counters, which are charged to the budget. So this maps chunks only until their
- * counters take an eighth of the budget: the rest is for pages. */
+/* Chunks have counters, which are charged to the budget. So this function maps chunks only until
+ * their counters take an eighth of the budget. The rest is for pages. */
 int ll_reserved__want_pages(struct ll_buffer *b, uint64_t n, struct lladd_error *err)
 {
     uint64_t most = b->cfg.budget / 8 / chunk_bytes(b) * chunk_pages(b);

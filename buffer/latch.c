@@ -64,7 +64,7 @@ static bool is_moving(uint64_t w)
     return state == LATCH_LOADING || state == LATCH_EVICTING;
 }
 
-/* Moves a full count to *full first. */
+/* Counts a fix in w. If the count is full, moves it to *full first. */
 static uint64_t count_fix(uint64_t w, uint64_t *full)
 {
     if (w >= LATCH_FIXES_FULL) {

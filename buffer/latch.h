@@ -12,7 +12,8 @@
  *    25..26 state
  *
  * High half: the number of fixes since the page was loaded or latch_get last restarted the count.
- * The statistics of hits use it, and optimistic reads: each exclusive latch changes it.
+ * The statistics of hits use this number. So do optimistic reads, because each exclusive latch
+ * changes it.
  *
  * States, and the thread that changes them:
  *
@@ -85,7 +86,7 @@ static inline uint32_t *latch_low(uint64_t *word)
 #endif
 }
 
-/* The compare-and-swap is the only one of a hit. False: the caller takes the slow path. */
+/* A hit needs no compare-and-swap but this one. False: the caller takes the slow path. */
 static inline bool latch_try_shared(uint64_t *word)
 {
     uint64_t w = lladd_atomic_load64(word);
@@ -111,8 +112,9 @@ static inline bool latch_try_exclusive(uint64_t *word)
  * optimistically.) */
 #define LATCH_VERSION (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_FIXES_FULL)
 
-/* May the page be read optimistically? Not without the USED bit: then the reader fixes the page,
- * which sets the bit. Otherwise the clock would evict a page that is only read optimistically. */
+/* May the page be read optimistically? If the USED bit is clear, it may not: the reader then fixes
+ * the page, which sets the bit. Otherwise the clock would evict a page that is only read
+ * optimistically. */
 static inline bool latch_may_read(uint64_t word)
 {
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_USED)) == (LATCH_RESIDENT | LATCH_USED);

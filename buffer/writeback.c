@@ -27,7 +27,8 @@
  *
  * Failure. If the log cannot be forced, no page was written, and the pages become dirty again with
  * their old recLSNs. (If an image was logged, the header of its page lacks the image's LSN. That is
- * harmless: with images the log can fail only by a poison, so no later change is logged.)
+ * harmless: after an image was logged, only a poison makes the force fail, so no later change is
+ * logged.)
  *
  * A write or sync that fails poisons the database (LOG-4). The entries then stay in flight until
  * the database is closed, so that the log that they need is not truncated.
