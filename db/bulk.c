@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bulk access: reads and writes whole pages past the log and the page cache (BUF-6). */
+/* Bulk access: reads and writes whole pages without the log and the page cache (BUF-6). */
 #include "db/db_private.h"
 #include "util/vec.h"
 
@@ -263,8 +263,8 @@ static int read_pages(struct lladd_db *db, lladd_pageno first, uint64_t n, bool 
     return rc ? rc : ll_buffer_bulk_read(db->core.buffer, first, n, bytes, !raw, err);
 }
 
-/* The log lacks pages that were written in bulk, so a damaged one can only come from an extension
- * that has a copy. It is then written back. */
+/* The log does not contain pages that were written in bulk. So only an extension that has a copy
+ * can replace a damaged page. The replaced page is written back. */
 static int read_and_repair(struct lladd_db *db, lladd_pageno first, uint64_t n, bool raw,
                            void *bytes, struct lladd_error *err)
 {

@@ -11,10 +11,10 @@
 #include "db/db_private.h"
 
 /* A checkpoint is due when the log since the last checkpoint has reached checkpoint_bytes and is at
- * least this many times as large as all dirty pages together, and as all pages together that were
- * logged as images since the last checkpoint. When that log has reached checkpoint_most, a
- * checkpoint is due in any case. A checkpoint that is due writes only the pages that are dirty
- * since before the previous checkpoint, most of them with an image. */
+ * least LOG_FOR_DIRTY times as large as each of these: all dirty pages together, and all pages
+ * together that were logged as images since the last checkpoint. When that log has reached
+ * checkpoint_most, a checkpoint is due in any case. A checkpoint that is due writes only the pages
+ * that have been dirty since before the previous checkpoint, most of them with an image. */
 enum { LOG_FOR_DIRTY = 4 };
 
 /* Bytes of losers' log that one step undoes: UNDO_AT_ONCE in the background, UNDO_A_STEP in
@@ -118,9 +118,9 @@ void ll_background_hurry(struct ll_core *core)
     lladd_mutex_unlock(&db->wake_mutex);
 }
 
-/* Is the checkpoint ahead of its schedule? It has pages left to write, and the share of its pages
- * that are written is larger than the share of its time that has passed. Its time is half of the
- * interval. */
+/* Is the checkpoint ahead of its schedule? Yes, if it has pages left to write, and the share of its
+ * pages that are written is larger than the share of its time that has passed. Its time is half of
+ * the interval between two checkpoints. */
 static bool ahead(struct lladd_db *db)
 {
     struct ll_core *core = &db->core;

@@ -88,8 +88,9 @@ static inline int ll_db_no_page(const struct lladd_db *db, struct lladd_error *e
 }
 /* Returns LLADD_BAD_STATE for `call`: the thread runs a class's callback in a checkpoint. */
 int ll_db_refuse_asked(struct lladd_error *, const char *call);
-/* ll_db_enter for a call that takes the checkpoint mutex. Also LLADD_BAD_STATE if the thread holds
- * a page, or runs a class's callback in a checkpoint: it then holds the checkpoint mutex. */
+/* ll_db_enter for a call that takes the checkpoint mutex. Also returns LLADD_BAD_STATE if the
+ * thread holds a page, or if it runs a class's callback in a checkpoint, because it then holds the
+ * checkpoint mutex already. */
 static inline int ll_db_enter_checkpoint(const struct lladd_db *db, struct lladd_error *err,
                                          const char *call)
 {
@@ -116,7 +117,8 @@ int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
 /* Tells participants that changes newer than `since` have been undone. */
 void ll_txn_tell_undone(struct lladd_txn *, lladd_lsn since);
 int ll_txn_tell_committing(struct lladd_txn *);
-/* Tells participants the commit's LSN; after the commit is logged, under no mutex of the core. */
+/* Tells participants the commit's LSN. Called after the commit is logged, under no mutex of the
+ * core. */
 void ll_txn_tell_committed(struct lladd_txn *, lladd_lsn commit);
 
 /* checkpointer.c */
@@ -125,8 +127,8 @@ void ll_background_stop(struct lladd_db *);
 /* Wakes the checkpointer if a checkpoint is due. Cheap. */
 void ll_background_poll(struct lladd_db *);
 void ll_background_want(struct ll_core *);
-/* Waits, between two writes of the checkpointer's checkpoint, as long as its progress is ahead of
- * the log and of the time. */
+/* Called between two writes of the checkpointer's checkpoint. Waits as long as the checkpoint is
+ * ahead of the log and of the time. */
 void ll_background_pace(void *core);
 /* Ends a pause of the checkpointer. The caller has set the reason first: `pressed`, `stopping`, or
  * `checkpoint_waiters`. */
@@ -140,8 +142,8 @@ void ll_background_pressed(void *core);
 int ll_registry_reserve(struct lladd_registry *, size_t items, struct lladd_error *);
 /* Adds an item without a check. The caller has reserved room, and counts the payload. */
 void ll_registry_put(struct lladd_registry *, uint8_t kind, const void *desc);
-/* Finds the descriptor. Another descriptor with the same name and version is
- * LLADD_BAD_REGISTRATION. */
+/* Finds the descriptor. LLADD_BAD_REGISTRATION: another descriptor has the same name and
+ * version. */
 int ll_registry_find(const struct lladd_registry *, uint8_t kind, const void *desc, bool *there,
                      struct lladd_error *);
 

@@ -43,8 +43,8 @@ int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *u
 }
 
 /* The largest log buffer and the largest byte limit that any operation needs, and the operations
- * that need them. NULL: no operation needs more than the catalogue records of the registered
- * names. */
+ * that need them. An operation is NULL if no operation needs more than the catalogue records of the
+ * registered names. */
 struct fit {
     const struct lladd_options *o;
     uint32_t page_size;

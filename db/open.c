@@ -80,18 +80,20 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
         o->durability = LLADD_DURABLE;
     if (o->page_size && (!ll_power_of_two(o->page_size) || o->page_size < LL_PAGE_SIZE_MIN ||
                          o->page_size > LL_PAGE_SIZE_MAX))
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "page_size %u: a power of two from %u to %u",
-                       o->page_size, LL_PAGE_SIZE_MIN, LL_PAGE_SIZE_MAX);
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "page_size is %u: expected a power of two from %u to %u", o->page_size,
+                       LL_PAGE_SIZE_MIN, LL_PAGE_SIZE_MAX);
     if (!ll_power_of_two(o->log_segment_min) || o->log_segment_min < 4096 ||
         !ll_power_of_two(o->log_segment_max) || o->log_segment_max < o->log_segment_min ||
         o->log_segment_max > (1ull << 31))
         return ll_fail(err, LLADD_BAD_ARGUMENT,
-                       "log segments: powers of two from 4096 to 2^31, min no larger than max");
+                       "log segments: expected powers of two from 4096 to 2^31, min not above max");
     /* The lower bound depends on page size and operations: ll_extensions_fit. */
     if (!ll_power_of_two(o->log_ring_bytes) || o->log_ring_bytes > LL_LOG_RING_MAX)
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "log_ring_bytes: a power of two, at most 2^30");
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "log_ring_bytes: expected a power of two, at most 2^30");
     if (o->cache_bytes < CACHE_MIN / 8)
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "cache_bytes: at least %llu",
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "cache_bytes: expected at least %llu",
                        (unsigned long long)(CACHE_MIN / 8));
     if (o->flags & ~(uint32_t)FLAGS_KNOWN)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "options: unknown flag 0x%x",
@@ -227,7 +229,8 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
 
 /* Puts the poison into memory that the kernel clears in a forked child, so that `healthy` is 0
  * there. Process ids are compared instead if there is no such memory, or if the handle has no
- * threads, because it must then be cheap to open. Called before another thread knows the handle. */
+ * threads: a handle without threads must be cheap to open. Called before another thread knows the
+ * handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)
@@ -638,7 +641,7 @@ static int write_clean(struct ll_core *core, lladd_lsn end)
 }
 
 /* Makes every commit durable, runs the participants' `durable` callbacks, aborts the transactions
- * that these began, and takes a checkpoint that writes back all pages. */
+ * that the callbacks began, and takes a checkpoint that writes back all pages. */
 static int close_round(struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_core *core = &db->core;
@@ -654,8 +657,8 @@ static int close_round(struct lladd_db *db, struct lladd_error *err)
 }
 
 /* Participants may write in their callbacks, so rounds repeat until one ends with nothing left to
- * write. After CLOSE_ROUNDS rounds the database is not marked clean, and the next open redoes what
- * participants have written, as after a crash. */
+ * write. If something is left after CLOSE_ROUNDS rounds, the database is not marked clean, and the
+ * next open redoes what participants have written, as after a crash. */
 enum { CLOSE_ROUNDS = 16 };
 
 static int close_clean(struct lladd_db *db)

@@ -3,9 +3,9 @@
  * recovery does not roll it back.
  *
  * The participants' blobs, the bytes that their `prepare` callbacks write, are logged before the
- * prepare record. Each blob is cut into records with the number of the participant's catalogue
- * entry. Recovery reads the records backwards and gives each participant its blob. Payload of a
- * blob record:
+ * prepare record. Each blob is cut into pieces. A record holds one piece, and the number of the
+ * participant's catalogue entry. Recovery reads the records backwards and gives each participant
+ * its blob. Payload of a blob record:
  *
  *     0 u32 length of the blob, in bytes
  *     4 u32 offset of the piece in the blob, in bytes

@@ -136,8 +136,9 @@ static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drai
     return rc;
 }
 
-/* `last`: tells the participants of extensions that have `bulk_written`. Not `last`: tells all
- * other participants; a callback may let another participant join, which is told, too. */
+/* With `last`, tells the participants of extensions that have `bulk_written`; without `last`, tells
+ * all other participants. If a callback lets another participant join, that participant is told,
+ * too. */
 static int tell_committing(struct lladd_txn *txn, bool last)
 {
     const struct lladd_db *db = ll_db_of(txn->core);

@@ -188,8 +188,8 @@ static int check_credit_max(struct lladd_txn *txn, const struct ll_name *name, u
     if (!LLADD_SCARCE() || count <= most)
         return 0;
     return ll_fail(&txn->err, LLADD_TOO_LARGE,
-                   "operation \"%s\": log space for %u records at a time is asked for, and its "
-                   "credit_max is %u: the smallest log buffer has no space for more",
+                   "operation \"%s\": log space for %u records at a time is requested, but its "
+                   "credit_max is %u; the smallest log buffer has no space for more",
                    op->name, count, most);
 }
 

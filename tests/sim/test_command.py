@@ -183,7 +183,7 @@ class Bad(unittest.TestCase):
 
     def test_one_that_does_not_say_how_many_records_at_a_time(self):
         self.found("no-credit-max", 'O16 workload objects: LLADD_TOO_LARGE: operation "app.add": '
-                   "log space for 3 records at a time is asked for, and its credit_max is 1")
+                   "log space for 3 records at a time is requested, but its credit_max is 1")
 
     def test_one_that_loops(self):
         self.found("loops", "O13 loop objects: the workload made more than")
