@@ -105,10 +105,11 @@ LLADD_API int lladd_btree_load_add(struct lladd_btree_loader *, const void *key,
  *  returns 0, it has released the loader. A transaction that commits before this call or
  *  lladd_btree_load_discard leaves pages allocated that belong to nothing. */
 LLADD_API int lladd_btree_load_finish(struct lladd_btree_loader *, lladd_pageno *root);
-/** Releases the loader, and rolls the transaction back to where lladd_btree_load_begin was called,
- *  with all that the transaction has done since. If the transaction has ended, only releases the
+/** Releases the loader, and rolls the transaction back to the call of lladd_btree_load_begin; this
+ *  undoes all that the transaction has done since. If the transaction has ended, only releases the
  *  loader. LLADD_DEAD_SAVEPOINT if the transaction has released a savepoint from before the load:
- *  the loader is released, and the load is undone only if the transaction is. NULL does nothing. */
+ *  the loader is released, and only a rollback of the whole transaction undoes the load. NULL does
+ *  nothing. */
 LLADD_API int lladd_btree_load_discard(struct lladd_btree_loader *);
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -129,7 +130,7 @@ struct lladd_btree_row {
     size_t value_len;
 };
 /** Calls lladd_btree_insert for n rows in turn; faster if the keys ascend, because short rows that
- *  belong into one leaf are inserted and logged together. Stops at the first row that cannot be
+ *  belong in one leaf are inserted and logged together. Stops at the first row that cannot be
  *  inserted, and returns its error. *done (nullable) gets the number of rows inserted before it,
  *  which stay inserted. */
 LLADD_API int lladd_btree_insert_many(struct lladd_txn *, struct lladd_btree *,
@@ -206,9 +207,9 @@ LLADD_API void lladd_btree_cursor_close(struct lladd_btree_cursor *);
 LLADD_API int lladd_btree_cursor_bounds(struct lladd_btree_cursor *, const void *low,
                                         size_t low_len, const void *high, size_t high_len,
                                         struct lladd_error *);
-/* Each of the next six returns LLADD_END if there is no such row. The cursor is then after the last
- * row, or before the first one, and can come back. After another error it is at no row, as before
- * its first move. */
+/* Each of the next six calls returns LLADD_END if there is no such row. The cursor is then after
+ * the last row, or before the first one, and can come back. After another error it is at no row, as
+ * before its first move. */
 
 /** Moves to the first row. */
 LLADD_API int lladd_btree_cursor_first(struct lladd_btree_cursor *, struct lladd_error *);
@@ -251,8 +252,8 @@ LLADD_API int lladd_btree_stats_get(struct lladd_btree *, struct lladd_btree_sta
  *  return 0, stops and returns that value. No thread may be changing the tree. */
 LLADD_API int lladd_btree_pages(struct lladd_btree *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                 struct lladd_error *);
-/** Checks the tree: the order of the keys, that the nodes of each level meet, that each child has
- *  the keys that its parent says, the counts, the pages and the blobs. LLADD_CORRUPT_PAGE: the
+/** Checks that the keys are in order, that the nodes of each level meet, that each child has the
+ *  keys that its parent says, and that counts, pages and blobs are right. LLADD_CORRUPT_PAGE: the
  *  message says what is wrong and where. No thread may change the tree meanwhile. */
 LLADD_API int lladd_btree_check(struct lladd_btree *, struct lladd_error *);
 

@@ -29,22 +29,23 @@ struct lladd_txn;
 LLADD_API int lladd_redo_barrier(struct lladd_txn *, lladd_pageno first, uint64_t n);
 /** Writes whole pages without logging them. `bytes` holds n pages. `page_type` NULL: raw pages; the
  *  extension chooses all their bytes. Otherwise the library writes the page headers into `bytes`.
- *  Logs a redo barrier for the n pages unless this transaction has logged one for all of them, has
- *  not rolled that back to a savepoint, and has logged no change of them since. The pages are
- *  durable after lladd_bulk_sync, which must precede the commit that publishes them. During the
- *  call, a thread that fixes one of the pages waits. The call drops cached copies of the pages, as
- *  lladd_redo_barrier does, with the same LLADD_BUSY. The transaction must not have changed a page
- *  by an operation that has an undo: a rollback would apply that undo to the new bytes. */
+ *  If this transaction has no redo barrier for all n pages, the call logs one. A barrier counts no
+ *  more after a rollback to a savepoint before it, or after a logged change of one of its pages.
+ *  The pages are durable after lladd_bulk_sync, which must precede the commit that publishes them.
+ *  During the call, a thread that fixes one of the pages waits. The call drops cached copies of the
+ *  pages, as lladd_redo_barrier does, with the same LLADD_BUSY. The transaction must not have
+ *  changed a page by an operation that has an undo: a rollback would apply that undo to the new
+ *  bytes. */
 LLADD_API int lladd_bulk_write(struct lladd_txn *, lladd_pageno first, uint64_t n,
                                const char *page_type, void *bytes);
 /** Makes all bulk writes that have returned durable. A failed sync poisons the handle (LOG-4). */
 LLADD_API int lladd_bulk_sync(struct lladd_txn *);
 /** Reads n pages from the page file into `bytes`, bypassing the page cache. First writes changes
- *  that are only in the cache; LLADD_BAD_STATE if there are any and the thread holds a page. If
- *  `raw` is false, verifies each page's checksum and number (LLADD_CORRUPT_PAGE). If an extension
- *  has copies of pages (lladd_extension.base_of) and the thread holds no page, a page that fails is
- *  repaired, as by lladd_page_rewrite. Any thread; the caller ensures that no thread changes the
- *  pages meanwhile. */
+ *  that are only in the cache; LLADD_BAD_STATE if there are such changes and the thread holds a
+ *  page. If `raw` is false, verifies each page's checksum and number (LLADD_CORRUPT_PAGE). If an
+ *  extension has copies of pages (lladd_extension.base_of) and the thread holds no page, a page
+ *  that fails is repaired, as by lladd_page_rewrite. Any thread; the caller ensures that no thread
+ *  changes the pages meanwhile. */
 LLADD_API int lladd_bulk_read(struct lladd_db *, lladd_pageno first, uint64_t n, bool raw,
                               void *bytes, struct lladd_error *);
 /** Extends the page file to `pages` pages and allocates their space on the device. Does nothing if
@@ -54,10 +55,10 @@ LLADD_API int lladd_pages_extend(struct lladd_db *, uint64_t pages, struct lladd
  *  the pages is durable (BUF-6). LLADD_BUSY: a thread has fixed one of the pages. */
 LLADD_API int lladd_pages_discard(struct lladd_db *, lladd_pageno first, uint64_t n);
 /** Writes a page to the page file again from its copy in the cache, even if that copy is clean, and
- *  syncs. For a reader of the file, such as a backup, that has found the page damaged there. A page
- *  that is not in the cache is read, and rebuilt if it is damaged (BUF-2). The thread must hold no
- *  page (LLADD_BAD_STATE). Errors are those of lladd_page_fix, or the poison if the page cannot be
- *  written. */
+ *  syncs. Use it for a reader of the file, such as a backup, that has found the page damaged in the
+ *  file. A page that is not in the cache is read, and rebuilt if it is damaged (BUF-2). The thread
+ *  must hold no page (LLADD_BAD_STATE). Errors are those of lladd_page_fix, or the poison if the
+ *  page cannot be written. */
 LLADD_API int lladd_page_rewrite(struct lladd_db *, lladd_pageno, struct lladd_error *);
 
 #ifdef __cplusplus

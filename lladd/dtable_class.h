@@ -267,8 +267,8 @@ struct lladd_dtable {
     struct lladd_db *db;
     struct lladd_dtable_order order;
     bool has_places;
-    uint64_t places; /**< number of places: set by `open` of a storing class; in other layers the
-                          number of the base */
+    uint64_t places; /**< number of places. `open` of a storing class sets it; other layers have the
+                          number of their base */
     uint64_t ranges; /**< number of deleted intervals, set in the same way; 0: `interval` is not
                           called */
     /** Key range of the whole run; for other tables, the known part of the key range. */
@@ -479,9 +479,9 @@ struct lladd_dtable_class {
     /** The row at a place below `places`; `key` and `value` are each nullable. */
     int (*at)(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
               struct lladd_dtable_key *key, struct lladd_dtable_value *value, struct lladd_error *);
-    /** The value at a place, found by the row's mark, which an index has stored. `add` has set the
-     *  mark in the builder's `mark`: twice a number that never decreases from row to row, plus 0 or
-     *  1. `before` is the mark of the previous row, possibly with a lowest bit of 0 instead of 1; 0
+    /** The value at a place, found by the row's mark. A mark is twice a number that never decreases
+     *  from row to row, plus 0 or 1; `add` sets it in the builder's `mark`, and an index stores it.
+     *  `before` is the mark of the previous row, possibly with a lowest bit of 0 instead of 1; 0
      *  for the first row. Without this callback an index stores places instead of marks. */
     int (*at_mark)(const struct lladd_dtable *, uint64_t place, uint64_t before, uint64_t mark,
                    struct lladd_dtable_pin *, struct lladd_dtable_value *value,

@@ -71,8 +71,9 @@ struct lladd_use {
     struct lladd_txn *txn;
 };
 /** @endcond */
-/** The body of LLADD_USE. LLADD_TAKEN, or LLADD_FORKED in a process that did not open the handle
- *  (not checked for a handle opened with LLADD_OPT_NO_THREADS: docs/threads.md); 0 for NULL. */
+/** The body of LLADD_USE. Returns 0, also for NULL; or LLADD_TAKEN; or, in a process that did not
+ *  open the handle, LLADD_FORKED (not checked for a handle opened with LLADD_OPT_NO_THREADS:
+ *  docs/threads.md). */
 LLADD_API int lladd_use_begin(struct lladd_txn *, struct lladd_use *);
 /** Ends the use; LLADD_USE calls it when the function returns. */
 LLADD_API void lladd_use_end(struct lladd_use *);
@@ -139,8 +140,8 @@ LLADD_API int lladd_log_decode(struct lladd_db *, const void *record, size_t len
 /* ---- files ---------------------------------------------------------------------------------- */
 
 /** The device that has the database's files: lladd_options.device, or the handle's own device for
- *  the directory. It is the handle's until lladd_close. For reading, for example for a backup; an
- *  extension writes only to files of its own, in files/ (docs/disk-format.md). */
+ *  the directory. The handle owns the device until lladd_close. Use it for reading, for example for
+ *  a backup; an extension writes only to files of its own, in files/ (docs/disk-format.md). */
 LLADD_API struct lladd_device *lladd_db_device(const struct lladd_db *);
 
 /* ---- pages and updates --------------------------------------------------------------------- */
@@ -196,11 +197,11 @@ LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_pa
  *
  *  While the thread holds credit it may wait for pages only. It must not wait for mutexes, locks,
  *  other threads, or credit of another transaction, because the thread that it waits for may be
- *  waiting for log space. (Debug builds stop a thread that does.) lladd_update_page takes what it
- *  needs from the credit. The transaction's next lladd_update, record without a page, or end
- *  releases the rest. A call with count 0, for any registered operation, also releases all credit,
- *  even under a latch; use it on error paths. Released credit may stay with the transaction for its
- *  next record, unless log space is scarce. */
+ *  waiting for log space. (Debug builds stop a thread that waits for one of these.)
+ *  lladd_update_page takes what it needs from the credit. The transaction's next lladd_update,
+ *  record without a page, or end releases the rest. A call with count 0, for any registered
+ *  operation, also releases all credit, even under a latch; use it on error paths. Released credit
+ *  may stay with the transaction for its next record, unless log space is scarce. */
 LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 
 /** Instead of an operation's id: no operation (lladd_nta_end). */

@@ -224,9 +224,9 @@ LLADD_API int lladd_hash_stats_get(struct lladd_hash *, struct lladd_hash_stats 
  *  that value. No thread may be changing the table. */
 LLADD_API int lladd_hash_pages(struct lladd_hash *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                struct lladd_error *);
-/** Checks the table: that every key is in its bucket and exists once, the page chains, the counts
- *  and the blobs. LLADD_CORRUPT_PAGE: the message says what is wrong and where. No thread may
- *  change the table meanwhile. */
+/** Checks that every key is in its bucket and exists once, and that page chains, counts and blobs
+ *  are right. LLADD_CORRUPT_PAGE: the message says what is wrong and where. No thread may change
+ *  the table meanwhile. */
 LLADD_API int lladd_hash_check(struct lladd_hash *, struct lladd_error *);
 
 #ifdef __cplusplus

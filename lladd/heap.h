@@ -37,7 +37,7 @@ LLADD_API int lladd_heap_create(struct lladd_txn *, lladd_pageno *root);
  *  records may be open or in doubt; the library does not check this (docs/locks.md). */
 LLADD_API int lladd_heap_destroy(struct lladd_txn *, lladd_pageno root);
 /** Opens a handle; close it before the database. LLADD_WRONG_TYPE if the page is not a heap's root,
- *  LLADD_DESTROYED if it was one. */
+ *  LLADD_DESTROYED if the heap has been destroyed. */
 LLADD_API int lladd_heap_open(struct lladd_db *, lladd_pageno root, struct lladd_heap **out,
                               struct lladd_error *);
 /** lladd_heap_create and lladd_heap_open in one: *root is the root page, *out a handle. If the

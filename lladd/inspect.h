@@ -31,9 +31,9 @@ struct lladd_structure;
 struct lladd_inspect;
 
 /** Reads the control block, the catalogue and the log from the last checkpoint on. Of `options`
- *  (nullable) device, allocator, world, registry, progress and recovery_bytes are used. For
- *  registered page types and operations, the view calls their callbacks `describe` and `check`; all
- *  others are described by the layouts in the log. `progress` is called in the phase
+ *  (nullable), only the members device, allocator, world, registry, progress and recovery_bytes are
+ *  used. For registered page types and operations, the view calls their callbacks `describe` and
+ *  `check`; all others are described by the layouts in the log. `progress` is called in the phase
  *  LLADD_PHASE_ANALYSIS.
  *
  *  `recovery_bytes` (default 32 MiB) bounds the memory for the index of changed pages: if the log

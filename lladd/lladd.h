@@ -134,10 +134,10 @@ struct lladd_options {
      *  limit */
     uint64_t log_limit_bytes;
     /** A checkpoint is taken after this much log, to bound recovery. Default: four times the bytes
-     *  of the pages that are dirty, or of those that were logged as images since the last
-     *  checkpoint if these are more; at most 512 MiB and an eighth of log_limit_bytes; but never
-     *  less than 64 MiB. A checkpoint of the background thread is complete after at most half as
-     *  much log again, because it spreads its writes */
+     *  of the dirty pages or, if that is more, of the pages that were logged as images since the
+     *  last checkpoint; at most 512 MiB and an eighth of log_limit_bytes, but never less than 64
+     *  MiB. A checkpoint of the background thread is complete after at most half as much log again,
+     *  because it spreads its writes */
     uint64_t checkpoint_bytes;
     uint32_t redo_threads; /**< number of threads for redo, each with a share of the pages; at most
                                     half of the pages that the cache can hold. A handle without
@@ -157,12 +157,12 @@ struct lladd_options {
     struct lladd_registry
         *registry; /**< filled by the lladd_register_ functions; lladd_options_release frees it */
     enum lladd_recovery recovery;
-    uint64_t recovery_bytes; /**< memory for recovery besides the cache. Instant recovery: for the
-                                  index of the log records of pages with pending redo. Pages that do
-                                  not fit into the index are redone before lladd_open returns. Full
-                                  recovery: at most half of it, for the table of the newest images;
-                                  without the table, redo reads more pages. Default: a quarter of
-                                  cache_bytes, at least 32 MiB */
+    uint64_t recovery_bytes; /**< memory for recovery besides the cache. Instant recovery keeps an
+                                  index of the log records of pages with pending redo in it; pages
+                                  that do not fit into the index are redone before lladd_open
+                                  returns. Full recovery keeps a table of the newest images in at
+                                  most half of it; without the table, redo reads more pages.
+                                  Default: a quarter of cache_bytes, at least 32 MiB */
     uint32_t file_mode;      /**< mode of new POSIX files: lladd_device_posix_mode. Default 0600 */
 };
 
@@ -242,9 +242,9 @@ struct lladd_txn_options {
      *  including its own, run in the next commit of a transaction that is not a system transaction,
      *  in lladd_wait_durable, lladd_checkpoint or lladd_maintain. */
     bool system;
-    /** The transaction never gets LLADD_LOG_FULL. For a transaction that writes little, and after
-     *  which the log can be truncated. A part of log_limit_bytes is reserved for such transactions;
-     *  if they need more, the log exceeds the limit until the next checkpoint. */
+    /** The transaction never gets LLADD_LOG_FULL. Use this for a transaction that writes little,
+     *  and after which the log can be truncated. A part of log_limit_bytes is reserved for such
+     *  transactions; if they need more, the log exceeds the limit until the next checkpoint. */
     bool frees_log;
     enum lladd_durability durability;
     const char *owner; /**< free text for the prepare record, at most 63 bytes */
@@ -276,8 +276,8 @@ LLADD_API int lladd_wait_durable(struct lladd_db *, lladd_lsn, struct lladd_erro
 /** Rolls back. Never fails for lack of space or memory (REC-3). Consumes the handle as lladd_commit
  *  does. */
 LLADD_API int lladd_abort(struct lladd_txn *);
-/** Makes a savepoint. A savepoint takes no log; it takes memory until it is released, becomes
- *  invalid (OP-6), or the transaction ends. */
+/** Makes a savepoint. A savepoint takes no log; it takes memory until it is released or becomes
+ *  invalid (OP-6), or until the transaction ends. */
 LLADD_API int lladd_savepoint(struct lladd_txn *, lladd_savepoint_id *out);
 /** Undoes all changes since the savepoint, including open top actions begun since then; the
  *  savepoint stays. LLADD_DEAD_SAVEPOINT if the savepoint does not exist any more: it was released,

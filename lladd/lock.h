@@ -118,7 +118,7 @@ LLADD_API int lladd_lock_configure(struct lladd_db *, const struct lladd_lock_op
  *  mode (S and IX make SIX). A call that returns an error has changed nothing:
  *
  *  - LLADD_BUSY: another transaction holds a conflicting lock or waits for one, and the call must
- *    not wait; the error names this transaction;
+ *    not wait; the error names the other transaction;
  *  - LLADD_TIMEOUT: the lock could not be granted within the time;
  *  - LLADD_DEADLOCK: the transaction is the youngest of a cycle, which the error describes: roll
  *    the transaction back (at least to a savepoint before a lock of the cycle), and try again;
@@ -142,7 +142,7 @@ LLADD_API int lladd_lock_acquire(struct lladd_txn *, struct lladd_lock_name, enu
  *  lladd_lock_acquire does. */
 LLADD_API int lladd_lock_release(struct lladd_txn *, struct lladd_lock_name);
 /** The mode in which the transaction holds the name, joined with the modes that its locks on
- *  ancestors include. LLADD_LOCK_NONE if there is none, or the name is invalid. */
+ *  ancestors include. LLADD_LOCK_NONE if there is no such lock, or if the name is invalid. */
 LLADD_API enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *, struct lladd_lock_name);
 /** With `on`, makes the transaction serialisable until it ends: lladd_lock_release returns
  *  LLADD_BAD_STATE, prepare keeps S and IS, and a rollback to a savepoint keeps the reading part of

@@ -91,8 +91,9 @@ struct lladd_op {
     const char *name;   /**< "counter.add"; at most 63 bytes of [a-z0-9_.-] */
     uint32_t version;   /**< of the redo and undo bytes; from 1 */
     void *ctx;          /**< passed to every callback except validate, redo, undo and check */
-    /** The records apply only to pages of this type; NULL: to any formatted page. Without `redo`,
-     *  which only undo_kind LOGICAL allows, they apply to no page at all. */
+    /** The records apply only to pages of this type; NULL: to any formatted page. The records of an
+     *  operation without `redo` apply to no page at all; only undo_kind LOGICAL allows such an
+     *  operation. */
     const char *page_type;
     /** The operation turns any page into a new page of page_type: redo starts from a zeroed body,
      *  whatever the page contained; undo_kind must be NONE or LOGICAL. */
@@ -143,9 +144,9 @@ struct lladd_op {
      *  the length of its undo bytes, counted as for undo_log_max. For the undo of a record with
      *  known undo bytes, the library reserves the smaller of the two limits. */
     uint32_t undo_log_base;
-    /** Not 0: a second limit for the redo plus undo bytes of one record: the bytes of this many
-     *  pages. The library reserves the smaller of this limit and record_max for a record. So an
-     *  operation for all page sizes reserves no more log space than the database's page size
+    /** If not 0, the bytes of this many pages are a second limit for the redo plus undo bytes of
+     *  one record. The library reserves the smaller of this limit and record_max for a record. So
+     *  an operation for all page sizes reserves no more log space than the database's page size
      *  needs. */
     uint32_t record_pages;
     /** Most records that the extension requests in one call of lladd_log_credit; 0 means 1.
@@ -154,7 +155,8 @@ struct lladd_op {
     uint32_t credit_max;
 };
 
-/** A page format. The page header identifies it by number, the program by name. */
+/** A page format. The header of a page contains the number of the page type; programs use its
+ *  name. */
 struct lladd_page_type {
     size_t struct_size;
     const char *name;
@@ -170,9 +172,9 @@ struct lladd_page_type {
     /** Writes the page's contents as text, for tools. Nullable */
     void (*describe)(void *ctx, struct lladd_sink *, struct lladd_view page);
     /** Called when a page of the type has been read from disk. *private_ is a pointer in the page's
-     *  frame for the extension's use. Not called for a page that is formatted, or that redo begins
-     *  with an image: then the pointer stays NULL, and recovery fails with LLADD_BAD_RECORD if
-     *  `check` refuses the image. Nullable */
+     *  frame for the extension's use. Not called for a page that is formatted, nor if redo of the
+     *  page begins with an image: then the pointer stays NULL, and recovery fails with
+     *  LLADD_BAD_RECORD if `check` refuses the image. Nullable */
     int (*loaded)(void *ctx, struct lladd_view page, void **private_, struct lladd_error *);
     /** Called with the copy that is about to be written, before its checksum is computed; the
      *  thread holds no latch of the library. May change bytes of bulk-written pages only (OP-1).
@@ -270,12 +272,12 @@ struct lladd_participant {
      *  state that its prepare bytes do not describe. lladd_prepare_async does not call it.
      *  Nullable; descriptors of an older struct_size lack it. */
     void (*prepared)(void *ctx, void *state, struct lladd_txn *);
-    /** Called when the commit record has its LSN, so that every later commit follows this one, in
-     *  the committing thread, which holds no page latch, after `logged` and before the thread waits
-     *  for durability. `committed` may run at the same time as `durable` or after it, because
-     *  another thread may find first that the commit is durable. If both callbacks are set, use a
-     *  reference count; if only `committed` is set, free the state in it. Nullable; descriptors of
-     *  an older struct_size lack it. */
+    /** Called after `logged`, when the commit record has its LSN, so that every later commit
+     *  follows this one. Called in the committing thread, which holds no page latch, before this
+     *  thread waits for durability. `committed` may run at the same time as `durable` or after it,
+     *  because another thread may find first that the commit is durable. If both callbacks are set,
+     *  use a reference count; if only `committed` is set, free the state in it. Nullable;
+     *  descriptors of an older struct_size lack it. */
     void (*committed)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
     /** Recovery with LLADD_RECOVER_INSTANT: may this change of a loser be undone after lladd_open
      *  has returned? 0 means yes: the participant has now protected the changed data for `txn`
@@ -343,8 +345,8 @@ struct lladd_extension {
      *  transactions in doubt are known. May run transactions. Nullable */
     int (*recovered)(void *ctx, struct lladd_db *, void *state, struct lladd_error *);
     /** Frees the extension's state when the handle is released. Pages can no longer be used. The
-     *  state may still have that of transactions: of those in doubt, and of all transactions if the
-     *  handle is poisoned or killed. Nullable */
+     *  extension's state may still contain the state of transactions: of transactions in doubt and,
+     *  if the handle is poisoned or killed, of all transactions. Nullable */
     void (*detach)(void *ctx, struct lladd_db *, void *state);
     /** Is the page allocated, and was it formatted or changed since? Recovery asks about pages that
      *  it cannot rebuild, one at a time. Only the first extension with this callback is asked: the
@@ -360,15 +362,15 @@ struct lladd_extension {
      *  `detach`, if `attach` has returned 0. Nullable; descriptors of an older struct_size lack
      *  it. */
     void (*stop)(void *ctx, struct lladd_db *, void *state);
-    /** For an extension that keeps what the log lacks, such as an archive. Called by
-     *  lladd_bulk_write when `n` pages from `first` on have been written, and before it returns:
-     *  once for each stretch of pages under one redo barrier of the transaction. `barrier`: the
-     *  LSN of this barrier, which is durable. The n pages at `bytes` are as in the page file;
-     *  `typed`: they have page headers, with `barrier` as page LSN. Other extensions write in bulk
-     *  under mutexes of their own, so the callback may wait for files, but for nothing else. An
-     *  error is that of lladd_bulk_write. The participants of an extension with this callback hear
-     *  `committing` last, since the others may write in bulk in theirs. Nullable; descriptors of an
-     *  older struct_size lack it. */
+    /** For an extension that keeps what the log lacks, such as an archive. Called before
+     *  lladd_bulk_write returns, when it has written `n` pages from `first` on: once for each
+     *  stretch of pages under one redo barrier of the transaction. `barrier`: the LSN of this
+     *  barrier, which is durable. The n pages at `bytes` are as in the page file; `typed`: they
+     *  have page headers, with `barrier` as page LSN. Other extensions write in bulk under mutexes
+     *  of their own, so the callback may wait for files, but for nothing else. lladd_bulk_write
+     *  returns the callback's error. The participants of an extension with this callback get
+     *  `committing` last, since the other participants may write in bulk in their `committing`.
+     *  Nullable; descriptors of an older struct_size lack it. */
     int (*bulk_written)(void *ctx, struct lladd_db *, void *state, struct lladd_txn *,
                         lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
                         const void *bytes);
@@ -380,12 +382,13 @@ struct lladd_extension {
      *  as it was written in bulk under this barrier. The library then applies the records of its
      *  own log. It checks that `bytes` are a page with this number and a right checksum, and that
      *  each record finds the page as the record before has left it. LLADD_NOT_FOUND: the extension
-     *  cannot give the page, and the next one is asked; if it fills the error struct with a reason,
-     *  the message of the fetch's error includes that. Another error is that of the fetch. If the
-     *  log is truncated meanwhile, the callback is called again, with a higher `since`. Any thread,
-     *  several at a time, which may hold latches of pages: so the callback may wait for files, and
-     *  must not use pages or transactions of this handle. Nullable; descriptors of an older
-     *  struct_size lack it. */
+     *  cannot give the page, and the next extension is asked; if the callback fills the error
+     *  struct with a reason, the message of the fetch's error includes the reason. The fetch
+     *  returns any other error of the callback. If the log is truncated meanwhile, the callback is
+     *  called again, with a higher `since`. Called in any thread, and in several threads at a time.
+     *  The thread may hold latches of pages, so the callback may wait for files, but must not use
+     *  pages or transactions of this handle. Nullable; descriptors of an older struct_size lack
+     *  it. */
     int (*base_of)(void *ctx, struct lladd_db *, void *state, lladd_pageno, lladd_lsn since,
                    lladd_lsn writer, void *bytes, struct lladd_error *);
 };

@@ -104,7 +104,7 @@ struct lladd_backup_info {
     uint32_t page_size;
     uint32_t timeline;          /**< 0 for a database that was never restored */
     lladd_lsn from;             /**< the log of the backup begins here */
-    lladd_lsn end;              /**< it has all commits below this LSN, and no other */
+    lladd_lsn end;              /**< the backup has all commits below this LSN, and no others */
     uint64_t pages;             /**< pages of the page file */
     uint64_t stored_bytes;      /**< bytes in the store, without the manifest */
     uint64_t damaged_pages;     /**< pages in use that were damaged and could not be repaired */
@@ -112,17 +112,17 @@ struct lladd_backup_info {
     char label[201];
 };
 
-/** Makes a backup of an open database. Any number of transactions may run meanwhile; none waits
- *  for the backup. The backup is the database at the LSN info->end. When the call returns 0, the
- *  backup is complete, and lladd_backup_each shows it. A call that fails deletes what it has
- *  stored. If the store refuses that, the backup may stay: complete, with a manifest, or
- *  incomplete, without one. The call takes a checkpoint, so the thread must hold no page and no
- *  mutex that a callback of a commit may take. Until the end of the call the log is kept
- *  (lladd_log_keep). A damaged page is repaired in the database, from the cache or from the log
- *  (BUF-2). One that cannot be repaired is copied as it is, and counted. `options` and `info` may
- *  be NULL. LLADD_OTHER_DATABASE: the store has backups of another database. LLADD_BAD_STATE:
- *  files/ has files of an extension, which a backup would lack. LLADD_BUSY: pages that were written
- *  in bulk were written again each time they were copied. */
+/** Makes a backup of an open database. Any number of transactions may run meanwhile; none waits for
+ *  the backup. The backup is the database at the LSN info->end. When the call returns 0, the backup
+ *  is complete, and lladd_backup_each shows it. A call that fails deletes what it has stored. If
+ *  the store refuses that, the backup may stay: complete, with a manifest, or incomplete, without
+ *  one. The call takes a checkpoint, so the thread must hold no page and no mutex that a callback
+ *  of a commit may take. Until the end of the call the log is kept (lladd_log_keep). A damaged page
+ *  is repaired in the database, from the cache or from the log (BUF-2). A damaged page that cannot
+ *  be repaired is copied as it is, and counted. `options` and `info` may be NULL.
+ *  LLADD_OTHER_DATABASE: the store has backups of another database. LLADD_BAD_STATE: files/ has
+ *  files of an extension, which a backup would lack. LLADD_BUSY: pages that were written in bulk
+ *  were written again each time they were copied. */
 LLADD_API int lladd_backup(struct lladd_db *, struct lladd_store *,
                            const struct lladd_backup_options *options,
                            struct lladd_backup_info *info, struct lladd_error *);
@@ -140,12 +140,13 @@ LLADD_API int lladd_backup_each(struct lladd_store *, const struct lladd_allocat
 struct lladd_archive_options {
     size_t struct_size;
     bool thread;          /**< a thread archives; else the program calls lladd_archive_step */
-    uint64_t piece_ns;    /**< the thread stores what is new in the current segment after this
-                                time. Default 10 s */
-    uint64_t piece_bytes; /**< or when it has so many bytes. Default 8 MiB */
+    uint64_t piece_ns;    /**< the thread stores the new bytes of the current segment after this
+                               time. Default 10 s */
+    uint64_t piece_bytes; /**< or when there are this many new bytes. Default 8 MiB */
     uint64_t mark_ns;     /**< time between two time marks, while there are commits. Default 1 s */
     uint64_t give_up_bytes; /**< if more log than this is not stored, the archive no longer keeps
-                                 it: it may be recycled, and the archive has a gap. 0: never */
+                                 that log: the log may be recycled, and then the archive has a gap.
+                                 0: the archive always keeps the log */
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
 };
@@ -169,13 +170,13 @@ LLADD_API int lladd_ship_register(struct lladd_options *, struct lladd_store *,
                                   struct lladd_archive **out, struct lladd_error *);
 /** Frees the archive; NULL does nothing. */
 LLADD_API void lladd_archive_free(struct lladd_archive *);
-/** Stores the next object: a segment of the log or, of the segment that is being written, what is
- *  new; each after the pages that its transactions have written in bulk. *more: there is more to
- *  store. The thread must hold no page, as for lladd_checkpoint. Any error leaves the archive as it
- *  was, and the next call tries again, except for LLADD_DIVERGED: another copy of the database
- *  archives into the store, or the store has other log. The archive then keeps the log, and stores
- *  nothing until the database is opened again. LLADD_BAD_STATE: no database is open with this
- *  archive, or it was detached. */
+/** Stores the next object: a segment of the log, or the new part of the segment that is being
+ *  written. The pages that the segment's transactions have written in bulk are stored first. *more:
+ *  there is more to store. The thread must hold no page, as for lladd_checkpoint. LLADD_DIVERGED:
+ *  another copy of the database archives into the store, or the store has other log; the archive
+ *  then keeps the log, and stores nothing until the database is opened again. Any other error
+ *  leaves the archive as it was, and the next call tries again. LLADD_BAD_STATE: no database is
+ *  open with this archive, or it was detached. */
 LLADD_API int lladd_archive_step(struct lladd_archive *, bool *more, struct lladd_error *);
 /** Notes a named mark in the log, and makes it durable: a target for a restore that includes all
  *  transactions that have committed before the call. A name has 1 to 64 letters, digits, '_', '-'
@@ -197,17 +198,19 @@ struct lladd_archive_status {
                               transaction that committed there has written pages in bulk that are
                               not stored. Targets beyond the gap need a new backup */
     lladd_lsn gap_from, gap_to;
-    lladd_lsn stored;               /**< all log below is in the store */
+    lladd_lsn stored;               /**< all log below this LSN is in the store */
     lladd_lsn kept;                 /**< the log is kept from here on */
     uint64_t unstored_bytes;        /**< durable log that is not stored */
     uint64_t unstored_ns;           /**< time since the store last had all durable log */
-    uint64_t objects, stored_bytes; /**< that this archive has put since lladd_open */
+    uint64_t objects, stored_bytes; /**< objects and bytes that this archive has stored since
+                                         lladd_open */
     uint64_t failures;              /**< calls of lladd_archive_step that returned an error */
-    struct lladd_error error;       /**< the last step's; code 0 if it succeeded */
-    uint64_t spool_bytes; /**< of pages written in bulk, in files/ship, that are not stored */
+    struct lladd_error error;       /**< the error of the last step; code 0 if the step succeeded */
+    uint64_t spool_bytes; /**< bytes of pages in files/ship that were written in bulk and are not
+                               stored */
     uint64_t pages_given; /**< damaged pages for which the store had a copy, since lladd_open */
-    uint64_t pages_refused; /**< damaged pages for which it had none, or could not be read. A page
-                                 counts each time it is asked for */
+    uint64_t pages_refused; /**< damaged pages for which the store had no copy, or could not be
+                                 read. A page counts at each request */
 };
 /** Fills as much as out->struct_size says. Does not wait for the store. Any thread. */
 LLADD_API int lladd_archive_status_get(struct lladd_archive *, struct lladd_archive_status *out,
@@ -244,21 +247,22 @@ struct lladd_scrub_info {
     uint64_t repaired; /**< pages that were damaged, and were repaired */
     uint64_t damaged;  /**< pages in use that are damaged, and cannot be repaired */
     uint64_t lost;     /**< pages in use of which the disk has lost a write */
-    bool compared;     /**< the store has a backup, so lost writes were looked for. Else only those
-                            that the database's own log knows are found */
-    lladd_lsn from;    /**< lost writes with this LSN or a higher one were looked for; older ones
-                            by the page LSNs in the backup */
+    bool compared;     /**< the store has a backup, so lost writes were looked for. Otherwise only
+                            those lost writes are found that the database's own log knows */
+    lladd_lsn from;    /**< lost writes with this LSN or a higher LSN were looked for; older lost
+                            writes only by the page LSNs in the backup */
 };
-/** Reads every page of the page file of the open database, past the cache, while transactions run.
- *  A damaged page is repaired as when it is fetched: from the cache, the log or the archive. Then
- *  each page must be at least as new as the archive knows since the begin of the newest backup:
- *  by the backup, the indexes of the archived log, the stored spools, and the log that is not
- *  stored yet. An older page is a write that the disk has lost, also in an earlier run. It is
- *  written again if the cache has the right page; else it is only reported. A page that was changed
- *  meanwhile is looked at again after a checkpoint. Reads the newest backup once, and takes 8 bytes
- *  of memory for each page. Raw pages are not checked. The thread must hold no page, as for
- *  lladd_checkpoint. `options` and `info` may be NULL. Findings are no error. LLADD_BAD_STATE: no
- *  database is open with this archive. Any other error: the call could not go on. */
+/** Reads every page of the page file of the open database, without the cache, while transactions
+ *  run. A damaged page is repaired as when it is fetched: from the cache, the log or the archive.
+ *  Then each page must be at least as new as its newest change that is known: from the newest
+ *  backup, the indexes of the log archived since the begin of this backup, the stored spools, and
+ *  the log that is not stored yet. If a page is older, the disk has lost a write, perhaps in an
+ *  earlier run. The page is written again if the cache has the right page; else it is only
+ *  reported. A page that was changed meanwhile is looked at again after a checkpoint. Reads the
+ *  newest backup once, and takes 8 bytes of memory for each page. Raw pages are not checked. The
+ *  thread must hold no page, as for lladd_checkpoint. `options` and `info` may be NULL. Findings
+ *  are no error. LLADD_BAD_STATE: no database is open with this archive. Any other error: the call
+ *  could not go on. */
 LLADD_API int lladd_scrub(struct lladd_archive *, const struct lladd_scrub_options *options,
                           struct lladd_scrub_info *info, struct lladd_error *);
 
@@ -280,8 +284,8 @@ enum lladd_target_kind {
 struct lladd_restore_target {
     size_t struct_size;
     enum lladd_target_kind kind;
-    uint32_t timeline; /**< on which the target lies; 0: on that of the backup that options.base
-                            names, or that ended last */
+    uint32_t timeline; /**< the timeline of the target; 0: the timeline of the backup that
+                            options.base names or, without a name, of the backup that ended last */
     lladd_lsn lsn;     /**< of LLADD_TO_LSN */
     const char *mark;  /**< of LLADD_TO_MARK: its name */
     int64_t time_us;   /**< of LLADD_TO_TIME: wall clock, microseconds since 1970 */
@@ -292,8 +296,8 @@ struct lladd_restore_target {
 /** Zero means the default, for every member. Initialise with LLADD_RESTORE_OPTIONS_INIT. */
 struct lladd_restore_options {
     size_t struct_size;
-    const char *base; /**< name of the backup. NULL: with a target, the one with the highest end
-                           that is not above the target; else the one that ended last */
+    const char *base; /**< name of the backup. NULL: with a target, the backup with the highest end
+                           that is not above the target; else the backup that ended last */
     uint64_t bytes_per_second;        /**< limit for lladd_restore; 0: no limit */
     lladd_ship_progress_fn *progress; /**< lladd_restore only */
     void *progress_ctx;

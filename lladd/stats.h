@@ -40,11 +40,12 @@ struct lladd_stats {
     uint64_t recovery_memory_most; /**< the largest recovery_memory so far;
                                         lladd_options.recovery_bytes limits it */
     uint64_t recovered_early; /**< records that instant recovery redid in a pass over the log before
-                                   lladd_open returned: of pages that did not fit into the redo
-                                   index, or that undo needed; part of recovered_redone */
-    uint64_t checkpoint_written, checkpoint_pages; /**< of the running checkpoint, or of the last
-                                   one: the dirty pages that it has written so far, and has to
-                                   write in all */
+                                   lladd_open returned, because their pages did not fit into the
+                                   redo index, or because undo needed the pages; part of
+                                   recovered_redone */
+    uint64_t checkpoint_written, checkpoint_pages; /**< dirty pages that the running checkpoint, or
+                                                        else the last one, has written so far; that
+                                                        it has to write in all */
     uint64_t pages_given; /**< pages that were rebuilt from the copy of an extension, such as an
                                archive (lladd_extension.base_of) */
 };
