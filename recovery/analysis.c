@@ -7,9 +7,9 @@
  *
  * Updates go on while a checkpoint collects its data, so the scan meets records of transactions
  * before it meets their rows in the checkpoint. The scan drops a row if it has already met the end
- * of the transaction. If it has met the transaction, but not its end, it takes from the row only
- * the system flag and the undo reserve of the records that it did not scan. The scan skips the data
- * of a later checkpoint, which is incomplete. */
+ * of the transaction. If the scan has met the transaction, but not its end, it takes from the row
+ * only the system flag and the undo reserve of the records that it did not scan. The scan skips the
+ * data of a later checkpoint, which is incomplete. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
@@ -444,8 +444,8 @@ static bool lacks(const struct ll_core *core, unsigned kind)
     return false;
 }
 
-/* Checks the records from the start of redo to BEGIN. If a class is not registered, also checks all
- * older object records, because it is unknown which of them the class needs. */
+/* Checks the records from the start of redo to BEGIN. If a class is not registered, this function
+ * also checks all older object records, because it is unknown which of them the class needs. */
 static int check_older(struct ll_analysis *a, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
@@ -495,8 +495,8 @@ static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
     return 0;
 }
 
-/* If a name in the log is not registered, checks the records that redo and undo will read and that
- * the scan has not read. */
+/* Checks the records that redo and undo will read and that the scan has not read. Does nothing if
+ * all operations, classes and participants that the log names are registered. */
 static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;

@@ -37,7 +37,7 @@ int ll_analysis_check_pages(uint64_t file_pages, uint64_t had, struct lladd_erro
 bool ll_checkpoint_next(struct lladd_span *data, unsigned *kind, struct lladd_span *part);
 /* 0 if the record's operation or class is registered. */
 int ll_analysis_check_op(struct ll_core *, const struct ll_record *, struct lladd_error *);
-/* The same for the participant of a prepare blob; 0 if its name is unknown. */
+/* The same for the participant of a prepare blob; 0 also if the participant's name is unknown. */
 int ll_analysis_check_blob(const struct ll_core *, const struct ll_record *, struct lladd_error *);
 
 #define LL_PREPARE_MAX (29u + 128u + 64u)

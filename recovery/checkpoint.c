@@ -12,10 +12,10 @@
  *      through the double-write area (BUF-5). Wait until the copies of pages that were taken before
  *      are written, then sync. Afterwards no page on disk, torn or not, needs a record below H, so
  *      redo can start at H
- *   3. append an empty record at A, then the catalogue: a reader that starts at A meets each name
- *      before the first transaction record that it has to interpret, although updates go on. If
- *      there is no space for the redo barriers between H and A, H becomes the log's tail, and steps
- *      1 to 3 are repeated
+ *   3. append an empty record at A, then the catalogue. Although updates go on, a reader that
+ *      starts at A then meets each name before the first transaction record that it has to
+ *      interpret. If there is no space for the redo barriers between H and A, H becomes the log's
+ *      tail, and steps 1 to 3 are repeated
  *   4. append BEGIN at B and wait until every record below B is published: the transaction table
  *      now includes all records below B
  *   5. append the transaction table, the redo barriers between H and A (a reader that starts at A
@@ -508,8 +508,8 @@ static void forget_barriers(struct ll_core *core, lladd_lsn redo)
 }
 
 /* A damaged page that was rebuilt after the flush has the LSN of its base as its recLSN. If the
- * base is below *low, this function writes the page, before the log with the base is truncated.
- * If another such page is rebuilt meanwhile, lowers *low to its base. */
+ * base is below *low, this function writes the page, before the log with the base is truncated. If
+ * another such page is rebuilt meanwhile, *low becomes the LSN of its base. */
 static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_error *err)
 {
     if (ll_buffer_dirty_min(core->buffer).v >= low->v)
@@ -555,9 +555,9 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
     return rc;
 }
 
-/* For a checkpoint that would state the same as the last one. Syncs the pages nevertheless: a page
- * written since then may be only in the system's cache, and a clean close states that all pages are
- * durable. */
+/* Called instead of a checkpoint that would state the same as the last one. Syncs the pages
+ * nevertheless: a page written since then may be only in the system's cache, and a clean close
+ * states that all pages are durable. */
 static int checkpoint_again(struct ll_core *core, const struct marks *same, struct lladd_error *err)
 {
     int rc = ll_buffer_flush(core->buffer, lladd_lsn_of(UINT64_MAX), err);
@@ -690,8 +690,8 @@ static int take_checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind,
     ll_checkpoint_begin(core);
     int rc = checkpoint(core, kind, err ? err : &local);
     if (!rc) {
-        /* For the next checkpoint. On a full disk the next transaction that writes reports the
-         * error. */
+        /* Sets space aside for the next checkpoint. On a full disk the next transaction that writes
+         * reports the error. */
         struct lladd_error ignored = LLADD_ERROR_INIT;
         (void)ll_core_set_aside(core, true, &ignored);
     }

@@ -320,8 +320,8 @@ struct ll_core {
                                  * set aside */
     uint64_t asking_class;      /* atomic: the thread in `checkpoint` or `advance` of a class; 0: no
                             * thread */
-    /* A checkpoint is due after checkpoint_bytes of log. If many pages are dirty or imaged, it is
-     * due later, at the latest after checkpoint_most. */
+    /* A checkpoint is due after checkpoint_bytes of log. If many pages are dirty or were logged as
+     * images, it is due later, at the latest after checkpoint_most. */
     uint64_t checkpoint_bytes, checkpoint_most;
     uint64_t last_checkpoint;     /* atomic: A of the last complete checkpoint (checkpoint.c) */
     uint64_t checkpoint_ns;       /* atomic: when this checkpoint was complete, or when the database
@@ -404,8 +404,8 @@ static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)
 /* Writes a witness, unless the last witness covers the LSN. Called before a page with this page LSN
  * is written, when the log is durable beyond the LSN. Poisons on failure. */
 int ll_core_witness(struct ll_core *, lladd_pageno, lladd_lsn, struct lladd_error *);
-/* Reads the witness that earlier runs left. After an unclean stop, checks that the log, which ends
- * at `end`, reaches as far as the witness. */
+/* Reads the witness that earlier runs left and, after an unclean stop, checks that the log, which
+ * ends at `end`, reaches as far as the witness. */
 int ll_core_hear_witness(struct ll_core *, lladd_lsn end, struct lladd_error *);
 int ll_core_feature(struct ll_core *, uint64_t feature, struct lladd_error *);
 
@@ -464,7 +464,7 @@ struct ll_name *ll_op_catalog_by_desc(struct ll_core *, unsigned kind, const voi
 struct ll_name *ll_op_catalog_by_number(const struct ll_core *, uint32_t number); /* or NULL */
 /* The registered page type with this number, or NULL. */
 const struct lladd_page_type *ll_op_catalog_page_type(const struct ll_core *, uint32_t number);
-/* The record as extensions see it; its spans are those of the record. */
+/* The record in the form for extensions; the spans are still those of the record. */
 struct lladd_log_entry ll_log_entry_of(const struct ll_core *, const struct ll_record *);
 /* Gives the name a number and logs it, unless it has one. The caller holds no page latch. */
 int ll_op_catalog_number_slow(struct ll_core *, struct ll_name *, struct lladd_error *);
@@ -645,8 +645,8 @@ int ll_rollback(struct lladd_txn *, lladd_lsn stop);
 /* Reads the next record to undo; skips records that need no undo. LLADD_END: `stop` is reached. */
 int ll_rollback_peek(struct lladd_txn *, lladd_lsn stop, struct ll_record *, struct lladd_error *);
 int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
-/* needs: does undo act on the record? passes_over: does undo go on after the record at its
- * undo_next, instead of its prev? */
+/* needs: does undo act on the record? passes_over: does undo then go on at the record's undo_next,
+ * and not at its prev? */
 bool ll_rollback_needs(const struct ll_record *);
 bool ll_rollback_passes_over(const struct ll_record *);
 
@@ -662,8 +662,8 @@ int ll_txn_new(struct ll_core *, struct lladd_txn **out, struct lladd_error *);
 void ll_txn_release(struct lladd_txn *);
 /* Drops a reference to a guarded transaction; the last one puts it into the free list. */
 void ll_txn_unref(struct lladd_txn *);
-/* For lack of log space: releases what the parked transaction keeps. False: there was nothing to
- * release. */
+/* Called if log space is short: releases the log space that the parked transaction keeps. False:
+ * there was none. */
 bool ll_txns_release_credit(struct ll_core *);
 /* Iterate over the transactions that are not FREE. The caller holds the table's mutex, or is the
  * only thread. */
@@ -711,11 +711,12 @@ void ll_txns_drain(struct ll_core *);
 /* Called after a commit: calls ll_txns_drain or, after a system transaction, ll_txns_release_undo,
  * because an extension may end a system transaction under its own mutexes. */
 void ll_txns_ended(struct ll_core *, bool system);
-/* Only releases undo reserves: for a thread that may hold mutexes of an extension. */
+/* Releases undo reserves and runs no callbacks: for a thread that may hold mutexes of an
+ * extension. */
 void ll_txns_release_undo(struct ll_core *);
-/* For a commit that does not wait for durability. If much undo reserve is pending, releases the
- * reserve of durable commits and asks for a sync. False: so much is still pending that the caller
- * should force the log. */
+/* Called by a commit that does not wait for durability. If much undo reserve is pending, the call
+ * releases the reserve of durable commits and asks for a sync. False: so much is still pending that
+ * the caller should force the log. */
 bool ll_txns_relieve(struct ll_core *, bool system);
 
 /* ---- log_space.c, checkpoint.c, restart.c ------------------------------------------------- */
@@ -735,10 +736,10 @@ uint64_t ll_core_aside_least(uint64_t names);
  * space of one checkpoint is enough. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
 /* ll_core_set_aside for recovery and checkpoints: free space in the current segment counts too. If
- * the space is not enough, sets aside the space of one checkpoint if possible, and returns the
- * error, usually LLADD_NO_SPACE. */
+ * the space is not enough, the call sets aside the space of one checkpoint if possible, and returns
+ * the error, usually LLADD_NO_SPACE. */
 int ll_core_set_aside_again(struct ll_core *, struct lladd_error *);
-/* Also sets aside the space of n redo barriers. False: no space. */
+/* Sets aside the space for the next checkpoints and for n redo barriers. False: no space. */
 bool ll_core_set_aside_barriers(struct ll_core *, size_t n);
 /* Gets credit from the space set aside or, if that is not enough, owed credit. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
@@ -754,8 +755,8 @@ void ll_checkpoint_begin(struct ll_core *);
 void ll_checkpoint_end(struct ll_core *);
 /* Would a checkpoint state the same as the last one did? */
 bool ll_core_settled(struct ll_core *);
-/* Finds what holds the log: the owner of the smallest LSN that is needed or, if the undo reserve
- * takes more space than the log from this LSN on, the undo reserve. */
+/* Finds what holds the log. That is the owner of the smallest LSN that is needed, unless the undo
+ * reserve takes more space than the log from this LSN on; then it is the undo reserve. */
 int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *);
 /* A checkpoint data record is a sequence of parts: u8 part, u32 length, payload. */
 #define LL_CKPT_PART_HEAD 5u
@@ -783,8 +784,8 @@ int ll_instant_step(struct ll_core *, uint64_t most, bool *more, struct lladd_er
 int ll_instant_finish(struct ll_core *, struct lladd_error *);
 /* Forgets the pending redo of pages that get new contents. */
 void ll_instant_forget(struct ll_core *, lladd_pageno first, uint64_t n);
-/* Redoes those of the n pages that have pending redo. If there are such pages, writes back the
- * dirty pages of the range. Called before the pages are accessed without the cache. */
+/* Does the pending redo of the n pages. If there is any, the dirty pages of the range are written
+ * back. Called before the pages are accessed without the cache. */
 int ll_instant_settle(struct ll_core *, lladd_pageno first, uint64_t n, struct lladd_error *);
 /* Is redo of the page pending? *base: the first record to redo is a base, so the stored page need
  * not be read. */
@@ -842,7 +843,8 @@ void ll_redo_barrier_disown_page(struct ll_core *, uint64_t page);
 
 /* ---- pin.c ------------------------------------------------------------------------------- */
 
-/* LSN 0 removes the pin. *before (nullable): its LSN until now; 0: there was none. */
+/* LSN 0 removes the pin. *before (nullable) gets the LSN that the pin had until now; 0: there was
+ * no pin. */
 int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, lladd_lsn *before,
                struct lladd_error *);
 /* The payload of a pin record and of a pin in a checkpoint: u64 lsn, name. */

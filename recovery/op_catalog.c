@@ -109,7 +109,7 @@ static int allocate(struct ll_core *core, const struct lladd_registry *reg)
     struct ll_op_catalog *cat = &core->cat;
     size_t n = reg->payloads.names ? reg->payloads.names : 1;
     cat->cap_numbers = (uint32_t)n;
-    cat->cap_all = n + 8; /* some for names from the log */
+    cat->cap_all = n + 8; /* room for some names from the log */
     cat->buf_size = reg->payloads.longest > TAG_PAYLOAD ? reg->payloads.longest : TAG_PAYLOAD;
     /* 8 bytes more for each name, because the size of a record is rounded up. */
     cat->log_bytes = reg->payloads.names * ll_record_bound(8, 0) + reg->payloads.bytes;
@@ -497,8 +497,8 @@ static int compare_fields(const unsigned char **at, const unsigned char *end, si
     return 0;
 }
 
-/* Fails if the log's fields differ from those of the registered operation, which would misread the
- * bytes in the log. */
+/* Fails if the fields in the log differ from those of the registered operation: the operation would
+ * misread the bytes in the log. */
 static int check_layout(const struct lladd_op *op, struct lladd_span s, lladd_lsn lsn,
                         struct lladd_error *err)
 {

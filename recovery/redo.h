@@ -35,8 +35,8 @@ int ll_redo_rebuild(struct ll_core *, struct ll_redo *, struct lladd_error *);
 int ll_redo_baseless(struct ll_core *, const struct ll_redo *, struct lladd_error *);
 /* Drops the page from the cache, unwritten. */
 int ll_redo_drop(struct ll_core *, uint64_t page, struct lladd_error *);
-/* Runs the page type's `check` on a page that was made from an image instead of read: `loaded` of
- * the type relies on this check. lsn: of the image. */
+/* Runs the page type's `check` on a page that was made from an image, if the type has `loaded`:
+ * `loaded` is not called for such a page. lsn: of the image. */
 int ll_redo_check_image(struct ll_core *, lladd_lsn lsn, struct lladd_view, struct lladd_error *);
 /* Returns LLADD_CORRUPT_PAGE for a page without a base. lsn: of the first record that redo has
  * skipped. */

@@ -13,11 +13,11 @@
  * participants see commits in LSN order, and all commits up to `visible` are visible.
  *
  * Two things must wait until a commit is durable: its durable callbacks, and the release of its
- * undo reserve, because a commit that a crash loses will be rolled back (REC-3). Both are queued in
- * commit order. A thread drains the queue where callbacks may run (THR-2): after a commit, a wait
- * or a checkpoint, and in lladd_maintain. One thread drains at a time, so callbacks run in commit
- * order too, and without the mutex. Undo reserves do not wait for callbacks: the first thread that
- * finds a commit durable releases its reserve. */
+ * undo reserve. (If a crash loses the commit, the rollback needs the reserve: REC-3.) Both are
+ * queued in commit order. A thread drains the queue where callbacks may run (THR-2): after a
+ * commit, a wait or a checkpoint, and in lladd_maintain. One thread drains at a time, so callbacks
+ * run in commit order too, and without the mutex. Undo reserves do not wait for callbacks: the
+ * first thread that finds a commit durable releases its reserve. */
 #include "recovery/core.h"
 #include "util/held.h"
 

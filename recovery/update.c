@@ -382,7 +382,7 @@ static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name, str
     return LL_LIKELY(!rc) ? 0 : refused(txn, op, rc);
 }
 
-/* At a transaction's first record, accounts for the undo reserve of its END record. */
+/* Accounts for the undo reserve of the END record when the transaction logs its first record. */
 static inline void begin_chain(struct lladd_txn *txn)
 {
     if (LL_UNLIKELY(txn->id.v == 0))
