@@ -304,8 +304,8 @@ __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct
     return ll_buffer__fix_slow(b, n, how, out, err);
 }
 
-/* With reserved address space, prefetches the frame of page n and returns the address of the page;
- * NULL if it is not mapped. NULL for heap frames: a prefetch is useless if the lookup itself misses
+/* Prefetches the frame of page n and returns the address of the page; NULL if it is not mapped.
+ * Does nothing for heap frames, and returns NULL: a prefetch is useless if the lookup itself misses
  * the processor's cache. */
 static inline const unsigned char *touch_frame(const struct ll_buffer *b, uint64_t n)
 {

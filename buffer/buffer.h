@@ -108,12 +108,13 @@ struct ll_buffer_config {
     bool create;    /* create the files; durable when open returns */
     bool no_images; /* the device writes pages atomically: every page is written in place without an
                      * image */
-    /* Callbacks of page types, nullable; `ctx` is their first argument. loaded: called after a page
-     * was read and verified, and recovery (`fetch`) has brought it up to date, before other threads
-     * can fix it. With LL_FIX_REDO the page may still lack changes; with LL_FIX_FRESH or
-     * LL_FIX_BASE loaded is not called. flushed: may change the copy that will be written, before
-     * the checksum is computed; the page is not latched. evicted: called before a page leaves its
-     * frame, and when LL_FIX_FRESH clears a cached page that has a private_; frees private_. */
+    /* Callbacks of page types, nullable; `ctx` is their first argument. loaded is called when a
+     * page was read and verified and recovery (`fetch`) has brought it up to date, before other
+     * threads can fix the page. With LL_FIX_REDO the page may still lack changes; with LL_FIX_FRESH
+     * or LL_FIX_BASE loaded is not called. flushed may change the copy that will be written, before
+     * the checksum of the copy is computed; the page is not latched meanwhile. evicted is called
+     * before a page leaves its frame, and when LL_FIX_FRESH clears a cached page that has a
+     * private_; it frees private_. */
     void *ctx;
     int (*loaded)(void *ctx, struct ll_frame *, struct lladd_error *);
     void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);

@@ -344,8 +344,8 @@ static inline bool ll_buffer__is_page(const struct ll_buffer *b, const struct ll
     return b->reserved || f->page.number.v == n;
 }
 
-/* Makes a free frame that of page n. The number is stored atomically: another thread may be reading
- * it, in a lookup in an old table or when it visits slots. */
+/* Makes a free frame the frame of page n. The number is stored atomically: another thread may be
+ * reading it, in a lookup in an old table or when it visits slots. */
 static inline void ll_buffer__begin_load(struct ll_frame *f, uint64_t n)
 {
     lladd_atomic_store64_relaxed(&f->page.number.v, n);
@@ -422,8 +422,8 @@ bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 
 /* Marks the pages that a flush must write: the dirty pages with recLSN <= *upto and recLSN <
- * rec_below. *n: their number. Sets *upto to the greatest recLSN of these pages and of the copies
- * that are being written and have such a recLSN, or to 0 if there are none. Returns the mark. */
+ * rec_below. *n: their number. Sets *upto to the greatest such recLSN of these pages and of the
+ * copies that are being written, or to 0 if there is none. Returns the mark. */
 uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t *upto, uint64_t *n);
 /* Takes up to `max` pages with this mark. Mark 0: takes dirty pages that are idle and not recently
  * used, oldest first. */

@@ -8,9 +8,9 @@
  * writes them (BUF-1), and the caller repeats the search.
  *
  * If every frame is held, the result is LLADD_NO_FRAME. If instead some frame is being copied,
- * evicted or claimed, a slot may soon be free, or the requested page resident: the thread waits for
- * such an event (`events`) and retries. The threads that cause events wait for no latch that the
- * waiting thread could hold, so the wait cannot deadlock.
+ * evicted or claimed, a slot may soon become free, or the requested page resident. The thread waits
+ * for the next event (`events`) and retries. The threads that cause events wait for no latch that
+ * the waiting thread could hold, so the wait cannot deadlock.
  */
 #include "buffer/buffer_private.h"
 

@@ -65,7 +65,8 @@ static bool is_seized(const struct ll_frame *f)
     return (w & (LATCH_STATE | LATCH_EXCLUSIVE)) == LATCH_EVICTING;
 }
 
-/* 0: seized, or free; 1: retry; LLADD_BUSY: held. */
+/* Returns 0 if the frame is seized or free, 1 if the caller must retry, LLADD_BUSY if the frame is
+ * held. */
 static int try_seize(struct ll_buffer *b, struct ll_frame *f)
 {
     uint32_t seen = lladd_atomic_load32(&b->events);

@@ -120,8 +120,8 @@ static inline bool latch_may_read(uint64_t word)
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_USED)) == (LATCH_RESIDENT | LATCH_USED);
 }
 
-/* Latches the frame; waits unless `try`. If the word's fix count is full, moves it to *full;
- * otherwise *full is 0. */
+/* Latches the frame; waits unless `try`. If the word's fix count is full, *full gets the count, and
+ * the word counts from 0 again; otherwise *full is 0. */
 enum latch_answer latch_get(struct ll_frame *, bool exclusive, bool try, uint64_t *full);
 /* Waits while the frame is held exclusively, loaded or evicted. May return early. Takes no
  * latch. */

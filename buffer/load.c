@@ -112,7 +112,8 @@ static int busy(lladd_pageno page, struct lladd_error *err)
     return ll_fail_page(err, LLADD_BUSY, page, "page %llu is latched", (unsigned long long)page.v);
 }
 
-/* Page n has no frame. 0: loaded; 1: look it up again; LLADD_BUSY. */
+/* Loads page n, which has no frame. Returns 0, or 1 if the caller must look the page up again, or
+ * an error. */
 static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame **out,
                 struct lladd_error *err)
 {
@@ -177,8 +178,8 @@ static void reset_page(struct ll_buffer *b, struct ll_frame *f)
     memset(f->page.bytes, 0, b->page_size);
 }
 
-/* Latches the frame that a lookup of page n has found. 0: latched; 1: look the page up again;
- * LLADD_BUSY. */
+/* Latches the frame that a lookup of page n has found. Returns 0, or 1 if the caller must look the
+ * page up again, or LLADD_BUSY. */
 static int latch_found(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned how,
                        struct lladd_error *err)
 {
