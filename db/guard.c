@@ -95,8 +95,8 @@ bool lladd_txn_stopped(const struct lladd_txn *txn)
  * not wake takers. */
 #define POLL_NS UINT64_C(100000000)
 
-/* Waits for `inside`; LLADD_TIMEOUT after wait_ns. On a poisoned handle, returns the poison's code
- * after one wait of at most POLL_NS. */
+/* Waits for `inside`; LLADD_TIMEOUT after wait_ns. On a poisoned handle, the call returns the
+ * poison's code after one wait of at most POLL_NS. */
 static int get_inside(struct lladd_txn *txn, uint64_t self, uint64_t wait_ns)
 {
     struct lladd_db *db = txn->core->db;

@@ -4,8 +4,8 @@
  *
  * While a database is created, its directory has a file "creating"; the control block is written
  * last. If a crash leaves "creating" and no valid control block, the next open that may create a
- * database removes the library's other files and starts again. Without the file "creating", open
- * removes nothing, and refuses a directory that has files other than "lock" but no file "control".
+ * database removes the library's other files and starts again. If there is no file "creating", open
+ * removes nothing, and refuses a directory that has other files than "lock" but no file "control".
  * The files of a new database may become durable in any order, as long as all of them are durable
  * before the control block is written. So syncs are deferred (io/device_deferred.c,
  * ll_control_write).
@@ -439,8 +439,7 @@ static int open_database(struct lladd_db *db, const struct lladd_options *o,
     return rc;
 }
 
-/* Reads the control block. If there is no control block and a database may be created, sets
- * *create. */
+/* Reads the control block. *create: there is no control block, and a database may be created. */
 static int look(struct lladd_db *db, const struct lladd_options *o, bool *create,
                 struct lladd_error *err)
 {

@@ -136,8 +136,8 @@ static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drai
     return rc;
 }
 
-/* With `last`, tells the participants of extensions that have `bulk_written`; without `last`, tells
- * all other participants. If a callback lets another participant join, that participant is told,
+/* `last` true: tells the participants of extensions that have `bulk_written`; false: tells all
+ * other participants. If a callback lets another participant join, that participant is told,
  * too. */
 static int tell_committing(struct lladd_txn *txn, bool last)
 {

@@ -179,8 +179,8 @@ int lladd_log_redo_only(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page
     return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_REDO_ONLY);
 }
 
-/* With lladd_dst.scarce, refuses more records than the operation's credit_max: with the smallest
- * log buffer that lladd_open accepts, such a request could be refused, too. */
+/* With lladd_dst.scarce, this function refuses more records than the operation's credit_max: with
+ * the smallest log buffer that lladd_open accepts, such a request could be refused, too. */
 static int check_credit_max(struct lladd_txn *txn, const struct ll_name *name, unsigned count)
 {
     const struct lladd_op *op = name->desc;
