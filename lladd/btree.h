@@ -94,8 +94,8 @@ struct lladd_btree_loader;
  *  the loader. The errors of the loader's calls are stored in the transaction. */
 LLADD_API int lladd_btree_load_begin(struct lladd_txn *, const struct lladd_btree_options *,
                                      struct lladd_btree_loader **out);
-/** Adds a row. LLADD_BAD_ARGUMENT if its key is not greater than that of the row before; after this
- *  or another misuse error nothing has changed. After any other error call
+/** Adds a row. LLADD_BAD_ARGUMENT if its key is not greater than the key of the previous row; after
+ *  this or another misuse error nothing has changed. After any other error call
  *  lladd_btree_load_discard. LLADD_BAD_STATE if the transaction has ended, or has been rolled back
  *  to a savepoint that it made before an earlier call on the loader. */
 LLADD_API int lladd_btree_load_add(struct lladd_btree_loader *, const void *key, size_t key_len,
@@ -179,15 +179,15 @@ LLADD_API int lladd_btree_next_key(struct lladd_btree *, const void *key, size_t
                                    bool after, void *buf, size_t size, size_t *len,
                                    struct lladd_error *);
 
-/** If the log record describes a change that is undone by key, returns true, the tree's root page
- *  and the key; the key's bytes belong to the record. Returns false for any other record, and for
- *  one with several keys (lladd_btree_insert_many). For lladd_participant.protect: the callback
- *  then locks the tree and the key. */
+/** Returns true, the tree's root page and the key if the log record describes a change that is
+ *  undone by key; the key's bytes belong to the record. Returns false for any other record, and for
+ *  a record with several keys (lladd_btree_insert_many). Use it in lladd_participant.protect: the
+ *  callback then locks the tree and the key. */
 LLADD_API bool lladd_btree_logged_key(const struct lladd_log_entry *, lladd_pageno *root,
                                       struct lladd_span *key);
-/** The same for a record with any number of keys: returns the one at `which`, from 0 on. Returns
- *  false if the record has no more than `which`. A callback for lladd_participant.protect must
- *  lock all of them. */
+/** The same for a record with any number of keys: returns the key with the number `which`, from 0
+ *  on. Returns false if the record has no such key. A callback for lladd_participant.protect must
+ *  lock all keys of the record. */
 LLADD_API bool lladd_btree_logged_key_at(const struct lladd_log_entry *, size_t which,
                                          lladd_pageno *root, struct lladd_span *key);
 
@@ -202,8 +202,8 @@ LLADD_API int lladd_btree_cursor_open(struct lladd_btree *, struct lladd_btree_c
                                       struct lladd_error *);
 /** Closes the cursor; NULL does nothing. */
 LLADD_API void lladd_btree_cursor_close(struct lladd_btree_cursor *);
-/** From now on the cursor only meets keys k with low <= k < high; NULL: no bound. Before the first
- *  move. */
+/** From now on the cursor only meets keys k with low <= k < high; NULL: no bound. Call it before
+ *  the first move. */
 LLADD_API int lladd_btree_cursor_bounds(struct lladd_btree_cursor *, const void *low,
                                         size_t low_len, const void *high, size_t high_len,
                                         struct lladd_error *);

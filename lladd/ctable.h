@@ -83,8 +83,8 @@ inline lladd_ctable_options lladd_ctable_options_init()
 /** Makes an empty table, in the transaction: a managed table of that name, and the named root
  *  `ctable:` followed by the name. Errors as for lladd_managed_create, and: LLADD_BAD_ARGUMENT for
  *  empty or duplicate column names, LLADD_NOT_FOUND if a group names an unknown column,
- *  LLADD_TOO_LARGE for too many columns, LLADD_BAD_CONFIG for a group with a layer that needs the
- *  size of its values, if the configuration does not give the size. */
+ *  LLADD_TOO_LARGE for too many columns, LLADD_BAD_CONFIG if the layer of a group needs the size of
+ *  its values and the configuration does not give the size. */
 LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
                                   const struct lladd_ctable_options *);
 /** Gives an open table new groups, keys and configurations, and the options of `managed` that

@@ -154,10 +154,10 @@ LLADD_API int lladd_managed_put(struct lladd_txn *, struct lladd_managed *,
  *  LLADD_CONFLICT if another transaction is writing one of the keys, or has committed a write of
  *  one of the keys since the snapshot. An empty range (from == to) does nothing; LLADD_BAD_ARGUMENT
  *  if `to` comes before `from`. May wait like lladd_managed_put. The configuration need not store
- *  tombstones. The cost does not depend on the number of rows: one journal entry, and memory for
- *  the two keys, about a hundred bytes, and 12 bytes for each endpoint of another undigested range
- *  within this range. This memory is taken even if the call returns an error, and counts towards
- *  `memory_bytes`. */
+ *  tombstones. The cost does not depend on the number of rows. It is one journal entry, and memory:
+ *  for the two keys, about a hundred bytes, and 12 bytes for each endpoint of another undigested
+ *  range within this range. This memory is taken even if the call returns an error, and counts
+ *  towards `memory_bytes`. */
 LLADD_API int lladd_managed_delete_range(struct lladd_txn *, struct lladd_managed *,
                                          const struct lladd_dtable_key *from,
                                          const struct lladd_dtable_key *to);

@@ -171,12 +171,12 @@ LLADD_API uint16_t lladd_page_type_number(struct lladd_db *, const char *page_ty
 /** Announces to the device that n pages will be read soon; omits pages that are in the cache. Does
  *  not wait. */
 LLADD_API void lladd_page_prefetch(struct lladd_db *, lladd_pageno, uint64_t n);
-/** If the page is in the page cache, prefetches its header and the line with the byte at `offset`
- *  of its body into the processor's cache. */
+/** Prefetches the page's header, and the line with the byte at `offset` of its body, into the
+ *  processor's cache, if the page is in the page cache. */
 LLADD_API void lladd_prefetch_line(struct lladd_db *, lladd_pageno, uint32_t offset);
-/** If the page is in the page cache, prefetches its header and `len` bytes at `offset` of its body
- *  into the processor's cache; a long range may be prefetched only in part. len 0: only the
- *  header. */
+/** Prefetches the page's header, and `len` bytes at `offset` of its body, into the processor's
+ *  cache, if the page is in the page cache; a long range may be prefetched only in part. len 0:
+ *  only the header. */
 LLADD_API void lladd_prefetch_lines(struct lladd_db *, lladd_pageno, uint32_t offset, uint32_t len);
 
 /** Runs the operation: latch, prepare, log, redo, set the page LSN (OP-1..3; LLADD paper, section
@@ -208,9 +208,9 @@ LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 #define LLADD_NO_OP UINT32_MAX
 
 /** Instead of an operation's id: page images. The first logged change of a page that was written
- *  with lladd_bulk_write logs an image of the page, too. lladd_update takes the log space itself;
- *  lladd_update_page needs it beforehand, from lladd_log_credit_all; log space for records does not
- *  count. A rollback logs no image and needs no space for it. */
+ *  with lladd_bulk_write logs an image of the page, too. lladd_update takes the log space for the
+ *  image itself. For lladd_update_page, take it beforehand with lladd_log_credit_all; log space for
+ *  records does not count. A rollback logs no image and needs no space for it. */
 #define LLADD_PAGE_IMAGE (UINT32_MAX - 1)
 
 /** `count` records for which to reserve log space. op LLADD_NO_OP: the records that end nested top
@@ -221,8 +221,8 @@ struct lladd_log_need {
 };
 /** Most needs in one call of lladd_log_credit_all. */
 #define LLADD_LOG_NEEDS_MAX 8u
-/** As lladd_log_credit, for the records of all `n` needs together, at most LLADD_LOG_NEEDS_MAX. For
- *  changes of several pages with several operations. */
+/** As lladd_log_credit, for the records of all `n` needs together, at most LLADD_LOG_NEEDS_MAX. Use
+ *  it for changes of several pages with several operations. */
 LLADD_API int lladd_log_credit_all(struct lladd_txn *, const struct lladd_log_need *, unsigned n);
 
 /** A nested top action. Between begin and end, changes of several pages are undone physically;

@@ -178,10 +178,10 @@ LLADD_API int lladd_hash_get_many(struct lladd_hash *, struct lladd_hash_query *
 /** The number of keys, including uncommitted insertions. Reads the first page of every bucket. */
 LLADD_API int lladd_hash_count(struct lladd_hash *, uint64_t *out, struct lladd_error *);
 
-/** If the log record describes a change that is undone by key, returns true, the table's root page
- *  and the key; the key's bytes belong to the record. Returns false for any other record, and if
- *  the key is in a blob. For lladd_participant.protect: the callback then locks the table and the
- *  key. */
+/** Returns true, the table's root page and the key if the log record describes a change that is
+ *  undone by key; the key's bytes belong to the record. Returns false for any other record, and if
+ *  the key is in a blob. Use it in lladd_participant.protect: the callback then locks the table and
+ *  the key. */
 LLADD_API bool lladd_hash_logged_key(const struct lladd_log_entry *, lladd_pageno *root,
                                      struct lladd_span *key);
 
@@ -202,9 +202,9 @@ LLADD_API int lladd_hash_cursor_next(struct lladd_hash *, struct lladd_hash_curs
 /** After lladd_hash_cursor_next has returned an error other than LLADD_END: moves the walk past the
  *  page or blob that could not be read. After a damaged page the walk returns the elements on the
  *  bucket's pages before that page, and goes on with another bucket; the rest of the bucket is
- *  skipped. After a damaged blob the walk goes on with the next element. For programs that salvage
- *  data; the number of skipped elements is unknown. If the call returns an error, the walk has not
- *  moved. */
+ *  skipped. After a damaged blob the walk goes on with the next element. Use it in programs that
+ *  salvage data; the number of skipped elements is unknown. If the call returns an error, the walk
+ *  has not moved. */
 LLADD_API int lladd_hash_cursor_skip(struct lladd_hash *, struct lladd_hash_cursor *,
                                      struct lladd_error *);
 /** Ends the walk and frees its memory. Needed after each walk, also after an error. */

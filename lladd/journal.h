@@ -70,14 +70,14 @@ LLADD_API int lladd_journal_release(struct lladd_txn *, uint64_t tag);
  *  (LLADD_JOURNAL_HEAD_MAX). */
 LLADD_API int lladd_journal_append(struct lladd_txn *, uint64_t tag, struct lladd_span entry,
                                    lladd_lsn *lsn);
-/** When this transaction commits, discards the entries of the tag that were committed up to and
+/** The commit of this transaction will discard the entries of the tag that were committed up to and
  *  including `upto` (0: all entries that are committed at this call). So a transaction can
  *  atomically store the contents of entries elsewhere and discard the entries. The transaction's
  *  own entries stay. LLADD_OUT_OF_RANGE if `upto` is after the newest commit of the tag. */
 LLADD_API int lladd_journal_discard(struct lladd_txn *, uint64_t tag, lladd_lsn upto);
-/** When this transaction commits, moves entries of `from` to `to`: first the entries committed in
- *  `from` at this call, then the entries that this transaction has appended to `from`. In `to` the
- *  moved entries belong to this commit, after the entries that this transaction has appended to
+/** The commit of this transaction will move entries of `from` to `to`: first the entries committed
+ *  in `from` at this call, then the entries that this transaction has appended to `from`. In `to`
+ *  the moved entries belong to this commit, after the entries that this transaction has appended to
  *  `to` before this call, and before the entries that it appends to `to` later. Uncommitted entries
  *  of other transactions stay in `from`. The callbacks of attached owners are not called.
  *  Afterwards the transaction cannot be prepared (LLADD_BAD_STATE). LLADD_BAD_STATE also if this
@@ -120,8 +120,8 @@ struct lladd_journal_owner {
     int (*pending)(void *ctx, void **state, const struct lladd_journal_entry *,
                    struct lladd_error *);
     /** Called when the transaction's entries of the tag are committed, in commit order, for one
-     *  commit at a time, under the mutex of the commit order: must be short, and must not call the
-     *  library. */
+     *  commit at a time, under the mutex of the commit order. So the callback must be short, and
+     *  must not call the library. */
     void (*logged)(void *ctx, void *state, uint64_t tag, lladd_lsn commit);
     /** Called when all of the transaction's entries are undone. */
     void (*aborted)(void *ctx, void *state, uint64_t tag);
@@ -131,8 +131,8 @@ struct lladd_journal_owner {
     /** Asks the owner to store the entries committed up to `upto` elsewhere and to discard them, so
      *  that old log can be truncated. Called in the thread that takes a checkpoint, so the callback
      *  should only wake another thread. Called once before the journal copies entries of the tag:
-     *  if they are not discarded at the next checkpoint, the journal copies them to the end of the
-     *  log. */
+     *  if the owner has not discarded them by the next checkpoint, the journal copies them to the
+     *  end of the log. */
     void (*digest)(void *ctx, uint64_t tag, lladd_lsn upto);
 };
 
@@ -169,8 +169,9 @@ LLADD_API int lladd_journal_clean(struct lladd_db *, uint64_t tag, lladd_lsn bel
 struct lladd_journal_info {
     uint64_t tag;
     const char *name, *owner;
-    uint64_t entries, bytes; /**< of live committed entries; if a tag has very many commits and a
-                                  part of them is discarded, the counts can be 0.4 % too high */
+    uint64_t entries, bytes; /**< number and bytes of live committed entries; if a tag has very many
+                                  commits and a part of them is discarded, both can be 0.4 % too
+                                  high */
     lladd_lsn oldest;        /**< the tag needs the log from this LSN on; 0: the tag needs no log */
     lladd_lsn newest;        /**< newest commit with a live entry; 0: the tag has no live entry */
     lladd_lsn discarded;     /**< entries committed up to this LSN are discarded */

@@ -23,8 +23,8 @@
  * the same order; a tuple with fewer components is a prefix, and comes before all tuples that begin
  * with it.
  *
- * The readers decode in the same order. They return false if the bytes are too short or are no such
- * component; then the reader has not moved.
+ * The readers decode in the same order. They return false if the bytes are too short or are not a
+ * component of that kind; then the reader has not moved.
  *
  * All functions are in this header, and need no library. The bytes do not depend on the machine.
  * @ingroup operations
@@ -148,7 +148,7 @@ static inline void lladd_key_string(struct lladd_key *k, const void *bytes, size
     lladd_key_bytes(k, end, sizeof end);
 }
 /** Makes the components from byte `at` on descending, by inverting their bytes: larger values come
- *  first. Not for components of lladd_key_bytes with different lengths. */
+ *  first. Do not use it for components of lladd_key_bytes with different lengths. */
 static inline void lladd_key_descend(struct lladd_key *k, size_t at)
 {
     for (size_t i = at; i < k->len && i < k->size; i++)

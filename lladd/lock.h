@@ -120,7 +120,7 @@ LLADD_API int lladd_lock_configure(struct lladd_db *, const struct lladd_lock_op
  *  - LLADD_BUSY: another transaction holds a conflicting lock or waits for one, and the call must
  *    not wait; the error names the other transaction;
  *  - LLADD_TIMEOUT: the lock could not be granted within the time;
- *  - LLADD_DEADLOCK: the transaction is the youngest of a cycle, which the error describes: roll
+ *  - LLADD_DEADLOCK: the transaction is the youngest of a cycle, which the error describes; roll
  *    the transaction back (at least to a savepoint before a lock of the cycle), and try again;
  *  - LLADD_TAKEN: another thread takes the transaction over (lladd_txn_take);
  *  - LLADD_TOO_LARGE: the encoded name is longer than LLADD_LOCK_NAME_MAX; LLADD_NO_MEMORY;
@@ -144,7 +144,7 @@ LLADD_API int lladd_lock_release(struct lladd_txn *, struct lladd_lock_name);
 /** The mode in which the transaction holds the name, joined with the modes that its locks on
  *  ancestors include. LLADD_LOCK_NONE if there is no such lock, or if the name is invalid. */
 LLADD_API enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *, struct lladd_lock_name);
-/** With `on`, makes the transaction serialisable until it ends: lladd_lock_release returns
+/** With `on`, the transaction becomes serialisable until it ends: lladd_lock_release returns
  *  LLADD_BAD_STATE, prepare keeps S and IS, and a rollback to a savepoint keeps the reading part of
  *  each lock (docs/locks.md). So data that the transaction has read under a lock does not change
  *  before the transaction ends. LLADD_BAD_STATE if the transaction is prepared. */

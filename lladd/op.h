@@ -246,12 +246,12 @@ struct lladd_participant {
      *  newest commit that the transaction may have seen. */
     void (*logged)(void *ctx, void *state, lladd_lsn commit);
     /** Called once when the commit is durable, in the order of commit LSNs, for one commit at a
-     *  time, in any thread that commits, waits for a commit, takes a checkpoint or does
-     *  maintenance. The thread holds no page latch, and no mutex that the callback may need
-     *  (THR-2). For a transaction that wrote nothing, `commit` is the newest commit that the
-     *  transaction may have seen. The callback may make any call that a thread without a page may
-     *  make, and such a call may return any of its errors (LLADD_LOG_FULL). The callback must not
-     *  wait for the callback of another commit. */
+     *  time. The thread is any one that commits, waits for a commit, takes a checkpoint or does
+     *  maintenance; it holds no page latch, and no mutex that the callback may need (THR-2). For a
+     *  transaction that wrote nothing, `commit` is the newest commit that the transaction may have
+     *  seen. The callback may make any call that a thread without a page may make, and such a call
+     *  may return any of its errors (LLADD_LOG_FULL). The callback must not wait for the callback
+     *  of another commit. */
     void (*durable)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
     /** Called when the transaction is completely rolled back. */
     void (*aborted)(void *ctx, void *state, struct lladd_db *);
@@ -312,11 +312,11 @@ struct lladd_structure {
     void *ctx;
     const char *page_type; /**< nullable, if `root` is not */
     const char *root;      /**< nullable, if `page_type` is not */
-    /** Checks the structure. Returns 0 if it is in order; or an error with root DATA
-     *  (LLADD_CORRUPT_PAGE), with a message that says what is wrong, and the number of the damaged
-     *  page if known. LLADD_BAD_CONFIG and LLADD_NO_COMPARATOR: the structure cannot be checked in
-     *  this process. A resource error ends the verification. The pages are as recovery has left
-     *  them; for a damaged page lladd_page_fix returns an error. */
+    /** Checks the structure. Returns 0 if the structure is in order. Otherwise returns an error
+     *  with root DATA (LLADD_CORRUPT_PAGE): its message says what is wrong, and it has the number
+     *  of the damaged page if known. LLADD_BAD_CONFIG and LLADD_NO_COMPARATOR: the structure cannot
+     *  be checked in this process. A resource error ends the verification. The pages are as
+     *  recovery has left them; for a damaged page lladd_page_fix returns an error. */
     int (*check)(void *ctx, struct lladd_db *, struct lladd_root_value, struct lladd_error *);
     /** Calls fn(arg, page) once for each page of the structure, including pages of extents. If fn
      *  does not return 0, stops and returns that value. Nullable: then pages that no structure owns

@@ -55,7 +55,7 @@ LLADD_API int lladd_page_use_get(struct lladd_db *, lladd_pageno, enum lladd_pag
 
 struct lladd_log_entry;
 /** For readers of the log (lladd_log_next): does this record allocate pages? Then *first and *n get
- *  them. False for the undo of such a record. Any thread. */
+ *  these pages. False for the undo of such a record. Any thread. */
 LLADD_API bool lladd_pages_taken(const struct lladd_db *, const struct lladd_log_entry *,
                                  lladd_pageno *first, uint64_t *n);
 

@@ -98,15 +98,15 @@ LLADD_API uint64_t lladd_thread_self(void);
 /** Lets another thread run. */
 LLADD_API void lladd_yield(void);
 
-/** Sleeps if *word == expected: until a thread calls lladd_word_wake for this word with a bit of
- *  `bits`, or `ns` nanoseconds have passed (0: no limit). May return early; the caller must check
- *  the word again. */
+/** If *word == expected, sleeps until a thread calls lladd_word_wake for this word with a bit of
+ *  `bits`, or until `ns` nanoseconds have passed (0: no limit). May return early; the caller must
+ *  check the word again. */
 LLADD_API void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns);
 /** As lladd_word_wait; `what`, a static string, names the wait in reports of deadlocks. */
 LLADD_API void lladd_word_wait_as(const char *what, const uint32_t *word, uint32_t expected,
                                   uint32_t bits, uint64_t ns);
-/** As lladd_word_wait_as, for a wait in which a wake-up can be lost, because the waking thread
- *  checks for sleepers without a memory fence; the time limit `ns` then ends the wait. In a
+/** As lladd_word_wait_as, for a wait in which a wake-up can be lost: the waking thread checks for
+ *  sleepers without a memory fence. After a lost wake-up the time limit `ns` ends the wait. In a
  *  schedule (lladd/dst.h) no wake-up is lost: the limit is ignored, and a wait that only the limit
  *  would end is a deadlock. */
 LLADD_API void lladd_word_wait_net(const char *what, const uint32_t *word, uint32_t expected,
@@ -235,16 +235,16 @@ static inline void lladd_atomic_fence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
-/** Plain writes after this call become visible after the atomic writes before this call. For data
- *  with a version that optimistic readers check. Takes no instruction on processors that keep the
- *  order of writes. (Not used with ThreadSanitizer, which does not support fences.) */
+/** Plain writes after this call become visible after the atomic writes before this call. Use it for
+ *  data with a version that optimistic readers check. Takes no instruction on processors that keep
+ *  the order of writes. (Not used with ThreadSanitizer, which does not support fences.) */
 static inline void lladd_atomic_writes_follow(void)
 {
 #ifndef __SANITIZE_THREAD__
     __atomic_thread_fence(__ATOMIC_RELEASE);
 #endif
 }
-/** Loads after this call are not moved before loads that came before it, also plain ones. For
+/** Loads after this call are not moved before loads that came before it, also plain ones. Use it in
  *  optimistic readers that do not read with lladd_atomic_copy64. (Not used with
  *  ThreadSanitizer.) */
 static inline void lladd_atomic_reads_end(void)
@@ -271,7 +271,7 @@ LLADD_UNSEEN_ void lladd_atomic_copy64(const uint64_t *from, uint64_t *into, uin
     for (uint32_t i = 0; i < n; i++)
         into[i] = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
 }
-/** For a loop that waits for another thread for a short time. */
+/** Call it in a loop that waits for another thread for a short time. */
 static inline void lladd_cpu_relax(void)
 {
 #ifdef LLADD_DST
