@@ -11,7 +11,7 @@ static int check_range(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     if (n == 0 || first.v == 0 || first.v >= LL_PAGE_END || n > LL_PAGE_END - first.v)
         return ll_fail_page(&txn->err, LLADD_OUT_OF_RANGE, first,
-                            "%llu pages from page %llu on: no such pages", (unsigned long long)n,
+                            "there are no %llu pages from page %llu on", (unsigned long long)n,
                             (unsigned long long)first.v);
     return 0;
 }

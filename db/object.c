@@ -23,7 +23,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "class \"%s\" has no undo", cls->name);
     if (ll_record_bound(redo.len, undo.len) > ll_log_record_max(core->log))
         return ll_fail(&txn->err, LLADD_TOO_LARGE,
-                       "a record of %zu bytes; a quarter of log_ring_bytes, %zu, is the most",
+                       "the record has %zu bytes; a quarter of log_ring_bytes, %zu, is the most",
                        redo.len + undo.len, ll_log_record_max(core->log));
     uint64_t need = cls->undo ? ll_record_bound(0, undo.len) : 0;
     rc = ll_op_catalog_number(core, name, &txn->err);

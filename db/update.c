@@ -221,7 +221,7 @@ int lladd_log_credit_all(struct lladd_txn *txn, const struct lladd_log_need *nee
     if (!rc)
         rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, "lladd_log_credit_all");
     if (!rc && n > LLADD_LOG_NEEDS_MAX)
-        rc = ll_fail(&txn->err, LLADD_TOO_LARGE, "%u needs at once; %u are possible", n,
+        rc = ll_fail(&txn->err, LLADD_TOO_LARGE, "%u needs in one call; at most %u are possible", n,
                      LLADD_LOG_NEEDS_MAX);
     for (unsigned i = 0; i < n && !rc; i++) {
         wants[i] = (struct ll_want){NULL, needs[i].count, needs[i].op == LLADD_PAGE_IMAGE};
@@ -280,7 +280,7 @@ static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo,
         return ll_db_refuse_held(&txn->err, "a record without a page");
     if (ll_record_bound(redo, undo) > ll_log_record_max(txn->core->log))
         return ll_fail(&txn->err, LLADD_TOO_LARGE,
-                       "a record of %zu bytes; a quarter of log_ring_bytes, %zu, is the most",
+                       "the record has %zu bytes; a quarter of log_ring_bytes, %zu, is the most",
                        redo + undo, ll_log_record_max(txn->core->log));
     if (op)
         return undo > name->record_max

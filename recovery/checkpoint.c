@@ -323,8 +323,9 @@ static int fail_full(struct ll_core *core, struct lladd_error *err)
         snprintf(by + n, sizeof by - (size_t)n, ", transaction %llu",
                  (unsigned long long)pinner.txn.v);
     return ll_fail_lsn(err, LLADD_LOG_FULL, pinner.lsn,
-                       "%.100s; for undo %llu; what holds most, from LSN %llu on: %s", log.message,
-                       (unsigned long long)s.undo_reserved, (unsigned long long)pinner.lsn.v, by);
+                       "%.100s; undo reserve %llu bytes; the log from LSN %llu on is held by %s",
+                       log.message, (unsigned long long)s.undo_reserved,
+                       (unsigned long long)pinner.lsn.v, by);
 }
 
 static int take_checkpoint(struct ll_core *, enum ll_checkpoint_kind, struct lladd_error *);
@@ -587,7 +588,7 @@ static int want_space(struct ll_core *core, struct lladd_error *err)
     }
     return ll_fail(err, LLADD_NO_SPACE,
                    "%.150s; this checkpoint would free no log, and the space that is set aside is "
-                   "for one that does",
+                   "for a checkpoint that frees some",
                    why.message);
 }
 

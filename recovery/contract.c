@@ -78,7 +78,7 @@ static int check_redo(struct contract *c, const struct lladd_page *before, struc
     memcpy(c->a.bytes, before->bytes, c->size);
     memcpy(c->b.bytes, before->bytes, c->size);
     if (!c->op->validate(ll_view_of(before), LLADD_SPAN_REDO, redo))
-        return broken(c, "validate refuses the redo bytes prepare has built", before->number);
+        return broken(c, "validate refuses the redo bytes that prepare has built", before->number);
     if (!holds(c, before))
         return broken(c, "check does not hold before redo", before->number);
     fill_hole(c, &c->b, 0xa5);
@@ -96,7 +96,7 @@ static int check_redo(struct contract *c, const struct lladd_page *before, struc
 static int check_undo(struct contract *c, const struct lladd_page *before, struct lladd_span undo)
 {
     if (!c->op->validate(ll_view_of(&c->a), LLADD_SPAN_UNDO, undo))
-        return broken(c, "validate refuses the undo bytes prepare has built", before->number);
+        return broken(c, "validate refuses the undo bytes that prepare has built", before->number);
     LLADD_CALLING("undo", c->op->name, before->number.v);
     c->op->undo(&c->a, undo);
     LLADD_CALLED();

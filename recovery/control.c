@@ -82,7 +82,7 @@ int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_contro
         return ll_fail(err, LLADD_NEWER_FORMAT, "format version %u; this library knows up to %u",
                        c->format, LL_FORMAT_VERSION);
     if (c->incompatible & ~LL_FEATURES_KNOWN)
-        return ll_fail(err, LLADD_NEWER_FORMAT, "uses unknown features 0x%llx",
+        return ll_fail(err, LLADD_NEWER_FORMAT, "the database uses unknown features 0x%llx",
                        (unsigned long long)(c->incompatible & ~LL_FEATURES_KNOWN));
     if (c->format == 0 || c->page_size < LL_PAGE_SIZE_MIN || c->page_size > LL_PAGE_SIZE_MAX ||
         !ll_power_of_two(c->page_size))
@@ -134,7 +134,7 @@ int ll_control_may_write(const struct ll_control *c, struct lladd_error *err)
     uint64_t unknown = c->read_only_compatible & ~LL_FEATURES_KNOWN_TO_WRITE;
     if (unknown)
         return ll_fail(err, LLADD_NEWER_FORMAT,
-                       "uses unknown features 0x%llx: it can be inspected, not opened",
+                       "the database uses unknown features 0x%llx: it can be inspected, not opened",
                        (unsigned long long)unknown);
     return 0;
 }

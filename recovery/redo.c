@@ -523,9 +523,9 @@ int ll_redo_refuse(struct ll_core *core, uint64_t page, uint64_t lsn, struct lla
 {
     bool why = core->refused.page.v == page && *core->refused.message;
     int rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(page),
-                          "page %llu of \"pages\" is damaged, or a write was lost: the record at "
-                          "LSN %llu does not find its base, and the log from LSN %llu on holds no "
-                          "image to rebuild it from%s%.80s",
+                          "page %llu of \"pages\" is damaged, or a write was lost: it has no base "
+                          "for the record at LSN %llu, and the log from LSN %llu on holds no image "
+                          "to rebuild it from%s%.80s",
                           (unsigned long long)page, (unsigned long long)lsn,
                           (unsigned long long)ll_log_oldest(core->log).v, why ? "; " : "",
                           why ? core->refused.message : "");

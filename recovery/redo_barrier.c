@@ -33,7 +33,7 @@ static void insert(struct ll_core *core, size_t at, const struct ll_redo_barrier
 static int make_room(struct ll_core *core, uint64_t first, uint64_t n, struct lladd_error *err)
 {
     if (n == 0 || first >= PAGES_MAX || n > PAGES_MAX - first)
-        return ll_fail(err, LLADD_BAD_RECORD, "a redo barrier of %llu pages from page %llu on",
+        return ll_fail(err, LLADD_BAD_RECORD, "invalid redo barrier: %llu pages from page %llu on",
                        (unsigned long long)n, (unsigned long long)first);
     size_t pieces = 0;
     for (size_t i = 0; i < core->n_barriers; i++) {
