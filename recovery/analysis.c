@@ -55,10 +55,10 @@ static uint64_t changed_by(uint64_t used, int64_t change)
     return change < 0 && used < (uint64_t)-change ? 0 : used + (uint64_t)change;
 }
 
-/* These records state the transaction's undo reserve: the end of a top action states the reserve
- * when the action began, the end of a compensation the reserve after the compensation. The records
- * inside the action or the compensation are no longer undone one by one, so their undo reserve does
- * not count. */
+/* These records state the transaction's undo reserve. The end of a top action states the reserve
+ * that the transaction had when the action began. The end of a compensation states the reserve
+ * after the compensation. The records inside the action or the compensation are no longer undone
+ * one by one, so their undo reserve does not count. */
 static bool states_undo_used(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_ACTION_END ||
@@ -113,7 +113,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     struct lladd_txn *txn = ll_hashmap_get_ptr(&a->txns, rec->txn.v);
     if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END) {
         if (txn) {
-            txn->undo_used = 0; /* the log has reserved nothing: it has not been started */
+            txn->undo_used = 0; /* the log is not started yet, so it has reserved nothing */
             ll_txn_release(txn);
             ll_hashmap_remove(&a->txns, rec->txn.v);
         }

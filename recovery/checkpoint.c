@@ -179,8 +179,8 @@ static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advan
     return rc;
 }
 
-/* Puts into `out` the class's name and, if the class has the callback `pins`, what that callback
- * says about what needs the log. */
+/* Puts the class's name into `out` and, if the class has the callback `pins`, the text of the
+ * callback about what needs the log. */
 static void name_class(struct ll_core *core, const struct lladd_object_class *c, char out[64])
 {
     int n = snprintf(out, 64, "%s", c->name);
@@ -258,7 +258,7 @@ static void name_undo(struct ll_core *core, struct lladd_pinner *out)
              (unsigned long long)s.undo_reserved, (unsigned)n);
 }
 
-/* A checkpoint moves the start of redo. If it would free no log nevertheless, something else holds
+/* The next checkpoint moves the start of redo. If even that would free no log, something else holds
  * the log, and this function names it. */
 int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_error *err)
 {
@@ -282,8 +282,8 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
 
 /* The number of checkpoints that it takes to truncate log that a class needs. At the first the
  * class asks its users to release the log, at the second the class itself releases it, and the
- * third truncates it. After so many checkpoints in vain, another one is tried only when the log
- * has grown. */
+ * third truncates it. After this many checkpoints that free no log, another one is tried only when
+ * the log has grown. */
 enum { CLASS_NEEDS = 3 };
 
 bool ll_core_settled(struct ll_core *core)

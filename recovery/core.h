@@ -72,7 +72,7 @@ struct ll_op_catalog {
     size_t n_types;
     struct ll_name **all; /* every name, the registered ones first */
     size_t n_all, cap_all, n_registered;
-    size_t hint;                                 /* index in `all` after the name found last */
+    size_t hint;                                 /* index in `all` where the next search begins */
     struct ll_name *by_desc[LL_CATALOGUE_FOUND]; /* atomic: cache of ll_op_catalog_by_desc */
     struct ll_name **numbers; /* by number - 1; replaced arrays are kept until close */
     uint32_t n_numbers, cap_numbers;
@@ -567,8 +567,8 @@ static inline uint64_t ll_core_undo_ahead(const struct lladd_txn *txn)
     return part < LL_UNDO_AHEAD ? part : LL_UNDO_AHEAD;
 }
 void ll_core_trim_undo(struct lladd_txn *);
-/* After the records of a call: makes its credit idle (BUF-3), and returns the undo reserve that the
- * transaction may not keep. */
+/* Called after the records of a call: makes the transaction's credit idle (BUF-3), and returns the
+ * undo reserve that the transaction may not keep. */
 static inline void ll_core_rest(struct lladd_txn *txn)
 {
     ll_log_credit_trim(txn->core->log, &txn->credit);
@@ -610,8 +610,7 @@ static inline struct lladd_view ll_view_of(const struct lladd_page *page)
     struct lladd_view v = {page->bytes, page->size, ll_page_type(page->bytes), page->number};
     return v;
 }
-/* Sets those header fields of a page of zeros that an operation that formats does not set
- * itself. */
+/* Sets page number and page type in a page of zeros, before an operation formats the page. */
 static inline void ll_blank_header(unsigned char *page, const struct ll_name *op, lladd_pageno n)
 {
     ll_page_set_number(page, n.v);
@@ -619,8 +618,8 @@ static inline void ll_blank_header(unsigned char *page, const struct ll_name *op
 }
 /* Page images. */
 size_t ll_image_bound(uint32_t page_size);
-/* Appends an image of the page, and stamps it with the image's LSN. `room`: LL_IMAGE_ROOM bytes;
- * `packing`: ll_image_packing bytes to compress it with, or NULL. */
+/* Appends an image of the page, and stamps the page with the image's LSN. `room`: LL_IMAGE_ROOM
+ * bytes; `packing`: ll_image_packing bytes to compress it with, or NULL. */
 #define LL_IMAGE_ROOM(page_size) (2 * (size_t)(page_size) + 16)
 size_t ll_image_packing(void);
 void ll_image_log(struct ll_core *, struct ll_credit *, struct lladd_page *, unsigned char *room,

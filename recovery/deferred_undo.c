@@ -99,7 +99,7 @@ static bool is_plain(const struct ll_record *rec)
     }
 }
 
-/* Reads all records of the loser, and asks for the protection of those that undo will act on.
+/* Reads all records of the loser, and asks participants to protect the changes that undo will undo.
  * Records that undo skips only have to be plain. */
 static bool ask_for_all(struct ll_deferred *l, struct lladd_txn *txn)
 {

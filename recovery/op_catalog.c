@@ -63,8 +63,8 @@ static bool is_called(const struct ll_name *n, const char *name, size_t len)
     return n->name == name || (strncmp(n->name, name, len) == 0 && n->name[len] == 0);
 }
 
-/* Begins after the name that was found last, because the log often has names in the order of their
- * registration. */
+/* The search begins after the name that was found last, because the log often has names in the
+ * order of their registration. */
 static struct ll_name *find(struct ll_core *core, unsigned kind, const char *name, size_t len,
                             uint32_t version)
 {
@@ -474,8 +474,9 @@ int ll_op_catalog_decode(const struct ll_env *env, struct lladd_span s, struct l
     return 0;
 }
 
-/* Compares the fields in a catalogue record with the registered fields. If either has no fields,
- * they match. *wrong: the number of the first field that differs, counted from 1; 0: they match. */
+/* Compares the fields in a catalogue record with the registered fields. If either side has no
+ * fields, the sides match. *wrong: the number of the first field that differs, counted from 1; 0:
+ * the sides match. */
 static int compare_fields(const unsigned char **at, const unsigned char *end, size_t n,
                           const struct lladd_field *f, size_t *wrong)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Redo barriers (BUF-6): ranges of pages that were written without log records. Redo ignores
- * records of these pages with an LSN below the barrier's. Barriers are disjoint and sorted by first
- * page; a newer barrier cuts its range out of older barriers. Threads: under core->misc. */
+ * records of these pages with an LSN below the LSN of the barrier. Barriers are disjoint and sorted
+ * by first page; a newer barrier cuts its range out of older barriers. Threads: under
+ * core->misc. */
 #include "recovery/core.h"
 
 #include <lladd/bytes.h>

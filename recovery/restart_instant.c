@@ -315,9 +315,9 @@ void ll_instant_redone(struct ll_core *core, lladd_pageno page)
 
 /* ---- pages that undo will fetch ---------------------------------------------------------- */
 
-/* Skips records that are undone already. Includes the records of a top action that is undone
- * logically, because its compensation will fetch about the same pages. Ends at a record that is not
- * valid; undo will report it. */
+/* Skips records that are undone already. Also marks the pages of the records in a top action that
+ * is undone logically, because the compensation will fetch about the same pages. Ends at a record
+ * that is not valid; undo will report it. */
 void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
                        const struct lladd_txn *txn)
 {
@@ -393,7 +393,7 @@ static bool skip_known(const struct ll_redo_index *b, lladd_lsn barrier, lladd_l
     return found;
 }
 
-/* Reads the page's record at this LSN, which the index has. `prefetch` is nullable. */
+/* Reads the page's record at an LSN that the index has. `prefetch` is nullable. */
 static int read_record(const struct ll_log_prefetch *prefetch, struct ll_log_cursor *cursor,
                        lladd_lsn lsn, lladd_pageno page, struct ll_record *rec,
                        struct lladd_error *err)

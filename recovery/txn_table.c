@@ -97,7 +97,7 @@ void ll_txns_free(struct ll_core *core)
 
 /* ---- begin and end ----------------------------------------------------------------------- */
 
-/* Keeps the buffers and the log space. */
+/* Prepares the memory for another transaction; keeps the buffers and the log space. */
 static void reset(struct lladd_txn *txn)
 {
     const lladd_lsn none = {0};

@@ -188,8 +188,8 @@ void ll_core_needs(const struct ll_core *core, struct ll_name *name)
     name->need_nesting = op->undo_kind == LLADD_UNDO_LOGICAL ? NESTING : 0;
 }
 
-/* Uses the needs of all operations, because the needs of the transaction's own records are known
- * only after reading them again. */
+/* Allocates for the needs of all operations, because the needs of the transaction's own records
+ * would be known only after reading these records again. */
 int ll_core_want_rollback(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
