@@ -84,8 +84,9 @@ static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *
 }
 
 /* The cost of a resident page: the page, its slot, and one entry of the in-flight set (it has
- * entries for about half the slots, but is allocated by doubling). In the heap also the frame and
- * four entries of the hash table, which is at least a quarter full when the cache is full. */
+ * entries for about half the slots, but is allocated by doubling). In the heap the cost includes
+ * the frame and four entries of the hash table, which is at least a quarter full when the cache is
+ * full. */
 static uint64_t cost_of_page(const struct ll_buffer *b)
 {
     uint64_t cost = sizeof(struct ll_buffer__slot) + sizeof(struct ll_buffer__in_flight);

@@ -171,8 +171,8 @@ bool ll_frame_exclusive(const struct ll_frame *);
  * tail, read after the frame was latched. Cannot fail. */
 void ll_buffer_dirty(struct ll_buffer *, struct ll_frame *, lladd_lsn frontier);
 
-/* For redo of a page without a base. Fills it with zeros, sets LL_FRAME_BASELESS, and takes it out
- * of the dirty page table, so that the zeros are not written. Call it with the frame held
+/* Prepares a page without a base for redo: fills it with zeros, sets LL_FRAME_BASELESS, and takes
+ * it out of the dirty page table, so that the zeros are not written. The caller holds the frame
  * exclusively. */
 void ll_buffer_clear(struct ll_buffer *, struct ll_frame *);
 
@@ -222,9 +222,10 @@ bool ll_buffer_include(struct ll_buffer *, uint64_t n);
 /* Extends the file on the device to `pages` pages and makes the new length durable, so that later
  * writes to these pages need no space. Raises the page count, too. */
 int ll_buffer_extend(struct ll_buffer *, uint64_t pages, struct lladd_error *);
-/* For recovery, before redo. `pages`: the file length that is known to be durable. If the file is
- * longer, makes its length and blocks durable: after a failed sync, or a kill during an extension,
- * they may exist only in the operating system's cache (REC-4). Cuts off an incomplete last page. */
+/* Recovery calls this before redo. `pages`: the file length that is known to be durable. If the
+ * file is longer, cuts off an incomplete last page, and makes the file's length and blocks durable:
+ * after a failed sync, or a kill during an extension, they may exist only in the operating system's
+ * cache (REC-4). */
 int ll_buffer_confirm_end(struct ll_buffer *, uint64_t pages, struct lladd_error *);
 
 /* The checksum that page n with these bytes must have. */

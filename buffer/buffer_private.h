@@ -398,8 +398,8 @@ void ll_buffer__dirty_init(struct ll_buffer *);
 int ll_buffer__in_flight_reserve(struct ll_buffer *, unsigned n, struct lladd_error *);
 void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
 /* Moves a frame, which the caller has latched, from dirty to in flight in one step under
- * dirty_latch, and decides how the copy is protected. False: it needs protection, and `images` is
- * NULL; then nothing has changed. */
+ * dirty_latch, and decides how the copy is protected. False: the copy needs protection, but
+ * `images` is NULL; then nothing has changed. */
 bool ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *, struct ll_images *);
 /* Notes that those of the n copies that have this value of `dwb` are written. */
 void ll_buffer__in_flight_done(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
@@ -477,7 +477,7 @@ int ll_buffer__double_write_create(struct ll_buffer *, struct lladd_error *);
 int ll_buffer__double_write(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
                             struct lladd_error *);
 int ll_buffer__double_write_close(struct ll_buffer *);
-/* Before any page is written: restores the copies that an earlier open left. */
+/* Restores the copies that an earlier open left. It is called before any page is written. */
 int ll_buffer__double_write_ready(struct ll_buffer *, struct lladd_error *);
 
 /* ---- file.c ---- */
@@ -493,7 +493,7 @@ int ll_buffer__grow(struct ll_buffer *, struct lladd_file *, uint64_t from, uint
 uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *);
 void ll_buffer__history_init(struct ll_buffer *);
 void ll_buffer__history_free(struct ll_buffer *);
-/* Page n was written with this page LSN; 0: with bytes that have none. */
+/* Notes that page n was written with this page LSN, or with bytes that have none (0). */
 void ll_buffer__history_note(struct ll_buffer *, uint64_t n, uint64_t lsn);
 /* The page LSN with which page n was last written, or 0 if unknown. */
 uint64_t ll_buffer__history_last(const struct ll_buffer *, uint64_t n);

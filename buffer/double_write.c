@@ -180,8 +180,8 @@ static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned c
     return whole ? 0 : LLADD_END;
 }
 
-/* Rewrites the page of copy i, even if the page in the file is intact: after a failed sync it may
- * exist only in the operating system's cache (REC-4). */
+/* Rewrites the page of copy i, even if the page in the file is intact: after a failed sync the page
+ * may exist only in the operating system's cache (REC-4). */
 static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
 {
     lladd_pageno n = ll_double_write_page(header(b), i);

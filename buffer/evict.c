@@ -52,7 +52,7 @@ static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
 struct search {
     struct ll_buffer__todo dirty[RUN_MAX];
     unsigned dirty_count;
-    bool pending; /* the search met a frame that may become free; an event will tell */
+    bool pending; /* the search met a frame that may become free; an event will follow */
     bool moved;   /* the search met a frame that another round may evict */
 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * file: operations on the page file that bypass the cache: dropping pages, bulk access for extents,
- * growing the file ahead, prefetching.
+ * file: dropping pages, bulk access for extents, growing the file ahead, and prefetching. These
+ * operations bypass the cache.
  *
  * A drop removes all pages of the range or none. First it seizes every frame in the range: it sets
  * EVICTING without the exclusive bit. Only drops use this combination, one drop at a time. If a
- * frame is held, the drop fails and releases all seized frames. Otherwise it releases them as FREE.
- * If a copy of a page is being written, the drop waits for the write: otherwise that write could
- * overwrite a later use of the page.
+ * frame is held, the drop fails and releases all seized frames. Otherwise it releases the frames as
+ * FREE. If a copy of a page is being written, the drop waits for the write: otherwise that write
+ * could overwrite a later use of the page.
  *
  * A bulk write lists its range of pages while it lasts. A miss of a page in the range waits until
  * the range is no longer listed. Otherwise it could read the page before the write, and the cache
@@ -72,7 +72,8 @@ static int try_seize(struct ll_buffer *b, struct ll_frame *f)
     uint32_t seen = lladd_atomic_load32(&b->events);
     uint64_t w = lladd_atomic_load64(&f->latch);
     uint64_t state = w & LATCH_STATE;
-    /* Free, or seized before: a frame that was reused meanwhile can be visited twice. */
+    /* The frame is free, or was seized before: a frame that was reused meanwhile can be visited
+     * twice. */
     if (state == LATCH_FREE || (state == LATCH_EVICTING && !(w & LATCH_EXCLUSIVE)))
         return 0;
     if (state == LATCH_EVICTING || (w & LATCH_COPIED)) {

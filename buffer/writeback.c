@@ -465,7 +465,8 @@ int ll_buffer__write_back(struct ll_buffer *b, struct ll_buffer__todo *todo, uns
     *written = 0;
     int rc = ll_buffer__in_flight_full(b) ? ll_buffer_sync(b, err) : 0;
     if (rc == 0)
-        rc = ll_buffer__double_write_ready(b, err); /* now: a batch may fail only by a poison */
+        rc = ll_buffer__double_write_ready(b, err); /* here, because a batch may fail only by a
+                                                     * poison */
     if (rc != 0)
         return rc;
     ll_buffer__sort_by_page(todo, n);

@@ -2,8 +2,9 @@
 /* Heuristic outcomes: an administrator ends a transaction in doubt without its coordinator.
  *
  * One record has both the decision and the outcome to be remembered, so neither is durable without
- * the other. For a commit it is the commit record, for an abort a heuristic record before the
- * rollback. Checkpoints copy the list of outcomes, so the list does not keep log. */
+ * the other. For a commit this record is the commit record; for an abort it is a heuristic record
+ * that is written before the rollback. Checkpoints copy the list of outcomes, so the list does not
+ * keep log. */
 #include "db/db_private.h"
 #include "recovery/analysis.h"
 #include "util/vec.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The public calls on transactions: begin, commit, abort, savepoints, participants. One thread at a
- * time uses a transaction; another thread can take over a guarded one (db/guard.c). */
+ * time uses a transaction; another thread can take over a transaction that is guarded
+ * (db/guard.c). */
 #include "db/db_private.h"
 
 #include <stddef.h>
