@@ -35,9 +35,9 @@ int ll_analysis(struct ll_core *, uint64_t file_pages, struct ll_analysis *out,
 int ll_analysis_check_pages(uint64_t file_pages, uint64_t had, struct lladd_error *);
 /* Takes the next part off checkpoint data. False: the data end inside a part, or are empty. */
 bool ll_checkpoint_next(struct lladd_span *data, unsigned *kind, struct lladd_span *part);
-/* 0 if the record's operation or class is registered. */
+/* Returns 0 if the record's operation or class is registered. */
 int ll_analysis_check_op(struct ll_core *, const struct ll_record *, struct lladd_error *);
-/* The same for the participant of a prepare blob; 0 also if the participant's name is unknown. */
+/* Returns 0 if the participant of a prepare blob is registered, or if its name is unknown. */
 int ll_analysis_check_blob(const struct ll_core *, const struct ll_record *, struct lladd_error *);
 
 #define LL_PREPARE_MAX (29u + 128u + 64u)

@@ -664,8 +664,8 @@ static int checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind, struct
     lladd_atomic_store64(&core->checkpoint_ns, ll_now_ns(&core->env));
     lladd_atomic_count64(&core->checkpoints, 1);
     forget_barriers(core, m.redo);
-    /* The durable end and not the tail: a transaction that the checkpoint lists as open may have
-     * committed since, and its commit record may not be durable yet. */
+    /* This is the durable end and not the tail, because a transaction that the checkpoint lists as
+     * open may have committed since, and its commit record may not be durable yet. */
     lladd_atomic_store64(&core->settled_tail, ll_log_durable(core->log).v);
     return truncate_log(core, &m, err);
 }

@@ -279,8 +279,8 @@ struct ll_core {
     struct ll_poison own_poison;
     uint64_t pid;
     /* Page -> LSN of the first record that redo has skipped, for each page that redo has left
-     * without a base (an image or format record). Set after redo until recovery ends, else NULL. A
-     * page in the map can only be formatted. */
+     * without a base (an image or format record). It is set from the end of redo to the end of
+     * recovery, and is NULL otherwise. A page in the map can only be formatted. */
     struct ll_hashmap *baseless;
     uint32_t redoing; /* atomic: redo passes over the log, and cached pages may lack logged
                        * changes */
@@ -417,8 +417,9 @@ static inline bool ll_core_asks_class(const struct ll_core *core)
     uint64_t asking = lladd_atomic_load64(&core->asking_class);
     return LL_UNLIKELY(asking) && asking == lladd_thread_self();
 }
-/* May a thread that finds the log at its limit take a checkpoint? Not inside a callback of a class:
- * the thread is taking a checkpoint already. */
+/* May a thread that finds the log at its limit take a checkpoint? Not with
+ * LLADD_OPT_LOG_FULL_ERROR, and not inside a callback of a class, where the thread is taking a
+ * checkpoint already. */
 static inline bool ll_core_may_checkpoint(const struct ll_core *core)
 {
     return !core->log_full_error && !ll_core_asks_class(core);
@@ -668,9 +669,9 @@ bool ll_txns_release_credit(struct ll_core *);
  * only thread. */
 struct lladd_txn *ll_txns_first(const struct ll_txn_table *);
 struct lladd_txn *ll_txns_next(const struct lladd_txn *);
-/* A consistent copy of fields of a running transaction. The transaction's memory may be reused
- * during the copy, but no copy mixes fields of two transactions. True: the transaction has logged a
- * record and has not ended. */
+/* ll_txn_values makes a consistent copy of fields of a running transaction. The transaction's
+ * memory may be reused during the copy, but no copy mixes fields of two transactions. True: the
+ * transaction has logged a record and has not ended. */
 struct ll_txn_values {
     uint64_t id, last, undo_next, undo_used;
     uint32_t state, system;
@@ -681,7 +682,7 @@ void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active, uint64_t
 void ll_txn_set_state(struct lladd_txn *, uint32_t state);
 /* Gives the transaction a log cursor for its rollback, until it ends. */
 int ll_txn_want_cursor(struct lladd_txn *);
-/* The part of an operation's statistics that is still counted in the transactions. */
+/* Adds up the part of an operation's statistics that is still counted in the transactions. */
 void ll_txns_counted(struct ll_core *, const struct ll_name *, uint64_t *n, uint64_t *bytes);
 /* most_undo: the transaction with the largest undo reserve; *n: the number of transactions that
  * have logged a record and not ended. oldest: the smallest id of a transaction that may still be
@@ -809,7 +810,7 @@ void ll_deferred_leave(struct ll_deferred *, struct lladd_txn *);
 /* Called when no more losers will be protected. */
 void ll_deferred_asked(struct ll_core *);
 uint64_t ll_deferred_left(const struct ll_core *);
-/* Before all losers are undone: first redoes all pages if the undo is long. */
+/* Called before all losers are undone. If the undo is long, redoes all pages first. */
 void ll_deferred_expect(struct ll_core *);
 /* Undoes the records in about the last `bytes` bytes of one loser's log. *more: losers are left. */
 int ll_deferred_step(struct ll_core *, uint64_t bytes, bool *more, struct lladd_error *);

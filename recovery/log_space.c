@@ -5,7 +5,7 @@
 #define TXN_ROW 49u /* bytes in checkpoint data */
 #define PIN_ROW 76u /* bytes in checkpoint data, for the longest name */
 #define HEURISTIC_ROW 235u
-#define BARRIER_ROW 33u /* with a share of the headers of checkpoint records */
+#define BARRIER_ROW 33u /* includes a share of the headers of checkpoint records */
 
 uint64_t ll_core_aside_least(uint64_t names)
 {

@@ -167,10 +167,11 @@ static lladd_lsn class_start(struct ll_core *core)
         const struct lladd_object_class *c = n->desc;
         if (!lladd_atomic_load32(&n->number))
             continue;
-        uint64_t from = UINT64_MAX; /* UINT64_MAX: a class without redo reads the log by itself */
+        uint64_t from = UINT64_MAX; /* UINT64_MAX: the class has no redo, and reads the log by
+                                     * itself */
         if (c->redo)
             from = c->durable_lsn ? c->durable_lsn(c->ctx, core->db).v : 0;
-        n->count = from; /* `count` is free for this during the pass; statistics start later */
+        n->count = from; /* the pass borrows `count`, because statistics start later */
         low = from < low ? from : low;
     }
     return lladd_lsn_of(low);

@@ -650,8 +650,8 @@ lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *pinner)
     uint64_t oldest = UINT64_MAX;
     lladd_mutex_lock(&t->mutex);
     for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn)) {
-        /* id is stored between reserve and publish: an id that is not visible yet is not below the
-         * tail that the caller has read before. */
+        /* The id is stored between reserve and publish, so an id that is not visible yet is not
+         * below the tail that the caller has read before. */
         struct ll_txn_values now;
         if (!ll_txn_values(txn, &now) || now.id >= oldest)
             continue;
