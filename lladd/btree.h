@@ -49,7 +49,7 @@ struct lladd_btree_options {
 #define LLADD_BTREE_OPTIONS_INIT_SIZE sizeof(struct lladd_btree_options)
 #define LLADD_BTREE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_btree_options)
 
-/** The longest key: 1000 bytes, with pages of 4 KiB 993. */
+/** The longest key: 1000 bytes; 993 bytes with pages of 4 KiB. */
 LLADD_API uint32_t lladd_btree_key_max(const struct lladd_db *);
 
 /** Makes an empty tree; options may be NULL. A tree is identified by its root page; the page's
@@ -68,10 +68,10 @@ LLADD_API int lladd_btree_destroy(struct lladd_txn *, lladd_pageno root);
  *  LLADD_BUSY if the transaction that creates the tree has not committed. */
 LLADD_API int lladd_btree_open(struct lladd_db *, lladd_pageno root, struct lladd_btree **out,
                                struct lladd_error *);
-/** lladd_btree_create, and a handle that can be used when the transaction has committed: until then
- *  calls with the handle return LLADD_BUSY. If the transaction is rolled back, they return
- *  LLADD_DESTROYED; the handle must still be closed. A call that fails makes neither tree nor
- *  handle. */
+/** Makes a tree as lladd_btree_create does, and a handle that can be used when the transaction has
+ *  committed. Until then calls with the handle return LLADD_BUSY. If the transaction is rolled
+ *  back, they return LLADD_DESTROYED; the handle must still be closed. A call that fails makes
+ *  neither tree nor handle. */
 LLADD_API int lladd_btree_create_open(struct lladd_txn *, const struct lladd_btree_options *,
                                       lladd_pageno *root, struct lladd_btree **out);
 /** Closes the handle; NULL does nothing. No other thread may be using it, and its cursors must be
@@ -100,9 +100,9 @@ LLADD_API int lladd_btree_load_begin(struct lladd_txn *, const struct lladd_btre
  *  to a savepoint that it made before an earlier call on the loader. */
 LLADD_API int lladd_btree_load_add(struct lladd_btree_loader *, const void *key, size_t key_len,
                                    const void *value, size_t value_len);
-/** Writes the remaining pages, makes all pages durable, and makes the tree. As any new tree, it can
- *  be used when the transaction has committed; a rollback frees all of its pages. If the call
- *  returns 0, it has released the loader. A transaction that commits before this call or
+/** Writes the remaining pages, makes all pages durable, and makes the tree. Like any new tree, this
+ *  tree can be used when the transaction has committed; a rollback frees all of its pages. If the
+ *  call returns 0, it has released the loader. A transaction that commits before this call or
  *  lladd_btree_load_discard leaves pages allocated that belong to nothing. */
 LLADD_API int lladd_btree_load_finish(struct lladd_btree_loader *, lladd_pageno *root);
 /** Releases the loader, and rolls the transaction back to the call of lladd_btree_load_begin; this

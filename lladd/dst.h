@@ -326,8 +326,8 @@ struct lladd_dst {
     /** Log space is always scarce: a call gets exactly the credit that it requests, and returns
      *  unused credit immediately. So code that forgets to reserve space gets an error. */
     bool scarce;
-    /** Redo applies every record. From an image of a page that it has already, it takes only the
-     *  LSNs. So the result depends on no image. */
+    /** Redo applies every record. If a page already has contents, redo takes only the LSNs from an
+     *  image of the page. So the result depends on no image. */
     bool replay;
     /** Set by lladd_dst_run until it returns. */
     struct lladd_dst_fibers *fibers;

@@ -106,8 +106,8 @@ LLADD_API int lladd_managed_open(struct lladd_db *, const char *name, struct lla
 LLADD_API int lladd_managed_create_open(struct lladd_db *, const char *name,
                                         const struct lladd_managed_options *,
                                         struct lladd_managed **out, struct lladd_error *);
-/** Closes the table. LLADD_BUSY while transactions or cursors use the table, or if a transaction in
- *  doubt has written to the table, which then stays open. Waits until background work on the table
+/** Closes the table. LLADD_BUSY, and the table stays open, while transactions or cursors use the
+ *  table, or if a transaction in doubt has written to it. Waits until background work on the table
  *  has stopped. Closing the database closes tables that are still open. */
 LLADD_API int lladd_managed_close(struct lladd_managed *, struct lladd_error *);
 /** Selects options of a table. */

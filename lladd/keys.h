@@ -66,8 +66,8 @@ static inline bool lladd_key_fits(const struct lladd_key *k)
     return k->len <= k->size;
 }
 
-/** Appends bytes as they are. They compare byte by byte. Only for a component of fixed length, or
- *  for the last component of a key that is not made descending. */
+/** Appends bytes as they are. They compare byte by byte. Use it only for a component of fixed
+ *  length, or for the last component of a key that is not made descending. */
 static inline void lladd_key_bytes(struct lladd_key *k, const void *bytes, size_t len)
 {
     if (k->len <= k->size && len <= k->size - k->len && len > 0)

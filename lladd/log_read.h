@@ -82,7 +82,7 @@ LLADD_API lladd_lsn lladd_log_hold_raise(struct lladd_log_hold *, lladd_lsn lsn)
 LLADD_API void lladd_log_release(struct lladd_log_hold *);
 /** The oldest LSN that a recovery from the control block as it is now would need, for redo, for an
  *  open or prepared transaction, for a class, or for a pin. Holds do not count. The log may be
- *  truncated up to there at any time, unless a hold keeps it. Any thread. */
+ *  truncated up to this LSN at any time, unless a hold keeps it. Any thread. */
 LLADD_API int lladd_log_needed(struct lladd_db *, lladd_lsn *out, struct lladd_error *);
 
 /** A reason why the log cannot be truncated further. */

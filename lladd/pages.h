@@ -6,14 +6,14 @@
  * @brief Allocation of pages and extents, and named roots, which store page numbers under names.
  *
  * A page file is divided into groups of lladd_extent_max() + 1 pages. The first page of a group is
- * its allocation bitmap (in the first group the second page is, because the first page is the root
- * page). Allocating and freeing are part of the caller's transaction, like any update: an abort
- * undoes them. A freed page is allocated again only when the freeing commit is durable, so that the
- * page's contents can be recovered until then. With relaxed durability, freed pages may wait for a
- * long time until the commit is durable. If the waiting pages are at least a quarter of the file
- * (the quarter counts as at least 4 MiB and at most 64 MiB), an allocation that finds no free page
- * syncs the log instead of extending the page file. An allocation also syncs the log before it
- * returns LLADD_NO_SPACE.
+ * its allocation bitmap (in the first group it is the second page, because the first page is the
+ * root page). Allocating and freeing are part of the caller's transaction, like any update: an
+ * abort undoes them. A freed page is allocated again only when the freeing commit is durable, so
+ * that the page's contents can be recovered until then. With relaxed durability, freed pages may
+ * wait for a long time until the commit is durable. If the waiting pages are at least a quarter of
+ * the file (the quarter counts as at least 4 MiB and at most 64 MiB), an allocation that finds no
+ * free page syncs the log instead of extending the page file. An allocation also syncs the log
+ * before it returns LLADD_NO_SPACE.
  *
  * Threads: all calls may run concurrently on one database; one thread at a time uses a transaction.
  * Two open transactions must not free or format the same page.

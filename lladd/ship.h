@@ -250,7 +250,7 @@ struct lladd_scrub_info {
     bool compared;     /**< the store has a backup, so lost writes were looked for. Otherwise only
                             those lost writes are found that the database's own log knows */
     lladd_lsn from;    /**< lost writes with this LSN or a higher LSN were looked for; older lost
-                            writes only by the page LSNs in the backup */
+                            writes were looked for only by the page LSNs in the backup */
 };
 /** Reads every page of the page file of the open database, without the cache, while transactions
  *  run. A damaged page is repaired as when it is fetched: from the cache, the log or the archive.
@@ -275,9 +275,9 @@ enum lladd_target_kind {
     LLADD_TO_LSN = 2,  /**< an LSN: all transactions with a commit record below it, and no other. An
                             LSN inside a record counts as the record's first byte */
     LLADD_TO_MARK = 3, /**< a named mark: all transactions that had committed when it was made */
-    LLADD_TO_TIME = 4  /**< a time: all transactions that had committed at the last mark before the
-                            first mark that is later than the time. So no transaction that committed
-                            later than the time is included */
+    LLADD_TO_TIME = 4  /**< a time: all transactions that had committed at a certain mark, the one
+                            before the first mark that is later than the time. So no transaction
+                            that committed later than the time is included */
 };
 /** The state of the database that is wanted. Zero means the default, for every member. Initialise
  *  with LLADD_RESTORE_TARGET_INIT. */

@@ -43,9 +43,10 @@ struct lladd_stats {
                                    lladd_open returned, because their pages did not fit into the
                                    redo index, or because undo needed the pages; part of
                                    recovered_redone */
-    uint64_t checkpoint_written, checkpoint_pages; /**< dirty pages that the running checkpoint, or
-                                                        else the last one, has written so far; that
-                                                        it has to write in all */
+    uint64_t checkpoint_written, checkpoint_pages; /**< of the running checkpoint or, if none runs,
+                                                        of the last one: dirty pages that it has
+                                                        written so far, and dirty pages that it has
+                                                        to write in all */
     uint64_t pages_given; /**< pages that were rebuilt from the copy of an extension, such as an
                                archive (lladd_extension.base_of) */
 };

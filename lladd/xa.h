@@ -63,10 +63,10 @@ LLADD_API struct lladd_db *lladd_xa_db(int rmid);
  *  live until the last xa_close. NULL removes the options. LLADD_BAD_STATE while the rmid is
  *  open. */
 LLADD_API int lladd_xa_options(int rmid, const struct lladd_options *options);
-/** The error of a call of the switch. This call is the calling thread's last one if that was under
- *  this rmid; otherwise the last call of any thread under this rmid. Returns the error's code and
- *  copies the error, with a message, to *out. Returns 0 and does not change *out if the call had no
- *  error. */
+/** The error of a call of the switch: of the calling thread's last call, if that call was under
+ *  this rmid; otherwise of the last call of any thread under this rmid. Returns the error's code
+ *  and copies the error, with a message, to *out. Returns 0 and does not change *out if the call
+ *  had no error. */
 LLADD_API int lladd_xa_error(int rmid, struct lladd_error *out);
 
 /** Ends the association of a branch with every thread, including suspended associations. Use it for
