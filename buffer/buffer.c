@@ -24,9 +24,9 @@
  * On disk: docs/disk-format.md, "pages" and "dwb".
  *
  * Threads. Any thread may call the functions at any time, except open, start, close, and
- * ll_buffer_confirm_end, which recovery calls before redo. If env->threads, one thread of this
- * layer writes pages ahead of eviction (flush.c); otherwise ll_buffer_step does the same work. A
- * thread that needs room and finds no clean page writes pages itself.
+ * ll_buffer_confirm_end, which recovery calls before redo. If env->threads is set, one thread of
+ * this layer writes pages ahead of eviction (flush.c); otherwise ll_buffer_step does the same work.
+ * A thread that needs room and finds no clean page writes pages itself.
  *
  * The files: buffer.c opens, closes and serves hits; load.c serves misses; evict.c makes room;
  * slots.c keeps the budget; frames_reserved.c and frames_heap.c have the frames, latch.c their

@@ -267,7 +267,8 @@ int ll_buffer_sync(struct ll_buffer *, struct lladd_error *);
 int ll_buffer_sync_bulk(struct ll_buffer *, struct lladd_error *);
 /* Does one step of background writing. *more: another step may have work to do. */
 int ll_buffer_step(struct ll_buffer *, bool *more, struct lladd_error *);
-/* Before redo: restores from the double-write area the pages that are torn in the page file. */
+/* Called before redo: restores from the double-write area the pages that are torn in the page
+ * file. */
 int ll_buffer_double_write_restore(struct ll_buffer *, uint64_t *restored, struct lladd_error *);
 
 /* For restoring and for inspection: decodes the first page of a double-write area. 0: copies of
