@@ -6,8 +6,9 @@
  *
  * `store` and `replace` work on files, with a commit per value. Logged writes and writes past the
  * log alternate, so that both meet the same load of the device. From the size at which both take
- * equally long, writes should go past the log. `replace` also counts the log bytes of a replacement
- * past the log, with a device in memory. `read` reads a cached blob, so it measures no I/O. */
+ * equally long, writes should go past the log. `replace` also counts, with a device in memory, the
+ * log bytes of a replacement that is written past the log. `read` reads a cached blob, so it
+ * measures no I/O. */
 #include "common.h"
 
 #include <lladd/blob.h>
@@ -72,7 +73,7 @@ static struct lladd_txn *begin(struct fixture *b)
     return txn;
 }
 
-/* Microseconds per value, stored or replaced in a transaction of its own. */
+/* Returns microseconds per value. Each value is stored or replaced in a transaction of its own. */
 static double one_value(struct fixture *b, size_t len, bool replace, uint64_t bulk_from, int n)
 {
     lladd_pageno root = {0};

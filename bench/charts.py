@@ -22,7 +22,7 @@ COLOURS = ["#c00000", "#e07030", "#d0a000", "#1060b0", "#20a050", "#8040a0", "#6
 
 
 def points(rows, workload, case, x, y, filesystem=None):
-    """{engine: [(x, median of y)]} of the rows that have both."""
+    """Returns {engine: [(x, median of y)]}, from the rows that have both x and y."""
     found = {}
     for row in rows:
         if "skipped" in row or row.get("failure") or (row["workload"], row["case"]) != (workload,
@@ -148,7 +148,8 @@ ALL = [("insert", insert, "Inserts in one transaction: time against their number
 
 
 def ratios(rows, path):
-    """How many times as fast as the best peer: a bar for each of summary.LINES."""
+    """Draws a bar for each of summary.LINES: our rate as a multiple of the best peer's. Returns
+    False if there is nothing to draw."""
     bars = [(text, here / there, peer) for text, here, there, peer in summary.compared(rows)]
     if not bars:
         return False

@@ -5,10 +5,11 @@
  *
  * `one` runs the library and a bare loop of equally large writes in turns of 100 ms, so that both
  * meet the same load of the machine; it prints the rates of both, the difference in processor time,
- * and counts per commit. `threads` prints the rate with each number of threads, and its ratio to
- * the rate of one thread in the bare loop, measured just before. `async` commits without waiting
- * for each sync, with at most 1000 commits in flight. `branches` does both phases of two-phase
- * commit, with one thread, and with 64 threads that share syncs of the log. */
+ * and the syncs, groups and log bytes of a commit. `threads` prints, for each number of threads,
+ * the rate and its ratio to the rate of one thread in the bare loop, which is measured just before.
+ * `async` commits without waiting for each sync, with at most 1000 commits in flight. `branches`
+ * does both phases of two-phase commit, with one thread, and with 64 threads that share syncs of
+ * the log. */
 #include "common.h"
 
 #include <fcntl.h>
@@ -32,7 +33,7 @@ struct fixture {
     char dir[256];
     struct lladd_db *db;
     lladd_pageno pages[64];
-    int bare; /* a preallocated file */
+    int bare; /* the preallocated file that the bare loop writes */
     uint64_t bare_at;
 };
 
@@ -88,7 +89,7 @@ static void one_commit(struct fixture *r, uint64_t v, uint32_t slot)
     bench_must(lladd_commit(one_change(r, v, slot)), "commit");
 }
 
-/* A branch of a distributed transaction: two syncs of the log. */
+/* Runs a branch of a distributed transaction. The prepare syncs the log, and so does the commit. */
 static void one_branch(struct fixture *r, uint64_t v, uint32_t slot)
 {
     struct lladd_gid gid = {.format = 1, .gtrid_length = 12};
@@ -120,7 +121,7 @@ static void bench_one(void)
     for (int run = 0; run < BENCH_RUNS; run++) {
         uint64_t n[2] = {0, 0}, ns[2] = {0, 0}, used[2] = {0, 0};
         struct lladd_stats a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
-        size_t size = 448; /* bytes of a commit; corrected after each slice of the library */
+        size_t size = 448; /* bytes of a bare write: a guess, then the log bytes of a commit */
         bench_must(lladd_stats_get(r.db, &a), "stats");
         for (int slice = 0; slice < 10; slice++) {
             int k = slice % 2;
@@ -232,7 +233,8 @@ static void bench_threads(void)
     fixture_close(&r);
 }
 
-/* Commits in two phases, each with a sync of the log: 64 threads share these syncs. */
+/* Commits in two phases, each of which syncs the log, with one thread and with 64 threads that
+ * share these syncs. */
 static void bench_branches(void)
 {
     struct bench_figure alone = {.n = 0}, many = {.n = 0}, ratio = {.n = 0}, forces = {.n = 0};

@@ -6,8 +6,8 @@
 
 #include <lladd/dtable_managed.h>
 
-/* Opens an empty database in memory, in which managed tables can be made; its commits do not
- * wait. */
+/* Opens an empty database in memory, in which managed tables can be made. Commits do not wait for a
+ * sync of the log. */
 void bench_dtable_open(struct lladd_device **, struct lladd_db **);
 /* Returns whether a value was found. Reads the first byte of the value, as its user would. */
 bool bench_dtable_seen(const struct lladd_dtable_value *);
@@ -15,9 +15,9 @@ bool bench_dtable_seen(const struct lladd_dtable_value *);
  * `rows`. Returns millions of rows per second. */
 double bench_dtable_scan(const struct lladd_dtable *, uint64_t rows);
 double bench_dtable_scan_back(const struct lladd_dtable *, uint64_t rows);
-/* The cost of reading a table. bench_dtable_read scans the table both ways; it adds the figures if
- * `counts`, otherwise it only fills the cache. `lookup`: nanoseconds per lookup, which the caller
- * has measured. */
+/* The cost of reading a table. bench_dtable_read scans the table both ways. If `counts`, it adds
+ * the figures of the scans, and `lookup`: the nanoseconds per lookup that the caller has measured.
+ * Otherwise it only fills the cache. */
 struct bench_reads {
     struct bench_figure lookup, forward, backward;
 };

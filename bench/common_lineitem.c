@@ -272,8 +272,8 @@ const char *lineitem_name(enum lineitem_column c)
     return names[c];
 }
 
-/* Converts days since 1970 to a Gregorian date, by the calendar's cycle of 400 years. Its years
- * begin in March, so that a leap day is the last day of a year. */
+/* Converts days since 1970 to a Gregorian date, by the calendar's cycle of 400 years. The
+ * calculation begins a year in March, so that a leap day is the last day of a year. */
 static size_t print_date(uint32_t days, char *out)
 {
     enum { TO_1970 = 719468, CYCLE = 146097, CENTURY = 36524, FOUR = 1461, YEAR = 365 };

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The core's hot paths through the public interface: set, short transactions, redo, the time until
- * the first read after a crash, a large loser, open and close, recovery of a small database, a
- * transaction larger than the cache. Prints JSON lines; see docs/benchmarks.md.
+/* The core's hot paths, measured through the public interface. Prints JSON lines; see
+ * docs/benchmarks.md.
  *
- *   bench-core [case]...   cases: large set begin redo first loser reopen crash; default: all */
+ *   bench-core [case]...   default: all cases
+ *
+ *   large    a transaction that updates ten times the cache
+ *   set      updates of 8 bytes in one long transaction
+ *   begin    short transactions
+ *   redo     recovery of two million updates
+ *   first    the time from opening a crashed database until the first read
+ *   loser    recovery of a large loser, which is a transaction that a crash has interrupted
+ *   reopen   opening and closing
+ *   crash    recovery of a small database */
 #include "common.h"
 
 #include <errno.h>
@@ -135,7 +143,7 @@ static void bench_begin(void)
 }
 
 struct recovered {
-    double redo, whole; /* updates redone per second: of redo alone, of the whole recovery */
+    double redo, whole; /* updates per second of redo alone, and of the recovery as a whole */
 };
 
 /* Recovers the crashed database in a child process. The changes that recovery makes stay in the
@@ -196,8 +204,9 @@ static void bench_redo_of(size_t n_pages, const char *what)
                    "set");
     }
     bench_must(lladd_commit(txn), "commit");
-    /* The seal of another commit says that the log was durable up to here; otherwise recovery would
-     * write that log and the pages once more (REC-4 in docs/wal-rules.md). */
+    /* Another commit follows, because its seal says that the log was durable up to here. Without
+     * this seal, recovery would write the log and the pages once more (REC-4 in
+     * docs/wal-rules.md). */
     bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
     bench_must(lladd_bytes_set(txn, pages[0], 0, &seed, 8), "set");
     bench_must(lladd_commit(txn), "commit");
@@ -211,7 +220,7 @@ static void bench_redo_of(size_t n_pages, const char *what)
     static const char *const threads[2] = {"all processors", "one thread"};
     for (int i = 0; i < 2; i++) {
         char name[160];
-        snprintf(name, sizeof name, "redo alone, 100-byte updates, %s, %s", what, threads[i]);
+        snprintf(name, sizeof name, "redo alone, %s, %s", what, threads[i]);
         bench_print(BENCH, name, "records/s", &redo[i], ">= 10000000", "40 to 120 million");
         snprintf(name, sizeof name, "recovery as a whole, %s, %s", what, threads[i]);
         bench_print(BENCH, name, "records/s", &whole[i], NULL, NULL);
@@ -222,8 +231,8 @@ static void bench_redo_of(size_t n_pages, const char *what)
 
 static void bench_redo(void)
 {
-    bench_redo_of(10000, "200 and an image for each of 10000 pages");
-    bench_redo_of(1000, "2000 and an image for each of 1000 pages");
+    bench_redo_of(10000, "200 updates of 100 bytes and a page image for each of 10000 pages");
+    bench_redo_of(1000, "2000 updates of 100 bytes and a page image for each of 1000 pages");
 }
 
 /* ---- until the first read ---- */
@@ -325,7 +334,7 @@ static void bench_first_read(void)
 
 /* ---- a large loser ---- */
 
-/* Each change of bytes by a loser is protected by a lock on its page. */
+/* Protects each change of bytes by a loser with a lock on the changed page. */
 static int lock_page(struct lladd_txn *txn, uint64_t page)
 {
     return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(page)), LLADD_LOCK_X,
@@ -340,7 +349,7 @@ static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entr
 static const struct lladd_participant protector = {
     .struct_size = sizeof protector, .name = "bench.protector", .version = 1, .protect = protect};
 
-/* One transaction of `updates` updates, all over the pages, that a crash interrupts. */
+/* Writes one transaction of `updates` updates, spread over the pages. A crash interrupts it. */
 static void write_loser(struct lladd_device *dev, struct lladd_options *o, lladd_pageno *pages,
                         size_t n_pages, unsigned updates)
 {
@@ -378,7 +387,7 @@ static void recover_loser(struct lladd_device *dev, struct lladd_options *withou
         bench_add(&all[way], r.all);
     }
     static const char *const how[LOSER_WAYS] = {"instant recovery, undo after open",
-                                                "instant recovery, undone before",
+                                                "instant recovery, undo before open",
                                                 "full recovery"};
     for (int i = 0; i < LOSER_WAYS; i++) {
         char name[160];
@@ -408,7 +417,7 @@ static void bench_loser(void)
     bench_must(lladd_register_participant(&with, &protector, NULL), "protector");
     recover_loser(dev, &o, &with, pages[LOSER_PAGES], "");
     o.cache_bytes = with.cache_bytes = 16u << 20;
-    recover_loser(dev, &o, &with, pages[LOSER_PAGES], ", a cache for 4 of 10 pages");
+    recover_loser(dev, &o, &with, pages[LOSER_PAGES], ", a cache for 40 % of the pages");
     lladd_options_release(&with);
     free(pages);
     lladd_device_close(dev);
@@ -567,7 +576,8 @@ static void bench_crash(void)
         }
         bench_add(&us, (double)ns / N / 1000);
     }
-    bench_print(BENCH, "recover a small crashed database in memory (38 updates, 8 pages), and kill",
+    bench_print(BENCH,
+                "recover a small crashed database in memory (38 updates, 8 pages) and drop it",
                 "microseconds", &us, NULL, NULL);
     for (size_t i = 0; i < c.n; i++)
         free(c.files[i].bytes);

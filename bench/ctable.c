@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cTables: one million rows of eight columns, as a row store and as a column store: writing,
- * digesting, looking up a column, reading one column of all rows with a cursor, and in batches.
- * Prints JSON lines; see docs/benchmarks.md.
+/* cTables of one million rows and eight columns, as a row store and as a column store. Measures
+ * writing, a digest, lookups of one column, and reading one column of all rows with a cursor and in
+ * batches. Prints JSON lines; see docs/benchmarks.md.
  *
  *   bench-ctable [case]...   cases: row column; default: all
  *
@@ -26,7 +26,8 @@ struct fixture {
     struct lladd_ctable *t;
 };
 
-/* Four layers for numbers: an array without state bytes, one with them, small integers, deltas. */
+/* Four layers for numbers: an array without state bytes, an array with state bytes, small integers,
+ * differences. */
 static const struct lladd_ctable_group groups[] = {
     {names, 1, "class(dt) array_dtable config [ \"value_size\" int 4 \"tag_byte\" bool false ]"},
     {names + 1, 1, "class(dt) array_dtable config [ \"value_size\" int 4 ]"},

@@ -54,7 +54,7 @@ struct load {
     /* Makes the value of row i in `room` (64 bytes). NULL: the value has five bytes, or what
      * `sevens` or `four` says. */
     struct lladd_dtable_value (*value)(uint32_t i, unsigned char *room);
-    uint32_t among; /* lookups are of the first `among` keys; 0: of all */
+    uint32_t among; /* only the first `among` keys are looked up; 0: all */
 };
 
 static uint32_t is_seven(const struct load *l, uint32_t i)
@@ -90,8 +90,8 @@ static double build(struct fixture *b, const struct load *l, struct lladd_dtable
     return took;
 }
 
-/* Returns nanoseconds per lookup. `add` is added to existing keys; if it is not 0, the keys looked
- * up are absent. */
+/* Returns nanoseconds per lookup. `add` is added to existing keys, so unless it is 0 the keys
+ * looked up are absent. */
 static double look_up(const struct lladd_dtable *t, const struct load *l, uint32_t add,
                       uint64_t *seed)
 {
@@ -227,7 +227,8 @@ static struct lladd_dtable_value text_of(uint32_t i, unsigned char *room)
     return lladd_dtable_value_of(room, (size_t)n);
 }
 
-/* Times in seconds that increase by up to fifteen, and by a day now and then. */
+/* Makes times in seconds. Each time is 1 to 15 seconds later than the one before it; every 1000
+ * rows a day is added. */
 static struct lladd_dtable_value stamp_of(uint32_t i, unsigned char *room)
 {
     uint32_t stamp = 1000000000 + i * 8 + (i * UINT32_C(2654435761) >> 29) + i / 1000 * 86400;

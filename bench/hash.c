@@ -139,7 +139,7 @@ static void bench_insert(void)
     bench_print(BENCH, "insert_many, 256 at a time, 1 million in one transaction", "1/s", &many,
                 ">= 4000000", "12 million");
     bench_print(BENCH, "get, 8-byte keys and values, 1 million", "1/s", &gets, ">= 5000000",
-                "6 to 7 million dependent");
+                "6 to 7 million, dependent lookups");
 }
 
 static void bench_create(unsigned flags, const char *what)
@@ -305,7 +305,9 @@ static void bench_space(void)
     }
     close_fixture(&old);
     free(lengths);
-    bench_print(BENCH, "pages after random changes compared with filled once, values of 20 to 300",
+    bench_print(BENCH,
+                "pages after random changes, compared with a table filled once, values of 20 to "
+                "300 bytes",
                 "times", &times, "<= 2", NULL);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The journal: entries of one transaction, transactions of one entry that do not wait, and reading
- * entries again after a restart. Prints JSON lines; see docs/benchmarks.md.
+/* The journal: many entries in one transaction, transactions of one entry that do not wait for the
+ * log, and reading entries again after a restart. Prints JSON lines; see docs/benchmarks.md.
  *
  *   bench-journal [case]...   cases: append single replay; default: all */
 #include "common.h"
@@ -14,7 +14,7 @@
 #define BENCH "journal"
 #define ENTRIES 2000000u
 #define TXNS 1000000u
-/* More than the 10 bytes of a managed table's entry for a key of 4 bytes and a value of 5. */
+/* A managed table's entry for a key of 4 bytes and a value of 5 bytes is shorter: 10 bytes. */
 #define ENTRY_BYTES 14u
 
 struct fixture {

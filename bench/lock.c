@@ -149,7 +149,7 @@ static void bench_rows(void)
         close_fixture(&b);
     }
     bench_print(BENCH, "transaction, one small write, no locks", "ns", &without, NULL, NULL);
-    bench_print(BENCH, "10 row locks, time added to that transaction", "ns", &more, "<= 2000",
+    bench_print(BENCH, "10 row locks, time added to a transaction", "ns", &more, "<= 2000",
                 NULL);
 }
 

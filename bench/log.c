@@ -258,8 +258,9 @@ static struct cost commit_slice(struct committer *c, int n, uint64_t *go)
                          (double)(end_cpu - cpu) / 1000 / (double)(done ? done : 1)};
 }
 
-/* Alternates slices of the bare loop and of the log. Prints the log's rate; unless `quiet`, its
- * ratio to the bare rate; for one thread, the bare rate and the difference in CPU time. */
+/* Alternates slices of the bare loop and of the log. Prints the log's rate. Unless `quiet`, prints
+ * also the ratio of this rate to the bare rate. With one thread, prints also the bare rate and the
+ * difference in CPU time. */
 static void compare_commits(int threads, bool quiet)
 {
     struct bench_figure rate = {.n = 0}, ratio = {.n = 0}, over = {.n = 0}, bare_rate = {.n = 0};

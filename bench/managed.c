@@ -127,7 +127,8 @@ static void small(void)
     print("transactions that read one row", "million/s", &reads, NULL);
 }
 
-/* Returns nanoseconds per lookup in `table`; NULL: in the managed table, by the transaction. */
+/* Returns nanoseconds per lookup in `table`. NULL: the transaction looks up in the managed
+ * table. */
 static double look_up(struct lladd_txn *txn, struct fixture *b, const struct lladd_dtable *table,
                       uint64_t *seed)
 {

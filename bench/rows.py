@@ -7,8 +7,8 @@ import statistics
 WEAKER = {"leveldb": "no isolation", "rocksdb-batch": "no isolation",
           "kyotocabinet-hash": "others see changes before the commit",
           "kyotocabinet-tree": "others see changes before the commit"}
-# Engines that are not compared with others: a tree without transactions (olc), and one that shows
-# the cost of a default option.
+# Engines that are not compared with others: a tree without transactions (olc), and an engine that
+# shows the cost of an option that is on by default.
 ASIDE = {"olc": "in memory: no transactions, no log",
          "lladd-records-atomic": "no page images: for devices that never tear a page",
         "lladd-hash-archived": "its log is archived meanwhile",
@@ -73,7 +73,7 @@ def peer_of(q, engine):
 
 
 def instructions_of(rows):
-    """W10, in the order of the rows: {engine: {case: instructions an operation}}."""
+    """Returns {engine: {case: instructions an operation}} of W10, in the order of the rows."""
     found = {}
     for row in rows:
         if row["workload"] == "W10" and row.get("instructions_per_op"):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Crash states per second of one core: the subject "small", 8 pages, 2 transactions, 40 records,
- * one to three crashes in a row. The time includes recovery, all oracles, and making each state
- * from the previous one. */
+/* Crash states per second of one core, with one to three crashes in a row. The subject "small" has
+ * 8 pages, 2 transactions and 40 records. The time includes recovery, all oracles, and making each
+ * state from the previous one. */
 #include "common.h"
 
 #include <lladd/sim.h>

@@ -10,7 +10,7 @@ ARRAY = ("lladd-array", "lladd-records")
 ORDERED = ("lladd-dtable", "lladd-btree")
 
 
-# The text of each line, and its measurement: of the structure that a user would choose for it.
+# The text of each line, and its measurement, with the structure that a user would choose.
 LINES = [
     ("a million inserts, from creation to close",
      query("W1", "insert", HASH, MILLION, **INTS)),
@@ -38,7 +38,7 @@ LINES = [
     ("scans of 100 ordered rows", query("W11", "scan", ORDERED, 100000)),
 ]
 
-# The lines of the README, which says that the last one is a loss.
+# The lines of the README. Its text says that LLADD loses the last of them.
 FEW = ("a million inserts, from creation to close", "durable transactions, 64 threads",
        "cached lookups, 2 threads", "ten million ordered rows put, in random order",
        "random updates of 16 times the cache")

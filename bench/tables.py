@@ -81,7 +81,7 @@ def heading(column, columns):
 
 
 def lost_at(engines, engine, columns, column_names):
-    """Notes on the best of our engines, where the best peer is faster."""
+    """A note on each column in which `engine` is the best of ours, but a peer is faster."""
     lost = []
     for column in columns:
         mine = best_of(engines, column, ours)
@@ -102,7 +102,7 @@ def one_table(group, engines):
     columns = sorted({c for cells in engines.values() for c in cells})
     names = {c: heading(c, columns) for c in columns}
     best = {c: best_of(engines, c, lambda e: True) for c in columns}
-    # Details are from the column that most engines have, or the last one of several.
+    # Details are from the column that most engines have; of several such columns, from the last.
     last = max(columns, key=lambda c: (sum(c in cells for cells in engines.values()), c))
     used = [d for d in DETAILS
             if any(cells[last].median(d[0]) for cells in engines.values() if last in cells)]

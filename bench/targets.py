@@ -31,10 +31,10 @@ def btree(workload, case, n, threads=1, engine="lladd-btree", **fields):
     return query(workload, case, engine, n, threads, **fields)
 
 
-# (text, measurement, target), and a goal, if there is one. The target is the lowest allowed rate:
-# operations a second; or (factor, peers), a multiple of the best of their rates (None: of all
-# peers); or (factor, measurement), a multiple of the rate of that other measurement. The goal has
-# the same form.
+# (text, measurement, target), and a goal, if there is one. The target is the lowest allowed rate,
+# in one of three forms: operations a second; (factor, peers), a multiple of the best rate of these
+# peers, or of all peers if None; (factor, measurement), a multiple of the rate of another
+# measurement. The goal has the same forms.
 AT_LEAST = [
     ("W1, 1 million", w1("lladd-hash", MILLION), 4e6),
     ("W1, 1 million", w1("lladd-hash", MILLION), (8, ("bdb-hash",))),
@@ -72,16 +72,16 @@ AT_LEAST = [
     ("W5, 200 threads", w5("lookup", 500000, 200, **BIG), 4.8e6),
     ("W5, 64 keys a call", w5("lookup-64", 500000, **BIG), 8e6),
     ("lookups, 1 million of 8 bytes", w5("lookup", MILLION, records=MILLION, **LONGS), 5e6),
-    ("lookups, 64 a call by one a call, 5 million of 8 bytes",
+    ("lookups, 64 a call compared with one, 5 million of 8 bytes",
      w5("lookup-64", MILLION, records=5 * MILLION, **LONGS),
      (3, w5("lookup", MILLION, records=5 * MILLION, **LONGS))),
-    ("lookups, 2 threads by one, 8 bytes", w5("lookup", 500000, 2, **LONGS),
+    ("lookups, 2 threads compared with one, 8 bytes", w5("lookup", 500000, 2, **LONGS),
      (1.7, w5("lookup", 500000, **LONGS))),
-    ("lookups, 250 threads by two, 8 bytes", w5("lookup", 500000, 250, **LONGS),
+    ("lookups, 250 threads compared with two, 8 bytes", w5("lookup", 500000, 250, **LONGS),
      (1 / 1.1, w5("lookup", 500000, 2, **LONGS))),
     ("W6, transactions replayed", query("W6", "recovery-warm", "lladd", 200000), 8e6),
-    ("W7, to the best in place", query("W7", "update", ("lladd-hash", "lladd-array",
-                                                       "lladd-records")), (2, IN_PLACE)),
+    ("W7, compared with the best peer that updates in place",
+     query("W7", "update", ("lladd-hash", "lladd-array", "lladd-records")), (2, IN_PLACE)),
     ("W7, ordered", query("W7", "update", "lladd-dtable"), (1, ("leveldb",))),
     ("W9", query("W9", "rollback", ("lladd-hash", "lladd-array", "lladd-records")), 3e6),
     ("W9, hash", query("W9", "rollback", "lladd-hash"), (0.6, ("wiredtiger",))),
@@ -97,9 +97,9 @@ AT_LEAST = [
     ("W2 fill, B+tree, ascending, many a call",
      btree("W2", "fill", MILLION, engine="lladd-btree-many"), 6e6, 12e6),
     ("W5, B+tree", btree("W5", "lookup", 500000, **BIG), 2.2e6, 3e6),
-    ("W5, B+tree, 2 threads by one", btree("W5", "lookup", 500000, 2, **BIG),
+    ("W5, B+tree, 2 threads compared with one", btree("W5", "lookup", 500000, 2, **BIG),
      (1.8, btree("W5", "lookup", 500000, **BIG))),
-    ("W5, B+tree, 200 threads by two", btree("W5", "lookup", 500000, 200, **BIG),
+    ("W5, B+tree, 200 threads compared with two", btree("W5", "lookup", 500000, 200, **BIG),
      (1 / 1.1, btree("W5", "lookup", 500000, 2, **BIG))),
     ("W7, B+tree", btree("W7", "update", None), (1, ("bdb", "sqlite")), (2, ("bdb", "sqlite"))),
     ("W12, backup of an idle database, compared with a copy of its files",

@@ -8,9 +8,10 @@
  * in files; before a cold query they are dropped from the operating system's cache. Commits do not
  * wait for the device.
  *
- * Figure 14 (columns, rows): a query uses the first n of 16 columns, in the paper's order: the
- * first column of every row, the others of one row in ten. "by a cursor" reads no more than that,
- * row by row. "in batches" reads the n columns of all rows, 4096 rows at a time.
+ * Figure 14 (cases columns and rows): a query uses the first n of 16 columns, in the paper's order.
+ * It needs the first column of every row, and the other columns of one row in ten. "by a cursor"
+ * reads only these values, row by row. "in batches" reads the n columns of all rows, 4096 rows at a
+ * time.
  *
  * Figures 15 and 16: rows are put, a thousand per transaction. After every 250,000 rows a digest is
  * due, and after every four digests a combine. In figure 15 a maintenance thread does both, in

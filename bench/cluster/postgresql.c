@@ -8,8 +8,8 @@
  * Each transfer takes an amount from an account of one server and adds it to an account of the
  * other. The client sends the two updates in parallel; likewise the two prepares and the two
  * commits. With --decision the client stores, between prepares and commits, what a coordinator must
- * know after a crash: it commits a row durably, and after the commits deletes it without waiting
- * for the disk. The program prints one line of JSON. */
+ * know after a crash: it commits a row durably, and after the two commits it deletes this row
+ * without waiting for the disk. The program prints one line of JSON. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <libpq-fe.h>

@@ -191,7 +191,7 @@ static int update_some(struct worker *w)
     return rc;
 }
 
-/* The time is that of the updates alone. The bytes written and the syncs include those of the
+/* The row's time is that of the updates alone. Its bytes written and syncs include those of the
  * close. */
 int run_large(const struct cell *c)
 {

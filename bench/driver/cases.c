@@ -95,7 +95,7 @@ const struct bench_case bench_cases[] = {
      .load = load_records, .level = BENCH_DISK, .txn_ops = 1, RECORDS, .seconds = 3,
      .threads = {{1, 2, 8, 32, 64}, 5}},
     {.workload = "W3", .name = "async", .refuses = refuses_async, .run = run_async,
-     .what = "durable transactions of one update each, not waited for, at most 1000 in flight",
+     .what = "durable transactions of one update each, at most 1000 commits pending at a time",
      .load = load_records, .level = BENCH_DISK, .txn_ops = 1, RECORDS, .seconds = 3, ONE_THREAD},
     {.workload = "W4", .name = "os", .refuses = common, .run = run_commits,
      .what = "transactions of one update each, the log handed to the operating system at commit",

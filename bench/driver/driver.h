@@ -75,7 +75,7 @@ struct bench_case {
     /* Why this engine cannot run the case; NULL if it can. */
     const char *(*refuses)(const struct bench_engine *, const struct cell *);
     int (*run)(const struct cell *); /* in the child; not 0: failed, with a message on stderr */
-    /* These two run before `run`, each in a child of its own, and return what `run` returns. NULL:
+    /* Both run before `run`, each in a child of its own, and report failures as `run` does. NULL:
      * the case has none. */
     int (*load)(const struct cell *);    /* makes the database, once for all similar cells */
     int (*prepare)(const struct cell *); /* before each run; may end by SIGKILL */
@@ -85,7 +85,7 @@ struct bench_case {
     uint32_t key_size, value_size;
     struct list threads;
     uint64_t seconds;
-    bool in_order; /* keys are the numbers themselves, not mixed */
+    bool in_order; /* keys are the records' numbers, not mixed */
     bool keep_log;
     bool cold; /* files are dropped from the operating system's cache before each run */
 };
@@ -144,7 +144,8 @@ void row_latencies(struct row *, const struct hist *);
 /* Ends a transaction after its operations have returned rc. 0: commits. BENCH_AGAIN: rolls back,
  * and returns BENCH_AGAIN. Any other rc is returned at once, and the process then ends. */
 int cell_end(const struct cell *, struct bench_db *, struct bench_txn *, int rc);
-/* One update, in a transaction, of a key that no other thread changes; repeats on BENCH_AGAIN. */
+/* Updates a key that no other thread changes, in a transaction of its own. Repeats the transaction
+ * on BENCH_AGAIN. */
 int cell_update(const struct cell *, struct bench_db *, struct bench_thread *, uint64_t i,
                 uint32_t version, uint64_t *retries);
 int load_records(const struct cell *); /* loads cell->records records, and closes the database */

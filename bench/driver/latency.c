@@ -148,8 +148,9 @@ static int phase(const struct cell *c, struct bench_db *db, const char *name, do
     return rc;
 }
 
-/* If the cell's seconds are too few for INTERVALS checkpoints, the phase gets as many as these
- * need, but at most ten times the cell's. LOG_A_COMMIT estimates the log bytes of a commit. */
+/* If the cell's seconds are too few for INTERVALS checkpoints, the phase lasts as long as that many
+ * checkpoints take, but at most ten times the cell's seconds. The duration follows from
+ * LOG_A_COMMIT, an estimate of the log bytes of a commit. */
 static int run_natural(const struct cell *c, double rate)
 {
     enum { LOG_A_COMMIT = 160, INTERVALS = 3 };

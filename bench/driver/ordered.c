@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* W11: engines with ordered keys: loading many records in small transactions, lookups, scans. */
+/* W11, for engines with ordered keys: loads many records in small transactions, looks records up,
+ * and scans them. */
 #include "driver.h"
 
 #include "common.h"
@@ -43,8 +44,8 @@ static int load_all(struct worker *w)
     return rc;
 }
 
-/* The time excludes open and close; bytes written and syncs include both. Percentiles are of
- * transactions. */
+/* The row's time excludes open and close; its bytes written and syncs include both. The percentiles
+ * are those of transactions. */
 int run_load(const struct cell *c)
 {
     struct row r = row_init(c->c->name), whole = row_init("");

@@ -220,8 +220,8 @@ static double prepare(const struct state *s, struct child *k, struct cell *c)
     return log_bytes;
 }
 
-/* Syncs the file system before a measurement: otherwise the writes that earlier engines left to the
- * system would slow this one. */
+/* Syncs the file system before a measurement. Otherwise the writes that earlier engines left to the
+ * operating system would slow the measurement. */
 static void settle(const struct state *s)
 {
     int fd = open(s->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Berkeley DB: a transactional environment in one process, with logging, set up as in its own
- * tutorial; the cache is as large as this library's. DB_HASH has native integers as keys; DB_RECNO
- * and DB_QUEUE count from 1. */
+/* Berkeley DB: a transactional environment in one process, with logging, set up as in Berkeley DB's
+ * own tutorial. Its cache is as large as this library's. DB_HASH has native integers as keys;
+ * DB_RECNO and DB_QUEUE count from 1. */
 #include "engine.h"
 
 #include <db.h>

@@ -100,7 +100,7 @@ struct bench_engine {
 /* A transaction of at least this many operations is a bulk load. Some engines use other settings
  * for bulk loads. */
 #define BENCH_BULK 1000u
-/* Lookups per read transaction, if the engine needs one for a lookup. */
+/* Lookups in one read transaction, for engines that need a transaction to look up. */
 #define BENCH_READS 100u
 
 /* The engines found at configure time, ending with NULL. */
@@ -119,8 +119,8 @@ int bench_copy(const char *from, const char *to);
 /* The key for engines that compare keys as bytes: the number in `size` bytes (1 to 8), big-endian;
  * the rest of `out` is zeros. */
 void bench_key(unsigned char out[8], uint64_t key, uint32_t size);
-/* The key for engines that scan: with a size of at most 8 the same as bench_key's, with a larger
- * size the number's decimal digits. */
+/* The key for engines that scan. If `size` is at most 8, it is bench_key's key, otherwise the
+ * number in decimal digits. */
 void bench_digits(unsigned char out[BENCH_KEY_MAX], uint64_t key, uint32_t size);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* This library: the hash table with logical and with physical undo, and the array, one element per
- * call and many per call. The root "bench" leads to the structure. */
+/* Engines of this library: the hash table, with logical or with physical undo, and the array, which
+ * W2 fills with one element or with many elements per call. The root "bench" leads to the
+ * structure. */
 #include "lladd.h"
 
 #include <lladd/array.h>

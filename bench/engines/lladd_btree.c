@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* This library: the B+tree, one row per call, and many per call where a workload fills. Keys are
- * big-endian, or decimal digits, so that the order of their bytes is that of the numbers. */
+/* Engines of this library: the B+tree, which W2 fills with one row (lladd-btree) or with many rows
+ * (lladd-btree-many) per call. Keys are big-endian numbers or decimal digits, because both sort as
+ * the numbers do. */
 #include "lladd.h"
 
 #include <lladd/btree.h>

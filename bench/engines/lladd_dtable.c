@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* This library: a managed dTable; its runs are a bloom_dtable over a linear_dtable. A thread reads
- * in transactions of BENCH_READS lookups or scans. */
+/* An engine of this library: a managed dTable, each run of which is a bloom_dtable over a
+ * linear_dtable. A thread reads in transactions of BENCH_READS lookups or scans. */
 #include "lladd.h"
 
 #include <lladd/dtable_managed.h>

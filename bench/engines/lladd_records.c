@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* This library: fixed-length records in the pages of a few extents, so that a record's address
- * follows from its number. The roots "bench.0", "bench.1" and so on lead to the extents. */
+/* Engines of this library: fixed-length records in the pages of a few extents, so that a record's
+ * address follows from its number. The roots "bench.0", "bench.1" and so on lead to the extents. */
 #include "lladd.h"
 
 #include <lladd/extension.h>
@@ -132,6 +132,7 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
 const struct bench_engine bench_engine_lladd_records = {
     RECORDS, .name = "lladd-records", .open = open_records};
 
-/* Shows the cost of page images. Not compared with peers: its options are not the default. */
+/* Logs no page images, and so shows their cost. It is not compared with peers, because its options
+ * are not the default. */
 const struct bench_engine bench_engine_lladd_records_atomic = {
     RECORDS, .name = "lladd-records-atomic", .open = open_atomic};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A B+tree in memory, to show what a tree without transactions reaches: optimistic lock coupling
- * (Leis, Haubenschild, Neumann: "Optimistic Lock Coupling", 2019), with nodes of 4 KiB. It has no
- * transactions, no log and no deletions, so no target is compared with it. Keys are 64-bit numbers.
- * The close writes the rows to a file, without a sync, because another process of the workload may
- * open the tree.
+/* A B+tree in memory. It shows what a tree reaches that has no transactions, no log and no
+ * deletions; no target is compared with it. Its nodes have 4 KiB and are synchronised by optimistic
+ * lock coupling (Leis, Haubenschild, Neumann: "Optimistic Lock Coupling", 2019). Keys are 64-bit
+ * numbers. Another process of the workload may open the tree, so the close writes the rows to a
+ * file, without a sync.
  *
  * The version of a node is odd while a writer holds the node. A reader notes the version, reads,
  * and checks that the version is unchanged; otherwise it begins again at the top. When it descends,
@@ -102,8 +102,8 @@ static void unlock(struct node *n)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* Returns the index of the first of `count` keys that is not less than `key`; with `above`: of the
- * first that is greater. */
+/* Returns the index of the first of `count` keys that is not less than `key` or, with `above`, is
+ * greater than `key`. */
 static uint32_t find(struct node *n, uint32_t count, uint64_t key, bool above)
 {
     uint32_t lo = 0;
@@ -191,7 +191,7 @@ static bool descend(struct bench_db *b, uint64_t key, bool inserts, struct path 
         if (level == 0 || p->full)
             return unchanged(p->at, p->v);
         struct node *next = child(b, p->at, find(p->at, count, key, true));
-        if (!unchanged(p->at, p->v)) /* if this holds, `next` is a node */
+        if (!unchanged(p->at, p->v)) /* if unchanged, `next` is a node */
             return false;
         uint64_t v = note(next);
         if (!unchanged(p->at, p->v))

@@ -207,9 +207,10 @@ static int checkpoint(struct bench_db *b)
         .name = text, \
         .version = version, \
         .settings = kind "; no compression; bloom filter with 10 bits a key, hash index in " \
-                         "blocks; 3 write buffers of 64 MiB (16 with a small cache, 512 where " \
-                         "the log is kept for recovery); 2 background jobs; block cache = cache, " \
-                         "or half of a small cache; OS: sync = false; process: manual_wal_flush", \
+                         "blocks; 3 write buffers of 64 MiB (512 MiB where the log is kept for " \
+                         "recovery); 2 background jobs; a block cache as large as the row's " \
+                         "cache; if that is below 256 MiB, half as large, and write buffers of " \
+                         "16 MiB; OS: sync = false; process: manual_wal_flush", \
         .log_files = ".log", \
         .levels = BENCH_AT_ALL, \
         .open = opens, \

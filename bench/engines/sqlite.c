@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SQLite in WAL mode: a table of integers and blobs, with or without its hidden row id; keys of
- * more than 8 bytes are blobs. All writers share one connection, because only one can write at a
- * time; each reader has its own. */
+ * more than 8 bytes are blobs. All writers share one connection, because only one of them can write
+ * at a time; each reader has a connection of its own. */
 #include "engine.h"
 
 #include <pthread.h>
@@ -71,7 +71,7 @@ static int connect_to(const struct bench_setup *s, bool rowid, struct connection
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                              NULL);
     if (rc == SQLITE_OK)
-        rc = sqlite3_busy_timeout(c->db, BUSY_MS); /* others may hold a lock while they open */
+        rc = sqlite3_busy_timeout(c->db, BUSY_MS); /* another connection may lock while it opens */
     snprintf(text, sizeof text,
              "pragma page_size = 4096; pragma journal_mode = wal; pragma synchronous = %s; "
              "pragma cache_size = -%llu; pragma mmap_size = %llu; pragma wal_autocheckpoint = %d; "
@@ -280,10 +280,10 @@ static int backup(struct bench_db *b, const char *dir)
         .name = text, \
         .version = sqlite3_libversion, \
         .settings = table "; WAL; pages of 4 KiB; prepared statements; one connection for all " \
-                          "writers, under a mutex, one for each reader; cache 32 MiB a " \
-                          "connection with more than 8 threads; mmap 2 GiB if all fits the " \
-                          "cache; checkpoints after 1000 pages; disk: synchronous = full; OS: " \
-                          "off", \
+                          "writers, under a mutex, one for each reader; a cache of 32 MiB a " \
+                          "connection if there are more than 8 threads; mmap 2 GiB if all " \
+                          "records fit the cache; checkpoints after 1000 pages; disk: " \
+                          "synchronous = full; OS: synchronous = off", \
         .log_files = "-wal", \
         .levels = BENCH_AT(BENCH_DISK) | BENCH_AT(BENCH_OS), \
         .open = opens, \

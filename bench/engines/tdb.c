@@ -129,8 +129,8 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
 const struct bench_engine bench_engine_tdb = {
     .name = "tdb",
     .version = version,
-    .settings = "chains: the number of records, at most 4 million (a tenth of it for small "
-                "transactions); Jenkins hash; mmap; a mutex around it; OS: TDB_NOSYNC",
+    .settings = "as many hash chains as records, at most 4 million (a tenth of that for small "
+                "transactions); Jenkins hash; mmap; a mutex around all calls; OS: TDB_NOSYNC",
     .levels = BENCH_AT(BENCH_DISK) | BENCH_AT(BENCH_OS),
     .open = open_it,
     .close = close_it,

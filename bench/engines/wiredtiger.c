@@ -20,7 +20,7 @@ struct bench_thread {
     WT_CURSOR *cursor;
     unsigned reads;
     bool reading;
-    unsigned char key[BENCH_KEY_MAX]; /* of more than 8 bytes; the cursor refers to it */
+    unsigned char key[BENCH_KEY_MAX]; /* a key of more than 8 bytes; the cursor points to it */
 };
 
 static const char *version(void)
@@ -246,9 +246,10 @@ static int backup(struct bench_db *b, const char *dir)
     const struct bench_engine bench_engine_##symbol = { \
         .name = text, \
         .version = version, \
-        .settings = store "; snapshot isolation; log files of 64 MiB; cache 6 GiB for " \
-                          "transactions of more than 2 million; transaction_sync: disk: fsync; " \
-                          "OS: none; process: off", \
+        .settings = store "; snapshot isolation; log files of 64 MiB; a cache of 6 GiB for " \
+                          "transactions of more than 2 million operations; disk: " \
+                          "transaction_sync by fsync; OS: transaction_sync without fsync; " \
+                          "process: no transaction_sync", \
         .log_files = "WiredTigerLog", \
         .levels = BENCH_AT_ALL, \
         .numbered = only_numbers, \
