@@ -14,7 +14,7 @@ uint32_t ll_crc32c(uint32_t seed, const void *p, size_t n);
 uint32_t ll_crc32c_portable(uint32_t seed, const void *p, size_t n);
 
 /* The checksum of 12 bytes, the little-endian `word` and `next`, followed by the n bytes at p; n is
- * a multiple of 8. For a log record with an LSN that is not stored in it yet. */
+ * a multiple of 8. For a log record in which the LSN is not stored yet. */
 uint32_t ll_crc32c_split(uint32_t seed, uint32_t word, uint64_t next, const void *p, size_t n);
 
 /* Does ll_crc32c use special instructions on this machine? For reports and tests. */

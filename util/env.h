@@ -33,8 +33,8 @@ uint64_t ll_now_ns(const struct ll_env *);
 int64_t ll_wall_us(const struct ll_env *);
 int ll_random(const struct ll_env *, void *buf, size_t len); /* 0 or negative errno */
 
-/* Tells a test that the thread has reached a named point. Returns 0; or a negative errno, with
- * which the step must fail. */
+/* Tells a test that the thread has reached a named point. Returns 0, or a negative errno with which
+ * the thread's step must fail. */
 static inline int ll_point(const struct ll_env *env, const char *name)
 {
     return env->world.point ? env->world.point(env->world.ctx, name) : 0;

@@ -23,9 +23,9 @@
  *
  * Switching. The first switch to a new stack is a context switch of the C library, which calls the
  * kernel for the signal mask; later switches are jumps, which are fast. A fiber that has ended
- * waits in its loop to be reused. All switches are context switches with AddressSanitizer, which
- * must be told about stacks (then every fiber starts at the top of its stack, too), and with a
- * fortified C library, which treats a jump to another stack as an attack.
+ * waits in its loop to be reused. Two kinds of builds use context switches only. With
+ * AddressSanitizer, which must be told about stacks, every fiber then also starts at the top of its
+ * stack. A fortified C library treats a jump to another stack as an attack.
  *
  * Not simulated: spurious wake-ups and weak memory ordering. Execution is sequentially consistent.
  *

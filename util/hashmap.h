@@ -9,10 +9,10 @@
  * however often it is filled and emptied. Key 0 marks an empty slot; the entry for the key 0 itself
  * is stored outside the table.
  *
- * Memory comes from the env. Only put and reserve can return an error; such a call has changed
- * nothing. After reserve(n), put returns 0 as long as the map then has at most n entries in total:
- * a caller that must not fail later reserves first (API-1). Pointers into the map are valid until
- * the next call that adds, removes or reserves.
+ * Memory comes from the env. Only put and reserve can return an error, and a call that does has
+ * changed nothing. After reserve(n), every put returns 0 that leaves at most n entries in the map.
+ * A caller that must not get an error later therefore calls reserve first (API-1). Pointers into
+ * the map are valid until the next put, remove or reserve.
  *
  * Threads: the map has no latch; its owner excludes concurrent calls.
  */
@@ -36,7 +36,7 @@ void ll_hashmap_init(struct ll_hashmap *, const struct ll_env *);
 void ll_hashmap_free(struct ll_hashmap *); /* leaves an empty map that can be used again */
 void ll_hashmap_clear(struct ll_hashmap *); /* keeps the memory */
 
-/* Sets the value of a new or existing key. 0 or LLADD_NO_MEMORY. */
+/* Sets the value of a new or existing key. Returns 0 or LLADD_NO_MEMORY. */
 int ll_hashmap_put(struct ll_hashmap *, uint64_t key, uint64_t value) LLADD_MUST_CHECK;
 int ll_hashmap_put_ptr(struct ll_hashmap *, uint64_t key, void *value) LLADD_MUST_CHECK;
 int ll_hashmap_reserve(struct ll_hashmap *, size_t entries) LLADD_MUST_CHECK;

@@ -5,13 +5,13 @@
  * The pages, mutexes and log credit that the calling thread holds: they decide which calls the
  * thread may make.
  *
- * In every build: how many pages of one database the thread has latched with lladd_page_fix. A call
- * that may wait returns LLADD_BAD_STATE if this number is not 0 (docs/threads.md). If a thread has
- * latched pages of two databases, only the pages of the first count: a call on the other database
- * may be allowed although it should be refused.
+ * Every build counts how many pages of one database the thread has latched with lladd_page_fix. A
+ * call that may wait returns LLADD_BAD_STATE if this number is not 0 (docs/threads.md). If a thread
+ * has latched pages of two databases, only the pages of the first count: a call on the other
+ * database may be allowed although it should be refused.
  *
- * In debug builds also the list of held mutexes, newest first (sync.c), and the number of log
- * credits in hand: a thread with credit may wait only for pages and the log's writer (BUF-3).
+ * Debug builds also keep the list of held mutexes, newest first (sync.c), and the number of log
+ * credits in hand. A thread with credit may wait only for pages and the log's writer (BUF-3).
  */
 #include "util/env.h"
 

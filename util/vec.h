@@ -4,8 +4,8 @@
 /*
  * A growing array of elements of one size. Elements move when the array grows, so pointers to them
  * are valid until the next push, append or reserve. Only these three calls can fail; a call that
- * fails has changed nothing. After reserve(n) they succeed as long as the array then has at most n
- * elements in total.
+ * fails has changed nothing. After reserve(n), every push or append succeeds that leaves at most n
+ * elements in the array.
  *
  * Threads: the array has no latch; its owner excludes concurrent calls.
  */
@@ -24,7 +24,7 @@ void ll_vec_free(struct ll_vec *); /* leaves an empty array that can be used aga
 
 /* Adds an element of zeros and returns it; NULL: out of memory. */
 void *ll_vec_push(struct ll_vec *) LLADD_MUST_CHECK;
-/* Adds n elements from `from`: 0 or LLADD_NO_MEMORY. */
+/* Adds n elements from `from`. Returns 0 or LLADD_NO_MEMORY. */
 int ll_vec_append(struct ll_vec *, const void *from, size_t n) LLADD_MUST_CHECK;
 int ll_vec_reserve(struct ll_vec *, size_t elements) LLADD_MUST_CHECK;
 
@@ -43,7 +43,7 @@ static inline void ll_vec_truncate(struct ll_vec *v, size_t len)
 }
 
 /* For an array that is no struct ll_vec. `array` points to the pointer to its first element. Gives
- * the array room for n elements and updates *capacity: 0, or LLADD_NO_MEMORY. */
+ * the array room for n elements and updates *capacity. Returns 0 or LLADD_NO_MEMORY. */
 int ll_grow(const struct ll_env *, void *array, size_t *capacity, size_t n,
             size_t element) LLADD_MUST_CHECK;
 
