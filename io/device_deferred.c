@@ -3,13 +3,13 @@
  * device_deferred: wraps another device and postpones syncs. ll_io_settle does all postponed syncs
  * together.
  *
- * For the creation of a database: its files may become durable in any order, as long as all of
- * them are durable before the control block is written. A sync is therefore recorded as a debt
- * (several syncs of one file are one debt), and ll_io_settle does the recorded syncs. Before it has
- * returned 0, callers must not rely on any write being durable, nor on the order in which writes
- * become durable. After ll_io_settle the device passes every call on. If ll_io_settle returns an
- * error, the remaining postponed syncs are never done, not even at close. A later call does
- * nothing; the 0 that it returns does not mean that anything is durable.
+ * A database is created on this device. The new files may become durable in any order, as long as
+ * all of them are durable before the control block is written. A sync is therefore recorded as a
+ * debt (several syncs of one file are one debt), and ll_io_settle does the recorded syncs. Before
+ * it has returned 0, callers must not rely on any write being durable, nor on the order in which
+ * writes become durable. After ll_io_settle the device passes every call on. If ll_io_settle
+ * returns an error, the remaining postponed syncs are never done, not even at close. A later call
+ * does nothing; the 0 that it returns does not mean that anything is durable.
  *
  * Before ll_io_settle, closing a file does its postponed sync. The ll_io_settle or close that does
  * a postponed sync returns the error of the sync. If there is no memory to record a debt, the sync

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_IO_H
 #define LL_IO_H
-/* Interface of the io layer: short names for the functions of a device (<lladd/device.h>), with the
- * same results: 0 or a count, or a negative errno. */
+/* Interface of the io layer: short names for the functions of a device (<lladd/device.h>). The
+ * results are the same, too: 0 or a count, or a negative errno. */
 #include <lladd/device.h>
 
 #include <errno.h>

@@ -14,7 +14,7 @@ void ll_io__overlay_close_device(struct lladd_device *);
 
 /* Is this a valid name (<lladd/device.h>)? "" is valid only if `directory`. */
 bool ll_io__name_ok(const char *name, bool directory);
-/* 0, or -EINVAL for unknown or contradictory flags. */
+/* Returns 0, or -EINVAL for unknown or contradictory flags. */
 int ll_io__check_flags(unsigned flags);
 
 #endif
