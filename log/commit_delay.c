@@ -3,9 +3,10 @@
  * commit_delay: how long the leader of a group waits for other committers.
  *
  * Committers that were just woken commit again soon. If the leader synced immediately, its group
- * would lack many of them, and these would wait for this sync and for the next. The leader expects
- * as many committers as were in the last group plus those that came during the last sync. It waits
- * for them, at most about a fifth of a sync, if it expects more than one and syncs are not fast.
+ * would lack many of them, and those that come too late would wait for this sync and for the next.
+ * The leader expects as many committers as were in the last group plus those that came during the
+ * last sync. It waits for them, at most about a fifth of a sync, if it expects more than one and
+ * syncs are not fast.
  *
  * The leader waits in one of two ways. Repeated yields are best if the leader soon gets the
  * processor back: other threads run during a yield, and no thread must be woken. But if threads

@@ -16,10 +16,10 @@
  * - a lower segment connects the segments above it with the log;
  * - the highest segment shows which LSNs were handed out (LOG-1).
  *
- * Of these segments only damaged ones are removed before the new one is durable. The new segment
- * reuses the file of a segment in a gap or, if no segment is in a gap, that of the highest segment.
- * While the file is being made, its name states the highest LSN, and the other segments stay as
- * they were. After a crash at any step the log opens and ends where it ended before
+ * Of these segments only damaged ones are removed before the new segment is durable. The new
+ * segment reuses the file of a segment in a gap or, if no segment is in a gap, that of the highest
+ * segment. While the file is being made, its name states the highest LSN, and the other segments
+ * stay as they were. After a crash at any step the log opens and ends where it ended before
  * (docs/decisions/files-renamed-before-reuse.md).
  *
  * If groups are synced often, a preallocated new file is also filled with zeros. The fdatasync of a
@@ -386,9 +386,9 @@ static int remove_damaged(struct ll_log *log, uint64_t cut, struct lladd_error *
               : 0;
 }
 
-/* Removes the new file of an attempt that failed at its last step: its name may exist, or reappear
- * after a loss of power. (If the attempt reused a file, that file is in the dead list and is
- * renamed with the others.) */
+/* Removes the new file of an attempt that failed at its last step, because the file's name may
+ * exist, or reappear after a loss of power. (If the attempt reused a file, that file is in the dead
+ * list and is renamed with the others.) */
 static int remove_attempt(struct ll_log *log, struct lladd_error *err)
 {
     char name[LL_LOG_NAME_SIZE];

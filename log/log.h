@@ -75,8 +75,9 @@ int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *
  * names the cut. After a clean stop: continues where the log ended and writes nothing. If no
  * segment covers the clean end, makes a new segment, as after an unclean stop. */
 int ll_log_start(struct ll_log *, struct lladd_error *);
-/* Call after ll_log_start, successful or not: can ll_log_start_here undo it, and continue the log
- * in its last segment? Not after a clean stop, nor if the log ended below the watermark. */
+/* Call after ll_log_start, whatever it returned. Can ll_log_start_here undo that call and continue
+ * the log in its last segment? It cannot after a clean stop, or if the log ended below the
+ * watermark. */
 bool ll_log_could_stay(const struct ll_log *);
 /* The alternative to ll_log_start, if ll_log_could_stay. Call it before anything is logged, when
  * ll_log_start found no space or left too little for the owed records. It needs no space: the log

@@ -387,7 +387,7 @@ int ll_log_credit_images(struct ll_log *log, struct ll_credit *c, size_t one, un
         ll_held_check_credit();
     int rc = bytes > ll_log_credit_most(log) ? LLADD_LOG_FULL : 0;
     for (unsigned tries = 0; !rc && g != LL_LOG__GRANTED && (wait || tries < TRIES); tries++) {
-        /* Requests of updates are smaller and would always be granted first, so this one becomes
+        /* Updates request less credit and would always get it first, so this request becomes
          * smaller, too. */
         if (tries && tries % TRIES == 0 && n > 1)
             bytes = one * (n /= 2);

@@ -5,7 +5,8 @@
  * The last bytes of a segment (seal_pool) are for seals, until credit moves on to the next segment.
  * So records that got credit before the disk was full can still be sealed. (As a last resort
  * reserved records use these bytes, too: last_reserve.) Once these bytes are used up, groups get no
- * seal. Then damage in the group before the newest cannot be told from a torn tail, either (LOG-3).
+ * seal. Then damage in the group before the newest group cannot be told from a torn tail, either
+ * (LOG-3).
  */
 #include "log/log_private.h"
 
@@ -126,8 +127,8 @@ bool ll_log__beside_undo(const struct ll_log *log, uint64_t to, uint64_t rest)
            (int64_t)rest;
 }
 
-/* Would images take of the byte limit what is for the log of transactions? They may use seven
- * eighths of the users' part, together with all other log and the undo reserve. */
+/* Would page images take log that the byte limit keeps for transactions? The images, all other log
+ * and the undo reserve together may use seven eighths of the users' part of the limit. */
 static bool is_for_users(const struct ll_log *log, uint64_t need)
 {
     uint64_t limit = log->cfg.limit_bytes;
@@ -158,8 +159,8 @@ static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, 
     int rc = next && !reached && spare ? enter_next(log, next, reserved, rest, &entered, err) : 0;
     if (rc || entered)
         return rc;
-    /* A rollback must not wait for images, so it tries to make no segment for them if the last
-     * attempt failed or if the log's thread can do it. */
+    /* A rollback must not wait for images, so no segment is made for them here if the last attempt
+     * failed, or if the log's thread can make it. */
     if (images && (segs->gave_up || (claim == LL_LOG__IMAGES_NOW && log->env->threads))) {
         ll_log__wake_worker(log);
         return ll_fail(err, LLADD_NO_SPACE, "no log segment to spare for page images");
