@@ -76,8 +76,8 @@ lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *);
 /* The name of an operation's page type, registered or learned from the log; NULL: none. */
 const char *ll_inspect_page_type(struct lladd_inspect *, const struct ll_name *);
 
-/* Opens the log of a control block for reading. `lenient`: opens as much of the log as can be read.
- * Otherwise fails where recovery would fail. */
+/* Opens the log of a control block for reading. With `lenient`, opens as much of the log as can be
+ * read; without it, fails where recovery would fail. */
 int ll_inspect_open_log(struct lladd_inspect *, const struct ll_control *, bool lenient,
                         struct ll_log **out, struct lladd_error *);
 
@@ -117,8 +117,8 @@ int ll_inspect_walk(struct lladd_inspect *, lladd_lsn from, ll_inspect_visit *, 
 const struct ll_inspect_txn *ll_inspect_txn_of(const struct lladd_inspect *, lladd_lsn id);
 
 /* page.c */
-/* Reads page n into bytes. Returns 0, LLADD_OUT_OF_RANGE, LLADD_READ_FAILED, or the error for which
- * there is no page file. */
+/* Reads page n into bytes. Returns 0, LLADD_OUT_OF_RANGE, LLADD_READ_FAILED, or the error that says
+ * why there is no page file. */
 int ll_inspect_read_page(struct lladd_inspect *, uint64_t n, unsigned char *bytes,
                          struct lladd_error *);
 /* Reads the copy of page n from which recovery will restore the page after a torn write. False: the

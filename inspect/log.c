@@ -251,8 +251,8 @@ static void note_late_start(struct lladd_inspect *v, lladd_lsn at, int rc,
 
 /* Handles a record at `at` that cannot be read; `why` is the error. If the database in use has
  * truncated the record meanwhile and recycled its file, finds the oldest record that is left, and
- * returns 0. That record may be recycled before it is read, too, but the oldest LSN grows each
- * time, so the loop ends at the latest at the view's end. Otherwise returns `why`. */
+ * returns 0. Otherwise returns `why`. The oldest record may be recycled before it is read, too; but
+ * the oldest LSN grows each time, so the loop ends at the latest at the view's end. */
 static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at, int why,
                      struct ll_record *rec, struct lladd_error *err)
 {

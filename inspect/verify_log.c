@@ -150,8 +150,8 @@ static int check_chain(struct ll_verify *c, const struct ll_record *rec)
     if (rec->prev.v != want && c->log_whole) {
         snprintf(
             text, sizeof text,
-            "a record of transaction %llu says that the one before it is at LSN %llu; that one is "
-            "at %llu",
+            "a record of transaction %llu says that the transaction's previous record is at LSN "
+            "%llu; that record is at %llu",
             (unsigned long long)rec->txn.v, (unsigned long long)rec->prev.v,
             (unsigned long long)want);
         rc = ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);

@@ -600,7 +600,7 @@ static const struct {
     unsigned char bytes[4];
     const char *words;
 } forgeries[] = {
-    {"update", 5, 20, 4, {1, 0, 0, 0}, "says that the one before it is at LSN"},
+    {"update", 5, 20, 4, {1, 0, 0, 0}, "says that the transaction's previous record is at LSN"},
     {"update", 5, 28, 4, {1, 0, 0, 0}, "a record about page"},
     {"update", 5, 18, 2, {0xff, 0x7f}, "which is in no catalogue"},
     {"update", 5, 18, 2, {1, 0}, "names page type \"lladd.root\""},
