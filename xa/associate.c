@@ -153,8 +153,8 @@ int ll_xa__start(XID *xid, int rmid, long flags)
 
 /* ---- xa_end ---------------------------------------------------------------------------------- */
 
-/* The association that xa_end ends: the calling thread's; if it has none, with `threads=any` an
- * association of another thread, preferably the active one. NULL: T0. */
+/* Returns the association that xa_end ends: the calling thread's own or, if it has none and
+ * `threads=any` is set, that of another thread, preferably the active one. NULL: T0. */
 static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct ll_xa__rm *rm,
                                    unsigned long how)
 {

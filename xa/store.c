@@ -112,8 +112,8 @@ static int open_db(struct ll_xa__store *s, struct lladd_error *err)
     return rc;
 }
 
-/* If the database is open, called without the mutex. The store is marked `opening` or is in no
- * list. */
+/* The caller does not hold the mutex if the database is open, and the store is marked `opening` or
+ * is in no list. */
 static void close_db(struct ll_xa__store *s)
 {
     ll_xa__branches_free(s);

@@ -18,12 +18,11 @@
  * or takes a branch from another thread. A thread that begins such a long step marks the branch
  * busy or the store opening; afterwards it wakes the waiting threads.
  *
- * XA-1  A call that does not return XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* or (xa_recover) a count
- *       has changed no state.
- *       Exceptions: if the handle is poisoned, xa_end ends the association although it returns
- *       XAER_RMFAIL; lladd_xa_abandon leaves the branch rollback-only when it returns an error; a
- *       branch that a program has ended or forgotten with calls of the library is removed when a
- *       call returns XAER_NOTA for it.
+ * XA-1  A call changes state only if it returns XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* or, for
+ *       xa_recover, a count. Exceptions: if the handle is poisoned, xa_end ends the association
+ *       although it returns XAER_RMFAIL; lladd_xa_abandon leaves the branch rollback-only when it
+ *       returns an error; a branch that a program has ended or forgotten with calls of the library
+ *       is removed when a call returns XAER_NOTA for it.
  * XA-2  At most one association of a branch is active: one thread at a time uses a transaction.
  * XA-3  A branch is not ended while a thread is associated with it, even if the association is
  *       suspended.
