@@ -68,11 +68,11 @@ static int lock(struct lladd_txn *txn, const struct room *r, const struct next *
 /* [/names] */
 
 /* [lock_next] Locks the key that follows `key`. While the transaction waits for the lock, the
- * holder may insert a key before the awaited one, or delete the awaited one: then another key
- * follows. So the successor is looked up again under the lock. If it is the same, it stays the
- * same: to insert a key before it, or to delete it, a transaction needs this lock. If it is not,
- * the next round locks the new successor. The lock that is not needed stays until the end; it only
- * makes others wait. */
+ * holder may insert a key before the awaited key, or delete the awaited key. Then another key
+ * follows `key`. So the transaction looks up the key that follows `key` again when it has the lock.
+ * If this successor is the same, it stays the same, because a transaction needs this lock to insert
+ * a key before the successor or to delete it. Otherwise the next round locks the new successor. A
+ * lock that is not needed stays until the end; it only makes other transactions wait. */
 static int lock_next(struct lladd_txn *txn, const struct room *r, const unsigned char *key,
                      bool after, enum lladd_lock_mode mode, struct next *next)
 {
@@ -117,7 +117,7 @@ static int take_out(struct lladd_txn *txn, const struct room *r, uint32_t day, u
 /* [/change] */
 
 /* [scan] A scan locks each key that it reads, and the first key after the range. So it has locked
- * every gap of the range, and the one at its end. */
+ * every gap of the range, also the gap at the end of the range. */
 static int count(struct lladd_txn *txn, const struct room *r, uint32_t day, unsigned *bookings)
 {
     unsigned char low[KEY], high[KEY];
@@ -142,7 +142,7 @@ struct clerk {
     struct room *room;
     uint32_t number, day, hour;
     bool gives_up;          /* the transaction rolls its change back */
-    uint32_t phantoms;      /* transactions with a second count that other transactions changed */
+    uint32_t phantoms;      /* transactions in which another transaction changed the second count */
     unsigned first, second; /* the two counts of a transaction */
     uint32_t done, deleted; /* atomic flags: the thread has booked or counted; the main thread has
                              * deleted and rolled back */

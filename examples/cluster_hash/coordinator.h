@@ -61,8 +61,8 @@ struct coordinator_options {
 };
 
 /** Opens a coordinator over its database, which must outlive it. Begins a new incarnation, durably.
- *  LLADD_BAD_ARGUMENT if the database is of a cluster with other servers or replicas. `io` is
- *  copied. */
+ *  LLADD_BAD_ARGUMENT if the database belongs to a cluster with another number of servers or
+ *  replicas. `io` is copied. */
 int coordinator_open(struct lladd_db *, const struct coordinator_options *,
                      const struct coordinator_io *, struct coordinator **out, struct lladd_error *);
 /** Completes all waiting calls (LLADD_CLOSED or CLUSTER_UNKNOWN) and frees the coordinator. Stored
@@ -74,7 +74,7 @@ void coordinator_kill(struct coordinator *);
 /** The server with replica number `replica` of the key, from 0. */
 size_t coordinator_place(size_t servers, const void *key, size_t len, size_t replica);
 
-/* ---- transactions. After a failure, one can only be rolled back; a commit then fails. -------- */
+/* ---- transactions: after a failure, one can only be rolled back, and its commit fails -------- */
 
 /** Begins a transaction. NULL: no memory, or the error of coordinator_error. */
 struct global *coordinator_begin(struct coordinator *);

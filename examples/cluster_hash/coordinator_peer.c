@@ -188,7 +188,8 @@ int coordinator_open(struct lladd_db *db, const struct coordinator_options *o,
     size_t replicas = o->replicas ? o->replicas : 1;
     if (o->servers < 1 || o->servers > UINT32_MAX || replicas > o->servers)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "a cluster has at least one server, and at most as many replicas");
+                               "a cluster has at least one server, and at most as many replicas "
+                               "as servers");
     struct coordinator *c = calloc(1, sizeof *c + o->servers * sizeof c->peers[0]);
     unsigned char *buffer = malloc(WIRE_LENGTH + WIRE_FRAME_MAX);
     if (!c || !buffer) {

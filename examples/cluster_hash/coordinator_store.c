@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The coordinator's database: two roots have its incarnation and the shape of its cluster (servers,
- * replicas); a table "cluster.decisions" has these elements:
+/* The coordinator's database. Two roots have the coordinator's incarnation and the shape of its
+ * cluster (servers, replicas). The table "cluster.decisions" has these elements:
  *
  *   u64 incarnation, u64 sequence  ->  u32 servers       a decision to commit, and the numbers of
  *                                                        the servers that voted YES

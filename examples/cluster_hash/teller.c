@@ -6,14 +6,14 @@
  *   cluster-teller audit   --dir DIR --server A:P... [--replicas N] [--accounts N] [--exclusive]
  *   cluster-teller inspect [--replicas N] [--accounts N] DIR...
  *
- * work: opens the accounts if there are none and moves money between them, in transactions of two
- * accounts each (--across: on two servers; --blind: all by adding, without reading; by default one
- * in eight); prints a line about ten times a second. audit: reads all accounts in one transaction.
- * With --exclusive it also writes them back unchanged: so it locks every copy of every account, and
- * must wait for all transactions in doubt. inspect: opens the databases of servers that are not
- * running and compares their contents. The exit status is 0 if work had no error, audit finds the
- * right sum, or inspect finds the right sum, equal copies, no other rows, and no transaction in
- * doubt. */
+ * `work` opens the accounts if there are none, and moves money between them. Each transaction
+ * changes two accounts; with --across these are on two servers. With --blind all transactions add
+ * to the amounts without reading them, otherwise one in eight does. `work` prints a line about ten
+ * times a second. `audit` reads all accounts in one transaction. With --exclusive it also writes
+ * them back unchanged, and so locks every copy of every account and waits for all transactions in
+ * doubt. `inspect` opens the databases of servers that are not running and compares their contents.
+ * The exit status is 0 if work had no error, audit finds the right sum, or inspect finds the right
+ * sum, equal copies, no other rows, and no transaction in doubt. */
 #include "cluster.h"
 #include "teller.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dtables DIR [KEYS]: the two worked examples of the Anvil paper, on generated data: as runs, as
- * managed tables, as cTables. Prints the size and the lookup time of each configuration: those that
- * the paper discusses, and a few others. */
+/* dtables DIR [KEYS]: the two worked examples of the Anvil paper, on generated data. The data are
+ * stored as runs, as managed tables and as cTables. Prints the size and the lookup time for each
+ * configuration that the paper discusses, and for a few others. */
 #include "trial.h"
 
 #include <stdio.h>

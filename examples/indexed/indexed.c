@@ -2,8 +2,8 @@
 /* Secondary indexes of a cTable.
  *
  * The key of an entry is the column's value (lladd/keys.h), followed by the row's number if the
- * index is not unique. In a unique index the number is the value. A row without a value in the
- * column has no entry.
+ * index is not unique. In a unique index the row's number is the value of the entry. A row without
+ * a value in the column has no entry.
  *
  * The two parts of a change are undone in different ways. The tree undoes the change of an entry by
  * its key; a row's journal entry counts only if its transaction commits. Both belong to the same

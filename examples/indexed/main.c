@@ -157,8 +157,8 @@ static int changes(const struct ix_table *t, struct lladd_db *db, struct lladd_e
     return look(t, db, err);
 }
 
-/* After the snapshot of `txn`, the transaction `other` changes row 1. Its old index entry is gone,
- * but the snapshot still has the old row, so `txn` gets LLADD_CONFLICT. */
+/* After the snapshot of `txn`, the transaction `other` changes row 1. The old index entry of row 1
+ * is gone, but the snapshot still has the old row, so `txn` gets LLADD_CONFLICT. */
 static int late(const struct ix_table *t, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_txn *txn, *other;

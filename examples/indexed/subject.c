@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The indexes in the simulator. Rows of people have an email address, with a unique index, and a
- * city. Changes are committed, rolled back, also to a savepoint, and refused; the table is digested
- * in between. */
+ * city. Some changes are committed, some are rolled back (also to a savepoint), and some are
+ * refused; the table is digested in between. */
 #include "indexed.h"
 
 #include <lladd/sim.h>
@@ -22,7 +22,7 @@ enum { IDS = 8, CITY = 0, EMAIL = 1, COLUMNS = 2 };
 static const char *const columns[COLUMNS] = {"city", "email"};
 static const char *const roots[COLUMNS] = {"people.city", "people.email"};
 
-/* A row: letters; 0 for no value. Without a row both are 0. */
+/* A row, with letters as values; 0: no value. If the row does not exist, both values are 0. */
 struct note {
     uint32_t id;
     char value[COLUMNS];
@@ -169,8 +169,9 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return rc;
 }
 
-/* The first thread gives the address b up and rolls back; the other one wants it. Both move rows
- * between the same cities. A thread that is refused, or that a deadlock has chosen, rolls back. */
+/* The first thread gives the address b up and rolls back; the other thread wants this address. Both
+ * move rows between the same cities. A thread that is refused, or that a deadlock has chosen, rolls
+ * back. */
 static int thread_steps(struct lladd_sim *sim, struct lladd_txn *txn, const struct ix_table *t,
                         unsigned thread)
 {

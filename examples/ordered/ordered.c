@@ -220,7 +220,7 @@ static int purge_one(struct lladd_txn *txn, lladd_pageno root, uint64_t key, boo
         if (!rc) {
             rc = purge(txn, root, ghost, done);
             if (had == LLADD_LOCK_NONE)
-                (void)lladd_lock_release(txn, name); /* refused if serialisable: then it stays */
+                (void)lladd_lock_release(txn, name); /* a serialisable transaction keeps it */
         }
         if ((rc && rc != LLADD_BUSY) || *done || ghost == UINT64_MAX)
             break;

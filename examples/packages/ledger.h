@@ -28,8 +28,8 @@ struct ack {
     uint64_t sequence;
     uint64_t txn;    /**< the transaction's id: LSN of its first record */
     uint64_t commit; /**< LSN of its commit, which is durable; 0: the transaction was aborted */
-    uint64_t ready;  /**< not 0: this message is not about a transaction: the database is open, and
-                          loading begins */
+    uint64_t ready;  /**< not 0: this message is not about a transaction, but says that the database
+                          is open and loading begins */
 };
 
 /** splitmix64: a pseudo-random function. */

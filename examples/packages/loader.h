@@ -8,8 +8,8 @@
 struct loader_job {
     const char *dir;
     const struct stanzas *stanzas;
-    const struct ledger *ledger; /**< the transactions that are LEDGER_OPEN in it are loaded; a copy
-                                      made by fork */
+    const struct ledger *ledger; /**< a copy made by fork; the loader loads the transactions that
+                                      are LEDGER_OPEN in it */
     uint64_t limit;              /**< only transactions with lower sequence numbers are loaded */
     unsigned threads;
     uint64_t seed; /**< seed for the order of the work */

@@ -14,7 +14,7 @@
  *
  * The loader is a separate process. The ledger of acknowledged transactions, and the file, are in
  * this process, so the database is compared with data that do not come from the database.
- * Acknowledgements come through a pipe; the kernel keeps its contents after the death of the
+ * Acknowledgements come through a pipe; the kernel keeps the pipe's contents after the death of the
  * loader. */
 #include "ledger.h"
 #include "loader.h"

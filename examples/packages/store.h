@@ -11,7 +11,7 @@
 
 struct store {
     struct lladd_db *db;
-    struct lladd_hash *table; /**< keys are the stanzas' (stanzas_key), values their text */
+    struct lladd_hash *table; /**< keys are made by stanzas_key; values are the stanzas' text */
     lladd_pageno tally;
     lladd_op_id count;
 };

@@ -161,8 +161,8 @@ const struct lladd_op ring_set = {
 
 /* ---- move: the numbers of the head page ------------------------------------------------------ */
 
-/* [move] Redo adds and undo subtracts, because other transactions change the numbers, too. Without
- * a `prepare`, the arguments are the redo bytes and the undo bytes. */
+/* [move] Redo adds and undo subtracts, because other transactions change the numbers, too. The
+ * operation has no `prepare`, so its arguments are both the redo bytes and the undo bytes. */
 static bool move_validate(struct lladd_view page, enum lladd_span_kind kind,
                           struct lladd_span bytes)
 {

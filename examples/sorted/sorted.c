@@ -269,8 +269,8 @@ static int fix(struct lladd_db *db, lladd_pageno number, enum lladd_latch latch,
                            (unsigned long long)number.v);
 }
 
-/* Latches the node to which the key belongs. The search holds one latch at a time. Between two
- * nodes it holds none: keys move only to the right, and a node never goes away. */
+/* Latches the node to which the key belongs. The search holds one latch at a time. It holds no
+ * latch between two nodes, because keys move only to the right and a node never goes away. */
 static int find(struct lladd_db *db, lladd_pageno first, uint64_t key, enum lladd_latch latch,
                 struct lladd_page **node, struct lladd_error *err)
 {
@@ -408,8 +408,8 @@ static int split_into(struct lladd_txn *txn, lladd_pageno first, uint64_t key, l
     return rc ? rc : rest;
 }
 
-/* A new page is allocated before the latches, because that may wait. If the action is rolled back,
- * the page is free again. */
+/* The new page is allocated before the nodes are latched, because the allocation may wait. If the
+ * action is rolled back, the page is free again. */
 static int split(struct lladd_txn *txn, lladd_pageno first, uint64_t key)
 {
     struct lladd_action action;
@@ -426,7 +426,7 @@ static int split(struct lladd_txn *txn, lladd_pageno first, uint64_t key)
 }
 /* [/split] */
 
-/* [set] Puts a key in, or takes it out: then it stays as a ghost. */
+/* [set] Puts a key in, or takes it out. A key that is taken out stays as a ghost. */
 #ifdef BY_SLOT
 static const struct lladd_op *const change_op = &by_slot;
 #else
