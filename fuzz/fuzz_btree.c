@@ -13,7 +13,7 @@
 
 enum { PAGE = 4096, NUMBER = 9, EMPTY = 1, KEYS = 8 };
 
-static bool refused; /* by the check of the page, or by the validation of a record */
+static bool refused; /* the check of the page or the validation of a record has refused bytes */
 
 static const struct lladd_op *const ops[] = {
     &ll_btree__fill_1, &ll_btree__narrow,  &ll_btree__index,    &ll_btree__put,   &ll_btree__remove,

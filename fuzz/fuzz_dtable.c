@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 static struct lladd_db *db; /* all inputs use it; an input leaves no data in it */
-static bool refused;        /* a configuration, a descriptor, a run or a row */
+static bool refused;        /* a configuration, a descriptor, a run or a row was refused */
 
 /* ---- a class that writes the input ----------------------------------------------------------- */
 /* The footer and each stream are a piece of the input: a byte n, then 16 n bytes. */

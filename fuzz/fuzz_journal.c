@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the journal reads back: its log records, its catalogue rows, and its blobs in prepare
- * records. The first byte of the input selects one of the three; the rest is its bytes.
+ * records. The first byte of the input selects one of these three; the rest is the bytes of the
+ * record, row or blob.
  *
  * An accepted record's head and an accepted row must be the same bytes when written again. A
  * refused row or blob must give LLADD_BAD_RECORD or LLADD_NEWER_FORMAT. After the rollback of the

@@ -22,7 +22,7 @@
 enum { PAGE = 4096, PAGES_MAX = 6, SALT = 7, DWB_PAGES = 16 };
 enum { FIX_PAGES = 1, FIX_AREA = 2, RESERVED = 4, SHORTER = 8, KEEP_FIELDS = 16 };
 
-static bool refused; /* the double-write area */
+static bool refused; /* the double-write area was refused */
 
 static int may_write(void *ctx, lladd_pageno n, lladd_lsn lsn, lladd_lsn *durable,
                      struct lladd_error *err)

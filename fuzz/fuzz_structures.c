@@ -7,10 +7,11 @@
  * checks can detect the changes.
  *
  * Seven transactions use one structure each (REVERSED: in reverse order). A transaction reads,
- * checks and changes its structure, tables with physical undo if PHYSICAL, blobs past the log if
- * BULK; with DESTROY it also destroys the structure. Then it commits (COMMIT) or rolls back. There
- * must be no crash, access out of bounds, leak or endless loop. Each call must succeed or give a
- * reason. No call may report a bug of the library, except as said() allows.
+ * checks and changes its structure; with DESTROY it also destroys the structure. Tables have
+ * physical undo if PHYSICAL, and blobs are written past the log if BULK. Then the transaction
+ * commits (COMMIT) or rolls back. There must be no crash, access out of bounds, leak or endless
+ * loop. Each call must succeed or give a reason. No call may report a bug of the library, except as
+ * said() allows.
  */
 #include "buffer/buffer.h"
 #include "limited_device.h"
@@ -330,7 +331,8 @@ static void use_list(struct use *u, lladd_pageno root)
     unsigned char buf[500];
     if (heard(u, lladd_list_open(u->db, root, &l, &u->err)))
         return;
-    /* The loop has a limit: changed links may form a ring, and lladd_list_next does not see it. */
+    /* The loop has a limit: changed links may form a ring, which lladd_list_next does not
+     * detect. */
     for (unsigned i = 0; i < 3 * ITEMS; i++) {
         if (heard(u, lladd_list_next(l, at, &at, buf, sizeof buf, &len, &u->err)))
             break;

@@ -7,9 +7,9 @@
  *     fuzz_x [-runs=N] [-max_total_time=SECONDS] [-seed=N] [-max_len=BYTES]
  *            [-artifact_prefix=PATH] [-names=1] [file or directory]...
  *
- * Only -names is no option of libFuzzer. It compares the files' names with what the fuzzer's
- * fuzz_refused (fuzz.h) says: the library must refuse the files named refused-*, and must accept
- * all others. A good input that is refused tests only the first check.
+ * Only -names is not an option of libFuzzer. This option compares the files' names with what the
+ * fuzzer's fuzz_refused (fuzz.h) says: the library must refuse the files named refused-*, and must
+ * accept all others. A good input that is refused tests only the first check.
  *
  * If the process dies, the current input is written to <prefix>crash-<seed>-<number>. Unlike
  * libFuzzer, this program does not measure coverage to choose inputs, so it finds less.
@@ -32,7 +32,7 @@ __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*)(void));
 __attribute__((weak)) bool fuzz_refused(void);
 
-/* A run that takes longer than this is taken for an endless loop: SIGALRM ends the process. */
+/* A run that takes longer than this counts as an endless loop: SIGALRM ends the process. */
 enum { INPUT_SECONDS = 600 };
 
 struct input {
