@@ -43,8 +43,8 @@ if(LLADD_COVERAGE)
     target_link_options(ll_flags INTERFACE --coverage)
 endif()
 
-# Flags for the library only. Calls between its own public functions are direct calls: no program
-# may interpose single functions of the library.
+# Flags for the library only. Calls between the library's public functions are direct calls: no
+# program may interpose single functions of the library.
 add_library(ll_library_flags INTERFACE)
 check_c_compiler_flag(-fno-semantic-interposition ll_have_no_interposition)
 target_compile_options(ll_library_flags INTERFACE

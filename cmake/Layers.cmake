@@ -10,10 +10,10 @@
 
 set(LL_LAYERS_DIR ${CMAKE_BINARY_DIR}/layers)
 
-# Is every layer compiled a second time, instrumented for simulation? Not under TSan, which does not
-# know the instrumented library's fibers. Not for fuzzing and coverage, which use the ordinary
-# library. Not for 32 bits, since the simulator calculates with 128-bit integers, and not with musl,
-# since its fibers need glibc's contexts.
+# ll_dst: is every layer compiled a second time, instrumented for simulation? TSan does not know the
+# instrumented library's fibers. Fuzzing and coverage use the ordinary library. The simulator
+# calculates with 128-bit integers, which builds for 32 bits lack, and its fibers need glibc's
+# contexts, which musl lacks. In all these cases ll_dst is OFF.
 include(CheckSymbolExists)
 check_symbol_exists(__GLIBC__ features.h ll_have_glibc)
 set(ll_dst ${LLADD_STATIC})
@@ -50,11 +50,11 @@ endfunction()
 
 # ll_layer(NAME log [SOURCES <glob>...] [MAY_USE util io] [MAY_USE_FACE operations] [LIBS ...]
 #          [SUBFOLDERS])
-# Makes the object library ll_<name> out of <name>/*.c (and of its subfolders, two deep, with
-# SUBFOLDERS), and ll_<name>_dst out of the same with LLADD_DST defined (<lladd/dst.h>), and for
-# LLADD_INSTALL_DEBUG ll_<name>_debug with LLADD_DEBUG.
-# MAY_USE_FACE gives access to <layer>/<layer>.h of another layer, and to nothing else.
-# A folder without sources makes no target; its headers are available all the same.
+# Makes the object library ll_<name> from <name>/*.c, with SUBFOLDERS also from its subfolders, two
+# levels deep. Makes ll_<name>_dst from the same files with LLADD_DST defined (<lladd/dst.h>), and
+# for LLADD_INSTALL_DEBUG ll_<name>_debug with LLADD_DEBUG defined. MAY_USE_FACE gives access to
+# <layer>/<layer>.h of another layer, and to nothing else. A folder without sources makes no target;
+# its headers are available all the same.
 function(ll_layer)
     cmake_parse_arguments(L "SUBFOLDERS" "NAME" "SOURCES;MAY_USE;MAY_USE_FACE;LIBS" ${ARGN})
     if(NOT L_SOURCES)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# The library: the objects of every layer in one archive, and in one shared object that exports
-# lladd_* only; and what `cmake --install` installs. Also lladd_dst, an archive of the same sources
-# instrumented for simulation, and, with LLADD_INSTALL_DEBUG, liblladd-debug, with the checks of
-# LLADD_DEBUG. A program is linked with one of the three.
+# Makes the library, with the objects of every layer: an archive, and a shared object that exports
+# lladd_* only. Makes lladd_dst, an archive of the same sources instrumented for simulation, and,
+# with LLADD_INSTALL_DEBUG, liblladd-debug, which has the checks of LLADD_DEBUG. A program is linked
+# with one of these three. Also lists what `cmake --install` installs.
 include(CMakePackageConfigHelpers)
 
 set(ll_objects)
@@ -81,8 +81,8 @@ if(ll_debug_objects AND LLADD_STATIC)
 endif()
 
 # liblladd_xa.so: a separate shared object that uses the public headers only. It is linked with the
-# shared library, since it shares the database with the application that loads it. Tests link its
-# objects with the static library.
+# shared library, because an application that loads it shares a database with it. Tests link the
+# objects of liblladd_xa with the static library.
 file(GLOB ll_xa_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/xa/*.c)
 ll__link(${CMAKE_SOURCE_DIR}/xa ${LL_LAYERS_DIR}/xa/xa)
 add_library(ll_xa OBJECT ${ll_xa_sources})
@@ -104,8 +104,8 @@ if(TARGET lladd_shared)
     list(APPEND ll_targets lladd_xa)
 endif()
 
-# liblladd_ship: backups and stores. A library of its own that uses the public headers only, as an
-# archive and as a shared object; each is linked with the library of its kind.
+# liblladd_ship, for backups and stores: a separate library that uses the public headers only. Its
+# archive is linked with the library's archive, its shared object with the shared library.
 file(GLOB ll_ship_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ship/*.c)
 ll__link(${CMAKE_SOURCE_DIR}/ship ${LL_LAYERS_DIR}/ship/ship)
 add_library(ll_ship OBJECT ${ll_ship_sources})
@@ -188,7 +188,7 @@ if(ll_targets)
             DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     endif()
     if(TARGET lladd_xa)
-        # In a folder of its own: other packages may have an <xa.h>.
+        # In a separate folder, because other packages may have an <xa.h>.
         install(FILES xa/xa.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lladd-xa)
         configure_file(xa/lladd-xa.pc.in ${CMAKE_BINARY_DIR}/lladd-xa.pc @ONLY)
         install(FILES ${CMAKE_BINARY_DIR}/lladd-xa.pc

@@ -95,7 +95,7 @@ function(ll__folder folder)
             set(target bench-${name})
         elseif(LLADD_LIBFUZZER)
             ll_program(${name} SOURCES ${source} SEES ${LL_ALL_LAYERS})
-            # For the files of `of`; the layers are instrumented below.
+            # Instruments the files of `of`. The layers are instrumented below.
             target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
             target_link_options(${name} PRIVATE -fsanitize=fuzzer)
             set(target ${name})

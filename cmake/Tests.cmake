@@ -33,7 +33,7 @@ endif()
 # Builds only the tests that run under TSan; the others would take most of that build's time.
 add_custom_target(thread_tests)
 
-# In an instrumented build, which is ten times slower, tests that search a space search a part.
+# An instrumented build is ten times slower, so tests that search a space search only a part of it.
 set(ll_test_definitions)
 if(LLADD_SANITIZE OR LLADD_COVERAGE)
     set(ll_test_definitions LL_TEST_INSTRUMENTED=1)
@@ -59,7 +59,7 @@ function(ll_fixtures)
     ll_see(${target} PRIVATE public support ${F_SEES})
 endfunction()
 
-# Leaves a test out of the target all that has none of LLADD_TEST_LABELS.
+# Excludes a test from the target `all` if the test has none of LLADD_TEST_LABELS.
 function(ll__build_if_wanted target labels)
     if(NOT LLADD_TEST_LABELS)
         return()
@@ -135,7 +135,7 @@ function(ll_test)
 endfunction()
 
 # ll_test_at_night(<folder> <name>): adds the test again as <name>_long with LLADD_NIGHTLY set,
-# which makes it longer. One build of the nightly run runs it.
+# which makes the test longer. One build of the nightly run runs it.
 function(ll_test_at_night folder name)
     if(NOT TARGET ${folder}-${name})
         return()
@@ -148,7 +148,8 @@ endfunction()
 
 # Sets labels, time limit and environment of a ctest test, also for tests that are scripts. The
 # limit is only for tests that hang: machines are shared and slow, and no test asserts a time. Check
-# has half of it for each case, so that it can name the case that hangs (support/check_hooks.c).
+# gets half of the limit for each case, so that it can name a case that hangs
+# (support/check_hooks.c).
 function(ll_test_properties test labels)
     if(NOT labels)
         set(labels quick)
@@ -158,8 +159,8 @@ function(ll_test_properties test labels)
         set(timeout 28800)
     endif()
     # Under a sanitizer Check runs every case in one process: a forked child would copy the shadow
-    # memory, and TSan does not support threads in it. In other builds Check forks, so that a crash
-    # does not hide the cases after it.
+    # memory, and TSan does not support threads in a forked child. In other builds Check forks, so
+    # that a crash does not hide the cases after it.
     math(EXPR half "${timeout} / 2")
     set(environment LLADD_TEST_BUILD=${CMAKE_BINARY_DIR} CK_DEFAULT_TIMEOUT=${half})
     if(LLADD_SANITIZE)

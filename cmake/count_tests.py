@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """count_tests.py <junit.xml>: "passed failed skipped" of a ctest run, then a line for each test
-that failed or was skipped: "failed NAME WHY", "skipped NAME WHY", and after each that failed the
-end of its output, each line after "| ".
+that failed or was skipped: "failed NAME WHY" or "skipped NAME WHY". After a failed test come the
+last lines of its output, each after "| ".
 
 A Check program counts with its cases, a Python unittest with its tests, any other test as one. A
 test that ends badly without a failed case (a crash, a leak, a time-out) is one failure; so is a

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """coverage.py <build folder> <source folder>...: runs lcov over a coverage build, prints the share
-of lines executed per folder and in all, and of functions in all, and leaves an HTML report in
-<build folder>/report."""
+of executed lines, per folder and in all, and the share of executed functions in all, and leaves an
+HTML report in <build folder>/report."""
 import os
 import re
 import subprocess
@@ -44,7 +44,7 @@ def records(path):
 
 def merged(path):
     """Merges the records of each file: a header that is reached through the symbolic links of
-    several layers has several."""
+    several layers has several records."""
     files = {}
     for name, lines, functions in records(path):
         into = files.setdefault(name, ({}, {}))

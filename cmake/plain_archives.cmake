@@ -2,7 +2,7 @@
 #
 # Runs at the end of `cmake --install`. The objects in the archives contain machine code and
 # intermediate code. With intermediate code the linker would optimise the whole library again with
-# each program, which takes longer than building most programs. So it is removed.
+# each program, which takes longer than building most programs. So the intermediate code is removed.
 # `libdir` and `objcopy` are set by cmake/Library.cmake.
 file(GLOB archives "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${libdir}/liblladd*.a")
 foreach(archive IN LISTS archives)
