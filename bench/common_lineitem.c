@@ -15,8 +15,8 @@
 /* A comment has between 0.4 and 1.6 times the specified average of 27 bytes, rounded down. */
 #define COMMENT_LEAST 10u
 #define COMMENT_MOST 43u
-/* Days since 1970: the first order (1992-01-01), the last one (151 days before 1998-12-31), and the
- * specification's "current date" (1995-06-17). */
+/* Days since 1970: the first order (1992-01-01), the last order (151 days before 1998-12-31), and
+ * the specification's "current date" (1995-06-17). */
 #define FIRST_ORDER 8035u
 #define LAST_ORDER 10440u
 #define TODAY 9298u

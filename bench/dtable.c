@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dTables: build time, lookups, scans and sizes for the configurations of figures 11 and 12 of
- * the Anvil paper, and others. Prints JSON lines; see docs/benchmarks.md.
+ * the Anvil paper, and for further ones. Prints JSON lines; see docs/benchmarks.md.
  *
  *   bench-dtable [case]...   figure11 figure12 sparse auto texts stamps hot; default: all
  *

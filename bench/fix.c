@@ -4,11 +4,13 @@
  *
  *     bench-fix [quick]    quick: fewer rounds
  *
- * hit: fix, read the page LSN, unfix; pages in random order, all cached. With two threads each has
- * half of the pages. bare, which takes turns with hit, is a lower bound for any buffer manager on
- * this machine: two atomic operations and a read, at frames with known addresses. miss: the file is
- * four times as large as the cache, and in memory, so that only the buffer manager and the copying
- * of pages are measured. open: open and close, without and with the read of one page.
+ * hit   fixes a page, reads its page LSN and unfixes it. The order is random, and all pages are in
+ *       the cache. With two threads each has half of the pages.
+ * bare  does two atomic operations and a read, at frames with known addresses: a lower bound for
+ *       any buffer manager on this machine. Runs of hit and bare alternate.
+ * miss  fixes and unfixes the pages of a file that is four times as large as the cache. The file is
+ *       in memory, so only the buffer manager and the copying of pages are measured.
+ * open  opens and closes the buffer manager, without and with the read of one page.
  */
 #include "common.h"
 

@@ -38,7 +38,7 @@ LINES = [
     ("scans of 100 ordered rows", query("W11", "scan", ORDERED, 100000)),
 ]
 
-# The lines of the README. Its text says that LLADD loses the last of them.
+# The README shows these lines, and says that LLADD loses the last one.
 FEW = ("a million inserts, from creation to close", "durable transactions, 64 threads",
        "cached lookups, 2 threads", "ten million ordered rows put, in random order",
        "random updates of 16 times the cache")

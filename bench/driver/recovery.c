@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* W6: one process runs transactions and kills itself; another one opens the database. */
+/* W6: one process runs transactions and kills itself; another process opens the database. */
 #include "driver.h"
 
 #include "common.h"

@@ -28,7 +28,7 @@ struct node {
     _Atomic uint64_t version; /* odd: locked */
     _Atomic uint32_t level;   /* 0: leaf */
     _Atomic uint32_t count;
-    _Atomic(struct node *) next; /* of a leaf: the one after it */
+    _Atomic(struct node *) next; /* of a leaf: the next leaf */
     /* Keys, then values or children. In an inner node child i has keys below key i, and the last
      * child has the rest: count keys, count + 1 children. */
     _Atomic uint64_t words[(NODE - HEAD) / 8];
