@@ -25,8 +25,8 @@
  * finds its own number in `owner`, so lladd_mutex_mine is exact.
  *
  * Schedules (instrumented builds). In a run (lladd/dst.h) threads are fibers of one OS thread, and
- * a fiber that would wait lets another one run. A fiber takes a mutex with trylock, because a real
- * wait would stop all fibers. Conditions and words are only addresses on which fibers sleep.
+ * a fiber that would wait lets another fiber run. A fiber takes a mutex with trylock, because a
+ * real wait would stop all fibers. Conditions and words are only addresses on which fibers sleep.
  *
  * Linux only: lladd_word_wait is a futex. The kernel compares the word itself, so a wake-up between
  * the caller's load of the word and its sleep is not lost.
