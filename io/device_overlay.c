@@ -23,9 +23,9 @@
  * shared lock on the file for this purpose (tools/peek.c).
  *
  * Threads. `names` guards entries, reference counts and lock flags. The latch of a node, taken
- * after `names` or alone, guards the node's size and blocks. A thread that holds either may call
- * the device below. A read calls the device below without a latch, because the files below do not
- * change.
+ * after `names` or alone, guards the node's size and blocks. A thread that holds `names` or a latch
+ * may call the device below. A read calls the device below without a latch, because the files below
+ * do not change.
  */
 #include "io/io_private.h"
 #include "io/spill.h"
