@@ -19,7 +19,8 @@
  * does not pay, the next `pause` groups do not wait. Each further wait that does not pay about
  * doubles the number of these groups, and each wait that pays halves it.
  *
- * Threads. `arrivals`, `goal` and `sync_ns` are shared by all threads; the others are the leader's.
+ * Threads. `arrivals`, `goal` and `sync_ns` are shared by all threads; only the leader uses the
+ * other fields.
  */
 #include "log/log_private.h"
 #include "util/held.h"

@@ -281,7 +281,7 @@ int ll_log_open(const struct ll_log_config *cfg, const struct ll_log_start *star
     lladd_mutex_lock(&segs->mutex);
     if (start->clean && start->segment.v && !cfg->lenient) {
         rc = ll_log__list_one(log, start->segment.v, start->segment_bytes, err);
-        if (!rc && cfg->read_only) /* others list it when it is needed */
+        if (!rc && cfg->read_only) /* otherwise it is listed when it is needed */
             rc = ll_log__ensure_listed(log, err);
     } else {
         rc = ll_log__ensure_listed(log, err);

@@ -20,9 +20,9 @@ struct ll_log_config {
     uint64_t segment_min; /* bytes of the smallest segment; power of two >= LL_LOG_SEGMENT_MIN */
     uint64_t segment_max; /* bytes of the largest segment; power of two */
     uint64_t ring_bytes;  /* power of two; the longest record takes a quarter of the ring */
-    /* Upper bound of the bytes that segments take on disk; 0 = no limit. It refuses the records of
-     * user transactions, but not owed records (ll_log_credit_owed). A part of it is reserved for
-     * owed records. */
+    /* Upper bound of the bytes that segments take on disk; 0 = no limit. The limit refuses the
+     * records of user transactions, but not owed records (ll_log_credit_owed). A part of the limit
+     * is reserved for owed records. */
     uint64_t limit_bytes;
     lladd_lsn first;          /* ll_log_create: first LSN of the log; 0 = LL_LOG_FIRST_LSN */
     bool read_only;           /* inspection: the log writes, creates and locks nothing */
@@ -76,7 +76,7 @@ int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *
  * segment covers the clean end, makes a new segment, as after an unclean stop. */
 int ll_log_start(struct ll_log *, struct lladd_error *);
 /* Call after ll_log_start, whatever it returned. Can ll_log_start_here undo that call and continue
- * the log in its last segment? It cannot after a clean stop, or if the log ended below the
+ * the log in its last segment? False after a clean stop, or if the log ended below the
  * watermark. */
 bool ll_log_could_stay(const struct ll_log *);
 /* The alternative to ll_log_start, if ll_log_could_stay. Call it before anything is logged, when
@@ -162,7 +162,7 @@ static inline int ll_log_credit(struct ll_log *log, struct ll_credit *c, size_t 
  * truncation frees the excess. */
 int ll_log_credit_owed(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Credit for n page images of at most `one` bytes, or for fewer if the ring is full for long. Pages
- * can do without images, so images get no log that users will need. They leave free an eighth of
+ * can do without images, so images get no log that users will need. Images leave free an eighth of
  * the users' part of the byte limit, and a further segment. If no credit is granted, the call
  * returns 0 and c->bytes stays 0; it fails only with the poison. Without `wait`, the caller may
  * hold pages and credit; the call waits only for writers and tries a few times, and if the log has

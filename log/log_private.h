@@ -247,7 +247,7 @@ int ll_log__make_room(struct ll_log *, bool *progress, struct lladd_error *);
 bool ll_log__write_unless_busy(struct ll_log *, bool *progress, struct lladd_error *, int *rc);
 
 /* commit_delay.c */
-/* arrive counts a committer that will wait for durability. The others are for the leader:
+/* arrive counts a committer that will wait for durability. The other functions are for the leader:
  * commit_delay waits for other committers; close counts the members of the closed group; done
  * records how long its sync took. */
 void ll_log__arrive(struct ll_log *);
