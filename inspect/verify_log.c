@@ -225,10 +225,10 @@ const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *c, 
     return NULL;
 }
 
-/* When a free is durable, the freed page is dropped from the cache without being written. It may be
- * allocated again and formatted much later. So its bytes on disk prove nothing until the next
- * record about the page (BUF-6). A free that is undone drops no page: pages stay in the cache until
- * the commit. */
+/* When a free is durable, the freed page is dropped from the cache without being written. The page
+ * may be allocated again and formatted much later. So its bytes on disk prove nothing until the
+ * next record about the page (BUF-6). A free that is undone drops no page: pages stay in the cache
+ * until the commit. */
 static void note_given_up(struct ll_verify *c, const struct ll_record *rec)
 {
     const struct ll_name *n = ll_op_catalog_by_number(&c->v->core, rec->op);
