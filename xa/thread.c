@@ -37,9 +37,9 @@ static void leave_pending(struct ll_xa__rm *rm, uint64_t thread)
             a->branch->state = LL_XA__ROLLBACK_ONLY;
         ll_xa__assoc_remove(a);
         if (txn && !lladd_txn_give(txn))
-            lladd_txn_drop(txn); /* Another thread has just taken the transaction. It will find no
-                                  * association, so it will not drop this thread's reference to the
-                                  * handle. */
+            lladd_txn_drop(txn); /* Another thread has just taken the transaction. That thread will
+                                  * find no association, so it will not drop this thread's reference
+                                  * to the handle. */
     }
     ll_xa__disown(rm, thread);
     ll_xa__let_go(rm, thread);
