@@ -548,9 +548,9 @@ static int set(struct lladd_sim *sim, struct lladd_txn *txn, uint64_t key, bool 
     return lladd_sim_note(sim, txn, &note, sizeof note);
 }
 
-/* The slow transaction takes 20 out and puts 25 in. The quick one then puts in keys before 20, so
- * that 20 and 25 move, first on their node and then to another one. The slow one is rolled back;
- * a third one is open when the process ends. */
+/* The slow transaction takes 20 out and puts 25 in. The quick transaction then puts in keys
+ * before 20, so that 20 and 25 move, first on their node and then to another node. The slow
+ * transaction is rolled back; a third transaction is open when the process ends. */
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_txn *slow, *quick, *last;
@@ -568,8 +568,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return set(sim, last, 7, true);
 }
 
-/* Two threads on one node: both need a split, and the keys of one move in the split of the other.
- * One of them rolls back. */
+/* Two threads on one node: both need a split, and the split of one thread moves the keys of the
+ * other. One thread rolls back. */
 static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                       struct lladd_error *err)
 {
