@@ -2,9 +2,9 @@
 /*
  * The contract of <lladd/device.h>, checked on every device of the library: POSIX files, memory, an
  * overlay over each, and a device that defers syncs. All behave alike. Names stay inside the
- * directory; reads end at the end of the file; writes are whole and fill gaps with zeros; an open
- * file outlives its name; a directory lists what is in it; the lock refuses a second opener and
- * names the first; several threads may use one file.
+ * directory. Reads end at the end of the file. Writes are whole and fill gaps with zeros. An open
+ * file can be used after its name is removed. A directory lists what is in it. The lock refuses a
+ * second opener and names the first. Several threads may use one file.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -40,7 +40,8 @@ static void setup_overlay(void)
     ck_assert_int_eq(lladd_device_overlay(below, &dev), 0);
 }
 
-/* Settled at once: until then a sync would return 0 and report its failure later. */
+/* The device is settled at once. Before that, a sync would return 0 and report its failure
+ * later. */
 static void setup_deferred_posix(void)
 {
     static struct ll_env env;
@@ -285,7 +286,7 @@ START_TEST(allocate_extends_with_zeros)
 }
 END_TEST
 
-/* The operations table of a device written before these calls existed ends before them. */
+/* A device of an earlier version has an operations table that ends before these calls. */
 START_TEST(calls_an_older_device_does_not_have)
 {
     struct lladd_device_ops ops = *dev->ops;
@@ -301,7 +302,8 @@ START_TEST(calls_an_older_device_does_not_have)
 }
 END_TEST
 
-/* More pieces than the kernel takes at once, some of them empty, stored contiguously. */
+/* There are more pieces than the kernel takes at once, and some are empty. The file holds them
+ * without gaps. */
 START_TEST(gathered_writes)
 {
     enum { PIECES = 1500 };
@@ -500,7 +502,7 @@ static int stop_with_42(void *ctx, const char *name)
     return 42;
 }
 
-/* Unlinks every file that it is given: the callback may call the device. */
+/* Unlinks every file that the listing passes to it: the callback may call the device. */
 static int unlink_it(void *ctx, const char *name)
 {
     (void)ctx;

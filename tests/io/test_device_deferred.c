@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A device that defers syncs: no sync reaches the device below until the device is settled,
- * each deferred sync is then done once, and from then on every sync is done at once. The fault
- * device below tells what would survive.
+ * A device that defers syncs. No sync reaches the device below until the caller settles the device.
+ * Then each deferred sync is done once, and every later sync is done at once. The device below is a
+ * fault device, which tells what would survive a power failure.
  */
 #include "io/io.h"
 #include "support/fault_device.h"
@@ -17,7 +17,7 @@ static struct lladd_device *base, *dev;
 static struct fault_device *fd;
 static struct ll_env env;
 
-/* ---- memory that runs out when it is told to ---- */
+/* ---- memory that fails after a number of allocations ---- */
 
 static int64_t allocations_left;
 
@@ -97,7 +97,8 @@ static void must_be_left(const char *name, const char *text)
 
 /* ---- cases ---- */
 
-/* Nothing is durable, then everything is, with one sync for each. */
+/* At first nothing is durable. Settling makes everything durable, with one sync for each deferred
+ * one. */
 START_TEST(each_deferred_sync_is_done_once)
 {
     char bytes[64];
@@ -150,7 +151,7 @@ START_TEST(closing_a_file_does_its_deferred_sync)
 }
 END_TEST
 
-/* The caller that settles gets the error, whichever sync fails; a failed sync is not tried
+/* If any sync fails, the caller that settles the device gets the error. A failed sync is not tried
  * again. */
 START_TEST(a_failed_sync_is_told)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is specific to an overlay; test_device.c shows that it is a device like any other. An
+ * Tests what only an overlay does; test_device.c shows that it is a device like any other. An
  * overlay begins with the files of the device below, and changes stay in the overlay. Random steps
- * on an overlay and on a plain memory device with a copy of the file give the same results,
- * whatever the limit of blocks in memory.
+ * give the same results on an overlay and on a plain memory device with a copy of the file, for any
+ * limit of blocks in memory.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -83,7 +83,7 @@ static int count_names(struct lladd_device *d, const char *folder)
 
 /* ---- cases ---- */
 
-/* Every change that can be made to a file is made; the device below stays as it was. */
+/* Changes a file in every possible way. The device below stays as it was. */
 START_TEST(changes_do_not_reach_the_device_below)
 {
     ck_assert_int_eq(ll_io_mkdir(below, "log"), 0);
@@ -122,7 +122,7 @@ START_TEST(changes_do_not_reach_the_device_below)
 }
 END_TEST
 
-/* A name that was unlinked can be used again, and has nothing of the file below. */
+/* A name that was unlinked can be used again. The new file has no bytes of the file below. */
 START_TEST(names_begin_anew)
 {
     put(below, "f", "from below", 10);
@@ -197,7 +197,7 @@ END_TEST
 
 enum { STEPS = 3000, REACH = 40000 };
 
-/* Bytes of blocks in memory: all of them, none, some. */
+/* Limits for the bytes of blocks in memory: all blocks fit, none fits, some fit. */
 static const uint64_t bounds[] = {UINT64_MAX, 0, 10000, 25000};
 enum { BOUNDS = sizeof bounds / sizeof *bounds };
 

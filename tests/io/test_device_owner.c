@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files of other users. Only root can make some: other users skip the program. */
+/* Files that belong to another user. Only root can make files of another user, so the program is
+ * skipped for other users. */
 #include "io/io.h"
 #include "support/fixtures.h"
 #include "util/env.h"
@@ -11,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In this user's directory, another user's file is opened only by a device with a mode that lets
- * group or others write. */
+/* In a directory of this user, a device opens another user's file only if the device's mode lets
+ * the group or others write. */
 START_TEST(a_file_of_another_user_is_refused)
 {
     struct lladd_device *dev;
@@ -35,7 +36,8 @@ START_TEST(a_file_of_another_user_is_refused)
     ck_assert_int_eq(ll_io_open(dev, "f", 0, &f), 0);
     ck_assert_int_eq(ll_io_close(dev, f), 0);
     lladd_device_close(dev);
-    ck_assert_int_eq(chown(dir, 65534, 65534), 0); /* now the directory's owner owns the file */
+    ck_assert_int_eq(chown(dir, 65534, 65534), 0); /* now the owner of the file is the owner of the
+                                                    * directory */
     ck_assert_int_eq(lladd_device_posix(dir, false, &dev, &err), 0);
     ck_assert_int_eq(ll_io_open(dev, "f", 0, &f), 0);
     ck_assert_int_eq(ll_io_close(dev, f), 0);
@@ -49,7 +51,7 @@ END_TEST
 int main(void)
 {
     if (geteuid() != 0) {
-        printf("skip: only root can give files away\n");
+        printf("skip: only root can change the owner of a file\n");
         return 77;
     }
     Suite *suite = suite_create("owner");

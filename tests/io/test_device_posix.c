@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What only real files can show: opening and creating the directory; errors of the operating system
- * are passed on unchanged (a limit on open files or file size, no permission); the lock against
- * another process, also after that process was killed; short writes, forced by a limit on the size
- * of files.
+ * Tests what only real files can show: opening and creating the directory; errors of the operating
+ * system, which are passed on unchanged (limits on open files and file size, no permission); the
+ * lock against another process, even after that process was killed; short writes, which a limit on
+ * the size of files forces.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -126,7 +126,8 @@ static bool in_child(bool (*fn)(struct lladd_device *))
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* The kernel writes what fits and says so; the rest fails at the second try. */
+/* The kernel writes the bytes that fit and returns their number. The second attempt, for the rest,
+ * fails. */
 static bool file_size_limit(struct lladd_device *dev)
 {
     static unsigned char block[8192], got[8192];

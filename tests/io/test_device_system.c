@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The devices when the system below fails, or does less than it was asked to. The linker puts our
- * functions in place of malloc and of the system calls (see CMakeLists.txt). Every allocation in
- * turn fails: the call fails with ENOMEM and has changed nothing. A read or write is interrupted,
- * or moves fewer bytes than asked, or none. A sync, close or truncation fails: the caller gets the
- * error, and a failed sync is not tried again (LOG-4).
+ * The devices when the system below fails, or does less than it was asked to. The linker puts
+ * functions of this file in place of malloc and of the system calls (see CMakeLists.txt). Each
+ * allocation fails in turn: the call fails with ENOMEM and has changed nothing. A read or write is
+ * interrupted, or moves fewer bytes than requested, or none. A sync, close or truncation fails: the
+ * caller gets the error, and a failed sync is not tried again (LOG-4).
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -22,7 +22,7 @@
 
 /* ---- in place of the system ---- */
 
-/* What the next calls do; all zero: what they always do. */
+/* What the next calls do. With all members 0 they do what the system does. */
 static struct {
     bool armed;        /* the device is at work, not the test (Check allocates too) */
     uint64_t alloc_in; /* the n-th allocation from now fails */
@@ -98,7 +98,7 @@ int __wrap_fstat(int, struct stat *);
 DIR *__wrap_fdopendir(int);
 struct dirent *__wrap_readdir(DIR *);
 
-/* Sets errno, as the C library does: callers inside musl rely on it. */
+/* Sets errno as the C library does. Callers inside musl rely on errno. */
 static void *no_memory(void)
 {
     errno = ENOMEM;
@@ -140,7 +140,7 @@ ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t off)
     return plan.nothing ? 0 : __real_pwrite(fd, buf, limited(n), off);
 }
 
-/* Moves as much as the limit allows, and may end in the middle of a piece. */
+/* Moves as many bytes as the limit allows, so it may end in the middle of a piece. */
 ssize_t __wrap_pwritev(int fd, const struct iovec *v, int n, off_t off)
 {
     size_t left = plan.at_most > 0 ? plan.at_most : SIZE_MAX;
@@ -178,7 +178,7 @@ int __wrap_fsync(int fd)
     return call_fails("fsync") ? -1 : __real_fsync(fd);
 }
 
-/* Closes in any case, as Linux does. */
+/* Closes the file even if the call fails, as Linux does. */
 int __wrap_close(int fd)
 {
     int rc = __real_close(fd);
@@ -337,8 +337,8 @@ START_TEST(every_allocation_fails_once)
 }
 END_TEST
 
-/* A write to an overlay's file that also exists on the device below takes memory. A write that
- * fails for lack of memory has changed nothing, and the next one works. */
+/* If a file also exists on the device below, a write to it through the overlay takes memory. A
+ * write that fails for lack of memory has changed nothing, and the next write succeeds. */
 START_TEST(an_overlay_s_write_to_a_file_below_takes_memory)
 {
     unsigned char bytes[9000], got[9000];
@@ -429,8 +429,8 @@ START_TEST(short_and_interrupted)
 }
 END_TEST
 
-/* A read that returns end of file too early is repeated once; if that ends too early, too, it
- * fails. The caller never sees fewer bytes than there are. */
+/* If a read returns end of file too early, the device repeats it once. If the second read ends too
+ * early, too, the call fails. The caller never gets fewer bytes than the file has. */
 START_TEST(a_read_that_ends_too_early)
 {
     enum { SIZE = 5000 };
@@ -494,7 +494,7 @@ START_TEST(errors_come_through)
     ck_assert_int_eq(ll_io_truncate(dev, f, 0), -EIO);
     fails_with("fallocate", EDQUOT);
     ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EDQUOT);
-    fails_with("fallocate", ENOSYS); /* this and EINVAL: the file system cannot allocate */
+    fails_with("fallocate", ENOSYS); /* after ENOSYS or EINVAL: the file system cannot allocate */
     ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EOPNOTSUPP);
     fails_with("fallocate", EINVAL);
     ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EOPNOTSUPP);
@@ -539,7 +539,7 @@ START_TEST(locking_works_on_a_full_disk)
     ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0);
     fails_with(NULL, 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &other, &owner), -EAGAIN);
-    ck_assert_int_eq(owner, 0); /* not known; an old pid is not reported */
+    ck_assert_int_eq(owner, 0); /* not known: the old pid in the file is not reported */
     ck_assert_int_eq(ll_io_close(dev, l), 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &other, &owner), -EAGAIN);

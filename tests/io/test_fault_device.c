@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The fault device, a device for tests. A crash test proves something only if the crash can lose
- * bytes, so the device is tested itself: synced bytes survive, and the crash mode decides about the
- * others; names and contents become durable by different calls; what a failed sync did not write is
- * lost in a power failure, even if a later sync succeeds; exactly the planned calls fail; and there
- * is no space beyond the capacity.
+ * bytes, so the device itself is tested. Synced bytes survive, and the crash mode decides about the
+ * others. Names and contents become durable by different calls. Bytes that a failed sync did not
+ * write are lost in a power failure, even if a later sync succeeds. Exactly the planned calls fail.
+ * There is no space beyond the capacity.
  */
 #include "io/io.h"
 #include "support/fault_device.h"
@@ -207,7 +207,7 @@ END_TEST
 
 /* ---- which pending changes survive ---- */
 
-/* Of three unsynced writes the first 0, 1, 2 or 3 survive, as the seed says. */
+/* The first 0, 1, 2 or 3 of three unsynced writes survive. The seed decides how many. */
 START_TEST(prefixes)
 {
     static const char *states[] = {"....", "A...", "AB..", "ABC."};
@@ -255,8 +255,8 @@ START_TEST(subsets)
 }
 END_TEST
 
-/* With FAULT_SHARE it occurs that nearly none, or nearly all, of many writes survive. With
- * FAULT_SUBSET it does not occur, since each write survives with probability 1/2. */
+/* With FAULT_SHARE, sometimes nearly none or nearly all of many writes survive. With FAULT_SUBSET
+ * this does not occur, because each write survives with probability 1/2. */
 START_TEST(shares)
 {
     enum { SIZE = 64 };
@@ -548,7 +548,8 @@ START_TEST(capacity)
     write_at(g, "e", 4);
     ck_assert_uint_eq(fault_device_bytes(fd), 15);
     ck_assert_int_eq(dev->ops->unlink(dev, "f"), 0);
-    ck_assert_int_eq(ll_io_pwrite(dev, g, "f", 1, 5), -ENOSPC); /* the unlinked file is open */
+    ck_assert_int_eq(ll_io_pwrite(dev, g, "f", 1, 5), -ENOSPC); /* the unlinked file is still open
+                                                                 * and needs its space */
     close_file(f);
     ck_assert_uint_eq(fault_device_bytes(fd), 5);
     write_at(g, "fghij", 5);

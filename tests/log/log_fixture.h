@@ -2,8 +2,8 @@
 #ifndef LOG_FIXTURE_H
 #define LOG_FIXTURE_H
 /*
- * A log on a device that can crash, with time, memory and named points that the test controls, and
- * a list of the appended records, with which the log's records are compared.
+ * A log on a device that can crash. The test controls its time, memory and named points. A list
+ * holds the appended records, and checks compare the records of the log with the list.
  *
  *     struct fixture f;
  *     fixture_init(&f);               segments of 4 to 16 KiB, ring of 16 KiB; then change f.cfg
@@ -23,8 +23,8 @@
 #include <errno.h>
 
 struct appended {
-    struct ll_record rec; /* with the lengths of redo and undo, but not their bytes, which are
-                           * generated from `seed` */
+    struct ll_record rec; /* has the lengths of redo and undo, but no bytes: `seed` generates
+                           * these */
     uint64_t seed;
 };
 
@@ -41,7 +41,7 @@ struct fixture {
     struct lladd_error err;
     struct appended *list;
     size_t count, capacity;
-    uint64_t durable_count; /* records of the list that are known to be durable */
+    uint64_t durable_count; /* so many records at the head of the list are known to be durable */
     struct ll_poison poison;
     unsigned checkpoint_calls;
     /* Whether reopen continues the log in another segment, or in the same one if it can. */
@@ -52,8 +52,8 @@ void fixture_init(struct fixture *);
 void fixture_create(struct fixture *);
 void fixture_free(struct fixture *);
 
-/* Makes a record from the seed, without links to other records. Redo and undo have `len` bytes
- * together, which it writes to `bytes`. */
+/* Makes a record from the seed, without links to other records. Redo and undo together have `len`
+ * bytes; `bytes` receives these. */
 void make_record(struct ll_record *, uint64_t seed, size_t len, unsigned char *bytes);
 /* Makes a record with `len` bytes of redo and undo together, links it to earlier records, appends
  * it to the log and to the list, and returns its LSN. */
@@ -66,12 +66,12 @@ lladd_lsn put_record(struct fixture *, struct ll_record *);
 void force(struct fixture *);
 
 /* Closes without forcing and opens again as after a crash; `how` says what survives on the device.
- * The scan must find a prefix of the list, and at least what was durable. */
+ * The scan must find the first records of the list, at least all durable ones. */
 void crash_and_reopen(struct fixture *, enum fault_crash_mode how);
 /* Closes uncleanly, leaves the device as it is, and opens again. Returns 0 or the error of open,
  * scan or start. */
 int reopen(struct fixture *);
-/* Closes uncleanly; opens and scans the log, which changes no file. Returns 0 or the error. */
+/* Closes uncleanly, then opens and scans the log. No file changes. Returns 0 or the error. */
 int look(struct fixture *);
 /* Stops the log cleanly, opens and starts it. */
 void stop_and_reopen(struct fixture *);
@@ -80,7 +80,8 @@ void stop(struct fixture *);
 
 /* Compares a record from a scan or cursor with list[i]. */
 void check_record(struct fixture *, const struct ll_record *, size_t i);
-/* Reads list[from] ... list[to - 1] with a cursor, each record by its LSN, and then in sequence. */
+/* Reads list[from] ... list[to - 1] with a cursor: first each record by its LSN, then all in
+ * sequence. */
 void check_records(struct fixture *, size_t from, size_t to);
 
 /* Access to files in the base of the fault device. name_of makes the name of the segment that

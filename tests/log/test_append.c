@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Appending and reading back: every record is read back as it was appended, from the ring and from
- * the files, forward and along a chain, whatever its length, across blocks, segments, the end of
- * the ring, and clean stops; LSNs increase without a hole; no reader sees an unpublished record.
+ * Appending and reading back. Every record is read back as it was appended: from the ring and from
+ * the files, forward and along a chain, with any length, across blocks, segments, the end of the
+ * ring, and clean stops. LSNs increase without a hole. No reader sees an unpublished record.
  */
 #include "log/log_private.h"
 #include "log_fixture.h"
@@ -51,7 +51,8 @@ START_TEST(small_set)
 }
 END_TEST
 
-/* Records with payloads of 0 to 1499 bytes are read from the ring before any is written. */
+/* Records with payloads of 0 to 1499 bytes are read from the ring before any of them is written to
+ * a file. */
 START_TEST(lengths_in_ring)
 {
     f.cfg.ring_bytes = 1 << 22;
@@ -108,7 +109,7 @@ START_TEST(around_the_ring)
 }
 END_TEST
 
-/* Records that were written are read without any file as long as the ring has them. */
+/* As long as the ring holds written records, they are read from the ring and not from a file. */
 START_TEST(written_stays_in_ring)
 {
     fixture_create(&f);
@@ -122,8 +123,8 @@ START_TEST(written_stays_in_ring)
 }
 END_TEST
 
-/* A log may begin at any LSN. A record with a distance that the narrow form cannot express gets the
- * wide form. */
+/* A log may begin at any LSN. If the distance to an earlier record does not fit the narrow form,
+ * the record gets the wide form. */
 START_TEST(high_lsns)
 {
     const uint64_t starts[] = {UINT64_C(1) << 32, UINT64_C(1) << 35, UINT64_C(1) << 40,
@@ -179,7 +180,7 @@ START_TEST(updates)
     struct ll_log_cursor *c;
     unsigned char bytes[400];
     fixture_create(&f);
-    put(&f, 200); /* the LSNs in page_prevs are below those of the updates */
+    put(&f, 200); /* the LSNs in page_prevs are smaller than those of the updates */
     ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)(i * 7 + 1);
@@ -265,8 +266,8 @@ END_TEST
 START_TEST(hostile_payload)
 {
     const uint64_t ring = f.cfg.ring_bytes = 4096;
-    /* The upper 32 bits of these LSNs are 64. Where such an LSN is taken for the beginning of a
-     * record, these bits are its length. */
+    /* The payload below consists of LSNs with 64 in their upper 32 bits. A reader that took one of
+     * them for the first word of a record would take these bits for the length of the record. */
     f.cfg.first.v = (UINT64_C(64) << 32) + 8;
     fixture_create(&f);
     unsigned char bytes[800];
@@ -275,7 +276,8 @@ START_TEST(hostile_payload)
         struct ll_credit credit = {0};
         struct ll_log_cursor *c;
         struct ll_record got;
-        /* Every word contains the LSN that its place in the ring has one turn later. */
+        /* Each word of the payload is an LSN. A record that begins eight bytes before that word,
+         * one turn of the ring later, has this LSN. */
         uint64_t at = ll_log_tail(f.log).v + LL_RECORD_NARROW;
         for (unsigned i = 0; i + 8 <= sizeof bytes; i += 8)
             lladd_put64(bytes + i, at + i - 8 + ring);
@@ -303,7 +305,7 @@ START_TEST(hostile_payload)
         must(&f, ll_log_write(f.log, late.lsn, &f.err));
         ck_assert_uint_eq(ll_log_written(f.log).v, ll_log_tail(f.log).v);
     }
-    ck_assert(last_words); /* a record began in the last eight bytes of the ring */
+    ck_assert(last_words); /* a record began in the last eight bytes of the ring at least once */
 }
 END_TEST
 
@@ -360,7 +362,7 @@ START_TEST(seeking)
         uint64_t lsn = f.list[i].rec.lsn.v;
         for (uint64_t back = 0; back < 24 && lsn - back >= 8; back += 5) {
             must(&f, ll_log_cursor_seek(c, lladd_lsn_of(lsn - back), &got, &f.err));
-            if (got.kind != LL_REC_SEAL) /* a seal lies in between */
+            if (got.kind != LL_REC_SEAL) /* a seal may lie between the LSN and record i */
                 check_record(&f, &got, i);
         }
     }
@@ -389,8 +391,9 @@ START_TEST(credit)
     ll_log_publish(f.log, &rec);
     ck_assert_uint_eq(a.bytes, before - rec.size);
     ll_log_credit_trim(f.log, &a);
-    ck_assert_uint_eq(a.bytes, before - rec.size); /* kept: threads have little credit */
-    /* Another thread has 8 KiB, half of the ring: what is trimmed is returned. */
+    ck_assert_uint_eq(a.bytes, before - rec.size); /* not returned: all threads together hold little
+                                                    * credit */
+    /* `b` takes 8 KiB, half of the ring. Now trimming returns the unused credit of `a`. */
     must(&f, ll_log_credit(f.log, &b, 8192, &f.err));
     ll_log_credit_rests(&b);
     ll_log_credit_trim(f.log, &a);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading the log in batches, divided by page: every record reaches exactly one reader, whole and
- * in order, however many readers there are and however it lies in blocks and segments. A reader
- * reports a damaged record at its LSN, whichever of its bytes is wrong.
+ * Reading the log in batches, divided by page among several readers. Every record reaches exactly
+ * one reader, whole and in order, for any number of readers and any position of the record in
+ * blocks and segments. If any byte of a record is damaged, a reader reports damage at the LSN of
+ * that record.
  */
 #include "log_fixture.h"
 
@@ -43,8 +44,8 @@ static size_t index_of(lladd_lsn lsn)
     return i;
 }
 
-/* Reads the share from list[from] to the end of the log; counts in seen[] the records of the share,
- * and in *passed all records that it read or passed over. Returns 0 or the error. */
+/* Reads the share from list[from] to the end of the log; seen[] counts the records of the share,
+ * and *passed all records that were read or passed over. Returns 0 or the error. */
 static int read_share(struct ll_log_share share, size_t from, unsigned most, unsigned char *seen,
                       uint64_t *passed, struct lladd_error *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segments of several blocks: a header, written with the first payload of its block, says where the
- * first record begins; a damaged header is told from a block that was never written and from one of
- * the file's former use; tails torn over several blocks are cut; after damage, the headers lead to
- * the next records.
+ * Segments of several blocks. The header of a block is written with the first payload of the block,
+ * and says where the first record begins. The scan tells a damaged header from a block that was
+ * never written and from a block of the file's former use. It cuts tails that are torn over several
+ * blocks. After damage, the headers lead to the next records.
  */
 #include "log_fixture.h"
 
@@ -45,9 +45,9 @@ static void header_of(unsigned block, struct ll_log__block *b)
 
 /* ---- cases ---- */
 
-/* The first record of each block is where its header says, if the header says it. No record begins
- * in a block that lies within a longer record. _i 0: short records; 1: also records longer than a
- * block; 2: records that end at the ends of blocks. */
+/* If a block's header says where the first record of the block begins, the record is there. A block
+ * that lies within a longer record has no such place. _i 0: short records; 1: also records longer
+ * than a block; 2: records that end at the ends of blocks. */
 START_TEST(headers)
 {
     const size_t lens[] = {333, 200000, 1000};
@@ -100,8 +100,8 @@ START_TEST(headers)
 }
 END_TEST
 
-/* Flips bits in the headers of blocks below the watermark, and in the bytes after each header: in
- * each byte in one block, in each ninth byte in the others. */
+/* Flips bits in the headers of blocks below the watermark, and in the bytes after each header: of
+ * every byte in one block, of every ninth byte in the others. */
 START_TEST(damaged_headers)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -165,8 +165,8 @@ START_TEST(torn_blocks)
 }
 END_TEST
 
-/* In a torn group the header of a block is missing, and all payload is there. Payload without its
- * header is not accepted. */
+/* A torn group lacks the header of one block, but no payload. Payload without its header is not
+ * accepted. */
 START_TEST(payload_without_header)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -253,7 +253,7 @@ START_TEST(read_after_damage)
             rc = ll_log_cursor_seek(c, place.next_block, &rec, &f.err);
         }
     }
-    /* One block is lost, and one record. */
+    /* One block and one record are lost. */
     ck_assert_uint_ge(seen, f.count - ROOM / 500 - 3);
     ck_assert_uint_lt(seen, f.count - 50);
     ck_assert_uint_gt(last, 8 + 3 * ROOM - 600);
@@ -261,8 +261,8 @@ START_TEST(read_after_damage)
 }
 END_TEST
 
-/* Open refuses headers that are valid in another place, and a file that has lost its end. Without
- * the check of sizes, the lost end would be noticed only when its bytes are needed. */
+/* Open refuses a header that belongs to another block or segment, and a file that has lost its end.
+ * Only the check of sizes notices the lost end before its bytes are needed. */
 START_TEST(wrong_files)
 {
     struct lladd_file *file;
@@ -273,7 +273,8 @@ START_TEST(wrong_files)
     force(&f);
     name_of(8, name);
     name_of(8 + 4 * ROOM, second);
-    /* The first header is that of another block, of an earlier segment, of a later segment. */
+    /* The segment's first header is replaced by that of another block, of an earlier segment, of a
+     * later segment. */
     read_file(&f, second, 0, old, sizeof old);
     read_file(&f, name, BLOCK, other, sizeof other);
     write_file(&f, second, 0, other, sizeof other);
@@ -328,8 +329,9 @@ static void begin_with_ring(uint64_t bytes)
     fixture_create(&f);
 }
 
-/* A write needs more headers than the writer's buffer has entries. _i 0: for the longest record
- * alone; 1: for long records together, of which the last needs more entries than are left. */
+/* A write needs more headers than the writer's buffer has entries. _i 0: the longest record alone
+ * needs them; 1: several long records need them together, and too few entries are left for the last
+ * one. */
 START_TEST(headers_of_long_records)
 {
     begin_with_ring(_i == 0 ? 1u << 26 : 1u << 25);

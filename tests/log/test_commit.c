@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Group commit and poison: a lone commit is one write and one sync. Durable records survive a power
- * failure, others may be lost. Every synced group ends with a seal that states what was durable
- * before it (LOG-3), and no group consists of seals alone. A failed write or sync is final for
- * every thread and is not tried again (LOG-4).
+ * Group commit and poison. A commit without others beside it takes one write and one sync. Durable
+ * records survive a power failure, other records may be lost. Every synced group ends with a seal
+ * that states what was durable before it (LOG-3), and no group consists of seals alone. A failed
+ * write or sync is final for every thread and is not tried again (LOG-4).
  */
 #include "log_fixture.h"
 
@@ -46,8 +46,8 @@ START_TEST(one_write_one_sync)
 }
 END_TEST
 
-/* A group that crosses the end of a block is one write, with the next header; one that crosses the
- * end of a segment is written to two files. */
+/* A group that crosses the end of a block is one write that includes the next header. A group that
+ * crosses the end of a segment is written to two files. */
 START_TEST(write_across_blocks)
 {
     f.cfg.segment_min = 1 << 18;
@@ -70,7 +70,8 @@ START_TEST(write_across_blocks)
 }
 END_TEST
 
-/* Written records survive the death of the process, durable ones a power failure. */
+/* Written records survive the death of the process. Durable records survive a power failure,
+ * too. */
 START_TEST(written_and_durable)
 {
     fixture_create(&f);
@@ -87,7 +88,7 @@ START_TEST(written_and_durable)
     must(&f, ll_log_write(f.log, lsn, &f.err));
     crash_and_reopen(&f, FAULT_POWER);
     ck_assert_uint_eq(f.count, 2);
-    /* Written records, then a sync: a group that writes only its seal. */
+    /* The force of a record that was written before: its group writes only a seal. */
     lsn = put(&f, 50);
     must(&f, ll_log_write(f.log, lsn, &f.err));
     force(&f);
@@ -110,8 +111,8 @@ static void *force_it(void *arg)
     return NULL;
 }
 
-/* While a group is being synced, another thread writes later records. These are not durable with
- * the group. _i 1: that write fails; then the group fails, too. */
+/* While a group is being synced, another thread writes later records. The sync of the group does
+ * not make these durable. _i 1: the later write fails; then the group fails, too. */
 START_TEST(written_while_it_is_synced)
 {
     struct forcer w = {.err = LLADD_ERROR_INIT};
@@ -128,7 +129,7 @@ START_TEST(written_while_it_is_synced)
     int rc = ll_log_write(f.log, later, &f.err);
     ck_assert_int_eq(rc, _i ? LLADD_WRITE_FAILED : 0);
     ck_assert_int_eq(ll_log_written(f.log).v > later.v, _i == 0);
-    if (!_i) { /* more than the ring holds */
+    if (!_i) { /* append more than the ring holds */
         for (unsigned i = 0; i < 40; i++)
             put(&f, 1000);
     }
@@ -159,13 +160,13 @@ static void note_asked(struct lladd_device *dev, struct lladd_file *file, uint64
     if (asked == 0)
         asked_from = off;
     else
-        ck_assert_uint_eq(off, asked_to); /* no byte twice, and none left out */
+        ck_assert_uint_eq(off, asked_to); /* each byte is requested once */
     asked_to = off + len;
     asked++;
 }
 
-/* A request for writeback costs more than many small writes. So there is one for each mebibyte,
- * however small the writes are. */
+/* A request for writeback costs more than many small writes. So the log makes one request for each
+ * mebibyte, whatever the size of the writes. */
 START_TEST(writeback_is_requested_once_for_each_mebibyte)
 {
     f.cfg.segment_min = f.cfg.segment_max = 8 << 20;
@@ -192,8 +193,8 @@ START_TEST(writeback_is_requested_once_for_each_mebibyte)
 }
 END_TEST
 
-/* A relaxed commit leaves the sync to the log's thread, or, in a log without a thread, to the next
- * force. _i 1: the log has a thread. */
+/* Without a sync by the caller, a relaxed commit becomes durable by the log's thread. In a log
+ * without a thread the next force makes it durable. _i 1: the log has a thread. */
 START_TEST(a_relaxed_commit_is_synced_by_the_thread_or_the_next_force)
 {
     f.env.threads = _i != 0;
@@ -204,7 +205,7 @@ START_TEST(a_relaxed_commit_is_synced_by_the_thread_or_the_next_force)
         lladd_yield();
     ck_assert_int_eq(ll_log_durable(f.log).v > lsn.v, _i != 0);
     force(&f);
-    if (_i) { /* the failure poisons the log, which the next caller learns */
+    if (_i) { /* the failure poisons the log, and the next call returns the error */
         fault_device_fail(f.fd, 1, FAULT_SYNC, EIO, true);
         lsn = put(&f, 100);
         ck_assert(ll_log_force_soon(f.log));
@@ -294,7 +295,7 @@ static void check_poisoned(lladd_lsn durable)
     ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 0); /* no write is tried again */
 }
 
-/* _i: what fails: 0, the write; 1, the sync; 2 to 4, a named point around them. */
+/* _i says what fails. 0: the write; 1: the sync; 2 to 4: a named point before or after them. */
 START_TEST(poison)
 {
     const char *points[] = {"log.group.before_write", "log.group.before_sync",
@@ -305,7 +306,8 @@ START_TEST(poison)
     force(&f);
     lladd_lsn durable = ll_log_durable(f.log);
     lladd_lsn lsn = put(&f, 80);
-    int err = _i % 2 ? ENOSPC : EIO; /* a lack of space where space was reserved poisons, too */
+    int err = _i % 2 ? ENOSPC : EIO; /* ENOSPC poisons the log, too, because the space was
+                                      * reserved */
     if (_i == 0)
         fault_device_fail(f.fd, 1, FAULT_PWRITEV, err, false);
     else if (_i == 1)
@@ -314,7 +316,8 @@ START_TEST(poison)
         test_world_fail_at(&f.world, points[_i - 2], 1, err);
     must_fail(&f, LLADD_WRITE_FAILED, ll_log_force(f.log, lsn, &f.err));
     check_poisoned(durable);
-    /* A caller that had credit may go on; its records are not durable, and no thread hangs. */
+    /* A caller that has credit may still append. Its records do not become durable, and no thread
+     * hangs. */
     struct ll_record late = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
     ck_assert_uint_ge(f.credit.bytes, LL_RECORD_NARROW);
     ll_log_reserve(f.log, &f.credit, &late, false);
@@ -330,7 +333,7 @@ START_TEST(poison)
 }
 END_TEST
 
-/* A write that fails is noticed by a thread that needs ring space. */
+/* A write fails. A thread that needs ring space gets the error. */
 START_TEST(poison_for_space)
 {
     lladd_lsn lsn;
@@ -347,8 +350,8 @@ START_TEST(poison_for_space)
 }
 END_TEST
 
-/* The log is poisoned outside group commit. The next force, which has a record to write, returns
- * that error. */
+/* The log is poisoned outside group commit. The next force has a record to write, and returns that
+ * error. */
 START_TEST(poison_from_elsewhere)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A workload of appends, forces, relaxed writes, segment switches, reuse of segments, clean stops
- * and reopens, crashed at every one of its device calls, with the unsynced changes all lost, all
- * kept, kept up to one of them, or lost at random and torn. Every acknowledged record is there, the
- * log is a prefix of what was logged, in order and unchanged, and the log goes on. Then the same
- * with crashes in the recovery from a crash.
+ * and reopens is crashed at every one of its device calls. The unsynced changes are all lost, all
+ * kept, kept up to one of them, or lost at random and torn. After each crash every acknowledged
+ * record is there. The log is a prefix of what was logged, in order and unchanged, and can be
+ * continued. Then the same with crashes during the recovery from a crash.
  */
 #include "log_fixture.h"
 
@@ -44,7 +44,8 @@ static int step(uint64_t n)
         rc = ll_log_write(f.log, lsn, &f.err);
     }
     if (rc == 0 && n % 25 == 24 && f.durable_count > 6) {
-        /* What a checkpoint would do: note where recovery begins, then truncate below. */
+        /* Does what a checkpoint does: notes where recovery begins, then truncates the log before
+         * that LSN. */
         lladd_lsn from = f.list[f.durable_count - 5].rec.lsn;
         f.start.from = from;
         f.start.watermark = ll_log_durable(f.log);
@@ -54,12 +55,13 @@ static int step(uint64_t n)
         bool more;
         rc = ll_log_maintain(f.log, &more, &f.err);
         if (rc && lladd_code_root(rc) == LLADD_ROOT_RESOURCE)
-            rc = 0; /* maintenance can wait */
+            rc = 0; /* the call can be repeated later */
     }
     return rc;
 }
 
-/* Finish, close, open, start; if one of them fails, the fixture is as after a crash. */
+/* Finishes, closes, opens and starts the log. If one of these fails, the fixture is as after a
+ * crash. */
 static int clean_restart(void)
 {
     struct ll_log_start start = f.start;
@@ -153,7 +155,7 @@ START_TEST(crash_at_every_call)
             must(&f, reopen(&f));
         check_all();
         if (!crashed) {
-            ck_assert_uint_gt(n, 200); /* the workload itself works */
+            ck_assert_uint_gt(n, 200); /* without a crash the workload makes many calls */
             break;
         }
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Damage is told from a torn tail (LOG-3). Damage is any change below the newest watermark that the
- * log or the control file states: flipped or zeroed bytes, or a file that is missing, truncated or
- * of another log. Then open refuses, names the LSN and the file, and truncates nothing. Beyond the
- * newest watermark the same change is a torn tail. A reader for inspection goes on after the
- * damage.
+ * Open tells damage from a torn tail (LOG-3). Damage is any change below the newest watermark in
+ * the log or the control file: flipped or zeroed bytes, or a file that is missing, truncated or of
+ * another log. If there is damage, open fails with an error that names the LSN and the file, and
+ * truncates nothing. The same change beyond the newest watermark is a torn tail. A reader for
+ * inspection goes on after the damage.
  */
 #include "log/log_private.h"
 #include "log_fixture.h"
@@ -54,8 +54,8 @@ static void make_log(uint64_t *last)
 
 /* ---- every byte ---- */
 
-/* _i 0: one bit, 1: all bits, 2: eight bytes of zeros. Open knows no other watermark than the one
- * in the seal of the last group. */
+/* _i 0: one bit, 1: all bits, 2: eight bytes of zeros. The seal of the last group has the only
+ * watermark that open knows. */
 START_TEST(every_byte_below_the_watermark)
 {
     uint64_t last;
@@ -80,10 +80,11 @@ START_TEST(every_byte_below_the_watermark)
             int rc = look(&f);
             if (lsn < last) {
                 ck_assert_msg(rc == LLADD_CORRUPT_LOG, "%s, byte %u: %d", name, (unsigned)off, rc);
-                /* Where the damaged record begins, in this file or the previous one. */
+                /* The damaged record begins in this file or in the previous one. */
                 ck_assert_uint_le(f.err.lsn.v, lsn);
                 check_names("log/");
-            } else if (rc) { /* in the last group only damage to a header is found */
+            } else if (rc) { /* the watermark does not cover the last group: of its damage only that
+                              * to a header is found */
                 ck_assert_uint_lt(off, 64);
             }
             write_file(&f, name, off, old, n);
@@ -93,8 +94,8 @@ START_TEST(every_byte_below_the_watermark)
 }
 END_TEST
 
-/* After a clean stop the control file's watermark is the end of the log: damage to any byte of the
- * last segment below it is found. */
+/* After a clean stop the watermark in the control file is the end of the log. So open finds damage
+ * to any byte of the last segment before that end. */
 START_TEST(every_byte_after_a_clean_stop)
 {
     uint64_t last;
@@ -115,7 +116,7 @@ START_TEST(every_byte_after_a_clean_stop)
 }
 END_TEST
 
-/* An open that refuses changes nothing. */
+/* An open that fails because of damage changes nothing. */
 START_TEST(refusing_changes_nothing)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -133,8 +134,8 @@ START_TEST(refusing_changes_nothing)
 }
 END_TEST
 
-/* The damage covers the end of one block and all records of the next. The seals that prove it lie
- * in the blocks after these. */
+/* The damage covers the end of one block and all records of the next. The seals in the blocks after
+ * these prove the damage. */
 START_TEST(proof_after_much_damage)
 {
     unsigned char rubbish[4096];
@@ -151,7 +152,7 @@ START_TEST(proof_after_much_damage)
 }
 END_TEST
 
-/* A record with a payload that looks like a seal proves nothing. */
+/* A payload that looks like a seal proves nothing. */
 START_TEST(payload_is_no_proof)
 {
     unsigned char fake[512], lie[8];
@@ -161,7 +162,7 @@ START_TEST(payload_is_no_proof)
     f.start.from = ll_log_tail(f.log);
     f.start.watermark = f.start.from;
     lladd_lsn torn = put(&f, 10);
-    /* A valid seal, for the place at which it is, but inside the payload of another record. */
+    /* The payload of another record contains a seal that would be valid at its place. */
     struct ll_record rec = {
         .kind = LL_REC_NOTE, .page = LLADD_NO_PAGE, .redo = lladd_span_of(fake, sizeof fake)};
     memset(fake, 0, sizeof fake);
@@ -186,8 +187,8 @@ END_TEST
 
 /* ---- whole files ---- */
 
-/* A damaged header is told from a torn one, since records follow it. Each of its bits is flipped,
- * in each segment. The control file has no watermark. */
+/* A header that records follow is damaged, not torn. In each segment, each bit of the first header
+ * is flipped in turn. The control file has no watermark. */
 START_TEST(every_bit_of_first_headers)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -212,7 +213,8 @@ START_TEST(missing_and_short)
     unsigned char bytes[4096];
     uint64_t last;
     make_log(&last);
-    /* If the newest file is gone, so are its seals; then the control file must prove the loss. */
+    /* If the newest file is missing, its seals are missing, too. So the control file must prove the
+     * loss. */
     f.start.watermark.v = last;
     for (uint64_t first = 8; first < last; first += 4032) {
         struct lladd_file *file;
@@ -228,7 +230,7 @@ START_TEST(missing_and_short)
             int rc = look(&f);
             ck_assert(rc == LLADD_MISSING_FILE || rc == LLADD_CORRUPT_LOG);
             ck_assert_uint_ne(f.err.lsn.v, 0);
-            /* No seal names a missing first file; the message names the second. */
+            /* Nothing names the first file if it is missing, so the message names the second. */
             name_of(first == 8 && how == 0 ? 8 + 4032 : first, other);
             ck_assert_msg(strstr(f.err.message, other) != NULL, "%s: %s", other, f.err.message);
             if (how > 0)
@@ -239,7 +241,7 @@ START_TEST(missing_and_short)
         }
         must(&f, look(&f));
     }
-    /* Under the name of another segment. */
+    /* A segment has the name of another one. */
     name_of(8 + 4032, name);
     name_of(8 + 2 * 4032, other);
     read_file(&f, other, 0, bytes, sizeof bytes);
@@ -281,7 +283,7 @@ START_TEST(no_log_at_all)
 }
 END_TEST
 
-/* Opening after a clean stop reads one file; what that file says is checked. */
+/* Opening after a clean stop reads only the last segment's file, and checks it. */
 START_TEST(clean_start_checks_its_file)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -336,7 +338,7 @@ START_TEST(other_files)
 }
 END_TEST
 
-/* A cut proves that the log reached it, even if no seal is left that proves this. */
+/* A cut proves that the log reached the cut, even if no seal proves this. */
 START_TEST(cut_is_proof)
 {
     fixture_create(&f);
@@ -356,7 +358,7 @@ START_TEST(cut_is_proof)
 }
 END_TEST
 
-/* What the control file says of the log must fit the log. */
+/* If the control file contradicts the log, open fails. */
 START_TEST(lying_control_file)
 {
     fixture_create(&f);
@@ -624,8 +626,8 @@ START_TEST(a_seek_tells_of_damage_at_its_goal)
 }
 END_TEST
 
-/* A log with its first segment damaged, or gone, but not needed for recovery: a reader of that
- * segment is told what is wrong, and not that it was truncated. */
+/* The first segment is damaged or missing, and recovery does not need it. A reader of that segment
+ * gets an error that says so, not that the log was truncated. */
 START_TEST(a_needed_record_in_a_damaged_segment)
 {
     struct ll_log_cursor *c;
@@ -652,13 +654,13 @@ START_TEST(a_needed_record_in_a_damaged_segment)
         must_fail(&f, code, ll_log_cursor_read(c, first, &rec, &f.err));
         must_fail(&f, code, ll_log_cursor_follow(c, first, &rec, &f.err));
     }
-    must(&f, ll_log_cursor_seek(c, first, &rec, &f.err)); /* a seek may skip damage */
+    must(&f, ll_log_cursor_seek(c, first, &rec, &f.err)); /* a seek may pass over damage */
     ck_assert_uint_gt(rec.lsn.v, first.v);
     ll_log_cursor_close(c);
 }
 END_TEST
 
-/* A reader that must not miss a record is not led past damage to the next good one. */
+/* At damage, ll_log_cursor_follow fails. It does not go on with the next good record. */
 START_TEST(following_is_not_led_past_damage)
 {
     struct ll_log_cursor *c;

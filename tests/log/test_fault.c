@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures as a parameter: the same workload (create, append, force, read, truncate, stop, open,
- * crash, open) with the n-th allocation or the n-th device call failing, once or from then on. It
- * ends with a code that tells the caller what to do; nothing leaks; durable records are there when
- * the log is opened again without failures.
+ * The same workload (create, append, force, read, truncate, stop, open, crash, open) runs while the
+ * n-th allocation or the n-th device call fails, once or from then on, for each n. It ends with a
+ * code that tells the caller what to do, and nothing leaks. When the log is opened again without
+ * failures, the durable records are there.
  */
 #include "log_fixture.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A log that goes on where it ended, as on a full disk (REC-3): in the segment that holds its end,
- * also after another segment was begun. What a torn group has left there does not come back, nor do
- * segments that were made for a cut. However such openings and those with a cut follow each other,
- * and wherever they are crashed, no durable record is missing or there twice.
+ * even if another segment was begun. The rest of a torn group after that end does not come back,
+ * nor does a segment that was made for a cut. Openings of this kind and openings with a cut follow
+ * each other in any order, with crashes in them: no durable record is lost or appears twice.
  */
 #include "log_fixture.h"
 
@@ -12,7 +12,7 @@
 
 static struct fixture f;
 
-/* All records have one length, so that an old record begins wherever a new one ends. */
+/* All records have one length. So wherever a new record ends, an old one begins. */
 enum { LENGTH = 40 };
 
 static void setup(void)
@@ -66,7 +66,7 @@ START_TEST(a_torn_group_does_not_come_back)
         ck_assert_uint_eq(f.count, count);
         check_records(&f, 0, f.count);
     }
-    /* Nor does it when the log has grown into the next segments. */
+    /* When the log has grown into the next segments, the torn group still does not come back. */
     append_some(200);
     force(&f);
     count = f.count;
@@ -103,8 +103,8 @@ START_TEST(no_space_is_needed)
 }
 END_TEST
 
-/* After a clean stop in a segment in which the log went on after a crash, the next run goes on
- * there, too; after another crash, the records of both runs are read. */
+/* After a crash the log goes on in its last segment, and is stopped cleanly there. The next run
+ * goes on in that segment, too. After another crash, the records of both runs are read. */
 START_TEST(a_clean_stop_after_going_on_where_the_log_ended)
 {
     fixture_create(&f);
@@ -125,7 +125,8 @@ START_TEST(a_clean_stop_after_going_on_where_the_log_ended)
 }
 END_TEST
 
-/* True if a record seems to begin at `lsn`, the end of the log, in a reused file. */
+/* True if an old record, which looks valid, begins at `lsn`, the end of the log, in a reused
+ * file. */
 static bool lost_record_at(uint64_t lsn)
 {
     struct ll_log_place place;
@@ -137,8 +138,8 @@ static bool lost_record_at(uint64_t lsn)
     return lladd_get64(own) == lsn;
 }
 
-/* A torn group went on in the next segments, and their files are reused with their contents: the
- * log may stop cleanly where a lost record began. */
+/* A torn group extends over the next segments, and their files are reused with their old contents.
+ * The log may stop cleanly where a lost record began. */
 START_TEST(a_clean_stop_where_a_lost_record_began)
 {
     unsigned met = 0;
@@ -184,8 +185,8 @@ START_TEST(no_way_back_before_an_empty_segment)
 }
 END_TEST
 
-/* A segment was begun in vain, because the disk had no space for the rest of recovery. The log goes
- * on at its end before that segment. */
+/* A segment was begun, but the disk had no space for the rest of recovery. The log goes on at its
+ * end before that segment. */
 START_TEST(back_before_a_segment_begun_in_vain)
 {
     fixture_create(&f);
@@ -236,8 +237,8 @@ START_TEST(only_an_empty_segment_is_left)
 }
 END_TEST
 
-/* After a clean stop the log ends where one segment ends and an empty one begins. The empty one
- * names a cut. */
+/* After a clean stop the log ends where one segment ends and an empty one begins. The header of the
+ * empty one names a cut. */
 START_TEST(a_clean_stop_between_two_segments)
 {
     f.cfg.segment_max = 4096;
@@ -265,8 +266,8 @@ END_TEST
 #define ROWS 600
 #endif
 
-/* One run, which ends in a crash: opens the log in either way, appends records, and forces some of
- * them. True if the log was opened. */
+/* One run, which ends in a crash. Opens the log with a cut or where it ended, appends records, and
+ * forces some of them. True if the log was opened. */
 static bool live(uint64_t *seed, bool full)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};

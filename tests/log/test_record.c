@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bytes of records and block headers: what is encoded is decoded, every kind in both forms;
- * every flipped bit is noticed; no byte outside the given ones is read; a good checksum over
- * contradictory fields is refused (ERR-1); names of kinds and files.
+ * The bytes of records and block headers. Every kind of record, in both forms, is decoded as it was
+ * encoded. Every flipped bit is noticed. No byte outside the given ones is read. A record with a
+ * right checksum over contradictory fields is refused (ERR-1). Also tests the names of kinds and
+ * files.
  */
 #include "log_fixture.h"
 
@@ -19,7 +20,7 @@ static uint32_t salt(void)
     return ll_record_salt(uuid, 3);
 }
 
-/* Encodes with the LSN in its place, as publish leaves it. */
+/* Encodes a record as it is after ll_log_publish: with its LSN in place. */
 static void encode(struct ll_record *rec, bool wide, unsigned char *out)
 {
     rec->size = wide ? ll_log__wide_size(rec) : ll_log__narrow_size(rec);
@@ -79,7 +80,8 @@ static int decode(const unsigned char *bytes, size_t len, struct ll_record *rec)
     return rc;
 }
 
-/* Every kind, both forms, with and without undo_next, redo, undo, page, transaction. */
+/* Every kind of record in both forms, with and without each of undo_next, redo, undo, page and
+ * transaction. */
 START_TEST(round_trips)
 {
     unsigned char payload[200], bytes[400];
@@ -145,7 +147,7 @@ START_TEST(every_bit)
             memcpy(exact, bytes, rec.size);
             exact[bit / 8] ^= (unsigned char)(1 << bit % 8);
             int rc = decode(exact, rec.size, &got);
-            /* In the LSN: as if no record had been written here. */
+            /* After a flipped bit in the LSN it seems that no record was written here. */
             ck_assert_int_eq(rc, bit / 64 == 1 ? LLADD_END : LLADD_CORRUPT_LOG);
             free(exact);
         }
@@ -193,8 +195,10 @@ START_TEST(hostile)
         uint64_t value;
     } lies[] = {
         {0, 20, 4, UINT32_MAX},     /* previous record before the beginning of the log */
-        {0, 24, 4, UINT32_MAX - 1}, /* the transaction's first record, likewise */
-        {0, 28, 4, 4096 / 8 + 1},   /* the page's previous record, likewise */
+        {0, 24, 4, UINT32_MAX - 1}, /* the transaction's first record, before the beginning of the
+                                     * log */
+        {0, 28, 4, 4096 / 8 + 1},   /* the page's previous record, before the beginning of the
+                                     * log */
         {0, 38, 2, 60},             /* redo longer than the record */
         {0, 38, 2, 65535},
         {0, 7, 1, 0}, /* no kind */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Three recoveries in a row make segments, accept nothing, and die: the first at each device call,
- * the next two at many of their calls. Each time the log opens, ends where it ended, and hands out
- * no LSN twice (LOG-1). A log opened for inspection ends there, too.
+ * Three recoveries in a row make segments, accept no record, and crash: the first at each of its
+ * device calls, the next two at many of theirs. After each crash the log opens, ends where it ended
+ * before, and hands out no LSN twice (LOG-1). A log that is opened for inspection ends there, too.
  *
- * Also opens the files of earlier versions, which wrote a header before they renamed its file.
+ * Also opens files of earlier versions, which wrote a segment's header before they renamed its
+ * file.
  */
 #include "log_fixture.h"
 
@@ -76,12 +77,12 @@ static void crash(const struct circumstances *c, uint64_t seed)
     fault_device_capacity(f.fd, capacity);
 }
 
-/* Each ring is larger than twice the records that are to be lost, because a half-full ring is
- * written. */
+/* The log writes a ring that is half full. So each ring is more than twice as large as the records
+ * that are to be lost. */
 static const size_t rings[] = {65536, 16384, 32768, 262144};
 
-/* Makes a log with ten durable records in its last segments, or in its only one. After them come
- * segments that were not written to; some of their LSNs were handed out and lost. */
+/* Makes a log with ten durable records in its last segments, or in its only one. After these,
+ * segments were made and not written to; some LSNs in them were handed out and lost. */
 static void make(const struct circumstances *c, uint64_t ring)
 {
     fixture_free(&f);
@@ -113,7 +114,7 @@ static void make(const struct circumstances *c, uint64_t ring)
 }
 
 /* Runs recovery up to the n-th call that changes something, or all of it if n is 0. Recovery
- * reserves so much that new segments are made; it forces nothing. True if it was crashed. */
+ * reserves so much that new segments are made. It forces nothing. True if recovery was crashed. */
 static bool recover(const struct circumstances *c, uint64_t n, uint64_t seed)
 {
     size_t count = f.count;
@@ -127,7 +128,7 @@ static bool recover(const struct circumstances *c, uint64_t n, uint64_t seed)
         ck_assert_uint_eq(f.count, count);
         ck_assert_msg(ll_log_tail(f.log).v >= untouched, "%s: LSN %llu twice", c->name,
                       (unsigned long long)ll_log_tail(f.log).v);
-        /* There may be no space for this much; then nothing is set aside. */
+        /* There may be no space for 6000 bytes; then nothing is reserved. */
         bool aside = ll_log_undo_reserve_recovery(f.log, 6000, false, &f.err) == 0;
         if (aside)
             (void)ll_log_credit_reserved(f.log, &credit, 5000, &f.err);
@@ -188,8 +189,8 @@ static void finish(const struct circumstances *c)
     ck_assert_uint_eq(f.count, count + 5);
 }
 
-/* Every call of the first recovery is tried. By day, one in SECOND_ONE_IN calls of the second
- * recovery and one in nine of the third are tried. At night all are. */
+/* The first recovery is crashed at every call, the second at one in SECOND_ONE_IN calls, the third
+ * at one in nine. With LLADD_NIGHTLY the second and the third are crashed at every call, too. */
 #ifdef LL_TEST_INSTRUMENTED
 #define SECOND_ONE_IN 4
 #define ROWS 25
@@ -224,8 +225,8 @@ START_TEST(each_call_of_recoveries_in_a_row)
 }
 END_TEST
 
-/* Longer series of crashes, drawn at random. A segment that a cut has skipped stays invisible only
- * while the segment with the cut exists. So after several crashes it matters which of the two files
+/* Longer series of crashes at random calls. A segment that a cut has skipped is ignored only while
+ * the segment that names the cut exists. So after several crashes it matters which of the two files
  * is reused first. */
 START_TEST(recoveries_at_random)
 {
@@ -246,8 +247,8 @@ END_TEST
 
 /* ---- what earlier versions have left ----------------------------------------------------- */
 
-/* Makes a log of ten durable records, and above them segments that a recovery has made and not
- * used: one that says where the log was cut, and `ahead` more. Returns where the first of these
+/* Makes a log of ten durable records, and after them segments that a recovery has made and not
+ * used: one that names the cut of the log, and `ahead` more. Returns where the first of these
  * segments begins. */
 static uint64_t leave_stale(unsigned ahead, uint64_t *cut)
 {
@@ -270,8 +271,8 @@ static uint64_t leave_stale(unsigned ahead, uint64_t *cut)
     return first;
 }
 
-/* Writes the header of the segment that begins at `first` and names `cut` to the file of segment
- * `name`, as earlier versions did before they renamed that file. */
+/* Writes a header to the file of segment `name`, as earlier versions did before they renamed that
+ * file. The header is that of the segment that begins at `first`, and names `cut`. */
 static void begin_to_reuse(uint64_t name, uint64_t first, uint64_t cut)
 {
     unsigned char header[LL_LOG_BLOCK_HEADER];
@@ -289,9 +290,8 @@ static void begin_to_reuse(uint64_t name, uint64_t first, uint64_t cut)
     write_file(&f, path, 0, header, sizeof header);
 }
 
-/* A file has a header for a place that is not its name. _i / 2: which of the stale segments' files
- * has the header (0: that of the segment that says where the log was cut). _i % 2: the disk is
- * full. */
+/* The header in a file is for another segment than the file's name says. _i / 2: which of the stale
+ * segments has that file (0: the one that names the cut). _i % 2: the disk is full. */
 START_TEST(a_header_before_its_name)
 {
     char path[LL_LOG_NAME_SIZE];
@@ -352,8 +352,8 @@ START_TEST(left_overs)
 }
 END_TEST
 
-/* Only the name of a file proves that a segment was being made. The LSNs below that segment may
- * have been handed out. */
+/* If a crash interrupts the creation of a segment, only the name of its file proves this. The LSNs
+ * below that segment may have been handed out. */
 START_TEST(the_name_keeps_the_highest_lsn)
 {
     struct lladd_file *file;

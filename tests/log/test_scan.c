@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening after a crash: the log ends where the last group was torn, wherever that is and whatever
- * is left of the rest; it goes on in a new segment that names the cut, with LSNs that were never
- * handed out before (LOG-1, LOG-2). This can be repeated, also after a crash in the middle of it;
- * what was accepted is made durable before anything else (REC-4); nothing that a cut removed comes
- * back.
+ * Opening after a crash. The log ends where the last group was torn, at any byte and with any
+ * remains of the rest. It goes on in a new segment that names the cut, with LSNs that were never
+ * handed out before (LOG-1, LOG-2). This can be repeated, even after a crash in the middle of it.
+ * Accepted records are made durable before anything else is done (REC-4). What a cut has removed
+ * does not come back.
  */
 #include "log_fixture.h"
 
@@ -54,8 +54,8 @@ static void append_some(unsigned n)
 
 /* ---- tails ---- */
 
-/* From each byte of the last group on, the file has zeros (_i 0) or random bytes. The groups before
- * it stay; of the last group at most a prefix stays. */
+/* For each byte of the last group: from that byte on, the file has zeros (_i 0) or random bytes.
+ * The log keeps the groups before the last one, and at most a prefix of the last one. */
 START_TEST(torn_at_every_byte)
 {
     struct image image;
@@ -87,13 +87,14 @@ START_TEST(torn_at_every_byte)
         f.start.watermark = lladd_lsn_of(8);
         must(&f, reopen(&f));
         ck_assert_uint_ge(f.count, durable);
-        /* The last record may itself end with zeros. */
+        /* All records remain only if little more than the seal was replaced: the last record may
+         * itself end with zeros. */
         ck_assert(f.count < all || at + LL_LOG_SEAL_SIZE + 16 >= to);
         append_some(2);
         force(&f);
         check_records(&f, 0, f.count);
         f.count -= 2;
-        /* Remove what this iteration made. */
+        /* Remove the segment that this iteration made. */
         uint64_t cut_segment = ll_log_oldest(f.log).v;
         ck_assert_uint_eq(cut_segment, 8);
         ll_log_close(f.log);
@@ -139,7 +140,7 @@ END_TEST
 
 /* ---- cuts ---- */
 
-/* The first LSN after an unclean stop is higher than any that could have been handed out. */
+/* After an unclean stop, each LSN is higher than any that may have been handed out before. */
 START_TEST(lsns_are_never_used_again)
 {
     uint64_t highest = 0;
@@ -198,8 +199,9 @@ START_TEST(empty_log)
 }
 END_TEST
 
-/* A record after a hole is whole and has the right LSN; after the cut it must not be read as if it
- * followed the accepted ones, at the next open or any later one. */
+/* A group has a hole, and the record after the hole is whole and has the right LSN. The log is cut
+ * at the hole. Neither the next open nor a later one may read that record as a successor of the
+ * accepted ones. */
 START_TEST(nothing_comes_back)
 {
     fixture_create(&f);
@@ -208,7 +210,7 @@ START_TEST(nothing_comes_back)
     size_t kept = f.count;
     append_some(8);
     must(&f, ll_log_write(f.log, f.list[f.count - 1].rec.lsn, &f.err));
-    /* Tear only the first of them. */
+    /* Tear only the first record of the group. */
     struct ll_log_place place;
     ck_assert(ll_log_place(f.log, f.list[kept].rec.lsn, &place));
     flip_byte(&f, place.name, place.offset + 20, 1);
@@ -216,7 +218,7 @@ START_TEST(nothing_comes_back)
     f.durable_count = kept;
     must(&f, reopen(&f));
     ck_assert_uint_eq(f.count, kept);
-    /* Repair it, as a device might: the record is still gone. */
+    /* Undo the change, as if the device had repaired the record: the record is still gone. */
     flip_byte(&f, place.name, place.offset + 20, 1);
     for (unsigned round = 0; round < 3; round++) {
         append_some(2);
@@ -284,8 +286,8 @@ START_TEST(crash_while_cutting)
 }
 END_TEST
 
-/* Crashes at every device call of opening, when LSNs in segments made ahead were handed out and
- * lost. These segments are reused for the cut, and their new names say which LSNs they had. */
+/* LSNs in segments made ahead were handed out and lost, and opening is crashed at every device
+ * call. These segments are reused for the cut, and their new names say which LSNs they had. */
 START_TEST(crash_while_reusing)
 {
     for (uint64_t n = 1;; n++) {
@@ -330,7 +332,7 @@ START_TEST(crash_while_reusing)
 }
 END_TEST
 
-/* A failed sync: the kernel shows the new bytes, the disk has the old ones, and a later sync
+/* After a failed sync the kernel shows the new bytes, the disk has the old ones, and a later sync
  * succeeds. What open accepts must be on the disk when open returns. */
 START_TEST(accepted_is_made_durable)
 {
@@ -416,12 +418,12 @@ START_TEST(clean_end_is_checked)
     must(&f, ll_log_start(f.log, &f.err));
     append_some(3);
     stop(&f);
-    /* An older control file: the log goes on after the end that it states. */
+    /* With an older control file the log does not end where the control file says. */
     must(&f, ll_log_open(&f.cfg, &old, &f.log, &f.err));
     must_fail(&f, LLADD_CORRUPT_LOG, ll_log_start(f.log, &f.err));
     ck_assert_uint_eq(f.err.lsn.v, old.end.v);
     ll_log_close(f.log);
-    /* Without its place the segment is found by listing. */
+    /* If the control file does not name the segment, open finds it in the directory. */
     old = f.start;
     old.segment.v = 0;
     must(&f, ll_log_open(&f.cfg, &old, &f.log, &f.err));
@@ -446,8 +448,8 @@ START_TEST(clean_end_is_checked)
 }
 END_TEST
 
-/* The control file has an incarnation that was used before, since the newer one did not become
- * durable there. The log takes a new one. */
+/* The control file has an incarnation that was used before, because the newer one did not become
+ * durable there. The log takes an incarnation that was never used. */
 START_TEST(incarnations_grow)
 {
     fixture_create(&f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segment files: each is larger than the one before, up to a maximum; their space is allocated and
- * synced before use; after truncation they are used again or removed. A segment that cannot be made
+ * Segment files. Each is larger than the one before, up to a maximum. Their space is allocated and
+ * synced before use. After truncation they are used again or removed. A segment that cannot be made
  * is a resource error and changes nothing (LOG-4); the error at the byte limit can be retried. No
  * reader reads a segment that is being used again.
  */
@@ -78,8 +78,8 @@ START_TEST(sizes_double)
 }
 END_TEST
 
-/* A file has its whole size, filled with zeros, before it gets its name. _i: 0, the device can
- * allocate space; 1, the zeros have to be written. */
+/* A file has its whole size, filled with zeros, before it gets its name. _i 0: the device can
+ * allocate space; 1: the log has to write the zeros. */
 START_TEST(zeroed_and_synced_first)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -92,7 +92,7 @@ START_TEST(zeroed_and_synced_first)
     read_file(&f, name, 0, bytes, sizeof bytes);
     for (unsigned i = LL_LOG_BLOCK_HEADER; i < sizeof bytes; i++)
         ck_assert_uint_eq(bytes[i], 0);
-    /* And it survives a power failure before anything was forced. */
+    /* The file survives a power failure although nothing was forced. */
     ll_log_close(f.log);
     f.log = NULL;
     fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = FAULT_POWER});
@@ -113,10 +113,10 @@ static uint64_t zeros_written(struct fixture *fix)
     }
     after = stats();
     ck_assert_uint_eq(after.segments, before.segments + 1);
-    return fault_device_calls(fix->fd, FAULT_PWRITEV) - 1; /* the header */
+    return fault_device_calls(fix->fd, FAULT_PWRITEV) - 1; /* all but the header's write */
 }
 
-/* Segments made ahead are filled with zeros for a log that is synced often, and for no other. */
+/* The log writes zeros to segments made ahead only if it is synced often. */
 START_TEST(zeros_ahead_for_frequent_syncs)
 {
     fixture_create(&f);
@@ -135,7 +135,7 @@ START_TEST(zeros_ahead_for_frequent_syncs)
 }
 END_TEST
 
-/* Bulk writers do not wait for zeros: their segments are only allocated. */
+/* A writer that waits for a segment does not wait for zeros: the segment is only allocated. */
 START_TEST(no_zeros_for_a_waiting_writer)
 {
     fixture_create(&f);
@@ -215,8 +215,8 @@ START_TEST(truncation_stops_at_durable)
 }
 END_TEST
 
-/* Logs and truncates until every former file is reused, unless a cursor reads it. Returns whether
- * the first one still has its name. */
+/* Logs and truncates until every old file is reused, except one that a cursor reads. Returns
+ * whether the first file still has its name. */
 static bool first_file_survives(void)
 {
     struct lladd_file *file;
@@ -246,7 +246,7 @@ START_TEST(reader_keeps_its_file)
     ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
     must(&f, ll_log_cursor_read(c, lladd_lsn_of(8), &rec, &f.err));
     ck_assert(first_file_survives());
-    /* The record may be gone; but no other bytes are returned for it. */
+    /* The record may be gone. If it is not, its own bytes are returned. */
     int rc = ll_log_cursor_read(c, f.list[1].rec.lsn, &rec, &f.err);
     ck_assert(rc == 0 || rc == LLADD_OUT_OF_RANGE);
     if (rc == 0)
@@ -261,8 +261,9 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* Each device call in the creation of a segment fails in turn: an append gets at most an error of
- * the resource root, no record is lost, and the next attempt succeeds. _i: the error. */
+/* Each device call in the creation of a segment fails in turn: an append either succeeds or returns
+ * an error of the resource root, no record is lost, and the next attempt succeeds. _i: index of the
+ * error. */
 START_TEST(creation_fails)
 {
     const int errors[] = {ENOSPC, EIO, EMFILE, EROFS};
@@ -274,7 +275,7 @@ START_TEST(creation_fails)
         lladd_lsn lsn;
         int rc = 0;
         fault_device_fail(f.fd, n, FAULT_ANY, errors[_i], false);
-        /* Without a force and with room in the ring, the only calls are those of the creation. */
+        /* The ring has room and nothing is forced, so all calls belong to the creation. */
         while (rc == 0 && ll_log_tail(f.log).v < 9000)
             rc = try_put(&f, 300, &lsn);
         bool fired = fault_device_fired(f.fd) > 0;
@@ -356,7 +357,7 @@ START_TEST(disk_full)
 END_TEST
 
 /* Many commits use the last credit on a full disk. Groups get seals as long as there is space for
- * these, and no force fails. */
+ * seals, and no force fails. */
 START_TEST(seals_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -395,7 +396,7 @@ START_TEST(byte_limit)
     ck_assert_uint_gt(ll_log_tail(f.log).v, 50000);
     must_fail(&f, LLADD_LOG_FULL, try_put(&f, 200, &lsn));
     must_fail(&f, LLADD_LOG_FULL, ll_log_undo_reserve(f.log, 10000, &f.err));
-    /* Owed reservations and owed credit are not refused; they may exceed the limit. */
+    /* Owed reservations and owed credit are granted even above the limit. */
     struct ll_credit owed = {0};
     must(&f, ll_log_undo_reserve_owed(f.log, 5000, &f.err));
     ck_assert_uint_le(stats().segment_bytes, 65536);
@@ -406,7 +407,7 @@ START_TEST(byte_limit)
     ll_log_credit_return(f.log, &owed);
     ll_log_undo_release(f.log, 25000);
     must_fail(&f, LLADD_LOG_FULL, ll_log_undo_reserve(f.log, 50000, &f.err));
-    /* Truncation, as after a checkpoint, makes room below the limit. */
+    /* Truncation, as a checkpoint does it, makes room below the limit. */
     force(&f);
     must(&f, ll_log_truncate(f.log, f.list[f.count / 2].rec.lsn, &f.err));
     for (unsigned i = 0; i < 60; i++)
@@ -443,7 +444,7 @@ START_TEST(maintenance)
 END_TEST
 
 /* Open lists the directory and finds segments that were made ahead. The header of such a segment
- * must continue the log: by the LSN at which the segment before it ends, and by its incarnation. */
+ * must have the LSN at which the segment before it ends, and the log's incarnation. */
 START_TEST(segments_ahead_are_checked)
 {
     char name[LL_LOG_NAME_SIZE];

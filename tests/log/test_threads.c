@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads: each LSN is handed out once, without holes; every record is read back whole;
- * commits share groups; no thread stays asleep; a thread that waits for space gets it; a poison
- * reaches every thread; and readers may look at the ring while it is reused. Run under TSan as
- * well.
+ * Many threads. Each LSN is handed out once, without holes. Every record is read back whole.
+ * Commits share groups. No thread stays asleep. A thread that waits for space gets it. A poison
+ * reaches every thread. Readers may look at the ring while it is reused. Run under TSan as well.
  */
 #include "log_fixture.h"
 
@@ -173,7 +172,7 @@ static int count(void *ctx, const struct ll_record *rec, struct lladd_error *err
     if (rec->kind == LL_REC_SEAL)
         return 0;
     check_payload(rec, &id, &round);
-    ck_assert_uint_eq(round, t->next[id]++); /* in the thread's order */
+    ck_assert_uint_eq(round, t->next[id]++); /* in the order of the thread's rounds */
     ck_assert_uint_eq(rec->lsn.v, workers[id].lsns[round].v);
     return 0;
 }
@@ -223,8 +222,9 @@ START_TEST(commits)
 }
 END_TEST
 
-/* A clock that advances a millisecond at each reading: for the leader, yielding seems to take too
- * long, so the leader sleeps until the others are there or the time is over. */
+/* A clock that advances a millisecond at each reading. To the leader of a group it seems that
+ * yielding takes too long, so the leader sleeps until the other committers are there or its time is
+ * over. */
 static uint64_t strange_now(void *ctx)
 {
     (void)ctx;
@@ -298,7 +298,7 @@ START_TEST(on_files)
 }
 END_TEST
 
-/* A write fails while every thread is at work: every thread gets the error, none stays asleep. */
+/* A write fails while all threads work. Every thread gets the error, and none stays asleep. */
 START_TEST(poison)
 {
     f.cfg.ring_bytes = 8192;
@@ -368,7 +368,8 @@ START_TEST(follower)
         running = ll_log_tail(f.log).v < 300 * THREADS * 600;
     }
     join_workers(0);
-    while (lladd_atomic_load64(&followed) == 0) /* on a busy machine it may begin only now */
+    while (lladd_atomic_load64(&followed) == 0) /* on a busy machine the follower may begin only
+                                                 * now */
         lladd_yield();
     lladd_atomic_store64(&stop_follower, 1);
     lladd_thread_join(&reader.thread);
@@ -403,8 +404,8 @@ static void await_waiter(void)
     } while (stats.waits_for_space == 0);
 }
 
-/* Another thread's credit leaves too little of the ring: a thread waits until that credit is
- * returned or used. */
+/* The main thread's credit leaves too little of the ring, so the other thread waits until that
+ * credit is returned (_i 0) or used. */
 START_TEST(credit_of_others)
 {
     struct worker w = {.err = LLADD_ERROR_INIT};
@@ -439,7 +440,8 @@ static void *wait_published(void *arg)
     return NULL;
 }
 
-/* A force and a wait for publication wait for the record that was reserved before. */
+/* A force waits until an earlier reserved record is published, and so does a wait for
+ * publication. */
 START_TEST(waits_for_publication)
 {
     struct worker w = {.err = LLADD_ERROR_INIT}, forcer = w;
@@ -468,8 +470,8 @@ START_TEST(waits_for_publication)
 }
 END_TEST
 
-/* A committer that comes while a group is being synced waits for the next; one that has its record
- * in that group does not. */
+/* While a group is being synced, two committers come. The one with a record in that group does not
+ * wait for another; the other waits for the next group. */
 START_TEST(groups_in_turn)
 {
     struct worker a = {.err = LLADD_ERROR_INIT}, b = a, c = a;
@@ -506,8 +508,8 @@ static void *write_last(void *arg)
     return NULL;
 }
 
-/* A thread that has only written hands the write mutex to a thread that has come meanwhile to
- * sync. */
+/* A thread writes and does not want a sync. It hands the write mutex to a committer that has come
+ * meanwhile. */
 START_TEST(writer_leaves_to_committer)
 {
     struct worker a = {.err = LLADD_ERROR_INIT}, b = a;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Undo reserve (REC-3): reserved space can be logged on a full disk, in the same run and, after a
- * crash, in the next one, even if seals are logged in between; a caller without a reservation
- * cannot take the reserved space; released space can be used by others. Repeated crashes use up the
- * reserve: then recovery gets an error, and the log stays as it is.
+ * Undo reserve (REC-3). Reserved space can be logged on a full disk, in the same run and, after a
+ * crash, in the next one, even if seals are logged in between. A caller without a reservation
+ * cannot take the reserved space. Released space can be used by others. Repeated crashes use up the
+ * reserve; then recovery gets an error, and the log stays as it is.
  */
 #include "log_fixture.h"
 
@@ -86,7 +86,7 @@ START_TEST(accounting)
     ck_assert_uint_eq(undo_reserved(), 1000);
     ll_log_undo_release(f.log, 1000);
     ck_assert_uint_eq(undo_reserved(), 0);
-    /* More than one segment holds. */
+    /* This is more than one segment holds. */
     must(&f, ll_log_undo_reserve(f.log, 100000, &f.err));
     ck_assert_uint_eq(undo_reserved(), 100000);
     must_fail(&f, LLADD_TOO_LARGE, ll_log_undo_reserve(f.log, UINT64_MAX / 8, &f.err));
@@ -95,8 +95,8 @@ START_TEST(accounting)
 END_TEST
 
 /* The disk is full, and so is the log except for the reserve. As many compensations as were
- * reserved can be logged, even if each is forced by itself and thus may take a seal. _i: every
- * _i-th is forced (0: none). */
+ * reserved can be logged, even if each is forced by itself and may add a seal. _i: every _i-th
+ * compensation is forced (0: none). */
 START_TEST(rollback_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -140,7 +140,7 @@ START_TEST(recovery_on_a_full_disk)
     fault_device_capacity(f.fd, capacity);
     must(&f, reopen(&f));
     must(&f, ll_log_undo_reserve_recovery(f.log, reserve, false, &f.err));
-    fill_disk(); /* others do not get the reserve, although it lies in the same segment */
+    fill_disk(); /* records without a reservation do not get the reserve in the same segment */
     for (unsigned i = 0; i < 40; i++) {
         must(&f, try_clr(&credit));
         if (i % 4 == 0 || _i > 3)
@@ -157,7 +157,7 @@ START_TEST(recovery_on_a_full_disk)
 }
 END_TEST
 
-/* Nothing is reserved. After a crash on a full disk the log still has a file to go on in. */
+/* Nothing is reserved. After a crash on a full disk the log still has a file for more records. */
 START_TEST(crash_on_a_full_disk)
 {
     fixture_create(&f);
@@ -174,14 +174,14 @@ START_TEST(crash_on_a_full_disk)
     fault_device_capacity(f.fd, capacity);
     must(&f, reopen(&f));
     ck_assert_uint_eq(f.count, count);
-    put(&f, 50); /* as a checkpoint would */
+    put(&f, 50); /* the record stands for that of a checkpoint */
     force(&f);
     check_records(&f, 0, f.count);
 }
 END_TEST
 
-/* Crash after crash in the middle of recovery, on a full disk: at last an error of the resource
- * root, and the log stays as it was; when there is space again, it goes on. */
+/* On a full disk, one crash after another interrupts recovery. At last recovery gets an error of
+ * the resource root, and the log stays as it was. When there is space again, the log goes on. */
 START_TEST(reserve_is_used_up)
 {
     struct ll_credit credit = {0};
@@ -224,7 +224,8 @@ START_TEST(reserve_is_used_up)
 }
 END_TEST
 
-/* The reserve fills the disk, and each compensation is forced: undo has priority over seals. */
+/* The reserve fills the disk, and each compensation is forced: the space goes to undo rather than
+ * to seals. */
 START_TEST(tight_reserve)
 {
     struct ll_credit credit = {0};
@@ -256,7 +257,7 @@ START_TEST(tight_reserve)
 }
 END_TEST
 
-/* Normal records do not use the reserve, whatever the order. */
+/* Normal records do not use the reserve, in any order of records and reservations. */
 START_TEST(reserve_is_safe)
 {
     struct ll_credit credit = {0};
@@ -280,11 +281,12 @@ START_TEST(reserve_is_safe)
 }
 END_TEST
 
-/* The reserve that fits into one segment of the smallest size: the slack that users leave. */
+/* The largest reserve that fits into one segment of the smallest size. Users leave this much of the
+ * log free. */
 enum { SLACK = 4032 * 8 / 9 };
 
-/* Users reserve as much as they can, and fill the rest of the log. SLACK bytes remain, for a
- * compensation that a crash interrupts. _i: the disk has space for 2 + _i segments. */
+/* Users reserve as much as they can, and fill the rest of the log. SLACK bytes remain, in case a
+ * crash interrupts a compensation. _i: the disk has space for 2 + _i segments. */
 START_TEST(users_leave_some_beside_the_reserve)
 {
     f.cfg.segment_max = 4096;
@@ -321,8 +323,8 @@ START_TEST(a_rollback_leaves_some_beside_the_reserve)
 }
 END_TEST
 
-/* The log is at its limit: the additional segment that recovery wants may exceed it, but if the
- * disk is full, too, recovery gets an error. */
+/* The log is at its limit: recovery may exceed the limit by one segment. If the disk is full, too,
+ * recovery gets an error. */
 START_TEST(a_spare_segment_at_the_limit)
 {
     lladd_lsn lsn;
@@ -344,7 +346,7 @@ START_TEST(a_spare_segment_at_the_limit)
 }
 END_TEST
 
-/* Owed credit opens a new segment. This gives users no space: the slack is not for them. */
+/* Owed credit opens a new segment. Users still get no space, because the slack must remain. */
 START_TEST(owed_credit_leaves_the_slack)
 {
     struct ll_credit credit = {0};
@@ -372,8 +374,8 @@ static uint64_t image_bytes(unsigned n, bool wait)
     return bytes;
 }
 
-/* A disk that is full has no segment to spare for images. An attempt to make one is not repeated
- * until log is truncated. _i: the caller may wait. */
+/* A full disk has no space for another segment for images. The log tries once to make one, and
+ * again only after a truncation. _i 1: the caller may wait. */
 START_TEST(images_try_once_to_make_a_segment)
 {
     f.cfg.segment_max = 4096;
@@ -395,8 +397,8 @@ START_TEST(images_try_once_to_make_a_segment)
 }
 END_TEST
 
-/* Other transactions keep most of the ring. A thread that waits for credit for many images gets it
- * for fewer. */
+/* Other transactions hold credit for most of the ring. A thread that asks for credit for many
+ * images, and may wait, gets credit for fewer. */
 START_TEST(images_get_what_credit_there_is)
 {
     struct ll_credit others[2] = {{0}, {0}};
@@ -412,9 +414,9 @@ START_TEST(images_get_what_credit_there_is)
 }
 END_TEST
 
-/* Images get no credit above seven eighths of the limit. Updates do: a reader that evicts dirty
- * pages leaves that log to them. _i: 1, the caller may wait; 2, two eighths are reserved for
- * undo. */
+/* Once the log has reached seven eighths of its limit, images get no credit, but updates do. So a
+ * reader that evicts dirty pages leaves the last eighth to updates. _i & 1: the caller may wait;
+ * _i & 2: two eighths are reserved for undo. */
 START_TEST(images_leave_the_last_eighth_of_the_limit)
 {
     enum { LIMIT = 16 * 4096, PART = LIMIT / 8 };
