@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_OPERATIONS_HISTORY_H
 #define TESTS_OPERATIONS_HISTORY_H
-/* Random histories: interleaved transactions write records, commit, roll back, and are open at
- * crashes. A model has the expected version of each record. Only one transaction at a time uses a
- * record. The test defines what a record is and where it is stored. */
+/* Random histories. Transactions write records by turns, commit, roll back, and are open when a
+ * crash occurs. A model has the expected version of each record. Only one transaction at a time
+ * uses a record. The test defines what a record is and where it is stored. */
 #include "op_fixture.h"
 
 enum { HISTORY_RECORDS = 500, HISTORY_TXNS = 4 };
@@ -18,8 +18,8 @@ struct history {
     uint32_t records; /* number of records */
     int txns, steps;  /* number of transactions at a time; number of steps */
     /* On average, one step in `end_every` ends its transaction if that is open, and one step in
-     * `crash_every` is a crash. `expect` is called in one step of every `look_every`, after each
-     * crash and at the end; look_every 0: only after crashes and at the end. */
+     * `crash_every` is a crash. `expect` is called after each crash and at the end, and also in one
+     * step of every `look_every`, unless that is 0. */
     unsigned end_every, crash_every, look_every;
     void (*write)(struct history *, int t, uint64_t random); /* as transaction t */
     void (*expect)(const struct history *); /* checks that the records are those in `now` */

@@ -2,7 +2,7 @@
 #ifndef TESTS_OPERATIONS_KEYED_H
 #define TESTS_OPERATIONS_KEYED_H
 /*
- * Hash tables and B+trees by the calls that they share, for tests of both:
+ * The calls that hash tables and B+trees share, for tests of both:
  *
  *     keyed_create(txn, KEYED_BTREE, 8, 0, &root);          keys of 8 bytes, values of any length
  *     keyed_open(db, KEYED_BTREE, root, &k, &err);

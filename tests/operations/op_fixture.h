@@ -52,7 +52,8 @@ struct lladd_gid fixture_gid(const char *text);
 
 /* Allocates a page, formats it with lladd_page_format, and commits. */
 lladd_pageno fixture_page(struct fixture *, const char *type);
-/* Asserts that each page in use passes the check of its type, if a built-in extension has one. */
+/* Asserts that each page in use passes the check of its type, if the type belongs to a built-in
+ * extension and has a check. */
 void fixture_check(struct fixture *);
 /* Exchanges `bytes` with the bytes of a page in the cache, without logging. A second call restores
  * the page. */
@@ -63,8 +64,8 @@ uint64_t fixture_pages_used(struct fixture *);
 bool fixture_any(struct lladd_view, enum lladd_span_kind, struct lladd_span);
 void fixture_nothing(struct lladd_page *, struct lladd_span);
 /* Ends a transaction: commits if rc is 0. If rc is an error or the commit fails, aborts, unless the
- * handle is poisoned. Returns 0 after a commit; else the error of the abort if that has failed too,
- * else the first error. */
+ * handle is poisoned. Returns 0 after a commit. Otherwise returns the error of the abort, or if the
+ * abort has succeeded, the first error. */
 int fixture_end(struct lladd_txn *, int rc);
 /* A workload in steps. */
 struct fixture_steps {
@@ -75,9 +76,9 @@ struct fixture_steps {
     void (*crashed)(int i);     /* the device has failed in step i: crashes, checks, closes */
     void (*done)(uint64_t run); /* after all steps: checks, closes */
 };
-/* Runs the workload once for each of its allocations, or with `reads` once for each of its reads.
- * In run n only the n-th of these calls fails. A step that returns the error is repeated. Returns
- * how many steps have failed. */
+/* Runs the workload once for each of its allocations; with `reads`, once for each of its reads. In
+ * run n only the n-th of these calls fails. A step that returns the error is repeated. Returns how
+ * many steps have failed. */
 unsigned fixture_each_fails_once(struct fixture *, const struct fixture_steps *, bool reads);
 /* Runs the workload once for each call that writes. In each run the device fails from that call on.
  * Returns how many runs had a step that failed. */

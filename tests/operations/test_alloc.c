@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages and extents: allocation is part of the transaction. Freed pages are reused when no rollback
+ * Pages and extents. Allocation is part of the transaction. Freed pages are reused when no rollback
  * can need them any more, and not earlier. No page has two owners. Wrong calls are refused and
  * change nothing.
  */
@@ -170,8 +170,8 @@ static struct lladd_txn *begin_relaxed(void)
     return txn;
 }
 
-/* Commits a transaction with relaxed durability, so that only a later sync, made for another
- * reason, makes the commit durable. kind 1: by lladd_commit_async. */
+/* Commits a transaction with relaxed durability. The commit becomes durable only by a later sync
+ * that has another reason. kind 1: by lladd_commit_async. */
 static void commit_relaxed(struct lladd_txn *txn, int kind)
 {
     lladd_lsn lsn;
@@ -236,8 +236,8 @@ START_TEST(relaxed_commits_give_blobs_back)
 }
 END_TEST
 
-/* The device has room for little more than two extents, so each allocation needs a sync that makes
- * an earlier commit durable. */
+/* The device has room for little more than two extents. So each allocation needs pages that an
+ * earlier commit has freed, and for this a sync that makes that commit durable. */
 START_TEST(no_space_is_reported_if_no_commit_is_pending)
 {
     lladd_pageno live = {0};
@@ -271,7 +271,7 @@ static void count_syncs(void *ctx, uint64_t number, unsigned kind, const char *n
         (void)lladd_atomic_add32(&syncs, 1);
 }
 
-/* The library syncs to reuse freed space only when much space has been freed. A sync for every
+/* To reuse freed space, the library syncs only when much space has been freed. A sync for every
  * extent would defeat the purpose of relaxed durability. */
 START_TEST(few_freed_pages_cause_no_sync)
 {
@@ -287,8 +287,8 @@ START_TEST(few_freed_pages_cause_no_sync)
         commit_relaxed(txn, 0);
     }
     fault_device_hook(b.fd, NULL, NULL);
-    /* A sync is due after 4 MiB of freed pages, which are 128 extents. The factor 2 allows for
-     * syncs before the cache writes pages. */
+    /* A sync is due after 4 MiB of freed pages, which are 128 extents. The factor 2 allows for the
+     * syncs that precede the cache's writes of pages. */
     ck_assert_uint_le(lladd_atomic_load32(&syncs), 2 * TIMES * SHORT_EXTENT / (4 * MIB));
     ck_assert_uint_le(lladd_page_count(b.db), 8 * MIB);
 }
@@ -406,7 +406,7 @@ START_TEST(pages_freed_in_doubt_are_reserved_after_a_crash)
 END_TEST
 
 /* Before recovery has undone a loser, the pages that the loser has freed are LLADD_USE_FREED in the
- * bitmap. A logical undo of another loser allocates pages. It must not get these. */
+ * bitmap. A logical undo of another loser allocates pages, and must not get the freed ones. */
 static lladd_pageno taken_in_recovery[64];
 static int n_taken;
 
@@ -503,7 +503,7 @@ START_TEST(the_longest_extent_and_beyond)
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
     lladd_pageno a = extent(txn, max, LLADD_EXTENT_PAGED), c = extent(txn, max, LLADD_EXTENT_RAW);
     ck_assert(a.v + max <= c.v || c.v + max <= a.v);
-    lladd_pageno small = alloc(txn); /* from the free pages before the extents */
+    lladd_pageno small = alloc(txn); /* taken from the free pages before the extents */
     ck_assert(small.v < a.v || small.v >= a.v + max);
     ck_assert(small.v < c.v || small.v >= c.v + max);
     commit(txn);
@@ -535,7 +535,7 @@ START_TEST(bulk_extents_keep_what_was_written_past_the_log)
     struct lladd_txn_options system = {.struct_size = sizeof system, .system = true};
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno run = extent(txn, 5, LLADD_EXTENT_PAGED);
-    for (uint64_t i = 0; i < 5; i++) { /* an earlier use, dirty in the cache */
+    for (uint64_t i = 0; i < 5; i++) { /* pages of an earlier use are dirty in the cache */
         ok(txn, lladd_bytes_format(txn, lladd_page_of(run.v + i)));
         ok(txn, lladd_bytes_set(txn, lladd_page_of(run.v + i), 0, "old", 4));
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Arrays: elements at the ends of pages; ranges; zeros where nothing was written; the length after
- * rollbacks, also to savepoints; pages that are freed; arrays that are created or destroyed by a
- * transaction that rolls back; wrong calls, which change nothing; a failure of each memory
- * allocation; random calls, compared with an array in memory.
+ * Arrays. Elements at the ends of pages, ranges, and zeros where nothing was written. The length
+ * after rollbacks, to savepoints too. Pages that are freed. Arrays that are created or destroyed by
+ * a transaction that rolls back. Wrong calls, which change nothing. A failure of each memory
+ * allocation. Random calls, compared with an array in memory.
  */
 #include "op_fixture.h"
 
@@ -577,8 +577,8 @@ END_TEST
 
 /* ---- memory and space run out ---------------------------------------------------------------- */
 
-/* Makes each of six calls many times; the n-th time, its n-th memory allocation fails. A call that
- * returns an error has changed nothing. */
+/* Makes each of six calls many times. The n-th time, the n-th memory allocation of the call fails.
+ * A call that returns an error has changed nothing. */
 START_TEST(without_memory_nothing_changes)
 {
     static uint64_t values[2000];

@@ -39,7 +39,7 @@ static void teardown(void)
     fixture_free(&b);
 }
 
-/* Of n threads each writes every n-th element, so neighbours belong to different threads. */
+/* Each of n threads writes every n-th element, so neighbours belong to different threads. */
 static void *write_own(void *arg)
 {
     struct worker *w = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The undo reserve of an open transaction is what its rollback can log (REC-3), and little more:
- * after one small change of a structure it is at most three times what the rollback logs. Each row
- * of the table `cases` is such a change.
+ * The undo reserve of an open transaction covers what its rollback can log (REC-3), and little
+ * more. After one small change of a structure the reserve is at most three times what the rollback
+ * logs. Each row of the table `cases` is one small change.
  */
 #include "op_fixture.h"
 
@@ -318,7 +318,7 @@ static void close_handles(void)
     rows = NULL;
 }
 
-/* A larger transaction, which leaves its handle and reserve to the next one. */
+/* A larger transaction. The next transaction takes over its handle, with the undo reserve. */
 static void larger(void)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -331,8 +331,8 @@ static void larger(void)
 
 /* Measures the change twice. The first transaction begins with no reserve. The second one takes
  * over the handle of a larger transaction that has ended, with its reserve. `keeper` is idle and
- * has taken over what earlier transactions have left, so the statistics change only by the reserve
- * of `txn`. */
+ * has taken over the reserve that earlier transactions have left. So the statistics change only by
+ * the reserve of `txn`. */
 START_TEST(a_small_transaction_has_a_small_undo_reserve)
 {
     fixture_init(&b, 4096);

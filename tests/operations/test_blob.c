@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Blobs: sizes around every boundary, ranges, appends, zeros that are not stored, lengths near
- * 2^48. Whether the contents are logged makes no difference to readers. After a rollback, also to a
- * savepoint, or a crash, a blob has its old contents or its new ones. Every page is freed. A call
- * that fails has changed nothing.
+ * Blobs. Sizes around every boundary, ranges, appends, zeros that are not stored, lengths near
+ * 2^48. Readers see no difference between contents that are logged and contents that are not. After
+ * a crash or a rollback, to a savepoint too, a blob has its old contents or its new ones. Every
+ * page is freed. A call that fails has changed nothing.
  */
 #include "op_fixture.h"
 
@@ -431,7 +431,8 @@ START_TEST(a_destroyed_blob_is_refused)
 }
 END_TEST
 
-/* A call must notice that a page of the blob is free, or (_i) belongs to another structure. */
+/* A page of the blob is free, or (_i) belongs to another structure. The check must find this. In
+ * the second case a read must find it, too. */
 START_TEST(a_foreign_page_is_noticed)
 {
     setup_sized(4096);

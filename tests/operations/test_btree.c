@@ -224,7 +224,7 @@ START_TEST(a_tree_in_use_is_not_destroyed)
 }
 END_TEST
 
-/* A destruction owns the tree for a moment before it is refused; the test sets the owner itself.
+/* A destruction that will be refused owns the tree for a moment; the test sets the owner itself.
  * Meanwhile a transaction that has changed the tree can change it again. A transaction that has not
  * changed it gets LLADD_BUSY and does not count as a changer; later it can change the tree. */
 START_TEST(a_refused_destruction_disturbs_no_other_transaction)
@@ -427,7 +427,7 @@ START_TEST(many_rows_in_one_call)
 }
 END_TEST
 
-/* One call inserts 17 rows with two log records. The log names the key of each row. */
+/* One call inserts 17 rows with two log records. The log must name the key of each row. */
 START_TEST(the_log_names_each_of_many_keys)
 {
     unsigned records = 0, named = 0;
@@ -462,7 +462,7 @@ START_TEST(the_log_names_each_of_many_keys)
 END_TEST
 
 /* One transaction inserts rows between those of another transaction, which then splits the same
- * leaves and commits. The rows of the first one are rolled back: by an abort or (_i) after a
+ * leaves and commits. The rows of the first transaction are rolled back by an abort or (_i) after a
  * crash. */
 START_TEST(many_rows_are_rolled_back)
 {
@@ -658,9 +658,9 @@ START_TEST(references_to_wrong_pages_are_found)
 }
 END_TEST
 
-/* The top node that memory knows is older than the one that the root page names. A split at the
- * older one's level must read the newer one. The statistics, which visit all nodes, must not depend
- * on the top node in memory. */
+/* The handle knows an older top node than the root page names. A split at the level of the older
+ * node must read the newer node. The statistics visit all nodes, and must not depend on the top
+ * node in memory. */
 START_TEST(an_old_top_node_is_replaced)
 {
     struct lladd_btree_stats before = {.struct_size = sizeof before}, after = before;
@@ -688,7 +688,7 @@ START_TEST(an_old_top_node_is_replaced)
 END_TEST
 
 /* An application's compensation that puts rows, so that nodes split while a transaction rolls back.
- * All log space that it needs is reserved (REC-3). */
+ * All log space that the compensation needs is reserved (REC-3). */
 enum { SPLITTERS = 300, ROW_BYTES = 150 };
 
 static int puts_rows(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
@@ -797,9 +797,9 @@ START_TEST(an_image_of_a_damaged_node_is_refused)
 }
 END_TEST
 
-/* Each value contains bytes that look like an entry with the row's own key. The test makes one slot
- * after the other name these bytes. The keys are still in order, so the check must notice that the
- * slot names no first byte of an entry. _i chooses the page size. */
+/* Each value contains bytes that look like an entry with the row's own key. The test changes one
+ * slot after the other so that it names these bytes. The keys are still in order, so the check must
+ * notice that the slot names no first byte of an entry. _i chooses the page size. */
 START_TEST(each_slot_names_the_first_byte_of_an_entry)
 {
     uint32_t size = 4096u << 2 * _i, slots = 0;
@@ -818,7 +818,7 @@ START_TEST(each_slot_names_the_first_byte_of_an_entry)
             break;
         ll_btree__add(page, size, slots, &e);
     }
-    for (uint32_t i = 3; i < slots; i += 7, slots--) /* leaves dropped entries between the others */
+    for (uint32_t i = 3; i < slots; i += 7, slots--) /* dropped entries stay between the others */
         ll_btree__drop(page, i, i + 1);
     ck_assert(ll_btree__fine(v));
     for (uint32_t i = 0; i < slots; i++) {

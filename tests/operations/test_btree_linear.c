@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * B+trees are linearizable: each lookup sees the state of the key at one moment between its call
- * and its return. That holds for a tree if it holds for each of its keys. One thread changes a key,
- * in transactions that commit or roll back; others look it up, and meet it or miss it with a
- * cursor, in both directions, while leaves split around it. The threads note when each call began
- * and ended; then the notes are checked. Runs under TSan.
+ * and its return. A tree is linearizable if this holds for each of its keys. One thread changes a
+ * key, in transactions that commit or roll back. Other threads look the key up, and meet it or miss
+ * it with a cursor, in both directions, while leaves split around it. The threads note when each
+ * call began and ended. Afterwards the notes are checked. Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -238,8 +238,8 @@ static int by_key_and_begin(const void *x, const void *y)
 }
 
 /* Is there an order of all changes and looks of a key, in which each of them is at a moment of its
- * call? Gives each look the earliest state that it can have seen. If a change or another look had
- * ended before the look began, the look cannot have seen an older state than that one. */
+ * call? Gives each look the earliest state that it can have seen. This state is at least as new as
+ * the states of all changes and looks that ended before the look began. */
 static bool in_order(const struct history *h, const struct look *looks, size_t n)
 {
     size_t *seen = calloc(n + 1, sizeof *seen);
@@ -350,8 +350,8 @@ START_TEST(forty_writers)
 }
 END_TEST
 
-/* in_order refuses a look that has seen a state which was over or had not begun, and a look that
- * has seen an older state than a look that had ended before. */
+/* in_order refuses a look that has seen a state before that state began or after it was over. It
+ * also refuses a look that has seen an older state than a look that had ended before it. */
 START_TEST(a_wrong_history_is_found)
 {
     struct state states[] = {{0, 0, 0}, {1, 10, 20}, {2, 30, 40}, {1, 50, 60}};

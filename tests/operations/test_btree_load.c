@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Loading B+trees. A loaded tree has its rows, passes the check, is packed, and can be changed
- * afterwards, also after a crash. Wrong rows are refused and change nothing. After a rollback, a
+ * afterwards, even after a crash. Wrong rows are refused and change nothing. After a rollback, a
  * crash or an error, no page of an unfinished load is in use.
  */
 #include "op_fixture.h"
@@ -354,7 +354,8 @@ START_TEST(loads_are_rolled_back)
     for (uint32_t i = 3001; _i == 0 && i < 6000; i++)
         ok(txn, add(l, 2 * i));
     ok(txn, lladd_rollback_to(txn, _i == 2 ? before : during));
-    if (_i == 1) { /* nothing is undone: since the savepoint, the load has changed only memory */
+    if (_i == 1) { /* nothing is undone, because since the savepoint the load has changed only
+                    * memory */
         ok(txn, add(l, 6002));
     } else {
         refuses(txn, LLADD_BAD_STATE, add(l, 20000));

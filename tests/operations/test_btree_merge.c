@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * B+trees that shrink: nodes are merged, and their pages are used again. Rows are removed in
- * different orders; a window of keys moves through the tree; rows of open transactions move when
- * their leaf is merged; a leaf with reserved ghosts is not merged. Also rollbacks, crashes, a
- * cursor in a merged leaf, and damage to the list of free pages. test_keyed_threads.c has threads.
+ * different orders. A window of keys moves through the tree. Rows of open transactions move when
+ * their leaf is merged. A leaf with reserved ghosts is not merged. Also tests rollbacks, crashes, a
+ * cursor in a merged leaf, and damage to the list of free pages. test_keyed_threads.c tests merges
+ * with several threads.
  */
 #include "op_fixture.h"
 #include "operations/btree/tree.h"
@@ -169,7 +170,7 @@ START_TEST(all_rows_at_once)
     struct lladd_btree_stats full = stats();
     remove_range(0, ROWS);
     ck_assert_uint_eq(stats().merges, 0);
-    put_range(ROWS, 2 * ROWS); /* after all others */
+    put_range(ROWS, 2 * ROWS); /* these keys come after all others */
     struct lladd_btree_stats again = stats();
     ck_assert_uint_gt(again.merges, 50);
     ck_assert_uint_lt(nodes(&again), nodes(&full) + nodes(&full) / 5);
@@ -177,7 +178,7 @@ START_TEST(all_rows_at_once)
 }
 END_TEST
 
-/* Leaves of which each keeps a few rows are merged, too. */
+/* If each leaf keeps a few rows, the leaves are merged, too. */
 START_TEST(few_rows_remain)
 {
     make(KEY);

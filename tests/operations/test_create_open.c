@@ -135,8 +135,8 @@ START_TEST(a_new_structure_can_be_used_at_once)
 }
 END_TEST
 
-/* A structure is destroyed when its creation is rolled back: with the whole transaction, or to a
- * savepoint by a transaction that then commits. */
+/* A structure is destroyed when its creation is rolled back, either by an abort, or by a rollback
+ * to a savepoint in a transaction that then commits. */
 START_TEST(a_rollback_of_the_creation_destroys_the_structure)
 {
     enum kind kind = (enum kind)_i;

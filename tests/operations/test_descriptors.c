@@ -268,8 +268,8 @@ START_TEST(hostile_records_on_good_pages)
 }
 END_TEST
 
-/* The page gets random bytes, as a damaged page that is not checked. No callback may access bytes
- * outside it. */
+/* The page gets random bytes, like a damaged page that was not checked. No callback may access
+ * bytes outside the page. */
 START_TEST(hostile_records_on_hostile_pages)
 {
     const struct lladd_page_type *const *types = all_types();

@@ -2,9 +2,9 @@
 /*
  * A forked process has the memory of a handle, but not its threads and files. When the parent
  * forked, a thread may have held any mutex. So in the child each call refuses the handle
- * (LLADD_FORKED) before it takes a mutex. Here the parent holds the mutex while it forks, so a call
- * that takes it aborts (debug builds) or never returns. dTables have their own test
- * (tests/dtable_managed/test_fork.c).
+ * (LLADD_FORKED) before it takes a mutex. Here the parent holds a mutex while it forks. So a call
+ * of the child that takes this mutex aborts (debug builds) or never returns. dTables have their own
+ * test (tests/dtable_managed/test_fork.c).
  */
 #include "op_fixture.h"
 #include "operations/array/array.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hash tables, edge cases: wrong arguments, creating and destroying tables, equal hashes, rollback
- * after another transaction's splits and merges, rollback on a full device, walks during changes, a
- * failure of each memory allocation.
+ * Hash tables, edge cases: wrong arguments, creating and destroying tables, equal hashes, a
+ * rollback after another transaction's splits and merges, a rollback on a full device, walks during
+ * changes, and a failure of each memory allocation.
  */
 #include "op_fixture.h"
 #include "operations/hash/table.h"
@@ -552,7 +552,7 @@ START_TEST(transactions_interleave)
 END_TEST
 
 /* A transaction removes all elements. Another one inserts elements until the device is full. The
- * space of the removed elements is reserved for the rollback, so the rollback succeeds. */
+ * space of the removed elements is reserved, so the rollback of the removal succeeds. */
 START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 {
     make(8, 100);
@@ -584,7 +584,7 @@ START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 }
 END_TEST
 
-/* The undo reserve is at least as much as the rollback writes, and at most twice as much and SPARE
+/* The undo reserve is at least as much as the rollback writes, and at most twice as much plus SPARE
  * bytes. _i / 2 chooses the length of the values; _i % 2: the table has fixed lengths. */
 START_TEST(the_undo_reserve_is_what_a_rollback_writes)
 {

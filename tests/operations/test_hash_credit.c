@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Log credit and threads: many threads fill a new hash table. The log buffer has room for the log
- * credit of only a few of them. An insertion may split the table or rebuild a chain. For this a
- * thread takes the mutex `shape` of the table, and log credit. If a thread kept credit while it
+ * Log credit and threads. Many threads fill a new hash table. The log buffer has room for the log
+ * credit of only a few of them. An insertion may split the table or rebuild a chain. For this its
+ * thread takes log credit and the mutex `shape` of the table. If a thread kept credit while it
  * waits for the mutex, the holder of the mutex could wait for that credit, and the test would not
  * end. Runs under TSan.
  */
@@ -15,7 +15,7 @@
 enum { MOST = 256 };
 
 /* The smallest log buffer that allows a rebuild, with 32 threads and with 256; then the largest
- * pages with the default buffer (ring 0). keys: how many each thread puts. */
+ * pages with the default buffer (ring 0). keys: the number of keys that each thread puts. */
 static const struct {
     uint64_t ring;
     uint32_t page_size;

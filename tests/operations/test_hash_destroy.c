@@ -137,7 +137,7 @@ START_TEST(each_step_frees_about_so_many_pages)
 }
 END_TEST
 
-/* Of three steps, the power fails after one, and the database is closed after another. */
+/* In every three steps, the power fails after one, and the database is closed after another. */
 START_TEST(what_is_left_is_destroyed_after_a_crash)
 {
     lladd_hash_close(make((enum kind)(_i % KINDS)));
@@ -379,9 +379,9 @@ static void create_in_vain(struct lladd_txn *txn, unsigned times)
     }
 }
 
-/* Two transactions are prepared. The first one has created `_i` + 1 tables and rolled that back,
- * the second one `_i`. Then the second one, and from `_i` 2 on the first one too, has created a
- * table, which may have the pages of an earlier one. */
+/* Two transactions are prepared. The first one has created `_i` + 1 tables and rolled that back;
+ * the second one has done the same with `_i` tables. Then the second one has created a table. If
+ * `_i` is 2 or more, the first one has, too. The new tables may have the pages of earlier ones. */
 START_TEST(tables_created_in_doubt)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;

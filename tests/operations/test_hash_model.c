@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hash tables compared with an array: transactions make random insertions, replacements and
+ * Hash tables compared with an array. Transactions make random insertions, replacements and
  * removals, and commit, roll back, roll back to savepoints, or are open at a crash. The tables
  * split, merge and have chains, with both layouts and both kinds of undo.
  */

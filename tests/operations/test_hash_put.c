@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hash tables: whether a put reports that it replaced a value, and log records of earlier versions,
- * which had other operations for puts. */
+/* Hash tables: a put reports whether it has replaced a value. Also tests log records of earlier
+ * versions, which used other operations for puts. */
 #include "op_fixture.h"
 #include "operations/hash/table.h"
 
@@ -85,8 +85,8 @@ END_TEST
 /* ---- records of earlier versions ------------------------------------------------------------- */
 
 /* Logs and makes a change as earlier versions did. The record puts the new value. Its undo bytes
- * have the key, and the old value if there was one. (Here the undo bytes are in an undo-only
- * record, and the redo bytes in a redo-only one, which has the same effect.) */
+ * have the key, and the old value if there was one. (The test logs the undo bytes in an undo-only
+ * record, and the redo bytes in a redo-only record. Together these have the same effect.) */
 static void old_put(struct lladd_txn *txn, const char *name, uint64_t key, uint64_t value,
                     const uint64_t *old)
 {

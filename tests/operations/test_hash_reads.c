@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Elements with keys and values in blobs, read without locks. Whatever a writer does between two
- * steps of a reader, the reader must get one whole value, and a walk must return every element that
+ * Keys and values in blobs are read without locks. A writer may do anything between two steps of a
+ * reader. The reader must still get one whole value, and a walk must return every element that
  * exists during the whole walk exactly once.
  *
- * In the case `stops`, the reader reads the pages of a value from the device. It is stopped before
- * one of these reads, in each run before a later one, and meanwhile a writer changes the value.
- * (Pages that the writer needs are cached, since the writer would wait for a page that the reader
- * is loading.) In the case `threads`, which runs under TSan, no thread is stopped.
+ * In the case `stops`, the reader reads the pages of a value from the device. In each run it is
+ * stopped before a later one of these reads, and meanwhile a writer changes the value. (Pages that
+ * the writer needs are cached, because the writer would wait for a page that the reader is
+ * loading.) In the case `threads`, which runs under TSan, no thread is stopped.
  */
 #include "op_fixture.h"
 

@@ -32,8 +32,8 @@ struct load {
     /* key_size: 8, or 0 for a table with keys and values of any length (the keys have 8 bytes).
      * shortest, longest: lengths of the values. */
     uint32_t key_size, shortest, longest;
-    /* per_txn: changes per transaction. overwritten: of this many changes of existing elements, one
-     * is a put, the others are removals; 0: all are removals. */
+    /* per_txn: changes per transaction. overwritten: one in this many changes of existing elements
+     * is a put, and the others are removals; 0: all are removals. */
     unsigned per_txn, overwritten;
     unsigned ghosts;       /* the table may have this many ghosts for each 100 elements */
     uint32_t length[KEYS]; /* 1 + the length of the value; 0: the key is absent */
@@ -146,9 +146,10 @@ static void churn(struct load *l)
         ck_assert_uint_eq(pages_in_use(), s.pages); /* otherwise the table has lost a page */
         /* Ghosts stay on a page until their room is needed. */
         ck_assert_uint_le(100 * s.ghosts, l->ghosts * s.elements);
-        /* The later rounds make no second table; they compare with the earlier rounds. They allow
-         * half as much again, because the secret of the hash function is random: in 500 runs, the
-         * table had 0.96 to 1.22 times the largest number of pages of the earlier rounds. */
+        /* The later rounds make no second table, but compare with the earlier rounds. The limit is
+         * one and a half times as many pages, because the secret of the hash function is random: in
+         * 500 runs, the table had 0.96 to 1.22 times the largest number of pages of the earlier
+         * rounds. */
         if (round > ROUNDS / 2) {
             ck_assert_uint_le(s.pages, used + used / 2);
             ck_assert_uint_le(lladd_page_count(b.db), file + file / 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Heaps. Records keep their ids however often they move, a walk meets each exactly once, and they
+ * Heaps. A record keeps its id each time it moves. A walk meets each record exactly once. Records
  * have the contents of the last commit. The rollback of a transaction leaves the pages that it has
  * added to a heap, but frees all pages of a heap that it has created. Room of deleted records is
  * reused. Wrong calls are refused.
@@ -187,7 +187,7 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     expect(r, 's', 5);
     ck_assert_uint_eq(home_tag(r), 1);
     commit(txn);
-    /* Without room on that page, and with room on the home page, the record moves home. */
+    /* If that page has no room and the home page has, the record moves home. */
     txn = fixture_begin(&b);
     struct lladd_rid beside = {{0}, 0, 0};
     unsigned char stub[8];
@@ -204,7 +204,7 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     abort_txn(txn);
     expect(r, 's', 5);
     ck_assert_uint_eq(home_tag(r), 1);
-    /* Without room on either page, the record moves to a third page. Deleting it frees its slots on
+    /* If neither page has room, the record moves to a third page. Deleting it frees its slots on
      * both pages. */
     txn = fixture_begin(&b);
     set(txn, r, 't', 3900);
@@ -306,8 +306,8 @@ START_TEST(a_stub_that_leads_nowhere_is_damage)
 }
 END_TEST
 
-/* The inventory lists the heap's pages. Its only page has a link to itself. No call may follow the
- * link for ever. _i: the heap has a record. */
+/* The inventory lists the heap's pages. The only page of the inventory has a link to itself. No
+ * call may follow the link for ever. _i: the heap has a record. */
 START_TEST(an_inventory_that_does_not_end_is_noticed)
 {
     unsigned char next[8];
@@ -699,7 +699,8 @@ static void model_write(struct history *h, int t, uint64_t r)
     struct version v = {true, (char)('a' + (int)(r & 15)),
                         (uint32_t)(r >> 8) % (r >> 5 & 3 ? 200 : 4000)};
     if (!history_may_write(h, t, i) || (!h->now[i].there && h->base[i].there))
-        return; /* in use by another transaction, or a rollback may restore it with its old id */
+        return; /* another transaction uses the record, or a rollback may restore it with its old
+                 * id */
     if (!h->now[i].there) {
         m->rid[i] = insert(h->txn[t], v.fill, v.len);
     } else if ((r >> 50 & 15) < 4) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hash tables and B+trees: calls that change nothing. When the transaction that has made them has
- * ended, other transactions can destroy the structure. */
+/* Hash tables and B+trees: a transaction makes only calls that change nothing. When it has ended,
+ * other transactions can destroy the structure. */
 #include "keyed.h"
 #include "op_fixture.h"
 
@@ -35,7 +35,7 @@ static void change_nothing(struct lladd_txn *txn)
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* the calls have logged nothing */
 }
 
-/* A transaction that has changed nothing has committed, and no sync has followed. Another
+/* A transaction has changed nothing and has committed, and no sync has followed. Another
  * transaction can destroy the structure. _i: the kind, and the durability. */
 START_TEST(a_commit_of_nothing_leaves_the_structure_free)
 {
@@ -58,8 +58,8 @@ START_TEST(a_commit_of_nothing_leaves_the_structure_free)
 }
 END_TEST
 
-/* While a transaction that has made such calls is open, the structure cannot be destroyed. After
- * the rollback of that transaction it can. */
+/* While a transaction that has made calls of this kind is open, the structure cannot be destroyed.
+ * After the rollback of that transaction it can. */
 START_TEST(a_rollback_of_nothing_leaves_the_structure_free)
 {
     fixture_init(&b, 4096);

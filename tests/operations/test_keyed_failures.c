@@ -135,8 +135,7 @@ static void look(uint32_t k)
     faults(true);
 }
 
-/* Asserts that the result of a call is one of those expected. Returns false if the handle is
- * poisoned. */
+/* Asserts that a call returned an expected result. Returns false if the handle is poisoned. */
 static bool fine(struct lladd_txn *txn, int rc)
 {
     if (rc == 0)
@@ -259,7 +258,7 @@ static bool round_of(size_t i)
 }
 
 /* Destroys the structure, and rolls that back. The destruction is tried again with fewer failures
- * until it succeeds; a failed one has changed nothing. */
+ * until it succeeds. Each failed attempt must have changed nothing. */
 static void destroyed_and_back(void)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -315,7 +314,7 @@ static struct keyed_stats run(void)
     fixture_crash(&b);
     open_it();
     unsigned char key[LONGEST], got[LONGEST];
-    if (unknown) /* finds out whether the record of the last commit has reached the device */
+    if (unknown) /* find out whether the record of the last commit has reached the device */
         for (uint32_t k = 0; k < KEYS; k++) {
             int rc = keyed_get(&keyed, key, key_bytes(k, key), got, sizeof got, NULL, &b.err);
             if ((rc == 0) != (committed.version[k] != 0) ||

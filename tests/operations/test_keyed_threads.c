@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Hash tables, B+trees and threads. 2, 8 and 64 threads insert, look up, replace and remove keys of
- * their own, spread over the whole structure, and commit or roll back. Meanwhile buckets, leaves
- * and inner nodes split. Some rows stay unchanged. One more thread looks these rows up, and must
- * find each. Another one walks through the structure, and must meet each of these rows exactly
- * once; through a tree it walks in both directions, and must meet them in order. In another test
- * the threads' rows move upward through a tree, so that leaves become empty and are merged, and
- * their pages are used again. Runs under TSan.
+ * their own, which are spread over the whole structure, and commit or roll back. Meanwhile buckets,
+ * leaves and inner nodes split. Some rows stay unchanged. One more thread looks the unchanged rows
+ * up, and must find each. Another thread walks through the structure, and must meet each unchanged
+ * row exactly once. Through a tree it walks in both directions, and must meet the rows in order. In
+ * another test the threads' rows move upward through a tree, so that leaves become empty and are
+ * merged, and their pages are used again. Runs under TSan.
  */
 #include "keyed.h"
 #include "op_fixture.h"
@@ -56,7 +56,7 @@ static void setup(enum keyed_kind kind)
     b.options.log_ring_bytes = 4u << 20;
     fixture_open(&b);
     struct lladd_txn *txn = fixture_begin(&b);
-    /* some fifty rows per page, so there are many splits */
+    /* about fifty rows fit on a page, so there are many splits */
     ok(txn, keyed_create(txn, kind, 8, 64, &root));
     commit(txn);
     ok_db(&b, keyed_open(b.db, kind, root, &keyed, &b.err));
@@ -326,7 +326,7 @@ START_TEST(rows_move_through_a_tree)
     ck_assert_uint_gt(threads(runs[_i].n, runs[_i].rounds, move_up).merges, 5);
     struct lladd_btree_stats s = {.struct_size = sizeof s};
     ok_db(&b, lladd_btree_stats_get(keyed.tree, &s, &b.err));
-    if (runs[_i].rounds > 6) /* after 6 rounds the tree is still growing */
+    if (runs[_i].rounds > 6) /* after only 6 rounds the tree is still growing */
         ck_assert_uint_lt(s.leaves + s.free_pages, 120);
     teardown();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lists: order, stable ids, removal and rollback next to other transactions' items, splicing, walks
- * during changes. After every step the chain is whole in both directions and contains every stored
- * item. Every page is freed. A call that fails has changed nothing.
+ * Lists: order, stable ids, removal and rollback next to other transactions' items, splices, and
+ * walks during changes. After every step the chain is whole in both directions and contains every
+ * stored item. Every page is freed. A call that fails has changed nothing.
  */
 #include "op_fixture.h"
 
@@ -261,8 +261,8 @@ START_TEST(finds_the_next_matching_item)
 }
 END_TEST
 
-/* Two transactions insert and remove adjacent items. Bits of _i: the first one aborts; the second
- * one aborts; then a crash. */
+/* Two transactions insert and remove adjacent items. _i & 1: the first one aborts; _i & 2: the
+ * second one aborts; _i & 4: a crash follows. */
 START_TEST(adjacent_items_of_two_transactions)
 {
     struct lladd_txn *first = fixture_begin(&b), *second;
@@ -539,7 +539,7 @@ START_TEST(a_list_is_spliced)
 }
 END_TEST
 
-/* A list can contain the items of 500 lists, itself included. One more splice is refused. It
+/* A list can contain the items of 500 lists, including its own. One more splice is refused. It
  * changes nothing, and does not exclude other transactions from the lists. */
 START_TEST(a_splice_of_too_many_lists_is_refused)
 {

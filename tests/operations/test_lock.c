@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The lock manager, with one thread: which modes are compatible, and which mode an upgrade gives;
- * names and their ancestors; savepoints; the locks of a prepared transaction, also after a restart;
+ * names and their ancestors; savepoints; the locks of a prepared transaction, even after a restart;
  * the list of locks; failures of memory allocations.
  */
 #include "op_fixture.h"
@@ -54,8 +54,9 @@ static bool is_free(struct lladd_lock_name name, enum lladd_lock_mode mode)
     return rc == 0;
 }
 
-/* Asserts in which mode the name is locked. row[held] has a character for each of the modes IS, IX,
- * S, SIX, U, X that another transaction may ask for: '.' if it is granted, '-' if it is refused. */
+/* Asserts in which mode the name is locked. Another transaction asks for each of the modes IS, IX,
+ * S, SIX, U, X. row[held] has a character for each: '.' if the mode is granted, '-' if it is
+ * refused. */
 static void kept(struct lladd_lock_name name, enum lladd_lock_mode held)
 {
     static const char *const row[MODES] = {
@@ -222,9 +223,9 @@ START_TEST(tables_and_rows_conflict)
 }
 END_TEST
 
-/* A lock call is refused while the thread holds a page, even if the lock is free or held already,
- * or if the call must not wait. Otherwise the mistake would show only when another transaction has
- * the lock. */
+/* While the thread holds a page, every lock call is refused, even if the lock is free, if the
+ * transaction has it already, or if the call must not wait. Otherwise the program's mistake would
+ * show only when another transaction has the lock. */
 START_TEST(a_lock_is_refused_while_a_page_is_held)
 {
     lladd_pageno page = fixture_page(&b, "lladd.bytes");
@@ -352,7 +353,7 @@ START_TEST(many_locks)
     write_something(txn);
     commit(txn);
     nothing_is_locked();
-    ck_assert_uint_lt(stats().memory, 2u << 20); /* most memory is released after the end */
+    ck_assert_uint_lt(stats().memory, 2u << 20); /* most of the memory is released after the end */
 }
 END_TEST
 
@@ -616,7 +617,7 @@ START_TEST(a_database_with_locks_in_doubt_needs_the_lock_manager)
 }
 END_TEST
 
-/* The locks that a prepare stores are longer than the longest record: many names are long. */
+/* Many names are long, so the locks that a prepare stores are longer than the longest record. */
 START_TEST(many_locks_in_doubt)
 {
     enum { ROWS = 5000, LONG = 65536 };
@@ -687,7 +688,7 @@ START_TEST(every_lock_is_listed)
     take(two, ROW(1, 1), S);
     ok_db(&b, lladd_lock_each(b.db, see, &s, &b.err));
     ck_assert_uint_eq(s.prepared, 7);
-    ck_assert_uint_eq(s.n, 4 + 7); /* `one` and `two` hold a row and its table each */
+    ck_assert_uint_eq(s.n, 4 + 7); /* `one` and `two` each hold a lock on a row and on its table */
     ck_assert_uint_eq(s.holds[S], 2);
     ck_assert_uint_eq(s.holds[IS], 2);
     ck_assert_uint_eq(s.holds[X], 3);

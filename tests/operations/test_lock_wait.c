@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager with several threads that wait: the order in which locks are granted; the time
- * limit; which cycles are found; the choice of the victim, and its error; the reports about which
- * transaction blocks which. No thread sleeps: a test goes on when the statistics report a waiter.
+ * The lock manager with several threads that wait: the order in which locks are granted, the time
+ * limit, which cycles are found, the choice and the error of the victim, and the reports about
+ * which transaction blocks which. No thread sleeps: a test goes on when the statistics report a
+ * waiter.
  */
 #include "op_fixture.h"
 
@@ -72,8 +73,8 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-/* Starts a thread that requests the lock. Returns when `waiting` transactions wait; 0: does not
- * wait for that. */
+/* Starts a thread that requests the lock. Returns when `waiting` transactions wait, or immediately
+ * if that is 0. */
 static void start(struct waiter *w, struct lladd_txn *txn, struct lladd_lock_name name,
                   enum lladd_lock_mode mode, uint64_t timeout, uint64_t waiting)
 {
@@ -130,7 +131,7 @@ START_TEST(readers_do_not_overtake_a_writer)
 }
 END_TEST
 
-/* A new request that is compatible with the holders and with all waiters is granted at once. */
+/* A new request is granted at once if it is compatible with the holders and with all waiters. */
 START_TEST(a_request_that_delays_no_waiter_need_not_wait)
 {
     struct waiter ix;
@@ -436,7 +437,7 @@ START_TEST(a_victim_can_go_back_to_a_savepoint)
 }
 END_TEST
 
-/* Without memory for the description of the deadlock, a victim is chosen too. */
+/* If there is no memory for the description of the deadlock, a victim is chosen nevertheless. */
 START_TEST(a_deadlock_without_memory)
 {
     struct waiter w;
@@ -481,7 +482,7 @@ START_TEST(blockers_are_listed_during_a_wait)
     struct lladd_txn *one = holder(NAME(1), S), *two = holder(NAME(1), IS);
     start_new(&writer, NAME(1), X, 1);
     start_new(&reader, NAME(1), S, 2);
-    ok_db(&b, lladd_lock_blockers(b.db, 3, see, &s, &b.err)); /* two others block the writer */
+    ok_db(&b, lladd_lock_blockers(b.db, 3, see, &s, &b.err)); /* the two others block the writer */
     ck_assert_uint_eq(s.n, 2);
     ck_assert_uint_eq(s.numbers, 1 + 2);
     ck_assert_uint_eq(s.waiting, 0);

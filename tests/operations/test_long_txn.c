@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much one transaction can change under a limit of the log. Its undo reserve is about what its
- * rollback writes, not the longest compensation for each change. The memory of a transaction does
- * not grow with the number of its calls.
+ * Tests how much one transaction can change under a limit of the log. Its undo reserve is about as
+ * large as what its rollback writes; it is not the sum of the longest compensations. The memory of
+ * a transaction does not grow with the number of its calls.
  */
 #include "op_fixture.h"
 
@@ -11,8 +11,8 @@
 #include <lladd/stats.h>
 
 /* A put may take BYTES of the limit: its record, what is reserved for its undo, and its share of
- * what is reserved for checkpoints. Measured: 843. With the longest compensation reserved for each
- * put it was 3638, more than 1900 of them for undo alone. */
+ * what is reserved for checkpoints. 843 were measured. When the longest compensation was reserved
+ * for each put, it was 3638, of which undo alone had more than 1900. */
 enum { KEYS = 20000, VALUE = 100, BYTES = 950 };
 
 static struct fixture b;

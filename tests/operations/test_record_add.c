@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Increments of fields of records: on slotted pages, on pages of fixed-length records, and in
- * heaps, on the record's home page and on another page to which the record has moved. */
+ * heaps. In a heap the record is on its home page, or has moved to another page. */
 #include "op_fixture.h"
 
 #include <lladd/heap.h>
@@ -66,7 +66,7 @@ static int64_t sum(void)
     return sum_at(FIELD);
 }
 
-/* Makes a heap record that has moved: its page was full when it became longer. */
+/* Makes a heap record that has moved, because its page was full when the record became longer. */
 static void make_moved(struct lladd_txn *txn, const unsigned char *bytes)
 {
     static const unsigned char large[300];
@@ -279,7 +279,8 @@ START_TEST(wrong_additions_change_nothing)
 }
 END_TEST
 
-/* Additions by other transactions make the sum overflow in between. The result must be right. */
+/* Additions of other transactions make the sum overflow in the meantime. The result must be
+ * right. */
 START_TEST(sums_are_modulo_2_to_the_64)
 {
     kind = (enum kind)(_i % KINDS);

@@ -222,7 +222,7 @@ START_TEST(wrong_calls_change_nothing)
 }
 END_TEST
 
-/* The n-th memory allocation fails, also during the creation of the catalogue. */
+/* The n-th memory allocation fails, even while the catalogue is being created. */
 START_TEST(an_allocation_fails)
 {
     uint64_t made = 0, failures = 0;
@@ -245,8 +245,8 @@ START_TEST(an_allocation_fails)
 }
 END_TEST
 
-/* The catalogue's name has a newer version, or leads to something else; or the catalogue has an
- * invalid row. */
+/* The catalogue's name has a newer version, or names something that is no catalogue; or the
+ * catalogue has an invalid row. */
 START_TEST(a_wrong_catalogue_is_refused)
 {
     struct lladd_root_value was;

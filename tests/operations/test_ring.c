@@ -136,8 +136,8 @@ static void heap_array_list_blob(struct lladd_txn *txn, uint32_t size)
     ok(txn, lladd_blob_truncate(txn, other, 3));
 }
 
-/* Makes a hash table split, chain and merge, with elements of every length, also the longest that
- * are stored on a page. */
+/* Makes a hash table split, chain and merge, with elements of every length, including the longest
+ * that are stored on a page. */
 static void hash(struct lladd_txn *txn, unsigned flags, uint32_t key, uint32_t value, unsigned n)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;

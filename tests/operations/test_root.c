@@ -187,8 +187,8 @@ static void set_names(const char *prefix, unsigned from, unsigned to, bool commi
         abort_txn(txn);
 }
 
-/* Setting or looking up a name, present or absent, reads few pages, however many names there are.
- * On average, so does adding a name. */
+/* Setting or looking up a name, present or absent, reads few pages for any number of names. Adding
+ * a name reads few pages on average. */
 START_TEST(names_are_found_without_a_search)
 {
     enum { NAMES = 3000, SOME = 100 };
@@ -219,7 +219,7 @@ START_TEST(names_are_found_without_a_search)
 }
 END_TEST
 
-/* If the first setting of a name is rolled back, other names can use its entry, again and again. */
+/* The first setting of a name is rolled back. Other names can use its entry, again and again. */
 START_TEST(entries_of_rolled_back_names_are_reused)
 {
     set_names("stays", 0, 500, true);
@@ -336,9 +336,9 @@ static const struct lladd_object_class asks = {
     .checkpoint = ask_at_checkpoint,
 };
 
-/* After an open, a checkpoint is the first that looks up a name, so it reads the catalogue. A
- * thread that adds a name may wait for a checkpoint. So a checkpoint that looks up a name must not
- * wait for a thread that adds a name. */
+/* A checkpoint makes the first lookup of a name after the open, so it reads the catalogue. A thread
+ * that adds a name may wait for a checkpoint. So a checkpoint that looks up a name must not wait
+ * for a thread that adds a name. */
 START_TEST(a_checkpoint_may_be_the_first_to_ask_for_a_name)
 {
     asked = 0;

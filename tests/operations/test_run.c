@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extent sequences (extents.h), here called runs: the arithmetic; growing and shrinking, which a
- * rollback of the calling transaction does not undo; the rollback of a run's creation; the chain of
- * pages after the root page; lack of memory; damage.
+ * Extent sequences (extents.h), which are called runs here. Tests the arithmetic; growing and
+ * shrinking, which a rollback of the calling transaction does not undo; the rollback of a run's
+ * creation; the chain of pages after the root page; lack of memory; and damage.
  */
 #include "op_fixture.h"
 
@@ -208,7 +208,7 @@ START_TEST(a_rollback_of_the_creation_removes_the_run)
 END_TEST
 
 /* The creating transaction rolls back to savepoints, and aborts a nested top action. The run in
- * memory must follow. */
+ * memory must follow these rollbacks. */
 START_TEST(rollbacks_of_the_creating_transaction_change_memory)
 {
     ll_operations__extents_close(&run);
@@ -324,9 +324,9 @@ static struct {
     lladd_op_id put, link, format;
 } ops;
 
-/* Writes a list of n extents, with so many pages in the chain. The extents of a long list would
- * take gigabytes. So all entries name the same few pages, from `first` on; no page of these extents
- * is written. A page of the chain has 506 entries. */
+/* Writes a list of n extents, with `chain_pages` pages in the chain. The extents of a long list
+ * would take gigabytes. So all entries name the same few pages, from `first` on, and no page of an
+ * extent is written. A page of the chain has 506 entries. */
 static void list_by_hand(uint64_t first, uint64_t n, uint64_t chain_pages)
 {
     struct put {

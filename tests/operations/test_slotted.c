@@ -237,9 +237,8 @@ START_TEST(holes_are_gathered_when_they_are_needed)
 }
 END_TEST
 
-/* Where records are placed does not depend on the bytes in the gap: two pages that get the same
- * operations stay equal outside the gap, although the gap of one is overwritten before each
- * step. */
+/* The bytes in the gap do not affect where records are placed. Two pages get the same operations,
+ * and the gap of one page is overwritten before each step. Outside the gap the pages stay equal. */
 START_TEST(history_repeated_gives_the_same_bytes)
 {
     struct scratch s, t;

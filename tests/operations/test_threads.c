@@ -139,7 +139,8 @@ START_TEST(no_page_has_two_owners)
 END_TEST
 
 /* Each thread has an extent, and replaces it with another, with relaxed durability. The device has
- * room for two extents per thread, so an allocation always succeeds, if need be after a sync. */
+ * room for two extents per thread. So an allocation always succeeds, sometimes only after a
+ * sync. */
 enum { EXTENT = 100, REPLACED = 60 };
 
 static void *replaces_extents(void *arg)

@@ -21,8 +21,8 @@ struct structure {
     struct lladd_rid rid[ELEMENTS];
 };
 
-/* A kind of structure. `read` reads all of it, and `change` changes all of it. Both return 0, or
- * the error of the first call that fails. */
+/* A kind of structure. `read` reads all of it, and `change` changes all of it. Both return 0 or the
+ * error of the first call that fails. */
 struct kind {
     const char *name;
     void (*make)(struct structure *, struct lladd_txn *);
@@ -544,7 +544,7 @@ static void use(struct structure *s, const struct kind *k, uint64_t page)
     is_damage(k, "reading", page, k->read(s), &s->fixture.err);
     struct lladd_txn *txn = fixture_begin(&s->fixture);
     rc = k->change(s, txn);
-    if (rc) /* not every page is needed for every change */
+    if (rc) /* not every change needs every page */
         is_damage(k, "changing", page, rc, lladd_txn_error(txn));
 }
 
