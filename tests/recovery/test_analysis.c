@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A checkpoint has a row about each transaction. The row was made at some moment between the
- * checkpoint's BEGIN record and the record that contains the row. So it may include all, some or
- * none of the records of the transaction that analysis reads from BEGIN on. The log space that
- * recovery reserves for the rollback must be the same as before the crash, because more space might
- * not exist (REC-3).
+ * checkpoint's BEGIN record and the record that contains the row. Analysis reads the records of the
+ * transaction from BEGIN on. So the row may count all, some or none of these records already. The
+ * log space that recovery reserves for the rollback must be the same as before the crash, because
+ * more space might not exist (REC-3).
  */
 #include "forged_log.h"
 
@@ -68,7 +68,7 @@ static void its_action_end(uint64_t needed)
     its((struct ll_record){.kind = LL_REC_ACTION_END, .redo = lladd_span_of(b, sizeof b)});
 }
 
-/* Prepares the transaction: it will be in doubt, so its reservation stays. */
+/* Prepares the transaction. It will be in doubt after the crash, so its reservation stays. */
 static void its_prepare(void)
 {
     unsigned char b[LL_PREPARE_MAX];
@@ -93,8 +93,8 @@ static void row(const struct ll_record *as_of, uint64_t undo_used)
     checkpoint_record(LL_REC_CHECKPOINT_END);
 }
 
-/* Opens the database. Asserts that recovery has reserved this much for the transaction in doubt:
- * its commit releases it. */
+/* Opens the database. Asserts that recovery has reserved this much for the transaction in doubt,
+ * which is as much as its commit releases. */
 static void expect_set_aside(uint64_t bytes)
 {
     forged_close(&f);
@@ -173,8 +173,8 @@ START_TEST(a_row_that_counts_no_record_after_begin)
 }
 END_TEST
 
-/* The row counts the records up to the LSN that it states, and analysis adds the later ones. No
- * record is counted twice. */
+/* The row counts the records up to the LSN that the row states, and analysis adds the later ones.
+ * No record is counted twice. */
 START_TEST(a_row_that_counts_some_records_after_begin)
 {
     begin_case();
@@ -209,8 +209,8 @@ START_TEST(the_end_of_a_compensation_states_the_undo_reserve)
 END_TEST
 
 /* Makes `transfers` transfers, and `rolled_back` more that it rolls back. The compensation of a
- * transfer changes two cells, and each change has undo bytes. Returns the log space that recovery
- * reserves for the rollback of the transaction. */
+ * transfer changes two cells, and the record of each change has undo bytes. Returns the log space
+ * that recovery reserves for the rollback of the transaction. */
 static uint64_t set_aside_for(unsigned transfers, unsigned rolled_back)
 {
     fixture_init(&r, 0);
@@ -293,7 +293,7 @@ static const struct lladd_op rolling = {
 };
 
 /* The end of the inner compensation must not release the space that is reserved for the outer one.
- * After a crash between both ends, the outer compensation runs again. */
+ * If a crash comes before the outer compensation ends, the outer compensation runs again. */
 START_TEST(the_end_of_an_inner_compensation_keeps_what_the_outer_one_needs)
 {
     fixture_init(&r, 0);

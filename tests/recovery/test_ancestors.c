@@ -2,9 +2,9 @@
 /*
  * Defects of the ancestor, an earlier implementation of the LLADD paper, that the core must not
  * have. For each defect there is a test that the ancestor would have failed. The number in the name
- * of a test is the number of the defect in a list of demonstrated bugs; "2_2" means that the defect
- * is in another list: of what the ancestor made slow, large, limited or unsafe. For some defects
- * other folders have tests of more cases.
+ * of a test is the number of the defect in a list of demonstrated bugs. "2_2" means that the defect
+ * is in a second list, which has what was slow, large, limited or unsafe in the ancestor. For some
+ * defects, tests in other folders have more cases.
  */
 #include "buffer/buffer.h"
 #include "db_fixture.h"
@@ -63,8 +63,8 @@ START_TEST(ancestor_1_forcing_makes_soft_commits_durable)
 }
 END_TEST
 
-/* A recycled segment is full of old records with good checksums. The new records end at every
- * alignment to the old ones. */
+/* A recycled segment is full of old records with good checksums. In each case the new records end
+ * at another alignment to the old ones. */
 START_TEST(ancestor_2_a_crash_after_a_log_chunk_was_recycled_can_be_recovered)
 {
     for (unsigned alignment = 0; alignment < 24; alignment++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages that neither the page file nor the log can give come from an extension (base_of), and the
- * log's records are applied to them: when they are fetched, and in recovery.
+ * An extension gives pages that neither the page file nor the log has (base_of). The records of the
+ * log are applied to them when they are fetched, and in recovery.
  */
 #include "db_fixture.h"
 
@@ -17,13 +17,13 @@ enum { PAGE = 4096, BULK = 40 };
 static struct fixture r;
 static lladd_pageno page, scratch;
 
-/* What the extension has: a copy of one page, and what was last written to it in bulk. */
+/* What the extension has: a copy of one page, and the bytes that were last written in bulk. */
 static struct {
     unsigned char bytes[PAGE], bulk[PAGE];
     uint64_t number, barrier, writer;
-    int rc; /* returned instead */
+    int rc; /* if not 0, base_of returns this instead of a page */
     unsigned asked;
-    uint64_t since; /* of the last call */
+    uint64_t since; /* `since` of the last call */
     void (*meanwhile)(void); /* called in the first call. Later calls give `later` */
     unsigned char later[PAGE];
 } copy;
@@ -112,7 +112,7 @@ static void read_page(lladd_pageno number, unsigned char out[PAGE])
     free(bytes);
 }
 
-/* Copies the page, and forgets the log up to now. From now on the log is kept. */
+/* Copies the page. Before that, truncates the log up to now; from now on the log is kept. */
 static void archive_page(lladd_pageno number)
 {
     fixture_forget_log(&r, scratch);
@@ -149,7 +149,8 @@ static void expect_cells(uint64_t one, uint64_t two, uint64_t three)
     fixture_expect(&r, cell_of(page, 3), three);
 }
 
-/* Makes a page. The value of its cell 1 is only in the copy, that of its cell 2 only in the log. */
+/* Makes a page. Only the copy has the value of its cell 1, and only the log has the value of its
+ * cell 2. */
 static void make_page(int i, bool with_archive)
 {
     begin_case(i, with_archive);
@@ -255,7 +256,7 @@ static void seal(unsigned char bytes[PAGE])
 }
 
 /* The extension gives several wrong pages, one for each open, and each is refused. The last open
- * gets the right copy and succeeds. `redo`: recovery needs the page; otherwise only a fetch needs
+ * gets the right copy and succeeds. `redo`: recovery needs the page. Otherwise only a fetch needs
  * it. */
 START_TEST(a_wrong_page_of_an_extension_is_refused)
 {
@@ -273,7 +274,7 @@ START_TEST(a_wrong_page_of_an_extension_is_refused)
         fixture_crash(&r, &fault_kill);
     else
         fixture_close(&r);
-    bool early = redo && !later; /* then recovery reports the page, with a message of its own */
+    bool early = redo && !later; /* then recovery reports the page, with another message */
     unsigned char high[PAGE];
     memcpy(high, right, PAGE);
     lladd_put64(high + 8, UINT64_C(1) << 40);
@@ -412,7 +413,8 @@ static void *truncate_log(void *unused)
     return unused;
 }
 
-/* The thread that asks holds the frame of the page, so another thread truncates the log. */
+/* The thread that calls base_of holds the frame of the page, so another thread truncates the
+ * log. */
 static void truncate_meanwhile(void)
 {
     struct lladd_thread thread = {0};
@@ -420,8 +422,9 @@ static void truncate_meanwhile(void)
     lladd_thread_join(&thread);
 }
 
-/* While the extension is asked, the log is truncated that has the change of cell 2. The extension
- * gives a copy without the change, because the log had it when it was asked. */
+/* While base_of runs, the part of the log with the change of cell 2 is truncated. base_of returns a
+ * copy without the change, because the log had the change when base_of was called. So base_of must
+ * be called again. */
 START_TEST(the_log_is_truncated_while_an_extension_is_asked)
 {
     make_page(_i, true);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages that recovery cannot rebuild, or only in part (BUF-5). Such a page is never written as if
- * it were whole, and nothing is undone on it. So each open gives the same answer as the open before
- * it, and when the reason is gone, the page is rebuilt from the same log.
+ * Pages that recovery cannot rebuild, or only in part (BUF-5). A page of this kind is never written
+ * as if it were whole, and nothing is undone on it. So each open returns the same error as the open
+ * before it. When the reason of the error is removed, the page is rebuilt from the same log.
  */
 #include "db_fixture.h"
 
@@ -79,8 +79,8 @@ static int try_all(const struct lladd_options *o)
 }
 
 /* Opens the database three times, and asserts that each open fails with the same code. A later open
- * may name a page with a higher number: a page with all its records before the damage is rebuilt
- * completely, and an earlier open may have written it. */
+ * may name a page with a higher number: if all records of a page are before the damage, the page is
+ * rebuilt completely, and an earlier open may have written it. */
 static void expect_the_same_answer(const struct lladd_options *o)
 {
     struct lladd_error first;
@@ -124,7 +124,7 @@ static int write_extra(struct lladd_txn *txn, lladd_pageno n)
 }
 
 /* The pages have bases before redo's start, in log that a pin keeps. Returns the LSN of a change
- * between the bases and redo's start. `loses`: a loser has changed the pages too. */
+ * between the bases and redo's start. `loses`: a loser has changed the pages, too. */
 static lladd_lsn make_pages_with_older_bases(bool extra, bool loses)
 {
     lladd_lsn middle = {0};
@@ -199,7 +199,7 @@ START_TEST(a_page_rebuilt_up_to_an_unknown_operation)
         ok_db(&r, lladd_register_extension(&without, &test_extension, &r.err));
         ok_db(&r, lladd_register_op(&r.options, &extra_op, &r.err));
         (void)make_pages_with_older_bases(true, loses);
-        without.device = r.options.device; /* damage has replaced it */
+        without.device = r.options.device; /* damage() has replaced the device */
         expect_the_same_answer(&without);
         lladd_options_release(&without);
         expect_all();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checkpoints, and recovery from them: fuzzy checkpoints with everything that a checkpoint copies
- * (transactions, names, redo barriers, pins); checkpoints that fail halfway; checkpoints at the
- * log's limit; redo by several threads; torn pages without a base; many commits that are not
- * durable yet; when a checkpoint is due.
+ * Checkpoints, and recovery from them. Tests fuzzy checkpoints with everything that a checkpoint
+ * copies (transactions, names, redo barriers, pins); checkpoints that fail halfway; checkpoints at
+ * the log's limit; redo by several threads; torn pages without a base; many commits that are not
+ * durable yet; and when a checkpoint is due.
  */
 #include "db_fixture.h"
 #include "recovery/core.h"
@@ -127,9 +127,9 @@ START_TEST(a_checkpoint_carries_any_number_of_transactions)
 }
 END_TEST
 
-/* The library drops a freed page without writing it. So the first record about the page that redo
- * reads may follow a record before redo's start, and the page in the file is too old for it. This
- * is no damage: the page is free, or was formatted again later. */
+/* The library drops a freed page without writing it. So the page in the file may lack changes with
+ * records before redo's start, and be too old for the first record that redo reads. This is no
+ * damage: the page is free, or was formatted again later. */
 START_TEST(a_page_that_was_freed_unwritten_is_no_damage)
 {
     unsigned fuzzy_before = (unsigned)_i & 3, fuzzy_after = (unsigned)_i >> 2 & 3;
@@ -274,9 +274,9 @@ START_TEST(a_checkpoint_that_stops_halfway_drops_no_redo_barrier)
 }
 END_TEST
 
-/* After a clean close there is nothing to redo. So close must make a page durable that the last
- * checkpoint has left dirty, and that was written back since, even if nothing was logged after the
- * checkpoint. */
+/* The last checkpoint has left a page dirty, and an eviction has written the page back since. After
+ * a clean close there is nothing to redo. So close must sync the page, even if nothing was logged
+ * after the checkpoint. */
 START_TEST(a_page_written_since_the_last_checkpoint_is_durable_at_close)
 {
     enum { OTHERS = 64 };
@@ -340,8 +340,8 @@ START_TEST(a_checkpoint_has_no_effect_if_the_handle_is_poisoned_meanwhile)
 }
 END_TEST
 
-/* Recovery does not look for transactions between a checkpoint's names and its BEGIN record,
- * because those that committed there have ended. A snapshot must see these commits all the same. */
+/* A transaction commits between a checkpoint's names and its BEGIN record. It has ended, so
+ * recovery does not look for it. A snapshot must see its commit nevertheless. */
 START_TEST(a_snapshot_sees_what_was_committed_while_a_checkpoint_began)
 {
     pthread_t thread;
@@ -375,8 +375,8 @@ static void *read_late(void *ctx)
     return NULL;
 }
 
-/* A damaged page is found and rebuilt after the checkpoint has flushed the pages. It must be
- * written before the log is truncated from which it was rebuilt. */
+/* A damaged page is found and rebuilt after the checkpoint has flushed the pages. It was rebuilt
+ * from log that the checkpoint is going to truncate. So the page must be written before that. */
 START_TEST(a_page_rebuilt_during_a_checkpoint_is_written_before_truncation)
 {
     struct late late = {.rc = LLADD_BUSY, .then = read_late};
@@ -606,7 +606,7 @@ START_TEST(a_writer_is_refused_although_a_class_commits_in_each_checkpoint)
 END_TEST
 
 /* A checkpoint that must make room calls a class that needs log space itself. The class must get an
- * error; otherwise the thread would wait for itself. */
+ * error. Otherwise the thread would wait for itself. */
 START_TEST(a_class_that_writes_at_the_log_s_limit_does_not_hang)
 {
     begin_with_class((unsigned)_i);
@@ -752,8 +752,8 @@ static void log_so_much(uint64_t bytes, const lladd_pageno *pages, unsigned n)
 
 /* A checkpoint writes each dirty page, and the next change of the page logs an image. So if many
  * pages are dirty, the next checkpoint comes after four times their bytes of log, unless an option
- * sets the interval. With a small cache most of these pages were written back already; the images
- * that this has logged count like dirty pages. */
+ * sets the interval. With a small cache most of these pages were written back before, and this has
+ * logged images. The images count like dirty pages. */
 START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
 {
     enum { PAGES = 64 * 80, FEW = 64 }; /* 20 MiB of 4 KiB pages */
@@ -788,9 +788,9 @@ START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
 }
 END_TEST
 
-/* The log in use and the dirty pages, which may all become images, pass half of the byte limit: a
- * checkpoint is due, although it is not yet due for the bytes of log. If a pin keeps the log (_i is
- * 1), no checkpoint is taken, because it would free no log. */
+/* The log in use, and the dirty pages, which may all become images, together exceed half of the
+ * byte limit. So a checkpoint is due before the interval in bytes of log has passed. If a pin keeps
+ * the log (_i 1), no checkpoint is taken, because it would free no log. */
 START_TEST(a_checkpoint_comes_before_images_fill_the_log)
 {
     enum { PAGES = 64 * 6, SEGMENT = 64 << 10 };
@@ -801,7 +801,8 @@ START_TEST(a_checkpoint_comes_before_images_fill_the_log)
     r.options.log_segment_min = r.options.log_segment_max = SEGMENT;
     r.options.log_limit_bytes = 4u << 20;
     fixture_open(&r);
-    /* As with the default limit: less than the log must grow between such checkpoints. */
+    /* With the default limit, too, the log may grow by less than an interval between these
+     * checkpoints. */
     struct lladd_txn *first = fixture_begin(&r);
     first->core->checkpoint_bytes = SEGMENT;
     done(lladd_abort(first));

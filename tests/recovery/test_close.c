@@ -112,8 +112,8 @@ START_TEST(what_a_callback_commits_lasts)
 END_TEST
 
 /* The callback leaves a transaction open, and close rolls it back. If _i is 1, close takes no
- * checkpoint, so the next open must recover. The next open crashes at its n-th call, for every n,
- * and the database is opened once more. */
+ * checkpoint, so the next open must recover. That open crashes at its n-th call, for every n, and
+ * the database is opened once more. */
 START_TEST(what_a_callback_leaves_open_is_rolled_back)
 {
     bool crashed = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Power failures (REC-1): at device calls of a workload, then at device calls of the recovery, then
- * of the recovery from that crash. After each recovery the database must have one of the possible
- * states (history.h), and accept new transactions.
+ * at device calls of the recovery from that crash. After each recovery the database must have one
+ * of the possible states (history.h), and accept new transactions.
  *
  * One run of the workload gives all its crash states. Before a device call, the device computes
  * what a crash would leave. This state is stored with a copy of the model at that moment. Equal
@@ -295,8 +295,8 @@ static bool workload_until(struct explorer *e, struct history *h, uint64_t n, un
 
 /* ---- cases ------------------------------------------------------------------------------- */
 
-/* In the larger cases, instrumented builds examine only one crash state in this many: they check
- * the code of recovery, which is much the same for all states. */
+/* Instrumented builds are for the code of recovery, which is much the same for all states. So in
+ * the larger cases they examine only one crash state in ONE_IN. */
 #ifdef LL_TEST_INSTRUMENTED
 #define ONE_IN 4
 #else
@@ -333,8 +333,8 @@ START_TEST(power_fails_a_third_time)
 }
 END_TEST
 
-/* REC-4. The process dies, and its unsynced writes can be read. Then the power fails: at every call
- * of the recovery, which has read these writes, and after the recovery, which has made them
+/* REC-4. The process dies, and its unsynced writes can be read. Then the power fails, at every call
+ * of the recovery, which reads these writes, and also after the recovery, which has made them
  * durable. */
 START_TEST(power_fails_after_the_process_was_killed)
 {
@@ -384,8 +384,9 @@ START_TEST(power_fails_over_pages_that_cannot_tear)
 }
 END_TEST
 
-/* A rollback on a full disk changes pages, and a checkpoint has truncated the log with their bases.
- * There is no room for images, so the double-write area must protect the pages (REC-3). */
+/* A rollback on a full disk changes pages. A checkpoint has truncated the part of the log that had
+ * the bases of these pages. There is no room for images, so the double-write area must protect the
+ * pages (REC-3). */
 static int play_full_disk(struct fixture *r, struct history *h, struct lladd_error *err)
 {
     struct step *t, *glutton, *kept;

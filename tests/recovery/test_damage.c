@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Damage: a bit is flipped anywhere in any file, or a file is cut off or missing. Opening, reading
- * or verifying names the file, or the library repairs it. The library never returns wrong data, and
- * never crashes. The exceptions: free pages; the double-write area; unused log space; a missing
- * segment that is older than what recovery reads; and, after an unclean stop, the log beyond the
- * newest watermark in it (LOG-3). There, damage looks like a write that the crash has interrupted,
- * so the newest commit may be lost as a whole.
+ * Damage: a bit is flipped anywhere in any file, or a file is cut off or missing. Either the
+ * library repairs the file, or opening, reading or verifying returns an error that names it. The
+ * library never returns wrong data, and never crashes. Some damage need not be found: to free
+ * pages, the double-write area and unused log space, and a missing segment that is older than what
+ * recovery reads. After an unclean stop, this also applies to the log beyond the newest watermark
+ * in the log (LOG-3). There, damage looks like a write that the crash has interrupted, so the
+ * newest commit may be lost as a whole.
  */
 #include "support/fixtures.h"
 #include "workload.h"
@@ -102,7 +103,7 @@ static void make(bool clean)
     struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_page_free(txn, freed));
     done(lladd_commit(txn));
-    for (unsigned i = 0; i < 14; i++) /* so that the newest group is in one segment */
+    for (unsigned i = 0; i < 14; i++) /* so many that the newest group is in one segment */
         commit_one(3 * i % D_CELLS, 7);
     struct step *loser = NULL;
     if (!clean) {
@@ -212,8 +213,8 @@ static void check_error(int rc, const struct lladd_error *err, const char *name,
                       rc == LLADD_NEWER_FORMAT || rc == LLADD_UNDO_FAILED,
                   "%s: %s: %s", what, lladd_code_name(rc), err->message);
     snprintf(v->said, sizeof v->said, "%s: %s", lladd_code_name(rc), err->message);
-    /* An absent segment is identified by the LSN that it should have; a record that goes on into
-     * the next segment, by the segment where it begins. */
+    /* If a segment is absent, the message has the LSN that the segment should have. If a record
+     * goes on into the next segment, the message names the segment where the record begins. */
     v->named = v->named || strstr(err->message, short_name(name)) || rc == LLADD_MISSING_FILE ||
                (strncmp(name, "log/", 4) == 0 && strstr(err->message, "log/"));
 }
@@ -264,8 +265,8 @@ static bool is_log(const struct file *f)
     return strncmp(f->name, "log/", 4) == 0;
 }
 
-/* Is this byte of the log unused? The log's end is before it, in the same segment or in an earlier
- * one. */
+/* Is this byte of the log after the log's end, and so unused? The end is in the same segment or in
+ * an earlier one. */
 static bool unused_log(const struct file *f, size_t at)
 {
     if (strcmp(short_name(f->name), short_name(saved.end_file)) == 0)
@@ -281,7 +282,7 @@ static bool need_not_be_found(const struct file *f, size_t at)
     return (is_log(f) && unused_log(f, at)) || strcmp(f->name, "dwb") == 0;
 }
 
-/* After an unclean stop: is this byte in the newest group, which no watermark states as durable? */
+/* Is this byte in the newest group? After an unclean stop, no watermark covers that group. */
 static bool newest_group(const struct file *f, size_t at)
 {
     enum { GROUP = 400 }; /* bytes: an update, a commit, a seal, and the page's image */
@@ -290,7 +291,8 @@ static bool newest_group(const struct file *f, size_t at)
            at + GROUP >= saved.end_offset;
 }
 
-/* Is this segment older than what recovery reads, so that only the repair of a page needs it? */
+/* Does recovery not read this segment, because it is too old? Then only the repair of a page may
+ * need it. */
 static bool old_log(unsigned i)
 {
     const char *next = NULL; /* the segment after this one */
@@ -333,7 +335,7 @@ START_TEST(a_flipped_bit_is_named_or_put_right)
             flips++;
             named += v.named;
             if (!v.complete) {
-                /* The newest group of an unclean log: no later seal states that it was durable. */
+                /* the newest group of an unclean log: no later seal states that it was durable */
                 ck_assert_msg(newest_group(f, at), "%s: the newest commit is lost", what);
                 lost++;
             } else if (v.named) {
@@ -436,7 +438,7 @@ START_TEST(a_foreign_file_is_named)
             found_by_writing(what);
             unused = true;
         }
-        /* With a foreign control file, all other files are foreign. */
+        /* If the control file is that of the other database, all other files seem to be foreign. */
         ck_assert_msg(v.named || unused || strcmp(saved.files[k].name, "control") == 0,
                       "%s: not noticed; %s", what, v.said);
         ck_assert_msg(v.said[0] || v.named || unused, "%s: it was opened", what);

@@ -3,8 +3,8 @@
  * Deferred undo: losers that are rolled back after open has returned. When open returns, everything
  * that these losers have changed is locked, and the space that they have freed is reserved.
  * Transactions that need a locked name wait, and then see the old values. Other transactions go on.
- * A loser with a change that no lock protects is undone completely before open returns; of other
- * losers, only unfinished top actions are.
+ * If no lock protects a change of a loser, the loser is undone completely before open returns. Of
+ * the other losers, only unfinished top actions are undone before.
  *
  * Cells below LOCKED are locked as {page, cell}; cell LOCKED and those after it have no locks. A
  * key of a hash table is locked as {root, key}, a record as {page, slot}.
@@ -282,7 +282,7 @@ START_TEST(an_open_action_is_undone_before_open_returns)
 }
 END_TEST
 
-/* Names are not locked for changes that were undone by a rollback to a savepoint. */
+/* If a rollback to a savepoint has undone a change, recovery takes no lock for that change. */
 START_TEST(changes_that_were_rolled_back_are_not_locked)
 {
     begin_case((unsigned)_i);
@@ -540,7 +540,7 @@ START_TEST(space_that_a_loser_has_freed_is_kept_for_its_undo)
 END_TEST
 
 /* While losers are left, no freed space is used again, even if the transaction that freed it has
- * committed. After their rollback it is. */
+ * committed. After the rollback of the losers, the space is used again. */
 START_TEST(freed_space_is_used_again_when_no_losers_are_left)
 {
     begin_case((unsigned)_i & ~(unsigned)FIXTURE_FILES);

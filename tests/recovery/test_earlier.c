@@ -2,15 +2,16 @@
 /*
  * A database of an earlier version is recovered by this one.
  *
- * Each text in the folder `earlier` has the files of a database that the library of an earlier
- * commit has left after a crash: with log to redo, a transaction to undo, and one in doubt. They
- * have records of operations that later versions no longer log.
+ * Each text in the folder `earlier` has the files of a database as a crash has left them, in a
+ * version of the library at an earlier commit. The log has changes to redo, a transaction to undo,
+ * and one in doubt. It has records of operations that later versions no longer log.
  *
  *     test_earlier --write earlier/NAME.txt
  *
  * writes such a text with the library that the program is linked with. To add one, build this
- * program in a checkout of the earlier commit. The program uses only public headers, and writes
- * the same bytes each time. */
+ * program in a checkout of the earlier commit. The program uses only public headers, and writes the
+ * same bytes each time.
+ */
 #include <check.h>
 #include <lladd/btree.h>
 #include <lladd/bytes.h>
@@ -86,7 +87,8 @@ static struct lladd_rid rid_of(const struct handles *h, unsigned slot)
     return (struct lladd_rid){.page = h->page, .slot = (uint16_t)slot};
 }
 
-/* Changes a row of the tree, and of the table if it has such a row; byte 0 removes the row. */
+/* Changes a row of the tree, and if the table has a row of this number, that row, too; byte 0
+ * removes the row. */
 static void change_row(const struct handles *h, struct lladd_txn *txn, unsigned i,
                        unsigned char byte)
 {
@@ -119,8 +121,8 @@ static bool row_of(enum part part, unsigned i, unsigned char *byte)
     return i % 8 == 2 * part - 1;
 }
 
-/* The byte with which the transaction puts a row back that it has removed; 0: the row stays
- * removed. */
+/* The transaction puts a row back that it has removed: returns the byte with which it does so; 0:
+ * the row stays removed. */
 static unsigned char again(unsigned i)
 {
     return i / 32 % 2 ? 'z' : 0;
@@ -165,7 +167,7 @@ static void expect_part(struct world *w, enum part part)
 
 /* ---- a database in memory -------------------------------------------------------------------- */
 
-/* Clock and random numbers that are the same each time. */
+/* A clock and random numbers that are the same in each run. */
 static uint64_t tick(void *ctx)
 {
     return *(uint64_t *)ctx += 1000;
@@ -277,8 +279,9 @@ static void write_history(struct lladd_device *device)
 
 /* ---- files as text --------------------------------------------------------------------------- */
 
-/* Lines of a text: "file NAME SIZE"; then "OFFSET BYTES", all hexadecimal, with "xx*n." for a byte
- * that comes n times, n decimal. Bytes between the lines are zeros. */
+/* Lines of a text: "file NAME SIZE", then for the contents "OFFSET BYTES". Numbers and bytes are
+ * hexadecimal. "xx*n." stands for n bytes xx; this n is decimal. Bytes that no line has are
+ * zeros. */
 enum { LINE = 88, RUN_MIN = 4, ZEROS_MIN = 16 };
 
 struct writing {
@@ -429,7 +432,7 @@ static void expect_world(const struct handles *h, const struct world *w)
     }
 }
 
-/* Which library wrote the files. */
+/* Which library has written the files. */
 static const char *const sources[] = {
     NULL, /* this one */
     "before-btree-insert.txt",

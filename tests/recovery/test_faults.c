@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * While a database is created, opened, used and closed, the n-th device call or memory allocation
- * fails, alone or with all later ones. n is each number up to ten, then grows in steps (nightly: in
- * steps of 1). Or the disk is full from some moment on.
+ * fails, alone or with all later ones. n is each number up to ten, and then grows in larger steps
+ * (nightly tests try each n). In other cases the disk is full from some moment on.
  *
- * Required: an error with a code of the right root and a message. A poisoned handle returns its
- * error from every call (LOG-4); a lack of memory does not poison. Nothing leaks. When the device
- * works again, the database is in one of the possible states (history.h). Abort, close and recovery
- * succeed on a full disk (REC-3).
+ * A failed call must return an error with a code of the right root and a message. A poisoned handle
+ * returns its error from every call (LOG-4); a lack of memory does not poison. Nothing leaks. When
+ * the device works again, the database is in one of the possible states (history.h). Abort, close
+ * and recovery succeed on a full disk (REC-3).
  */
 #include "support/fixtures.h"
 #include "workload.h"
@@ -25,7 +25,8 @@ static bool nightly(void)
     return getenv("LLADD_NIGHTLY") != NULL;
 }
 
-/* Returns the n of the next run: n + 1 in nightly tests and up to ten, else n + one_in. */
+/* Returns the n of the next run. In nightly tests, and up to ten, that is n + 1; otherwise n +
+ * one_in. */
 static uint64_t next_n(uint64_t n, unsigned one_in)
 {
     return n < 10 || nightly() ? n + 1 : n + one_in;
@@ -222,8 +223,8 @@ END_TEST
 
 /* ---- the n-th allocation ----------------------------------------------------------------- */
 
-/* Runs the workload, with failures of memory allocation. Then closes the database; the rollback of
- * open transactions must not fail for lack of memory and poison the handle (REC-3). */
+/* Runs the workload, with failures of memory allocation. Then closes the database. A lack of memory
+ * must not make the rollback of open transactions fail and poison the handle (REC-3). */
 static bool run_with_failing_allocation(uint64_t n, bool forever)
 {
     char what[100];

@@ -55,7 +55,7 @@ static void load(bool instant, unsigned loses)
 }
 
 /* Opens the database and takes a checkpoint; crashes at the n-th device call. Returns false if
- * there are fewer calls, or if the disk has no space (only `may_refuse` allows that). */
+ * there are fewer calls. With `may_refuse`, also returns false if the disk has no space. */
 static bool recovery_dies(uint64_t n, bool may_refuse)
 {
     fault_device_crash_at(r.fd, n);
@@ -152,8 +152,8 @@ static void use_up_log(void)
     ck_assert_int_eq(rc, LLADD_NO_SPACE);
 }
 
-/* A class reads on its page which log it needs. So even a recovery that lacks log space must not
- * ask the class before it has redone the pages. */
+/* A class has on its page the LSN from which on it needs the log. So recovery must redo the pages
+ * before it asks the class, even if it lacks log space. */
 START_TEST(a_class_is_not_asked_before_its_pages_are_redone)
 {
     bool crashed = true;
@@ -259,7 +259,7 @@ START_TEST(recoveries_crash_at_random_calls)
 }
 END_TEST
 
-/* A clean close has named the beginning of an empty segment as the log's end. If the next recovery
+/* At a clean close, the log's end was the beginning of an empty segment. If the next recovery
  * cannot make a segment of its own, it must not set the log's end to an earlier LSN. */
 START_TEST(the_log_end_of_a_clean_close_does_not_go_back)
 {
@@ -377,8 +377,8 @@ static void clear_pins(unsigned n)
 
 /* Users have used up the log, the disk is full, and the process is killed. The next open cannot
  * reserve space. But the space that was reserved before the kill must be enough for a checkpoint,
- * for the clearing of pins, and for a clean close, whichever comes first. _i: bit 0, recovery is
- * instant; bit 1, the first recovery is killed too; the other bits, what comes first. */
+ * for the clearing of pins, and for a clean close, in any order. _i: bit 0, recovery is instant;
+ * bit 1, the first recovery is killed, too; the other bits, which of these comes first. */
 START_TEST(reserved_space_is_there_after_a_kill)
 {
     for (unsigned pins = 4; pins < 100; pins += 5) {
@@ -413,10 +413,9 @@ START_TEST(reserved_space_is_there_after_a_kill)
 END_TEST
 
 /* A checkpoint that frees no log is refused if it would use space that is reserved for a checkpoint
- * that frees log, or for the clearing of pins. So pins can always be cleared, whatever number of
- * checkpoints, closes and kills comes in between. When the last pin is cleared, log becomes free.
- * _i: bit 0, recovery is instant; the other bits, what comes in between: nothing, a clean close, a
- * kill. */
+ * that frees log, or for the clearing of pins. So pins can always be cleared, after any number of
+ * checkpoints, closes and kills. When the last pin is cleared, log becomes free. _i: bit 0,
+ * recovery is instant; the other bits, what comes in between: nothing, a clean close, a kill. */
 START_TEST(checkpoints_that_free_nothing_leave_space)
 {
     enum { PINS = 400, EACH = 4 };
@@ -646,8 +645,8 @@ static const struct lladd_op half = {
 };
 
 /* A kill comes when each of many rollbacks has logged a part of a compensation. Recovery undoes the
- * parts and runs the compensations again. The reserved space is less than this may need, but open
- * goes on, since so much is seldom needed. */
+ * parts and runs the compensations again. The compensations may need more space than is reserved.
+ * Open succeeds nevertheless, because they seldom need so much. */
 START_TEST(one_kill_interrupts_many_rollbacks)
 {
     how.seed = 1;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A full disk and a `lock` file without space for its pid, with real files: power failed before the
- * pid was written, and the disk filled up since. lladd_open succeeds all the same.
+ * A full disk and a `lock` file that has no space for the pid, with real files. The power failed
+ * before the pid was written, and since then the disk has become full. lladd_open must succeed
+ * nevertheless.
  *
- * The linker option --wrap replaces functions of the C library: while `full` is set, no file gets
+ * The linker option --wrap replaces functions of the C library. While `full` is set, no file gets
  * longer.
  */
 #include "db_fixture.h"
@@ -32,7 +33,7 @@ ssize_t __wrap_pwritev(int, const struct iovec *, int, off_t);
 int __wrap_ftruncate(int, off_t);
 int __wrap_fallocate(int, int, off_t, off_t);
 
-/* Would the file get longer, on a full disk? */
+/* Does a write up to `end` make the file longer, on a full disk? */
 static bool refuses(int fd, off_t end)
 {
     struct stat st;
@@ -92,7 +93,7 @@ static void work_and_die(bool instant)
     r.db = NULL;
 }
 
-/* _i: bit 0, recovery is instant; bit 1, there is no lock file, instead of an empty one. */
+/* _i: bit 0, recovery is instant; bit 1, the lock file is missing, not empty. */
 START_TEST(open_succeeds_with_an_empty_lock_file_on_a_full_disk)
 {
     work_and_die(_i & 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Hostile bytes with good checksums (OP-7, ERR-1): records with invalid contents, broken chains,
- * contradictory catalogues, control blocks of newer versions or with wrong values. Open must return
- * an error that names the LSN, the page or the file, must not crash, and must return the same error
- * when it is repeated. In the tests with records drawn at random, open may also succeed.
+ * contradictory catalogues, control blocks of newer versions or with wrong values. Open must not
+ * crash. It must return an error that names the LSN, the page or the file, and return the same
+ * error when it is repeated. In the tests with random records, open may also succeed.
  */
 #include "forged_log.h"
 #include "support/fixtures.h"
@@ -180,7 +180,8 @@ START_TEST(a_page_that_has_lost_a_write)
 }
 END_TEST
 
-/* BUF-2. A record is missing in the page's chain after the base, in log that redo does not need. */
+/* BUF-2. In the page's chain of records, one after the base is missing. Redo does not need that
+ * part of the log. */
 START_TEST(a_page_with_a_hole_in_its_chain_is_not_repaired)
 {
     struct lladd_page *held;
@@ -365,7 +366,7 @@ START_TEST(barriers_pins_and_prepares_that_make_no_sense)
 }
 END_TEST
 
-/* The record claims that records with its blobs come before it, but there are none. */
+/* The record states that records with its blobs precede it, but there are none. */
 START_TEST(a_prepare_record_without_its_blobs)
 {
     unsigned char b[30] = {0};
@@ -411,7 +412,7 @@ START_TEST(undo_bytes_that_validate_refuses)
 }
 END_TEST
 
-/* prev and undo_next must lead to earlier records of the same transaction. */
+/* `prev` and `undo_next` must name earlier records of the same transaction. Here they do not. */
 START_TEST(chains_that_lead_out_of_the_transaction)
 {
     static const int64_t offsets[] = {8, 1000000, -8, -16, 0};
@@ -461,7 +462,7 @@ static lladd_lsn any_lsn(lladd_lsn about)
     }
 }
 
-/* Makes random bytes. In some of them, a valid piece is at a place where it may not belong. */
+/* Makes random bytes. Some contain a valid piece, but maybe at a wrong place. */
 static struct lladd_span any_bytes(unsigned char *buf, size_t max)
 {
     size_t len = any(4) ? any(60) : any(max);
@@ -492,7 +493,7 @@ static void append_anything(lladd_lsn *txn, lladd_lsn *last)
                                     : any(5) ? any(20)
                                              : LLADD_NO_PAGE};
     if (rec.kind == LL_REC_SEAL)
-        return; /* the log's own records, which tests/log forges */
+        return; /* a record of the log's own; tests/log forges these */
     rec.prev = any(2) ? *last : any_lsn(tail);
     rec.txn = any(3) ? *txn : any_lsn(tail);
     rec.page_prev = any_lsn(tail);
@@ -608,8 +609,9 @@ START_TEST(control_blocks_of_newer_versions_or_with_wrong_values)
 }
 END_TEST
 
-/* Some feature flags must be known only to write: a library that does not know one can inspect the
- * database, but open refuses it and changes nothing. Other flags need not be known at all. */
+/* Some feature flags concern only writing: a library that does not know such a flag can inspect the
+ * database, but open refuses the database and changes nothing. Other flags need not be known at
+ * all. */
 START_TEST(features_that_need_not_be_known)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Instant recovery: the database is open while its pages have pending redo. A thread that fetches a
- * page gets its contents as of the log's end. This must hold with undo before open returns, new
- * transactions, background steps, pages that are freed and used again, reads that fail, lack of
- * memory, and another crash. No log is truncated before the last page is redone.
+ * page gets its contents as of the log's end. This must hold with undo before open returns, with
+ * new transactions, background steps, pages that are freed and used again, failed reads and lack of
+ * memory, and after another crash. No log is truncated before the last page is redone.
  */
 #include "db_fixture.h"
 
@@ -141,7 +141,7 @@ START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
     ck_assert_uint_gt(fixture_stats(&r).checkpoint_lsn, from);
     expect_history();
     uint64_t images = fixture_stats(&r).page_images;
-    fixture_crash(&r, &fault_power); /* the next open has no redo to do but these images */
+    fixture_crash(&r, &fault_power); /* the next open has no redo but that of these images */
     fixture_open(&r);
     ck_assert_uint_le(pages_pending(), images);
     expect_history();
@@ -167,7 +167,8 @@ START_TEST(a_checkpoint_is_taken_when_users_have_redone_all_pages)
     uint64_t images = fixture_stats(&r).page_images;
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
-    ck_assert_uint_le(pages_pending(), images); /* those that the checkpoint has logged */
+    ck_assert_uint_le(pages_pending(), images); /* the pages of which the checkpoint has logged
+                                                 * images */
     fixture_free(&r);
 }
 END_TEST
@@ -356,8 +357,8 @@ START_TEST(pages_with_pending_redo_are_read_in_bulk)
 }
 END_TEST
 
-/* A thread that reads pages in bulk may have log credit in hand, for which other threads wait
- * before they write pages. */
+/* A thread reads pages in bulk while it has log credit in hand. Other threads may need this credit
+ * to write pages. */
 START_TEST(a_thread_with_credit_reads_pages_with_pending_redo)
 {
     enum { N = 3 };
@@ -407,8 +408,8 @@ START_TEST(a_read_fails_while_a_page_is_redone)
 END_TEST
 
 /* If a read fails in a step of redo (here in the steps that a checkpoint takes), the caller gets
- * the error, and the next step goes on. A failed read of log that was read ahead may stay
- * unnoticed. */
+ * the error, and the next step goes on. If the log was only read ahead, a failed read may have no
+ * effect. */
 START_TEST(a_read_fails_in_a_step)
 {
     unsigned refused = 0;
@@ -441,7 +442,7 @@ START_TEST(a_read_fails_in_a_step)
 }
 END_TEST
 
-/* Without memory for the redo index, recovery is full. */
+/* If there is no memory for the redo index, recovery is full. */
 START_TEST(an_allocation_fails)
 {
     unsigned instantly = 0, fully = 0;
@@ -565,7 +566,8 @@ START_TEST(threads_fetch_pages_while_they_are_redone)
     if (held)
         test_world_stop_at(&r.world, "recovery.step");
     fixture_open(&r);
-    if (held) /* the background thread must have begun before the readers leave it nothing to do */
+    if (held) /* when the readers begin, the background thread must have begun, because they may
+               * leave it nothing to do */
         ck_assert(test_world_await(&r.world, "recovery.step", 1));
     for (unsigned i = 0; i < READERS; i++) {
         who[i] = i;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Instant recovery with much work: a loser with many updates, many committed updates, or memory for
- * only a few of them. With enough memory it reads the log about as often as full recovery. It
- * reports its progress in every phase, and uses no more memory than its budget. A crash at any
- * point of such a recovery loses nothing.
+ * Instant recovery with much work: a loser with many updates, many committed updates, or too little
+ * memory for most updates. With enough memory, instant recovery reads the log about as often as
+ * full recovery. It reports its progress in every phase, and uses no more memory than its budget. A
+ * crash at any point of such a recovery loses nothing.
  */
 #include "db_fixture.h"
 
@@ -18,7 +18,7 @@ static unsigned n_pages, n_updates;
 
 /* ---- helpers ---- */
 
-/* Update i is of this cell. Adjacent records in the log are about different pages. */
+/* Returns the cell of update i. Adjacent records in the log are about different pages. */
 static struct cell nth(unsigned i)
 {
     return cell_of(pages[i * 89u % n_pages], i % 3);
@@ -183,8 +183,8 @@ START_TEST(little_memory_reads_the_log_again)
 }
 END_TEST
 
-/* Before open returns, analysis reads the log from the checkpoint on. Only this part of the cost
- * grows with the log. */
+/* Before open returns, analysis reads the log from the checkpoint on. No other cost of open grows
+ * with the log. */
 START_TEST(opening_reads_the_log_from_the_checkpoint_on)
 {
     uint64_t reads[3];
@@ -232,7 +232,8 @@ static void tell(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned perce
     bool chain = phase == LLADD_PHASE_UNDO && begun && at.v < told.at[phase].v;
     if (chain) {
         told.chain++;
-        /* The chain is read to find the pages that must be redone, so before redo and undo. */
+        /* The chain is read to find the pages that must be redone. So this comes before redo and
+         * undo. */
         told.out_of_order |= told.calls[LLADD_PHASE_REDO] > 0 || percent > 0;
     } else {
         told.backwards |= at.v < told.at[phase].v && told.chain == 0;
@@ -275,8 +276,8 @@ END_TEST
 
 /* ---- crashes ---- */
 
-/* The recovery crashes at its n-th call that changes something. If _i is odd, the index has no room
- * for most pages; if it is even, the undo is long. */
+/* The recovery crashes at its n-th call that changes something. If _i is odd, the redo index has no
+ * room for most pages. If _i is even, the undo is long. */
 START_TEST(crashes_in_a_long_instant_recovery)
 {
     enum { UPDATES = 2000, BYTES = 8 << 10 };

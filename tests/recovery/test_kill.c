@@ -3,8 +3,8 @@
  * kill -9 with real files, with options drawn from a seed. A child works, acknowledges each commit
  * through a pipe, and is killed after a number of acknowledgements. (How far the child has got by
  * then depends on the machine.) Then the parent opens the database. All changes of every
- * acknowledged transaction must be there. The changes of a commit in progress are all there, or
- * none of them is. No change of an open or aborted transaction is there. The next child uses the
+ * acknowledged transaction must be there. Of a transaction that was committing, either all changes
+ * are there or none. No change of an open or aborted transaction is there. The next child uses the
  * same directory, so that recoveries follow recoveries. LLADD_SEED=N runs one seed.
  *
  * This test covers the death of a process; test_crash covers power failures.
@@ -86,7 +86,7 @@ static void acknowledge(const struct work *w, uint32_t n)
         _exit(4);
 }
 
-/* Returns an error only for a log at its limit. */
+/* Returns from the function if the log is at its limit. Any other error ends the child. */
 #define WORK(call) \
     do { \
         int work_rc = (call); \
@@ -206,8 +206,8 @@ static void make(const char *dir, uint64_t seed)
     lladd_options_release(&o);
 }
 
-/* Starts a child, and kills it when `count` acknowledgements have come, or when the log is full;
- * acked[w] is the newest one. Returns true if the log was full. */
+/* Starts a child, and kills it when `count` acknowledgements have come, or when the log is full.
+ * acked[w] becomes the newest acknowledgement of worker w. Returns true if the log was full. */
 static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_t *acked)
 {
     int fds[2];

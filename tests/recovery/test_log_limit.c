@@ -126,7 +126,8 @@ static struct lladd_participant writes_again = {
     .durable = write_again,
 };
 
-/* Needs the catalogue of the journal or of managed tables, which is made once, under a mutex. */
+/* Needs the catalogue of the journal or of managed tables. The catalogue is made once, under a
+ * mutex. */
 static void make_in_callback(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -322,8 +323,9 @@ static uint64_t calls(void)
     return fault_device_calls(b.r.fd, FAULT_WRITES | FAULT_OPEN | FAULT_LOCK);
 }
 
-/* Recoveries crash again and again, early and late. Each goes on in another log segment, and what
- * the previous one has begun in its segment is lost. The last recovery succeeds. */
+/* Recoveries crash again and again, early and late. Each recovery goes on in another log segment,
+ * and the records of the previous recovery in its own segment are lost. The last recovery
+ * succeeds. */
 static void recover(unsigned seed)
 {
     enum { CRASHES = 40 };
@@ -502,7 +504,7 @@ START_TEST(checkpoints_that_cannot_free_log_are_not_tried_again)
         try_in_threads();
     else
         (void)try_again(NULL);
-    /* One may be in progress, and one may be asked for meanwhile. */
+    /* One checkpoint may be in progress, and one may be requested meanwhile. */
     ck_assert_uint_le(fixture_stats(&b.r).checkpoints, before + (_i ? 2 : 0));
     /* A user's own checkpoints find nothing to write either. */
     ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
@@ -535,9 +537,9 @@ START_TEST(undo_that_fills_the_log_is_named)
 }
 END_TEST
 
-/* At the limit a `durable` callback is refused as users are, although another commit is queued and
- * its callback might free log. The callback must not wait for that: the next callback runs in the
- * same thread, after this one. */
+/* At the limit the log refuses a `durable` callback as it refuses users, although another commit is
+ * queued and the callback of that commit might free log. The first callback must not wait for this,
+ * because the second one runs in the same thread, after the first. */
 START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
 {
     struct lladd_txn *first, *second, *holds;
@@ -605,8 +607,8 @@ START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
 }
 END_TEST
 
-/* Writes at the limit until there were so many checkpoints. The first checkpoint asks the owners of
- * tags to discard entries that keep the log. The next ones clean the journal, for which they wait
+/* Writes at the limit until `checkpoints` more checkpoints were taken. The first one asks the
+ * owners of tags to discard entries that keep the log. The next ones clean the journal: they wait
  * for durability, and commit. */
 static void press(struct lladd_txn **txn, unsigned checkpoints)
 {
@@ -655,8 +657,8 @@ START_TEST(a_class_that_commits_at_the_limit_runs_no_callback)
 }
 END_TEST
 
-/* What a class writes at a checkpoint may exceed the limit of the log. What a callback writes may
- * not, even if the class has made the callback's commit durable. */
+/* At a checkpoint a class may write beyond the limit of the log. A callback may not, even if the
+ * class has made the commit durable for which the callback is called. */
 START_TEST(a_callback_of_a_commit_that_a_class_found_durable_is_refused_at_the_limit)
 {
     struct lladd_txn *txn = NULL;
@@ -673,8 +675,8 @@ START_TEST(a_callback_of_a_commit_that_a_class_found_durable_is_refused_at_the_l
 END_TEST
 
 /* A system transaction commits while the library holds a mutex. At this time much space is reserved
- * for commits that another thread has made durable, and any other commit would release it, and run
- * their callbacks, immediately. */
+ * for a commit that has become durable. Any other commit would immediately release this space and
+ * run the callback of the durable commit. */
 START_TEST(a_system_commit_runs_no_callback)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -769,7 +771,7 @@ START_TEST(a_checkpoint_of_another_thread_is_enough_for_a_writer_at_the_limit)
 END_TEST
 
 /* Nothing was logged since the last checkpoint, and the log begins in the segment before its last
- * one. So another checkpoint would free no log. A transaction that does not fit must be refused,
+ * one. So another checkpoint would free nothing. A transaction that does not fit must be refused,
  * and checkpoints must not be tried for ever. If _i is 1, a crash follows the checkpoint. */
 START_TEST(a_checkpoint_that_would_state_the_same_is_not_tried_for_ever)
 {
@@ -792,8 +794,8 @@ START_TEST(a_checkpoint_that_would_state_the_same_is_not_tried_for_ever)
 }
 END_TEST
 
-/* Commits that a callback makes while the database is closed are kept, however many follow each
- * other. _i: bit 0, the power fails after the close; the other bits, the number of commits. */
+/* Commits that a callback makes while the database is being closed are kept, even if each causes
+ * the next. _i: bit 0, the power fails after the close; the other bits, the number of commits. */
 START_TEST(what_a_callback_commits_at_close_is_kept)
 {
     static const unsigned most[] = {2, 5, TOLD_MOST};

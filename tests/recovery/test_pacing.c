@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A checkpoint that is due makes pauses between its writes. It goes on as log and time pass, and
- * makes no more pauses when a thread waits for it, when the log fills, and at the close. The clock
- * is the test's: a pause that nothing ends lasts for ever.
+ * makes no more pauses when a thread waits for it, when the log fills, and at the close. The test
+ * controls the clock, so a pause that nothing ends lasts for ever.
  */
 #include "db_fixture.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A torn, damaged or missing page can be rebuilt (BUF-2, BUF-5) not only from the page image of its
- * last change. Other sources are the double-write area, which is used when the page is written; the
- * first image of a bulk-written page; and log that is older than redo's start. The last group of
- * tests is about pages which prove that the log has lost its end.
+ * The page image of the last change is not the only source from which a torn, damaged or missing
+ * page can be rebuilt (BUF-2, BUF-5). Other sources are the double-write area, which is used when
+ * the page is written; the first image of a bulk-written page; and log that is older than redo's
+ * start. The last group of tests has pages that prove that the log has lost its end.
  */
 #include "db_fixture.h"
 
@@ -168,7 +168,7 @@ START_TEST(a_rollback_without_images_is_protected_after_the_next_crash)
 END_TEST
 
 /* Changes were made without images, on a device that never tears pages, and are redone on a device
- * that tears pages. With an odd seed the device changes twice more. */
+ * that tears pages. With an odd seed the device is exchanged twice more. */
 START_TEST(images_and_no_images_take_turns)
 {
     bool crashed = true;
@@ -206,8 +206,8 @@ END_TEST
 
 /* ---- bulk-written pages -------------------------------------------------------------------- */
 
-/* A bulk-written page is not synced, so its contents are not durable, but a later logged change of
- * it is. */
+/* A bulk-written page is not synced before a power failure, so its contents are lost. A later
+ * logged change of the page is durable. */
 START_TEST(a_bulk_page_that_changes_before_its_sync)
 {
     enum { BULK = 40 };
@@ -390,8 +390,8 @@ START_TEST(a_checkpoint_without_atomic_pages_trusts_no_older_write)
 END_TEST
 
 /* A page was freed and dropped unwritten. So it lacks changes from before redo's start, and the log
- * has no base of it. It is allocated again, before the crash or after it, and not formatted yet: a
- * page without contents is no damage. */
+ * has no base of it. The page is allocated again, before the crash or after it, and not formatted
+ * yet. It need not have contents, so this is no damage. */
 START_TEST(a_freed_page_that_is_allocated_again_is_no_damage)
 {
     bool instant = _i & 1, late = _i & 2, crash_again = _i & 4;
@@ -612,8 +612,8 @@ START_TEST(a_control_file_without_room_for_a_witness)
 END_TEST
 
 /* A page that is rebuilt in a database that was closed cleanly is dirty, but nothing is logged. The
- * database is marked "in use" before an eviction writes the page, or logs an image of it: otherwise
- * the next open would rely on the clean close. */
+ * database must be marked "in use" before an eviction writes the page or logs an image of it.
+ * Otherwise the next open would rely on the clean close. */
 START_TEST(a_page_rebuilt_in_a_clean_database_is_written_in_use)
 {
     enum { FLIPPED = 3000 };
@@ -640,7 +640,7 @@ START_TEST(a_page_rebuilt_in_a_clean_database_is_written_in_use)
     struct lladd_page *fixed[OTHERS];
     unsigned n = 0;
     for (unsigned char now = (unsigned char)~was; now != was;
-         n++) { /* pages stay fixed until that one is evicted */
+         n++) { /* the pages stay fixed until the rebuilt page is evicted */
         ck_assert_uint_lt(n, OTHERS);
         ok_db(&r, lladd_page_fix(r.db, other[n], LLADD_LATCH_SHARED, &fixed[n], &r.err));
         free(bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Redo by one thread and by several threads gives the same contents, with a cache for few pages,
- * with a cache for all pages, and when no thread can be created. If redo fails at several records,
- * the error at the lowest LSN is reported, whichever thread finds its error first.
+ * Redo gives the same contents with one thread and with several, with a cache for few pages and for
+ * all pages, and if no thread can be created. If redo fails at several records, the error at the
+ * lowest LSN is reported, whichever thread finds its error first.
  */
 #include "db_fixture.h"
 
@@ -158,7 +158,7 @@ END_TEST
 
 #ifdef __GLIBC__
 /* No thread can be created, because its stack would not fit into the address space. So the thread
- * that opens the database does the work of all. */
+ * that opens the database does all the work. */
 START_TEST(without_other_threads_one_thread_redoes_all_pages)
 {
     pthread_attr_t attr, before;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The redo index of instant recovery has, for each page, the records that change it, in LSN order,
- * in whatever order they were inserted. If a record cannot be inserted, the index is given up,
- * because an incomplete index would be wrong.
+ * in whatever order they were inserted. If a record cannot be inserted, recovery gives the index
+ * up, because an incomplete index would be wrong.
  */
 #include "recovery/log_prefetch.h"
 #include "recovery/redo_index.h"
@@ -277,8 +277,8 @@ START_TEST(records_read_ahead_are_found)
 }
 END_TEST
 
-/* Reading ahead takes no more memory than its budget, as counted by the allocator. Records without
- * room are left out, and the next time fewer records are read ahead. */
+/* Reading ahead takes no more memory than its budget, as counted by the allocator. Records for
+ * which there is no room are left out, and the next time fewer records are read ahead. */
 START_TEST(reading_ahead_stays_within_its_budget)
 {
     enum { MANY = 20000 };

@@ -3,8 +3,8 @@
  * Recoveries that make log segments, and crash before any record in these segments is durable. The
  * first recovery crashes at each of its device calls, the second at each of its own, and the third
  * succeeds. The transactions in doubt and the losers need more log for undo than one segment has.
- * In another case there is a clean close in between. log/test_reuse tests the files of the log
- * alone; this test opens the whole database.
+ * In another case a clean close comes between two recoveries. log/test_reuse tests the files of the
+ * log alone; this test opens the whole database.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Rollback under difficult conditions (REC-3): no memory, no disk space, long chains, a
- * compensation that fails, and compensations that use operations new to the database or that log
- * more than the change that they undo.
+ * compensation that fails, and compensations that use an operation for the first time in the
+ * database, or that log more than the change that they undo.
  */
 #include "db_fixture.h"
 
@@ -273,7 +273,7 @@ START_TEST(a_partial_rollback_needs_no_memory)
 }
 END_TEST
 
-/* No record was logged, so no space was reserved, and the abort of the action needs none. (Found by
+/* No record was logged, so the abort of the action needs no space, and none was reserved. (Found by
  * the simulator: the first update of an action failed for lack of memory, and the abort of the
  * action poisoned the handle.) */
 START_TEST(a_rollback_of_nothing_needs_no_memory)
@@ -298,8 +298,8 @@ START_TEST(a_rollback_of_nothing_needs_no_memory)
 END_TEST
 
 /* The disk becomes full while transactions are open. Then all are rolled back. The compensation
- * uses an operation that has no number in the log yet. `reopened`: the log space for a checkpoint
- * must be reserved although this session has not taken a checkpoint. */
+ * uses an operation that has no number in the log yet. `reopened`: this session has taken no
+ * checkpoint, but the log space for one must be reserved. */
 static void abort_on_full_disk(unsigned kind, bool reopened, bool closing)
 {
     enum { TXNS = 40 };
@@ -407,8 +407,8 @@ START_TEST(an_undo_log_max_that_was_too_small_is_named_when_space_runs_out)
 }
 END_TEST
 
-/* `compensate` fails without setting an error. Then the message is that of the code, and not that
- * of an earlier refused call of the transaction. When it no longer fails, the rollback succeeds. */
+/* `compensate` fails without setting an error. Then the message is that of the code, not that of an
+ * earlier refused call. When `compensate` no longer fails, the rollback succeeds. */
 START_TEST(a_compensate_that_fails_without_an_error)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -597,8 +597,8 @@ static void long_check(const lladd_pageno *pages)
     }
 }
 
-/* A rollback reads records in advance, to prefetch their pages. If such a read fails, the page is
- * not prefetched. If the read of the record to be undone next fails, the rollback fails. */
+/* A rollback reads records in advance, to prefetch their pages. If one of these reads fails, its
+ * page is not prefetched. If the read of the next record to undo fails, the rollback fails. */
 START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
 {
     unsigned char bytes[100];
@@ -637,7 +637,7 @@ START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
 END_TEST
 
 /* An operation that writes at another place than its records declare (offset_first). Its bytes:
- * u16, the declared offset, any number; u64, which is XORed with the first number of the page. */
+ * u16, the declared offset, any number; u64, which is XORed with the page's first number. */
 static bool wild_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)v, (void)kind;
@@ -685,8 +685,8 @@ START_TEST(a_wrong_offset_in_a_record_only_wastes_a_prefetch)
 }
 END_TEST
 
-/* Recovery undoes all losers in one thread. If a loser kept log credit after a step, the steps of
- * the other losers could lack it for ever. */
+/* Recovery undoes all losers in one thread. If a loser kept log credit after a step, the other
+ * losers might never get the credit for their steps. */
 START_TEST(more_losers_than_the_log_buffer_has_credits)
 {
     enum { LOSERS = 400 };
@@ -750,10 +750,10 @@ static const struct lladd_object_class long_class = {
     .undo = count_undo,
 };
 
-/* The longest record is a quarter of the log buffer, and the compensation of an object may be that
- * long. The next open asks for a smaller buffer. _i: bit 0, the transaction is in doubt; bit 1,
- * the smaller buffer could give the credit, but the record has no room where the buffer wraps
- * around. */
+/* The longest record is a quarter of the log buffer, and the compensation record of an object may
+ * be as long. The next open asks for a smaller buffer. _i: bit 0, the transaction is in doubt;
+ * bit 1, the smaller buffer could give the credit, but the record has no room where the buffer
+ * wraps around. */
 START_TEST(a_long_undo_and_a_smaller_ring)
 {
     enum { LONG = 500 << 10 };
@@ -820,8 +820,8 @@ static void open_with(const struct lladd_options *o)
 }
 
 /* Each checkpoint logs all names again. One name is no longer registered, and its record is longer
- * than the longest record of the buffer that this open asks for. The rounds put this record at many
- * places of the buffer, also at its end. */
+ * than the longest record of the buffer for which this open asks. In the rounds this record comes
+ * at many places of the buffer, including its end. */
 START_TEST(a_name_no_longer_registered_and_a_smaller_ring)
 {
     enum { ROUNDS = 60 };
