@@ -103,7 +103,7 @@ void fixture_close(struct fixture *r)
     struct lladd_db *db = r->db;
     r->db = NULL;
     done(lladd_close(db));
-    /* A clean close makes its changes durable: so the power may fail after it. */
+    /* A clean close makes all changes durable, so the power may fail after it. */
     if (r->fd && r->options.device == fault_device_dev(r->fd))
         fault_device_power_cycle(r->fd, &fault_power);
 }
@@ -185,8 +185,8 @@ struct lladd_stats fixture_stats(struct fixture *r)
     return s;
 }
 
-/* Returns the base. With FIXTURE_FILES there is none; then makes a device, *own, for the directory.
- */
+/* Returns the base. With FIXTURE_FILES there is no base; then makes a device for the directory, and
+ * sets *own to it, too. */
 static struct lladd_device *device_of(struct fixture *r, struct lladd_device **own)
 {
     *own = NULL;
@@ -226,7 +226,7 @@ void fixture_file_write(struct fixture *r, const char *name, const void *bytes, 
         ck_assert_int_eq(dev->ops->pwritev(dev, f, &piece, 1, off), 0);
     ck_assert_int_eq(dev->ops->close(dev, f), 0);
     lladd_device_close(own);
-    if (r->fd) { /* the crash model must know of the change */
+    if (r->fd) { /* the crash model must know the new contents of the file */
         ck_assert_ptr_null(r->db);
         fault_device_free(r->fd);
         r->fd = fault_device_new(r->base);

@@ -65,7 +65,7 @@ void history_copy(struct history *to, const struct history *from)
 
 struct cell history_cell(const struct history *h, size_t i)
 {
-    /* Each in another sector of the page. */
+    /* Each cell of a page is in another sector. */
     return cell_of(h->pages[i / H_CELLS], (unsigned)(i % H_CELLS) * (CELLS / H_CELLS));
 }
 
@@ -109,7 +109,7 @@ static int see_in_doubt(void *ctx, const struct lladd_in_doubt_info *info)
     return 0;
 }
 
-/* May the transaction be in doubt, or absent, if the cells are those of state j? */
+/* Can the cells be those of state j if the transaction is in doubt, or if it is not in doubt? */
 static bool fate_fits(const struct prepared *p, bool in_doubt, size_t j)
 {
     switch (p->fate) {
@@ -209,7 +209,7 @@ void history_check(struct history *h, struct lladd_db *db)
                   "%s: after what was in doubt has been resolved", h->where);
     for (size_t i = 0; i < h->n_states; i++)
         free(h->states[i]);
-    /* An abort is not forced: an aborted transaction may be in doubt once more. */
+    /* An abort does not sync, so an aborted transaction may be in doubt once more. */
     unsigned kept = 0;
     for (unsigned i = 0; i < h->n_prepared; i++) {
         if (f.in_doubt[i] && i % 2) {
@@ -374,7 +374,7 @@ int step_back_to(struct step *t, unsigned i)
         memcpy(t->effect, t->marked[i], t->h->n_cells * sizeof *t->effect);
         while (t->n_marks > i + 1)
             free(t->marked[--t->n_marks]);
-        while (t->n_actions) /* marks are older than open actions */
+        while (t->n_actions) /* savepoints are older than open actions */
             free(t->before[--t->n_actions]);
     }
     return rc;
@@ -401,7 +401,7 @@ int step_action_abort(struct step *t)
     return rc;
 }
 
-/* A new state, which is possible from now on. */
+/* Adds a state, which is possible from now on. */
 static void attempt(struct step *t)
 {
     struct history *h = t->h;
@@ -415,7 +415,7 @@ static void attempt(struct step *t)
     }
 }
 
-/* The commit was refused and the transaction is as it was: the state is withdrawn. */
+/* Removes the newest state. The commit was refused, and the transaction is as it was before. */
 static void undo_changes(struct step *t)
 {
     struct history *h = t->h;

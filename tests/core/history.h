@@ -2,8 +2,8 @@
 #ifndef TESTS_CORE_HISTORY_H
 #define TESTS_CORE_HISTORY_H
 /*
- * The contents that a database must have after a crash: a model of a few pages of cells. The
- * workload changes model and database together.
+ * A model of a few pages of cells. It says which contents the database may have after a crash. The
+ * workload changes the model and the database together.
  *
  * Every attempt to commit makes a new *state* (all cells). `acked` is the number of the newest
  * state that the database has promised to keep. After a crash the cells must be one of the states
@@ -61,7 +61,7 @@ struct step {
     struct history *h;
     struct lladd_db *db;
     struct lladd_txn *txn; /* NULL: ended */
-    uint64_t *effect;          /* what its commit adds to each cell */
+    uint64_t *effect;          /* what the commit adds to each cell */
     uint64_t *marked[H_MARKS]; /* `effect` at each savepoint */
     lladd_savepoint_id marks[H_MARKS];
     unsigned n_marks;
@@ -102,8 +102,8 @@ int step_transfer(struct step *, size_t from, size_t to, int64_t amount);
 int step_mark(struct step *);
 /* Rolls back to mark i, counted from 0. */
 int step_back_to(struct step *, unsigned i);
-/* Opens a top action. step_action_abort or the end of the transaction rolls it back. While it is
- * open, no marks may be made. */
+/* Opens a top action. step_action_abort or the end of the transaction rolls it back. While an
+ * action is open, step_mark may not be called. */
 int step_action_begin(struct step *);
 int step_action_abort(struct step *);
 int step_commit(struct step *);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Nested top actions, and the lighter mechanism: undo-only and redo-only records (OP-4, OP-5,
- * OP-6). An open action is undone physically. A closed action is undone by its logical undo,
- * whatever other transactions have changed in between. The lighter mechanism is an undo-only record
- * followed by redo-only records. Crashes come in between.
+ * Nested top actions, and a lighter mechanism: an undo-only record followed by redo-only records
+ * (OP-4, OP-5, OP-6). An open action is undone physically. A closed action is undone by its logical
+ * undo, even if other transactions have changed the same cells in between. Crashes come at
+ * different moments.
  */
 #include "db_fixture.h"
 
@@ -89,7 +89,7 @@ START_TEST(an_action_without_undo_stays_when_its_transaction_aborts)
 }
 END_TEST
 
-/* When the outer action has closed with a logical undo, the logical undos of its inner actions are
+/* An outer action has closed with a logical undo. Then the logical undos of its inner actions are
  * not run. */
 START_TEST(a_closed_action_inside_a_closed_one_is_covered_by_the_outer_undo)
 {

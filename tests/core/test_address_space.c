@@ -20,8 +20,8 @@ static rlim_t address_space(void)
     return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-/* As on a 32-bit processor, reserving an address for every page of a file is refused, and is not
- * the default. */
+/* As on a 32-bit processor, there is not enough address space to reserve an address for every page
+ * of a file. An open that must reserve them fails. By default the pages are in the heap. */
 START_TEST(without_address_space_pages_are_in_the_heap)
 {
     struct rlimit was, less;
@@ -30,7 +30,7 @@ START_TEST(without_address_space_pages_are_in_the_heap)
     r.options.frames = LLADD_FRAMES_RESERVED;
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &was), 0);
     less = was;
-    if (LL_TEST_CAN_RESERVE) /* leaves half of the address space that would be reserved */
+    if (LL_TEST_CAN_RESERVE) /* leave half of the address space that open would reserve */
         less.rlim_cur = address_space() + (512u << 20);
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &less), 0);
     int rc = fixture_try_open(&r);

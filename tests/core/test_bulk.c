@@ -130,7 +130,7 @@ START_TEST(bulk_written_pages_can_be_updated_like_others)
 END_TEST
 
 /* The log says which transaction has written which pages in bulk, even if another transaction has
- * logged a barrier for the pages before. */
+ * logged a barrier for the same pages before. */
 START_TEST(a_bulk_write_has_a_barrier_of_its_own_transaction)
 {
     struct lladd_log_cursor *cursor;
@@ -141,7 +141,7 @@ START_TEST(a_bulk_write_has_a_barrier_of_its_own_transaction)
     struct lladd_txn *txn = fixture_begin(&r);
     unsigned char *bytes = bulk_bytes(2000);
     ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + 1), 2, "test.cells", bytes));
-    /* These pages have a barrier of the transaction already. */
+    /* For these pages the transaction has logged a barrier already. */
     ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + 1), 2, "test.cells", bytes));
     ok(txn, lladd_bulk_sync(txn));
     free(bytes);
@@ -324,7 +324,7 @@ static void expect_unreadable(lladd_pageno number)
 
 /* BUF-2. A checkpoint has dropped the redo barrier, but the log still has all records of the
  * earlier use of the pages, with a base. Then a bit of one page flips, and another page has no
- * valid header. Repair must not use the old records. */
+ * valid header. The repair of these pages must not use the old records. */
 START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
 {
     static const uint32_t how[] = {0, LLADD_RECOVER_INSTANT};
@@ -361,8 +361,8 @@ START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
 END_TEST
 
 /* A transaction writes pages in bulk and rolls back to a savepoint. Other transactions use the
- * pages and give them up. Then the first transaction writes them in bulk again. The barrier that it
- * logged before the rollback does not cover these bytes, since the log has later records of the
+ * pages and give them up. Then the first transaction writes them in bulk again. The barrier from
+ * before the rollback does not cover the new bytes, because the log has later records about the
  * pages. */
 START_TEST(a_barrier_that_was_rolled_back_is_logged_again)
 {
@@ -388,8 +388,9 @@ START_TEST(a_barrier_that_was_rolled_back_is_logged_again)
 }
 END_TEST
 
-/* A transaction logs a barrier, or writes pages in bulk; it changes a page with a logged operation;
- * then it writes the pages in bulk. Redo must not apply that change to the newest bytes. */
+/* A transaction logs a barrier or writes pages in bulk. Then it changes a page with a logged
+ * operation, and then it writes the pages in bulk again. Redo must not apply the logged change to
+ * the newest bytes. */
 START_TEST(a_page_is_changed_before_it_is_written_in_bulk)
 {
     begin_bulk(_i);
@@ -463,7 +464,7 @@ static int put_held(struct lladd_txn *txn, unsigned p, uint64_t value)
     return rc;
 }
 
-/* Credit for records was promised to these records, so an image cannot use it. */
+/* Credit for records can be used only for these records, not for an image. */
 START_TEST(only_credit_for_images_pays_for_an_image)
 {
     begin_bulk(_i);
@@ -507,7 +508,7 @@ static bool any_undo(struct lladd_view v, enum lladd_span_kind kind, struct llad
 }
 
 /* A rollback has log space for its records only. So a compensation that changes bulk-written pages
- * first syncs them, whatever credit it has. */
+ * first syncs them, even if it has credit. */
 START_TEST(a_rollback_logs_no_image)
 {
     struct lladd_op op = {.struct_size = sizeof op,
@@ -547,7 +548,7 @@ START_TEST(a_rollback_logs_no_image)
 }
 END_TEST
 
-/* ---- an extension that hears of what is written in bulk ------------------------------------- */
+/* ---- an extension that is called after a bulk write ----------------------------------------- */
 
 struct heard {
     uint64_t barrier, first, n;
@@ -559,7 +560,7 @@ static struct {
     uint64_t pages;
     unsigned char bytes[4 * BULK_N * 4096]; /* of all calls, one after the other */
     int fails;
-    unsigned committing; /* `n` when `committing` was called */
+    unsigned committing; /* `n` at the call of `committing` */
 } heard;
 
 static int on_bulk_written(void *ctx, struct lladd_db *db, void *state, struct lladd_txn *txn,
@@ -570,7 +571,7 @@ static int on_bulk_written(void *ctx, struct lladd_db *db, void *state, struct l
     ck_assert_ptr_eq(state, &heard.n);
     ck_assert_ptr_eq(lladd_txn_db(txn), db);
     ck_assert_uint_lt(barrier.v, lladd_durable_lsn(db).v);
-    if (heard.fails > 0) /* without a message of its own */
+    if (heard.fails > 0) /* without setting a message */
         return -heard.fails;
     if (heard.fails)
         return lladd_error_set(lladd_txn_error_out(txn), heard.fails, "no room for the pages");
@@ -704,7 +705,8 @@ START_TEST(an_extension_hears_of_each_page_that_is_written_in_bulk)
 }
 END_TEST
 
-/* A checkpoint comes in the middle of a write, and drops the barrier, so a new one is logged. */
+/* A checkpoint comes in the middle of a bulk write and drops the barrier, so a new barrier is
+ * logged. The extension gets the new one. */
 START_TEST(an_extension_hears_of_the_barrier_that_counts)
 {
     unsigned char *bytes = bulk_bytes(1000);
@@ -733,7 +735,7 @@ START_TEST(an_extension_hears_of_the_barrier_that_counts)
 END_TEST
 
 /* The extension's participant joins first. A participant that joins later writes in bulk when its
- * `committing` is called. The `committing` of the first is called after that. */
+ * `committing` is called. Then the `committing` of the extension's participant is called. */
 START_TEST(an_extension_that_hears_of_bulk_writes_is_told_last)
 {
     struct lladd_gid gid = gid_of("heard");

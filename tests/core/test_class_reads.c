@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An object class that reads the log itself. Recovery does not repeat its records. The records that
+ * An object class that reads the log itself. Recovery does not redo its records. The records that
  * the class needs stay in the log, and the library names the class as the reason. A checkpoint may
- * ask the class to give up records. If the class does so, the checkpoint truncates them.
+ * ask the class to give up records. If the class gives them up, the checkpoint truncates them.
  */
 #include "db_fixture.h"
 
@@ -23,7 +23,7 @@ struct diary {
     lladd_lsn need; /* the class needs the log from this LSN on */
     const char *why;
     unsigned asked;
-    bool digests; /* gives up its records as soon as it is asked */
+    bool digests; /* the class gives up its records as soon as it is asked */
 };
 static struct diary diary;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A call fails while a database is created. The next open completes the creation. Whatever this
- * open and later calls acknowledge stays, even after a power failure. */
+/* A call fails while a database is created. The next open completes the creation. Everything that
+ * this open and later calls acknowledge stays, even after a power failure. */
 #include "db_fixture.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 static struct fixture r;
 
 /* The n-th call of these kinds fails during creation. Returns false if the creation makes fewer
- * such calls. */
+ * calls of these kinds. */
 static bool made_in_spite_of(uint64_t n, unsigned kinds, bool power_fails_first)
 {
     fixture_init(&r, 0);
@@ -61,8 +61,8 @@ static bool made_after(uint64_t n, uint64_t k, bool *fired)
     return crashed;
 }
 
-/* Bytes of a failed sync can be read, but are not on the device, and a second sync reports success
- * without writing them (LOG-4). */
+/* The bytes of a failed sync can be read, but are not on the device. A second sync reports success
+ * without writing them (LOG-4). So the next open must not trust them. */
 START_TEST(a_sync_that_failed_is_not_trusted_by_the_next_open)
 {
     uint64_t n, k = 1;

@@ -29,8 +29,8 @@ static struct cell at(unsigned i)
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-/* Makes a transaction with savepoints, some of them rolled back to, and with nested top actions,
- * closed and aborted. */
+/* Makes a transaction with savepoints, to some of which it rolls back, and with nested top actions,
+ * which are closed or aborted. */
 static struct lladd_txn *intricate(void)
 {
     struct lladd_action outer;
@@ -230,8 +230,8 @@ static bool crashed_here(void)
     return true;
 }
 
-/* Runs the steps of a transaction until the crash. Returns the state in which the transaction must
- * be: 0 absent, 1 in doubt, 2 decided, 3 decided without a crash. */
+/* Runs the steps of a transaction until the crash. Returns the state that the transaction must
+ * have: 0 absent, 1 in doubt, 2 decided, 3 decided without a crash. */
 static int live(bool commit)
 {
     struct lladd_gid gid = gid_of("a");
@@ -251,7 +251,8 @@ static int live(bool commit)
     if (crashed_here())
         return 1;
     done(commit ? lladd_commit(txn) : lladd_abort(txn));
-    fixture_set(&r, at(9), 5); /* makes the end durable, because an abort does not sync */
+    fixture_set(&r, at(9), 5); /* makes the end of the transaction durable, because an abort does
+                                * not sync */
     return crashed_here() ? 2 : 3;
 }
 
@@ -310,9 +311,9 @@ static const struct lladd_op checkpointing = {
     .undo_pages_max = 1,
 };
 
-/* The checkpoint is taken while a prepared transaction is rolled back: a part of it is undone, or
- * nothing yet. After the crash the transaction may be in doubt again only if nothing was undone. It
- * must never be committed. */
+/* The checkpoint is taken while a prepared transaction is being rolled back. One change is undone
+ * already (bit 0 of _i), or nothing yet. After the crash the transaction may be in doubt again only
+ * if nothing was undone. It must never be committed. */
 START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
 {
     bool first_undone = _i & 1;

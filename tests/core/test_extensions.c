@@ -24,8 +24,8 @@ static struct cell at(unsigned i)
 /* ---- an object class: a ledger in memory ------------------------------------------------- */
 
 /*
- * Eight counters in memory. Each addition is one object record. To bound recovery, the ledger is
- * saved to a page by one record, with an LSN: the saved counters include every addition below this
+ * Eight counters in memory. Each addition is one object record. To bound recovery, one record saves
+ * the ledger to a page, together with an LSN. The saved counters include every addition below this
  * LSN.
  */
 enum { ACCOUNTS = 8 };
@@ -108,7 +108,8 @@ static const struct lladd_object_class ledger_class = {
     .advance = ledger_advance,
 };
 
-/* Saves the ledger by one record. So the page has the whole new ledger, or the whole old one. */
+/* Saves the ledger by one record. So after a crash the page has either the whole new ledger or the
+ * whole old one. */
 enum { SAVE_BYTES = 8 + 8 * ACCOUNTS };
 
 static int save_prepare(void *ctx, struct lladd_view view, struct lladd_span args,
@@ -222,7 +223,8 @@ START_TEST(objects_are_redone_and_undone_like_pages)
     ck_assert_int_eq(ledger.account[1], 0);
     ck_assert_int_eq(ledger.account[2], 0);
     ck_assert_int_eq(ledger.account[3], 1);
-    ck_assert_uint_eq(ledger.redone, 6); /* all additions, also those that are undone then */
+    ck_assert_uint_eq(ledger.redone, 6); /* all additions, including those that are undone
+                                          * afterwards */
     ledger_restart(NULL);                /* the log is still needed after a clean stop */
     ck_assert_int_eq(ledger.account[0], 5);
     ck_assert_int_eq(ledger.account[3], 1);
@@ -265,8 +267,8 @@ START_TEST(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved)
 }
 END_TEST
 
-/* Only a class knows which of its records it still needs. So while a class is missing, the log must
- * not be truncated, and open must be refused. */
+/* Only a class knows which of its records it still needs. So if a class is not registered, the log
+ * must not be truncated, and open must be refused. */
 START_TEST(a_missing_class_is_named_though_its_records_are_older_than_the_checkpoint)
 {
     ledger_begin(_i);
@@ -375,8 +377,9 @@ START_TEST(snapshots_are_commit_lsns_and_the_oldest_is_known)
     ck_assert_int_eq(lladd_snapshot_release(r.db, a), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_snapshot_release(r.db, c), 0);
     fixture_set(&r, at(0), 2);
-    ck_assert_uint_gt(lladd_snapshot_oldest(r.db).v, c.v); /* none is held, so the newest commit */
-    for (unsigned i = 0; i < 40; i++) {                    /* any number can be held */
+    ck_assert_uint_gt(lladd_snapshot_oldest(r.db).v, c.v); /* no snapshot is held, so this is the
+                                                            * newest commit */
+    for (unsigned i = 0; i < 40; i++) {                    /* any number of snapshots can be held */
         fixture_set(&r, at(0), i);
         ok_db(&r, lladd_snapshot_acquire(r.db, &b, &r.err));
     }
@@ -516,8 +519,8 @@ START_TEST(wrong_pins_are_refused)
 END_TEST
 
 /* API-1: a pin that could not be logged is not set, and a pin that was set before stays where it
- * was. The log space for clearing a pin is reserved when the pin is set, so it can be cleared on a
- * full disk. Raising a pin needs no space. */
+ * was. The log space for clearing a pin is reserved when the pin is set, so the pin can be cleared
+ * on a full disk. Raising a pin needs no space. */
 START_TEST(a_pin_that_cannot_be_logged_has_changed_nothing)
 {
     struct lladd_pinner pinner;

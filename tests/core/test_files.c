@@ -72,7 +72,7 @@ START_TEST(a_wrong_mode_makes_nothing)
 }
 END_TEST
 
-/* What a file becomes. */
+/* What is put in the place of a file: a link, a pipe, or a file of another user. */
 enum change { LINK, PIPE, FOREIGN, CHANGES };
 
 static void change(const char *name, enum change how)
@@ -88,13 +88,13 @@ static void change(const char *name, enum change how)
     free(moved);
 }
 
-/* Open refuses what an intruder can put in the place of a database's file or directory. */
+/* An intruder has put something in the place of a database's file or directory. Open refuses it. */
 START_TEST(links_pipes_and_files_of_others_are_refused)
 {
     static const char *const names[] = {"control", "pages", "lock", "log"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         if (_i == PIPE && strcmp(names[i], "log") == 0)
-            continue; /* a directory */
+            continue; /* `log` is a directory */
         begin_case();
         open_it();
         work();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Guarded transactions: one thread uses a transaction until another thread takes it over. Calls
- * with the first thread's handle are then refused, whatever the other thread does with the
- * transaction. xa/test_takeover.c tests takeovers during lock waits and actions.
+ * Guarded transactions: one thread uses a transaction until another thread takes it over. Then the
+ * calls of the first thread are refused, even after the other thread has ended the transaction.
+ * xa/test_takeover.c tests takeovers during lock waits and actions.
  */
 #include "db_fixture.h"
 

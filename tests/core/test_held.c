@@ -2,7 +2,8 @@
 /*
  * Calls of a thread that holds a page. A call that may wait is refused, in debug and release
  * builds. Calls that change several held pages together do not wait. A thread with log credit may
- * wait only for pages, their I/O and the log's writer: any other wait stops debug builds.
+ * wait only for pages, for their I/O, and for the log's writer. Any other wait stops debug
+ * builds.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -84,8 +85,8 @@ START_TEST(what_may_wait_is_refused_while_a_page_is_held)
 }
 END_TEST
 
-/* The proper order: first credit for all records, then the latches, all records, and the end of the
- * action. */
+/* The right order: first the credit for all records, then the latches, then all records and the end
+ * of the action. */
 START_TEST(pages_change_together_with_the_end_of_an_action)
 {
     struct {
@@ -120,7 +121,7 @@ END_TEST
 
 /* The log is full again and again, and checkpoints wait for the pages that the thread holds. An
  * update that takes its own credit is refused while the thread holds a page, and takes no space. In
- * the proper order, the thread takes the credit before it holds a page. */
+ * the right order, the thread takes the credit before it holds a page. */
 START_TEST(pages_change_together_at_the_log_limit)
 {
     enum { ROUNDS = 1500, LIMIT = 32 * 16384 };
@@ -176,7 +177,8 @@ static struct lladd_mutex mutex;
 struct call {
     void (*make)(struct lladd_txn *txn, bool in_hand);
     uint32_t rank;    /* of `mutex` */
-    const char *says; /* with credit in hand; NULL: the call is allowed then */
+    const char *says; /* the message that stops the call if it has credit in hand; NULL: the call is
+                       * allowed */
 };
 
 static void take_credit(struct lladd_txn *txn, bool in_hand)
@@ -335,8 +337,8 @@ START_TEST(a_wait_with_log_credit_in_hand_stops_debug_builds)
 }
 END_TEST
 
-/* The handle is poisoned while the thread has log credit. After the call that tells so, the thread
- * may open a database. */
+/* The handle is poisoned while the thread has log credit. The call that returns this error takes
+ * the credit back, so the thread may open a database afterwards. */
 START_TEST(a_poisoned_handle_takes_the_log_credit_back)
 {
     begin_case(0);

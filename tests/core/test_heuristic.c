@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Heuristic outcomes: an administrator's decision is durable. The database remembers it through
- * crashes, clean stops, checkpoints and truncations of the log, until it is told to forget it.
- * Until then the coordinator gets the outcome, and the global id stays in use.
+ * Heuristic outcomes: an administrator's decision is durable. The database remembers the outcome
+ * through crashes, clean stops, checkpoints and truncations of the log, until a call forgets the
+ * outcome. Until then the coordinator gets the outcome, and the global id stays in use.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -75,7 +75,8 @@ static void check_both(const struct lladd_heuristic_info *before)
     fixture_expect(&r, at(1), 0);
 }
 
-/* Writes so much log that checkpoints truncate the segments with the decisions; asserts that. */
+/* Writes so much log that checkpoints truncate the segments with the decisions, and asserts that
+ * they do. */
 static void push_log(void)
 {
     lladd_lsn from = lladd_lsn_of(fixture_stats(&r).log_tail);

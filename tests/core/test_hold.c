@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What keeps log from being truncated and is known in memory only: holds, and pins that were
- * raised.
+ * Holds, and pins that were raised: both keep log from being truncated, and are known in memory
+ * only.
  */
 #include "db_fixture.h"
 
@@ -97,7 +97,7 @@ START_TEST(a_hold_keeps_the_log_until_it_is_released_and_writes_nothing)
     ck_assert_uint_eq(who.lsn.v, oldest);
     ok_db(&r, lladd_log_needed(r.db, &low, &r.err));
     ck_assert_uint_gt(low.v, tail);
-    /* Raised, it keeps less; it is never lowered. */
+    /* A raised hold keeps less log. A hold is never lowered. */
     ck_assert_uint_eq(lladd_log_hold_raise(hold, low).v, low.v);
     ck_assert_uint_eq(lladd_log_hold_raise(hold, lladd_lsn_of(8)).v, low.v);
     much_log();
@@ -186,7 +186,7 @@ int main(void)
 {
     Suite *s = suite_create("hold");
     TCase *tc = tcase_create("all");
-    /* Without threads, so that no checkpoint stores the raised pin before the crash. */
+    /* No threads: otherwise a checkpoint might store the raised pin before the crash. */
     tcase_add_loop_test(tc, a_pin_is_raised_at_the_log_limit, 0, FIXTURE_THREADS);
     tcase_add_loop_test(tc, a_hold_keeps_the_log_until_it_is_released_and_writes_nothing, 0,
                         FIXTURE_KINDS);

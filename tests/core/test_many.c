@@ -71,7 +71,8 @@ START_TEST(statistics_know_what_is_open_and_in_doubt)
         ck_assert_uint_eq(fixture_stats(&r).active, OPEN - i - 1);
     }
     for (unsigned i = PREPARED; i < OPEN; i++) {
-        if (i < PREPARED + GUARDED) /* guards it: the handle is valid until it is dropped */
+        if (i < PREPARED + GUARDED) /* guards the transaction, so the handle is valid until it is
+                                     * dropped */
             ck_assert_int_eq(lladd_txn_take(txn[i], false, 0), 0);
         done(lladd_abort(txn[i]));
         ck_assert_uint_eq(fixture_stats(&r).active, OPEN - i - 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Opening and closing, and what makes them fail: options out of range; contradictory registrations;
- * operations that the log needs and that are not registered, which open names before it changes a
- * page; directories that are not databases; a second opener; a forked child; a handle that was
- * closed.
+ * operations that are not registered although the log needs them, which open names before it
+ * changes a page; directories that are not databases; a second opener; a forked child; a handle
+ * that was closed.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -273,7 +273,7 @@ START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
     fixture_file_write(&r, "control", zero, sizeof zero, 0); /* as if it was not written yet */
     ck_assert_int_ne(fixture_try_open(&r), 0);
     fixture_file_write(&r, "creating", "", 0, 0);
-    /* If the log's files cannot be listed, open is refused: an old file that stayed could be taken
+    /* If open cannot list the log's files, it fails. Otherwise an old file might stay, and be taken
      * for one of the new log. */
     if (r.fd) {
         fault_device_only(r.fd, "log");
@@ -640,8 +640,8 @@ START_TEST(a_forked_child_cannot_use_the_handle)
         wrong |= (lladd_commit_async(third, &lsn) != LLADD_FORKED) << 5;
         wrong |= (lladd_prepare(third, &gid) != LLADD_FORKED) << 6;
         wrong |= (lladd_maintain(r.db, NULL, &err) != LLADD_FORKED) << 7;
-        if (_i & FIXTURE_THREADS) /* without threads, an update does not check for a fork: that
-                                   * would be a system call */
+        if (_i & FIXTURE_THREADS) /* without threads, an update makes no system call, so it does not
+                                   * check for a fork */
             wrong |= (cell_put(third, c, 2) != LLADD_FORKED) << 8;
         wrong |= (lladd_close(r.db) != LLADD_FORKED) << 9;
         if (wrong)
@@ -664,7 +664,7 @@ END_TEST
 /* ---- after closing ----------------------------------------------------------------------- */
 
 /* An allocator that releases no memory before the end of the test. The test calls functions with
- * closed handles, and their check reads the memory of the handle. */
+ * closed handles, and these functions read the memory of the handle to check it. */
 struct kept {
     struct kept *next;
     size_t size;

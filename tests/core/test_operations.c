@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Operations and the core: defaults for callbacks that an operation omits; promises that debug
- * builds check before they log; page images of every kind; stored bytes that `validate` no longer
- * accepts; the printing of records.
+ * Operations and the core: defaults for callbacks that an operation does not have; promises that
+ * debug builds check before they log a record; page images of every kind; stored bytes that
+ * `validate` no longer accepts; and the printing of records.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -113,8 +113,8 @@ START_TEST(an_operation_may_do_without_prepare)
 }
 END_TEST
 
-/* "test.mark" formats a page, and writes its argument to it, an even byte. Both recovery and the
- * forward call give `validate` a page of zeros with the new type. */
+/* "test.mark" formats a page, and writes its argument, an even byte, to the page. Recovery and the
+ * forward call both give `validate` a page of zeros with the new type. */
 static bool mark_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     return kind == LLADD_SPAN_REDO && s.len == 1 && *(const unsigned char *)s.data % 2 == 0 &&
@@ -291,7 +291,7 @@ START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
     lladd_put64(seed, 2);
     ok(txn, lladd_update(txn, id_of("test.noise.change"), where, seed, 8));
     done(lladd_commit(txn));
-    ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* which writes the page */
+    ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* writes the page */
     ck_assert_uint_eq(fixture_stats(&r).page_images, images + 1);
     ck_assert_uint_gt(fixture_stats(&r).log_tail - tail, 4000);
     expect_noise(where, 2);
@@ -334,7 +334,7 @@ START_TEST(pages_that_cannot_be_packed_are_tried_now_and_then)
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     uint64_t images = fixture_stats(&r).page_images, tail = fixture_stats(&r).log_tail;
     fill_pages("test.noise.change", noisy, NOISY, 2);
-    ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* which writes the pages */
+    ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* writes the pages */
     ck_assert_uint_eq(fixture_stats(&r).page_images, images + NOISY);
     ck_assert_uint_gt(fixture_stats(&r).log_tail - tail, (uint64_t)NOISY * 4000);
     tail = fixture_stats(&r).log_tail;
@@ -417,7 +417,8 @@ static void broken_promise(struct lladd_op op, const char *what)
     ck_contains(lladd_txn_error(txn)->message, what);
     ck_contains(lladd_txn_error(txn)->message, "test.xor");
     fixture_expect(&r, at(3), 0);
-    ck_assert_uint_le(fixture_stats(&r).log_tail, tail + 128); /* logs at most the name */
+    ck_assert_uint_le(fixture_stats(&r).log_tail, tail + 128); /* logs at most the name of the
+                                                                * operation */
     ok(txn, cell_put(txn, at(3), 1));
     done(lladd_commit(txn));
     fixture_expect(&r, at(3), 1);
@@ -547,8 +548,8 @@ static void expect_other_layout(const struct lladd_op *put, const char *says)
 }
 
 /* An operation is registered with other types or names of fields, or with one field more or less,
- * but the log has records of the old layout. Open is refused, after a crash and also after a close,
- * when only the checkpoint names the operation. */
+ * but the log has records of the old layout. Open is refused after a crash. It is also refused
+ * after a close, when only the checkpoint names the operation. */
 START_TEST(other_fields_under_the_same_version_are_refused_at_open)
 {
     static const struct lladd_field types[] = {
@@ -589,8 +590,8 @@ START_TEST(other_fields_under_the_same_version_are_refused_at_open)
 END_TEST
 
 #ifdef LLADD_DEBUG
-/* If no `prepare` has made the undo bytes, the library compares them with the fields before it logs
- * them. */
+/* If the undo bytes were not made by `prepare`, the library compares them with the fields before it
+ * logs them. */
 START_TEST(undo_fields_that_do_not_describe_the_undo_are_a_bug)
 {
     static const struct lladd_field fields[] = {
@@ -618,7 +619,8 @@ START_TEST(undo_fields_that_do_not_describe_the_undo_are_a_bug)
 END_TEST
 #endif
 
-/* For an operation without fields, no layout is recorded, so fields may be added later. */
+/* If an operation has no fields, the log has no layout of its records. So fields may be added
+ * later. */
 START_TEST(fields_may_be_described_later)
 {
     struct lladd_op silent = test_put;
@@ -691,7 +693,7 @@ START_TEST(fields_of_every_type_are_printed)
     ck_assert_str_eq(printed(rest, "\x00\xff\x10", 3, true), "x=00ff10");
     ck_assert_str_eq(printed(rest, "", 0, true), "x=");
     for (size_t len = 0; len < 44; len++)
-        (void)printed(all, b, len, false); /* must not read beyond the bytes */
+        (void)printed(all, b, len, false); /* must not read beyond the given bytes */
     lladd_put16(b + 39, 1000);
     (void)printed(all, b, 49, false);
     (void)printed(odd, b, 4, false);

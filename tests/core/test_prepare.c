@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two-phase commit (LLADD paper, section 4.2; REC-1). A prepared transaction can be committed or
- * aborted, whatever happens. After every crash it is in doubt with the same global id, and can be
- * claimed once. Participants get the right callbacks in the right order, and their blobs back.
+ * Two-phase commit (LLADD paper, section 4.2; REC-1). A prepared transaction can always be
+ * committed or aborted. After every crash it is in doubt with the same global id, and can be
+ * claimed once. Participants get their callbacks in the right order, and get their blobs back.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -220,7 +220,7 @@ START_TEST(wrong_global_ids_are_refused)
 }
 END_TEST
 
-/* A transaction that has written nothing can be prepared: its coordinator cannot know this. */
+/* No coordinator knows whether a transaction has written, so an empty one can be prepared, too. */
 START_TEST(an_empty_transaction_can_be_prepared)
 {
     struct lladd_gid gid = gid_of("empty");
@@ -268,7 +268,7 @@ static void holds_the_log(int kind, bool restart)
     fixture_free(&r);
 }
 
-/* Until its end a prepared transaction keeps the log, also after restarts, and is named for it. */
+/* Until it ends, even after restarts, a prepared transaction keeps the log, and is reported. */
 START_TEST(what_is_prepared_holds_the_log_and_is_named)
 {
     holds_the_log(_i, false);
@@ -447,7 +447,7 @@ START_TEST(participants_hear_of_commit_abort_and_partial_rollback_in_order)
 }
 END_TEST
 
-/* A commit of nothing is logged at once, and durable when all commits that it may have seen are. */
+/* A commit without changes is durable when all commits that its transaction may have seen are. */
 START_TEST(a_commit_of_nothing_is_durable_in_its_turn)
 {
     lladd_lsn lsn;
@@ -488,8 +488,8 @@ static const struct lladd_participant forcing = {
     .committing = on_committing,
 };
 
-/* A participant's own data may have to be durable before the commit record. It is asked before the
- * commit or prepare. If it fails, the transaction is not committed, and can go on. */
+/* A participant's own data may have to be durable before the commit record. So it is called
+ * before the commit or prepare is logged. If the call fails, the transaction can go on. */
 START_TEST(participants_are_asked_before_the_commit_is_logged)
 {
     struct lladd_gid gid = gid_of("forcing");
@@ -517,14 +517,14 @@ START_TEST(participants_are_asked_before_the_commit_is_logged)
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, lladd_prepare(txn, &gid));
     ck_assert_str_eq(said, "C");
-    committing_fails = LLADD_NO_SPACE; /* the commit of a prepared transaction does not ask it */
+    committing_fails = LLADD_NO_SPACE; /* the commit of a prepared transaction does not call it */
     done(lladd_commit(txn));
     ck_assert_str_eq(said, "CLD");
     fixture_free(&r);
 }
 END_TEST
 
-/* `undone` tells a participant after which LSN all records are undone, so it can drop its state. */
+/* `undone` has the LSN after which all records are undone, so a participant can drop its state. */
 START_TEST(participants_hear_what_is_taken_back)
 {
     struct lladd_action action, inner;
@@ -553,7 +553,7 @@ START_TEST(participants_hear_what_is_taken_back)
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, at(1), 5));
     ok(txn, lladd_rollback_to(txn, sp));
-    ck_assert_str_eq(said, "RT"); /* one call includes the open action */
+    ck_assert_str_eq(said, "RT"); /* one call covers the open action, too */
     ck_assert_uint_eq(undone_since.v, kept.v);
     ok(txn, lladd_savepoint_release(txn, sp));
     ck_assert_str_eq(said, "RT"); /* a release undoes nothing, so there is no call */
@@ -654,7 +654,7 @@ START_TEST(participants_can_hear_of_a_commit_before_it_is_durable)
     txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &early, &blob));
     done(lladd_commit(txn));
-    ck_assert_str_eq(said, "c"); /* also for a transaction that has written nothing */
+    ck_assert_str_eq(said, "c"); /* called even for a transaction that has written nothing */
     forget_said();
     txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 2));

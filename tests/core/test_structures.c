@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The structures that extensions register for tools: which structure claims which root, and which
- * registrations are refused. tools/test_extensions.py tests how lladd verify uses them. */
+/* The structures that extensions register for tools. Tests which structure claims which root, and
+ * which registrations are refused. tools/test_extensions.py tests how lladd verify uses them. */
 #include "db_fixture.h"
 
 #include <lladd/inspect.h>
@@ -57,8 +57,9 @@ START_TEST(a_structure_is_found_by_its_root)
     ok(txn, lladd_page_alloc(txn, &plain));
     ok(txn, lladd_commit(txn));
     ck_assert_str_eq(found("one", bytes.v), "test.by_name");
-    ck_assert_str_eq(found("one", UINT64_MAX), "test.by_name"); /* whatever the root's value is */
-    ck_assert_str_eq(found("two", bytes.v), "test.by_both");    /* the first that claims it */
+    ck_assert_str_eq(found("one", UINT64_MAX), "test.by_name"); /* with any value of the root */
+    ck_assert_str_eq(found("two", bytes.v), "test.by_both");    /* the first one that claims the
+                                                                 * root */
     ck_assert_str_eq(found("two", plain.v), "none");
     ck_assert_str_eq(found("three", bytes.v), "test.by_type");
     ck_assert_str_eq(found("three", plain.v + 1), "none"); /* the page is not allocated */

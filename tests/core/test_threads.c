@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads use one database: updates of the same and of different pages, commits of all sorts,
- * aborts, savepoints, evictions, checkpoints, a log at its limit, readers of pages and of the log.
- * The database has exactly the committed changes, also after a crash. Runs under TSan too.
+ * Many threads use one database. They update the same and different pages, commit in all ways,
+ * abort, and use savepoints. Meanwhile there are evictions, checkpoints, a log at its limit, and
+ * readers of pages and of the log. The database must have exactly the committed changes, even after
+ * a crash. Runs under TSan, too.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -227,7 +228,7 @@ END_TEST
 /* ---- readers and checkpoints beside them ------------------------------------------------- */
 
 /* A reader must never see a torn number. Cell 20 is set only to multiples of K, so every number
- * that is read must be one. */
+ * that is read must be a multiple of K. */
 enum { K = 0x01010101 };
 
 static void *read_pages(void *arg)
@@ -281,7 +282,8 @@ static void *follow_log(void *arg)
         int rc = lladd_log_next(cursor, &e, NULL);
         if (rc == LLADD_END) {
             lladd_yield();
-        } else if (rc == LLADD_OUT_OF_RANGE) { /* the record was truncated: it is not pinned */
+        } else if (rc == LLADD_OUT_OF_RANGE) { /* a checkpoint has truncated the record, because no
+                                                * pin keeps it */
             lladd_log_close(cursor);
             must(lladd_log_open(r.db, lladd_lsn_of(0), "test.put", &cursor, NULL));
         } else {
@@ -310,7 +312,8 @@ static void *look_around(void *arg)
         must(lladd_snapshot_release(r.db, snapshot));
         must(lladd_object_applied_lsn(r.db).v <= s.log_tail + (1u << 30) ? 0 : LLADD_BUG);
         int rc = lladd_pin_set(r.db, "looker", lladd_durable_lsn(r.db), NULL);
-        if (rc != LLADD_OUT_OF_RANGE) { /* otherwise a checkpoint has truncated the log before */
+        if (rc != LLADD_OUT_OF_RANGE) { /* otherwise a checkpoint has truncated the log before the
+                                         * call */
             must(rc);
             must(lladd_pin_clear(r.db, "looker", NULL));
         }
@@ -431,7 +434,7 @@ static void *fill_log(void *arg)
         int rc = 0;
         for (unsigned k = 0; !rc && k < 3; k++)
             rc = cell_put_wide(txn, cell_of(pages[w->index], k), w->commits, 1500);
-        if (rc) { /* aborts and tries again: while this transaction is open, it keeps the log */
+        if (rc) { /* aborts and tries again, because an open transaction keeps the log */
             must(rc == LLADD_LOG_FULL ? 0 : rc);
             w->full++;
             must(lladd_abort(txn));
@@ -487,7 +490,7 @@ START_TEST(at_the_log_s_limit_an_option_gives_an_error_instead)
 }
 END_TEST
 
-/* No checkpoint can truncate log that is kept by the transaction that needs the space. The
+/* A transaction needs log space, and itself keeps the log, so no checkpoint can truncate it. The
  * transaction must get an error, and not wait for ever. */
 START_TEST(a_transaction_longer_than_the_log_s_limit_gets_an_error)
 {

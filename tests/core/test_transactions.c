@@ -216,8 +216,8 @@ static void change_nothing(struct lladd_txn *txn, unsigned i)
     ck_assert_int_lt(cell_put(txn, cell_of(lladd_page_of(1u << 30), 0), 1), 0);
 }
 
-/* Open transactions must give back their log credit, in whatever way they got it. Otherwise a
- * thread that needs room in the small log buffer would wait for ever. */
+/* Open transactions must give back their log credit, in each way in which they can get it.
+ * Otherwise a thread that needs room in the small log buffer would wait for ever. */
 START_TEST(open_transactions_do_not_keep_log_space)
 {
     static void (*const ways[])(struct lladd_txn *, unsigned) = {
@@ -258,7 +258,7 @@ START_TEST(a_transaction_may_be_larger_than_the_cache)
     else
         done(lladd_commit(txn));
     ck_assert_uint_gt(fixture_stats(&r).evictions, PAGES / 2);
-    /* Each thread that writes back needs memory for a batch of copies. */
+    /* Each thread that writes pages back needs memory for a batch of copies. */
     ck_assert_uint_le(fixture_stats(&r).cache_bytes, (_i & FIXTURE_THREADS ? 384u : 256u) << 10);
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
@@ -593,7 +593,8 @@ START_TEST(durability_modes_keep_what_they_promise)
             bool promised = m == 0 || (m == 1 && !power);
             ck_assert(v == 5 || (v == 0 && !promised));
             if (m == 2 && !(_i & FIXTURE_FILES))
-                ck_assert_uint_eq(v, 0); /* was not written; so this mode differs from the others */
+                ck_assert_uint_eq(v, 0); /* the change was not written, so this mode differs from
+                                          * the others */
             end_case();
         }
     }

@@ -245,8 +245,8 @@ static int bump_prepare(void *ctx, struct lladd_view page, struct lladd_span arg
     return 0;
 }
 
-/* Not idempotent. If a crash comes after the first update, recovery undoes this update before it
- * runs the compensation again (OP-5). */
+/* The compensation is not idempotent. If a crash comes after the first update, recovery undoes this
+ * update before it runs the compensation again (OP-5). */
 static int bump_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;

@@ -138,7 +138,7 @@ static int savepoints(struct run *w)
     return finish(w, t, step_commit);
 }
 
-/* An action that contains another one and is aborted explicitly. */
+/* Makes an action that contains another one, and aborts it explicitly. */
 static int nested(struct run *w, struct step *t)
 {
     struct lladd_action outer;
@@ -177,7 +177,7 @@ static int two_phases(struct run *w, const char *name, int (*how)(struct step *)
     ON(t, step_add(t, at(13, 0), 13));
     ON(t, step_transfer(t, at(14, 0), at(15, 0), 4));
     ON(t, step_prepare(t, &gid));
-    TRY(add_and_commit(w, 13, 1)); /* others go on meanwhile */
+    TRY(add_and_commit(w, 13, 1)); /* other transactions go on meanwhile */
     return how ? finish(w, t, how) : 0;
 }
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_CORE_WORKLOAD_H
 #define TESTS_CORE_WORKLOAD_H
 /*
- * One workload that uses all of these: checkpoints of the application and of maintenance,
+ * One workload that uses all of these features: checkpoints of the application and of maintenance,
  * truncation, segment switches, savepoints, top actions (open, closed, nested), the undo-only
  * mechanism, logical undo, eviction of uncommitted pages, page images, prepared transactions that
  * commit and abort, asynchronous commits. At its end there are open transactions, an open top

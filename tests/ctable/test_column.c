@@ -130,8 +130,8 @@ static void teardown(void)
     "class(dt) column_dtable config [ \"base\" " base " \"columns\" words [ " words \
     " ] \"groups\" layers [ " groups " ] ]"
 
-/* The same rows are read from layers that are read by place, and from layers that are read by key.
- * Some layers store tombstones, and some have holes. */
+/* The same rows are read with layers of different kinds: some layers are read by the place of a
+ * row, others by its key. Some layers store tombstones, and some have holes. */
 START_TEST(compositions)
 {
     static const char *const configs[] = {
@@ -211,8 +211,8 @@ START_TEST(a_refused_row_leaves_no_part)
     has(t, 2, "c,-,-");
     has(t, 3, "d,ee,-");
     lladd_dtable_close(t);
-    /* The first value fixes the size. A value of another size is refused, and the run can only be
-     * discarded. */
+    /* The first value fixes the size of all values. A value of another size is refused. Then the
+     * run can only be discarded. */
     begin_run(COLUMNS(LINEAR, "\"0\" \"1\"", LINEAR " class(dt) fixed_dtable"));
     ok(txn, add(1, row("a", "bb", NULL)));
     ck_assert_int_eq(add(2, row("a", "bbb", NULL)), LLADD_REJECTED);
@@ -384,8 +384,8 @@ static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32
 
 #define AUTO(form) "class(dt) auto_dtable config [ \"encodings\" words [ \"" form "\" ] ]"
 
-/* Each class that can copy values copies them; values of a linear_dtable, which cannot copy, are
- * read one by one. With each class there is also a table in which one row has no value. */
+/* A class that can copy values in blocks does so. A linear_dtable cannot, so its values are read
+ * one by one. For each class there is also a table in which one row has no value. */
 START_TEST(copies)
 {
     static const char *const configs[] = {
@@ -447,14 +447,14 @@ static void not_made(int want, const struct lladd_ctable_options *o)
     commit(x);
 }
 
-/* A put of a value of another size is refused; so are invalid groups. */
+/* A put of a value of another size is refused. Invalid groups are refused, too. */
 START_TEST(groups)
 {
     struct lladd_ctable_options o = plain();
     struct lladd_dtable_key key = lladd_dtable_u32(1);
     struct lladd_ctable_change change = {0, {LLADD_DTABLE_FOUND, {"12345", 5}}};
     struct lladd_ctable_group g[] = {{names, 1, NULL}, {names, 2, NULL}};
-    o.n_groups = 1; /* but `groups` is NULL */
+    o.n_groups = 1; /* n_groups is 1, but `groups` is NULL */
     not_made(LLADD_BAD_ARGUMENT, &o);
     o.keys = LINEAR;
     not_made(LLADD_BAD_ARGUMENT, &o);

@@ -130,7 +130,7 @@ START_TEST(rows_stay)
 }
 END_TEST
 
-/* An update writes one journal entry, however many columns it changes. Two updates of one row
+/* An update writes one journal entry for any number of changed columns. Two updates of one row
  * conflict. */
 START_TEST(updates)
 {
@@ -279,8 +279,8 @@ START_TEST(created_and_opened)
 }
 END_TEST
 
-/* A cTable is destroyed with the call for managed tables. A rollback brings all of it back; after a
- * commit nothing of it is left. */
+/* A cTable is destroyed with the call for managed tables. A rollback restores the whole cTable.
+ * After a commit nothing of it is left. */
 START_TEST(destroyed_as_a_managed_table)
 {
     struct lladd_ctable_options o = plain();
@@ -311,14 +311,16 @@ START_TEST(destroyed_as_a_managed_table)
     commit(txn);
     ck_assert_int_eq(lladd_root_get(b.db, "ctable:other", &root, &b.err), LLADD_NOT_FOUND);
     no_leaks();
-    managed_close(&b, managed_table(&b, "other", NULL)); /* another one, which has no columns */
+    managed_close(&b, managed_table(&b, "other", NULL)); /* makes a managed table "other", which has
+                                                          * no columns */
     ck_assert_int_eq(lladd_ctable_open(b.db, "other", &other, &b.err), LLADD_WRONG_TYPE);
     done();
 }
 END_TEST
 
 /* A value that is not a row is reported, and a put can replace it. If the bytes of the column names
- * are damaged, opening the cTable either reports it or succeeds. A newer format is refused. */
+ * are damaged, opening the cTable either reports the damage or succeeds. A newer format is
+ * refused. */
 START_TEST(damage)
 {
     struct lladd_dtable_key key = lladd_dtable_u32(1);

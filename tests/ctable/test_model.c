@@ -3,7 +3,7 @@
  * cTables are compared with a model. Rows are put, changed and deleted; their columns have values,
  * empty values, or none. Meanwhile there are digests, combines and crashes. A transaction with an
  * old snapshot always sees the same rows. A read of some columns returns the same values as a read
- * of all.
+ * of all columns.
  */
 #include "managed_fixture.h"
 
@@ -29,7 +29,8 @@ struct model {
 
 static struct fixture b;
 static struct lladd_ctable *t;
-static struct model now, mine; /* as committed, and as the transaction sees it */
+static struct model now, mine; /* `now`: the committed rows; `mine`: the rows as the transaction
+                                * sees them */
 static struct lladd_txn *txn;
 static uint64_t seed;
 static bool text_keys;

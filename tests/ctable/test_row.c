@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packed rows. Every column of a packed row is found again. A reader of wrong bytes reads nothing
- * outside of them.
+ * Packed rows. Every column of a packed row is found again. When wrong bytes are unpacked, no byte
+ * outside of them is read.
  */
 #include "op_fixture.h"
 
@@ -128,7 +128,7 @@ static bool look(const unsigned char *bytes, size_t len)
 }
 
 /* Reads rows that are cut to each length, rows with one byte changed, and random bytes. A sanitizer
- * notices reads outside of them. */
+ * notices reads outside of these rows. */
 START_TEST(wrong_bytes)
 {
     const struct lladd_dtable_value v[] = {text("ab"), none, text(""), text("cde"), none,
