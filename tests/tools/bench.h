@@ -39,7 +39,7 @@ struct lladd_inspect *bench_look(struct lladd_device *, bool known);
 struct lladd_inspect_info bench_info(const struct lladd_inspect *);
 /* For lladd_inspect_log. */
 int bench_ignore(void *ctx, const struct lladd_inspect_record *);
-/* Runs `txns` transactions that write 256 bytes each to the page. */
+/* Runs `txns` transactions, each of which writes 256 bytes to the page. */
 void bench_commits(struct lladd_db *, lladd_pageno, unsigned txns);
 
 /* The findings of verify. */
@@ -59,19 +59,20 @@ struct findings {
 int bench_verify(struct lladd_inspect *, struct findings *);
 /* Returns the index of the first finding of this kind about the file; SIZE_MAX: none. */
 size_t bench_find(const struct findings *, enum lladd_finding_kind, const char *file);
-/* Asserts that no finding of damage says that a page has a wrong type. */
+/* Asserts that no finding of damage states a wrong page type. */
 void bench_no_page_accused(const struct findings *);
 /* Opens a view of the files, and verifies. */
 struct findings bench_verify_files(struct lladd_device *);
-/* One committed transaction that writes the text to the page. */
+/* Commits one transaction that writes the text to the page. */
 void bench_change(struct lladd_db *db, lladd_pageno page, const char *text);
-/* For lladd_inspect_log: describes each record; the sum of the texts' lengths is in `text`. */
+/* For lladd_inspect_log: describes each record. `text` becomes the sum of the lengths of the
+ * descriptions. */
 struct bench_description {
     struct lladd_inspect *v;
     size_t text;
 };
 int bench_describe(void *bench_description, const struct lladd_inspect_record *);
-/* For a sink with a size_t as ctx: adds the length. */
+/* For a sink with a size_t as ctx: adds the number of bytes to it. */
 int bench_swallow(void *ctx, const void *bytes, size_t len);
 
 #endif

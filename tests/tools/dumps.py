@@ -28,7 +28,9 @@ def escape(data):
 
 
 def structure(kind, name, records, count=None, **sizes):
-    """The lines of a structure: records are strings, pairs (hash), or numbers of zeros (array)."""
+    """The lines of a structure. A record is a string, a pair (hash), or a number of zeros
+    (array).
+    """
     many = sum(r if isinstance(r, int) else len(r) if kind == "blob" else 1 for r in records)
     words = "".join(f" {what} {size}" for what, size in sizes.items())
     lines = [f"{kind} {escape(name)}{words} count {many if count is None else count}"]

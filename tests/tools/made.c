@@ -91,7 +91,7 @@ const struct lladd_op made_tally = {.struct_size = sizeof(struct lladd_op),
 
 static const struct lladd_op *const made_ops[] = {&made_tally, NULL};
 
-/* ---- an object class that never needs what it has logged ------------------------------------ */
+/* ---- an object class that needs none of its records ----------------------------------------- */
 
 static lladd_lsn memory_durable(void *ctx, struct lladd_db *db)
 {
@@ -108,7 +108,7 @@ static int memory_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t o
     (void)lsn;
     (void)object;
     (void)redo;
-    return LLADD_BUG; /* is not called: memory_durable returns the maximum */
+    return LLADD_BUG; /* is not called, because memory_durable returns the maximum */
 }
 
 static int memory_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn,
@@ -259,7 +259,8 @@ static int add_extents(struct lladd_db *db, struct made *m, struct lladd_error *
     return lladd_commit(txn);
 }
 
-/* Loads a tree of a few leaves: that takes little log, so that all of it fits into one segment. */
+/* Loads a tree of a few leaves. A load takes little log, so all of the log fits into one
+ * segment. */
 static int load_tree(struct lladd_txn *txn, lladd_pageno *root)
 {
     struct lladd_btree_loader *load;
@@ -275,7 +276,7 @@ static int load_tree(struct lladd_txn *txn, lladd_pageno *root)
     return lladd_root_set(txn, "tree", (struct lladd_root_value){root->v, 0});
 }
 
-/* A ghost, and a row that was put. */
+/* Makes a ghost, and puts a row. */
 static int change_tree(struct lladd_txn *txn, struct lladd_btree *tree)
 {
     TRY(lladd_btree_delete(txn, tree, "k007", 4));
@@ -345,7 +346,7 @@ static int add_prepared(struct lladd_db *db, lladd_op_id op, struct made *m, int
     return 0;
 }
 
-/* Transactions that a crash will interrupt. */
+/* Makes transactions that a crash will interrupt. */
 static int add_unfinished(struct lladd_db *db, lladd_op_id op, struct made *m,
                           struct lladd_error *err)
 {
@@ -360,10 +361,10 @@ static int add_unfinished(struct lladd_db *db, lladd_op_id op, struct made *m,
     TRY(lladd_bytes_set(open[1], m->bytes, 128, "half", 4));
     TRY(lladd_begin(db, NULL, &done, err));
     TRY(lladd_bytes_set(done, m->bytes, 256, "done", 4));
-    return lladd_commit(done); /* makes the records of the others durable, too */
+    return lladd_commit(done); /* makes the records of the other transactions durable, too */
 }
 
-/* Enough log for several segments, with checkpoints. */
+/* Writes enough log for several segments, with checkpoints. */
 static int add_length(struct lladd_db *db, lladd_op_id op, struct made *m, struct lladd_error *err)
 {
     for (int i = 0; i < 40; i++) {

@@ -2,8 +2,8 @@
 #ifndef TESTS_TOOLS_MADE_H
 #define TESTS_TOOLS_MADE_H
 /*
- * Databases for inspection tests. They contain pages and records of many kinds. Their bytes are the
- * same every time, including the uuid and all times.
+ * Databases for inspection tests, with pages and records of many kinds. Each run makes the same
+ * bytes, including the uuid and all times.
  *
  *  MADE_CLEAN    closed; no transaction is in doubt
  *  MADE_CRASHED  killed: two open transactions, one prepared, some pages not written
@@ -40,8 +40,8 @@ extern const struct lladd_op made_tally;
 extern const struct lladd_extension made_extension;
 
 #define MADE_SEGMENT (1u << 14) /* bytes of each log segment */
-/* Options that make and open such a database on a device (NULL: in a directory). Registers the
- * extension; release with lladd_options_release. */
+/* Options that make and open one of these databases on a device (NULL: in a directory). Registers
+ * the extension; release with lladd_options_release. */
 struct lladd_options made_options(struct lladd_device *);
 /* Makes a database. Returns 0, or the error of the step that failed in *err. */
 int made_make(const char *dir, struct lladd_device *, enum made_kind, struct made *,

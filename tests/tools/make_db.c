@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* make_db KIND DIR: makes a database for test_tools.py (made.h), and prints the places of its
- * contents, one "name number" per line. make_db --hold KIND DIR does not close it: prints "ready"
- * and waits for the end of its input, with the database in use. make_db --churn DIR opens one and
- * commits until its input ends, with background threads.
+ * contents, one "name number" per line. make_db --hold KIND DIR does not close the database: it
+ * prints "ready" and waits for the end of its input, while the database is in use. make_db --churn
+ * DIR opens a database and commits until its input ends, with background threads.
  *
- * These make a database with: --journal DIR a journal, and crash; --run DIR a dTable's sorted run;
- * --large MIB DIR MIB mebibytes of log, and about as many of pages, and crash; --doubt DIR a
- * managed dTable to which a transaction in doubt has written, and crash; --doubt-makes DIR a table
- * that a transaction in doubt has made; --doubt-drops DIR a table that a transaction in doubt has
- * dropped; --regions DIR three regions.
+ * These make a database:
+ *     --journal DIR      with a journal; it crashes
+ *     --run DIR          with a sorted run of a dTable
+ *     --large MIB DIR    with MIB mebibytes of log, and about as many of pages; it crashes
+ *     --doubt DIR        with a managed dTable that a transaction in doubt has changed; it crashes
+ *     --doubt-makes DIR  with a table that a transaction in doubt has made
+ *     --doubt-drops DIR  with a table that a transaction in doubt has dropped
+ *     --regions DIR      with three regions
  *
- * These change an existing database: --forget DIR NAME removes a root, so that its structure is
- * lost; --alias DIR NAME gives its value a second name; --root DIR NAME makes a root that points to
- * no page; --begin-end DIR NAME destroys some, but not all, pages of the root's hash table;
- * --free-last DIR frees the last allocated page, even though it is in use. */
+ * These change an existing database:
+ *     --forget DIR NAME     removes a root, so that its structure is lost
+ *     --alias DIR NAME      gives the value of a root a second name
+ *     --root DIR NAME       makes a root that points to no page
+ *     --begin-end DIR NAME  destroys some, but not all, pages of the root's hash table
+ *     --free-last DIR       frees the last allocated page, even though it is in use */
 #include "made.h"
 
 #include <lladd/dtable.h>
@@ -52,7 +57,7 @@ static void wait_for_end(void)
 {
     char c;
     printf("ready\n");
-    (void)fflush(stdout); /* after an error the waiting test fails */
+    (void)fflush(stdout); /* if this fails, the waiting test fails */
     while (read(STDIN_FILENO, &c, 1) > 0) {
     }
 }
@@ -82,7 +87,7 @@ static int churn(const char *dir)
     if (rc)
         return fail(&err);
     printf("ready\n");
-    (void)fflush(stdout); /* after an error the waiting test fails */
+    (void)fflush(stdout); /* if this fails, the waiting test fails */
     for (unsigned i = 0; !rc && !input_ended(); i++) {
         rc = lladd_begin(db, NULL, &txn, &err);
         for (unsigned k = 0; !rc && k < 8; k++)
@@ -122,8 +127,8 @@ static int large_change(struct lladd_db *db, const lladd_pageno pages[LARGE_TXN]
     return rc || !over ? rc : lladd_commit(txn);
 }
 
-/* Makes the database without a checkpoint, so that all of the log must be redone. The last
- * transaction but one stays open. */
+/* Makes the database without a checkpoint, so that all of the log must be redone. The transaction
+ * before the last one stays open. */
 static int large(const char *dir, uint64_t mib)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
@@ -174,7 +179,7 @@ static int journal_fill(struct lladd_db *db, struct lladd_error *err)
     if (!rc)
         rc = journal_txn(db, "bulk", 0);
     if (!rc)
-        rc = lladd_checkpoint(db, err); /* moves the mark */
+        rc = lladd_checkpoint(db, err); /* moves the journal's mark */
     if (!rc)
         rc = journal_txn(db, "orders", 5);
     return rc ? rc : journal_txn(db, "bulk", 7);

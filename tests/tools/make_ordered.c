@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* make_ordered KIND DIR: a database with a structure of examples/ordered under the root "ordered",
- * and one of the library's own. Prints the page of the first leaf. KIND: sound; stray: a key is on
- * a leaf where it does not belong, on a valid page; leak: a page is allocated that nothing points
- * to; two: a second root has the same value, a third points to another structure; doubt: the
- * process dies with keys that no transaction committed. */
+/* make_ordered KIND DIR makes a database with a structure of examples/ordered under the root
+ * "ordered", and one structure of the library. Prints the page of the first leaf. KIND:
+ *     sound  without mistakes
+ *     stray  a key is on a leaf where it does not belong; the page itself is valid
+ *     leak   a page is allocated, but nothing points to it
+ *     two    a second root has the same value, and a third points to another structure
+ *     doubt  the process dies with keys that no transaction committed */
 #include "examples/ordered/ordered.h"
 #include "examples/ordered/page.h"
 

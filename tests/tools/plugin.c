@@ -6,7 +6,7 @@
 
 static const struct lladd_extension *const extensions[] = {&made_extension, NULL};
 
-/* Its type is lladd_plugin_fn, the name is LLADD_PLUGIN_SYMBOL. */
+/* The function has the type lladd_plugin_fn and the name LLADD_PLUGIN_SYMBOL. */
 LLADD_API const struct lladd_extension *const *lladd_plugin(void);
 
 const struct lladd_extension *const *lladd_plugin(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inspection with bounded memory. Whatever the bound is, the findings about the same files are the
- * same, damaged or not. For a log about very many pages, inspection uses the memory that it uses
- * for any log, and not much more than the bound in addition.
+ * Inspection with bounded memory. With every bound, inspection has the same findings about the same
+ * files, whether these are damaged or not. For a log about very many pages, inspection uses as much
+ * memory as for any log, and in addition not much more than the bound.
  */
 #include "bench.h"
 
@@ -35,7 +35,7 @@ static bool same_finding(const struct findings *a, size_t i, const struct findin
            strcmp(a->at[i].message, b->at[k].message) == 0;
 }
 
-/* Compares the findings, in any order. */
+/* Asserts that the findings are the same, in any order. */
 static void expect_same(const struct findings *a, const struct findings *b, const char *what,
                         uint64_t at)
 {
@@ -53,7 +53,8 @@ static void expect_same(const struct findings *a, const struct findings *b, cons
     ck_assert_uint_eq(a->count.free_pages, b->count.free_pages);
 }
 
-/* Compares the findings with room for a few pages at a time and with room for all. */
+/* Compares the findings of a view with memory for a few pages at a time and of one with memory for
+ * all. */
 static void compare(struct lladd_device *dev, const char *what, uint64_t at)
 {
     static struct findings few, all;
@@ -128,7 +129,7 @@ static void count_release(void *ctx, void *p)
     free(piece_of(p));
 }
 
-/* Always moves the block, so that both the old and the new one count. */
+/* Always moves the block, so the old block and the new one both count. */
 static void *count_resize(void *ctx, void *p, size_t size)
 {
     void *to = count_alloc(ctx, size);
@@ -161,7 +162,7 @@ static void transaction(struct lladd_db *db, bool more, lladd_pageno *page)
 }
 
 /* Makes a log with records of `pages` pages, rounded up to a multiple of AT_ONCE, and kills the
- * database. The log's length hardly depends on the number, and no checkpoint includes the pages. */
+ * database. The log's length hardly depends on `pages`, and no checkpoint has written the pages. */
 static struct lladd_device *a_log_about(unsigned pages)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
@@ -203,8 +204,8 @@ static size_t most_memory(struct lladd_device *dev, uint64_t bound)
     return c.most;
 }
 
-/* With a bound, a log about many pages needs at most BOUND more memory than one about few pages.
- * Without a bound it needs more. */
+/* With a bound, inspecting a log about many pages takes at most BOUND bytes more than inspecting a
+ * log about one page. Without a bound it takes more. */
 START_TEST(memory_for_many_pages_is_bounded)
 {
     struct lladd_device *many = a_log_about(PAGES), *one = a_log_about(1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests: damage is found, in the right file, and does not stop the reader, except in `control`;
- * and what verify predicts comes true (redo rebuilds each page that verify says redo will rebuild).
+ * Damage is found in the right file, and the reader goes on after it, except after damage to
+ * `control`. What verify predicts comes true: redo rebuilds each page of which verify says so.
  *
  * Uses the databases of made.c on the memory device. A byte may change unnoticed only where it
- * means nothing: in `lock`, in free pages and raw extents, in unused log, in the copies of an empty
- * double-write area.
+ * means nothing: in `lock`, in free pages and raw extents, in unused log, and in the copies of an
+ * empty double-write area.
  */
 #include "bench.h"
 
@@ -72,8 +72,8 @@ static bool may_pass(const char *file, uint64_t at, const struct quiet *q)
     if (strcmp(file, "dwb") == 0)
         return at >= 4096;
     if (strncmp(file, "log/", 4) == 0)
-        /* In the first segment, everything after the end; in segments made in advance, all but the
-         * header. */
+        /* In the first segment everything after the end of the log may change. In segments made in
+         * advance everything but the header may. */
         return strcmp(file, "log/0000000000000008.seg") == 0 ? at >= q->log_end : at >= 64;
     return false;
 }
@@ -121,8 +121,8 @@ START_TEST(flips)
             p.use == LLADD_USE_NONE || p.use == LLADD_USE_FREED || p.use == LLADD_USE_RAW;
     }
     lladd_inspect_close(v);
-    /* Each _i takes other bytes: one in 49 of `control` and the first segment, one in 343 of the
-     * other files. */
+    /* Each _i flips bits in other bytes: one in 49 of `control` and the first segment, one in 343
+     * of the other files. */
     for (size_t k = 0; k < im.n; k++) {
         bool dense = strcmp(im.files[k].name, "control") == 0 ||
                      strcmp(im.files[k].name, "log/0000000000000008.seg") == 0;
@@ -263,7 +263,8 @@ static struct lladd_db *made_again(struct lladd_device *dev)
     return db;
 }
 
-/* Checks that all is well, then restores the old version of the page. */
+/* Checks that there is no damage. Then restores the old version of the page, and returns the
+ * findings after that. */
 static struct findings lose_write(struct lladd_device *dev, lladd_pageno page,
                                   const unsigned char old[4096])
 {
@@ -273,7 +274,8 @@ static struct findings lose_write(struct lladd_device *dev, lladd_pageno page,
     return bench_verify_files(dev);
 }
 
-/* A torn page with its base image in the log: redo rebuilds it, as verify says. */
+/* A torn page has its base image in the log. Verify says that redo will rebuild it, and redo
+ * does. */
 START_TEST(redo_repairs)
 {
     struct made m;
@@ -318,7 +320,8 @@ START_TEST(reading_repairs)
 }
 END_TEST
 
-/* Pages of bulk extents have no base image: their damage is reported as final, and is. */
+/* Pages of bulk extents have no base image. Verify reports that their damage cannot be repaired,
+ * and this is true. */
 START_TEST(nothing_repairs)
 {
     struct made m;
@@ -358,9 +361,9 @@ START_TEST(lost_write)
 END_TEST
 
 /* Redo begins after a checkpoint, so it does not repair a page that the checkpoint recorded as
- * written. The log still has the record that proves the loss. (There are two checkpoints, because
- * redo after the first one begins at an image of the page. A note follows each checkpoint, because
- * a checkpoint without new log does nothing.) */
+ * written. The log still has the record that proves the loss. (The test takes two checkpoints,
+ * because redo after the first one would begin at an image of the page. A note is logged after each
+ * checkpoint, because a checkpoint without new log does nothing.) */
 START_TEST(lost_write_before_a_checkpoint_and_a_crash)
 {
     struct made m;
@@ -384,8 +387,8 @@ START_TEST(lost_write_before_a_checkpoint_and_a_crash)
 }
 END_TEST
 
-/* Without images redo needs the page as it was at the first record after the checkpoint. Recovery
- * rebuilds an older page from the log before the checkpoint. */
+/* If the log has no image of a page, redo needs the page as it was at the first record after the
+ * checkpoint. If the page is older, recovery rebuilds it from the log before the checkpoint. */
 START_TEST(lost_write_before_redo)
 {
     struct made m;
@@ -413,7 +416,7 @@ START_TEST(lost_write_before_redo)
 }
 END_TEST
 
-/* Damage of a database in use is reported once. */
+/* Damage of a database that is in use is reported once. */
 START_TEST(damaged_in_use)
 {
     struct lladd_device *dev;
@@ -485,12 +488,12 @@ START_TEST(pages_that_contradict_the_log_or_their_type)
 }
 END_TEST
 
-/* Damage that only the application's check can detect is reported if the application's plug-in is
- * there. */
+/* Only the application's check can detect this damage. It is reported if the application's plug-in
+ * is loaded. */
 START_TEST(damage_that_only_a_plug_in_detects)
 {
     struct made m;
-    struct lladd_device *dev = bench_make(MADE_LONG, &m); /* last changed by the tally */
+    struct lladd_device *dev = bench_make(MADE_LONG, &m); /* the tally has changed the page last */
     unsigned char bad[4096];
     bench_read(dev, "pages", m.bytes.v * 4096, bad, sizeof bad);
     bad[LLADD_PAGE_HEADER + 6] = 1;
@@ -507,7 +510,7 @@ START_TEST(damage_that_only_a_plug_in_detects)
 }
 END_TEST
 
-/* An old control block with a newer log. */
+/* An old control block together with a newer log. */
 START_TEST(old_control_block_with_a_newer_log)
 {
     struct made m;
@@ -526,7 +529,7 @@ START_TEST(old_control_block_with_a_newer_log)
 }
 END_TEST
 
-/* Damage below a watermark is reported with segment, byte and LSN; the rest is checked, too. */
+/* Damage below a watermark is reported with segment, byte and LSN, and the rest is checked, too. */
 START_TEST(verify_goes_on_after_damage)
 {
     struct made m;
@@ -653,7 +656,7 @@ static void put_area(struct lladd_device *dev, uint64_t page, const unsigned cha
     bench_write(dev, "dwb", 4096, copy, 4096);
 }
 
-/* A torn page that only the double-write area can restore: verify says so, and recovery does. */
+/* Only the double-write area can restore a torn page. Verify says so, and recovery does so. */
 START_TEST(area_repairs)
 {
     struct made m;
@@ -690,7 +693,7 @@ static enum lladd_page_use use_of(struct lladd_device *dev, lladd_pageno page, b
     return p.use;
 }
 
-/* The area restores an allocation bitmap, too. */
+/* The double-write area also restores an allocation bitmap. */
 START_TEST(area_restores_the_bitmap)
 {
     struct made m;
@@ -713,8 +716,8 @@ START_TEST(area_restores_the_bitmap)
 }
 END_TEST
 
-/* A good area gives no finding, an area with a torn header a note, and the area of another database
- * damage. */
+/* A good area gives no finding. An area with a torn header gives a note, and the area of another
+ * database a finding of damage. */
 START_TEST(findings_about_the_area)
 {
     struct made m;
@@ -727,7 +730,7 @@ START_TEST(findings_about_the_area)
     ck_assert_uint_eq(f.n, 0);
     bench_flip(dev, "dwb", 100, 1);
     f = bench_verify_files(dev);
-    ck_assert_uint_eq(f.count.notes, 1); /* a crash while the area was written */
+    ck_assert_uint_eq(f.count.notes, 1); /* as after a crash while the area was being written */
     ck_assert_str_eq(f.at[0].file, "dwb");
     lladd_put32(head + 12, 0);
     lladd_put32(head + 4092, ll_crc32c(0, head, 4092));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inspection while calls fail: an allocation or a device call that fails is reported, or makes no
+ * Inspection while an allocation or a device call fails: the failure is reported, or makes no
  * difference. Uses the databases of made.c on the memory device.
  */
 #include "bench.h"
@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Runs all of inspection on a database. Returns 0 with no findings if all is well. */
+/* Runs all of inspection on a database. Returns 0 without findings if no call fails. */
 static int everything(struct lladd_device *dev, const struct lladd_allocator *mem, uint64_t *wrong,
                       uint64_t *looked)
 {
@@ -39,7 +39,8 @@ static int everything(struct lladd_device *dev, const struct lladd_allocator *me
     return rc;
 }
 
-/* The n-th allocation fails, once or forever: LLADD_NO_MEMORY, or no difference; and no leak. */
+/* The n-th allocation fails, once or for ever. Inspection returns LLADD_NO_MEMORY, or the failure
+ * makes no difference. Nothing leaks. */
 START_TEST(no_memory)
 {
     struct made m;
@@ -69,7 +70,7 @@ START_TEST(no_memory)
 }
 END_TEST
 
-/* The n-th call of the device fails: that is reported, or made no difference. */
+/* The n-th call of the device fails. The failure is reported, or makes no difference. */
 START_TEST(bad_device)
 {
     struct made m;

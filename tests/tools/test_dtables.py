@@ -102,7 +102,7 @@ class Tables(unittest.TestCase):
         self.good("create", "--key", "u64", "--every", 2, self.db, "t")
         for _ in range(4):
             lines = io.StringIO()
-            every = draw.random() < 0.5  # field in quotation marks: else a CR could end a line
+            every = draw.random() < 0.5  # all in quotation marks: otherwise a CR might end a line
             rows = csv.writer(lines, lineterminator=draw.choice(["\n", "\r\n"]),
                               quoting=csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL)
             for _ in range(200):
@@ -163,7 +163,7 @@ class Tables(unittest.TestCase):
         self.assertIn("No such file", self.bad("create", "--config", self.db + "x", self.db, "x"))
 
     def test_wrong_configurations(self):
-        """create and config-check refuse the same, with the place, and leave nothing."""
+        """create and config-check refuse the same texts, name the place, and leave nothing."""
         with_a_size = 'class(dt) array_dtable config [ "value_size" int 2 "tag_byte" bool false ]'
         below = with_a_size.replace("config", '"base_config" config')
         for text, why, fine in (

@@ -4,7 +4,7 @@
 test_extensions.py <lladd> <make_ordered> <ordered-ops.so> <bad_plugin.so>.
 
 examples/ordered is checked like one of the library's own structures, undamaged and with planted
-damage. A check that does what it must not do is reported."""
+damage. A check that breaks a rule is reported."""
 import json
 import os
 import struct
@@ -103,7 +103,7 @@ class Ordered(Case):
         self.assertIn((self.leaf, f'example.ordered "ordered": page {self.leaf}: is not a page of '
                        "an ordered structure"),
                       [(f["page"], f["message"]) for f in said["findings"]])
-        self.assertEqual(said["leaked_pages"], 0)  # its pages could not all be listed
+        self.assertEqual(said["leaked_pages"], 0)  # not all pages of the structure could be listed
 
     def test_bytes_at_random(self):
         """A leaf with a bad checksum: the log may restore it, or the check finds it."""
@@ -115,7 +115,7 @@ class Ordered(Case):
 
 
 class Mistakes(Case):
-    """Mistakes of a check. Each is reported; if later findings would be unreliable, verify ends."""
+    """Mistakes of a check. Each is reported. If later findings would be unreliable, verify ends."""
 
     def setUp(self):
         super().setUp()
@@ -145,7 +145,7 @@ class Mistakes(Case):
         self.assertIn('test.bad "ordered" cannot be checked here: its layers', out)
 
     def test_check_that_lists_no_pages(self):
-        """If the pages are not listed, they are counted, but are not a leak."""
+        """If a check lists no pages, pages without an owner are counted, but are no leak."""
         said = json.loads(self.verify("--json", code=0, plugin=BAD, mistake="unlisted"))
         self.assertGreater(said["structures"]["unowned_pages"], 3)
         self.assertEqual(said["leaked_pages"], 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests: a view reports the state of each database of made.c, with and without the application's
- * operations, and leaves every byte as it is. (For damage see test_damage.c.)
+ * A view reports the state of each database of made.c, with and without the application's
+ * operations, and leaves every byte as it is. (test_damage.c tests damage.)
  *
  * All databases are on the memory device.
  */
@@ -124,7 +124,8 @@ START_TEST(crashed)
     ck_assert_uint_eq(i.losers, 2);
     ck_assert_uint_eq(i.in_doubt, 1);
     ck_assert_uint_eq(i.commits, 1);
-    ck_assert_uint_eq(i.redo_pages, 3); /* with two images that the checkpoint has logged */
+    ck_assert_uint_eq(i.redo_pages, 3); /* these include two images that the checkpoint has
+                                         * logged */
     ck_assert_uint_gt(i.redo_bytes, 0);
     ck_assert_uint_gt(i.undo_log_bytes, 0);
     ck_assert_int_eq(lladd_inspect_txns(v, see_txn, &s), 0);
@@ -138,7 +139,7 @@ START_TEST(crashed)
     ck_assert_int_eq(s.at[1].doubt.prepared_us, 1234567890123456);
     lladd_inspect_close(v);
 
-    /* and recovery agrees */
+    /* recovery must find the same */
     struct lladd_options o = made_options(dev);
     struct lladd_stats stats = {.struct_size = sizeof stats};
     struct lladd_db *db;
@@ -206,7 +207,7 @@ START_TEST(torn)
     struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
     struct lladd_inspect *v = bench_look(dev, false);
     struct lladd_inspect_info before = bench_info(v);
-    /* The newest commit: no later record proves that it was durable. */
+    /* The newest commit. No later record proves that it was durable. */
     struct wanted last = {.n = 0};
     for (unsigned n = 0; n < 20 && last.entry.lsn.v < before.checkpoint.v; n++)
         last = find_record(v, "commit", NULL, n);
@@ -246,8 +247,8 @@ static int see_pinner(void *ctx, const struct lladd_pinner *p)
     return 0;
 }
 
-/* What keeps the log, in order of LSN; what only the application knows is last. In a running
- * database the first of these is the one that lladd_log_pinner reports. */
+/* Lists what keeps the log, in order of LSN. An entry with an LSN that only the application knows
+ * is last. In a running database lladd_log_pinner reports the first entry. */
 START_TEST(pinned)
 {
     struct made m;
@@ -262,7 +263,7 @@ START_TEST(pinned)
     ck_assert_uint_eq(p.at[0].age_bytes, bench_info(v).log_end.v - m.aborted.v);
     ck_assert_str_eq(p.at[1].kind, "checkpoint");
     ck_assert_uint_eq(p.at[1].lsn.v, bench_info(v).redo.v);
-    ck_assert_str_eq(p.at[2].kind, "class"); /* only the application knows */
+    ck_assert_str_eq(p.at[2].kind, "class"); /* only the application knows its LSN */
     ck_assert_str_eq(p.at[2].name, "test.memory");
     ck_assert_uint_eq(p.at[2].lsn.v, 0);
     lladd_inspect_close(v);
@@ -286,11 +287,12 @@ END_TEST
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* Names and fields come from the log: the operation is not registered. */
+/* Names and fields of the operation come from the log, because the operation is not registered. */
 START_TEST(fields_from_the_log)
 {
     struct made m;
-    struct lladd_device *dev = bench_make(MADE_LONG, &m); /* the first use was truncated */
+    struct lladd_device *dev = bench_make(MADE_LONG, &m); /* the log with the first use was
+                                                           * truncated */
     struct lladd_inspect *v = bench_look(dev, false);
     ck_assert_uint_gt(bench_info(v).log_oldest.v, 8);
     struct wanted w = find_record(v, "update", "test.tally", 0);
@@ -301,7 +303,7 @@ START_TEST(fields_from_the_log)
     ck_assert_ptr_nonnull(strstr(w.text.bytes, " | undo delta="));
     ck_assert_ptr_null(strstr(w.text.bytes, "tally"));
     lladd_inspect_close(v);
-    /* with the application's operation there is its own description, too */
+    /* If the application's operation is registered, its own description is shown, too. */
     v = bench_look(dev, true);
     w = find_record(v, "update", "test.tally", 0);
     ck_assert_ptr_nonnull(strstr(w.text.bytes, "(tally +"));
@@ -365,8 +367,8 @@ static int follow(void *ctx, const struct lladd_inspect_record *r)
     return 0;
 }
 
-/* Every record comes once, in order, from the beginning and from the checkpoint, up to the end that
- * the view has reported. */
+/* A walk from the beginning gives every record once, in order, up to the end that the view has
+ * reported. So does a walk from the checkpoint. */
 START_TEST(whole_log)
 {
     struct made m;
@@ -407,7 +409,7 @@ static int see_name(void *ctx, const struct lladd_inspect_name *n)
     return 0;
 }
 
-/* The catalogue, with layouts; names that are not registered are marked. */
+/* The catalogue has the layouts of records. Names that are not registered are marked. */
 START_TEST(catalogue)
 {
     struct made m;
@@ -417,7 +419,7 @@ START_TEST(catalogue)
         struct names s = {0};
         ck_assert_int_eq(lladd_inspect_names(v, see_name, &s), 0);
         ck_assert(s.tally && s.tag);
-        ck_assert_uint_eq(s.unknown, known ? 0 : 2); /* the tally, and the class */
+        ck_assert_uint_eq(s.unknown, known ? 0 : 2); /* the tally and the class */
         lladd_inspect_close(v);
     }
     lladd_device_close(dev);
@@ -437,8 +439,8 @@ static int see_page_type(void *ctx, const struct lladd_inspect_name *n)
     return 0;
 }
 
-/* The page type of an operation stays known while a process that does not know the operation uses
- * the database: checkpoints repeat the catalogue. */
+/* A process that does not know an operation uses the database. The page type of the operation stays
+ * known, because checkpoints repeat the catalogue. */
 START_TEST(page_type_of_an_unknown_operation_stays_known)
 {
     struct made m;
@@ -479,7 +481,7 @@ static struct lladd_inspect_page page_of(struct lladd_inspect *v, lladd_pageno n
     return p;
 }
 
-/* The use of pages, also if only the log has it yet. */
+/* The view knows the use of a page, even if only the log has it yet. */
 START_TEST(use_of_pages)
 {
     struct made m;
@@ -522,7 +524,7 @@ START_TEST(pages)
     ck_assert_ptr_nonnull(strstr(t.bytes, "owner 77"));
     ck_assert_ptr_nonnull(strstr(t.bytes, "13 bytes"));
     p = page_of(v, m.bytes);
-    ck_assert(!lladd_inspect_describe_page(v, &p, &sink)); /* just bytes */
+    ck_assert(!lladd_inspect_describe_page(v, &p, &sink)); /* a page of bytes has no description */
     ck_assert_mem_eq(lladd_view_body(p.view) + 64, "hello", 5);
     t.len = 0;
     p = page_of(v, m.tree);

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The lladd command on large databases: test_large.py <lladd> <make_db> <plugin.so>.
 
-It works on a log larger than the memory it may use, and a lack of space is not reported as damage.
-The progress is shown on a terminal, and not written to a pipe."""
+The command works on a log that is larger than the memory that it may use. It does not report a
+lack of space as damage. It shows its progress on a terminal, and does not write it to a pipe."""
 import os
 import pty
 import re
@@ -17,7 +17,7 @@ from dumps import dump, structure
 
 LLADD, MAKE_DB, PLUGIN = sys.argv[1:4]
 MEMORY = 64 << 20  # the least that --memory accepts
-LOG_MIB = 160      # the pages take about as much
+LOG_MIB = 160      # the pages take about as many mebibytes
 GONE = "\r\x1b[K"
 
 
@@ -72,7 +72,7 @@ class Large(unittest.TestCase):
             self.assertEqual(os.listdir(folder), [])
 
     def test_no_folder_for_temporary_files(self):
-        """Without it verify reports no damage, but that not everything could be read."""
+        """Without the folder verify reports no damage, but that not everything could be read."""
         code, out, err = self.look("verify", env={"TMPDIR": "/nowhere/at/all"})
         self.assertEqual(code, 2)
         self.assertIn("not everything could be read", err)
@@ -152,7 +152,8 @@ class Progress(unittest.TestCase):
         for args in (["page"], ["page", "--history"], ["page", "--history", "--json"]):
             self.assertEqual(self.check(*args, db, page, says=["reading the log"]), self.out)
         seen = self.on_terminal("page", "--history", db, page)
-        # Erased after the first walk, which begins at redo; the second begins with the log.
+        # The progress is erased after the first walk, which begins at redo. The second walk begins
+        # with the log.
         self.assertIn(GONE + GONE + "lladd page: reading the log 0 %", seen)
 
     def test_dtable(self):

@@ -30,9 +30,9 @@ static void note(struct lladd_txn *txn)
     ck_assert_int_eq(lladd_log_note(txn, "test.note", span, NULL), 0);
 }
 
-/* Crashes when redo must begin some segments before the last checkpoint; only the first of them has
- * a record about a page. Or, with `open`, when redo begins at the checkpoint, and undo needs some
- * segments before it. */
+/* Makes a database that has crashed. If not `open`, redo begins some segments before the last
+ * checkpoint, and only the first of these segments has a record about a page. If `open`, redo
+ * begins at the checkpoint, and undo needs some segments before it. */
 static struct lladd_device *long_crashed(bool open)
 {
     struct made m;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests: a reader of the log of a database in use reads all of it, or knows which part was
- * truncated before it could be read; what is being written is not reported as damage.
+ * A reader of the log of a database in use reads all of the log, or knows which part was truncated
+ * before it could be read. It does not report bytes that are being written as damage.
  */
 #include "bench.h"
 
@@ -19,18 +19,18 @@
 struct chase {
     struct lladd_db *db;
     lladd_pageno page;
-    lladd_lsn pin[2];      /* log below this is released next */
-    unsigned jumps, pins;  /* number done; number to do */
+    lladd_lsn pin[2];      /* log before pin[n] is released at release number n + 1 */
+    unsigned jumps, pins;  /* number of releases so far; number of pins */
     lladd_lsn last, began; /* end of the last record seen; LSN of the first one */
     uint64_t missing;
     unsigned n;
-    bool hasty;     /* release the next part as soon as the reader has asked what is left */
-    uint64_t floor; /* everything below was released */
+    bool hasty;     /* release the next part as soon as the reader has asked which log is left */
+    uint64_t floor; /* everything before this LSN was released */
     char probed[32];
     bool listed;
 };
 
-/* Releases all log below the next pin, or, without a pin, all of it. */
+/* Releases all log before the next pin; after the last pin, all log. */
 static void give_up(struct chase *c)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -46,7 +46,7 @@ static void give_up(struct chase *c)
 }
 
 /* Checks that each record comes once, in order, and that missing records were released. Releases
- * the next part right after the first record of what is left. */
+ * the next part right after the first record of the log that is left. */
 static int chase(void *ctx, const struct lladd_inspect_record *r)
 {
     struct chase *c = ctx;
@@ -78,10 +78,10 @@ static int note_listing(struct lladd_device *dev, const char *dir, lladd_list_fn
     return memory_ops->list(dev, dir, fn, ctx);
 }
 
-/* The reader finds out what is left by listing the files and opening each, in order. When it opens
+/* To find out which log is left, the reader lists the files and opens each, in order. When it opens
  * a file for the second time, it is about to read. If `hasty`, the next part of the log is released
- * at that moment, by another thread, because the reader holds a mutex. In this test a released file
- * can no longer be opened. */
+ * at that moment. Another thread does this, because the reader holds a mutex. In this test a
+ * released file can no longer be opened. */
 static int open_what_is_left(struct lladd_device *dev, const char *name, unsigned flags,
                              struct lladd_file **out)
 {
@@ -101,8 +101,8 @@ static int open_what_is_left(struct lladd_device *dev, const char *name, unsigne
 }
 
 /* If checkpoints overtake the reader, the reader continues at the oldest record that is left, up to
- * three times, repeats no record, and reports how much it has missed. This also holds if the log
- * that was left is gone before it is read. */
+ * three times, repeats no record, and reports how much it has missed. This also holds if the rest
+ * of the log is released before the reader reads it. */
 START_TEST(recycled)
 {
     struct lladd_device *dev;
@@ -132,7 +132,7 @@ START_TEST(recycled)
     ck_assert_uint_eq(c.jumps, c.pins + 1);
     struct lladd_inspect_info i = bench_info(v);
     ck_assert_uint_gt(i.recycled_bytes, 0);
-    ck_assert_uint_eq(i.recycled_to.v, end.v); /* the last time everything was released */
+    ck_assert_uint_eq(i.recycled_to.v, end.v); /* the last release has released everything */
     ck_assert_uint_eq(i.recycled_bytes, c.missing + (end.v - c.last.v));
     ck_assert_int_eq(err.code, 0); /* a successful call leaves the struct unchanged */
     lladd_inspect_close(v);
@@ -155,8 +155,10 @@ static int count_in(void *ctx, const struct lladd_inspect_record *r)
 struct growing {
     struct lladd_db *db;
     lladd_pageno page;
-    unsigned looks, until; /* how often the log was listed; the log grows until `until` */
-    unsigned wait, reads;  /* how often the log's bytes were read; it grows after `wait` reads */
+    unsigned looks, until; /* `looks`: how often the log was listed; the log grows until `looks`
+                            * exceeds `until` */
+    unsigned wait, reads;  /* `reads`: how often bytes of the log were read; the log grows after
+                            * `wait` reads */
 };
 
 static struct growing *growing;
@@ -173,7 +175,7 @@ static void *grow(void *g)
     return NULL;
 }
 
-/* Writes what the read has just missed, and more, with seal records. */
+/* After the read, writes the log that the read has just missed, and more, with seal records. */
 static int64_t read_and_grow(struct lladd_device *dev, struct lladd_file *file, void *buf,
                              size_t len, uint64_t offset)
 {
@@ -187,9 +189,9 @@ static int64_t read_and_grow(struct lladd_device *dev, struct lladd_file *file, 
     return n;
 }
 
-/* If the log grows while a reader looks for its end, there seems to be a hole before a seal record,
- * at another place each time. That is never damage, neither there nor for a reader that reads up to
- * the known end. */
+/* The log grows while a reader looks for its end. Each time the reader seems to find a hole before
+ * a seal record, at another place. This must not be reported as damage, neither by the search for
+ * the end nor by a reader that reads up to the known end. */
 START_TEST(log_grows_while_it_is_read)
 {
     struct lladd_device *dev;
@@ -279,7 +281,7 @@ static void *change(void *g)
     return NULL;
 }
 
-/* Changes and writes the page again after the log was read. */
+/* Before the read, changes the page once more and writes it. The log was read before that. */
 static int64_t change_and_read(struct lladd_device *dev, struct lladd_file *file, void *buf,
                                size_t len, uint64_t offset)
 {
@@ -299,8 +301,8 @@ static int say_no_damage(void *ctx, const struct lladd_finding *f)
     return 0;
 }
 
-/* While the database is in use, a page that is newer than the log read so far is not damage,
- * however often it is checked. */
+/* While the database is in use, a page may be newer than the log that was read so far. This is no
+ * damage, even if each check finds the page newer again. */
 START_TEST(page_newer_than_the_log_that_was_read)
 {
     struct lladd_device *dev;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How inspection proves that something is missing although everything that is there is valid:
- * records that other records refer to, and pages that are newer than the log.
+ * Everything that is there is valid, but something is missing. Inspection proves this by records to
+ * which other records refer, and by pages that are newer than the log.
  */
 #include "bench.h"
 
@@ -95,8 +95,8 @@ static bool is_named(const struct log *log, size_t k)
     return named;
 }
 
-/* The first log file does not say where its first record begins. That its first records are missing
- * is known from later records that refer to them. */
+/* The first log file does not say where its first record begins. Later records refer to its first
+ * records, and so prove that these are missing. */
 START_TEST(first_records_are_gone)
 {
     static struct log log;
@@ -135,9 +135,9 @@ static uint64_t pages_written(struct lladd_db *db)
     return stats.pages_written;
 }
 
-/* A page is freed before it was ever written, and allocated again by a transaction that will format
- * it later: the log has a record about it that is newer than the page on disk, and no write was
- * lost. But if the page was not freed, the write was lost. */
+/* A page is freed before it was ever written. Another transaction allocates it again, and has not
+ * formatted it yet. So the log has a newer record about the page than the page on disk, although no
+ * write was lost. But if the page was not freed, a write was lost. */
 START_TEST(pages_taken_again_and_not_formatted_yet)
 {
     struct lladd_device *dev;
@@ -177,8 +177,8 @@ START_TEST(pages_taken_again_and_not_formatted_yet)
 }
 END_TEST
 
-/* The writes of a new page and of the bitmap are lost, so the bitmap says that the page is free.
- * The log says that it is not. */
+/* The writes of a new page and of the allocation bitmap are lost. So the bitmap says that the page
+ * is free, but the log says that it is not. */
 START_TEST(a_page_that_an_old_bitmap_calls_free)
 {
     struct lladd_device *dev;
@@ -202,7 +202,7 @@ START_TEST(a_page_that_an_old_bitmap_calls_free)
     ck_assert_int_eq(lladd_commit(txn), 0);
     ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-    ck_assert_int_eq(lladd_page_alloc(txn, &other), 0); /* needs a newer bitmap than `map` */
+    ck_assert_int_eq(lladd_page_alloc(txn, &other), 0); /* this needs a newer bitmap than `map` */
     ck_assert_int_eq(lladd_commit(txn), 0);
     lladd_db_kill(db);
     ck_assert_uint_eq(verify(dev).count.damage, 0);
@@ -217,8 +217,8 @@ START_TEST(a_page_that_an_old_bitmap_calls_free)
 }
 END_TEST
 
-/* An acknowledged commit changes a page that is then written; then the process dies. Returns the
- * LSN at which that transaction's records begin. */
+/* An acknowledged transaction changes a page. The page is written, and then the process dies.
+ * Returns the LSN at which the records of the transaction begin. */
 static lladd_lsn write_a_page_and_die(struct lladd_device *dev, lladd_pageno *changed)
 {
     enum { OTHERS = 300 };
@@ -231,7 +231,7 @@ static lladd_lsn write_a_page_and_die(struct lladd_device *dev, lladd_pageno *ch
     o.cache_bytes = 128u << 10;
     ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
     lladd_options_release(&o);
-    /* So that no page needs an image when it is written. */
+    /* After this checkpoint no page needs an image when it is written. */
     ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
     ck_assert_int_eq(lladd_page_alloc(txn, changed), 0);
@@ -248,7 +248,7 @@ static lladd_lsn write_a_page_and_die(struct lladd_device *dev, lladd_pageno *ch
     ck_assert_int_eq(lladd_commit(txn), 0);
     ck_assert_int_eq(lladd_stats_get(db, &stats), 0);
     bench_change(db, *changed, "acknowledged");
-    /* Fixes other pages until the cache has had to write the page *changed with its last change. */
+    /* Fixes other pages until the cache had to write the page *changed, with its last change. */
     struct lladd_page *fixed[OTHERS];
     uint64_t n = 0;
     for (; lladd_get64(lsn) < stats.log_tail; n++) {
@@ -275,8 +275,8 @@ static void flip_log(struct lladd_device *dev, lladd_lsn lsn)
 }
 
 /* The log seems to have a torn tail. But `control` states how far the log was durable when a page
- * was written, and that page proves the loss, too. _i 1: `control` does not state it, as after a
- * power failure. */
+ * was written, and this proves the loss. The page proves it, too. _i 1: `control` states nothing,
+ * as after a power failure. */
 START_TEST(pages_newer_than_the_log)
 {
     static const unsigned char nothing[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* If an open refuses files, inspection reports damage: files truncated anywhere, or missing. */
+/* If an open refuses files that are truncated anywhere, or missing, inspection reports damage. */
 #include "bench.h"
 
 #include <check.h>
@@ -53,8 +53,8 @@ static void check_refused(const struct image *im, const char *name, uint64_t siz
     lladd_device_close(dev);
 }
 
-/* Files truncated or missing: if the next open refuses them, they are damaged, whether the database
- * was closed or not, and without the application's operations. */
+/* Files are truncated or missing. If the next open refuses them, inspection reports damage. The
+ * database was closed or not; inspection does not know the application's operations. */
 START_TEST(refused_by_open)
 {
     struct made m;

@@ -2,8 +2,8 @@
 /*
  * What `lladd verify` reports about structures after a crash. In the explored crash states of each
  * subject of the simulator, `verify` reports no damaged structure, with and without transactions in
- * doubt. By day the test explores the first 400 states of each subject. LLADD_NIGHTLY: as many as
- * half a minute allows, or all.
+ * doubt. By day the test explores the first 400 states of each subject. With LLADD_NIGHTLY it
+ * explores as many as half a minute allows, or all.
  */
 #include "tool.h"
 
@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The subject being explored; its copy has the same context. */
+/* The subject that is being explored. The test explores a copy, which has the same context. */
 static const struct lladd_sim_subject *original;
 static uint64_t looked_at, structures;
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
     int rc = original->configure ? original->configure(ctx, o, err) : 0;
-    if (!rc) /* as the command does */
+    if (!rc) /* as the lladd command does */
         rc = lladd_lock_register(o, err);
     return rc ? rc : lladd_managed_register(o, err);
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What users see of arrays, lists, blobs and hash tables: test_structures.py <lladd> <make_db>.
 
-Text that is loaded is dumped again unchanged. Wrong text is refused with the line and what was
-expected there, and changes nothing. Reading changes nothing on disk, also after a crash. verify
+Text that is loaded is dumped again unchanged. Wrong text is refused with the line and with what
+was expected there, and changes nothing. Reading changes nothing on disk, even after a crash. verify
 checks every structure, and reports pages without an owner."""
 import hashlib
 import json
@@ -70,7 +70,7 @@ class Case(unittest.TestCase):
         return self.good("dump", self.db)
 
     def sound(self, *words):
-        """verify finds no damage, and has checked these."""
+        """verify finds no damage, and has checked the structures in `words`."""
         out = self.good("verify", self.db)
         self.assertIn("\nno damage\n", out)
         self.assertNotIn("outside of structures", out)
@@ -315,7 +315,7 @@ class AfterACrash(Case):
         child = subprocess.Popen([LLADD, "load", "--batch", "10", self.db], stdin=subprocess.PIPE)
         child.stdin.write(text[:3 * len(text) // 4].encode())
         child.stdin.flush()
-        # Once the log has grown, load has read and committed most of the file.
+        # When the log has grown so much, load has read and committed most of the file.
         while True:
             out = json.loads(run("stat", "--json", self.db)[1])
             if out["in_use"] and out["next_open"]["commits"] > 5:
@@ -346,7 +346,7 @@ class AfterACrash(Case):
         self.load(dump(structure("hash", "h", pairs, key=0, value=0)))
         child = subprocess.Popen([LLADD, "hash", "scan", self.db, "h"], stdout=subprocess.PIPE)
         try:
-            child.stdout.read(10)  # it now waits for its pipe to be read
+            child.stdout.read(10)  # scan waits until its pipe is read
             self.assertIn("another process inspects the database", self.bad("recover", self.db))
             self.assertEqual(self.good("hash", "get", self.db, "h", "k7"), 100 * "v" + "\n")
             self.assertFalse(json.loads(self.good("stat", "--json", self.db))["in_use"])
@@ -389,7 +389,7 @@ class Verify(Case):
         self.assertEqual(self.dumped(), SMALL)
 
     def test_regions(self):
-        """Regions own their pages; what is not a structure cannot be dumped."""
+        """Regions own their pages. They are no structures, so they cannot be dumped."""
         subprocess.run([MAKE_DB, "--regions", self.db], check=True)
         self.sound("1 hash table")
         code, out, err = run("dump", self.db)
@@ -613,7 +613,8 @@ class Salvage(Case):
         self.flip("new 01500")
         gone = self.left_out("t", rows[:500] + newer + rows[2500:], r'"(k\d+)"')
         self.assertIn("k01500,new 01500", gone)
-        # The first row of the newer run: all rows before the end of the damage are left out.
+        # The first row of the newer run is damaged, so all rows before the end of the damage are
+        # left out.
         self.flip("new 00500")
         printed, err = self.scanned("t")
         self.assertRegex(err, r'rows before "k\d+" are left out: ')
@@ -674,8 +675,8 @@ class Salvage(Case):
 
 
 class HostileBytes(Case):
-    """Pages with a valid checksum and wrong contents: no command that reads them crashes or
-    hangs, and each reports something."""
+    """Pages with a valid checksum and wrong contents. No command that reads them crashes or hangs,
+    and each reports something."""
 
     def setUp(self):
         super().setUp()
@@ -710,7 +711,7 @@ class HostileBytes(Case):
             number = used[turn % len(used)] if turn < 2 * len(used) else dice.choice(used)
             was = self.pages[number * 4096:][:4096]
             page = bytearray(was)
-            # Most often among the first bytes after the page header, where roots and heads are.
+            # Most changes are in the first bytes after the page header, where roots and heads are.
             for _ in range(dice.choice([1, 1, 2, 8])):
                 at = dice.choice([dice.randrange(32, 128), dice.randrange(32, 4096)])
                 page[at] = dice.choice([0, 1, 255, page[at] ^ 1 << dice.randrange(8)])

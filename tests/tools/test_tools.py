@@ -49,7 +49,7 @@ def tree(folder):
 
 
 class Made:
-    """One database of each kind, made once; copies are made of them."""
+    """One database of each kind, made once. Tests that change a database change a copy."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -175,7 +175,7 @@ class CommandLine(Case):
 class Looking(Case):
     def test_stat_clean(self):
         out = self.good("stat", self.made.path("clean"))
-        out = re.sub(r"(  log/\S+ +\S+ KiB\n)+", r"\1", out)  # how many segments are made ahead
+        out = re.sub(r"(  log/\S+ +\S+ KiB\n)+", r"\1", out)  # their number varies
         self.assertEqual(numbers_out(out.split("\n", 1)[1]), """\
  uuid N-N-N-N-8899aabbccddeeff
  created N-N-N N:N:N UTC
@@ -235,7 +235,7 @@ What keeps the log, the oldest LSN first
         self.assertRegex(out, rf"LSN +age\n +{pinned} .* pin \"backup\"\n")
 
     def test_journal(self):
-        """What keeps the log is named, and structures are undamaged with a journal."""
+        """stat names what keeps the log. A database with a journal has no damaged structure."""
         db = self.made.path("journal")
         subprocess.run([MAKE_DB, "--journal", db], check=True)
         before = tree(db)
@@ -260,7 +260,7 @@ What keeps the log, the oldest LSN first
         self.assertIn("error", self.json("stat", db)["journal"])
 
     def test_run(self):
-        """A sorted run is a structure: checked, with pages of its own, left out of dumps."""
+        """A sorted run is a structure: checked, with pages of its own, and left out of dumps."""
         db = self.made.path("run")
         subprocess.run([MAKE_DB, "--run", db], check=True)
         self.assertIn("\nstructures: 1 run\n", self.good("verify", db))
@@ -371,7 +371,7 @@ What keeps the log, the oldest LSN first
         out = self.good("page", "--history", db, where["bytes"])
         self.assertIn("page was", out)
         said = re.findall(r"^ *(\d+) +\d+ +\d+ +(\d+|-) +\d (\S+)", out, re.M)
-        # Each record's previous page LSN is that of the record before.
+        # The previous page LSN of each record is the LSN of the record before.
         self.assertGreater(len(said), 3)
         for before, after in zip(said, said[1:]):
             self.assertEqual(after[1], before[0])
@@ -418,7 +418,8 @@ What keeps the log, the oldest LSN first
             if kind != "long":
                 self.assertIn("structures: not checked: log needs ", out)
             self.assertEqual(out.endswith("\nno damage\n"), "not checked: log" not in out)
-            # Only the application knows a page of bytes: it is named, and the status says so.
+            # Only the application knows what is on a page of bytes. verify names the root of the
+            # page, and its status says that something was not checked.
             said = self.json("verify", "--ops", PLUGIN, self.made.path(kind), code=3)
             self.assertEqual([(f["kind"], f["message"]) for f in said["findings"]],
                              [("note", 'root "bytes" does not lead to one of the library\'s '
@@ -579,7 +580,7 @@ class Doing(Case):
         said = self.json("resolve", "--ops", PLUGIN, "--commit", db, GID2)
         self.assertEqual(said, {"gid": GID2, "outcome": "committed", "heuristic": False})
         self.assertEqual(self.json("in-doubt", db)["in_doubt"], [])
-        # 0x69: 5 of the first transaction and 100 of the one that was committed.
+        # 0x69 is 5 of the first transaction and 100 of the committed one.
         out = self.good("page", db, self.made.where["prepared"]["bytes"])
         self.assertIn("000020  69 00 00 00 00 00 00 00", out)
 
@@ -715,7 +716,7 @@ class Damaged(Case):
         self.assertTrue(self.good("verify", db, code=3).startswith("note    " + name))
 
     def test_log_without_its_end(self):
-        """A tail that looks torn, but a page was written when more of the log was durable."""
+        """The tail looks torn, but a page was written when more of the log was durable."""
         db = self.copy("crashed")
         last = self.lines("--kind", "commit", "--last", 1, db)[0]
         stat = self.json("stat", db)
