@@ -17,8 +17,8 @@ static const char *const leaves[] = {
     "auto_dtable",
     "auto_dtable|\"encodings\" words [ \"numbers\" ]",
 };
-/* $: a composition of the depth below; @: a leaf. After the sign comes the name of the parameter;
- * in a list of layers there is none. */
+/* In a template, $ stands for a composition of the depth below, and @ for a leaf. The name of the
+ * parameter follows the sign. In a list of layers no name follows. */
 static const char *const layers[] = {
     "exception_dtable|$base @alt \"reject_value\" string \"_____\"",
     "exception_dtable|$base @alt \"reject_value\" blob ff000000",
@@ -86,7 +86,7 @@ static void say(struct out *o, const char *s)
 
 static void write_level(struct out *, const char *slot, const struct composition *, unsigned level);
 
-/* Writes the template as the parameter of that name, or as the next layer of a list. */
+/* Writes the template as the parameter named `slot`, or as the next layer of a list. */
 static void write_template(struct out *o, const char *slot, const char *what,
                            const struct composition *c, unsigned level)
 {

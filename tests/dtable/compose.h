@@ -3,15 +3,15 @@
 #define TESTS_DTABLE_COMPOSE_H
 /* Compositions of dTables as configurations: templates of layers, with holes for other layers. Some
  * compositions are impossible, and parsing refuses them. A layer above a refused composition is
- * refused as well, so larger compositions are made only of smaller ones that were accepted. */
+ * refused, too. So larger compositions are made only from smaller ones that were accepted. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { COMPOSE_MAX = 8192, COMPOSE_DEPTH = 4 };
 
-/* layer: the templates from the top to the bottom. beside: for each layer the leaf in its second
- * hole, if it has one. */
+/* layer: the templates from the top to the bottom. beside: for each layer that has a second hole,
+ * the leaf in this hole. */
 struct composition {
     unsigned char depth, layer[COMPOSE_DEPTH], beside[COMPOSE_DEPTH];
 };
@@ -21,8 +21,8 @@ struct compositions {
 };
 
 void compose_text(const struct composition *, char text[COMPOSE_MAX]);
-/* Returns the number of compositions with one layer on top of one of `below`, valid or not; if
- * `below` is empty, of one layer. */
+/* Returns the number of compositions that have one layer on top of a composition of `below`, valid
+ * or not. If `below` is empty, returns the number of compositions of one layer. */
 uint64_t compose_count(const struct compositions *below);
 struct composition compose_at(const struct compositions *below, uint64_t i);
 void compose_add(struct compositions *, const struct composition *);

@@ -167,7 +167,8 @@ static struct lladd_dtable_value packed_value(uint64_t *random, unsigned char *r
         if (i == COLUMNS - 1 ? r % 16 != 0 : r % 5 == 0)
             columns[i].state = LLADD_DTABLE_ABSENT;
     }
-    if (columns[COLUMNS - 1].state == LLADD_DTABLE_FOUND) /* short, so that the row fits the room */
+    if (columns[COLUMNS - 1].state == LLADD_DTABLE_FOUND) /* a short value, so that the row fits the
+                                                           * room */
         columns[COLUMNS - 1].bytes.len %= 5;
     ok_err(&err, lladd_dtable_row_size(columns, COLUMNS, &size, &err));
     ck_assert_uint_le(size, SHAPE_ROOM);
@@ -378,8 +379,8 @@ static void move(struct walk *w, uint64_t r)
     }
 }
 
-/* Moves the cursor by many or few rows, mostly changing the direction; not every row that it passes
- * is checked. */
+/* Moves the cursor by many or few rows, and mostly changes the direction each time. Not every
+ * passed row is checked. */
 static void go_far(struct walk *w, uint64_t *random, unsigned ways)
 {
     long n = (long)w->m->n;
@@ -410,7 +411,7 @@ static void check_cursor(struct model *m, const struct lladd_dtable *t, bool all
     do
         arrive(&w, w.at + 1, 1, lladd_dtable_next(w.c, &w.err));
     while (w.at < n);
-    arrive(&w, n, 1, lladd_dtable_next(w.c, &w.err)); /* stays after the last row */
+    arrive(&w, n, 1, lladd_dtable_next(w.c, &w.err)); /* the cursor stays after the last row */
     do
         arrive(&w, w.at - 1, -1, lladd_dtable_prev(w.c, &w.err));
     while (w.at >= 0);
@@ -553,7 +554,7 @@ static uint64_t found(const struct model *m)
     return n;
 }
 
-/* Returns the least number of comparisons of a cursor and of batches. */
+/* Returns how many comparisons cursors and batches make at least. */
 static uint64_t walked(uint64_t rows, unsigned steps)
 {
     return 2 * (2 * rows + 2) + steps + 2 * rows;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_DTABLE_MODEL_H
 #define TESTS_DTABLE_MODEL_H
-/* The expected contents of a table, sorted, in memory; and comparisons of a table with it. */
+/* The expected contents of a table, sorted, in memory, and comparisons of a table with these
+ * contents. */
 #include "op_fixture.h"
 
 #include <lladd/dtable_class.h>
@@ -19,7 +20,7 @@ struct model {
     struct model_row *rows;
     size_t n, cap;
     bool packed;       /* values are packed rows */
-    bool vague;        /* the table does not say whether an absent row was deleted */
+    bool vague;        /* the table does not tell deleted rows from other absent rows */
     uint64_t compared; /* answers of a table that were compared */
 };
 
@@ -29,7 +30,8 @@ void rows_free(struct model *);
 void rows_copy(struct model *, const struct model *);
 /* Appends a row after all others. */
 void rows_add(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
-/* Inserts a row at its place, or replaces the row of this key. State ABSENT: removes the row. */
+/* Inserts a row at its place, or replaces the row of this key. If the state of the value is ABSENT,
+ * removes the row. */
 void rows_put(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
 /* Returns the row of a key, or NULL. */
 const struct model_row *rows_find(const struct model *, const struct lladd_dtable_key *);
@@ -39,21 +41,21 @@ struct shape {
     enum lladd_dtable_type type;
     size_t rows;
     uint64_t first, gap; /* keys: the number before the first key; the largest distance of two */
-    unsigned tombstones; /* one in this many rows; 0: none */
+    unsigned tombstones; /* one row in this many is a tombstone; 0: no row */
     bool packed;         /* values are packed rows of up to four columns */
 };
 enum { SHAPE_ROOM = 160 };
-/* Draws the next key of a shape. *number is the number of the previous key, and becomes that of
- * this key. The bytes of *key are in `room` (64 bytes). */
+/* Draws the next key of a shape. *number is the number of the previous key, and becomes the number
+ * of this key. The bytes of *key are in `room` (64 bytes). */
 void shape_key(const struct shape *, uint64_t *random, uint64_t *number, unsigned char *room,
                struct lladd_dtable_key *key);
 /* Draws a tombstone or a value. Values have from 0 to 40 bytes; some are numbers, words, or
- * placeholders of the configurations. If s->packed, a value is a packed row of such values. Its
- * bytes are in `room` (SHAPE_ROOM bytes). */
+ * placeholders of the configurations. If s->packed, the value is a packed row of values of this
+ * kind. The bytes of the value are in `room` (SHAPE_ROOM bytes). */
 struct lladd_dtable_value shape_value(const struct shape *, uint64_t *random, unsigned char *room);
 
-/* Builds a run of drawn rows, and commits it. Rows that it rejects are not in the model. NULL if
- * the configuration has no keys of the type. */
+/* Builds a run of drawn rows, and commits it. Rows that the run rejects are not in the model.
+ * Returns NULL if the configuration has no keys of the type. */
 struct lladd_dtable *rows_run(struct fixture *, struct model *, const char *config,
                               const struct shape *, uint64_t seed, lladd_pageno *root);
 
@@ -65,8 +67,8 @@ void rows_check(struct model *, const struct lladd_dtable *, uint64_t seed, unsi
  * have no places, and may leave out tombstones. */
 void rows_check_found(struct model *, const struct lladd_dtable *, uint64_t seed, unsigned steps);
 
-/* A cursor of the rows with values, which can stay open whatever happens to the table. It is
- * compared with the model at every move. */
+/* A cursor over the rows with values. It can stay open during all changes of the table, and each
+ * move is compared with the model. */
 struct walk {
     struct model *m;
     struct lladd_dtable_cursor *c;

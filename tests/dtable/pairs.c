@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See pairs.h. Compositions are visited in a scattered order; each that has a new pair is used, if
- * it is valid. */
+/* See pairs.h. The compositions are visited in a scattered order. Each valid composition that has a
+ * new pair is used. */
 #include "pairs.h"
 
 enum { MET = UINT16_MAX };
@@ -8,8 +8,9 @@ enum { MET = UINT16_MAX };
 /* A pair is two levels of a composition, with the template of each. */
 struct pairs {
     unsigned depth, templates, patience;
-    uint16_t *levels; /* for each pair: MET, or how many compositions with it were refused */
-    /* For each template: was it tried with this type of keys, with this kind of rows? */
+    uint16_t *levels; /* for each pair: MET, or how many compositions with the pair were refused */
+    /* For each template: was it tried with this type of keys (`types`), with this kind of rows
+     * (`kinds`)? */
     bool (*types)[SHAPE_TYPES], (*kinds)[SHAPE_KINDS];
 };
 
@@ -51,7 +52,8 @@ bool pairs_admit(struct fixture *b, const struct composition *c, bool open, unsi
         return false;
     }
     *types = lladd_dtable_caps_get(config)->types;
-    /* A column_dtable in which a value has another size than the first one breaks the run. */
+    /* If a value in a column_dtable has another size than the first one, the run cannot be
+     * finished. */
     bool settled = lladd_dtable_config_settled(config, &b->err) == 0;
     bool good = open ? settled || !compose_has(c, "column_dtable")
                      : settled && lladd_dtable_config_deletes(config, &b->err) == 0;
@@ -84,7 +86,7 @@ static uint16_t *pair(const struct pairs *p, const struct composition *c, unsign
     return &p->levels[at * p->templates + compose_template(c, k)];
 }
 
-/* True if the composition has a pair that was neither met nor given up. */
+/* True if the composition has a pair that was not met yet and was not given up. */
 static bool wanted(const struct pairs *p, const struct composition *c)
 {
     for (unsigned i = 0; i < c->depth; i++)
@@ -132,8 +134,8 @@ static void take(struct pairs *p, struct trials *t, const struct composition *c,
     }
 }
 
-/* Takes the composition with the data that are new to most of its layers. If no data are new to
- * any, it is taken with drawn data, but only if `must`. */
+/* Takes the composition with the data that are new to most of its layers. If no data are new to any
+ * layer and `must` is true, takes it with drawn data. */
 static void take_best(struct pairs *p, struct trials *t, const struct composition *c,
                       unsigned types, uint64_t *random, bool must)
 {
@@ -169,7 +171,7 @@ static void pairs_begin(struct pairs *p, unsigned depth, unsigned patience)
     ck_assert(p->levels && p->types && p->kinds);
 }
 
-/* Adds up in *t the pairs that were met, and those that were looked for in vain. */
+/* Adds to *t the pairs that were met, and the pairs for which no valid composition was found. */
 static void pairs_end(struct pairs *p, struct trials *t)
 {
     size_t n = (size_t)p->depth * p->depth * p->templates * p->templates;
@@ -214,7 +216,8 @@ struct trials pairs_select(struct fixture *b, const struct compositions *below, 
         if (admitted)
             take_best(&p, &t, &c, types, &random, true);
     }
-    for (size_t i = 0, first = t.n; i < first; i++) { /* each again, with data new to its layers */
+    for (size_t i = 0, first = t.n; i < first; i++) { /* takes each composition again, with data
+                                                       * that are new to its layers */
         struct trial one = t.all[i];
         for (unsigned k = 0; k < SHAPE_TYPES + SHAPE_KINDS; k++)
             take_best(&p, &t, &one.what, one.types, &random, false);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_DTABLE_PAIRS_H
 #define TESTS_DTABLE_PAIRS_H
-/* A selection of compositions. It contains every possible pair of a layer at one level and a layer
- * at another, of a layer and a type of keys, and of a layer and a shape of data. A layer is a class
- * with one of several sets of parameters. */
+/* A selection of compositions. It contains every possible pair of two layers at two levels, of a
+ * layer and a type of keys, and of a layer and a shape of data. A layer is a class with one of
+ * several sets of parameters. */
 #include "compose.h"
 #include "model.h"
 
@@ -27,14 +27,16 @@ struct shape shape_of(enum lladd_dtable_type, unsigned kind);
 /* Returns a shape of rows that the composition can store: a column_dtable stores packed rows. */
 struct shape shape_for(const struct composition *, enum lladd_dtable_type, unsigned kind);
 
-/* Returns true if the configuration is valid. *types: the possible types of keys, as caps.types. If
- * not `open`, all sizes of values must be known and tombstones must be possible, as in managed
- * tables. With a column_dtable all sizes must always be known. */
+/* Returns true if the configuration is valid. *types becomes the possible types of keys, in the
+ * form of caps.types. If not `open`, the configuration must be possible in a managed table: all
+ * sizes of values are known, and tombstones can be stored. With a column_dtable all sizes must
+ * always be known. */
 bool pairs_admit(struct fixture *, const struct composition *, bool open, unsigned *types);
 /* Returns all valid compositions of a depth. */
 struct compositions pairs_all(struct fixture *, unsigned depth, bool open);
-/* Returns the selection of the compositions that have one layer more than those in `below`. A pair
- * is given up when `patience` compositions with it were refused; patience 0: never. */
+/* Returns the selection of the compositions that have one layer more than those in `below`. When
+ * `patience` compositions with a pair were refused, the pair is given up. With patience 0 no pair
+ * is given up. */
 struct trials pairs_select(struct fixture *, const struct compositions *below, bool open,
                            unsigned patience);
 void pairs_free(struct trials *);

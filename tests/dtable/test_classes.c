@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Properties of single classes; test_model.c checks those that all classes have. Values are stored
- * once, in fewer bytes, or cached. Some values are rejected, and so are configurations with a layer
- * in a wrong position.
+ * only once, in fewer bytes, or are cached. Some values are rejected. Configurations with a layer
+ * in a wrong position are refused.
  */
 #include "model.h"
 #include "texts.h"
@@ -31,8 +31,8 @@ static uint64_t bytes_of(const struct lladd_dtable *t)
 }
 
 /* Builds and opens a run of rows 0, 1, ... n - 1. `make` writes the value of a row into the room
- * and returns its length, UINT32_MAX for a tombstone. Row `stop` must be rejected (n: none is), and
- * the run ends before it. */
+ * and returns its length, or UINT32_MAX for a tombstone. Row `stop` must be rejected, and the run
+ * ends before it; if `stop` is n, no row is rejected. */
 static struct lladd_dtable *made(const char *config, uint32_t n, uint32_t stop,
                                  uint32_t (*make)(uint32_t i, unsigned char *room))
 {
@@ -99,7 +99,7 @@ static void refused(const char *config, const char *why)
 
 /* ---- unique strings -------------------------------------------------------------------------- */
 
-/* Ten long values are repeated; one in 13 is a short value of its own. */
+/* Ten long values are repeated. One row in 13 has a short value that no other row has. */
 static uint32_t popular(uint32_t i, unsigned char *room)
 {
     if (i % 13 == 5)
@@ -114,7 +114,8 @@ static uint32_t each_its_own(uint32_t i, unsigned char *room)
     return 4;
 }
 
-/* Values of 0, 9000, 9001 and 90000 bytes. A window of 100000 bytes remembers none of 90000. */
+/* Values of 0, 9000, 9001 and 90000 bytes. A window of 100000 bytes remembers no value of 90000
+ * bytes. */
 static uint32_t longer(uint32_t i, unsigned char *room)
 {
     uint32_t len = i % 3 ? 9000 + i % 2 : 90000;
@@ -134,7 +135,8 @@ START_TEST(strings_are_stored_once)
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct lladd_dtable *t = made(configs[i], N, N, popular);
         has(t, N, popular);
-        /* Ten values of about 505 bytes, 385 of about 13, numbers and keys. */
+        /* The ten long values have about 505 bytes, the 385 others about 13. A number and a key
+         * come with each row. */
         ck_assert_uint_le(bytes_of(t), 10 * 510 + 385 * 20 + N * 8 + 1000);
         lladd_dtable_close(t);
     }
@@ -174,8 +176,8 @@ START_TEST(forgotten_strings_are_stored_again)
 }
 END_TEST
 
-/* When numbers run out, new values are rejected; a value with a number is not, and neither is the
- * placeholder of a table above. */
+/* When the numbers run out, new values are rejected. A value that has a number is stored, and so is
+ * the placeholder of a layer above. */
 START_TEST(numbers_run_out)
 {
     static const char small[] = "class(dt) ustring_dtable config [ \"base\" class(dt) "
@@ -226,8 +228,8 @@ END_TEST
 
 /* ---- differences ----------------------------------------------------------------------------- */
 
-/* Time stamps: each hundredth is far from the others, each seventh is deleted. From row 1683 on all
- * exceed 2^32 and wrap around. */
+/* Time stamps. Each hundredth is far from the others, and each seventh is deleted. From row 1683 on
+ * the time stamps exceed 2^32 and wrap around. */
 static uint32_t stamps(uint32_t i, unsigned char *room)
 {
     lladd_put32(room, 4294900000u + i * 40 + (i % 100 == 99 ? 1u << 30 : 0));
@@ -269,7 +271,8 @@ START_TEST(differences_wrap_around)
 }
 END_TEST
 
-/* The differences beside a placeholder are unknown, so the base must store any number. */
+/* The differences before and after a placeholder are not known, so the base must be able to store
+ * any number. */
 START_TEST(placeholders_of_differences)
 {
     static const char text[] =
@@ -359,7 +362,7 @@ static const char cached[] =
     "class(dt) cache_dtable config [ \"cache_size\" int %d \"cache_bytes\" int %d \"base\" "
     "class(dt) counting_dtable \"base_config\" config [ \"base\" class(dt) linear_dtable ] ]";
 
-/* An absent row is not a tombstone, also not from the cache. An error is not cached. */
+/* The cache keeps an absent row as absent, not as a tombstone. An error is not cached. */
 START_TEST(rows_that_a_cache_keeps)
 {
     static const char *const values[] = {"one", "(gone)", "", "(none)", "five", NULL};
@@ -384,7 +387,7 @@ START_TEST(rows_that_a_cache_keeps)
     lladd_dtable_close(t);
     static const char *const cells[] = {"ab", "(gone)", "(none)", "cd", NULL};
     t = run_of(&b, "class(dt) cache_dtable config [ \"base\" class(dt) array_dtable ]", 1, cells);
-    for (int round = 0; round < 2; round++) /* from the cache the second time */
+    for (int round = 0; round < 2; round++) /* the second time from the cache */
         ok_db(&b, lladd_dtable_run_check(t, &b.err));
     lladd_dtable_close(t);
 }
@@ -399,7 +402,7 @@ START_TEST(a_cache_has_limits)
     snprintf(config, sizeof config, cached, 10, 100000);
     struct lladd_dtable *t = made(config, N, N, each_its_own);
     below.asked = 0;
-    for (uint32_t i = 0; i < N; i++) { /* 0 is always among the last ten */
+    for (uint32_t i = 0; i < N; i++) { /* row 0 is always among the last ten */
         (void)state_of(&b, t, 0, NULL);
         (void)state_of(&b, t, i, NULL);
     }
@@ -425,7 +428,7 @@ END_TEST
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Keys at equal distances, now and then at another one. Absent keys beside them are not found. */
+/* Keys have equal distances, but now and then another one. Absent keys near them are not found. */
 START_TEST(even_keys)
 {
     enum { N = 20000 };
@@ -515,7 +518,8 @@ START_TEST(leaves_of_all_widths)
 }
 END_TEST
 
-/* Five bytes, mostly: one in 61 has seven, one in 97 none, one in 89 is a tombstone. */
+/* Most values have five bytes. One in 61 has seven, one in 97 has none, and one in 89 is a
+ * tombstone. */
 static uint32_t about_five(uint32_t i, unsigned char *room)
 {
     memcpy(room, "pandora", 7);
@@ -580,7 +584,7 @@ END_TEST
 
 /* ---- compressed ------------------------------------------------------------------------------ */
 
-/* Words, as logs have them; one in eleven rows has another length. */
+/* Words as in a log. One row in eleven has a value of another length. */
 static uint32_t words(uint32_t i, unsigned char *room)
 {
     static const char *const word[] = {"committed", "aborted", "transaction", "page", "waiting"};
@@ -624,7 +628,8 @@ START_TEST(compressed)
         lladd_dtable_close(t);
     }
     ck_assert_uint_le(bytes[0][1], bytes[0][0] / 3);
-    ck_assert_uint_ge(bytes[0][1], 256 << 10); /* more than is staged: several extents */
+    ck_assert_uint_ge(bytes[0][1], 256 << 10); /* this is more than is staged, so the run has
+                                                * several extents */
     ck_assert_uint_le(bytes[0][2], bytes[0][0] / 3);
     ck_assert_uint_le(bytes[1][1], bytes[1][0] + bytes[1][0] / 100);
     /* Each row has a state byte, and no cell crosses the end of a block. */
@@ -651,7 +656,8 @@ static uint32_t in_runs(uint32_t i, unsigned char *room)
     seeded_fill(i / 100, room, 30);
     return i / 100 % 3 * 15;
 }
-/* Numbers that differ in ten bits. One in fifty is far away, one in a hundred is a word. */
+/* Numbers that differ in ten bits. One in fifty is far from the others, and one in a hundred is a
+ * word. */
 static uint32_t near(uint32_t i, unsigned char *room)
 {
     lladd_put64(room, UINT64_C(1) << 40 | i * 2654435761u >> 22);
@@ -688,7 +694,7 @@ static uint32_t mixed(uint32_t i, unsigned char *room)
     }
 }
 
-/* 20000 rows take about the bytes that the best form needs. In each other form, 3000 rows have the
+/* 20000 rows take about as many bytes as in the best form. In each other form, 3000 rows have the
  * same contents. */
 START_TEST(the_shortest_form_is_used)
 {
@@ -727,7 +733,7 @@ START_TEST(the_shortest_form_is_used)
             lladd_dtable_close(t);
             if (!kinds[k].form || strcmp(kinds[k].form, forms[f]) != 0)
                 continue;
-            t = made(config, N, N, kinds[k].make); /* this one was chosen */
+            t = made(config, N, N, kinds[k].make); /* the form that was chosen */
             ck_assert_uint_le(best, bytes_of(t));
             ck_assert_uint_ge(best + OVERHEAD, bytes_of(t));
             lladd_dtable_close(t);
@@ -740,7 +746,7 @@ END_TEST
 
 /* ---- tables side by side --------------------------------------------------------------------- */
 
-/* The array has no state bytes, so a second table has the tombstones. */
+/* The array has no state bytes, so a second table stores the tombstones. */
 START_TEST(tombstones_in_a_second_table)
 {
     static const char config[] =

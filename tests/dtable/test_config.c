@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Configurations. A configuration that is printed and parsed again is the same, whether it was made
- * from a text or by calls. A message about a wrong text has line, column and what was expected.
+ * from a text or by calls. A message about a wrong text names the line, the column, and what was
+ * expected.
  *
  * Also compares tables in memory, and overlays of them, with a model.
  */
@@ -134,8 +135,8 @@ START_TEST(a_layer_has_one_parent)
 }
 END_TEST
 
-/* A configuration of 32 layers can be printed and parsed again, also if each of its layers was
- * checked (_i). A configuration of 33 layers is refused. */
+/* A configuration of 32 layers can be printed and parsed again, even if each of its layers was
+ * checked before (_i). A configuration of 33 layers is refused. */
 START_TEST(layers_have_a_limit)
 {
     struct lladd_dtable_config *c = layer(NULL), *again;
@@ -156,8 +157,8 @@ START_TEST(layers_have_a_limit)
 }
 END_TEST
 
-/* The message has line and column of the first layer that is too deep. _i / 2: there
- * are layers below it. _i % 2: the last layer has parameters. */
+/* The message names line and column of the first layer that is too deep. _i / 2: this layer has
+ * layers below it. _i % 2: the last layer has parameters. */
 START_TEST(message_places_a_layer_that_is_too_deep)
 {
     static const char filter[] = "class(dt) bloom_dtable ", more[] = "config [ \"base\" ";
@@ -333,7 +334,7 @@ START_TEST(memory_and_overlays)
     rows_check(&all, over, 7, 3000);
     ck_assert_uint_ge(all.compared, 3000);
     struct lladd_dtable_value none = {.state = LLADD_DTABLE_ABSENT};
-    while (one[2].n) { /* removed one by one */
+    while (one[2].n) { /* the rows are removed one by one */
         ok_db(&b, lladd_dtable_put(tables[2], &one[2].rows[0].key, &none, &b.err));
         rows_put(&one[2], &one[2].rows[0].key, &none);
     }

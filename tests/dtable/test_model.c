@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Compositions of dTables against a model: lookups at, between and outside all rows, cursors with
- * random moves, batches, places, columns; with holes, tombstones, empty values, values that equal a
- * placeholder, a minimum key that is not 0, and no rows at all.
+ * Compositions of dTables against a model. Tests lookups of rows, of keys between them and outside
+ * of them, cursors with random moves, batches, places and columns. The data have holes, tombstones,
+ * empty values, values that equal a placeholder, a minimum key that is not 0, or no rows at all.
  *
  *     test_model              all compositions of one and two layers; of three and four layers a
  *                             selection, in which any two layers meet at any two levels, and each
@@ -51,7 +51,8 @@ static uint64_t one(const char *config, const struct shape *s, uint64_t seed, un
     return m.compared;
 }
 
-/* This many compositions are tried before two layers count as impossible at two levels. */
+/* When so many compositions with two layers at two levels were refused, these layers count as
+ * impossible there. */
 enum { PATIENCE = 1000 };
 #ifdef LL_TEST_INSTRUMENTED
 enum { DENSE = 0 };
@@ -85,7 +86,7 @@ static void say(const struct counts *k, unsigned depth, const char *which, size_
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* Tries all compositions of a depth, with all data that their types of keys allow; if not DENSE,
+/* Tries all compositions of a depth with all data that their types of keys allow or, if not DENSE,
  * with a third of the data. */
 static void all_of_depth(unsigned depth, size_t least, unsigned steps)
 {

@@ -66,7 +66,7 @@ static const struct kind {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* Returns the i-th key, or if `before`, one between it and the previous key. */
+/* Returns the i-th key, or if `before`, a key between the i-th key and the previous one. */
 static struct lladd_dtable_key key_of(const struct kind *k, unsigned i, bool before, char text[16])
 {
     switch (k->type) {
@@ -118,8 +118,8 @@ static bool deleted(const struct layer *l, unsigned i)
     return false;
 }
 
-/* Returns the state of a key. *layer becomes the layer that has the key's row. LAYERS: no layer
- * has a row, or a range has deleted the key. */
+/* Returns the state of a key. *layer becomes the layer that has the key's row. It becomes LAYERS if
+ * no layer has a row, or if a range has deleted the key. */
 static enum lladd_dtable_state state_at(const struct stack *s, unsigned i, unsigned *layer)
 {
     for (*layer = s->first; *layer < LAYERS; ++*layer) {
@@ -300,7 +300,7 @@ static void check_cursor(struct stack *s, const struct lladd_dtable *t, bool all
     lladd_dtable_cursor_close(c);
 }
 
-/* The interval around each key tells whether one of the layers deletes it. */
+/* The interval around each key says whether one of the layers deletes the key. */
 static void check_intervals(const struct stack *s, const struct lladd_dtable *t, unsigned to)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
@@ -460,7 +460,7 @@ START_TEST(a_ranges_dtable_is_at_the_top)
 }
 END_TEST
 
-/* A wrong number of ranges in the footer is reported, with the class of the layer. */
+/* If the footer has a wrong number of ranges, the error names the class of the layer. */
 START_TEST(damage_is_reported_with_the_class)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -474,7 +474,7 @@ START_TEST(damage_is_reported_with_the_class)
     ok_db(&b, lladd_dtable_run_check(t, &b.err));
     ck_assert_int_eq(state_of(&b, t, 29994, NULL), LLADD_DTABLE_TOMBSTONE);
     ck_assert_int_eq(state_of(&b, t, 29995, NULL), LLADD_DTABLE_ABSENT);
-    t->ranges--; /* as if the footer said so */
+    t->ranges--; /* as if the footer said this */
     ck_assert_int_eq(lladd_dtable_run_check(t, &b.err), LLADD_CORRUPT_RUN);
     ck_assert_msg(strstr(b.err.message, "ranges_dtable") &&
                       strstr(b.err.message, "number of ranges"),

@@ -159,7 +159,7 @@ START_TEST(invalid_keys)
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v)); /* not ascending */
     k = lladd_dtable_double(-0.0);
     ok(txn, lladd_dtable_run_add(run, &k, &v));
-    k = lladd_dtable_double(0.0); /* it compares equal to -0.0 */
+    k = lladd_dtable_double(0.0); /* compares equal to -0.0 */
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v));
     double nan = 0.0;
     k = lladd_dtable_double(nan / nan);
@@ -243,7 +243,7 @@ END_TEST
 
 /* ---- special values -------------------------------------------------------------------------- */
 
-/* Filters and indexes have the keys of tombstones. A tombstone ends the search, and is not an empty
+/* Filters and indexes have the keys of tombstones. A tombstone ends the search. It is not an empty
  * value. */
 START_TEST(tombstones_hide_older_rows)
 {
@@ -271,8 +271,8 @@ START_TEST(tombstones_hide_older_rows)
 }
 END_TEST
 
-/* A value that is reserved for something else is rejected. A value that cannot be stored is
- * rejected, and a layer above can handle the rejection. */
+/* A value that is reserved for another use is rejected, and so is a value that cannot be stored. A
+ * layer above can handle the rejection. */
 START_TEST(reserved_values)
 {
     static const char array[] = "class(dt) array_dtable config [ \"tag_byte\" bool false "
@@ -306,7 +306,8 @@ START_TEST(reserved_values)
 }
 END_TEST
 
-/* A placeholder is tried in every layer below, and stored in each layer's own form. */
+/* Every layer below is asked whether it can store the placeholder, and stores it in its own
+ * form. */
 START_TEST(placeholders)
 {
     static const char text[] =
@@ -364,7 +365,7 @@ START_TEST(sparse_arrays)
 }
 END_TEST
 
-/* The size of a filter follows from the number of keys. */
+/* The number of keys determines the size of a filter. */
 START_TEST(size_of_a_filter)
 {
     uint64_t bytes[2];
@@ -389,7 +390,7 @@ START_TEST(size_of_a_filter)
             struct lladd_dtable_value v;
             ok_db(&b, lladd_dtable_lookup(t, &key, &pin, &v, &b.err));
             ck_assert_int_eq(v.state, LLADD_DTABLE_ABSENT);
-            in_vain += pin.held_[0] != NULL; /* the lookup has read a block */
+            in_vain += pin.held_[0] != NULL; /* counts the lookups that have read a block */
             lladd_dtable_unpin(&pin);
         }
         ck_assert_uint_le(in_vain, 50000 / 40);
@@ -607,7 +608,8 @@ START_TEST(memory_is_bounded)
     lladd_dtable_cache_stats_get(b.db, &s);
     ck_assert_uint_le(s.used, 20000);
     ck_assert_uint_ge(s.evictions, 100);
-    /* Pinned blocks are not evicted; if all are pinned that is an error, until one is unpinned. */
+    /* Pinned blocks are not evicted. If all blocks are pinned, a lookup fails until one is
+     * unpinned. */
     struct lladd_dtable_pin pins[4] = {{.db_ = NULL}};
     int rc = 0;
     for (unsigned i = 0; i < 4 && !rc; i++) {
@@ -618,7 +620,8 @@ START_TEST(memory_is_bounded)
     for (int i = 0; i < 4; i++)
         lladd_dtable_unpin(&pins[i]);
     rows_check(&m, t, 2, 100);
-    /* The open run alone has more than this limit. The cache has a few blocks nevertheless. */
+    /* The open run alone needs more memory than this limit. The cache has a few blocks
+     * nevertheless. */
     lladd_dtable_cache_limit(b.db, 1);
     rows_check(&m, t, 3, 100);
     lladd_dtable_close(t);
@@ -628,8 +631,8 @@ START_TEST(memory_is_bounded)
 }
 END_TEST
 
-/* The lookup of an exception must not release the block that holds the key: in a small cache,
- * another block would soon take its place. */
+/* The lookup of an exception must not release the block with the key. In a small cache, another
+ * block would soon take the place of that block. */
 START_TEST(keys_stay_while_exceptions_are_looked_up)
 {
     static const char config[] =

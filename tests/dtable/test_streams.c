@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A run's streams share the extents that are allocated for it: the number of syncs depends on the
- * amount written, and not on the number of streams. Every page is freed.
+ * The streams of a run share the extents of the run. So the number of syncs depends on the amount
+ * written, and not on the number of streams. Every page is freed.
  */
 #include "model.h"
 #include "texts.h"
@@ -124,7 +124,7 @@ START_TEST(more_streams_need_no_more_syncs)
 }
 END_TEST
 
-/* However many rows the run has when it is discarded, the extents of all streams are freed. */
+/* A run is discarded after any number of rows. The extents of all streams must be freed. */
 START_TEST(a_discarded_run_leaves_nothing)
 {
     char text[GROUPS * 40 + 300];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keys that are bytes. Present keys are found, and so is the next key after an absent one, whatever
- * prefix the keys share and however few bytes after it distinguish them. If all keys have one
- * length, the lengths take no space.
+ * Keys that are bytes. Present keys are found, and so is the next key after an absent one, for any
+ * common prefix of the keys, and even if few bytes after the prefix distinguish them. If all keys
+ * have one length, the lengths take no space.
  */
 #include "model.h"
 #include "texts.h"
@@ -144,8 +144,8 @@ START_TEST(keys_with_common_prefixes_are_found)
 }
 END_TEST
 
-/* Keys have `len` bytes and values 20. One key in `odd`, and one value in `odd`, is a byte longer;
- * `odd` 0: none is. */
+/* Keys have `len` bytes, and values have 20. One key in `odd` and one value in `odd` is a byte
+ * longer; with `odd` 0 none is. */
 static const struct {
     size_t len;
     unsigned rows, odd;
@@ -174,7 +174,7 @@ START_TEST(equal_lengths_are_not_stored)
     ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     for (size_t i = 0; i < m.n; i++)
         bytes += m.rows[i].key.bytes.len + m.rows[i].len;
-    if (odd == 0) /* besides keys and values: for each block a head, and an entry in the index */
+    if (odd == 0) /* keys, values, and for each block a head and an entry in the index */
         ck_assert_uint_le(info.bytes, bytes + (m.n * len / 4096 + 2) * (4 * LONGEST + 32));
     ok_db(&b, lladd_dtable_cursor_open(t, 0, &c, &b.err));
     for (size_t i = 0; i < m.n; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads read one run, which is larger than the block cache: blocks are loaded, waited for
- * and evicted all the time, and every thread sees the stored rows. Threads also write to a table in
- * memory while other threads scan it, and look up rows in an overlay that were put just before.
+ * Many threads read one run, which is larger than the block cache. So blocks are loaded, waited for
+ * and evicted all the time. Every thread must see the stored rows. Threads also write to a table in
+ * memory while other threads scan it, and look up rows that were just put in an overlay.
  */
 #include "model.h"
 
@@ -16,9 +16,9 @@ struct job {
     struct lladd_dtable *run, *memory, *over;
     uint64_t seed, compared;
     struct lladd_error err;
-    const char *wrong; /* the first error: threads do not assert */
-    uint64_t put;      /* atomic: the last key it has put */
-    struct job *next;  /* another thread's */
+    const char *wrong; /* the first error, because threads do not assert */
+    uint64_t put;      /* the last key that the thread has put; atomic */
+    struct job *next;  /* the job of another thread */
 };
 
 #define MUST(job, condition) \
@@ -64,7 +64,7 @@ static void *reader(void *arg)
     return NULL;
 }
 
-/* The last row that the next thread has put is found. */
+/* Checks that the last row of the next thread is found. */
 static void look_for_last(struct job *j, struct lladd_dtable_pin *pin)
 {
     uint64_t put = lladd_atomic_load64(&j->next->put);
@@ -76,8 +76,8 @@ static void look_for_last(struct job *j, struct lladd_dtable_pin *pin)
     MUST(j, j->wrong || (v.state == LLADD_DTABLE_FOUND && v.bytes.len == sizeof(uint32_t)));
 }
 
-/* Puts the thread's own keys, from the middle upwards or downwards; each value is the key. Then
- * counts them with a cursor. */
+/* Puts the thread's own keys, from the middle upwards or downwards. The value of each row is its
+ * key. Then counts the rows with a cursor. */
 static void *writer(void *arg)
 {
     struct job *j = arg;

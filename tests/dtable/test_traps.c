@@ -66,7 +66,7 @@ static struct lladd_dtable *tens(const char *config, lladd_pageno *root)
     return open_run(&b, *root);
 }
 
-/* Checks that the cursor is at row i of tens(). */
+/* Checks that the cursor is at row i of a run that `tens` has made. */
 static void is_at(struct lladd_dtable_cursor *c, uint32_t i)
 {
     struct lladd_dtable_key key;
@@ -215,7 +215,8 @@ static int asked_step(const struct lladd_dtable *t, void *cursor, bool forward,
     struct lladd_dtable_cursor *rows = ((struct asked_cursor *)cursor)->rows;
     struct lladd_dtable_value v;
     ++*((const struct asked *)t)->steps;
-    int rc = lladd_dtable_row(rows, NULL, &v, err); /* at a row, even if a leader was moved */
+    int rc = lladd_dtable_row(rows, NULL, &v, err); /* the cursor has a row, even if only the
+                                                     * leading table's cursor was moved */
     if (rc)
         return rc;
     ck_assert_int_ne((int)v.state, LLADD_DTABLE_ABSENT);
@@ -271,7 +272,8 @@ static void many_below_few(const char *config, struct model *m, struct lladd_dta
     }
 }
 
-/* Walks over all rows from one end to the other. Returns how many steps the table was asked for. */
+/* Walks over all rows from one end to the other. Returns how many steps the cursors of the table
+ * have made. */
 static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
 {
     struct lladd_dtable_cursor *c;
@@ -287,7 +289,7 @@ static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
     return *t->steps - before;
 }
 
-/* Long moves in both directions move one table's cursor instead of all cursors. */
+/* Long moves in both directions move the cursor of one table, not of all tables. */
 START_TEST(long_moves_use_one_cursor)
 {
     static const char *const configs[] = {
@@ -340,7 +342,7 @@ START_TEST(long_moves_change_direction)
     while (at < AT + FAR) {
         ok_db(&b, lladd_dtable_next(c, &b.err));
         at++;
-        began = steps == at - AT ? at : began; /* up to here `asked` counted each step */
+        began = steps == at - AT ? at : began; /* up to this row, `asked` has counted each step */
     }
     ck_assert_uint_lt(steps, FAR / 2);
     for (int turn = 0; turn < 3; turn++) {
@@ -385,7 +387,8 @@ static void expect(const struct lladd_dtable *t, uint32_t number, const char *wa
     ck_assert_int_eq(memcmp(got, want, len), 0);
 }
 
-/* Flips the lowest bit of the first byte of the text, wherever the page file has the text. */
+/* Flips the lowest bit of the first byte of the text, at each place of the text in the page
+ * file. */
 static void forge_pages(const char *what)
 {
     size_t len = strlen(what);
@@ -406,8 +409,8 @@ static void forge_pages(const char *what)
     ck_assert_int_eq(b.base->ops->close(b.base, file), 0);
 }
 
-/* A value that equals the placeholder is returned. An unreadable exception is an error: the
- * placeholder stored in its place is not returned. */
+/* A value that equals the placeholder is returned. If an exception cannot be read, the lookup
+ * fails. It must not return the placeholder that is stored in its place. */
 START_TEST(an_unreadable_exception_is_an_error)
 {
     lladd_pageno root;
@@ -444,8 +447,8 @@ END_TEST
 
 /* ---- pages and bytes ------------------------------------------------------------------------- */
 
-/* Pages are changed, freed, and allocated again for a run. The log from which redo starts still has
- * the changes; redo must not apply them to the run. */
+/* Pages are changed, freed, and allocated again for a run. The log that redo reads still has the
+ * changes. Redo must not apply them to the run. */
 START_TEST(redo_skips_old_changes_of_reused_pages)
 {
     enum { PAGES = 40 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A run stores the version of its format, and of each class. A run with a newer version is refused;
- * the message names the class or the format. A run with the previous version of a class is read. A
- * refused run loses nothing.
+ * A run stores the version of its format and of each class. A run with a newer version is refused,
+ * and the message names the class or the format. A run with the previous version of a class is
+ * read. A refused run loses nothing.
  */
 #include "model.h"
 #include "texts.h"
@@ -75,8 +75,8 @@ static void refused(lladd_pageno root, int code, const char *why)
     ck_assert_msg(strstr(b.err.message, why) != NULL, "%s", b.err.message);
 }
 
-/* The values have several sizes, so the leaves have a form that version 2 has, too. The footer of
- * the tree has FOOTER bytes, and begins with the number of keys. */
+/* The values have several sizes. So the leaves have a form that was already in version 2. The
+ * footer of the tree has FOOTER bytes, and begins with the number of keys. */
 START_TEST(versions_of_classes)
 {
     enum { ROWS = 3000, FOOTER = 32, NOW = 3 };

@@ -15,8 +15,8 @@ struct lladd_dtable_run_builder *begin_run(struct lladd_txn *, enum lladd_dtable
                                            const char *config);
 /* Adds a row; value NULL: a tombstone. */
 int add_text(struct lladd_dtable_run_builder *, uint32_t key, const char *value);
-/* Builds a run with keys from `first` on. "(gone)" is a tombstone, "(none)" leaves out the key,
- * NULL ends the values. */
+/* Builds a run with keys from `first` on. "(gone)" makes a tombstone, "(none)" leaves the key out,
+ * and NULL ends the values. */
 struct lladd_dtable *run_of(struct fixture *, const char *config, uint32_t first,
                             const char *const *values);
 /* Returns the state of a key. If the key has a value, `text` (nullable) receives the value as a

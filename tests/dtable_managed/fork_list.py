@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""fork_list.py <folder of headers> <test_fork.c>: the test of a forked process makes each call
-of dTables, managed tables and cTables that returns a code, except WITHOUT."""
+"""fork_list.py <folder of headers> <test_fork.c> checks that the test of a forked process makes
+each call of dTables, managed tables and cTables that returns a code, except those in WITHOUT."""
 import os
 import re
 import sys
 
 HEADERS = ("dtable.h", "dtable_managed.h", "ctable.h", "dtable_row.h")
-# These have no handle: they use only the caller's memory, or options before open.
+# These calls have no handle. They use only the caller's memory, or options before open.
 WITHOUT = {"lladd_dtable_row_size", "lladd_dtable_row_unpack", "lladd_managed_register"}
 
 
@@ -31,7 +31,7 @@ def main(folder, path):
     absent, n = missing(folder, test)
     for name in absent:
         print(f"{name} is not in {os.path.basename(path)}")
-    # If one call is taken out of the test, exactly that call must be reported.
+    # Takes one call out of the test. Exactly that call must be reported.
     blind, _ = missing(folder, test.replace("FORKED(lladd_dtable_get(", ""))
     return 1 if absent or n < 80 or blind != ["lladd_dtable_get"] else 0
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Compositions of dTables as configurations of managed tables: rows are put and deleted, digested
- * and combined, while cursors of older snapshots stay open and go on over the rows of their
+ * Compositions of dTables as configurations of managed tables. Rows are put, deleted, digested and
+ * combined. Meanwhile cursors of older snapshots stay open, and go on over the rows of their
  * snapshots. The test takes every composition of one layer. Of two, three and four layers it takes
  * a selection in which any two layers meet at any two levels, and each layer meets all types of
- * keys and shapes of data (tests/dtable/pairs.h). LLADD_NIGHTLY: all compositions of three layers,
- * and one in forty of four.
+ * keys and shapes of data (tests/dtable/pairs.h). With LLADD_NIGHTLY it takes all compositions of
+ * three layers, and one in forty of four.
  */
 #include "pairs.h"
 #include "managed_fixture.h"
@@ -118,15 +118,15 @@ static void look_at_all(struct scenario *s, unsigned steps)
     commit(txn);
 }
 
-/* The rows are in memory, in one run, in several, and in one again, with readers of earlier
- * snapshots. */
+/* The rows are in memory, then in one run, then in several runs, and then in one run again.
+ * Meanwhile readers have earlier snapshots. */
 static void live(struct scenario *s)
 {
     for (int round = 0; round < ROUNDS; round++) {
         write_some(s);
         comes(s, &s->readers[round % READERS]);
         if (round == ROUNDS - 1)
-            write_some(s); /* and some of it stays in memory */
+            write_some(s); /* these rows stay in memory */
         else
             ok_db(&b, lladd_managed_digest(s->table, &b.err));
         read_on(s);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables under failures: in turn each allocation of a workload, each read and each write
- * fails; the disk is full; the power fails at each device call. The workload writes, digests,
- * combines and frees, and tables are opened. No row, no page and no memory is lost.
+ * Managed dTables under failures. Each allocation, each read and each write of a workload fails in
+ * turn. The disk is full. The power fails at each device call. The workload writes, digests,
+ * combines, frees, and opens tables. No row, no page and no memory is lost.
  */
 #include "managed_fixture.h"
 
 static struct fixture b;
 static struct lladd_managed *t;
 
-/* The rows before each step, and those that may be there after a crash during the step. */
+/* The rows before each step, and the rows that may be there after a crash during the step. */
 struct promise {
     const char *before, *after;
 };
@@ -104,7 +104,8 @@ static void expect_one_of(const struct promise *p)
     commit(txn);
 }
 
-/* Checks that a digest and a combine change no row and lose no page, and closes the database. */
+/* Checks the rows, and that a digest and a combine change no row and lose no page. Closes the
+ * database. */
 static void done(const char *expected)
 {
     if (expected)
@@ -147,7 +148,8 @@ START_TEST(every_allocation_fails_once)
 }
 END_TEST
 
-/* Opening a table with rows to be replayed, a transaction in doubt, a run, and runs to be freed. */
+/* The open of a table that has rows to be replayed, a transaction in doubt, a run, and runs to be
+ * freed. */
 START_TEST(every_allocation_of_an_open_fails_once)
 {
     struct lladd_gid g = fixture_gid("x");
@@ -170,8 +172,8 @@ START_TEST(every_allocation_of_an_open_fails_once)
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
             failures++;
-        } else if (fired) { /* the failed part was optional: opens again, after the database has
-                             * closed the table */
+        } else if (fired) { /* the failed part was optional. Opens the table again, after the
+                             * database has closed it */
             fixture_close(&b);
             fixture_open(&b);
         }
@@ -258,7 +260,7 @@ START_TEST(power_fails)
 }
 END_TEST
 
-/* The space runs out in digests. When there is space again, one digest takes all rows. */
+/* Digests run out of space. When there is space again, one digest takes all rows. */
 START_TEST(space_runs_out)
 {
     unsigned failures = 0;
@@ -293,7 +295,8 @@ START_TEST(space_runs_out)
 END_TEST
 
 /* The configuration refuses a row of a run. The run is discarded, and the rows go into another one.
- * If the discard fails, the digest fails: otherwise the first run's pages would have no owner. */
+ * If the discard fails, the digest must fail. Otherwise the first run's pages would have no
+ * owner. */
 START_TEST(every_allocation_of_a_refused_run_fails_once)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -306,9 +309,9 @@ START_TEST(every_allocation_of_a_refused_run_fails_once)
     for (uint64_t n = 1; fired; n++) {
         t = managed_begin(&b, &o);
         struct lladd_txn *txn = fixture_begin(&b);
-        for (uint32_t i = 1; i <= 1500; i++) /* more than is staged: the run has pages */
+        for (uint32_t i = 1; i <= 1500; i++) /* more rows than are staged, so the run has pages */
             managed_put(txn, t, i, value);
-        managed_put(txn, t, 4000000000, value); /* is rejected */
+        managed_put(txn, t, 4000000000, value); /* the configuration rejects this row */
         commit(txn);
         fault_alloc_fail(&b.mem, n, false);
         int rc = lladd_managed_digest(t, &b.err);

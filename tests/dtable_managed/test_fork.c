@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A forked process has the handle's memory, but not its threads and files. In the forked process,
- * each call on dTables, managed tables and cTables that returns a code and uses the handle returns
- * LLADD_FORKED, before it takes a mutex that a thread of the parent may have held. The parent is
- * not affected. fork_list.py checks that each of these calls is in this test.
+ * A forked process has the handle's memory, but not its threads and files. Some calls on dTables,
+ * managed tables and cTables return a code and use the handle. In the forked process each of these
+ * returns LLADD_FORKED, before it takes a mutex that a thread of the parent may have held. The
+ * parent is not affected. fork_list.py checks that each of these calls is in this test.
  */
 #include "managed_fixture.h"
 
@@ -22,7 +22,7 @@ static struct parent {
     struct lladd_managed *rows;
     struct lladd_ctable *people;
     struct lladd_ctable_cursor *of_people;
-    const struct lladd_dtable *seen; /* rows, as the transaction sees it */
+    const struct lladd_dtable *seen; /* the table `rows` as the transaction sees it */
     struct lladd_dtable_cursor *cursor, *of_run;
     struct lladd_dtable *run, *memory;
     struct lladd_dtable_config *config;
@@ -286,8 +286,8 @@ static void finish(void)
     fixture_check(&b);
 }
 
-/* _i 1: a handle with threads has a word that the kernel clears in the child (lladd_db_alive).
- * _i 0: there is no such word, and process ids are compared. */
+/* _i 1: the handle has threads, and a word that the kernel clears in the child (lladd_db_alive).
+ * _i 0: the handle has no such word, and process ids are compared. */
 START_TEST(a_child_is_refused_everywhere)
 {
     int status = -1;

@@ -3,10 +3,10 @@
  * kill -9 with real files (Anvil, section 6.5), with options drawn from a seed. A child writes to
  * two managed tables with several threads, while other threads digest and combine. The child
  * acknowledges each commit through a pipe, and is killed after a number of acknowledgements. Then
- * every acknowledged transaction must be there, in both tables, whole, and for each thread at most
- * one more, which was in progress. Every page of a run must be allocated, and belong to no other
- * run. The next child uses the same directory, so recoveries follow recoveries. LLADD_NIGHTLY: a
- * thousand times. LLADD_SEED=N runs one seed.
+ * every acknowledged transaction must be there as a whole, in both tables. For each thread at most
+ * one more may be there: the one that was in progress. Every page of a run must be allocated, and
+ * belong to no other run. The next child uses the same directory, so recoveries follow recoveries.
+ * With LLADD_NIGHTLY this is done a thousand times. LLADD_SEED=N runs one seed.
  */
 #include "support/fixtures.h"
 #include "support/random_options.h"
@@ -25,9 +25,9 @@
 enum { WORKERS = 3, SLOTS = 50, LAG = 20, ROW = 1000, LIMIT = 4 << 20 };
 
 /*
- * Worker w puts in its n-th transaction: n under the key w into both tables; n under the key (w +
- * 1) * ROW + n % SLOTS into the first; and deletes there the row that it put LAG transactions
- * earlier. So n determines all the rest.
+ * In its n-th transaction, worker w puts n under the key w into both tables, and n under the key (w
+ * + 1) * ROW + n % SLOTS into the first table. There it also deletes the row that it put LAG
+ * transactions earlier. So n determines all rows of the worker.
  */
 struct ack {
     uint32_t worker, n; /* worker WORKERS: the log is full, and all workers have ended */
@@ -176,8 +176,8 @@ static void make(const char *dir, uint64_t seed)
     ck_assert_int_eq(lladd_close(db), 0);
 }
 
-/* Starts a child, and kills it when `count` acknowledgements have come, or when the log is full;
- * acked[w] is the newest. Returns true if the log was full. */
+/* Starts a child, and kills it when `count` acknowledgements have come, or when the log is full.
+ * acked[w] becomes the newest acknowledgement of worker w. Returns true if the log was full. */
 static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_t *acked)
 {
     bool full = false;
@@ -205,7 +205,8 @@ static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    while (read(fds[0], &a, sizeof a) == (ssize_t)sizeof a) { /* acknowledged before it died */
+    while (read(fds[0], &a, sizeof a) == (ssize_t)sizeof a) { /* the child wrote these
+                                                               * acknowledgements before it died */
         full = full || a.worker == WORKERS;
         if (a.worker < WORKERS)
             acked[a.worker] = a.n;
@@ -214,7 +215,7 @@ static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_
     return full;
 }
 
-/* The value that a worker's n transactions have left under the slot; 0: none. */
+/* Returns the value that is under the slot after n transactions of a worker; 0: there is none. */
 static uint32_t expected(uint32_t n, uint32_t slot)
 {
     uint32_t last = 0;
@@ -240,7 +241,7 @@ static void check_worker(struct lladd_txn *txn, struct lladd_managed *const tabl
         ck_assert_int_eq(get(txn, tables[0], (w + 1) * ROW + slot, &is), 0);
         ck_assert_uint_eq(is, expected(n, slot));
     }
-    acked[w] = n; /* visible rows have to stay */
+    acked[w] = n; /* later checks must find at least these rows */
 }
 
 struct pages {

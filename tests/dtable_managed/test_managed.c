@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables: which rows a transaction sees, and which rows are there after a restart. These
- * rows do not change when digests and combines run and runs are freed.
+ * Managed dTables. Tests which rows a transaction sees, and which rows are there after a restart.
+ * These do not change when digests and combines run and when runs are freed.
  */
 #include "managed_fixture.h"
 #include "support/test_world.h"
@@ -15,7 +15,8 @@ static struct lladd_managed *t;
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Committed rows are there, also after a crash and after a clean close; so is an empty value. */
+/* Committed rows are there, even after a crash and after a clean close. An empty value is there,
+ * too. */
 START_TEST(rows_stay)
 {
     char buf[8];
@@ -104,7 +105,7 @@ END_TEST
 
 /* ---- isolation ------------------------------------------------------------------------------- */
 
-/* A transaction takes its snapshot when it first uses a table. The snapshot is one for all
+/* A transaction takes its snapshot when it first uses a table. It has one snapshot for all
  * tables. */
 START_TEST(snapshots)
 {
@@ -137,7 +138,7 @@ START_TEST(snapshots)
 }
 END_TEST
 
-/* A transaction sees a table as of its snapshot, also if it first reads the table after later rows
+/* A transaction sees a table as of its snapshot, even if it first reads the table after later rows
  * were digested. */
 START_TEST(table_first_read_after_digests)
 {
@@ -154,7 +155,7 @@ START_TEST(table_first_read_after_digests)
     commit(reader);
     managed_expect(&b, other, "1=c");
     managed_close(&b, other);
-    /* This table is opened after the snapshot was taken: a put conflicts. */
+    /* This table is created and opened after the snapshot was taken, so a put conflicts. */
     reader = fixture_begin(&b);
     managed_sees(reader, t, "");
     other = managed_table(&b, "third", NULL);
@@ -169,8 +170,8 @@ START_TEST(table_first_read_after_digests)
 }
 END_TEST
 
-/* The first writer of a key blocks other writers. After it has aborted, another can write the
- * key. */
+/* The first writer of a key blocks other writers. After the first writer has aborted, another one
+ * can write the key. */
 START_TEST(conflicts)
 {
     t = managed_begin(&b, NULL);
@@ -196,7 +197,7 @@ START_TEST(conflicts)
 }
 END_TEST
 
-/* A conflict is found, too, when the other writer's row was digested meanwhile, and combined. */
+/* A conflict is found even if the other writer's row was digested, and combined, meanwhile. */
 START_TEST(conflicts_digested)
 {
     t = managed_begin(&b, NULL);
@@ -363,8 +364,8 @@ START_TEST(tombstones)
 }
 END_TEST
 
-/* A run that was being read when a combine replaced it is freed later, also if the database
- * crashes before that. */
+/* A combine replaces a run that is being read. The run is freed later, even if the database crashes
+ * before that. */
 START_TEST(obsolete)
 {
     t = managed_begin(&b, NULL);
@@ -424,8 +425,8 @@ START_TEST(close_aborts)
 }
 END_TEST
 
-/* The ruler schedule of the Anvil paper: during 8 digests with k = 2, the combines are of 2, 2 + 1,
- * 2, and 2 + 2 runs. */
+/* The ruler schedule of the Anvil paper. During 8 digests with k = 2 there are four combines: of 2,
+ * 2 + 1, 2, and 2 + 2 runs. */
 START_TEST(ruler)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -447,8 +448,8 @@ START_TEST(ruler)
 }
 END_TEST
 
-/* After a combine of some of the new runs, the schedule still counts the others: it combines when
- * four runs are not combined yet. */
+/* An explicit combine takes some of the new runs. The schedule still counts the other ones, and
+ * combines when four runs are not combined yet. */
 START_TEST(ruler_after_a_partial_combine)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -565,7 +566,7 @@ START_TEST(created_and_opened)
     ck_assert_int_eq(lladd_managed_create_open(b.db, "", &o, &other, &b.err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_managed_create_open(b.db, "third", NULL, &other, NULL),
                      LLADD_BAD_ARGUMENT);
-    struct lladd_txn *txn = fixture_begin(&b); /* another transaction is creating it */
+    struct lladd_txn *txn = fixture_begin(&b); /* another transaction is creating this table */
     ok(txn, lladd_managed_create(txn, "fourth", &o));
     ck_assert_int_eq(lladd_managed_create_open(b.db, "fourth", &o, &other, &b.err), LLADD_BUSY);
     abort_txn(txn);
@@ -580,8 +581,8 @@ START_TEST(created_and_opened)
 }
 END_TEST
 
-/* Values that the configuration cannot store are refused by the put; a size that the first value
- * would settle is refused at creation. */
+/* A put refuses a value that the configuration cannot store. A configuration in which the first
+ * value would settle the size is refused at creation. */
 START_TEST(values_that_do_not_fit)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -673,7 +674,7 @@ START_TEST(order_of_a_comparator)
 }
 END_TEST
 
-/* A cursor may outlive its transaction; the table does not close before the cursor. */
+/* A cursor may outlive its transaction. The table cannot be closed before the cursor. */
 START_TEST(cursor_outlives)
 {
     const struct lladd_dtable *table = NULL;
@@ -696,7 +697,8 @@ START_TEST(cursor_outlives)
 }
 END_TEST
 
-/* A read-only transaction can read, but not write; one of another database can do neither. */
+/* A read-only transaction can read, but not write. A transaction of another database can do
+ * neither. */
 START_TEST(wrong_transactions)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -745,7 +747,7 @@ START_TEST(a_digest_releases_the_log)
 }
 END_TEST
 
-/* A row that keeps the log is digested when the journal asks for it. */
+/* A row keeps the log. It is digested when the journal asks for this. */
 START_TEST(a_digest_when_the_journal_asks)
 {
     managed_init(&b);

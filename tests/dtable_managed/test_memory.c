@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory that rows take, in several orders of insertion. `pending_bytes`, which makes digests
- * due, counts the memory that is allocated.
+ * The memory that rows take, for several orders of insertion. `pending_bytes`, which makes digests
+ * due, counts the allocated memory.
  */
 #include "managed_fixture.h"
 
@@ -22,7 +22,7 @@ static uint32_t descending(uint32_t i)
     return ROWS - 1 - i;
 }
 
-/* Returns each row once, as the factor has no divisor in common with ROWS. */
+/* Returns each row once, because the factor has no divisor in common with ROWS. */
 static uint32_t scattered(uint32_t i)
 {
     return (uint32_t)((uint64_t)i * 61803 % ROWS);
@@ -34,7 +34,7 @@ static uint32_t interleaved(uint32_t i)
     return i % 100 * (ROWS / 100) + i / 100;
 }
 
-/* A hundred sequences, one after the other, each between two existing rows. */
+/* A hundred sequences, one after the other. Each lies between two existing rows. */
 static uint32_t nested(uint32_t i)
 {
     uint32_t each = ROWS / 100, n = i - 100;
@@ -43,7 +43,7 @@ static uint32_t nested(uint32_t i)
 
 static const struct {
     uint32_t (*key)(uint32_t);
-    uint32_t index; /* the maximum of the index's bytes per row */
+    uint32_t index; /* the maximum number of bytes of the index per row */
 } orders[] = {{ascending, 4}, {descending, 28}, {scattered, 22}, {interleaved, 26}, {nested, 8}};
 enum { ORDERS = sizeof orders / sizeof *orders };
 
@@ -107,8 +107,8 @@ START_TEST(all_rows_are_found)
 }
 END_TEST
 
-/* `pending_bytes` also counts the memory of transactions besides their rows, of rows that were put
- * again, and of rows that were rolled back. */
+/* `pending_bytes` also counts the memory that transactions have in addition to their rows, the
+ * memory of rows that were put again, and of rows that were rolled back. */
 START_TEST(pending_bytes_count_all_memory)
 {
     t = managed_begin(&b, NULL);

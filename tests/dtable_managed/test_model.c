@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Managed dTables are compared with a model. Several transactions are open and use two tables, with
- * savepoints, cursors that stay open, and range deletions; some get conflicts, and some are in
+ * savepoints, cursors that stay open, and range deletions. Some get conflicts, and some are in
  * doubt. Meanwhile tables are digested, combined, closed and opened, and the power fails. Many of
  * the steps are reads: a lookup, a move of a cursor, or a scan of both tables.
  *
- * A second test has one transaction in a longer table. There, one run's cursor leads the
+ * A second test has one transaction in a longer table. There the cursor of one run leads the
  * transaction's cursor (operations/dtables/core/cursor.c).
  */
 #include "managed_fixture.h"
@@ -20,7 +20,7 @@ enum { SEEDS = 6, STEPS = 600 };
 enum { SEEDS = 40, STEPS = 1500 };
 #endif
 
-/* Values are numbers, 0: none. */
+/* Values are numbers. 0: there is no row. */
 struct rows {
     uint8_t value[TABLES][KEYS];
 };
@@ -171,7 +171,7 @@ static void move(struct buyer *y)
         break;
     case 2:
         if (table == 0)
-            key.number -= key.number < off ? 0 : off; /* also keys without a row */
+            key.number -= key.number < off ? 0 : off; /* seeks keys without a row, too */
         arrive(y, table, lladd_dtable_seek(c, &key, &b.err), seek_seen(y, table, (int)i, 1), true);
         break;
     case 3:
@@ -228,8 +228,8 @@ static void put(struct buyer *y)
     bool later = changed[table][i] > y->snapshot;
     int rc = lladd_managed_put(y->txn, tables[table], &key, &value);
     if (taken || (later && !mine)) {
-        /* `same`: the value is the one that the transaction sees. If the row was changed, changed
-         * back and digested meanwhile, the put may succeed. */
+        /* `same`: the row has the value that the transaction sees. If the row was changed, changed
+         * back and digested since the snapshot, the put may succeed. */
         bool same = !taken && y->sees.value[table][i] == now.value[table][i];
         seen.again += same && rc == 0;
         if (same && rc == 0) {

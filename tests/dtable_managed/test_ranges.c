@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Range deletions in managed dTables: which transactions see them, which get conflicts, their form
- * in memory, in the journal and in runs, and when they are dropped.
+ * Range deletions in managed dTables. Tests which transactions see them, which get conflicts, their
+ * form in memory, in the journal and in runs, and when they are dropped.
  */
 #include "operations/dtables/managed/managed.h"
 #include "managed_fixture.h"
@@ -27,7 +27,7 @@ static void teardown(void)
     managed_done(&b, t);
 }
 
-/* -1: that end is open. */
+/* An end is open if its number is -1. */
 static int try_range(struct lladd_txn *txn, int64_t from, int64_t to)
 {
     struct lladd_dtable_key a = lladd_dtable_u32((uint32_t)from),
@@ -63,8 +63,8 @@ static void check_runs(void)
     }
 }
 
-/* Checks the rows. how: 0 in memory, 1 after a crash, 2 after a digest, 3 after a digest and a
- * combine, 4 after a digest and a crash. */
+/* Checks the rows in memory and, if `how` is not 0, once more: 1, after a crash; 2, after a digest;
+ * 3, after a digest and a combine; 4, after a digest and a crash. */
 #define EVERYWHERE 5
 static void settle(int how, const char *rows)
 {
@@ -270,7 +270,7 @@ START_TEST(conflicts_with_a_later_put)
     if (_i)
         digest();
     ck_assert_int_eq(managed_try(two, t, 1, "A"), LLADD_CONFLICT);
-    managed_put(three, t, 1, "A"); /* its snapshot is later */
+    managed_put(three, t, 1, "A"); /* the snapshot of `three` is later */
     managed_sees(two, t, "1=a 4=d 5=e");
     commit(two);
     commit(three);
@@ -295,7 +295,7 @@ START_TEST(conflicts_with_rows_digested_since)
     ck_assert_int_eq(try_range(txn, 7, -1), LLADD_CONFLICT);
     ck_assert_int_eq(try_range(txn, -1, -1), LLADD_CONFLICT);
     ok(txn, try_range(txn, -1, 2));
-    ok(txn, try_range(txn, 4, 7)); /* changed, and changed back */
+    ok(txn, try_range(txn, 4, 7)); /* key 5 was changed, and changed back */
     ok(txn, try_range(txn, 8, -1));
     managed_sees(txn, t, "3=c 7=g");
     commit(txn);
@@ -303,7 +303,7 @@ START_TEST(conflicts_with_rows_digested_since)
 }
 END_TEST
 
-/* A put conflicts, too, when the memtable that had the range deletion is gone. */
+/* A put conflicts even if the memtable with the range deletion is gone. */
 START_TEST(a_put_conflicts_with_a_digested_range)
 {
     managed_fill(&b, t, "1=a 5=e");
@@ -330,7 +330,7 @@ START_TEST(conflicts_of_two_ranges)
     ok(one, try_range(one, 4, 6)); /* a refused transaction blocks no other */
     ok(two, try_range(two, 6, 8));
     abort_txn(one);
-    ok(two, try_range(two, 4, 8)); /* nor does an aborted one */
+    ok(two, try_range(two, 4, 8)); /* an aborted transaction blocks no other, either */
     managed_sees(two, t, "1=a 9=i");
     commit(two);
     managed_expect(&b, t, "1=a 9=i");
@@ -397,8 +397,8 @@ END_TEST
 
 /* ---- concurrent endpoints -------------------------------------------------------------------- */
 
-/* A comparator that inserts another endpoint whenever a key is compared with the last endpoint, as
- * if other threads deleted ranges at the same time. */
+/* A comparator that inserts another endpoint whenever a key is compared with the last endpoint.
+ * This has the effect of other threads that delete ranges at the same time. */
 static struct {
     struct ll_mem_part *part;
     unsigned char nearest; /* 0: none is inserted */
@@ -467,8 +467,8 @@ START_TEST(memory_does_not_depend_on_deleted_rows)
 }
 END_TEST
 
-/* The memory of an aborted transaction counts as memory of the memtable once the transaction has
- * ended. One digest frees the memory. */
+/* Checks that `pending_bytes` counts the memory of a transaction that has ended, even by an abort,
+ * and that one digest frees this memory. */
 static void digested_when_full(const char *rows)
 {
     struct lladd_managed_stats s = managed_stats(&b, t);
@@ -499,7 +499,8 @@ START_TEST(pending_bytes_count_endpoints)
 }
 END_TEST
 
-/* A transaction with refused range deletions has used memory, whether it commits (_i 1) or not. */
+/* Refused range deletions have used memory of their transaction. It counts whether the transaction
+ * commits (_i 1) or not. */
 START_TEST(pending_bytes_count_refused_ranges)
 {
     struct lladd_txn *one = fixture_begin(&b);
@@ -547,8 +548,8 @@ START_TEST(pending_bytes_count_aborted_rows)
 }
 END_TEST
 
-/* A configuration as deep as possible. It cannot be below a ranges_dtable, so runs with ranges have
- * a linear_dtable instead. */
+/* The configuration is as deep as possible. So it cannot be below a ranges_dtable, and runs with
+ * ranges have a linear_dtable instead. */
 START_TEST(ranges_with_the_deepest_configuration)
 {
     enum { DEPTH = 32 };
@@ -592,7 +593,8 @@ static uint64_t blocks_read(void)
     return s.reads;
 }
 
-/* A cursor that comes to a deleted range, in either direction, seeks to the other end of it. */
+/* A cursor that comes to a deleted range, in either direction, seeks to the other end of the
+ * range. */
 START_TEST(cursors_skip_deleted_ranges)
 {
     enum { ROWS = 20000 };

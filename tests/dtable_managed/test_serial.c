@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Serialisable transactions. Snapshots alone allow anomalies (write skew, phantoms); locks on keys
- * and tables prevent them. They also do so if the snapshot is older than the lock, if changes have
- * been digested meanwhile, and with threads. The test runs under TSan.
+ * Serialisable transactions. Snapshots alone allow anomalies (write skew, phantoms). Locks on keys
+ * and tables prevent them, even if the snapshot is older than the lock, if changes were digested
+ * meanwhile, and with several threads. The test runs under TSan.
  */
 #include "managed_fixture.h"
 
@@ -51,7 +51,7 @@ static bool has(struct lladd_txn *txn, uint32_t key, const char *text)
 
 /* ---- anomalies ------------------------------------------------------------------------------- */
 
-/* Each doctor sees the other one on call, and leaves. */
+/* Each of two doctors sees that the other one is on call, and leaves. */
 START_TEST(write_skew_without_locks)
 {
     t = begin(NULL);
@@ -78,7 +78,7 @@ START_TEST(write_skew_with_locks)
         ok(y, lock(y, i, LLADD_LOCK_S));
         ck_assert(has(x, i, "on") && has(y, i, "on"));
     }
-    refuses(x, LLADD_BUSY, lock(x, 1, LLADD_LOCK_X)); /* the other transaction has read it */
+    refuses(x, LLADD_BUSY, lock(x, 1, LLADD_LOCK_X)); /* the other transaction has read this row */
     abort_txn(y);
     ok(x, lock(x, 1, LLADD_LOCK_X));
     managed_put(x, t, 1, "off");
@@ -93,7 +93,7 @@ START_TEST(write_skew_with_locks)
 END_TEST
 
 /* A row that was changed after the snapshot cannot be locked for reading or writing. If the change
- * left the same bytes, the row can be locked after a digest. */
+ * has put the same bytes again, the row can be locked after a digest. */
 START_TEST(snapshot_is_older)
 {
     t = begin(NULL);
@@ -106,11 +106,11 @@ START_TEST(snapshot_is_older)
         refuses(x, LLADD_CONFLICT, lock(x, 1, LLADD_LOCK_X));
         refuses(x, LLADD_CONFLICT, lock_all(x, LLADD_LOCK_S));
         if (digested)
-            ok(x, lock(x, 2, LLADD_LOCK_S)); /* the same bytes */
+            ok(x, lock(x, 2, LLADD_LOCK_S)); /* the row was put with the same bytes */
         else
             refuses(x, LLADD_CONFLICT, lock(x, 2, LLADD_LOCK_S));
         ok(x, lock(x, 3, LLADD_LOCK_S));
-        ok(x, lock(x, 4, LLADD_LOCK_S)); /* absent then, and absent now */
+        ok(x, lock(x, 4, LLADD_LOCK_S)); /* the row was absent in the snapshot, and is absent now */
         ok(x, lock_all(x, LLADD_LOCK_IX));
         ck_assert(has(x, 1, "a"));
         ok_db(&b, lladd_managed_digest(t, &b.err));
@@ -140,11 +140,12 @@ START_TEST(phantoms)
     commit(x);
     ok(y, lock(y, 6, LLADD_LOCK_X));
     managed_put(y, t, 6, "new");
-    ok(y, lock(y, 6, LLADD_LOCK_X)); /* its own changes are no conflict */
+    ok(y, lock(y, 6, LLADD_LOCK_X)); /* the transaction's own changes are no conflict */
     x = fixture_begin(&b);
     refuses(x, LLADD_BUSY, lock_all(x, LLADD_LOCK_S));
     commit(y);
-    ok(x, lock_all(x, LLADD_LOCK_S)); /* it has read nothing before: its snapshot is new */
+    ok(x, lock_all(x, LLADD_LOCK_S)); /* the transaction has read nothing yet, so its snapshot is
+                                       * new */
     managed_sees(x, t, "1=a 6=new 9=z");
     commit(x);
     managed_expect(&b, t, "1=a 6=new 9=z");
@@ -166,7 +167,8 @@ START_TEST(ranges_are_locked_with_the_table)
     ok(reads, lock(reads, 12, LLADD_LOCK_X));
     managed_put(reads, t, 12, "e");
     commit(reads);
-    ok(deletes, lock_all(deletes, LLADD_LOCK_X)); /* it is serialised after the reader */
+    ok(deletes, lock_all(deletes, LLADD_LOCK_X)); /* this transaction is serialised after the
+                                                   * reader */
     managed_sees(deletes, t, "1=a 5=e 9=z 12=e");
     ok(deletes, lladd_managed_delete_range(deletes, t, &one, &nine));
     reads = fixture_begin(&b);
@@ -285,7 +287,7 @@ static bool on_call(struct lladd_txn *txn, uint32_t who)
     return rc == 0;
 }
 
-/* The doctor leaves if another one stays on call. All keys are looked up, absent ones, too. */
+/* The doctor leaves if another one stays on call. All keys are looked up, even absent ones. */
 static int leave(struct lladd_txn *txn, struct doctor *d, uint32_t who)
 {
     unsigned others = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Settings of a managed table: invalid configurations are refused at creation, which leaves
- * nothing. Changes of settings are durable, and apply to runs that are built afterwards, and to the
+ * Settings of a managed table. An invalid configuration is refused at creation, and leaves nothing.
+ * Changes of settings are durable. They apply to runs that are built afterwards, and to the
  * schedule.
  */
 #include "managed_fixture.h"
@@ -12,8 +12,7 @@
 static struct fixture b;
 static struct lladd_managed *t;
 
-/* A table must be able to store tombstones: in digests, and in combines that leave an older run in
- * place. */
+/* A table must be able to store tombstones in digests, and in combines that leave an older run. */
 static const struct {
     const char *config, *says; /* says: line, column and class in the error; NULL: accepted */
 } deleting[] = {
@@ -137,8 +136,8 @@ static const struct {
     {LLADD_MANAGED_ALL, "1 - " RESOLVED_FILTER " " RESOLVED " 2 7 2000 30 40"},
 };
 
-/* The options that `which` selects are changed, and no others. The change holds at once and after a
- * crash, and can be changed back. */
+/* Only the options that `which` selects are changed. The change holds at once and after a crash,
+ * and can be changed back. */
 START_TEST(each_option_is_changed)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT, none = o;
@@ -150,7 +149,7 @@ START_TEST(each_option_is_changed)
     t = managed_begin(&b, &o);
     managed_fill(&b, t, "1=a 2=b");
     are(t, changes[0].after);
-    o.type = LLADD_DTABLE_BYTES; /* is ignored */
+    o.type = LLADD_DTABLE_BYTES; /* the type is ignored */
     o.config = FILTER;
     o.combine_config = LINEAR;
     o.schedule = LLADD_MANAGED_NEVER;
@@ -210,8 +209,8 @@ static bool run_has(unsigned run, const char *class_name)
     return has;
 }
 
-/* Configurations apply to runs that are built afterwards; earlier rows that do not fit them are
- * stored all the same; later rows are checked against them. */
+/* A new configuration applies to runs that are built afterwards. Earlier rows that do not fit it
+ * are stored nevertheless. Later rows are checked against it. */
 START_TEST(later_runs_have_the_new_configuration)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -225,7 +224,7 @@ START_TEST(later_runs_have_the_new_configuration)
     managed_fill(&b, t, "3=ccc");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ck_assert(run_has(0, "bloom_dtable") && !run_has(1, "bloom_dtable"));
-    struct lladd_txn *old = fixture_begin(&b); /* it has a snapshot, and goes on */
+    struct lladd_txn *old = fixture_begin(&b); /* this transaction has a snapshot, and goes on */
     managed_sees(old, t, "1=a 2=b 3=ccc");
     managed_put(old, t, 4, "dddd");
     managed_fill(&b, t, "5=eeeee");
@@ -299,7 +298,7 @@ START_TEST(column_groups_are_changed)
         ok_db(&b, lladd_ctable_open(b.db, "people", &ct, &b.err));
         t = lladd_ctable_managed(ct);
         if (i) {
-            o.columns = NULL; /* are ignored, as is the type */
+            o.columns = NULL; /* the columns are ignored, and so is the type */
             o.n_columns = 0;
             o.managed.type = 0;
             o.groups = i == 3 ? NULL : groups;

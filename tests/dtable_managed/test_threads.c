@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables and threads: 2 and 8 threads move amounts between accounts in two tables, while
+ * Managed dTables and threads. 2 and 8 threads move amounts between accounts in two tables, while
  * threads of the library digest and combine. At times a thread deletes a whole table at once, and
  * puts its sum into one account. A transaction that adds up all accounts of both tables always gets
  * the same sum, also after a restart. Runs under TSan.
@@ -108,7 +108,8 @@ static void move(struct worker *w)
         sure(lladd_commit_async(txn, &at) == 0, "commit");
 }
 
-/* The sum of a table goes to one account, whatever other transactions do. */
+/* Deletes a whole table, and puts its sum into one account, while other transactions change
+ * accounts. */
 static void gather(struct worker *w)
 {
     struct lladd_txn *txn = NULL;
@@ -156,7 +157,8 @@ static void *work(void *arg)
             rc = lladd_managed_combine(tables[i % TABLES], 0, NULL);
             sure(rc == 0 || rc == LLADD_BUSY, "combine");
         }
-        if (w->number == 1 && i % 20 == 11) { /* while the others write, digest and combine */
+        if (w->number == 1 && i % 20 == 11) { /* while the other threads write, digest and
+                                               * combine */
             static const char *const configs[] = {
                 NULL, "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]",
                 "class(dt) fixed_dtable config [ \"value_size\" int 8 ]"};
@@ -311,7 +313,8 @@ START_TEST(runs_are_freed_after_the_last_snapshot)
 }
 END_TEST
 
-/* Compares as bytes do, and reads once how many runs of the other table are still to be freed. */
+/* Compares keys as bytes. One call also reads how many runs of the other table are still to be
+ * freed. */
 static uint32_t watched;
 static uint64_t left_then;
 static int watching(void *ctx, struct lladd_span x, struct lladd_span y)
@@ -330,8 +333,8 @@ static int watching(void *ctx, struct lladd_span x, struct lladd_span y)
 static const struct lladd_dtable_comparator watcher = {
     .struct_size = sizeof watcher, .name = "watching", .compare = watching};
 
-/* There is one thread of the library. A table with five runs to be freed does not keep the thread
- * from digesting the other table. */
+/* The library has one thread. One table has five runs to be freed. The thread must digest the other
+ * table before it has freed them all. */
 START_TEST(freeing_does_not_delay_other_tables)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT, bytes = LLADD_MANAGED_OPTIONS_INIT;
@@ -369,8 +372,8 @@ START_TEST(freeing_does_not_delay_other_tables)
 }
 END_TEST
 
-/* A thread of the program that digests leaves combines and freeing to the library's threads, and
- * wakes them. */
+/* A thread of the program digests. It leaves combines and freeing to the library's threads, and
+ * wakes these. */
 START_TEST(a_digest_wakes_the_threads)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -393,8 +396,8 @@ START_TEST(a_digest_wakes_the_threads)
 }
 END_TEST
 
-/* The handle is closed or killed while threads of the library digest and combine: these end before
- * the memory that they use is freed. */
+/* The handle is closed or killed while threads of the library digest and combine. The threads must
+ * end before the memory that they use is freed. */
 START_TEST(closed_or_killed_while_threads_work)
 {
     enum { TIMES = 20, PUTS = 200 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables: one transaction or table does not harm another. The tests have values and keys
- * that do not fit, old snapshots, rejected rows, and runs that cannot be freed.
+ * Managed dTables: one transaction or table does not harm another. Tests values and keys that do
+ * not fit, old snapshots, rejected rows, and runs that cannot be freed.
  */
 #include "operations/dtables/managed/managed.h"
 #include "managed_fixture.h"
@@ -12,8 +12,8 @@
 static struct fixture b;
 static struct lladd_managed *t;
 
-/* The numbers of strings belong to a run: rows in memory use none, before a restart or after it.
- * A row is accepted even if there are many strings. */
+/* Each run of a ustring_dtable has its own numbers for strings. Rows in memory use no numbers,
+ * before a restart and after it. So a row is accepted even if there are many strings. */
 START_TEST(unique_strings)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -49,7 +49,7 @@ START_TEST(unique_strings)
 }
 END_TEST
 
-/* An array cannot store keys that are so far apart: the run is of another class. */
+/* An array cannot store keys that are so far apart, so the run is of another class. */
 START_TEST(sparse_keys)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -63,7 +63,7 @@ START_TEST(sparse_keys)
 }
 END_TEST
 
-/* An old snapshot keeps in memory the rows that it sees, and not all later rows. */
+/* An old snapshot keeps the rows that it sees in memory, but not all later rows. */
 START_TEST(idle_snapshot)
 {
     t = managed_begin(&b, NULL);
@@ -87,8 +87,8 @@ START_TEST(idle_snapshot)
 }
 END_TEST
 
-/* The rows that an old snapshot kept are released when it ends, even if the table is not used again
- * and the transaction has never read it. */
+/* An old snapshot has kept rows in memory. They are released when it ends, even if the table is not
+ * used again, and if its transaction has never read the table. */
 START_TEST(idle_snapshot_ends)
 {
     for (int i = 0; i < 2; i++) {
@@ -148,8 +148,8 @@ static void expect_word(const char *word)
     commit(txn);
 }
 
-/* A row has the key that it was put with: not the key of an earlier put that was aborted, rolled
- * back to a savepoint, or committed. */
+/* A row has the key of its own put. It does not have the key of an earlier put with an equal key
+ * that was aborted, rolled back to a savepoint, or committed. */
 START_TEST(equal_keys)
 {
     for (int i = 0; i < 2; i++) {
@@ -197,7 +197,7 @@ START_TEST(equal_keys)
         put_word(txn, "abC");
         sees_word(txn, "abC");
         commit(txn);
-        expect_word("abC"); /* although the run has the key as it was put earlier */
+        expect_word("abC"); /* the run still has the key of an earlier put */
         ok_db(&b, lladd_managed_digest(t, &b.err));
         ok_db(&b, lladd_managed_combine(t, 0, &b.err));
         expect_word("abC");
@@ -254,7 +254,7 @@ START_TEST(opened_while_dropped)
 }
 END_TEST
 
-/* Rows that are refused take no memory, however often they are put. */
+/* Refused rows take no memory, even if they are put many times. */
 START_TEST(refused_rows_take_no_memory)
 {
     static char large[8u << 20];
@@ -301,7 +301,7 @@ START_TEST(a_free_that_fails)
         refused = refused || rc == LLADD_BUSY;
     }
     ck_assert(refused);
-    ck_assert_uint_eq(managed_stats(&b, t).pending_rows, 0); /* it was digested all the same */
+    ck_assert_uint_eq(managed_stats(&b, t).pending_rows, 0); /* the row was digested nevertheless */
     lladd_dtable_close(held);
     managed_tidy(&b, t);
     ck_assert_uint_eq(managed_stats(&b, t).obsolete, 0);
