@@ -2,16 +2,16 @@
 #ifndef TESTS_BUFFER_FIXTURE_H
 #define TESTS_BUFFER_FIXTURE_H
 /*
- * The fixture: a buffer manager with each frame provider, on files and in memory, with an allocator
- * and a device that can be made to fail, with time and named points controlled by the test, and
- * with a gate instead of a log.
+ * The fixture: a buffer manager with each frame provider, on files and in memory. The test can make
+ * the allocator and the device fail, and controls the time and named points. A gate takes the place
+ * of the log.
  *
  * Between the buffer manager and its device is a checker. It sees every write to the page file, and
- * counts writes that must never happen: a write of a page with an LSN that the gate does not report
- * as durable (BUF-1), of a page that does not verify, or of only a part of a page. fixture_close()
- * asserts that the checker has counted none.
+ * counts writes that must never happen: of a page with an LSN that is not durable in the gate
+ * (BUF-1), of a page that does not verify, and of only a part of a page. fixture_close() asserts
+ * that the checker has counted none.
  *
- * A test page holds one number, in every word of its body, so that a torn or half-copied page is
+ * A test page holds one number in every word of its body. So a torn or half-copied page is
  * detected. Its LSN comes from the gate.
  */
 #include <check.h>
@@ -24,7 +24,7 @@
 enum { FIXTURE_HEAP, FIXTURE_RESERVED, FIXTURE_HEAP_FILES, FIXTURE_RESERVED_FILES, FIXTURE_KINDS };
 enum { FIXTURE_PAGE = 4096, FIXTURE_SALT = 0x5a17 };
 
-/* The gate takes the place of the log. It has no records, only the LSNs of the tail and of the
+/* The gate takes the place of the log. It has no records, but only the LSNs of the tail and of the
  * durable end. */
 struct fixture_gate {
     uint64_t tail; /* the next LSN */
@@ -44,10 +44,11 @@ struct fixture_checker {
     uint32_t page_size;
     uint32_t salt;
     bool raw;             /* bulk writes without page headers are allowed */
-    uint64_t early;       /* number of pages written before their log record was durable */
+    uint64_t early;       /* number of pages that were written before their log record was
+                           * durable */
     uint64_t wrong;       /* number of invalid pages, and of writes or prefetches of part pages */
     uint64_t page_writes; /* number of write calls on the page file */
-    uint64_t lose_every;  /* every n-th of these calls returns 0 and writes nothing; 0: no call */
+    uint64_t lose_every;  /* every n-th write call returns 0 and writes nothing; 0: no call */
     uint64_t prefetched;  /* number of pages prefetched */
 };
 
@@ -66,15 +67,17 @@ struct fixture {
     struct ll_poison poison;
 };
 
-/* init prepares a configuration for a new page file, with a budget for at least `pages` frames
- * (exactly as many in the heap). create makes the file. In between, the test may change cfg. */
+/* fixture_init prepares a configuration for a new page file, with a budget for at least `pages`
+ * frames (in the heap for exactly as many). fixture_create makes the file. In between, the test may
+ * change cfg. */
 void fixture_init(struct fixture *, int kind, unsigned pages);
 void fixture_create(struct fixture *);
 /* Calls fixture_init and fixture_create. */
 void fixture_open(struct fixture *, int kind, unsigned pages);
 /* Closes and opens again. Dirty pages are not written, so their changes are lost. */
 void fixture_reopen(struct fixture *);
-/* Closes. Asserts that no memory and no open file is left, and that the checker counted nothing. */
+/* Closes. Asserts that no memory and no open file is left, and that the checker has counted
+ * nothing. */
 void fixture_close(struct fixture *);
 /* The budget for this many pages in the heap. */
 uint64_t fixture_budget(unsigned pages, uint32_t page_size);
@@ -91,14 +94,14 @@ int fixture_try(struct fixture *, uint64_t n, unsigned how);
 uint64_t fixture_change(struct fixture *, struct ll_frame *, uint64_t value);
 /* Fixes, changes and unfixes a page. The page is created if the file is too short. */
 uint64_t fixture_put(struct fixture *, uint64_t n, uint64_t value);
-/* As fixture_put, but formats the page: the LSN of the change is also the page's base. */
+/* As fixture_put, but formats the page: the LSN of the change also becomes the page's base. */
 uint64_t fixture_format(struct fixture *, uint64_t n, uint64_t value);
 /* Returns the number that a page holds, 0 for a page of zeros. Asserts that every word of the body
- * holds it. */
+ * holds this number. */
 uint64_t fixture_value(const unsigned char *page, uint32_t page_size);
 uint64_t fixture_get(struct fixture *, uint64_t n);
-/* Returns the number that the page in the file holds, without use of the cache. Asserts that the
- * page verifies. */
+/* Reads the page from the file, not from the cache, and returns the number that it holds. Asserts
+ * that the page verifies. */
 uint64_t fixture_stored(struct fixture *, uint64_t n);
 /* Returns true if all words of the body are equal. For threads, which must not assert. */
 bool fixture_is_whole(const unsigned char *page, uint32_t page_size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The double-write area (REC-3): a page that no image in the log protects is whole after a power
- * failure at any call of a flush; an old copy never replaces a newer page; the area is verified
- * when it is read; writes to the area need no space.
+ * The double-write area (REC-3). If no image in the log protects a page, the page is whole after a
+ * power failure at any call of a flush. An old copy never replaces a newer page. The area is
+ * verified when it is read. Writes to the area need no space.
  */
 #include "buffer_fixture.h"
 #include "support/fixtures.h"
@@ -21,7 +21,7 @@ static void open_fixture(struct fixture *r, int kind)
     fixture_create(r);
 }
 
-/* Changes the page such that no image protects it: redo begins above its base. */
+/* Changes the page in such a way that no image protects it: redo begins after its base. */
 static uint64_t put_unprotected(struct fixture *r, uint64_t n, uint64_t value)
 {
     ll_buffer_protect(r->b, lladd_lsn_of(r->gate.tail));
@@ -162,14 +162,14 @@ START_TEST(the_area_grows_if_the_disk_has_room)
             for (uint64_t n = 0; n < MANY; n++)
                 ck_assert_uint_eq(fixture_stored(&r, n), n + 1);
             ck_assert(area_is_empty(&r));
-            fixture_reopen(&r); /* reads the size of the area from the file */
+            fixture_reopen(&r); /* this reads the size of the area from the file */
         }
         fixture_close(&r);
     }
 }
 END_TEST
 
-/* A buffer manager without an area writes pages in place, also those that no image protects. */
+/* A buffer manager without an area writes all pages in place, even those that no image protects. */
 START_TEST(no_area)
 {
     struct fixture r;
@@ -192,7 +192,8 @@ enum { CRASH_PAGES = 4 };
 
 /* The durable value of pages 0...3 is 1. Then the value 2 is written to them through the area. The
  * power fails during the device call with number `call`, and the seed decides which sectors
- * survive. Afterwards every page must be whole and hold 1 or 2. True if that call was reached. */
+ * survive. Afterwards every page must be whole and hold 1 or 2. Returns true if that call was
+ * reached. */
 static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restored)
 {
     struct fixture r;
@@ -236,11 +237,11 @@ START_TEST(the_power_fails_at_every_call)
             crashed |= crash_once(_i, call, seed * 1000003 + call, &restored);
     }
     ck_assert_uint_gt(call, 8);
-    ck_assert_uint_gt(restored, 20); /* restoring was needed */
+    ck_assert_uint_gt(restored, 20); /* pages had to be restored */
 }
 END_TEST
 
-/* A power failure interrupts restoring, which is then repeated. */
+/* A power failure interrupts the restoring of pages. The next restoring begins anew. */
 START_TEST(the_power_fails_during_restore)
 {
     struct fixture r;
@@ -252,7 +253,7 @@ START_TEST(the_power_fails_during_restore)
         fixture_flush(&r);
         for (uint64_t n = 0; n < CRASH_PAGES; n++)
             put_unprotected(&r, n, 2);
-        fault_device_crash_at(r.fault, 4); /* the pages' sync */
+        fault_device_crash_at(r.fault, 4); /* the sync of the pages */
         lladd_lsn all = lladd_lsn_of(UINT64_MAX);
         ck_assert_int_eq(ll_buffer_flush(r.b, all, &r.err), LLADD_WRITE_FAILED);
         ll_buffer_close(r.b);
@@ -280,7 +281,7 @@ START_TEST(the_power_fails_during_restore)
 }
 END_TEST
 
-/* The sync of the emptied area fails, and the process dies: the empty header is only in the
+/* The sync of the emptied area fails, and the process dies. So the empty header is only in the
  * system's cache. A recovery finds the header empty, and then the power fails. The old copies must
  * not come back, because their pages may have other contents by then. */
 START_TEST(an_area_that_is_empty_in_the_cache_only)
@@ -345,7 +346,7 @@ START_TEST(a_page_is_restored)
     leave_copy(&r, 1, 9, FIXTURE_SALT, 1, 1);
     fixture_reopen(&r);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
-    ck_assert_uint_eq(restored, 0); /* the page is valid: the copy is not needed */
+    ck_assert_uint_eq(restored, 0); /* the page is valid, so the copy is not needed */
     ck_assert(area_is_empty(&r));
     ck_assert_uint_eq(fixture_get(&r, 1), 1);
 
@@ -389,7 +390,7 @@ START_TEST(copies_do_not_outlive_the_first_write)
 }
 END_TEST
 
-/* A copy that the header does not list (left from an earlier batch) is ignored. */
+/* A copy that the header does not list was left by an earlier batch. It is ignored. */
 START_TEST(a_copy_that_the_header_does_not_list_is_ignored)
 {
     struct fixture r;
@@ -414,7 +415,7 @@ END_TEST
 
 /* ---- a damaged area ---- */
 
-/* Opens the page file with a damaged area. Restoring and a flush must return `code` and write
+/* Opens the page file with a damaged area. Restoring and a flush must both return `code` and write
  * nothing. */
 static void check_refused(struct fixture *r, int code)
 {
@@ -459,8 +460,8 @@ START_TEST(an_area_that_is_wrong)
 }
 END_TEST
 
-/* A header with a flipped bit counts as torn: nothing is restored. The header is cleared, because
- * `lladd verify` would report a torn header as damage after the next clean stop. */
+/* A header with a flipped bit counts as torn: nothing is restored. The header is cleared. Otherwise
+ * `lladd verify` would report the torn header as damage after the next clean stop. */
 START_TEST(any_bit_of_the_header)
 {
     struct fixture r;
@@ -488,7 +489,7 @@ START_TEST(any_bit_of_the_header)
 }
 END_TEST
 
-/* A read of the header, of the page or of the copy fails; or the area ends within the copy. */
+/* The read of the header, of the page or of the copy fails, or the area ends within the copy. */
 START_TEST(copies_that_cannot_be_read)
 {
     struct fixture r;
@@ -516,7 +517,7 @@ START_TEST(copies_that_cannot_be_read)
 }
 END_TEST
 
-/* What tools see of an area. */
+/* A tool reads an area. */
 START_TEST(looking_into_an_area)
 {
     struct fixture r;
@@ -553,9 +554,9 @@ START_TEST(create_refuses_what_exists)
     ck_assert_int_eq(ll_buffer_open(&cfg, &b, &r.err), LLADD_EXISTS);
     ck_assert_ptr_nonnull(strstr(r.err.message, "\"dwb\""));
     struct lladd_file *file;
-    ck_assert_int_eq(r.base->ops->open(r.base, "other", 0, &file), -ENOENT); /* removed again */
-    ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);         /* not ours to
-                                                                              * remove */
+    /* The new file was removed again, but not the file that existed before. */
+    ck_assert_int_eq(r.base->ops->open(r.base, "other", 0, &file), -ENOENT);
+    ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);
     ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
     fixture_close(&r);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures as a parameter: the n-th device call or the n-th allocation of one workload fails, for
- * every n, once or from then on. The result is an error code, nothing leaks, a call that fails for
- * lack of memory has changed nothing and can be repeated, and flushed pages are there when the file
- * is opened again. In memory, with both frame providers (buffer/buffer.c).
+ * The n-th device call or the n-th allocation of a workload fails, for every n, once or from then
+ * on. The result is an error code, and nothing leaks. A call that fails for lack of memory has
+ * changed nothing, and can be repeated. When the file is opened again, flushed pages are there. The
+ * tests run in memory, with both frame providers (buffer/buffer.c).
  */
 #include "buffer_fixture.h"
 
@@ -185,7 +185,7 @@ static void look_back(struct work *w)
     ll_poison_init(&r->poison);
     int rc = ll_buffer_open(&r->cfg, &r->b, &r->err);
     if (!w->created) {
-        /* The file was removed, unless the device could not even do that. */
+        /* The failed creation has removed the file, unless the device fails for ever. */
         ck_assert(rc == LLADD_MISSING_FILE || w->forever);
         if (rc == 0)
             ll_buffer_close(r->b);
@@ -281,11 +281,11 @@ START_TEST(every_allocation_fails)
         int rc = run(&w);
         fired = fault_alloc_fired(&r.mem);
         ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
-        ck_assert(rc == 0 || forever); /* one failure is no reason to give up */
+        ck_assert(rc == 0 || forever); /* one failure must not make the call fail */
         ck_assert(!ll_poisoned(&r.poison));
         survived += rc == 0;
         fault_alloc_fail(&r.mem, 0, false);
-        if (rc != 0 && r.b) { /* work can go on as without the failure */
+        if (rc != 0 && r.b) { /* work can go on */
             ck_assert_int_eq(flush(&w), 0);
             for (uint64_t p = 0; p < ll_buffer_page_count(r.b) && p < ALL; p++)
                 ck_assert_int_eq(look(&w, p), 0);

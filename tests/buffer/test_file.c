@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The page file. A new page raises the page count at once, and lengthens the file when it is
- * written; ll_buffer_extend lengthens the file in advance, so that later writes need no space.
- * All pages of a range are dropped, or none. Extents are written and read in bulk. Pages are
+ * The page file. A new page raises the page count at once, and lengthens the file when the page is
+ * written. ll_buffer_extend lengthens the file in advance, so that later writes need no space. All
+ * pages of a range are dropped, or none. Extents are written and read in bulk. Pages are
  * prefetched.
  */
 #include "buffer/buffer_private.h"
@@ -34,7 +34,8 @@ START_TEST(the_file_grows_when_pages_are_written)
     fixture_put(&r, 9, 1);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 10);
     ck_assert_uint_eq(file_size(&r), 0);
-    ck_assert_uint_eq(fixture_get(&r, 4), 0); /* beyond the file, below the count */
+    ck_assert_uint_eq(fixture_get(&r, 4), 0); /* the page is beyond the end of the file, but below
+                                               * the page count */
     fixture_flush(&r);
     ck_assert_uint_eq(file_size(&r), 10 * FIXTURE_PAGE);
     fixture_reopen(&r);
@@ -57,7 +58,8 @@ START_TEST(extending_needs_the_space_now)
     ck_assert_uint_eq(fixture_get(&r, 1), 5);
     ck_assert_uint_eq(fixture_get(&r, 199), 0);
     uint64_t syncs = fixture_stats(&r).syncs;
-    ck_assert_int_eq(ll_buffer_extend(r.b, 100, &r.err), 0); /* the file has 200 pages: no sync */
+    ck_assert_int_eq(ll_buffer_extend(r.b, 100, &r.err), 0); /* the file has 200 pages, so no sync
+                                                              * is needed */
     ck_assert_uint_eq(fixture_stats(&r).syncs, syncs);
 
     /* From now on there is no space, and none is needed. */
@@ -130,8 +132,8 @@ START_TEST(extending_overwrites_no_page)
 }
 END_TEST
 
-/* A process died while it extended the file: the new length is only in the system's cache. Recovery
- * makes it durable before it relies on it. */
+/* A process died while it extended the file, so the new length is only in the system's cache.
+ * Recovery makes the length durable before it relies on it. */
 START_TEST(an_extension_that_was_not_synced)
 {
     struct fixture r;
@@ -206,7 +208,7 @@ START_TEST(dropped_pages_are_forgotten)
     ck_assert_uint_eq(d.n, 4);
     for (uint64_t n = 0; n < 10; n++)
         ck_assert_uint_eq(fixture_get(&r, n), n >= 2 && n < 8 ? 1 : 2);
-    /* For a range with at least as many pages as slots were made, a drop scans the frames. */
+    /* If a range has at least as many pages as slots exist, a drop scans the frames. */
     ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(1), UINT64_MAX - 1), 0);
     ck_assert_uint_eq(fixture_stats(&r).frames_used, 1);
     ck_assert_uint_eq(fixture_get(&r, 0), 2);
@@ -230,7 +232,8 @@ START_TEST(a_page_in_flight_is_forgotten_too)
 }
 END_TEST
 
-/* All pages of a range are dropped, or none if one is held, whichever way the range is scanned. */
+/* All pages of a range are dropped, or if one is held, none. This holds for both ways to scan the
+ * range. */
 START_TEST(held_pages_cannot_be_dropped)
 {
     struct fixture r;
@@ -278,15 +281,16 @@ START_TEST(bulk_writes_and_reads)
     fixture_flush(&r);
     make_extent(bytes, 4, N, 1500);
     ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(4), N, bytes, true), 0);
-    ck_assert_uint_eq(r.gate.durable, 1501);     /* the log up to the newest page LSN (BUF-1) */
-    ck_assert_uint_eq(r.checker.page_writes, 3); /* two of the flush, one of the extent */
+    ck_assert_uint_eq(r.gate.durable, 1501);     /* the log is durable up to the newest page LSN
+                                                  * (BUF-1) */
+    ck_assert_uint_eq(r.checker.page_writes, 3); /* two writes by the flush, one of the extent */
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 4 + N);
     ck_assert_uint_eq(fixture_get(&r, 5), 101); /* the copy in the cache was dropped */
     ck_assert_uint_eq(fixture_get(&r, 0), 1);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(4), N, back, true, &r.err), 0);
     ck_assert_mem_eq(bytes, back, N * FIXTURE_PAGE);
     uint64_t syncs = fixture_stats(&r).syncs;
-    ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0); /* only now is it durable */
+    ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0); /* only now is the extent durable */
     ck_assert_uint_eq(fixture_stats(&r).syncs, syncs + 1);
 
     fixture_poke(&r, 7 * FIXTURE_PAGE + 100, "x", 1);
@@ -327,7 +331,7 @@ START_TEST(bulk_access_and_dirty_pages)
     fixture_put(&r, 4, 7);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(3), 2, back, true, &r.err),
                      LLADD_BAD_STATE);
-    ck_assert_uint_eq(fixture_get(&r, 4), 7); /* still there, still dirty */
+    ck_assert_uint_eq(fixture_get(&r, 4), 7); /* the change is still there, and still dirty */
     ck_assert_uint_eq(fixture_stats(&r).dirty, 2);
     make_extent(bytes, 3, 2, 1500);
     ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(3), 2, bytes, true), 0);
@@ -366,11 +370,11 @@ START_TEST(a_page_is_not_loaded_while_it_is_written_in_bulk)
     make_extent(bytes, 3, 2, 1500);
     ck_assert_int_eq(ll_buffer_bulk_begin(r.b, &range, &r.err), 0);
     ck_assert_int_eq(ll_buffer_bulk_begin(r.b, &other, &r.err), 0);
-    ck_assert_uint_eq(fixture_get(&r, 2), 0); /* other pages are read */
+    ck_assert_uint_eq(fixture_get(&r, 2), 0); /* other pages can be read */
     ck_assert_int_eq(lladd_thread_start(&thread, read_page, &w), 0);
     while (!lladd_atomic_load32(&w.done) && !lladd_atomic_load32(&r.b->event_sleepers))
         lladd_yield();
-    /* It sleeps: threads that wait for an event are not woken again and again. */
+    /* The thread sleeps. Threads that wait for an event are not woken again and again. */
     uint32_t events = lladd_atomic_load32(&r.b->events);
     for (unsigned i = 0; i < 1000; i++)
         lladd_yield();
@@ -497,7 +501,7 @@ START_TEST(cached_pages_are_not_prefetched)
     ck_assert_uint_eq(fixture_get(&r, 3), 3);
     ck_assert_uint_eq(fixture_get(&r, 4), 4);
     ll_buffer_prefetch(r.b, lladd_page_of(1), 6);
-    ck_assert_uint_eq(r.checker.prefetched, 4); /* 1 2, 5 6 */
+    ck_assert_uint_eq(r.checker.prefetched, 4); /* pages 1 2 and 5 6 */
     for (uint64_t n = 0; n < 12; n += 11) {     /* a hint for the processor, which causes no read */
         ll_buffer_touch(r.b, lladd_page_of(n), 0);
         ll_buffer_touch(r.b, lladd_page_of(n), UINT32_MAX);
@@ -508,7 +512,7 @@ START_TEST(cached_pages_are_not_prefetched)
     ll_buffer_touch(r.b, lladd_page_of(UINT64_MAX), 64);
     ck_assert_uint_eq(r.checker.prefetched, 4);
     ll_buffer_prefetch(r.b, lladd_page_of(8), UINT64_MAX);
-    ck_assert_uint_eq(r.checker.prefetched, 6); /* 8 9 */
+    ck_assert_uint_eq(r.checker.prefetched, 6); /* pages 8 9 */
     ll_buffer_prefetch(r.b, lladd_page_of(10), 1);
     ll_buffer_prefetch(r.b, lladd_page_of(0), 0);
     ck_assert_uint_eq(r.checker.prefetched, 6);

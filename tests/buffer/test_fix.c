@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages are cached, latched and evicted: the contents of a page are kept, however small the cache;
- * latches exclude and share as their modes say; the budget is a limit; a fix that fails returns the
- * reason and has changed nothing. With both frame providers, on files and in memory (_i).
+ * Pages are cached, latched and evicted. The contents of a page are kept, even in a small cache.
+ * Latches exclude and share as their modes say. The budget is a limit. A fix that fails returns the
+ * reason and has changed nothing. The tests run with both frame providers, on files and in memory
+ * (_i).
  */
 #include "buffer/latch.h"
 #include "buffer_fixture.h"
@@ -33,8 +34,8 @@ START_TEST(a_page_keeps_what_it_is_given)
 }
 END_TEST
 
-/* A file of a hundred times as many pages as the cache has frames. The pages are read and changed
- * in a random order, and read again after a reopen. */
+/* The file has a hundred times as many pages as the cache has frames. The pages are read and
+ * changed in a random order, and read again after a reopen. */
 START_TEST(a_small_cache_shows_all_of_a_large_file)
 {
     enum { ALL = 100 * PAGES };
@@ -79,7 +80,8 @@ START_TEST(every_page_size)
 }
 END_TEST
 
-/* Pages so far apart that each has its own part of the address space, frames and page table. */
+/* The pages are so far apart that each has its own part of the address space, of the frames and of
+ * the page table. */
 START_TEST(a_sparse_file)
 {
     enum { STEPS = 12 };
@@ -91,7 +93,8 @@ START_TEST(a_sparse_file)
         for (uint64_t k = 0; k < STEPS; k++)
             ck_assert_uint_eq(fixture_get(&r, (UINT64_C(1) << k) * 1000), k + 1);
     }
-    ck_assert_uint_eq(fixture_get(&r, 999), 0); /* never written: a page of zeros */
+    ck_assert_uint_eq(fixture_get(&r, 999), 0); /* this page was never written, so it is a page of
+                                                 * zeros */
     ck_assert_uint_le(fixture_stats(&r).bytes, r.cfg.budget);
     fixture_close(&r);
 }
@@ -129,7 +132,7 @@ START_TEST(fresh_clears_a_cached_page)
     struct ll_frame *f = fixture_fix(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
     for (unsigned i = 0; i < FIXTURE_PAGE; i++)
         ck_assert_uint_eq(f->page.bytes[i], 0);
-    ck_assert_uint_ne(f->rec_lsn, 0); /* the earlier change is still to be written */
+    ck_assert_uint_ne(f->rec_lsn, 0); /* the earlier change is not written yet */
     fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
     fixture_close(&r);
 }
@@ -201,8 +204,8 @@ END_TEST
 
 /* ---- optimistic reads ---- */
 
-/* An optimistic read is valid if since its beginning no thread has fixed the page exclusively and
- * the page was not evicted. */
+/* An optimistic read is valid if, since it began, no thread has fixed the page exclusively and the
+ * page was not evicted. */
 START_TEST(optimistic_reads_validate)
 {
     enum { AWAY = 64 * PAGES }; /* more pages than any of the caches holds */
@@ -213,7 +216,7 @@ START_TEST(optimistic_reads_validate)
     ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     fixture_put(&r, 0, 10);
     fixture_put(&r, 1, 11);
-    ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &g)); /* the clock has seen no use yet */
+    ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &g)); /* the page has no USED bit yet */
     ck_assert_uint_eq(fixture_get(&r, 1), 11);
     ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     ck_assert_uint_eq(g.size, FIXTURE_PAGE);
@@ -232,7 +235,7 @@ START_TEST(optimistic_reads_validate)
     ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &h));
     fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
     ck_assert(!ll_buffer_read_valid(&g));
-    /* The page is evicted and read again, with the same count of fixes as before. */
+    /* The page is evicted and read again, and then has the same count of fixes as before. */
     fixture_flush(&r);
     for (uint64_t n = 0; n < AWAY; n++)
         fixture_put(&r, 2 + n, n);
@@ -276,8 +279,9 @@ START_TEST(all_frames_held)
     ck_assert_uint_lt(count, 12 * PAGES);
     ck_assert_int_eq(r.err.code, LLADD_NO_FRAME);
     ck_assert_int_eq(fixture_try(&r, 12 * PAGES, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_NO_FRAME);
-    ck_assert_uint_eq(ll_buffer_page_count(r.b), 12 * PAGES); /* no fix has changed anything */
-    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), 0);   /* hits go on */
+    ck_assert_uint_eq(ll_buffer_page_count(r.b), 12 * PAGES); /* the failed fixes have changed
+                                                               * nothing */
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), 0);   /* hits still succeed */
 
     fixture_unfix(&r, held[--count], LL_FIX_SHARED);
     ck_assert_int_eq(fixture_try(&r, 12 * PAGES - 1, LL_FIX_SHARED), 0);
@@ -350,7 +354,7 @@ END_TEST
 /* From this budget on address space is reserved, if the file fits. */
 enum { RESERVED_FROM = 256 << 20 };
 
-/* Address space is reserved at open, while the heap can still be chosen instead. */
+/* At open, address space can be reserved, or the heap can be chosen instead. */
 START_TEST(no_address_space)
 {
     struct fixture r;
@@ -365,10 +369,10 @@ START_TEST(no_address_space)
     fixture_put(&r, 0, 5);
     ck_assert_uint_eq(fixture_get(&r, 0), 5);
     fixture_flush(&r);
-    fixture_reopen(&r); /* now it can be reserved */
+    fixture_reopen(&r); /* now address space can be reserved */
     ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 3);
     ck_assert_uint_eq(fixture_get(&r, 0), 5);
-    /* Later, only a fix that needs more of it gets an error. */
+    /* Later, an error is returned only by a fix that needs more address space. */
     test_world_fail_at(&r.world, "buffer.map", 1, ENOMEM);
     uint64_t far = (UINT64_C(3) << 30) / FIXTURE_PAGE;
     ck_assert_int_eq(fixture_try(&r, far, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_NO_MEMORY);
@@ -379,7 +383,7 @@ START_TEST(no_address_space)
 }
 END_TEST
 
-/* After address space was reserved, no page of the file needs more to be fixed (REC-3). */
+/* When address space was reserved for all pages, a fix needs no more address space (REC-3). */
 START_TEST(wanted_address_space_is_for_all_pages)
 {
     struct fixture r;
@@ -502,7 +506,7 @@ static void count_evicted(void *ctx, struct ll_frame *f)
     f->private_ = NULL;
 }
 
-/* The log has all contents of the even pages, which are zeros. The odd pages are read. */
+/* The log has all contents of the even pages, which are zeros. So only the odd pages are read. */
 static int half_of_them(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
 {
     (void)ctx, (void)err;
@@ -541,7 +545,7 @@ START_TEST(callbacks_come_in_pairs)
     fixture_create(&r);
     for (uint64_t n = 0; n < 12 * PAGES; n++)
         fixture_put(&r, n, n);
-    ck_assert_uint_eq(seen.loaded, 0); /* the pages were created */
+    ck_assert_uint_eq(seen.loaded, 0); /* no page was loaded, because all were created */
     uint64_t fresh = seen.evicted;
     for (uint64_t n = 0; n < 12 * PAGES; n++)
         (void)fixture_get(&r, n);
@@ -561,7 +565,8 @@ START_TEST(callbacks_come_in_pairs)
     uint64_t before = seen.evicted;
     ck_assert_int_eq(fixture_try(&r, 12 * PAGES - 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), 0);
     ck_assert_uint_eq(seen.evicted, before + 1);
-    fixture_close(&r); /* frees the private data of cached pages, or the leak checker finds it */
+    fixture_close(&r); /* frees the private data of cached pages; otherwise the leak checker would
+                        * find it */
 }
 END_TEST
 

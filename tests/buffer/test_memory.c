@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The budget limits the memory of the process, and not only the statistics. A process that reads
- * and changes ten times as many pages as the cache holds grows by the budget and little more. So
- * does a process that touches pages so far apart that each needs a page of frames and a page table
- * of its own. The tests run with both frame providers (_i), on files. The test itself uses no
- * memory that grows.
+ * and changes ten times as many pages as the cache holds grows by the budget and little more. The
+ * same holds for a process that touches pages so far apart that each needs a page of frames and a
+ * page table of its own. The tests run with both frame providers (_i), on files. The test itself
+ * uses no memory that grows.
  *
- * A sanitizer's own memory is many times the budget: under one, only the statistics are checked.
+ * A sanitizer's own memory is many times the budget. So under a sanitizer only the statistics are
+ * checked.
  */
 #include <check.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads: latches exclude, a thread that needs no I/O does not wait for it (BUF-3), a page is
- * read once however many threads want it, and many threads that change, read, evict, flush and drop
- * at the same time leave every page as its last change left it. Threads are stopped at named
- * points, not by sleeping. The tests run with both frame providers (_i), on files in memory, and
- * under TSan as well.
+ * Many threads. Latches exclude. A thread that needs no I/O does not wait for I/O (BUF-3). A page
+ * is read once, even if many threads want it. After many threads have changed, read, evicted,
+ * flushed and dropped pages at the same time, each page is as its last change has left it. Threads
+ * are stopped at named points, not by sleeping. The tests run with both frame providers (_i), on
+ * files in memory, and under TSan as well.
  */
 #include <lladd/sync.h>
 
@@ -17,14 +17,14 @@
 
 enum { PAGES = 16 };
 
-/* Threads must not assert; they count violations. */
+/* Threads must not assert, so they count violations. */
 static void wrong(uint64_t *count, bool is)
 {
     if (is)
         __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
 }
 
-/* One call in a thread of its own. */
+/* A call that a separate thread makes. */
 struct call {
     struct fixture *r;
     struct lladd_thread thread;
@@ -103,7 +103,7 @@ START_TEST(a_page_is_read_once)
     for (unsigned i = 0; i < THREADS; i++)
         start(&c[i], &r, call_fix, 0, i & 1 ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED);
     ck_assert(test_world_await(&r.world, "buffer.load", 1));
-    /* During that read other threads hit, and change, cached pages. */
+    /* During that read other threads find cached pages, and change them. */
     ck_assert_uint_eq(fixture_get(&r, 1), 6);
     fixture_put(&r, 1, 7);
     fixture_put(&r, 2, 8);
@@ -160,7 +160,8 @@ START_TEST(changing_a_page_that_is_being_written)
     ck_assert_uint_eq(d.at[1].rec, first);
     test_world_release(&r.world, "buffer.write.before");
     ck_assert_int_eq(finish(&c), 0);
-    ck_assert_uint_eq(fixture_stored(&r, 0), 1); /* the change came after the flush began */
+    ck_assert_uint_eq(fixture_stored(&r, 0), 1); /* because the change came after the flush had
+                                                  * begun */
     fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 1);
     ck_assert_uint_eq(d.at[0].rec, second);
@@ -170,8 +171,8 @@ START_TEST(changing_a_page_that_is_being_written)
 }
 END_TEST
 
-/* Of two flushes, the second needs a page of which the first is writing a copy; it waits until the
- * copy is written. */
+/* There are two flushes. The first is writing a copy of a page that the second needs, too. The
+ * second waits until the copy is written. */
 START_TEST(a_page_is_not_written_twice_at_once)
 {
     struct fixture r;
@@ -214,7 +215,7 @@ START_TEST(hits_go_on_during_a_sync)
 }
 END_TEST
 
-/* What is written while a sync runs is not covered by it. */
+/* A sync does not cover what is written while it runs. */
 START_TEST(a_sync_covers_what_was_written_before)
 {
     struct fixture r;
@@ -226,7 +227,8 @@ START_TEST(a_sync_covers_what_was_written_before)
     start(&c, &r, call_flush, 0, 0);
     ck_assert(test_world_await(&r.world, "buffer.sync.before", 1));
     uint64_t rec = fixture_put(&r, far, 1);
-    for (uint64_t n = 1; fixture_stats(&r).in_flight < 3; n++) /* until eviction has written some */
+    for (uint64_t n = 1; fixture_stats(&r).in_flight < 3; n++) /* until eviction has written some
+                                                                * pages */
         fixture_put(&r, far + n, n);
     test_world_release(&r.world, "buffer.sync.before");
     ck_assert_int_eq(finish(&c), 0);
@@ -236,8 +238,8 @@ START_TEST(a_sync_covers_what_was_written_before)
 }
 END_TEST
 
-/* A checkpoint states the length of the file, which another thread has just extended and not synced
- * yet. So its sync is not omitted, although no page was written. */
+/* A checkpoint states the length of the file. Another thread has just extended the file, and has
+ * not synced it yet. So the checkpoint must sync the file, although no page was written. */
 START_TEST(a_sync_covers_the_length_that_is_seen)
 {
     enum { LONGER = 50 };
@@ -281,9 +283,9 @@ START_TEST(an_extension_by_another_thread_is_synced)
 }
 END_TEST
 
-/* There are so many pages in flight that they are summed up, before the sync and during it. Each
- * sync covers the pages in flight at its beginning, so the oldest ones do not stay in flight while
- * others are written. */
+/* There are so many pages in flight that the list sums them up, before the sync and during it. Each
+ * sync covers the pages that are in flight when it begins. So the oldest ones do not stay in flight
+ * while others are written. */
 START_TEST(a_sync_covers_what_was_summed_up_before)
 {
     struct fixture r;
@@ -365,7 +367,7 @@ START_TEST(a_flush_that_waits_for_a_failed_write_fails)
 }
 END_TEST
 
-/* A flush that waits for a held page holds no other. */
+/* While a flush waits for a held page, it holds no other page. */
 START_TEST(flush_waits_for_a_held_page)
 {
     struct fixture r;
@@ -378,7 +380,7 @@ START_TEST(flush_waits_for_a_held_page)
     while (fixture_stats(&r).pages_written == 0)
         lladd_yield();
     ck_assert_uint_eq(lladd_atomic_load32(&c.done), 0);
-    for (uint64_t n = 2; n < 4; n++) /* the others can be changed in the meantime */
+    for (uint64_t n = 2; n < 4; n++) /* the other pages can be changed in the meantime */
         fixture_put(&r, n, 2);
     fixture_change(&r, f, 3);
     fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
@@ -389,8 +391,8 @@ START_TEST(flush_waits_for_a_held_page)
 }
 END_TEST
 
-/* A drop that has seized a dirty page may have to release it. So a flush waits for such a page, and
- * then writes it. */
+/* A drop that has seized a dirty page may have to release it. So a flush waits for the end of the
+ * drop, and then writes the page if it was released. */
 START_TEST(flush_waits_for_a_page_that_may_be_dropped)
 {
     struct fixture r;
@@ -413,8 +415,8 @@ START_TEST(flush_waits_for_a_page_that_may_be_dropped)
 }
 END_TEST
 
-/* In the gate, the first thread waits for `go`, and its force of the log fails. The other threads
- * pass. */
+/* The gate stops the first thread until `go` is set. Then its force of the log fails. The gate lets
+ * the other threads pass. */
 struct turn {
     struct fixture_gate *gate;
     uint32_t came, go;
@@ -472,14 +474,15 @@ START_TEST(flush_writes_what_another_thread_could_not_write)
 }
 END_TEST
 
-/* There is memory for the copies of one thread. Another thread waits until this memory is free
- * (REC-3). */
+/* There is memory for the copies of one thread only. Another thread that writes waits until this
+ * memory is free (REC-3). */
 START_TEST(writing_waits_for_the_memory_that_another_writes_with)
 {
     struct fixture r;
     struct call writer, flusher;
     fixture_open(&r, _i, PAGES);
-    for (uint64_t n = 0; n < 8 * PAGES; n++) /* now the list of pages in flight is long enough */
+    for (uint64_t n = 0; n < 8 * PAGES; n++) /* afterwards the list of pages in flight is long
+                                              * enough */
         fixture_put(&r, n, n);
     fixture_flush(&r);
     struct turn t = {.gate = &r.gate};
@@ -493,7 +496,8 @@ START_TEST(writing_waits_for_the_memory_that_another_writes_with)
     fixture_unfix(&r, f, LL_FIX_SHARED);
     fault_alloc_fail(&r.mem, 1, true);
     start(&flusher, &r, call_flush, 0, 0);
-    while (fault_alloc_fired(&r.mem) < 2) /* two allocations: for a batch, and for a small batch */
+    while (fault_alloc_fired(&r.mem) < 2) /* two allocations have failed: for a batch, and for a
+                                           * small batch */
         lladd_yield();
     lladd_atomic_store32(&t.go, 1);
     ck_assert_int_eq(finish(&writer), LLADD_NO_MEMORY);
@@ -505,7 +509,7 @@ START_TEST(writing_waits_for_the_memory_that_another_writes_with)
 }
 END_TEST
 
-/* The list of pages in flight has room for the pages of one thread; another thread waits until
+/* The list of pages in flight has room for the pages of one thread. Another thread waits until
  * there is room (REC-3). */
 START_TEST(writing_waits_for_the_list_that_another_writes_with)
 {
@@ -521,7 +525,8 @@ START_TEST(writing_waits_for_the_list_that_another_writes_with)
     ck_assert_uint_gt(fixture_stats(&r).in_flight, 8);
     fault_alloc_fail(&r.mem, 1, true);
     start(&flusher, &r, call_flush, 0, 0);
-    while (fault_alloc_fired(&r.mem) < 2) /* two allocations: before a sync, and after it */
+    while (fault_alloc_fired(&r.mem) < 2) /* two allocations have failed: before a sync, and after
+                                           * it */
         lladd_yield();
     lladd_atomic_store32(&t.go, 1);
     ck_assert_int_eq(finish(&writer), LLADD_NO_MEMORY);
@@ -690,7 +695,8 @@ START_TEST(latches_exclude)
 }
 END_TEST
 
-/* The model: the last value of each page. Changed with the page latched exclusively. */
+/* The model has the last value of each page. A thread changes it while it has the page latched
+ * exclusively. */
 enum { ALL = 8 * PAGES, LOST = 8 };
 static uint64_t model[ALL];
 
@@ -704,14 +710,15 @@ static void change_or_look(struct member *m, uint64_t n, bool change)
         return;
     wrong(&m->wrong, f->page.number.v != n);
     wrong(&m->wrong, !fixture_is_whole(f->page.bytes, FIXTURE_PAGE));
-    /* The last few pages are dropped now and then and may be older than the model says. */
+    /* The last LOST pages are dropped now and then, so they may be older than the model says. */
     uint64_t value = lladd_get64(f->page.bytes + LLADD_PAGE_HEADER);
     uint64_t expected = __atomic_load_n(&model[n], __ATOMIC_RELAXED);
     wrong(&m->wrong, n < ALL - LOST ? value != expected : value > expected);
     if (change) {
         __atomic_store_n(&model[n], expected + 1, __ATOMIC_RELAXED);
         fixture_change(m->r, f, expected + 1);
-        bool old = seeded_next(&m->seed) % 16 == 0; /* written through the double-write area */
+        bool old = seeded_next(&m->seed) % 16 == 0; /* this page will be written through the
+                                                     * double-write area */
         ll_page_set_base(f->page.bytes, lladd_lsn_of(old ? 1 : 2));
     }
     ll_buffer_unfix(m->r->b, f, how);
@@ -766,7 +773,7 @@ START_TEST(everything_at_once)
         fixture_put(&r, n, 0);
     ll_buffer_protect(r.b, lladd_lsn_of(2));
     ck_assert_int_eq(ll_buffer_start(r.b, &r.err), 0);
-    ck_assert_int_eq(ll_buffer_start(r.b, &r.err), 0); /* starts nothing again */
+    ck_assert_int_eq(ll_buffer_start(r.b, &r.err), 0); /* the second call starts nothing */
     run_crowd(&c, &r, mill_about, ROUNDS);
     fixture_flush(&r);
     struct ll_buffer_stats s = fixture_stats(&r);
@@ -782,7 +789,7 @@ START_TEST(everything_at_once)
 END_TEST
 
 /* Each thread holds one page at a time, in a cache with exactly as many frames as there are
- * threads: no thread must ever get NO_FRAME. */
+ * threads. No thread may ever get LLADD_NO_FRAME. */
 static void *hold_one(void *arg)
 {
     struct member *m = arg;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The buffer manager returns no page from the disk that does not verify (BUF-2): no page with a
- * flipped bit, no torn page, no page from another place, no page of another database. A page of
- * zeros was never formatted, and is returned. A page that does not verify is repaired, or the error
- * names it.
+ * The buffer manager returns no page from the disk that does not verify (BUF-2). A page with a
+ * flipped bit, a torn page, and a page from another place or another database do not verify. A page
+ * of zeros was never formatted, and is returned. A page that does not verify is either repaired, or
+ * the error names it.
  */
 #include "buffer_fixture.h"
 #include "support/fixtures.h"
@@ -52,7 +52,7 @@ START_TEST(identity_counts)
     ck_assert_int_eq(verify(FIXTURE_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
     ck_assert_ptr_nonnull(strstr(err.message, "the place of page 43 holds page 42"));
     ck_assert_int_eq(verify(FIXTURE_SALT + 1, 42, page, &err), LLADD_CORRUPT_PAGE);
-    /* A checksum made for the right place does not help a page that has another number. */
+    /* If a page has the number of another page, a checksum for the right place does not help. */
     lladd_put32(page, ll_page_crc(FIXTURE_SALT, lladd_page_of(43), page, FIXTURE_PAGE));
     ck_assert_int_eq(verify(FIXTURE_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
 }
@@ -89,7 +89,7 @@ START_TEST(a_page_torn_anywhere)
         ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
         ck_assert_uint_eq(r.err.page.v, 3);
     }
-    ck_assert_uint_eq(fixture_stats(&r).frames_used, 0); /* nothing is kept of a page that failed */
+    ck_assert_uint_eq(fixture_stats(&r).frames_used, 0); /* a page that failed leaves no frame */
     fixture_poke(&r, 3 * FIXTURE_PAGE, new, FIXTURE_PAGE);
     ck_assert_uint_eq(fixture_get(&r, 3), 2);
     fixture_close(&r);
@@ -127,7 +127,7 @@ START_TEST(another_databases_file)
 }
 END_TEST
 
-/* If the file ends within a page, that page exists, and is damaged unless its bytes are zeros. */
+/* If the file ends within a page, the page exists. It is damaged unless its bytes are zeros. */
 START_TEST(a_file_cut_short)
 {
     struct fixture r;
@@ -142,7 +142,7 @@ START_TEST(a_file_cut_short)
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 3);
     ck_assert_uint_eq(fixture_get(&r, 1), 2);
     ck_assert_int_eq(fixture_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    /* Growing must not fill the damaged rest with zeros, which would be valid. */
+    /* An extension must not fill the damaged page with zeros, because a page of zeros is valid. */
     ck_assert_int_eq(ll_buffer_extend(r.b, 5, &r.err), 0);
     ck_assert_int_eq(fixture_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(fixture_get(&r, 4), 0);
@@ -170,7 +170,7 @@ START_TEST(a_device_that_cannot_read)
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_READ_FAILED);
     ck_assert_uint_eq(fixture_stats(&r).frames_used, 0);
     ck_assert_uint_eq(fixture_get(&r, 0),
-                      5); /* the frame was released, the page can be read later */
+                      5); /* the frame was released, so the page can be read later */
     ck_assert(!ll_poisoned(&r.poison));
     fixture_close(&r);
 }
@@ -197,7 +197,7 @@ START_TEST(redo_gets_damaged_pages_as_zeros)
     ck_assert_uint_eq(f->flags, 0);
     ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), 6);
     fixture_unfix(&r, f, how);
-    f = fixture_fix(&r, 9, how); /* beyond the end */
+    f = fixture_fix(&r, 9, how); /* a page beyond the end of the file */
     ck_assert_uint_eq(f->flags, 0);
     ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), 0);
     fixture_unfix(&r, f, how);
@@ -283,8 +283,8 @@ static bool from_1000_on(void *ctx, lladd_lsn lsn)
     return lsn.v >= 1000;
 }
 
-/* A page newer than the log was written when the log was longer than now. Its contents can be
- * neither redone nor undone. */
+/* If a page is newer than the log, it was written when the log was longer than now. The contents of
+ * the page can be neither redone nor undone. */
 START_TEST(a_page_that_is_newer_than_its_log)
 {
     struct fixture r;
@@ -309,7 +309,7 @@ START_TEST(a_page_that_is_newer_than_its_log)
                      LLADD_LOG_LOST);
     r.cfg.recovery.fetch = repair;
     fixture_reopen(&r);
-    ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST); /* not repaired */
+    ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST); /* is not repaired */
     ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_LOG_LOST);
     ck_assert_uint_eq(mechanic.calls, 0);
     fixture_close(&r);
@@ -323,7 +323,8 @@ static int refuse(void *ctx, struct ll_frame *f, struct lladd_error *err)
     return ll_fail(err, LLADD_WRONG_TYPE, "no");
 }
 
-/* A page is repaired, and then its type's `loaded` refuses it. No dirty frame is left. */
+/* A page is repaired, and then the `loaded` callback of its type refuses it. No dirty frame is
+ * left. */
 START_TEST(a_repaired_page_that_its_type_refuses)
 {
     struct fixture r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A disk acknowledges a write and loses it, while the database is open: the page that is read back
- * is whole, and older than the page that was written. If the buffer manager still has the LSN of
+ * While the database is open, a disk acknowledges a write and loses it. The page that is read back
+ * is whole, but older than the page that was written. If the buffer manager still has the LSN of
  * the write, it rebuilds or refuses the old page. If it has no LSN of the page any more, it returns
  * the old page. It never refuses a correct page.
  */
@@ -25,13 +25,13 @@ static void push_out(struct fixture *r, uint64_t n)
             (void)fixture_get(r, i % PAGES);
 }
 
-/* Makes a file of pages of value 1; the cache of *r has frames for a sixth of them. */
+/* Makes a file with pages of value 1. The cache of *r has frames for a sixth of them. */
 static void open_full(struct fixture *r, int kind)
 {
     fixture_init(r, kind, FRAMES);
     if (kind == FIXTURE_RESERVED || kind == FIXTURE_RESERVED_FILES)
-        r->cfg.budget -= 120 << 10; /* without it the fixture's extra budget would hold all of
-                                     * them */
+        r->cfg.budget -= 120 << 10; /* otherwise the extra budget of the fixture would hold all
+                                     * pages */
     fixture_create(r);
     for (uint64_t n = 0; n < PAGES; n++)
         fixture_format(r, n, 1);
@@ -68,7 +68,7 @@ START_TEST(a_lost_write_is_refused)
     ck_assert_uint_eq(fixture_stats(&r).lost_writes, 2);
     for (uint64_t n = 0; n < PAGES; n++)
         ck_assert(n == 5 || fixture_get(&r, n) == 1);
-    /* A page that is created anew does not need the lost contents. */
+    /* A page that is created anew does not need the contents of the lost write. */
     fixture_format(&r, 5, 4);
     fixture_flush(&r);
     push_out(&r, 5);
@@ -81,7 +81,7 @@ START_TEST(a_lost_write_is_refused)
 }
 END_TEST
 
-/* A lost write beyond the former end of the file leaves zeros, as of a page that was never used. */
+/* A lost write beyond the former end of the file leaves zeros, like a page that was never used. */
 START_TEST(a_lost_write_that_leaves_zeros)
 {
     struct fixture r;
@@ -140,7 +140,7 @@ START_TEST(a_lost_write_is_repaired)
     r.cfg.recovery.fetch = repair;
     ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
     uint64_t lsn = lose(&r, 5, 3);
-    /* A log that ends before the write does not help. */
+    /* The repair fails if the log ends before the lost write. */
     rebuilt_lsn = lsn - 1;
     ck_assert_int_eq(fixture_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     (void)snprintf(text, sizeof text, "written with page LSN %llu, but the log rebuilds it only",
@@ -180,7 +180,7 @@ START_TEST(bulk_writes)
                      LLADD_CORRUPT_PAGE);
     push_out(&r, 5);
     ck_assert_int_eq(fixture_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    /* Bytes that are not a page have no LSN. */
+    /* Bytes that are not a page have no LSN, so their writes are not in the history. */
     r.checker.raw = true;
     ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(4), 2, bytes, false), 0);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(4), 2, bytes, false, &r.err), 0);
@@ -193,7 +193,7 @@ END_TEST
 /* ---- the bound ---- */
 
 /* Many more pages are written than the history has room for. Lost writes of the newest pages are
- * noticed, those of other pages perhaps. No correct page is refused. */
+ * noticed. Lost writes of other pages may be noticed. No correct page is refused. */
 START_TEST(a_full_history_keeps_the_newest_writes)
 {
     enum { MANY = 40 * FRAMES };
@@ -239,13 +239,13 @@ enum { CHANGES = 4000 };
 struct worker {
     struct fixture *r;
     struct lladd_thread thread;
-    uint64_t first; /* of its own pages */
+    uint64_t first; /* the first of the worker's own pages */
     uint64_t rounds;
     uint64_t right, refused, wrong;
 };
 
-/* Changes one of the worker's pages. The page must be as the worker left it, or refused for the
- * right reason. */
+/* Changes one of the worker's pages. The page must be as the worker has left it, or must be refused
+ * for the right reason. */
 static void change(struct worker *w, uint64_t n, uint64_t *value)
 {
     struct ll_frame *f;
@@ -287,8 +287,8 @@ static void *work(void *arg)
     struct worker *w = arg;
     uint64_t values[OWN] = {1, 1, 1, 1};
     uint64_t seed = w->first + 1;
-    /* How many frames are evicted depends on the machine: each worker continues until a page of its
-     * own was refused. */
+    /* The number of evicted frames depends on the machine. So each worker continues until a page of
+     * its own was refused. */
     for (uint64_t i = 0; i < w->rounds || (w->refused == 0 && i < 100 * w->rounds); i++) {
         uint64_t k = seeded_next(&seed) % OWN;
         change(w, w->first + k, &values[k]);

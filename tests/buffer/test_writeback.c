@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Dirty pages are written when they should be and no earlier: never before their log record (BUF-1,
- * checked in every test by the fixture's checker), in large writes, and with a dirty-page table
- * that at every moment lists every page that a crash could lose (BUF-4, BUF-5). A failed page write
- * poisons; a failed force of the log does not.
+ * Dirty pages are written in large writes, and never before their log records (BUF-1; the fixture's
+ * checker checks this in every test). At every moment the dirty-page table lists every page that a
+ * crash could lose (BUF-4, BUF-5). A failed page write poisons. A failed force of the log does
+ * not.
  */
 #include "buffer_fixture.h"
 
@@ -49,8 +49,8 @@ START_TEST(a_page_is_dirty_from_its_first_change)
 }
 END_TEST
 
-/* A page that was written need not be durable. So pages that eviction has written stay in the table
- * until a sync. */
+/* A page that was written may not be durable yet. So a page that an eviction has written stays in
+ * the table until a sync. */
 START_TEST(in_flight_until_synced)
 {
     struct fixture r;
@@ -60,7 +60,7 @@ START_TEST(in_flight_until_synced)
     fixture_flush(&r);
     uint64_t first = fixture_put(&r, 0, 2);
     uint64_t syncs = fixture_stats(&r).syncs;
-    struct ll_frame *held[4 * PAGES]; /* all others, so that this page must be evicted */
+    struct ll_frame *held[4 * PAGES]; /* all other frames, so that page 0 must be evicted */
     unsigned n = 0;
     while (fixture_stats(&r).in_flight == 0 && n < 4 * PAGES) {
         held[n] = fixture_fix(&r, n + 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
@@ -74,7 +74,7 @@ START_TEST(in_flight_until_synced)
     ck_assert_uint_eq(fixture_stats(&r).syncs, syncs);
     check_min(&r, first);
 
-    /* Changed once more, it is listed twice. */
+    /* The page is changed once more. Now it is listed twice. */
     uint64_t second = fixture_put(&r, 0, 3);
     fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 2);
@@ -88,7 +88,7 @@ START_TEST(in_flight_until_synced)
     ck_assert_uint_eq(fixture_stats(&r).in_flight, 0);
     ck_assert_uint_eq(fixture_stats(&r).syncs, syncs + 1);
     check_min(&r, second);
-    ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0); /* nothing was written since */
+    ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0); /* nothing was written since the last sync */
     ck_assert_uint_eq(fixture_stats(&r).syncs, syncs + 1);
     fixture_close(&r);
 }
@@ -169,7 +169,7 @@ START_TEST(neighbours_go_out_together)
     fixture_flush(&r);
     struct ll_buffer_stats s = fixture_stats(&r);
     ck_assert_uint_eq(s.pages_written, 7);
-    ck_assert_uint_eq(s.writes, 3); /* 1 2 3, 8 9 10, 20 */
+    ck_assert_uint_eq(s.writes, 3); /* pages 1 2 3, 8 9 10, and 20 */
     ck_assert_uint_eq(r.checker.page_writes, 3);
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
         ck_assert_uint_eq(fixture_stored(&r, pages[i]), pages[i] + 1);
@@ -214,12 +214,12 @@ START_TEST(the_log_is_forced_first)
     fixture_put(&r, 0, 9);
     r.gate.durable = r.gate.tail;
     fixture_flush(&r);
-    ck_assert_uint_eq(r.gate.forces, 1); /* it was durable */
+    ck_assert_uint_eq(r.gate.forces, 1); /* the log was durable already */
     fixture_close(&r);
 }
 END_TEST
 
-/* If the log cannot be forced, no page is written, and none is forgotten. */
+/* If the log cannot be forced, no page is written, and each page stays in the table. */
 START_TEST(a_gate_that_fails)
 {
     struct fixture r;
@@ -258,7 +258,7 @@ static void change_both(void *arg)
     fixture_put(r, 1, 12);
 }
 
-/* The pages are changed while their copies wait at the gate, and the gate fails: the pages are
+/* The pages are changed while their copies wait at the gate. Then the gate fails. The pages are
  * dirty from the earlier change on. */
 START_TEST(a_gate_that_fails_too_late)
 {
@@ -284,7 +284,7 @@ START_TEST(a_gate_that_fails_too_late)
 }
 END_TEST
 
-/* A cache full of pages that may not be written accepts no more. */
+/* A cache full of dirty pages that must not be written accepts no more pages. */
 START_TEST(a_gate_that_fails_eviction)
 {
     struct fixture r;
@@ -335,7 +335,8 @@ static void keep_private(void *ctx, struct ll_frame *f)
     f->private_ = NULL;
 }
 
-/* `flushed` may change the written copy, not the cached page; the checksum is made afterwards. */
+/* `flushed` may change the copy that is written, but not the cached page. The checksum is made
+ * afterwards. */
 START_TEST(the_page_type_sees_the_copy)
 {
     struct fixture r;
@@ -414,7 +415,7 @@ END_TEST
 /* ---- images ---- */
 
 static struct {
-    unsigned credit; /* for so many images at a time */
+    unsigned credit; /* credit for this number of images at a time */
     bool held;
     unsigned logged;
     uint64_t last; /* LSN of the newest image */
@@ -484,8 +485,9 @@ static void expect_header(struct fixture *r, uint64_t n, uint64_t base)
     fixture_unfix(r, f, LL_FIX_SHARED);
 }
 
-/* BUF-5. The image's LSN becomes page LSN and base: in the file at once, in the cache when the page
- * is changed again. The log is forced up to the image (the checker sees that). */
+/* BUF-5. The LSN of the image becomes the page LSN and the base of the page: in the file at once,
+ * and in the cache when the page is changed again. The log is forced up to the image, as the
+ * checker verifies. */
 START_TEST(an_image_protects_a_page_with_an_old_base)
 {
     struct fixture r;
@@ -494,12 +496,12 @@ START_TEST(an_image_protects_a_page_with_an_old_base)
     for (uint64_t n = 1; n < 5; n++)
         fixture_format(&r, n, 1);
     fixture_flush(&r);
-    ck_assert_uint_eq(imager.logged, 0); /* the bases are above the horizon */
+    ck_assert_uint_eq(imager.logged, 0); /* no base is below the horizon, where redo will start */
     struct ll_flush progress = {0};
     ck_assert_int_eq(ll_buffer_flush_below(r.b, lladd_lsn_of(r.gate.tail), &progress, &r.err), 0);
     for (uint64_t n = 0; n < 5; n++)
         fixture_put(&r, n, 2);
-    fixture_flush(&r); /* in three parts, for lack of credit */
+    fixture_flush(&r); /* writes the pages in three parts, for lack of credit */
     ck_assert_uint_eq(imager.logged, 5);
     ck_assert_uint_eq(stored_word(&r, 4, AT_LSN), imager.last);
     ck_assert_uint_eq(stored_word(&r, 4, AT_BASE), imager.last);
@@ -525,7 +527,7 @@ START_TEST(an_image_protects_a_page_with_an_old_base)
 END_TEST
 
 /* Credit is returned before the log is forced, even if the batch is full. may_write_without_credit
- * checks that. */
+ * checks this. */
 START_TEST(no_credit_for_images_is_held_while_the_log_is_forced)
 {
     enum { SOME = 3 * PAGES };
@@ -569,7 +571,7 @@ static void check_poisoned(struct fixture *r)
     ck_assert(ll_poisoned(&r->poison));
 }
 
-/* _i / FIXTURE_KINDS: what fails. */
+/* _i / FIXTURE_KINDS says what fails. */
 START_TEST(a_failed_write_or_sync_poisons)
 {
     static const unsigned kinds[] = {FAULT_PWRITEV, FAULT_SYNC};
