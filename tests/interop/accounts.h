@@ -2,9 +2,9 @@
 #ifndef TESTS_INTEROP_ACCOUNTS_H
 #define TESTS_INTEROP_ACCOUNTS_H
 /*
- * The work in a resource manager in C: accounts with balances. One shared object for each resource
- * manager has these functions. java/lladd/interop/Host.java calls them, and the functions of the
- * switch, through JNA. 0 is success, everything else an error.
+ * The work in a resource manager in C: accounts with balances. For each resource manager a shared
+ * object implements these functions. java/lladd/interop/Host.java calls them, and the functions of
+ * the switch, through JNA. 0 is success, everything else an error.
  *
  * Each thread calls xa_open itself. All threads share the accounts.
  */
@@ -14,7 +14,8 @@
 
 struct accounts;
 
-/* The name of the switch, a symbol that this shared object has or is linked with. */
+/* Returns the name of the switch: a symbol of this shared object, or of a library with which it is
+ * linked. */
 ACCOUNTS_API const char *accounts_switch(void);
 /* Prepares the rmid. Call it before the first xa_open under the rmid; `info`: the open string. */
 ACCOUNTS_API int accounts_register(int rmid, const char *info);
@@ -25,9 +26,9 @@ ACCOUNTS_API int accounts_open(int rmid, int n, int64_t balance, struct accounts
 ACCOUNTS_API int accounts_add(struct accounts *, int account, int64_t delta);
 /* Reads a balance, outside any branch. */
 ACCOUNTS_API int accounts_read(struct accounts *, int account, int64_t *out);
-/* 1: a lock keeps other transactions from changing this account; 0: none does. */
+/* Returns 1 if a lock keeps other transactions from changing this account, and 0 if none does. */
 ACCOUNTS_API int accounts_locked(struct accounts *, int account);
-/* An administrator's decision about a branch in doubt. */
+/* Makes an administrator's decision about a branch in doubt. */
 ACCOUNTS_API int accounts_decide(struct accounts *, int format, int gtrid_length, const char *gtrid,
                                  int bqual_length, const char *bqual, int commit);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Accounts in a B-tree of Berkeley DB. Its XIDs are not returned unchanged by xa_recover
- * (README.md): the harness must notice that. */
+/* Accounts in a B-tree of Berkeley DB. After a restart, xa_recover of Berkeley DB returns XIDs that
+ * differ from the original ones (README.md). The harness must notice this. */
 #include "accounts.h"
 
 #include <db.h>
@@ -16,7 +16,8 @@ struct accounts {
 };
 
 static const char file[] = "accounts.db";
-static char home[4096]; /* of the only resource manager in this process */
+static char home[4096]; /* the folder of the environment of the only resource manager in this
+                         * process */
 
 static int say(const char *what, int rc)
 {
@@ -78,7 +79,8 @@ static int get(DB *db, DB_TXN *txn, int account, int64_t *out, uint32_t flags)
     return db->get(db, txn, &key, &value, flags);
 }
 
-/* If account 0 is locked, the accounts exist: a branch in doubt has changed it. */
+/* Makes the accounts, unless they exist. If account 0 is locked, it exists: a branch in doubt has
+ * changed it. */
 static int fill(struct accounts *a, int n, int64_t balance)
 {
     DB_TXN *txn;

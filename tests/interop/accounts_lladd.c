@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Accounts in a hash table of LLADD; its lock manager isolates the branches. */
+/* Accounts in a hash table of LLADD. LLADD's lock manager isolates the branches. */
 #include "accounts.h"
 
 #include <lladd/hash.h>
@@ -78,7 +78,7 @@ static int create(struct accounts *a, int n, int64_t balance, struct lladd_error
     rc = make(t, a, n, balance, err);
     if (!rc)
         return lladd_commit(t);
-    (void)lladd_abort(t); /* the process ends with the error that came first */
+    (void)lladd_abort(t); /* the caller gets the earlier error */
     return rc;
 }
 

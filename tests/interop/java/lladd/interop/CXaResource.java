@@ -8,8 +8,8 @@ import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
 
 /**
- * A C switch as an XAResource. Both have the same numbers as flags; the switch returns errors, and
- * this class throws them. One object for each thread of control that has called xa_open.
+ * A C switch as an XAResource. Both use the same numbers as flags. The switch returns errors, and
+ * this class throws them. Each thread of control that has called xa_open has its own object.
  */
 final class CXaResource implements XAResource {
     private static final int AT_ONCE = 16;
@@ -54,7 +54,7 @@ final class CXaResource implements XAResource {
     @Override
     public void rollback(Xid xid) throws XAException {
         int rc = rm.rollback(xid, rmid);
-        // XA_RB* says that the branch has been rolled back, and why: here that is no error.
+        // XA_RB* says that the branch has been rolled back, and why. Here this is no error.
         if (!XaSwitch.rolledBack(rc)) check(rc);
     }
 

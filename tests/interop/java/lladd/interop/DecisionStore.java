@@ -8,8 +8,8 @@ import com.arjuna.ats.arjuna.state.OutputObjectState;
 import com.arjuna.ats.internal.arjuna.objectstore.ShadowNoFileLockStore;
 
 /**
- * Narayana's default object store. It announces, before and after, the write that is the decision:
- * the state of a transaction with all participants prepared is written as committed. The store's
+ * Narayana's default object store, with announcements before and after one write: the decision,
+ * which writes the state of a transaction with all participants prepared as committed. The store's
  * class is a matter of configuration, so Narayana itself is not changed.
  */
 public final class DecisionStore extends ShadowNoFileLockStore {

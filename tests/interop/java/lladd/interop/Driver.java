@@ -11,16 +11,16 @@ import java.util.Timer;
 import java.util.TimerTask;
 
 /**
- * Goes through the crash points. One line for each: "pass NAME ..." or "FAIL NAME: why". Status 0 if
- * all passed.
+ * Goes through the crash points, and prints a line for each: "pass NAME ..." or "FAIL NAME: why".
+ * The exit status is 0 if all have passed.
  *
  *     Driver PAIR short|full|POINT[/POINT]
  *
- * PAIR names A and B: "postgres-postgres", "lladd-postgres", "bdb-postgres". POINT is as Point has
- * it; the second one is a crash in the recovery from the first.
+ * PAIR names A and B: "postgres-postgres", "lladd-postgres", "bdb-postgres". POINT has the form of
+ * Point. The second POINT is a crash in the recovery from the first.
  */
 public final class Driver {
-    /** A case that takes longer is killed with all its processes, and fails. */
+    /** If a case takes longer, all its processes are killed, and it fails. */
     private static final long HUNG_MS = 1_800_000;
 
     private record Case(Point point, Point again) {
@@ -86,7 +86,8 @@ public final class Driver {
         int i = 0;
         for (String[] place : places(heuristics)) {
             for (Set<String> victims : Point.whoDies()) {
-                // The short form takes one set of victims for each place, another one each time.
+                // The short form takes one set of victims for each place, and another one for the
+                // next place.
                 if (form.equals("full") || i % SHORT_EVERY == i / SHORT_EVERY % SHORT_EVERY) {
                     all.add(new Case(new Point(place[0], place[1], place[2], victims), null));
                 }
@@ -113,8 +114,8 @@ public final class Driver {
         return all;
     }
 
-    /* The transaction manager dies when both have prepared, decided or not; then a process dies in
-     * the recovery from that. */
+    /* The transaction manager dies when both have prepared, before or after its decision. Then a
+     * process dies in the recovery from that. */
     private static List<Case> again(String form) {
         List<Case> all = new ArrayList<>();
         int i = 0;
@@ -200,7 +201,7 @@ public final class Driver {
         }
         report(c.toString(), why, began);
         if (why != null) {
-            // Its files are kept, and must not disturb the other cases.
+            // The files of this case are kept, and must not disturb the other cases.
             fixture.close();
             fixture = null;
         }

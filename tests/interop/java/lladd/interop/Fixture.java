@@ -16,9 +16,9 @@ import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
 
 /**
- * The fixture: a transaction manager and two resource managers, A and B, with the same accounts: a
- * transfer takes an amount from an account of one and adds it to one of the other. The fixture
- * knows what every balance must be.
+ * The fixture: a transaction manager, and two resource managers, A and B, with the same accounts. A
+ * transfer takes an amount from an account of one resource manager, and adds it to an account of
+ * the other. The fixture knows what every balance must be.
  */
 final class Fixture {
     static final int ACCOUNTS = 40;
@@ -90,7 +90,7 @@ final class Fixture {
     }
 
     private void kill(Set<String> victims) throws Exception {
-        // The transaction manager first: it must not see the others die.
+        // Kills the transaction manager first, so that it does not see the others die.
         if (victims.contains("tm")) tm.kill();
         for (Server s : servers.values()) {
             if (victims.contains(s.name)) s.kill();
@@ -135,8 +135,9 @@ final class Fixture {
     }
 
     /**
-     * One transfer with a crash in it, a restart of the processes that died, and recovery, with a
-     * second crash in that if `again` is not null. Everything that must hold is checked.
+     * Makes one transfer with a crash in it, restarts the processes that died, and lets them
+     * recover, with a second crash in the recovery if `again` is not null. Checks everything that
+     * must hold.
      */
     void run(Point point, Point again) throws Exception {
         account = turn++ % ACCOUNTS;
@@ -165,13 +166,15 @@ final class Fixture {
         settle(account, amount, outcome);
     }
 
-    /** A transfer without any crash, from the first of the named resource managers to the others. */
+    /** Makes a transfer without any crash, from the first of the named resource managers to the
+     * others. */
     String undisturbed(int account, long amount, String names) throws Exception {
         history.clear();
         return tm.ask("transfer " + account + " " + amount + " " + names, new Executioner(null, false));
     }
 
-    /** A transfer in which A does its part in two steps ("suspend" or "join", see Manager). */
+    /** Makes a transfer in which A does its part in two steps ("suspend" or "join", see
+     * Manager). */
     void inSteps(String how, int account, long amount) throws Exception {
         history.clear();
         String told = tm.ask(how + " " + account + " " + amount + " A B",
@@ -183,8 +186,8 @@ final class Fixture {
         check();
     }
 
-    /* A transfer from the first to the second, in which an administrator rolls A's branch back when
-     * both have promised and A is about to be told to commit. */
+    /* Makes a transfer from the first to the second. When both have prepared, and A is about to be
+     * told to commit, an administrator rolls A's branch back. */
     private String overruled(int account, long amount, String names) throws Exception {
         history.clear();
         return tm.ask("transfer " + account + " " + amount + " " + names, e -> {
@@ -195,8 +198,8 @@ final class Fixture {
         });
     }
 
-    /** A is asked first: the transaction manager learns in time that A has rolled back, and rolls B
-     * back as well. */
+    /** A is asked first. So the transaction manager learns in time that A has rolled back, and
+     * rolls B back as well. */
     void heardInTime(int account, long amount) throws Exception {
         String told = overruled(account, amount, "A B");
         if (!told.startsWith("RESULT ABORTED")) throw new Broken("not rolled back: " + told);
@@ -206,8 +209,9 @@ final class Fixture {
     }
 
     /**
-     * B has committed before A says that it was rolled back. The transaction manager must call it
-     * mixed, and A must remember, over its death, until it is told to forget.
+     * B has committed before A says that its branch was rolled back. The transaction manager must
+     * report a mixed outcome. A must remember its outcome, even after its process was killed, until
+     * it is told to forget the outcome.
      */
     void mixed(int account, long amount) throws Exception {
         String told = overruled(account, amount, "B A");
@@ -242,7 +246,7 @@ final class Fixture {
         return history.stream().anyMatch(e -> e.what().equals(what) && e.when().equals(when));
     }
 
-    /* The decision is durable once it is written, whichever answers were sent. */
+    /* The decision is durable once it is written, with any answers to the caller. */
     private Outcome outcome(String told) throws Broken {
         Outcome decided = happened("decision", "after") ? Outcome.COMMIT
                 : happened("decision", "before") ? Outcome.EITHER : Outcome.ABORT;
@@ -295,7 +299,7 @@ final class Fixture {
         }
     }
 
-    /* Branches that reported a prepare and were not yet told an outcome. */
+    /* Returns the branches that reported a prepare and were not told an outcome yet. */
     private Set<XidBytes> promised(Server s) {
         Set<XidBytes> all = new HashSet<>();
         for (Tm.Event e : history) {
@@ -337,8 +341,8 @@ final class Fixture {
         }
     }
 
-    /* Both sides have the transfer or neither has it, as was decided; the other accounts are as they
-     * were; the account is not locked any more. */
+    /* Checks that both sides have the transfer or neither has it, as was decided, that the other
+     * accounts are as they were, and that the account is not locked any more. */
     private void settle(int account, long amount, Outcome outcome) throws Exception {
         for (Server s : servers.values()) unlocked(s, account);
         long moved = balances.get("A")[account] - server("A").link().read(account);
@@ -376,7 +380,8 @@ final class Fixture {
         balances.get("B")[account] += b;
     }
 
-    /* Waits: a session may take a moment to notice that its client was killed. */
+    /* Waits until the account is not locked, because a session may take a moment to notice that its
+     * client was killed. */
     private static void unlocked(Server s, int account) throws Exception {
         long until = System.currentTimeMillis() + BLOCKED_MS;
         while (s.link().locked(account)) {

@@ -23,10 +23,10 @@ import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 
 /**
- * The process of a C resource manager, which can be killed without the transaction manager. It
- * loads the accounts' library (tests/interop/accounts.h) and the switch that the library names, and
- * serves connections on a socket, each with a thread of control of its own. When a connection
- * breaks, the branches that were begun on it and not prepared are rolled back.
+ * The process of a C resource manager. It can be killed without the transaction manager. It loads
+ * the accounts' library (tests/interop/accounts.h) and the switch that the library names. It serves
+ * connections on a socket, each with a thread of control of its own. When a connection breaks, the
+ * branches that were begun on it and not prepared are rolled back.
  *
  *     Host SOCKET LIBRARY OPEN-STRING ACCOUNTS BALANCE
  */

@@ -7,7 +7,8 @@ import java.nio.file.Path;
 
 /** A C resource manager with its accounts, in a Host. */
 final class HostServer extends Server {
-    /** The shared object with the accounts, and its open string, with %s for the folder. */
+    /** The shared object with the accounts, and its open string, in which %s stands for the
+     * folder. */
     record Kind(String library, String open, boolean heuristics) {}
 
     private final Kind kind;
@@ -43,7 +44,8 @@ final class HostServer extends Server {
 
     @Override
     ProcessBuilder command() throws IOException {
-        // The socket of a former process would refuse connections; no socket means not ready.
+        // The socket of an earlier process would refuse connections. Without a socket the process
+        // is not ready yet.
         Files.deleteIfExists(socket);
         return Java.program(Host.class, socket.toString(), kind.library,
                 String.format(kind.open, data), "" + accounts, "" + balance);

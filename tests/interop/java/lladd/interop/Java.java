@@ -35,7 +35,8 @@ final class Java {
         killAll();
     }
 
-    /** Starts a process that ends with this virtual machine, unless SIGKILL ends this one. */
+    /** Starts a process that ends with this virtual machine, unless SIGKILL ends the virtual
+     * machine. */
     static synchronized Process start(ProcessBuilder command) throws IOException {
         if (ending) throw new IOException("the program is ending: no process is started");
         Process p = command.start();
@@ -44,8 +45,8 @@ final class Java {
     }
 
     /**
-     * Kills a process and its descendants, at once, and without a chance to send anything: it is
-     * stopped first, or PostgreSQL would have time to tell its clients that it ends.
+     * Kills a process and its descendants at once. They are stopped first, so that they cannot send
+     * anything. Otherwise PostgreSQL would have time to tell its clients that it ends.
      */
     static void kill(ProcessHandle process) throws IOException {
         List<ProcessHandle> all = new ArrayList<>();
@@ -59,7 +60,7 @@ final class Java {
         CHILDREN.remove(process);
     }
 
-    /* A process that has died meanwhile is no error. */
+    /* If a process has died meanwhile, that is no error. */
     private static void signal(String what, List<ProcessHandle> to) throws IOException {
         List<String> command = new ArrayList<>(List.of("kill", what));
         for (ProcessHandle p : to) command.add("" + p.pid());

@@ -5,8 +5,8 @@ import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
 
 /**
- * One connection to a resource manager that keeps accounts: its XA side for the transaction manager,
- * and the work. Used by one thread at a time.
+ * One connection to a resource manager that keeps accounts: its XA side for the transaction
+ * manager, and the work. One thread at a time uses a connection.
  */
 interface Link extends AutoCloseable {
     XAResource xa();
@@ -14,14 +14,14 @@ interface Link extends AutoCloseable {
     /** Adds to an account, within the branch that was started on this connection. */
     void add(int account, long delta) throws Exception;
 
-    /** The balance as other transactions may see it, outside any branch. */
+    /** Returns the balance as other transactions may see it, outside any branch. */
     long read(int account) throws Exception;
 
-    /** Whether a lock keeps other transactions from changing this account. */
+    /** Returns whether a lock keeps other transactions from changing this account. */
     boolean locked(int account) throws Exception;
 
-    /** An administrator's decision about a branch in doubt; false if the resource manager has no
-     * such call. */
+    /** Makes an administrator's decision about a branch in doubt. Returns false if the resource
+     * manager has no call for this. */
     default boolean decide(Xid xid, boolean commit) throws Exception {
         return false;
     }
@@ -29,7 +29,8 @@ interface Link extends AutoCloseable {
     @Override
     void close();
 
-    /** "postgres:PORT" or "host:SOCKET", as returned by Server.where(). */
+    /** Opens a connection. `where` is what Server.where() returns: "postgres:PORT" or
+     * "host:SOCKET". */
     static Link open(String where) throws Exception {
         String[] part = where.split(":", 2);
         return switch (part[0]) {

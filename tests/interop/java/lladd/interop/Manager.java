@@ -149,8 +149,8 @@ final class Manager {
         return resource;
     }
 
-    /* Enlists the resource manager again, for more work in its branch: the first connection resumes
-     * the branch that it has suspended, or a second connection joins the branch. */
+    /* Enlists the resource manager again, for more work in its branch. Either the first connection
+     * resumes the branch that it has suspended, or a second connection joins the branch. */
     private Link again(String how, Transaction t, String name, WatchedResource first, Link link)
             throws Exception {
         if (how.equals("suspend")) {

@@ -6,7 +6,8 @@ import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** An event, and the processes that die then: "A.prepare.after=tm+B", "tm.decision.before=A". */
+/** An event, and the processes that die at that event: "A.prepare.after=tm+B",
+ * "tm.decision.before=A". */
 record Point(String who, String what, String when, Set<String> victims) {
     static Point parse(String text) {
         String[] part = text.split("[.=]");
@@ -22,7 +23,7 @@ record Point(String who, String what, String when, Set<String> victims) {
         return who + "." + what + "." + when + "=" + String.join("+", victims);
     }
 
-    /** The sets of processes to kill: each process alone, and each pair. */
+    /** Returns the sets of processes to kill: each process alone, and each pair. */
     static List<Set<String>> whoDies() {
         List<Set<String>> all = new ArrayList<>();
         String[] names = {"tm", "A", "B"};

@@ -50,7 +50,8 @@ final class Postgres extends Server {
         }
     }
 
-    /* Written bytes survive the death of a process without fsync; only that is tested here. */
+    /* Written bytes survive the death of a process even without fsync. Only the death of processes
+     * is tested here. */
     @Override
     ProcessBuilder command() throws IOException {
         return new ProcessBuilder(as(bin("postgres"), "-D", data.toString(), "-p", "" + port,

@@ -9,7 +9,7 @@ import javax.sql.XAConnection;
 import javax.transaction.xa.XAResource;
 import org.postgresql.xa.PGXADataSource;
 
-/** A connection to PostgreSQL; its driver brings the XAResource. */
+/** A connection to PostgreSQL. The XAResource is that of PostgreSQL's driver. */
 final class PostgresLink implements Link {
     private static final String LOCK_NOT_AVAILABLE = "55P03";
 

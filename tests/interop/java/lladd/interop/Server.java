@@ -5,7 +5,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
 
-/** A resource manager in a process of its own, that can be killed and started again. */
+/** A resource manager in a process of its own, which can be killed and started again. */
 abstract class Server {
     static final long PATIENCE_MS = 600_000;
 
@@ -19,15 +19,16 @@ abstract class Server {
         this.folder = folder;
     }
 
-    /** For Link.open; the same after every start. */
+    /** Returns the argument for Link.open. It is the same after every start. */
     abstract String where();
 
-    /** Makes the accounts. Called once. */
+    /** Makes the accounts. Is called once. */
     abstract void create(int accounts, long balance) throws Exception;
 
     abstract ProcessBuilder command() throws Exception;
 
-    /** Whether a branch in doubt can be decided by an administrator (and then be forgotten). */
+    /** Returns whether an administrator can decide a branch in doubt (and the outcome then be
+     * forgotten). */
     boolean heuristics() {
         return false;
     }
@@ -60,7 +61,7 @@ abstract class Server {
         return folder.resolve(name + ".log");
     }
 
-    /** A connection that reads the accounts from outside any branch. */
+    /** Returns a connection that reads the accounts from outside any branch. */
     final Link link() throws Exception {
         if (link == null) link = Link.open(where());
         return link;

@@ -18,9 +18,9 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 
 /**
- * The transaction manager and LLADD in one virtual machine, with threads=any: transactions that
- * take too long, which Narayana's reaper ends from a thread of its own, and one that moves from
- * thread to thread. One line for each case, as in Driver.
+ * The transaction manager and LLADD in one virtual machine, with threads=any. Some transactions
+ * take too long: Narayana's reaper ends them from a thread of its own. One transaction moves from
+ * thread to thread. Prints a line for each case, as Driver does.
  *
  *     Timeouts LIBRARY
  */
@@ -54,7 +54,7 @@ final class Timeouts {
         check(rm.close("", RMID) == 0, "xa_close");
         if (failed == 0) Fixture.remove(folder);
         System.out.flush();
-        // Narayana's threads are still there.
+        // Ends the process although Narayana's threads are still there.
         Runtime.getRuntime().halt(failed == 0 ? 0 : 1);
     }
 
@@ -171,7 +171,7 @@ final class Timeouts {
         }
     }
 
-    /* The next transactions of a thread, on the same account. */
+    /* Commits the next transactions of a thread, on the same account. */
     private static void commits(int account) throws Exception {
         for (int delta : new int[] {1, -1}) {
             begin(LONG_S);

@@ -25,7 +25,7 @@ final class Tm {
         }
     }
 
-    /** The action on an event before the transaction manager goes on. */
+    /** What to do at an event before the transaction manager goes on. */
     interface Listener {
         void on(Event event) throws Exception;
     }
@@ -37,7 +37,8 @@ final class Tm {
     private final PrintStream out;
     private final BlockingQueue<String> said = new LinkedBlockingQueue<>();
 
-    /** Starts a Manager, which takes time; the command "open" comes when the Manager is needed. */
+    /** Starts a Manager. This takes time, so the command "open" is sent only when the Manager is
+     * needed. */
     Tm(Path log, String... resourceManagers) throws IOException {
         process = Java.start(Java.program(Manager.class, resourceManagers)
                 .redirectError(ProcessBuilder.Redirect.appendTo(log.toFile())));
@@ -48,7 +49,7 @@ final class Tm {
                 String line;
                 while ((line = in.readLine()) != null) said.add(line);
             } catch (IOException e) {
-                // The Manager's end of the pipe is gone: the Manager is dead.
+                // The Manager's end of the pipe is gone, so the Manager is dead.
             }
             said.add(DEAD);
         });

@@ -7,7 +7,7 @@ import java.io.PrintStream;
 
 /**
  * Announces the next action of the transaction manager to the driver, and waits for permission to
- * go on: by then processes may have been killed, this one included. One line each way.
+ * go on. Before that, the driver may kill processes, even this one. Each message is one line.
  */
 final class Watch {
     private final BufferedReader in;

@@ -7,10 +7,10 @@ import javax.transaction.xa.Xid;
 import org.jboss.tm.XAResourceWrapper;
 
 /**
- * A resource manager as the transaction manager calls it: each call about a branch is announced,
- * before and after.
- * It has a name, so that recovery can tell a resource manager that was asked and does not have the
- * branch (it has finished) from one that could not be asked.
+ * A resource manager as the transaction manager calls it. Each call about a branch is announced,
+ * before and after. The resource manager has a name. By the name, recovery knows whether a resource
+ * manager was asked and does not have the branch (so it has finished the branch), or could not be
+ * asked.
  */
 final class WatchedResource implements XAResource, XAResourceWrapper {
     private interface Work {
@@ -27,7 +27,7 @@ final class WatchedResource implements XAResource, XAResourceWrapper {
         this.watch = watch;
     }
 
-    /* "after" has the result: a branch is promised only if prepare returned XA_OK. */
+    /* "after" has the result, because a branch is promised only if prepare has returned XA_OK. */
     private int watched(String what, Xid xid, Work work) throws XAException {
         String bytes = XidBytes.of(xid).toString();
         watch.event("before", what, name, bytes);

@@ -12,9 +12,9 @@ import javax.transaction.xa.XAException;
 import javax.transaction.xa.Xid;
 
 /**
- * A resource manager's struct xa_switch_t (X/Open C193), found by name in a shared object: the name
- * in 32 bytes, two longs, ten functions. The last, xa_complete, is not needed here. The methods
- * return what the resource manager returned.
+ * A resource manager's struct xa_switch_t (X/Open C193), which is found by its name in a shared
+ * object. The struct has a name of 32 bytes, two longs, and ten functions. The last function,
+ * xa_complete, is not needed here. The methods return what the resource manager returned.
  */
 final class XaSwitch {
     private static final int NAME = 32;
@@ -68,7 +68,8 @@ final class XaSwitch {
         return call(Entry.FORGET, xid, rmid, 0);
     }
 
-    /** Appends at most count XIDs to out and returns their number; below zero: an error. */
+    /** Appends at most `count` XIDs to `out`, and returns their number. A number below zero is an
+     * error. */
     int recover(List<XidBytes> out, int count, int rmid, int flags) {
         try (Memory xids = new Memory((long) XID * count)) {
             xids.clear();
@@ -105,8 +106,8 @@ final class XaSwitch {
         p.write(3L * LONG + global.length, branch, 0, branch.length);
     }
 
-    /* A length out of range counts as 0: a resource manager that returns a wrong XID must be
-     * reported, and not crash the test. */
+    /* Takes a length out of range for 0, so that a resource manager that returns a wrong XID is
+     * reported, and does not crash the test. */
     private static XidBytes get(Pointer p) {
         long format = p.getNativeLong(0).longValue();
         int global = length(p.getNativeLong(LONG).longValue());
@@ -119,7 +120,7 @@ final class XaSwitch {
         return n < 0 || n > DATA / 2 ? 0 : (int) n;
     }
 
-    /** Whether a return code says that the branch has been rolled back. */
+    /** Returns whether a return code says that the branch has been rolled back. */
     static boolean rolledBack(int rc) {
         return rc >= XAException.XA_RBBASE && rc <= XAException.XA_RBEND;
     }

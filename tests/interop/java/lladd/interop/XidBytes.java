@@ -42,7 +42,7 @@ record XidBytes(int format, byte[] global, byte[] branch) implements Xid {
         return Arrays.hashCode(global) * 31 + Arrays.hashCode(branch);
     }
 
-    /** format.global.branch, in hexadecimal: for parse, and for readers. */
+    /** Returns format.global.branch, in hexadecimal: for parse, and for readers. */
     @Override
     public String toString() {
         HexFormat hex = HexFormat.of();
