@@ -144,7 +144,7 @@ static void apply(const struct plan *p, struct model *m, unsigned w, uint32_t n,
     case ACT_ROW_DELETE:
         m->row_n[a->at] = 0;
         break;
-    case ACT_APPEND: /* derived from journal_from and the acts */
+    case ACT_APPEND: /* is derived from journal_from and the acts */
     case ACT_KINDS:
         break;
     }

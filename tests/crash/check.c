@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Checks that the database contains everything promised, and nothing that was not asked for. */
+/* Checks that the database contains everything that was promised, and nothing that was not
+ * requested. */
 #include "world.h"
 
 #include <lladd/blob.h>
@@ -376,8 +377,8 @@ void check_files(struct oracle *o, const char *dir, bool closed)
     int rc = lladd_inspect_open(dir, &options, &view, &err);
     lladd_options_release(&options);
     bool half_made = rc == LLADD_NOT_A_DATABASE || rc == LLADD_CORRUPT_CONTROL;
-    if (half_made && !atomic_load(&o->made)) /* the creation was not finished: the next open starts
-                                              * it again */
+    if (half_made && !atomic_load(&o->made)) /* the creation was not finished, so the next open
+                                              * starts it again */
         return;
     must(o, rc, "inspect", &err);
     must(o, lladd_inspect_verify(view, judge, &all, &verified, &err), "verify", &err);

@@ -21,7 +21,7 @@ struct crash_device {
     char *dir;
     int trace;
     uint32_t piece;
-    uint64_t files; /* numbers of files given out */
+    uint64_t files; /* how many files have got a number */
     _Atomic uint64_t capacity;
     _Atomic uint64_t *calls;
     _Atomic uint32_t *killed;
@@ -96,7 +96,7 @@ struct call {
     const char *name, *to; /* nullable */
     const struct lladd_iovec *pieces;
     int n;
-    size_t len; /* bytes of the pieces, as far as they are written */
+    size_t len; /* how many bytes of the pieces are written */
 };
 
 static void note(struct crash_device *cd, const struct call *c)
@@ -184,7 +184,7 @@ uint64_t crash_device_used(const char *dir)
     return sum;
 }
 
-/* Returns 0 if there is room for the file to become `size` bytes long, else an error. */
+/* Returns 0 if there is room for the file to become `size` bytes long, or an error. */
 static int check_room(struct crash_device *cd, struct lladd_file *file, uint64_t size)
 {
     uint64_t capacity = atomic_load(&cd->capacity), now = 0;
@@ -197,7 +197,7 @@ static int check_room(struct crash_device *cd, struct lladd_file *file, uint64_t
     return used + (size - now) > capacity ? -ENOSPC : 0;
 }
 
-/* Keeps the mutex, so that no thread makes another call, and no record is incomplete. */
+/* Keeps the mutex. So no thread makes another call, and no record stays incomplete. */
 void crash_device_stop(struct crash_device *cd)
 {
     enter(cd);
@@ -220,7 +220,7 @@ static int crash_pwritev(struct lladd_device *dev, struct lladd_file *file,
     if (!last || atomic_load(&cd->how) != DEATH_WITHIN)
         return end(cd, &c, last, cd->base->ops->pwritev(cd->base, f->base, pieces, n, off));
 
-    /* The place of the write and the number of calls decide how many pieces are written. */
+    /* The offset of the write and the number of calls determine how many pieces are written. */
     uint64_t first = cd->piece - off % cd->piece;
     uint64_t ends = c.len > first ? 1 + (c.len - first - 1) / cd->piece : 0;
     uint64_t kept = ends ? (off / cd->piece + atomic_load(cd->calls)) % (ends + 1) : 0;
@@ -404,7 +404,7 @@ static int crash_list(struct lladd_device *dev, const char *name, lladd_list_fn 
     return of(dev)->base->ops->list(of(dev)->base, name, fn, ctx);
 }
 
-/* The lock file contains the owner's pid, which is not needed after a crash, so the trace does not
+/* The lock file contains the owner's pid. It is not needed after a crash, so the trace does not
  * have it. */
 static int crash_lock(struct lladd_device *dev, const char *name, struct lladd_file **out,
                       int64_t *owner)

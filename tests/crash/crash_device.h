@@ -2,14 +2,14 @@
 #ifndef CRASH_DEVICE_H
 #define CRASH_DEVICE_H
 /*
- * A device on real files that kills its own process at a chosen call, fills up, and records what
- * was done, so that another process can compute what a power failure would have left.
+ * A device on real files. It kills its own process at a chosen call, can be full, and records what
+ * was done. From the record, another process can compute what a power failure would have left.
  *
  * Calls that change or persist something are counted over all threads, from the moment the device
- * is armed. At the chosen call the process sends itself SIGKILL: before the call, after it, or
- * within a write, of which the first pieces are then done. With a trace, calls are made one at a
- * time, and each is recorded (trace.h) before the next begins, so that files and trace agree
- * whenever the process dies. With DEATH_POWER the call is recorded as in progress, but not made.
+ * is armed. The process sends itself SIGKILL before the chosen call, after it, or within a write.
+ * In the last case the first pieces of the write are done. With a trace, calls are made one at a
+ * time, and each is recorded (trace.h) before the next begins. So files and trace agree at any
+ * death of the process. With DEATH_POWER the call is recorded as in progress, but not made.
  */
 #include <lladd/device.h>
 
@@ -20,12 +20,13 @@ enum death { DEATH_BEFORE, DEATH_AFTER, DEATH_WITHIN, DEATH_POWER };
 struct crash_device_config {
     const char *dir;          /* of the files; copied */
     int trace;                /* file descriptor opened for appending; -1: none */
-    uint32_t piece;           /* a write that is cut short ends at a multiple of this: 4096 as in
-                               * the system's cache, or the size that the database was told is
-                               * never torn */
-    bool serial;              /* changing calls are made one at a time, also without a trace */
-    uint64_t capacity;        /* -ENOSPC beyond this many bytes of all files together; `serial` is
-                               * required if it is ever less than UINT64_MAX */
+    uint32_t piece;           /* a write that is cut short ends at a multiple of this: 4096, as in
+                               * the system's cache, or the size that is never torn by the options
+                               * of the database */
+    bool serial;              /* changing calls are made one at a time, even without a trace */
+    uint64_t capacity;        /* a call that would make all files together larger than this fails
+                               * with -ENOSPC; if it is ever less than UINT64_MAX, `serial` is
+                               * required */
     _Atomic uint64_t *calls;  /* number of calls since the device was armed; in shared memory */
     _Atomic uint32_t *killed; /* set to 1 when the device is about to kill the process */
 };
@@ -35,7 +36,8 @@ struct crash_device;
 /* Returns NULL if the directory cannot be opened or there is no memory. */
 struct crash_device *crash_device_new(const struct crash_device_config *);
 void crash_device_free(struct crash_device *);
-/* With `serial` or a trace, blocks further changes: the process ends while other threads run. */
+/* With `serial` or a trace, blocks further changes. For a process that ends while other threads
+ * run. */
 void crash_device_stop(struct crash_device *);
 struct lladd_device *crash_device_dev(struct crash_device *);
 /* Kills the process at the n-th call from now; 0: never. */

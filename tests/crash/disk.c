@@ -11,7 +11,7 @@
 
 struct disk {
     struct crash_model *model;
-    struct model_file **open; /* by number - 1; NULL: closed */
+    struct model_file **open; /* index: the number of the file - 1; NULL: closed */
     size_t count;
 };
 

@@ -3,7 +3,8 @@
 #define CRASH_DISK_H
 /*
  * The durable state of a directory, computed from traces (trace.h), and what a power failure leaves
- * of it. The model is that of support/crash_model.h: what was synced, and any part of the rest.
+ * of the directory. The model is that of support/crash_model.h: what was synced survives, and so
+ * does any part of the rest.
  */
 #include "support/fault_device.h"
 
@@ -11,11 +12,12 @@ struct disk;
 
 struct disk *disk_new(void); /* an empty, durable directory */
 void disk_free(struct disk *);
-/* Applies the trace of a process that has ended; its files are closed. */
+/* Applies the trace of a process that has ended. Its files are closed. */
 void disk_replay(struct disk *, const void *trace, size_t len);
-/* Returns the number of pending operations: written and not durable. */
+/* Returns the number of pending operations: those that are written and not durable. */
 uint64_t disk_pending(const struct disk *);
-/* Makes `dir` with what the power failure leaves, and *after (nullable), the disk after it. */
+/* Makes the directory `dir` with what the power failure leaves. *after (nullable) becomes the disk
+ * after the failure. */
 void disk_power(const struct disk *, const struct fault_crash *, const char *dir,
                 struct disk **after);
 

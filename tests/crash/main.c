@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Crashes on real files: processes are killed, the power fails, disks and logs fill up, again and
- * again, mostly during recovery. Each time the database must open with its own options, contain
- * what it promised, and have no damage. README.md lists what is drawn, and how to repeat a round.
+ * Crashes on real files. Again and again processes are killed, the power fails, and disks and logs
+ * fill up, mostly during recovery. Each time the database must open with its own options, contain
+ * what it has promised, and have no damage. README.md lists what is drawn, and how to repeat a
+ * round.
  */
 #include "round.h"
 
@@ -186,8 +187,8 @@ static uint64_t usual_rounds(void)
 #endif
 }
 
-/* Uses memory for the files: no test here depends on a disk, and waiting for it would take most of
- * the time. */
+/* Uses memory for the files. No test here depends on a disk, and waiting for a disk would take most
+ * of the time. */
 static void use_memory(void)
 {
     if (!getenv("TMPDIR") && access("/dev/shm", W_OK) == 0 && setenv("TMPDIR", "/dev/shm", 1) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Moves the oracle, what is known of a database, between machines. */
+/* Moves the oracle between machines. The oracle has what is known of a database. */
 #include "world.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 enum { NUMBERS = 5 + 2 * WORKERS + 4 * SLOTS + 2 * PINS };
 
-/* Copies the numbers that outlive a process out of the oracle, or back into it. */
+/* Copies the numbers that outlive a process from the oracle or (`put`) into it. */
 static void copy_numbers(struct oracle *o, uint64_t n[NUMBERS], bool put)
 {
     unsigned i = 0;

@@ -30,12 +30,13 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 static unsigned draw_features(uint64_t *rng, unsigned allowed)
 {
-    /* In percent. Features that end work early or slow it down are rarer. */
+    /* The probability of each feature, in percent. Features that end work early or slow it down are
+     * rarer. */
     static const unsigned often[] = {40, 40, 25, 30, 40, 60, 35, 50, 60, 30, 75, 15, 15, 40, 25};
     unsigned f = 0;
     for (unsigned i = 0; i < sizeof often / sizeof *often; i++)
         f |= below(rng, 100) < often[i] ? 1u << i : 0;
-    if (f & WITH_SWITCH) /* switches ATOMIC_PAGES, so this must be drawn, too */
+    if (f & WITH_SWITCH) /* this feature switches ATOMIC_PAGES, so WITH_ATOMIC must be drawn, too */
         f |= WITH_ATOMIC;
     return f & allowed;
 }
@@ -63,7 +64,7 @@ static void draw_sizes(struct plan *p, uint64_t *rng)
     }
     o->frames = (enum lladd_frames)below(rng, 3);
     if (sizeof(void *) < 8 && o->frames == LLADD_FRAMES_RESERVED)
-        o->frames = LLADD_FRAMES_AUTO; /* not enough address space */
+        o->frames = LLADD_FRAMES_AUTO; /* the address space is too small */
     o->redo_threads = (uint32_t)below(rng, 4);
 }
 
@@ -87,7 +88,7 @@ void plan_draw(struct plan *p, uint64_t seed, unsigned features)
     p->blob_max = 1024u << below(&rng, 6);
     p->losers = p->features & WITH_LOSERS ? 1 + (unsigned)below(&rng, 4) : 0;
     p->loser_size = 1u << below(&rng, 9);
-    /* Instant recovery that has room for no page, for some, or (0, the default) for all. */
+    /* The memory of instant recovery: for no page, for some pages, or (0, the default) for all. */
     static const uint64_t memory[] = {0, 0, 64, 1024, 4096, 16384};
     p->o.recovery_bytes = memory[below(&rng, sizeof memory / sizeof *memory)];
 }

@@ -19,7 +19,7 @@
 enum life_kind {
     LIFE_VERIFY,  /* inspects the files as they are */
     LIFE_WORK,    /* opens, checks, works, and ends in some way */
-    LIFE_RECOVER, /* opens, and lets instant recovery finish */
+    LIFE_RECOVER, /* opens, and waits until instant recovery has finished */
     LIFE_PROBE,   /* opens, checks, works a little, closes, opens and checks again */
     LIFE_LAST     /* like LIFE_PROBE, and releases everything that keeps log */
 };
@@ -27,9 +27,10 @@ enum life_kind {
 struct life {
     enum life_kind kind;
     bool instant, atomic, closes;
-    uint64_t die_in_open, die_in_work, die_in_close; /* the call at which it dies; 0: none */
+    uint64_t die_in_open, die_in_work, die_in_close; /* the call at which the process dies; 0:
+                                                      * none */
     enum death how;
-    uint64_t kill_ns; /* time after which the conductor kills it; 0: never */
+    uint64_t kill_ns; /* the conductor kills the process after this time; 0: never */
 };
 
 struct round {
@@ -64,7 +65,8 @@ static bool failed(struct round *r, const char *kind, const char *message)
     return false;
 }
 
-/* ---- a life, in its process ------------------------------------------------------------------ */
+/* ---- a life, in its own process
+ * --------------------------------------------------------------- */
 
 static void reopen_and_check(struct session *s, const struct life *l)
 {
@@ -259,7 +261,7 @@ static struct fault_crash draw_crash(struct round *r)
     return how;
 }
 
-/* The capacity must not be less than the files that exist. */
+/* The capacity must not be less than the size of the existing files. */
 static void fit_capacity(struct round *r)
 {
     uint64_t used = crash_device_used(r->dir);
@@ -267,7 +269,7 @@ static void fit_capacity(struct round *r)
         atomic_store(&r->oracle->capacity, used);
 }
 
-/* Checks another state that this failure might have left, and discards it. */
+/* Checks another state that the power failure might have left, and discards it. */
 static bool probe(struct round *r)
 {
     struct fault_crash how = draw_crash(r);
@@ -284,7 +286,7 @@ static bool probe(struct round *r)
     fit_capacity(r);
     bool dirty = r->dirty;
     if (!run_life(r, &l))
-        return false; /* r->dir is that directory, for `keep` */
+        return false; /* r->dir is the directory of that state, for `keep` */
     r->dirty = dirty;
     memcpy(r->oracle, &before, sizeof before);
     r->disk = disk;
@@ -331,8 +333,8 @@ static uint64_t draw_call(struct round *r)
     return 1 + below(r, below(r, 4) ? most : 4 * most);
 }
 
-/* Kills from outside come only in rounds without a trace: such a process may leave half an
- * entry. */
+/* Kills from outside come only in rounds without a trace, because a process that is killed from
+ * outside may leave half an entry of the trace. */
 static bool timed(const struct round *r)
 {
     return (r->plan.features & WITH_TIME) && !r->disk;
@@ -429,7 +431,8 @@ static bool whole(struct round *r)
     return good;
 }
 
-/* Runs one leg of a round that machines run in turn. First verifies what the last leg has left. */
+/* Runs one leg of a round that several machines run by turns. First verifies what the previous leg
+ * has left. */
 static bool leg(struct round *r)
 {
     uint64_t conductor[2] = {0};

@@ -2,9 +2,9 @@
 #ifndef CRASH_ROUND_H
 #define CRASH_ROUND_H
 /*
- * A round makes a database, and then repeatedly works with it, crashes it, recovers it (up to four
- * recoveries crash in turn), and checks it. A *life* is a process that opens the database, or
- * inspects its files. The *conductor* is the process that runs the round; it never opens the
+ * A round makes a database. Then it repeatedly works with the database, crashes it, recovers it (up
+ * to four recoveries crash in turn), and checks it. A *life* is a process that opens the database,
+ * or inspects its files. The *conductor* is the process that runs the round; it never opens the
  * database.
  */
 #include "world.h"
@@ -17,12 +17,12 @@ enum leg {
 
 struct tally {
     uint64_t rounds, lives, opens, kills, kills_in_recovery, power_states, verified, refused;
-    uint64_t by_feature[FEATURES]; /* kills during recovery, in rounds with this feature */
+    uint64_t by_feature[FEATURES]; /* kills during recovery in rounds with this feature */
 };
 
 struct settings {
     unsigned features; /* features that may be drawn */
-    uint64_t hang_ns;  /* a process that lives longer hangs */
+    uint64_t hang_ns;  /* a process that lives longer counts as hung */
     bool keep, verbose;
     enum leg leg;
     const char *relay; /* directory of the database and of the oracle; NULL with LEG_WHOLE */
@@ -33,8 +33,8 @@ struct failure {
     char *dir; /* NULL unless it was kept; the caller frees it */
 };
 
-/* Returns true if no check failed. LEG_WHOLE then removes its directory; if one failed, `keep`
- * decides. */
+/* Returns true if no check failed. Then LEG_WHOLE removes its directory. If a check failed,
+ * LEG_WHOLE keeps the directory if `keep` is set. */
 bool round_run(uint64_t seed, const struct settings *, struct tally *, struct failure *);
 
 #endif

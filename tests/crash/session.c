@@ -140,7 +140,7 @@ void session_find(struct session *s)
     }
     must(o, lladd_journal_find(s->db, "doubts", &s->doubts, &err), "journal find", &err);
     must(o, lladd_managed_open(s->db, "rows", &s->rows, &err), "managed open", &err);
-    if (s->plan->features & WITH_BLOBS) /* makes some writes bulk writes, which are not logged */
+    if (s->plan->features & WITH_BLOBS) /* some writes become bulk writes, which are not logged */
         lladd_blob_bulk_from(s->db, 4 * (uint64_t)s->plan->o.page_size);
 }
 

@@ -2,9 +2,9 @@
 #ifndef CRASH_TRACE_H
 #define CRASH_TRACE_H
 /*
- * The format of a trace: what a process did to its files. Entries follow one another; each consists
- * of this head, the name, and the bytes. Open files have numbers, which begin with 1 in every
- * process.
+ * The format of a trace, which says what a process did to its files. The entries follow one
+ * another. Each consists of struct trace_head, the name, and the bytes. Open files have numbers,
+ * which begin with 1 in every process.
  */
 #include <stdint.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Transactions: those of workers, prepared ones, and ones that never end; pins; checkpoints. */
+/* Transactions of workers, prepared transactions, and transactions that never end; pins;
+ * checkpoints. */
 #include "support/fixtures.h"
 #include "world.h"
 
@@ -113,7 +114,8 @@ static int do_acts(struct session *s, struct lladd_txn *txn, unsigned w, uint32_
     return rc ? rc : lladd_hash_put(txn, s->hash, &k, sizeof k, value, sizeof value);
 }
 
-/* Commits, and notes the promise, which depends on the durability and on power failures. */
+/* Commits, and records what is promised. The promise depends on the durability and on power
+ * failures. */
 static int commit(struct session *s, struct lladd_txn *txn, unsigned w, uint32_t n,
                   enum lladd_durability durability)
 {
@@ -248,7 +250,8 @@ static void decide(struct session *s, unsigned slot, bool commits)
         must(s->oracle, lladd_in_doubt_claim(s->db, &gid, &txn, &err), "claim", &err);
     s->held[slot] = NULL;
     atomic_store(&o->state, commits ? DOUBT_COMMITTING : DOUBT_ABORTING);
-    if (!commits) { /* until a later record is durable, a crash can leave it in doubt again */
+    if (!commits) { /* until a later record is durable, a crash can leave the transaction in doubt
+                     * again */
         must_txn(s, lladd_abort(txn), "abort in doubt", txn);
         return;
     }
@@ -276,7 +279,7 @@ struct loser {
     uint32_t done;
 };
 
-/* Returns false if the transaction cannot add any more. */
+/* Returns false if the transaction cannot add any more changes. */
 static bool loser_goes_on(struct session *s, struct loser *l, uint64_t *rng)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -318,7 +321,7 @@ static void pins(struct session *s, uint64_t *rng)
     atomic_store(&o->pin[i].sure, 0);
     int rc = there ? lladd_pin_clear(s->db, name, &err) : lladd_pin_set(s->db, name, at, &err);
     if (there)
-        rc = not_found_is_fine(rc); /* a process may have died between these steps */
+        rc = not_found_is_fine(rc); /* a process may have died after it cleared the pin */
     bool gone = !there && rc == LLADD_OUT_OF_RANGE; /* a checkpoint has truncated the log first */
     if (rc != 0 && !gone && !refused(s, rc))
         must(o, rc, there ? "clear a pin" : "set a pin", &err);
@@ -368,7 +371,7 @@ static int maintain_rows(struct session *s, struct lladd_error *err)
     return rc;
 }
 
-/* At the limit of the log these must succeed. */
+/* Checkpoints, digests and cleaning. At the limit of the log these must succeed. */
 static void upkeep(struct session *s, uint64_t *rng)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -391,7 +394,7 @@ static void upkeep(struct session *s, uint64_t *rng)
         must(s->oracle, rc, names[what], &err);
 }
 
-/* In a round that fills the disk, leaves `room` bytes on it, once. */
+/* In a round that fills the disk, limits the disk once so that `room` bytes are left. */
 static void fill_disk(struct session *s, uint64_t room)
 {
     if (!(s->plan->features & WITH_FULL) || atomic_load(&s->oracle->capacity) != UINT64_MAX)
@@ -432,7 +435,7 @@ void work(struct session *s)
     }
     for (unsigned w = 0; w < WORKERS && !alone; w++)
         lladd_thread_join(&threads[w]);
-    if (features & WITH_JOURNAL) /* so that no entry is in the log's buffer only */
+    if (features & WITH_JOURNAL) /* so that no entry is only in the log's buffer */
         (void)work_one(s, 0);
 }
 
@@ -443,7 +446,7 @@ static void discard_all(struct session *s)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
-    o.frees_log = true; /* at the limit of the log only transactions that free log may run */
+    o.frees_log = true; /* at the limit of the log, only transactions that free log may run */
     must(s->oracle, lladd_begin(s->db, &o, &txn, &err), "begin", &err);
     for (unsigned w = 0; w < WORKERS; w++)
         must_txn(s, lladd_journal_discard(txn, s->tags[w], lladd_lsn_of(0)), "last discard", txn);

@@ -8,11 +8,11 @@
  * n-th of them does (acts_of). So the number of the last transaction determines everything that
  * belongs to w: elements of a hash table, some with values in blobs; bytes and a counter of a page;
  * entries of the system journal; a blob; rows of a managed dTable. There are also transactions that
- * stay open until the process dies, with changes of which nothing may be left; prepared
+ * stay open until the process dies, and nothing of their changes may be left; prepared
  * transactions; and pins of the log.
  *
- * The oracle is in memory shared by the processes, and so survives them. Before a call the working
- * process writes there what it asks for, and after it what was promised.
+ * The oracle is in memory that the processes share, so it survives them. Before a call the working
+ * process writes there what it requests, and after the call what was promised.
  */
 #include "crash_device.h"
 
@@ -112,8 +112,9 @@ struct oracle {
     char message[512];
 };
 
-/* The oracle as text, so that a process on another machine can continue; with two numbers of the
- * conductor. Return false, with errno set, if the file does not exist or has other contents. */
+/* Save and load the oracle as text, so that a process on another machine can continue. The text
+ * also has two numbers of the conductor. Return false, with errno set, if the file does not exist
+ * or has other contents. */
 bool oracle_save(struct oracle *, const uint64_t conductor[2], const char *path);
 bool oracle_load(struct oracle *, uint64_t conductor[2], const char *path);
 
@@ -140,13 +141,14 @@ void fail(struct oracle *, const char *kind, const char *format, ...)
 /* Fails unless rc is 0; the kind of failure is `what` and the name of the code. */
 void must(struct oracle *, int rc, const char *what, const struct lladd_error *);
 void must_txn(struct session *, int rc, const char *what, const struct lladd_txn *);
-/* Is rc LLADD_BUSY, or the answer of a full log or disk? Then work continues. Counts it. */
+/* Returns true if rc is LLADD_BUSY, or the answer of a full log or disk. Then counts it, and work
+ * continues. */
 bool refused(struct session *, int rc);
-/* Is rc the answer of a full disk? A checkpoint may need room for a new segment; at the limit of
- * the log it must not fail. */
+/* Returns true if rc is the answer of a full disk. A checkpoint may need room for a new segment. At
+ * the limit of the log it must not fail. */
 bool no_space(struct session *, int rc);
 
-/* session_open opens the database; session_find finds the structures, or makes them. */
+/* session_open opens the database. session_find finds the structures, or makes them. */
 void session_open(struct session *, bool instant, bool atomic);
 void session_find(struct session *);
 /* Returns false if the disk is full and killed checkpoints have used the space that close needs. */
@@ -180,7 +182,8 @@ struct act {
 /* Derives a number from others. */
 uint64_t mix(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 unsigned acts_of(const struct plan *, unsigned w, uint32_t n, struct act acts[ACTS]);
-/* Sets what an act of transaction n writes; never the same twice. `bytes` has room for a->len. */
+/* Sets the bytes that an act of transaction n writes. No two acts write the same bytes. `bytes` has
+ * room for a->len. */
 void act_bytes(const struct plan *, unsigned w, uint32_t n, unsigned index, const struct act *,
                void *bytes);
 /* The bytes of a key. Kinds: 'W' a worker's elements, 'N' the number of its last transaction,
@@ -193,7 +196,7 @@ struct lladd_gid gid_of(unsigned slot, uint32_t serial);
 
 /* The contents after n transactions of worker w. */
 struct model {
-    uint32_t value_n[KEYS], value_act[KEYS]; /* n 0: none */
+    uint32_t value_n[KEYS], value_act[KEYS]; /* `value_n` 0: there is no value */
     int64_t counter;
     unsigned char bytes[BYTES];
     uint32_t journal_from; /* first transaction with live entries */
@@ -215,7 +218,8 @@ void work_relieve(struct session *);
 
 /* Checks everything that the oracle knows, and updates the oracle. */
 void check(struct session *);
-/* Checks that lladd_inspect_verify finds no damage; after a close, nothing at all. */
+/* Checks that lladd_inspect_verify finds no damage and, after a close, that it finds nothing at
+ * all. */
 void check_files(struct oracle *, const char *dir, bool closed);
 
 #endif
