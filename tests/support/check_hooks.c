@@ -3,20 +3,21 @@
  * Wraps two functions of Check in every Check program (the linker option --wrap,
  * cmake/Tests.cmake), and configures the C library's heap before main.
  *
- * _mark_point. Check records each assertion that holds, so that it can name the last one before a
- * case died: it writes a message for each to a file and reads them all at the end of the case. With
+ * _mark_point. Check records each assertion that holds, so that it can name the last one if a case
+ * dies. It writes a message for each to a file, and reads all of them at the end of the case. With
  * assertions in loops this took most of a test's time, and nine tenths under the address sanitizer.
- * Here each place is recorded only when it is first passed. Cases that may die run in their own
- * processes, each with an empty table. Failing assertions do not come here.
+ * Here each place of an assertion is recorded only when it is first passed. Cases that may die run
+ * in their own processes, each with an empty table. Failing assertions do not call this function.
  *
- * tcase_create. By default Check ends a case after four seconds. A slow machine must not fail a
- * test, so ctest sets a limit of half an hour or more (cmake/Tests.cmake); a test run by hand has
- * none.
+ * tcase_create. By default Check ends a case after four seconds. A test must not fail because the
+ * machine is slow. So ctest sets a limit of half an hour or more (cmake/Tests.cmake), and a test
+ * that is run by hand has no limit.
  *
  * The heap. Tests open and close a database for each crash, with buffers of many pages. glibc
- * returns such memory to the kernel when it is freed, and then every page of the next buffer is a
- * page fault: up to half of a test's time. Here the memory stays with the process. Leaks and use
- * after free are detected by support/fault_alloc.c and the address sanitizer.
+ * returns the memory of these buffers to the kernel when they are freed. Then every page of the
+ * next buffer is a page fault, which took up to half of a test's time. Here the memory stays with
+ * the process. Leaks and use after free are detected by support/fault_alloc.c and the address
+ * sanitizer.
  */
 #include <check.h>
 #include <stdio.h> /* defines __GLIBC__ */

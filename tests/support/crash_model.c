@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECTOR = 512 }; /* the unit that no disk tears */
+enum { SECTOR = 512 }; /* no disk tears a unit of this size */
 
 struct buffer {
     unsigned char *data;
@@ -18,8 +18,9 @@ struct buffer {
 };
 
 struct model_file {
-    size_t refs; /* references: names in either table, pending operations, open files */
-    size_t live; /* references: names that the program sees, open files */
+    size_t refs; /* number of references: from names in either table, from pending operations and
+                  * from open files */
+    size_t live; /* number of references: from names that the program sees and from open files */
     uint64_t size;
     struct buffer durable;
 };
@@ -40,7 +41,8 @@ enum kind { WRITE, TRUNCATE, CREATE, MKDIR, RENAME, UNLINK };
 
 struct op {
     enum kind kind;
-    bool lost;               /* a sync of it has failed: no later sync makes it durable */
+    bool lost;               /* a sync of this operation has failed, so no later sync makes it
+                              * durable */
     struct model_file *file; /* WRITE, TRUNCATE, CREATE, RENAME */
     uint64_t off;            /* WRITE; TRUNCATE: the new size */
     size_t len;
@@ -196,7 +198,8 @@ static void table_apply(struct table *t, const struct op *op)
         break;
     case RENAME: {
         const struct binding *from = table_find(t, op->from);
-        if (from && from->file == op->file) { /* else the file's creation is not durable */
+        if (from && from->file == op->file) { /* otherwise the creation of the file is not
+                                               * durable */
             table_set(t, op->name, op->file);
             table_remove(t, op->from);
         }
@@ -593,7 +596,8 @@ void model_crash(const struct crash_model *m, const struct fault_crash *how,
     if (after)
         *after = model_new();
 
-    /* A directory is made before its contents; the contents of a lost directory are lost. */
+    /* A directory is made before its contents. If a directory is lost, its contents are lost,
+     * too. */
     if (names.count > 0)
         qsort(names.at, names.count, sizeof *names.at, by_length);
     for (size_t i = 0; i < names.count; i++) {

@@ -2,7 +2,7 @@
 #ifndef SUPPORT_CRASH_MODEL_H
 #define SUPPORT_CRASH_MODEL_H
 /*
- * The bookkeeping of fault_device: what a device holds durably, and what was only written.
+ * The bookkeeping of fault_device: what is durable on a device, and what was only written.
  *
  * The model has two tables of names: the names that the program sees, and the durable names. It has
  * one record per file, with the file's durable bytes and its present size, and the list of pending
@@ -31,7 +31,8 @@ uint64_t model_pending(const struct crash_model *);
 void model_hold(struct model_file *);
 void model_release(struct crash_model *, struct model_file *);
 
-/* Each records an operation that was done on the base or was in progress. It becomes pending. */
+/* Each of these records an operation that was done on the base, or was in progress. The operation
+ * becomes pending. */
 struct model_file *model_create(struct crash_model *, const char *name);
 void model_mkdir(struct crash_model *, const char *name);
 void model_rename(struct crash_model *, const char *from, const char *to);
@@ -43,8 +44,8 @@ void model_truncate(struct crash_model *, struct model_file *, uint64_t size);
 /* Makes the pending operations on the file, or in the directory, durable. */
 void model_sync(struct crash_model *, struct model_file *);
 void model_sync_dir(struct crash_model *, const char *name);
-/* A sync of the file has failed: its pending operations never become durable, although the kernel
- * takes them for written. */
+/* A sync of the file has failed. So the pending operations on the file never become durable,
+ * although the kernel takes them for written. */
 void model_sync_failed(struct crash_model *, const struct model_file *);
 
 /* Fills an empty device with what a crash leaves. With `after`, makes a model of that device, in

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See fault_alloc.h. A header before each block has its size and a mark that it is ours. */
+/* See fault_alloc.h. A header before each block has the size of the block, and a mark of this
+ * allocator. */
 #include "support/fault_alloc.h"
 
 #include <stdio.h>

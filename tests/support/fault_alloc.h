@@ -2,8 +2,8 @@
 #ifndef SUPPORT_FAULT_ALLOC_H
 #define SUPPORT_FAULT_ALLOC_H
 /*
- * An allocator for tests. It fails when a test has asked it to, counts blocks in use, and fills
- * fresh memory with 0xa5, so that no code works only because memory happens to be zero.
+ * An allocator for tests. It fails at the calls that the test chooses, counts blocks in use, and
+ * fills fresh memory with 0xa5, so that no code works only because memory happens to be zero.
  *
  *     struct fault_alloc fa;
  *     fault_alloc_init(&fa);
@@ -33,8 +33,8 @@ struct fault_alloc {
 };
 
 void fault_alloc_init(struct fault_alloc *);
-/* The n-th call from now fails, and with `forever` every later call too; n = 0: no call fails. Sets
- * the number of failed calls (fault_alloc_fired) to 0. */
+/* The n-th call from now fails. With `forever` every later call fails, too. With n = 0 no call
+ * fails. Sets the number of failed calls (fault_alloc_fired) to 0. */
 void fault_alloc_fail(struct fault_alloc *, uint64_t n, bool forever);
 uint64_t fault_alloc_fired(const struct fault_alloc *);
 uint64_t fault_alloc_calls(const struct fault_alloc *);

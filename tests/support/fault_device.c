@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The result of begin() for the call in progress at a crash: the model records it, the base does
- * not do it, and the caller gets -EIO. Not an errno. */
+/* The result of begin() for the call that is in progress at a crash. The model records the call,
+ * the base does not do it, and the caller gets -EIO. The value is not an errno. */
 enum { UNDER_WAY = 1 };
 
 enum {
@@ -149,7 +149,7 @@ static int fault_open(struct lladd_device *dev, const char *name, unsigned flags
     struct fault_device *fd = of(dev);
     struct lladd_file *base = NULL;
     int rc = begin(fd, FAULT_OPEN, name, NULL);
-    /* The base may still have a directory that did not survive. */
+    /* The base may still have a directory that was lost in a crash. */
     if (rc >= 0 && !model_has_parent(fd->model, name))
         rc = -ENOENT;
     if (rc == 0)
@@ -254,8 +254,8 @@ static int fault_truncate(struct lladd_device *dev, struct lladd_file *handle, u
     return end(fd, rc);
 }
 
-/* The new part reads as zeros, and is there after a crash if the file was synced, like a truncation
- * to a larger size. */
+/* As a truncation to a larger size: the new part reads as zeros, and is there after a crash if the
+ * file was synced. */
 static int fault_allocate(struct lladd_device *dev, struct lladd_file *handle, uint64_t size)
 {
     struct fault_device *fd = of(dev);
@@ -334,8 +334,8 @@ static int fault_mkdir(struct lladd_device *dev, const char *name)
     bool known = model_is_dir(fd->model, name) || model_find(fd->model, name);
     if (rc == 0)
         rc = fd->base->ops->mkdir(fd->base, name);
-    if (rc == -EEXIST && !known) /* a directory that did not survive, but that the base cannot
-                                  * remove */
+    if (rc == -EEXIST && !known) /* the crash has lost the directory, but the base cannot remove
+                                  * it */
         rc = 0;
     if (happened(rc) && !known)
         model_mkdir(fd->model, name);
@@ -414,7 +414,7 @@ static int fault_lock(struct lladd_device *dev, const char *name, struct lladd_f
     return end(fd, rc);
 }
 
-/* Asks the base. A base that does not support this has no holder. */
+/* Asks the base. If the base does not support this call, there is no holder. */
 static int fault_holder(struct lladd_device *dev, const char *name, int64_t *owner)
 {
     struct fault_device *fd = of(dev);
@@ -461,7 +461,7 @@ struct fault_device *fault_device_new(struct lladd_device *base)
     return fd;
 }
 
-/* Closes every open file in the base; their handles stay until they are closed. */
+/* Closes every open file in the base. The handles of these files stay until they are closed. */
 static void kill_files(struct fault_device *fd)
 {
     for (struct fault_file *f = fd->files; f; f = f->next) {
@@ -633,7 +633,7 @@ static int wipe_one(void *ctx, const char *last)
     return rc;
 }
 
-/* The death of a process makes nothing durable: what was pending stays pending. After a power
+/* The death of a process makes nothing durable, so pending operations stay pending. After a power
  * failure everything that is left is durable.
  *
  * Directories that the crash removed cannot be removed from the base. Until they are made again

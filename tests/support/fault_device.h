@@ -96,8 +96,8 @@ struct lladd_device *fault_device_dev(struct fault_device *);
 
 /* ---- counting ---- */
 
-/* Returns the number of calls of these kinds (including failed ones); if fault_device_only has set
- * a prefix, of those on files with it. */
+/* Returns the number of calls of these kinds, including failed ones. If fault_device_only has set a
+ * prefix, counts only calls on files with this prefix. */
 uint64_t fault_device_calls(struct fault_device *, unsigned kinds);
 void fault_device_reset_calls(struct fault_device *);
 /* Number of files open through this device; 0 when everything was closed. */
@@ -105,15 +105,15 @@ uint64_t fault_device_open_files(struct fault_device *);
 
 /* ---- failing ---- */
 
-/* The n-th call from now of one of `kinds` fails with -err, and with `forever` every later call of
- * these kinds too. A new plan replaces the old one; n = 0 cancels it. */
+/* Of the calls of one of `kinds`, the n-th from now fails with -err. With `forever` every later
+ * call of these kinds fails, too. A new plan replaces the old one; n = 0 cancels it. */
 void fault_device_fail(struct fault_device *, uint64_t n, unsigned kinds, int err, bool forever);
 /* Restricts the plan to calls on files with this prefix in their names; NULL or "" for all. */
 void fault_device_only(struct fault_device *, const char *prefix);
-/* Number of calls that have failed by plan or by capacity since either was set. */
+/* The number of calls that have failed since the last plan or capacity was set, by either. */
 uint64_t fault_device_fired(struct fault_device *);
-/* Calls fail with -ENOSPC if they would make the sizes of all files together exceed this;
- * UINT64_MAX: no limit. */
+/* A call fails with -ENOSPC if it would make all files together larger than this. UINT64_MAX: no
+ * limit. */
 void fault_device_capacity(struct fault_device *, uint64_t bytes);
 /* Sets whether the device can allocate space that is not written, which counts as FAULT_TRUNCATE.
  * By default it can. */

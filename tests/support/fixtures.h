@@ -12,12 +12,13 @@ char *temp_dir_new(void);
 void temp_dir_remove(char *dir);
 /* Returns dir/name; the caller frees it. */
 char *temp_dir_path(const char *dir, const char *name);
-/* Returns the number of files below dir if all of them have the first mode, and dir and all
- * directories below it the second one; else prints a path that has another mode, and returns 0. */
+/* Returns the number of files below dir if all of them have the mode `file`, and dir and all
+ * directories below it have the mode `directory`. Otherwise prints a path that has another mode,
+ * and returns 0. */
 unsigned temp_dir_modes(const char *dir, unsigned file, unsigned directory);
 
 /* Runs fn(arg) in a child process. Returns true if it aborts after printing `message` to stderr.
- * For assertions in debug builds; works with and without Check's own forks. */
+ * For assertions in debug builds. Works whether Check forks for each test or not. */
 bool dies_saying(void (*fn)(void *), void *arg, const char *message);
 
 /* splitmix64: returns the next number of the sequence. */
@@ -25,7 +26,7 @@ uint64_t seeded_next(uint64_t *state);
 void seeded_fill(uint64_t seed, void *buf, size_t len);
 
 /* Is the address space large enough to reserve an address for every page of a file? On 32-bit
- * processors it is not; tests of reserved address space then use frames in the heap. */
+ * processors it is not. There, tests of reserved address space use frames in the heap. */
 enum { LL_TEST_CAN_RESERVE = sizeof(void *) >= 8 };
 
 #endif

@@ -47,5 +47,5 @@ void random_options_print(uint64_t seed, const struct lladd_options *o)
            (long long)o->log_limit_bytes, (unsigned long long)o->cache_bytes,
            (unsigned long long)o->checkpoint_bytes, (int)o->frames, (int)o->recovery,
            (unsigned long long)o->recovery_bytes, o->redo_threads);
-    (void)fflush(stdout); /* a case that fails does not flush it */
+    (void)fflush(stdout); /* a case that fails does not flush its output */
 }

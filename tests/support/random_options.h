@@ -8,10 +8,10 @@
  */
 #include <lladd/lladd.h>
 
-/* Changes these fields of *o. A limit of the log is at least `limit` bytes, and enough to open
- * with; about one seed in three gives no limit. */
+/* Changes these fields of *o. About one seed in three gives no limit of the log. Otherwise the
+ * limit is at least `limit` bytes, and large enough for an open. */
 void random_options(uint64_t seed, uint64_t limit, struct lladd_options *o);
-/* Prints the seed and the options drawn, on one line: ctest shows it if the test fails. */
+/* Prints the seed and the drawn options on one line, which ctest shows if the test fails. */
 void random_options_print(uint64_t seed, const struct lladd_options *o);
 
 #endif

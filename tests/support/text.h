@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef SUPPORT_TEXT_H
 #define SUPPORT_TEXT_H
-/* A sink that collects what is written as one string. If the string has no room for it, the test
- * fails. The struct is too large for the stack:
+/* A sink that collects what is written in one string. If the string is too short, the test fails.
+ * The struct is too large for the stack:
  *
  *     static struct text text;
  *     lladd_sim_report_text(r, text_fresh(&text));

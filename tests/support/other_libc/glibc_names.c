@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For C libraries other than glibc: defines the names that glibc's headers have put into the
- * archive of Check, which was compiled with them. Linked only into tests (cmake/Tests.cmake). */
+/* For C libraries other than glibc. The archive of Check was compiled with glibc's headers, so it
+ * uses names that only glibc has. This file defines these names. It is linked only into tests
+ * (cmake/Tests.cmake). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
