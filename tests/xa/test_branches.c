@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The states of a branch through the switch: both phases, one phase, read-only, rolled back, in
- * doubt after a crash; xa_recover returns XIDs unchanged; suspending, resuming, joining and
- * migrating; and the calls for applications and administrators.
+ * The states of a branch, by calls of the switch: both phases, one phase, read-only, rolled back,
+ * and in doubt after a crash. xa_recover returns XIDs unchanged. Also tests suspending, resuming,
+ * joining and migrating, and the calls for applications and administrators.
  */
 #include "xa_fixture.h"
 
@@ -38,7 +38,7 @@ START_TEST(two_phases_one_phase_and_rolling_back)
     ck_assert_int_eq(fixture_get(&b, 0), 5);
     ck_assert_int_eq(fixture_get(&b, 1), 6);
     ck_assert_int_eq(fixture_get(&b, 3), 0);
-    /* A rollback is not forced: after a crash the branch is in doubt again. */
+    /* A rollback does not sync, so after a crash the branch is in doubt again. */
     ck_assert_int_eq(fixture_get(&b, 2), 7);
     gives(1, xa_recover(&back, 1, RMID, TMSTARTRSCAN | TMENDRSCAN));
     ck_assert_mem_eq(&back, &x, sizeof x);
@@ -102,16 +102,17 @@ START_TEST(xids_come_back_byte_for_byte)
         unsigned first = fixture_same(&got[0], &want[0]) ? 0 : 1;
         ck_assert_mem_eq(&got[first], &want[0], sizeof(XID));
         ck_assert_mem_eq(&got[1 - first], &want[1], sizeof(XID));
-        gives(XAER_DUPID, xa_start(&want[0], RMID, TMNOFLAGS)); /* in use until it has ended */
+        gives(XAER_DUPID, xa_start(&want[0], RMID, TMNOFLAGS)); /* the XID is in use until its
+                                                                 * branch has ended */
     }
     gives(XA_OK, xa_rollback(&want[1], RMID, TMNOFLAGS));
     gives(XA_OK, xa_commit(&want[0], RMID, TMNOFLAGS)); /* makes the rollback durable, too */
     fixture_crash(&b, &fixture_kill);
     fixture_open(&b);
-    gives(0, xa_recover(got, 3, RMID, TMSTARTRSCAN | TMENDRSCAN)); /* neither comes back */
+    gives(0, xa_recover(got, 3, RMID, TMSTARTRSCAN | TMENDRSCAN)); /* neither branch comes back */
     ck_assert_int_eq(fixture_get(&b, 0), 1);
     ck_assert_int_eq(fixture_get(&b, 1), 0);
-    fixture_work(&b, &want[0], 0, 4); /* and its XID can be used again */
+    fixture_work(&b, &want[0], 0, 4); /* the XID can be used again */
     gives(XA_OK, xa_commit(&want[0], RMID, TMONEPHASE));
     ck_assert_int_eq(fixture_get(&b, 0), 5);
     fixture_free(&b);
@@ -140,7 +141,7 @@ START_TEST(a_scan_has_a_cursor)
     ck_assert_uint_eq(seen, 31);
     gives(0, xa_recover(NULL, 0, RMID, TMSTARTRSCAN));
     gives(3, xa_recover(got, 3, RMID, TMNOFLAGS));
-    gives(5, xa_recover(got, 5, RMID, TMSTARTRSCAN)); /* anew */
+    gives(5, xa_recover(got, 5, RMID, TMSTARTRSCAN)); /* the scan begins anew */
     gives(XAER_INVAL, xa_recover(got, -1, RMID, TMNOFLAGS));
     gives(XAER_INVAL, xa_recover(NULL, 1, RMID, TMNOFLAGS));
     for (unsigned i = 0; i < 5; i++)
@@ -160,7 +161,7 @@ START_TEST(a_branch_can_be_left_and_taken_up_again)
     gives(XA_OK, xa_end(&x, RMID, TMSUSPEND));
     ck_assert_ptr_null(lladd_xa_txn(RMID));
     gives(XAER_PROTO, xa_prepare(&x, RMID, TMNOFLAGS));
-    gives(XA_OK, xa_start(&y, RMID, TMNOFLAGS)); /* another branch meanwhile */
+    gives(XA_OK, xa_start(&y, RMID, TMNOFLAGS)); /* the thread works in another branch meanwhile */
     fixture_add(&b, 1, 10);
     gives(XAER_PROTO, xa_start(&x, RMID, TMRESUME));
     gives(XA_OK, xa_end(&y, RMID, TMSUCCESS));
@@ -170,7 +171,7 @@ START_TEST(a_branch_can_be_left_and_taken_up_again)
     gives(XA_OK, xa_start(&x, RMID, TMJOIN));
     fixture_add(&b, 0, 4);
     gives(XA_OK, xa_end(&x, RMID, TMSUSPEND));
-    gives(XA_OK, xa_end(&x, RMID, TMSUCCESS)); /* ended without being resumed */
+    gives(XA_OK, xa_end(&x, RMID, TMSUCCESS)); /* the branch is ended without being resumed */
     gives(XA_OK, xa_commit(&x, RMID, TMONEPHASE));
     gives(XA_OK, xa_rollback(&y, RMID, TMNOFLAGS));
     ck_assert_int_eq(fixture_get(&b, 0), 7);

@@ -3,20 +3,22 @@
  * Conformance to X/Open's state tables (C193, chapter 6): every call, in every state, with every
  * flag and every pair of flags.
  *
- * The tables below are the oracle: written from the standard, not from xa/. A situation has the
- * states of the resource manager (R0, R1: table 6-2), of the calling thread's association with
- * branch X (T0, T1, T2: table 6-3), and of X (S0 to S5: table 6-4). It also says whether another
- * thread has an active or a suspended association with X, and whether the caller is active in
- * another branch. (Table 6-5 is about asynchronous calls. There are none: a call with TMASYNC gets
- * XAER_ASYNC.)
+ * The tables below are the oracle. They were written from the standard, not from xa/. A situation
+ * has the state of the resource manager (R0, R1: table 6-2), the state of the calling thread's
+ * association with branch X (T0, T1, T2: table 6-3), and the state of X (S0 to S5: table 6-4). It
+ * also says whether another thread has an active or a suspended association with X, and whether the
+ * caller is active in another branch. (Table 6-5 is about asynchronous calls. There are none: a
+ * call with TMASYNC gets XAER_ASYNC.)
  *
  * The cases are tried twice. With `threads=each`, the standard's rule, an association belongs to
  * one thread. With `threads=any` all threads of the process are one thread of control for xa_end
- * and TMRESUME: if one of them may make such a call, because it is in T1 or T2, the others may too.
+ * and TMRESUME: if one of them may make one of these calls, because it is in T1 or T2, the others
+ * may make it, too.
  *
- * Every situation is set up in a real database, and every call is made in it. The call's code and
- * the situation afterwards are compared with the oracle's: an error changes nothing, a success
- * changes what the tables say. The number of cases is printed; it must be at least 5000.
+ * Every situation is set up in a real database, and every call is made in it. The code of the call
+ * and the situation afterwards are compared with the oracle: an error changes nothing, and a
+ * success changes what the tables say. The test prints the number of cases, which must be at least
+ * 5000.
  */
 #include "xa_fixture.h"
 #include "xa/xa_private.h"
@@ -92,7 +94,8 @@ static int theirs(int (*call)(XID *, int, long), long flags)
 
 enum branch { S0, S1, S2, S3, S4, S5, BRANCHES };
 /* T2M: the other thread has suspended its association with TMMIGRATE. T2O: the caller has suspended
- * its own with TMMIGRATE. T1M: T2M, and the caller has joined (an outcome, not a situation). */
+ * its own association with TMMIGRATE. T1M: as T2M, and the caller has joined; this is only the
+ * outcome of a call. */
 enum mine { T0, T1, T2, T2M, T2O, MINES, T1M };
 enum them { ALONE, ACTIVE, SUSPENDED, THEMS };
 
@@ -102,8 +105,9 @@ struct situation {
     enum mine t;
     enum them them;
     bool elsewhere; /* the caller is active in another branch */
-    bool recovered; /* S3, S5: since before the database was opened */
-    bool aborted;   /* S5: rolled back */
+    bool recovered; /* with S3 and S5: the branch was in this state before the database was
+                     * opened */
+    bool aborted;   /* with S5: the branch was rolled back */
     bool scan;      /* a recovery scan is open */
 };
 
@@ -137,8 +141,8 @@ static bool possible(const struct situation *c)
 
 /* ---- the oracle ------------------------------------------------------------------------------ */
 
-/* An outcome that has no code in the standard: the call blocks. With wait=0 in the open string the
- * call does not wait. */
+/* The call blocks. The standard has no code for this outcome. With wait=0 in the open string the
+ * call does not wait, and returns this code. */
 enum { BLOCKS = XAER_RMERR };
 
 enum call {
@@ -207,7 +211,7 @@ static const struct ending endings[ROWS][BRANCHES] = {
                     {XA_OK, S0}},
 };
 
-/* Table 6-4 for the calls that begin associations; the caller has none. */
+/* Table 6-4, for the calls that begin associations. The caller has no association. */
 static const int starting[BRANCHES] = {XA_OK,      XAER_DUPID, XAER_DUPID,
                                        XAER_DUPID, XAER_DUPID, XAER_DUPID};
 static const int joining[BRANCHES] = {XAER_NOTA,  BLOCKS,        XA_OK,
@@ -239,7 +243,8 @@ static int expect_start(const struct situation *c, unsigned long f, struct situa
         return XAER_NOTA;
     if ((f & TMJOIN) && (c->t == T2 || c->t == T2O))
         return XAER_PROTO; /* the caller has an association, which it must resume */
-    bool theirs = any_thread && c->t == T0 && c->them == SUSPENDED; /* to be resumed */
+    /* May the call resume the association of the other thread? */
+    bool theirs = any_thread && c->t == T0 && c->them == SUSPENDED;
     if ((f & TMRESUME) && c->t == T0 && !theirs)
         return XAER_PROTO;
     int code = joining[c->s];
@@ -256,7 +261,8 @@ static int expect_start(const struct situation *c, unsigned long f, struct situa
     return code;
 }
 
-/* The caller has no association: the call acts on the other thread's, as if that thread made it. */
+/* The caller has no association. The call acts on the association of the other thread, as if that
+ * thread made the call. */
 static int end_for_them(const struct situation *c, unsigned long how, bool migrates, bool failed,
                         struct situation *to)
 {
@@ -323,7 +329,7 @@ static int expected(const struct situation *c, enum call call, unsigned long f,
         if (c->open && (c->t == T1 || c->t == T2 || c->elsewhere))
             return XAER_PROTO;
         if (any_thread && (c->t != T0 || c->them != ALONE))
-            return XAER_PROTO; /* the close would be for the other thread, too */
+            return XAER_PROTO; /* the close would also be a close for the other thread */
         to->open = to->scan = false;
         to->t = c->t == T2O ? T2M : c->t;
         return XA_OK;
@@ -342,7 +348,7 @@ static int expected(const struct situation *c, enum call call, unsigned long f,
     case RECOVER:
         return expect_recover(c, f, to);
     default:
-        return XAER_INVAL; /* nothing is outstanding */
+        return XAER_INVAL; /* no asynchronous call is outstanding */
     }
 }
 
@@ -413,7 +419,7 @@ static void clear(void)
     (void)xa_end(&y, RMID, TMSUCCESS);
     (void)xa_end(&x, RMID, TMSUCCESS);
     (void)theirs(lladd_xa_switch.xa_end_entry, TMSUCCESS);
-    (void)xa_start(&x, RMID, TMRESUME); /* an association of the other thread */
+    (void)xa_start(&x, RMID, TMRESUME); /* resumes an association of the other thread */
     (void)xa_end(&x, RMID, TMSUCCESS);
     (void)xa_rollback(&y, RMID, TMNOFLAGS);
     (void)xa_rollback(&x, RMID, TMNOFLAGS);
@@ -450,7 +456,7 @@ static void associate(const struct situation *c)
         gives(XA_OK, xa_start(&x, RMID, TMJOIN));
 }
 
-/* Sets the branch to S4, as a call of a third thread would do. */
+/* Sets the branch to S4, as a call of a third thread would. */
 static void doom(void)
 {
     struct lladd_gid gid = ll_xa__gid(&x);
@@ -539,7 +545,8 @@ static bool one_case(const struct situation *c, enum call call, unsigned long fl
     struct situation want, is;
     int code = expected(c, call, flags, &want);
     if (any_thread && call == CLOSE && code == XA_OK)
-        return false; /* closes for all threads: no state is left to observe (test_open.c) */
+        return false; /* the call closes for all threads, so no state is left to observe
+                       * (test_open.c tests it) */
     int got = make(call, &x, (long)flags);
     cases++;
     note(code);
@@ -572,7 +579,7 @@ static void every_flag(const struct situation *c, enum call call)
         for (unsigned k = i; k < BITS; k++)
             if (one_case(c, call, bits[i] | bits[k]))
                 drive(c);
-    /* All flags that a call may be given, at once; and an undefined bit. */
+    /* All flags that a call may be given, at once. Then an undefined bit. */
     if (one_case(c, call, allowed[call]))
         drive(c);
     if (one_case(c, call, 0x00010000ul))

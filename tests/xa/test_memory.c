@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lack of memory: in each call the n-th allocation fails, for every n: first alone, then with all
+ * Lack of memory. In each call the n-th allocation fails, for every n, first alone, then with all
  * later ones. Either the call succeeds, or it returns an error and changes nothing, and can be
  * repeated. At the end nothing leaks. (A commit in one phase that fails is a rollback.)
  */
@@ -16,7 +16,8 @@ static XID held, kept;
 
 /* ---- states in which the calls are made ------------------------------------------------------ */
 
-/* `held` is in doubt, and an outcome of `kept` is remembered, both since before a restart. */
+/* Before a restart, `held` has been prepared and `kept` has got a heuristic outcome. So `held` is
+ * in doubt, and the outcome of `kept` is remembered. */
 static void remains(void)
 {
     fixture_open(&b);
@@ -114,9 +115,9 @@ static const struct row {
     void (*before)(void);
     int (*call)(void);
     int fails;    /* code of the call if memory is lacking */
-    int again;    /* code when the call is repeated with memory */
-    int64_t held; /* value of counter 0, to which the XID `held` adds, after the last call; not
-                   * checked if the first call succeeds and `again` is an error */
+    int again;    /* code of the call when it is repeated with memory */
+    int64_t held; /* value of counter 0 after the last call. The branch `held` adds to this counter.
+                   * Not checked if the first call succeeds and `again` is an error */
     bool frugal;  /* the call may allocate nothing */
 } rows[] = {
     {"xa_open", remains, open_it, XAER_RMERR, XA_OK, 1, false},
@@ -134,7 +135,7 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* Returns whether an allocation was reached and failed. */
+/* Returns whether the call made an allocation that failed. */
 static bool without(const struct row *r, uint64_t n, bool forever)
 {
     fixture_init(&b);
@@ -169,7 +170,7 @@ START_TEST(each_call_without_memory)
 }
 END_TEST
 
-/* With many branches the table of branches grows; if it cannot, its chains get longer. */
+/* With many branches the table of branches grows. If it cannot grow, its chains get longer. */
 START_TEST(a_table_that_cannot_grow_finds_all_the_same)
 {
     enum { MANY = 200 };
@@ -191,7 +192,7 @@ START_TEST(a_table_that_cannot_grow_finds_all_the_same)
         gives(XA_OK, xa_end(&x[i], RMID, TMSUCCESS));
     }
     ck_assert_uint_gt(refused, 0);
-    ck_assert_uint_lt(refused, MANY); /* a call succeeds if only the table's growth failed */
+    ck_assert_uint_lt(refused, MANY); /* a call succeeds if only the growth of the table fails */
     for (unsigned i = 0; i < MANY; i++)
         gives(XA_OK, xa_commit(&x[i], RMID, TMONEPHASE));
     fixture_free(&b);

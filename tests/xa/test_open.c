@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Open strings and what they open: malformed ones are refused with the reason; several rmids, and
- * several databases, in one process; a failed device.
+ * Open strings and what they open. Malformed strings are refused with the reason. There may be
+ * several rmids, and several databases, in one process. A device fails.
  */
 #include "xa_fixture.h"
 
@@ -57,7 +57,7 @@ START_TEST(malformed_open_strings_are_refused_and_said_why)
         ck_assert_int_ne(lladd_xa_error(RMID, &err), 0);
         ck_assert_msg(strstr(err.message, wrong[i].why), "%s: %s", wrong[i].info, err.message);
         ck_assert_ptr_null(lladd_xa_db(RMID));
-        gives(XAER_PROTO, xa_start(&(XID){0}, RMID, TMNOFLAGS)); /* still not open */
+        gives(XAER_PROTO, xa_start(&(XID){0}, RMID, TMNOFLAGS)); /* the rmid is still not open */
     }
     memset(text, 'x', sizeof text);
     memcpy(text, "dir=", 4);
@@ -72,7 +72,7 @@ START_TEST(malformed_open_strings_are_refused_and_said_why)
 }
 END_TEST
 
-/* A real directory that does not exist. */
+/* A real directory in the file system that does not exist yet. */
 START_TEST(directories_are_made_only_if_the_string_says_so)
 {
     char info[MAXINFOSIZE], *dir = temp_dir_new(), *path = temp_dir_path(dir, "new");
@@ -140,7 +140,8 @@ START_TEST(rmids_share_a_database_or_have_their_own)
     ck_assert_ptr_ne(lladd_xa_db(9), lladd_xa_db(RMID));
     fixture_work(&b, &x, 0, 1);
     ck_assert_int_eq(xa_start(&x, 8, TMNOFLAGS), XAER_DUPID);
-    ck_assert_int_eq(xa_start(&x, 9, TMNOFLAGS), XA_OK); /* another database's own branch */
+    ck_assert_int_eq(xa_start(&x, 9, TMNOFLAGS), XA_OK); /* the other database has its own branch of
+                                                          * this XID */
     ck_assert_int_eq(xa_start(&x, 8, TMJOIN), XA_OK);
     ck_assert_ptr_ne(lladd_xa_txn(8), lladd_xa_txn(9));
     gives(XAER_PROTO, xa_start(&x, RMID, TMJOIN)); /* this thread would wait for itself */
@@ -182,7 +183,8 @@ END_TEST
 static void *succeeds(void *arg)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_NOT_FOUND); /* of the other thread */
+    /* This thread has made no call yet, so the error is that of the other thread. */
+    ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_NOT_FOUND);
     ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(lladd_xa_error(RMID, &err), 0);
@@ -240,7 +242,8 @@ static void is_closed(void)
     ck_assert_int_eq(xa_recover(&found, 1, RMID, TMSTARTRSCAN), XAER_PROTO);
     ck_assert_int_eq(xa_commit(&x, RMID, TMONEPHASE), XAER_PROTO);
     ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_BAD_STATE);
-    ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XA_OK); /* R0 stays R0 */
+    ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XA_OK); /* in R0, a close is allowed and changes
+                                                             * nothing */
 }
 
 static void *finds_it_closed_and_opens(void *arg)
@@ -250,7 +253,7 @@ static void *finds_it_closed_and_opens(void *arg)
     return NULL;
 }
 
-/* With `threads=any`, a thread that closes does so for all threads. */
+/* With `threads=any`, a close by one thread is a close for all threads. */
 START_TEST(a_close_for_any_thread_is_one_for_all)
 {
     static char info[] = "dir=db;threads=any";
@@ -269,8 +272,8 @@ START_TEST(a_close_for_any_thread_is_one_for_all)
 }
 END_TEST
 
-/* A failed write is final for the handle. Each branch keeps the state of its last durable record,
- * and the resource manager is usable again when it has been opened again. */
+/* A failed write is final for the handle. Each branch keeps the state of its last durable record.
+ * When the resource manager has been opened again, it is usable again. */
 START_TEST(a_failed_device_is_opened_again)
 {
     XID kept = fixture_xid("kept"), idle = fixture_xid("idle"), busy = fixture_xid("busy"),
@@ -293,7 +296,7 @@ START_TEST(a_failed_device_is_opened_again)
     gives(XAER_RMFAIL, xa_commit(&kept, RMID, TMNOFLAGS));
     fault_device_fail(b.fd, 0, 0, 0, false);
     gives(XA_OK, xa_open("dir=db", RMID, TMNOFLAGS));
-    gives(XAER_NOTA, xa_rollback(&idle, RMID, TMNOFLAGS)); /* rolled back by recovery */
+    gives(XAER_NOTA, xa_rollback(&idle, RMID, TMNOFLAGS)); /* recovery has rolled the branch back */
     int n = xa_recover(found, 3, RMID, TMSTARTRSCAN | TMENDRSCAN);
     ck_assert_int_le(n, 1);
     gives(n ? XA_OK : XAER_NOTA, xa_commit(&kept, RMID, TMNOFLAGS));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The shared object as an application gets it: loaded, with its symbols kept local, by a program
- * that is not linked with the library, as a Java virtual machine does; with a plug-in in the open
- * string.
+ * The shared object as an application gets it. A program that is not linked with the library loads
+ * it and keeps its symbols local, as a Java virtual machine does. The open string has a plug-in.
  */
 #include "support/fixtures.h"
 #include "xa/xa.h"
@@ -37,7 +36,7 @@ START_TEST(a_plugin_brings_operations)
     const struct xa_switch_t *xa = dlsym(so, "lladd_xa_switch");
     ck_assert_ptr_nonnull(xa);
     FUNCTION("lladd_xa_db", db_of);
-    FUNCTION("lladd_op_lookup", lookup); /* of the library that came with it */
+    FUNCTION("lladd_op_lookup", lookup); /* from the library that is part of the shared object */
     FUNCTION("lladd_xa_error", why);
     int n = snprintf(info, sizeof info, "dir=%s;create=yes;cache=1M;ops=%s", path, LLADD_XA_PLUGIN);
     ck_assert_msg(n > 0 && n < MAXINFOSIZE, "the build folder's name is too long");
@@ -46,7 +45,7 @@ START_TEST(a_plugin_brings_operations)
     ck_assert_msg(rc == XA_OK, "%d: %s", rc, err.message);
     ck_assert_int_eq(lookup(db_of(1), LLADD_XA_PLUGIN_OP, 3, &id), 0);
     ck_assert_int_eq(xa->xa_close_entry(info, 1, TMNOFLAGS), XA_OK);
-    snprintf(info, sizeof info, "dir=%s;ops=%s", path, LLADD_XA_SO); /* no plug-in */
+    snprintf(info, sizeof info, "dir=%s;ops=%s", path, LLADD_XA_SO); /* this is no plug-in */
     ck_assert_int_eq(xa->xa_open_entry(info, 1, TMNOFLAGS), XAER_INVAL);
     ck_assert_int_ne(why(1, &err), 0);
     ck_assert_ptr_nonnull(strstr(err.message, "does not export"));

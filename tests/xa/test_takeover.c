@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread of the transaction manager ends, rolls back and resumes branches that other threads work
- * in, as when a transaction takes too long. The other threads wait for a lock, are in a call, have
- * a nested top action open, or have ended. Runs under TSan, too.
+ * A thread of the transaction manager ends, rolls back and resumes branches in which other threads
+ * work, as it does when a transaction takes too long. The other threads wait for a lock, are in a
+ * call, have a nested top action open, or have ended. Runs under TSan, too.
  */
 #include "xa_fixture.h"
 
@@ -85,8 +85,8 @@ static void until_one_waits(void)
     } while (s.waiting == 0);
 }
 
-/* Without the takeover the wait would last for ever: the holder of the lock ends after the test has
- * joined the waiting thread. */
+/* The holder of the lock ends only after the test has joined the waiting thread. So without the
+ * takeover the wait would last for ever. */
 START_TEST(a_branch_that_waits_for_a_lock_is_ended_and_rolled_back)
 {
     char *info = _i ? each_info : any_info;
@@ -128,8 +128,8 @@ static void *end_by_force(void *arg)
     return NULL;
 }
 
-/* The end of the branch waits for the end of the action: other transactions may have seen the
- * action's changes. */
+/* The end of the branch waits for the end of the action, because other transactions may have seen
+ * the action's changes. */
 START_TEST(an_open_top_action_is_finished_first)
 {
     XID x = fixture_xid("nested");
@@ -152,7 +152,7 @@ START_TEST(an_open_top_action_is_finished_first)
     lladd_thread_join(&thread);
     gives(XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
     ck_assert_int_eq(fixture_get(&b, 0), 0);
-    ck_assert_int_eq(fixture_get(&b, 1), 1); /* a top action stays */
+    ck_assert_int_eq(fixture_get(&b, 1), 1); /* the closed top action stays */
     end_case();
 }
 END_TEST
@@ -164,7 +164,7 @@ static void *end_if_it_can_be(void *arg)
     return NULL;
 }
 
-/* A call that failed has changed nothing: the thread goes on. */
+/* The failed call has changed nothing, so the thread can go on. */
 START_TEST(without_tmfail_a_call_is_waited_for_as_long_as_the_open_string_says)
 {
     XID x = fixture_xid("nested");
@@ -187,7 +187,7 @@ START_TEST(without_tmfail_a_call_is_waited_for_as_long_as_the_open_string_says)
 }
 END_TEST
 
-/* A thread that ends inside an action blocks no other. */
+/* A thread that ends inside an action blocks no other thread. */
 static void *end_inside(void *arg)
 {
     struct lladd_action action;
@@ -297,7 +297,7 @@ static uint32_t end_round(struct worker *w, unsigned round)
     }
 }
 
-/* Ends the branches of one worker: a thread of the transaction manager. */
+/* A thread of the transaction manager, which ends the branches of one worker. */
 static void *reap(void *arg)
 {
     struct worker *w = arg;
@@ -344,8 +344,8 @@ static void *end_what_migrates(void *arg)
     return NULL;
 }
 
-/* X/Open's table 6-3: a thread without an association (T0) may resume the branch, but not end it;
- * the thread that has suspended it (T2) may do both. */
+/* X/Open's table 6-3. A thread without an association (T0) may resume the branch, but not end it.
+ * The thread that has suspended the branch (T2) may do both. */
 START_TEST(what_migrates_is_ended_by_a_thread_that_has_it)
 {
     XID x = fixture_xid("moved");
@@ -360,7 +360,7 @@ START_TEST(what_migrates_is_ended_by_a_thread_that_has_it)
     ck_assert_int_eq(other_rc[0], XAER_PROTO);
     ck_assert_int_eq(other_rc[1], XA_OK);
     ck_assert_int_eq(other_rc[2], XA_OK);
-    gives(XAER_PROTO, xa_end(&x, RMID, TMSUCCESS)); /* this thread was in T2, and is in T0 */
+    gives(XAER_PROTO, xa_end(&x, RMID, TMSUCCESS)); /* this thread was in T2, and now is in T0 */
     gives(XA_OK, xa_start(&x, RMID, TMJOIN));
     gives(XA_OK, xa_end(&x, RMID, TMSUSPEND | TMMIGRATE));
     gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));

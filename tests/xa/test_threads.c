@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads of control: many of them, several rmids, branches that migrate, tightly coupled threads
- * that take turns; no thread waits for ever. Runs under TSan, too.
+ * Many threads of control, with several rmids, branches that migrate, and tightly coupled threads
+ * that take turns. No thread waits for ever. Runs under TSan, too.
  */
 #include "xa_fixture.h"
 
@@ -12,7 +12,7 @@ enum { THREADS = 6, ROUNDS = 40, BATONS = 4 };
 
 static struct fixture b;
 
-/* ---- each its own branches, under three rmids ------------------------------------------------ */
+/* ---- each thread has its own branches, under three rmids ------------------------------------- */
 
 struct worker {
     struct lladd_thread thread;
@@ -56,7 +56,8 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     int rmid = RMID + (int)(w->number % 3);
-    ck_assert_int_eq(xa_start(&(XID){0}, rmid, TMNOFLAGS), XAER_PROTO); /* not open here yet */
+    /* This thread has not opened the rmid yet. */
+    ck_assert_int_eq(xa_start(&(XID){0}, rmid, TMNOFLAGS), XAER_PROTO);
     ck_assert_int_eq(xa_open("dir=db", rmid, TMNOFLAGS), XA_OK);
     for (unsigned round = 0; round < ROUNDS; round++) {
         XID found[THREADS];
@@ -205,7 +206,7 @@ static void *interfere(void *arg)
     char *info = arg;
     ck_assert_int_eq(xa_open(info, RMID, TMNOFLAGS), XA_OK);
     other_rc[0] = xa_start(&x, RMID, TMJOIN | TMNOWAIT);
-    other_rc[1] = xa_start(&x, RMID, TMJOIN); /* waits as long as `wait` says */
+    other_rc[1] = xa_start(&x, RMID, TMJOIN); /* waits as long as `wait` in the open string says */
     other_rc[2] = xa_end(&x, RMID, TMSUCCESS);
     other_rc[3] = xa_rollback(&x, RMID, TMNOFLAGS);
     other_rc[4] = xa_prepare(&x, RMID, TMNOFLAGS);
@@ -291,8 +292,8 @@ static void *is_new(void *arg)
     return NULL;
 }
 
-/* A branch with a thread that ended inside it can only be rolled back: its work may be incomplete.
- * Associations that the thread has suspended with TMMIGRATE stay. */
+/* If a thread has ended inside a branch, the branch can only be rolled back, because its work may
+ * be incomplete. Associations that the thread has suspended with TMMIGRATE stay. */
 START_TEST(a_thread_that_ends_leaves_no_association)
 {
     struct lladd_thread thread;
@@ -318,11 +319,11 @@ START_TEST(a_thread_that_ends_leaves_no_association)
     ck_assert_int_eq(fixture_get(&b, 0), 1);
     ck_assert_int_eq(fixture_get(&b, 1), 0);
     ck_assert_int_eq(fixture_get(&b, 2), 0);
-    fixture_free(&b); /* no other thread has RMID open */
+    fixture_free(&b); /* no other thread has RMID open, so this closes the database */
 }
 END_TEST
 
-/* Joins a branch that is held by a thread that ends: the join returns XA_RBROLLBACK. */
+/* Joins a branch in which a thread works until the thread ends. The join returns XA_RBROLLBACK. */
 static void *join_what_is_held(void *arg)
 {
     XID held = fixture_xid("held");
@@ -343,7 +344,7 @@ START_TEST(threads_that_end_close_what_they_have_opened)
         fixture_init(&b);
         ck_assert_int_eq(lladd_thread_start(&waits, join_what_is_held, info), 0);
         while (!lladd_xa_db(RMID))
-            lladd_yield(); /* else the thread that ends might close the database for both */
+            lladd_yield(); /* otherwise the thread that ends might close the database for both */
         ck_assert_int_eq(lladd_thread_start(&dies, begin_and_end, info), 0);
         lladd_thread_join(&dies);
         lladd_thread_join(&waits);

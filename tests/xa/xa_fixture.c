@@ -53,7 +53,7 @@ void fixture_open_as(struct fixture *b, int rmid, const char *info)
     char text[MAXINFOSIZE];
     (void)b;
     ck_assert_uint_lt(strlen(info), sizeof text);
-    memcpy(text, info, strlen(info) + 1); /* the standard's argument is not const */
+    memcpy(text, info, strlen(info) + 1); /* the argument in the standard is not const */
     gives(XA_OK, xa_open(text, rmid, TMNOFLAGS));
 }
 

@@ -69,7 +69,7 @@ extern const struct fault_crash fixture_power, fixture_kill;
 
 XID fixture_xid(const char *text);
 bool fixture_same(const XID *, const XID *);
-/* Adds to a counter in the branch that the thread is associated with. */
+/* Adds to a counter, in the branch with which the thread is associated. */
 void fixture_add(struct fixture *, unsigned cell, int64_t delta);
 void fixture_add_in(struct fixture *, struct lladd_txn *, unsigned cell, int64_t delta);
 int64_t fixture_get(struct fixture *, unsigned cell);
