@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The journal under failures: each allocation and each write of a workload fails in turn, and after
- * each failed write there is a crash. Afterwards the acknowledged entries are there, perhaps with
- * those of the commit in progress; no memory is lost.
+ * The journal under failures. Each allocation and each write of a workload fails in turn, and after
+ * each failed write there is a crash. Afterwards the acknowledged entries are there, perhaps
+ * together with those of the commit in progress. No memory is lost.
  */
 #include "operations/journal/table.h"
 #include "journal_fixture.h"
@@ -40,8 +40,8 @@ static int goes_back(struct lladd_txn *txn)
     return rc ? rc : add(txn, "e");
 }
 
-/* Discards the tag's entries, and puts the last of them there again: appends it to the other tag,
- * and rolls that tag over. */
+/* Discards all entries of the tag. Then adds the last of them to the tag again, by appending it to
+ * the other tag and rolling that tag over. */
 static int moves(struct lladd_txn *txn)
 {
     int rc = lladd_journal_discard(txn, tag, lladd_lsn_of(0));
@@ -122,7 +122,8 @@ START_TEST(every_allocation_fails_once)
 }
 END_TEST
 
-/* Opening with a transaction in doubt that has changed tags, and with entries to be read. */
+/* The open of a database with a transaction in doubt that has changed tags, and with entries that
+ * must be read. */
 START_TEST(every_allocation_of_an_open_fails_once)
 {
     uint64_t fired = 1;
@@ -156,8 +157,8 @@ START_TEST(every_allocation_of_an_open_fails_once)
 }
 END_TEST
 
-/* The handle is poisoned, or the step reports that there is no space; after a crash the
- * acknowledged entries are there, perhaps with those in progress. */
+/* Either the handle is poisoned, or the step reports that there is no space. After a crash the
+ * acknowledged entries are there, perhaps together with those in progress. */
 START_TEST(every_write_fails)
 {
     ck_assert_uint_gt(fixture_each_write_fails(&b, &steps), 5);
@@ -165,8 +166,7 @@ START_TEST(every_write_fails)
 END_TEST
 
 /* The catalogue is created in a transaction of its own. If an allocation of that transaction or its
- * commit fails, no catalogue is left, the caller's transaction returns the reason, and the caller
- * may try again. */
+ * commit fails, no catalogue is left, the call returns the reason, and the caller may try again. */
 START_TEST(every_allocation_of_the_catalogue_fails_once)
 {
     uint64_t fired = 1, made;
@@ -201,7 +201,8 @@ END_TEST
 
 enum { TIMES = 4000 };
 
-/* One entry of each round stays; at commit, records list the ranges that were rolled back. */
+/* One entry of each round stays, and one is rolled back. At commit, records list the ranges that
+ * were rolled back. */
 static struct lladd_txn *takes_back_often(void)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -215,8 +216,8 @@ static struct lladd_txn *takes_back_often(void)
     return txn;
 }
 
-/* Commits, or prepares if g is not NULL, while the log has room for some of these records and not
- * for all. Asserts that the call is refused. */
+/* Commits, or prepares if g is not NULL, while the log has room for some of the records that list
+ * ranges, but not for all. Asserts that the call is refused. */
 static void is_refused(struct lladd_txn *txn, const struct lladd_gid *g)
 {
     uint64_t tail = journal_stats(&b).log_tail;
@@ -245,8 +246,8 @@ static void setup_small(void)
     fixture_open(&b);
 }
 
-/* Ranges that were listed already are not listed again: an earlier version that did so wrote a log
- * that could not be opened. */
+/* The second commit must not list ranges again that the first one has listed. (An earlier version
+ * did so, and the log could not be opened.) */
 START_TEST(a_commit_refused_halfway_succeeds_later)
 {
     struct lladd_txn *txn;
@@ -270,7 +271,7 @@ START_TEST(a_transaction_goes_on_after_a_refused_commit)
     txn = takes_back_often();
     is_refused(txn, NULL);
     fault_device_capacity(b.fd, fault_device_bytes(b.fd));
-    refuses(txn, LLADD_NO_SPACE, lladd_commit(txn)); /* at the same record */
+    refuses(txn, LLADD_NO_SPACE, lladd_commit(txn)); /* is refused at the same record */
     fault_device_capacity(b.fd, UINT64_MAX);
     journal_append(txn, tag, "more");
     ok(txn, lladd_savepoint(txn, &sp));
@@ -343,8 +344,7 @@ START_TEST(a_transaction_aborts_after_a_refused_commit)
 }
 END_TEST
 
-/* Logs with ranges that were listed twice, as an earlier version wrote them, can be read
- * nevertheless. */
+/* An earlier version wrote logs in which ranges are listed twice. They can be read nevertheless. */
 START_TEST(ranges_that_were_listed_twice_are_read)
 {
     struct ll_journal_txn *t;
@@ -368,7 +368,7 @@ END_TEST
 
 /* ---- cleaning that neither commits nor rolls back -------------------------------------------- */
 
-enum { LONG = 1000, MANY = 700 }; /* more than the log keeps in memory */
+enum { LONG = 1000, MANY = 700 }; /* the entries are more than the log keeps in memory */
 
 static void put_much(void)
 {

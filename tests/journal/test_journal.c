@@ -112,7 +112,7 @@ START_TEST(a_released_tag_is_gone_with_its_entries)
     abort_txn(txn);
     commit(other);
     journal_expect(&b, tag, "a b d");
-    /* Released and created again in one transaction: it is another tag. */
+    /* A tag that is released and created again in one transaction is another tag. */
     txn = fixture_begin(&b);
     ok(txn, lladd_journal_release(txn, tag));
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &again));
@@ -300,7 +300,7 @@ START_TEST(a_discard_takes_effect_when_it_commits)
     abort_txn(txn);
     journal_expect(&b, tag, "a b c d");
     txn = fixture_begin(&b);
-    journal_append(txn, tag, "e"); /* its own entries stay */
+    journal_append(txn, tag, "e"); /* the transaction's own entries stay */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_journal_discard(txn, tag, lladd_lsn_of(later.v + 1)));
     ok(txn, lladd_journal_discard(txn, tag, upto));
     ok(txn, lladd_journal_discard(txn, tag, upto));
@@ -308,7 +308,7 @@ START_TEST(a_discard_takes_effect_when_it_commits)
     commit(txn);
     expect_for_good(tag, "d e");
     txn = fixture_begin(&b);
-    ok(txn, lladd_journal_discard(txn, tag, upto)); /* these are discarded already */
+    ok(txn, lladd_journal_discard(txn, tag, upto)); /* these entries are discarded already */
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     journal_append(txn, tag, "f");
     commit(txn);
@@ -365,7 +365,7 @@ START_TEST(live_entries_keep_the_log_and_their_tag_is_named)
     uint64_t oldest = journal_stats(&b).log_oldest;
     struct lladd_journal_info info;
     ck_assert_int_eq(journal_info(&b, tag, &info), 0);
-    for (int i = 0; i < 3; i++) { /* too little for cleaning to pay */
+    for (int i = 0; i < 3; i++) { /* too little log for cleaning to pay */
         journal_put(&b, young, "y");
         journal_grow_log(&b, 10000);
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
@@ -426,9 +426,9 @@ static void expect_mark_moves(uint64_t tag)
     ck_assert_uint_gt(mark.a, 0);
 }
 
-/* A checkpoint that moves the mark must not add a name: it would wait for a thread that adds a
- * name, and that thread may wait for the checkpoint. So the mark's name must exist before, however
- * full the pages of names are. _i: the number of other names. */
+/* A checkpoint that moves the mark must not add a name. It would wait for a thread that adds a
+ * name, and that thread may wait for the checkpoint. So the mark's name must exist before, even if
+ * the pages of names are full. _i: the number of other names. */
 START_TEST(checkpoints_add_no_name)
 {
     begin();
@@ -462,7 +462,8 @@ static int first_name(void *ctx, const char *name)
     return 0;
 }
 
-/* Recovery does not need the oldest files, but they have live entries: their loss is noticed. */
+/* Recovery does not need the oldest files of the log, but they have live entries. So open must
+ * notice that they are missing. */
 START_TEST(a_loss_of_the_oldest_files_of_the_log_is_noticed)
 {
     char entry[20001];
@@ -490,7 +491,7 @@ START_TEST(a_loss_of_the_oldest_files_of_the_log_is_noticed)
 }
 END_TEST
 
-/* The commit of a discard is lost in a crash: the discarded entries must still be there. */
+/* The commit of a discard is lost in a crash, so the discarded entries must still be there. */
 START_TEST(entries_of_a_lost_discard_are_in_the_log)
 {
     begin();
@@ -508,7 +509,8 @@ START_TEST(entries_of_a_lost_discard_are_in_the_log)
     ok(txn, lladd_commit(txn));
     struct lladd_pinner who;
     ok_db(&b, lladd_log_pinner(b.db, &who, &b.err));
-    ck_assert_str_eq(who.kind, "class"); /* keeps the log until the discard is durable */
+    ck_assert_str_eq(who.kind, "class"); /* the journal's class keeps the log until the discard is
+                                          * durable */
     ck_assert_uint_eq(journal_stats(&b).log_oldest, oldest);
     fixture_crash(&b);
     journal_expect(&b, tag, "a b");
@@ -557,7 +559,7 @@ START_TEST(wrong_arguments_are_refused)
     ck_assert_int_eq(lladd_journal_discard(NULL, 17, lladd_lsn_of(0)), LLADD_CLOSED);
     ck_assert_int_eq(lladd_journal_rollover(NULL, 17, 17), LLADD_CLOSED);
     ck_assert_int_eq(lladd_journal_rollover(NULL, 17, 18), LLADD_CLOSED);
-    commit(txn); /* it has written nothing */
+    commit(txn); /* the transaction has written nothing */
     ck_assert_int_eq(lladd_journal_newest(b.db, 17, &(lladd_lsn){0}, &b.err), LLADD_NOT_FOUND);
     ck_assert_int_eq(lladd_journal_replay(b.db, 17, text_add, NULL, &b.err), LLADD_NOT_FOUND);
     ck_assert_int_eq(lladd_journal_replay(b.db, 17, NULL, NULL, &b.err), LLADD_BAD_ARGUMENT);
@@ -584,7 +586,7 @@ START_TEST(the_journal_must_be_registered)
     abort_txn(txn);
     ck_assert_int_eq(lladd_journal_each(b.db, NULL, NULL, &b.err), LLADD_BAD_STATE);
     fixture_close(&b);
-    ok_db(&b, lladd_journal_register(&b.options, &b.err)); /* the database gets a journal */
+    ok_db(&b, lladd_journal_register(&b.options, &b.err)); /* now the database gets a journal */
     fixture_open(&b);
     tag = journal_tag(&b, "t");
     journal_put(&b, tag, "a");

@@ -14,12 +14,13 @@
 
 enum { TAGS = 5, TXNS = 4, STEPS = 1500 };
 
-/* A change made by a transaction: entry `number` in tag, or a rollover, or a discard. */
+/* A change that a transaction has made: entry `number` in a tag, a rollover, or a discard. */
 struct deed {
     enum { ENTRY, ROLL, DISCARD } what;
     unsigned tag, to;
     uint64_t number;
-    uint64_t upto; /* DISCARD, ROLL: of the entries committed up to this commit of the model */
+    uint64_t upto; /* for DISCARD and ROLL: of the entries that were committed up to this commit of
+                    * the model */
 };
 
 struct deeds {
@@ -37,7 +38,8 @@ struct txn {
 };
 
 struct live {
-    uint64_t number, commit; /* commit: its number in the model, which counts commits */
+    uint64_t number, commit; /* `commit`: the number of the entry's commit; the model counts
+                              * commits */
 };
 
 struct model_tag {
@@ -94,7 +96,8 @@ static void drop_upto(struct model_tag *t, uint64_t upto)
     t->n = kept;
 }
 
-/* Moves the tag's entries committed before the rollover, and this transaction's own. */
+/* Moves the entries of the tag that were committed before the rollover, and those of this
+ * transaction. */
 static void model_roll(const struct deed *d, uint64_t commit)
 {
     struct model_tag *from = &tags[d->tag], *to = &tags[d->to];
@@ -141,7 +144,8 @@ struct compare {
     lladd_lsn last;
 };
 
-/* An entry consists of its number, in 8 bytes, and more bytes; the number says how many. */
+/* An entry consists of its number, in 8 bytes, and of more bytes. The number determines how
+ * many. */
 static size_t length_of(uint64_t number)
 {
     return 8 + number % 37 + (number % 50 == 0 ? 3000 : 0);
@@ -300,7 +304,7 @@ static void end(int i, bool commits_it)
     forget_txn(i);
 }
 
-/* Finds a transaction in doubt that is not claimed: its abort was not durable. */
+/* Finds a transaction in doubt that is not claimed. Its abort was not durable. */
 static int note_doubt(void *ctx, const struct lladd_in_doubt_info *info)
 {
     struct lladd_gid *gid = ctx;

@@ -10,7 +10,8 @@
 
 static struct fixture b;
 
-/* ---- an owner with a text of committed entries, and one for each transaction ----------------- */
+/* ---- an owner with the committed entries as text, and with a text for each transaction
+ * -------- */
 
 struct write_set {
     struct text_of text;
@@ -22,7 +23,7 @@ struct owner {
     struct text_of text;
     unsigned logged, aborted, undone, asked;
     int fail;    /* replay stops with this error */
-    bool leaves; /* when asked to digest, it detaches, which is refused */
+    bool leaves; /* when it is asked to digest, the owner detaches, which is refused */
 };
 
 static void free_set(struct write_set *w)
@@ -220,8 +221,8 @@ START_TEST(attaching_is_all_or_nothing)
 }
 END_TEST
 
-/* A discard empties the tag. The discarded entries are not replayed with the transaction in doubt,
- * although entries of that transaction are older. */
+/* A discard empties the tag. A transaction in doubt has older entries in the tag. When these are
+ * replayed, the discarded entries must not be replayed with them. */
 START_TEST(discarded_entries_are_not_replayed_with_those_in_doubt)
 {
     struct owner o = {.logged = 0};
@@ -373,7 +374,7 @@ END_TEST
 
 /* ---- rolling over ---------------------------------------------------------------------------- */
 
-/* In the order of the target's entries, a rollover has the place of its commit. */
+/* Among the entries of the target, those of a rollover have the place of the rollover's commit. */
 START_TEST(a_rollover_has_the_place_of_its_commit)
 {
     begin();
@@ -546,8 +547,8 @@ START_TEST(the_longest_entry_can_be_cleaned)
 }
 END_TEST
 
-/* The owner is asked for a digest only when cleaning its tag would free enough log. It is asked
- * once before each cleaning. */
+/* The journal asks the owner for a digest only when cleaning the owner's tag would free enough log.
+ * It asks once before each cleaning. */
 START_TEST(an_owner_is_asked_once_before_each_cleaning)
 {
     struct owner o = {.fail = 0};
@@ -557,7 +558,7 @@ START_TEST(an_owner_is_asked_once_before_each_cleaning)
     journal_put(&b, tag, "a b c");
     attach(tag, &o);
     for (int i = 0; i < 3; i++) {
-        journal_grow_log(&b, 10000); /* too little for cleaning to pay */
+        journal_grow_log(&b, 10000); /* too little log for cleaning to pay */
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
     }
     ck_assert_uint_eq(o.asked, 0);
@@ -579,8 +580,8 @@ START_TEST(an_owner_is_asked_once_before_each_cleaning)
 }
 END_TEST
 
-/* One checkpoint asks all owners that are due. The next one cleans their tags, and releases the log
- * that this frees. */
+/* One checkpoint asks all owners that are due. The next one cleans their tags, and then releases
+ * the log that was freed. */
 START_TEST(owners_are_asked_together)
 {
     struct owner o[3] = {{.fail = 0}};
@@ -698,7 +699,7 @@ START_TEST(many_live_entries_do_not_fill_the_log)
         commit(txn);
     }
     for (int i = 0; i < 200; i++) {
-        journal_grow_log(&b, 30u << 10); /* asserts that it is not refused */
+        journal_grow_log(&b, 30u << 10); /* asserts that no update is refused */
         if (_i)
             ok_db(&b, lladd_maintain(b.db, NULL, &b.err));
         ck_assert_uint_le(journal_stats(&b).log_disk_bytes, LIMIT + (_i ? 0 : LIMIT / 4));
@@ -727,8 +728,8 @@ static int append_later(uint64_t tag, const char *text)
     return rc;
 }
 
-/* A log that is full of entries is free again when the entries are discarded, also by a commit that
- * is not forced. _i 1: a call gets LLADD_LOG_FULL instead of a checkpoint, and the test takes the
+/* A log that is full of entries is free again when the entries are discarded, even by a commit that
+ * does not sync. _i 1: a call gets LLADD_LOG_FULL instead of a checkpoint, and the test takes the
  * checkpoints. */
 START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
 {
@@ -751,7 +752,8 @@ START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
         unsigned n = 0;
         while (append_later(tag, text) == 0)
             ck_assert_uint_lt(n++, 1000);
-        ck_assert_uint_gt(n, 100); /* the log of the discarded entries is free again */
+        ck_assert_uint_gt(n, 100); /* the discarded entries have left the log, so there is room
+                                    * again */
         for (unsigned k = 0; k < 5; k++)
             ck_assert_int_eq(append_later(tag, text), LLADD_LOG_FULL);
         ok_db(&b, lladd_begin(b.db, &o, &txn, &b.err));

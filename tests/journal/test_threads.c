@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The journal and threads: 2 and 8 of them append to shared tags and to their own, roll back to
+ * The journal and threads. 2 and 8 threads append to shared tags and to their own, roll back to
  * savepoints, abort, discard, clean and replay, while checkpoints are taken in the background. An
  * owner that is attached to a tag gets the commits in order, and counts as many entries as a replay
  * returns. Runs under TSan.
@@ -29,7 +29,7 @@ struct worker {
 };
 static struct worker workers[MOST];
 
-/* The owner of the first shared tag: it only counts. `logged` is called by one thread at a time. */
+/* The owner of the first shared tag. It only counts. One thread at a time calls `logged`. */
 static struct {
     uint64_t last, entries, atomic_aborted;
 } follower;
@@ -125,8 +125,8 @@ static void shelve(struct worker *w)
         sure(lladd_commit_async(txn, &at) == 0, "commit");
 }
 
-/* Discards the entries of the thread's own tag. Only a checkpoint that cleans the tag can be in the
- * way, and the discard waits for it. */
+/* Discards the entries of the thread's own tag. Only a checkpoint that cleans the tag can delay the
+ * discard, which then waits for the checkpoint. */
 static void tidy_up(struct worker *w)
 {
     struct lladd_txn *txn = NULL;
@@ -213,7 +213,7 @@ END_TEST
 static struct {
     uint64_t tag;
     uint32_t over;    /* atomic */
-    uint32_t cleaned; /* atomic: times */
+    uint32_t cleaned; /* number of cleanings; atomic */
 } cleaner;
 
 static void *clean_on(void *arg)
@@ -256,8 +256,8 @@ END_TEST
 
 /* ---- a checkpoint that is cleaning ----------------------------------------------------------- */
 
-/* The cleaning thread is held in a write, after the record that announces the entries and before
- * the commit. If `fails`, the device then fails. */
+/* The cleaning thread is stopped in a write, after the record that announces the entries and before
+ * the commit. If `fails` is set, the device then fails. */
 static struct {
     uint64_t tag, self;
     uint32_t held, asked; /* atomic */
@@ -311,7 +311,7 @@ static void begin_halfway(struct lladd_thread *thread, bool fails)
         lladd_yield();
 }
 
-/* rc: what the waiting call returned. */
+/* rc: the result of the waiting call. */
 static void end_halfway(struct lladd_thread *thread, int rc)
 {
     lladd_thread_join(thread);
@@ -335,8 +335,8 @@ START_TEST(attach_during_cleaning)
 }
 END_TEST
 
-/* A transaction that changes a tag waits, too. If it were refused, it would have to be repeated.
- * _i % 2: the device fails; _i / 2: the change is a release. */
+/* A transaction that changes a tag waits for the cleaning, too. If it were refused, it would have
+ * to be repeated. _i % 2: the device fails; _i / 2: the change is a release. */
 START_TEST(change_during_cleaning)
 {
     struct lladd_thread thread;
