@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""aarch64.py <folder of sources> <include dir>...: clang compiles util/crc32c.c for aarch64 without
-a warning, and uses the processor's instruction. clang differs from gcc there in the names of the
-intrinsics, and in the instructions that a single function may use.
+"""aarch64.py <folder of sources> <include dir>...: clang compiles util/crc32c.c for aarch64
+without a warning, and uses the processor's instruction. For aarch64, clang and gcc differ in the
+names of the intrinsics, and in the instructions that a single function may use.
 
 aarch64.py --library <folder of sources>: clang reads every source file of the library, of the
 simulator and of the XA module for aarch64 without a warning.
 
-Skipped (77) without clang, without the headers of the C library for aarch64 (Debian:
-libc6-dev-arm64-cross) or, with --library, without LZ4's."""
+The status is 77 (skipped) if clang or the headers of the C library for aarch64 (Debian:
+libc6-dev-arm64-cross) are missing; with --library also if LZ4's header is missing."""
 import os
 import shutil
 import subprocess
@@ -23,7 +23,8 @@ FLAGS = ["--target=aarch64-linux-gnu", "-std=gnu11", "-O2", "-Wall", "-Wextra", 
          "-isystem", HEADERS, "-xc"]
 WARNINGS = ["-D_GNU_SOURCE", "-Wshadow", "-Wconversion", "-Wstrict-prototypes",
             "-Wmissing-prototypes"]
-# Each must be refused: an intrinsic without its declaration, an instruction that is not allowed.
+# clang must refuse both: an intrinsic without its declaration, and an instruction that is not
+# allowed.
 WRONG = ["unsigned f(unsigned c) { return __crc32cd(c, 1); }\n",
          "void f(void) { __asm__(\"crc32cx w0, w0, x1\"); }\n"]
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The map and the growing array: against a plain model under random histories, in edge cases (key
- * 0, growth, runs that wrap around), and with every allocation failing: an error, nothing changed,
- * nothing leaked, and no failure after a reserve.
+ * The map and the growing array. They are compared with a plain model under random histories, and
+ * tested in edge cases (key 0, growth, runs that wrap around). Every allocation fails in turn. Then
+ * the call returns an error and has changed nothing, and nothing leaks. After a reserve no call
+ * fails.
  */
 #include "support/fault_alloc.h"
 #include "support/fixtures.h"
@@ -114,7 +115,7 @@ static bool keep_some(void *ctx, uint64_t key, uint64_t value)
     return !gone[key];
 }
 
-/* The tables have every load, so removals also close gaps across the end of the table. */
+/* The test makes tables of every load. So removals also close gaps across the end of the table. */
 START_TEST(map_retains_what_it_is_told)
 {
     enum { KEYS = 400 };

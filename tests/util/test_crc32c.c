@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CRC-32C: the known answers; the portable code against the definition, bit by bit; the
- * instructions against the portable code at every short length and alignment and at lengths around
- * every limit of the three-lane method; and that a checksum can be continued.
+ * CRC-32C. Tests the known answers. Compares the portable code with the definition, which computes
+ * bit by bit. Compares the instructions with the portable code, for every short length and
+ * alignment, and for lengths around every limit of the three-lane method. A checksum can be
+ * continued.
  */
 #include "support/fixtures.h"
 #include "util/crc32c.h"
@@ -30,7 +31,7 @@ static uint32_t by_definition(uint32_t seed, const void *data, size_t n)
     return ~crc;
 }
 
-/* RFC 3720, appendix B.4, and the usual check value. */
+/* The values are those of RFC 3720, appendix B.4, and the usual check value. */
 static void check_known_answers(crc_fn *crc)
 {
     unsigned char bytes[32];
@@ -115,7 +116,7 @@ START_TEST(goes_on_from_another)
 }
 END_TEST
 
-/* A word and eight bytes stored elsewhere count as if they came before the rest. */
+/* A word and eight bytes that are stored elsewhere count as if they were stored before the rest. */
 START_TEST(split_is_the_same)
 {
     unsigned char data[12 + 1024];
@@ -143,7 +144,7 @@ START_TEST(every_bit_counts)
 END_TEST
 
 #if defined(__x86_64__)
-/* If this processor has the instructions, the library must use them: otherwise the comparisons
+/* If this processor has the instructions, the library must use them. Otherwise the comparisons
  * above would compare the portable code with itself. */
 START_TEST(instructions_are_used)
 {

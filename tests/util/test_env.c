@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Errors carry code, place and message, whatever the message is; the table of codes is consistent;
- * the operating system's errors get the root that tells the caller what to do; memory, time and
- * randomness come from the environment, or from the system.
+ * Errors have a code, a place, and any message. The table of codes is consistent. The operating
+ * system's errors get the root that tells the caller what to do. Memory, time and randomness come
+ * from the environment, or from the system.
  */
 #include "support/fault_alloc.h"
 #include "support/fixtures.h"
@@ -39,7 +39,8 @@ START_TEST(the_first_error_is_the_poison)
     ll_fail(&why, LLADD_BUG, "a code of the poisoned root");
     ck_assert_int_eq(ll_poison_set(&p, LLADD_WRITE_FAILED, &why, &why), LLADD_BUG);
 
-    /* What a forked child finds (util/poison.h): no error here; other checks refuse its calls. */
+    /* In a forked child the poison has no error, because other checks refuse its calls
+     * (util/poison.h). */
     memset(&p, 0, sizeof p);
     ck_assert(!ll_poisoned(&p));
     ck_assert_int_eq(ll_poison_check(&p, NULL), 0);
@@ -105,7 +106,7 @@ END_TEST
 
 START_TEST(io_errors_name_file_and_cause)
 {
-    char text[100]; /* the words are the C library's */
+    char text[100]; /* the words for the cause are those of the C library */
     struct lladd_error err;
     ck_assert_int_eq(ll_fail_io(&err, -ENOSPC, true, "write", "log/0000.seg"), LLADD_NO_SPACE);
     snprintf(text, sizeof text, "cannot write \"log/0000.seg\": %s", strerror(ENOSPC));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mutexes exclude and know their owner and rank; conditions wake and time out; a word can be slept
- * on without losing a wake-up; threads start, take no signals, and are joined. In debug builds a
- * rank taken out of order, a second lock by the owner and an unlock by another thread stop the
- * program.
+ * Mutexes exclude, and know their owner and rank. Conditions wake and time out. A thread can sleep
+ * on a word without losing a wake-up. Threads start, take no signals, and are joined. Three
+ * mistakes stop debug builds: locking a mutex out of the order of ranks, a second lock by the
+ * owner, and an unlock by another thread.
  */
 #include "support/fixtures.h"
 
@@ -53,7 +53,7 @@ static void join_all(struct lladd_thread *threads)
 
 static void *add_under_mutex(void *arg)
 {
-    uint64_t *plain = arg; /* not atomic: the mutex is what is tested */
+    uint64_t *plain = arg; /* not atomic, because the mutex is tested */
     for (int i = 0; i < ROUNDS; i++) {
         if (i % 3 != 0 || !lladd_mutex_trylock(&low))
             lladd_mutex_lock(&low);
@@ -105,7 +105,7 @@ START_TEST(ranks_in_order_out_of_order_release)
     ck_assert(lladd_mutex_mine(&high));
     lladd_mutex_unlock(&high);
     lladd_mutex_lock(&high);
-    ck_assert(lladd_mutex_trylock(&low)); /* never waits, so may be out of order */
+    ck_assert(lladd_mutex_trylock(&low)); /* a trylock never waits, so it may be out of order */
     lladd_mutex_unlock(&high);
     lladd_mutex_unlock(&low);
     lladd_mutex_lock(&low);
@@ -215,7 +215,7 @@ struct turns {
     uint64_t turn;
 };
 
-/* Each thread waits for its turn; a lost wake-up would stop the round for ever. */
+/* Each thread waits for its turn. A lost wake-up would stop the round for ever. */
 static void *take_turns(void *arg)
 {
     struct turns *t = arg;
