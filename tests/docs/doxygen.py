@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""doxygen.py <doxygen> <Doxyfile>: the reference is made without a warning, it is complete, and
-a warning would be noticed."""
+"""doxygen.py <doxygen> <Doxyfile>: doxygen makes the reference without a
+warning, the reference has all groups, and a wrong docstring is noticed."""
 import os
 import re
 import subprocess
@@ -26,7 +26,7 @@ def main(doxygen, path):
                   "xa", "lladd"):
         if not os.path.exists(os.path.join(out, "html", f"group__{group}.html")):
             sys.exit(f"there is no group {group}")
-    # The same with a header that describes a parameter which is not there.
+    # doxygen must refuse a header that describes a parameter which the function does not have.
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "bad.h"), "w", encoding="utf-8") as file:
             file.write("/** @file */\n/** Bad. @param nothing such */\nint bad(int something);\n")

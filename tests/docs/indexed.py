@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""examples/indexed in the simulator: it recovers from every crash, also with two threads. The
-simulator finds two bugs: -DSTALE leaves the entry of an old value in the index; and in a copy,
-changes do not lock the values of their entries.
+"""Runs examples/indexed in the simulator: it recovers from every crash, also with two threads. The
+simulator must find two bugs. With the first, -DSTALE, the entry of an old value stays in the index;
+the second is made in a copy, in which changes do not lock the values of their entries.
 
 indexed.py <root> <lladd-sim> <c compiler>"""
 import os
@@ -61,7 +61,7 @@ def main(root, sim, cc):
         fails(right, sim, TWO, "O2 contents objects")
     finally:
         shutil.rmtree(folder)
-    print("examples/indexed passes, and not with its bugs")
+    print("examples/indexed passes, and fails with each of its bugs")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/simulator.md, "Mistakes, and what is said of them": examples/ring and examples/ordered pass
-as they are. Each mistake of the table is made in a copy, and the simulator prints every text that
-the table quotes.
+"""Checks the section "Mistakes, and what is said of them" of docs/simulator.md: examples/ring and
+examples/ordered pass as they are. Each mistake of the table is made in a copy, and the simulator
+prints every text that the table quotes.
 
 mistakes.py <root> <lladd-sim> <c compiler>"""
 import os
@@ -25,7 +25,7 @@ PASSES = {"ring": (EXPLORE, CONTRACT, ":ring.threads --interleave --preemptions 
 SOURCES = {"ring": RING, "ordered": ORDERED}
 MISTAKES_MIN = 15
 
-# For each mistake, by its name in the table: file, text, its replacement, options of the simulator.
+# A mistake's name in the table: file, right text, wrong text, options of the simulator.
 MISTAKES = {
     "an undo does not take back all of its redo":
         ("page.c", "lladd_get64(body + at) - lladd_get64((const char *)undo.data + at));",
@@ -72,7 +72,7 @@ MISTAKES = {
 
 
 def table(text):
-    """What the page quotes of each mistake."""
+    """The texts that the page quotes for each mistake."""
     section = text.split(f" {HEADING}\n", 1)
     if len(section) != 2:
         sys.exit(f"{PAGE} has no section \"{HEADING}\"")
@@ -109,7 +109,8 @@ def simulate(folder, sim, name, how):
 
 
 def objection(out):
-    """Of a contract report, the parts about operations that broke a promise; else all of it."""
+    """The parts of a contract report about operations that broke a promise; all of it if there are
+    none."""
     parts = re.split(r"^(?=\S+ version \d+$)", out, flags=re.M)
     broken = [part for part in parts if "BROKEN" in part]
     return "".join(broken) if broken else out

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Checks that what the pages at the top and in docs/ say about the source tree is true. pages.py
-<root> prints one line for each place that is false, and fails if there is one. test_pages.py shows
-that every rule reports a violation.
+"""Checks the pages at the top and in docs/: what they say about the source tree must be true.
+pages.py <root> prints one line for each place that is false, and fails if there is one.
+test_pages.py shows that every rule reports a violation.
 
     link        a link inside the tree leads to a file, and to a heading that is there
     path        a file or folder in backticks exists
     name        an identifier in backticks is in the public headers, an example or the build files
                 (lladd_, LLADD_), or somewhere in the sources (ll_, LL_)
-    rule        a rule that is cited, here or in the sources, has a section in docs/wal-rules.md
-    code        a region of C names the file it comes from, and has the same text
+    rule        a rule that a page or a source cites has a section in docs/wal-rules.md
+    code        a region of C names the file that it comes from, and has the file's text
     index       every page is listed: docs/*.md in docs/README.md, decisions in
                 docs/decisions/README.md
     picture     a committed picture shows the texts of its source
-    proof       every line of docs/what-happens-when.md and every rule names a test case; all that
-                are named exist
+    proof       every line of docs/what-happens-when.md and every rule names a test case; every test
+                case that a page names exists
     latch       docs/threads.md lists all latches and no others
     format      docs/disk-format.md lists all record kinds, field types, and page types and
                 operations of the library, and no others
 
-Regions begin with a comment on the line before the fence:
+A comment on the line before the fence of a region says where the region comes from:
 
     <!-- from lladd/op.h -->             verbatim in that file, apart from white space
     <!-- region examples/counter.c redo op -->   these regions of the file: from a line with
@@ -30,7 +30,7 @@ import os
 import re
 import sys
 
-# Lists names that do not exist any more.
+# This page lists names that do not exist any more.
 OLD_NAMES = os.path.join("docs", "api-changes.md")
 LAYERS = ["util", "io", "log", "buffer", "recovery", "operations", "db", "inspect", "xa",
           "lladd"]
@@ -104,7 +104,7 @@ def split_code(text):
 
 
 def anchors(text):
-    """The names GitHub gives to headings."""
+    """The names that GitHub gives to headings."""
     found = set()
     for line in split_code(text)[0]:
         if line.startswith("#"):
@@ -238,7 +238,7 @@ def check_sources_cite(tree, known):
 
 
 def case_exists(tree, folder, test, case):
-    """Is the case in tests/<folder>/<test>.c, and does ctest know the test?"""
+    """Is the case in tests/<folder>/<test>.c or .py, and does ctest know the test?"""
     home = os.path.join("tests", folder)
     cmake = os.path.join(home, "CMakeLists.txt")
     if cmake not in tree.texts:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The regions of README.md and docs/getting-started.md that claim to be compiled and run are
-compiled and run here, against an installed library, with exactly the commands of the pages. So are
-the lines of docs/getting-started.md that begin with "lladd".
+"""Compiles and runs the regions of README.md and docs/getting-started.md that say so, against an
+installed library and with exactly the commands of the pages. Also runs the lines of
+docs/getting-started.md that begin with "lladd".
 
 programs.py <root> <build folder> <cmake> <c compiler>"""
 import os
@@ -31,7 +31,7 @@ def text_of(root, page):
 
 
 def regions(root):
-    """The regions of both pages by language; there is one of each."""
+    """The regions of both pages by language; each language has one region."""
     found = [(language, code) for page in PAGES
              for _, language, origin, code in split_code(text_of(root, page))[1]
              if RUN.match(origin)]

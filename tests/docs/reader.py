@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A second reader of the disk format, written from docs/disk-format.md and nothing else.
+"""A second reader of the disk format, written from docs/disk-format.md alone.
 
 reader.py <directory> reads a database that no process has open and prints its contents, a line for
-each item. It ends with a message where the bytes differ from the document: it is strict where the
-library is tolerant, because it checks the document."""
+each item. It ends with a message if the bytes differ from the document. It checks the document,
+so it is strict where the library is tolerant."""
 import os
 import struct
 import sys
@@ -132,7 +132,7 @@ class Segment:
 
     def header(self, control, index):
         """Where the first record of a block begins; None if nothing was written to the block since
-        the file has this name."""
+        the file got this name."""
         h = self.data[index * self.block:index * self.block + 64]
         if not any(h) and index:
             return None
@@ -142,7 +142,7 @@ class Segment:
         if index == 0:
             self.incarnation, self.first, self.cut = inc, first, cut
         elif (inc, first) != (self.incarnation, self.first):
-            return None  # of an earlier use of the file
+            return None  # the header is from an earlier use of the file
         need(lsn == self.first + index * self.room and block == self.block and number == index
              and size == len(self.data) and uuid == control.uuid_hash()
              and self.cut <= self.first, f"fields of block header {index}")
@@ -175,7 +175,7 @@ class Log:
         return next((s for s in self.segments if s.first <= lsn < s.end), None)
 
     def first_lsn(self):
-        """Where the oldest record begins that can be found."""
+        """The LSN of the oldest record that can be found."""
         for s in self.segments:
             for index in range(len(s.data) // s.block):
                 offset = s.header(self.control, index)
@@ -201,7 +201,8 @@ class Log:
         self.end = at
 
     def check_block(self, lsn, size):
-        """The first record of the block, by its header, is this record or an earlier one."""
+        """Checks the block that has this LSN: its header names this record or an earlier one as the
+        block's first."""
         s = self.segment_at(lsn)
         index, into = divmod(lsn - s.first, s.room)
         offset = s.header(self.control, index)
@@ -290,7 +291,7 @@ def fits(fields, data):
 
 
 class Meaning:
-    """Goes through the log once."""
+    """What the log says; goes through its records once."""
 
     def __init__(self, control, log):
         self.control, self.names, self.kinds = control, {}, {}

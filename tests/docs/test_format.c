@@ -3,8 +3,8 @@
  * Checks that docs/disk-format.md is true and complete. reader.py was written from that page alone.
  * Here it reads databases with everything that can be written, and must find all of it.
  *
- * A field that the page omits, or has in another place than the library, makes the reader stop; the
- * last test shows that it does stop.
+ * If the page omits a field, or puts it in another place than the library does, the reader stops
+ * with an error. The last test shows that it can.
  */
 #include "support/fixtures.h"
 
@@ -28,7 +28,7 @@ static char *dir;
 static struct lladd_db *db;
 static struct lladd_error err;
 
-/* ---- an extension of one's own: a logical undo, an object class, a participant --------------- */
+/* ---- the test's extension: a logical undo, an object class, a participant -------------------- */
 
 static lladd_op_id logical;
 static lladd_pageno counters; /* the counter from which compensate subtracts */
@@ -154,7 +154,7 @@ static void open_db(uint32_t page_size)
     o.page_size = page_size;
     o.cache_bytes = 8u << 20;
     o.log_ring_bytes = 1u << 20;
-    o.log_segment_min = 1u << 14; /* first blocks of less than 64 KiB, later blocks of 64 KiB */
+    o.log_segment_min = 1u << 14; /* the first segments have one block of less than 64 KiB */
     o.log_segment_max = 1u << 18;
     OK(lladd_register_extension(&o, &extension, &err));
     OK(lladd_open(dir, &o, &db, &err));
@@ -299,8 +299,8 @@ static void write_extents(void)
     free(bytes);
 }
 
-/* Writes a transaction that is rolled back in every way, and with actions nested deeper than the
- * narrow form of a record can express. */
+/* Writes a transaction that is rolled back, first to a savepoint and then completely. Its actions
+ * are nested deeper than the narrow form of a record can express. */
 static void write_actions(void)
 {
     unsigned char word[4] = {1, 2, 3, 4};
@@ -379,14 +379,14 @@ static void write_everything(uint32_t page_size)
 {
     open_db(page_size);
     lladd_lsn start = lladd_durable_lsn(db);
-    OK(lladd_pin_set(db, "all", start, &err)); /* so that the whole log can be read */
+    OK(lladd_pin_set(db, "all", start, &err)); /* keeps the whole log for the reader */
     write_bytes();
     write_records();
     write_extents();
     write_actions();
     write_the_rest();
     OK(lladd_checkpoint(db, &err));
-    write_bytes(); /* pages with a truncated base: images */
+    write_bytes(); /* pages with a base below redo's start get images */
     leave_in_doubt();
 }
 
@@ -467,7 +467,7 @@ START_TEST(a_killed_database_and_its_second_life)
 }
 END_TEST
 
-/* ---- the reader can fail --------------------------------------------------------------------- */
+/* ---- the reader notices damage --------------------------------------------------------------- */
 
 static void flip(const char *name, off_t at)
 {
@@ -482,7 +482,7 @@ static void flip(const char *name, off_t at)
     free(path);
 }
 
-START_TEST(the_second_reader_can_say_no)
+START_TEST(the_second_reader_notices_damage)
 {
     static const struct {
         const char *file;
@@ -494,14 +494,14 @@ START_TEST(the_second_reader_can_say_no)
         {"pages", 4096 + 100, 0},                 /* a bit of the allocation bitmap */
         {"log/0000000000000008.seg", 48, 0},      /* segment size */
         {"log/0000000000000008.seg", 64 + 12, 0}, /* LSN of the first record */
-        {"log/0000000000000008.seg", 64 + 20, 0}, /* its "previous record" */
+        {"log/0000000000000008.seg", 64 + 20, 0}, /* its field `prev` */
     };
     write_everything(4096);
     int rc = lladd_close(db);
     db = NULL;
     ck_assert_int_eq(rc, 0);
     for (size_t i = 0; i < sizeof damage / sizeof damage[0]; i++) {
-        for (int again = 0; again < 2; again++) { /* changed, and restored */
+        for (int again = 0; again < 2; again++) { /* damaged, then restored */
             int status;
             flip(damage[i].file, damage[i].at);
             if (damage[i].at_too)
@@ -521,7 +521,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, everything_that_can_be_written, 0, PAGE_SIZES);
     tcase_add_loop_test(tc, a_killed_database_and_its_second_life, 0, PAGE_SIZES);
-    tcase_add_test(tc, the_second_reader_can_say_no);
+    tcase_add_test(tc, the_second_reader_notices_damage);
     suite_add_tcase(s, tc);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

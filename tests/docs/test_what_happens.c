@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lines of docs/what-happens-when.md, from an application's view: real files, the public interface,
- * and for each line the code and the words that the page promises. test_wrong_bytes.c has more of
- * the lines; other tests prove the rest. pages.py checks that every line names a test.
+ * Tests lines of docs/what-happens-when.md from an application's view: with real files, and through
+ * the public interface. Each test expects the code and the words that its line promises.
+ * test_wrong_bytes.c tests more of the lines, and other tests the rest. pages.py checks that every
+ * line names a test.
  */
 #include "fixture.h"
 
@@ -52,7 +53,7 @@ START_TEST(a_process_that_is_killed)
         ck_assert_int_eq(kill(pid, SIGKILL), 0);
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
         ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-        while (read(acks[0], &byte, 1) == 1) /* reports from before it died */
+        while (read(acks[0], &byte, 1) == 1) /* reports from before the child died */
             acknowledged++;
         ck_assert_int_eq(close(acks[0]), 0);
         open_db();
@@ -258,7 +259,7 @@ START_TEST(a_prepared_transaction_is_in_doubt)
     ck_assert_int_eq(lladd_prepare(twin, &gid), LLADD_EXISTS);
     ck_assert_int_eq(lladd_abort(twin), 0);
     kill_db();
-    for (int i = 0; i < 2; i++) { /* in doubt after every open, until it is decided */
+    for (int i = 0; i < 2; i++) { /* the transaction stays in doubt until it is decided */
         seen = 0;
         open_db();
         OK(lladd_in_doubt_each(db, see_doubt, &gid, &err));
@@ -289,7 +290,7 @@ START_TEST(a_rollback_that_cannot_be_carried_out)
     TXN_OK(lladd_counter_add(txn, page, 0, 1));
     TXN_OK(lladd_nta_end(txn, &action, op_id(&logical_add), where, sizeof where));
     snprintf(words, sizeof words, "transaction %llu", (unsigned long long)lladd_txn_id(txn).v);
-    count(new_page()); /* the changes to be undone are durable */
+    count(new_page()); /* this commit makes the changes that must be undone durable, too */
     bad.fails = true;
     ck_assert_int_eq(lladd_abort(txn), LLADD_UNDO_FAILED);
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, &err), LLADD_UNDO_FAILED);
@@ -312,7 +313,7 @@ START_TEST(the_log_reaches_its_limit)
     open_db();
     lladd_pageno page = new_page();
     int64_t n = 0;
-    for (; n < 10000; n++) /* several times the limit: checkpoints make room */
+    for (; n < 10000; n++) /* fills the limit several times: checkpoints make room */
         count(page);
     struct lladd_stats s = {.struct_size = sizeof s};
     ck_assert_int_eq(lladd_stats_get(db, &s), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * docs/what-happens-when.md, "Stored bytes are wrong", from an application's view: real files are
- * damaged, and each time the result has the code and the words that the page promises.
+ * Tests the section "Stored bytes are wrong" of docs/what-happens-when.md from an application's
+ * view. Each test damages real files, and expects the code and the words that the page promises.
  */
 #include "fixture.h"
 #include "support/fixtures.h"
@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first segment of the log, and the offset of an LSN in its file. The segment has one block,
- * and the log's first LSN is 8. */
+/* The first segment of the log. place_of returns the offset of an LSN in its file: the segment has
+ * one block, and the log's first LSN is 8. */
 static const char first_segment[] = "log/0000000000000008.seg";
 static off_t place_of(lladd_lsn lsn)
 {
@@ -27,7 +27,7 @@ static off_t place_of(lladd_lsn lsn)
     return (off_t)(64 + lsn.v - 8);
 }
 
-/* A database with a page that has no records in the log any more. */
+/* Makes a database with two pages, and returns the one that has no records in the log any more. */
 static lladd_pageno forgotten_page(lladd_pageno *other)
 {
     options.durability = LLADD_DURABLE_LATER;
@@ -96,7 +96,7 @@ START_TEST(a_page_in_the_place_of_another)
 }
 END_TEST
 
-/* Writes until the log so far is truncated. */
+/* Writes until the log that exists now is truncated. */
 static void forget_log(void)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
@@ -117,7 +117,8 @@ static void forget_log(void)
     open_db();
 }
 
-/* The page file gets back an older state of a page, as if the newer write had been lost. */
+/* Loses a write: changes a page, and puts an older state of it back into the page file. With
+ * `forget`, the log no longer has the page's records up to that write. */
 static lladd_pageno lose_a_write(bool forget)
 {
     unsigned char old[PAGE];
@@ -155,7 +156,8 @@ START_TEST(a_lost_write_without_older_log_is_noticed)
 }
 END_TEST
 
-/* The write is lost while the database is open: the handle remembers the newest of its writes. */
+/* The write is lost while the database is open, and the handle still remembers the page LSN of that
+ * write. */
 START_TEST(a_lost_write_of_this_run)
 {
     enum { MANY = 120 };

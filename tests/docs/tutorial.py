@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/logical-undo.md: examples/ordered is built and simulated with exactly the commands of the
-page, against an installed library; each mistake in its table is made, and is reported by the oracle
-that the table names.
+"""Checks docs/logical-undo.md: examples/ordered is built and simulated with exactly the commands of
+the page, against an installed library. Each mistake of the page's table is made, and the oracle
+that the table names must report it.
 
 tutorial.py <root> <build folder> <cmake> <c compiler>"""
 import os
@@ -16,7 +16,7 @@ from programs import relocate, run
 
 PAGE = os.path.join("docs", "logical-undo.md")
 
-# For each mistake, by its name in the table: file, text, its replacement, options of the simulator.
+# A mistake's name in the table: file, right text, wrong text, options of the simulator.
 EXPLORE, INTERLEAVE = ":ordered --depth 2", ":ordered.threads --interleave --depth 1 " \
     "--random-schedules --schedules 3000"
 MISTAKES = {

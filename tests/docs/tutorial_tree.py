@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/tutorial-tree.md: its listings are one file, which is compiled and simulated with exactly
-the commands of the page. Every line that the page quotes is in the output. Each mistake of its
-table is made, and the simulator says what the table quotes.
+"""Checks docs/tutorial-tree.md: its listings are one file, which is compiled and simulated with
+exactly the commands of the page. Every line that the page quotes is in the output. Each mistake of
+the page's table is made, and the simulator says what the table quotes.
 
 tutorial_tree.py <root> <lladd-sim> <c compiler>"""
 import os
