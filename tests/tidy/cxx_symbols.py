@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""cxx_symbols.py <include dir> <folder of headers> <c++ compiler> <library>...: each function that
-the public headers declare can be linked with from C++. An object is compiled that takes the address
-of each function. It must refer to the functions by their names in C, and the libraries must define
-these names.
+"""cxx_symbols.py <include dir> <folder of headers> <c++ compiler> <library>...: a C++ program
+can link with each function that the public headers declare. The check compiles an object that takes
+the address of each function. The object must refer to the functions by their names in C, and the
+libraries must define these names.
 
 A function that is declared outside `extern "C"` has another symbol in C++."""
 import os
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-# Of the compiler's start-up code; "_Z" begins a symbol of C++.
+# Symbols of the compiler's start-up code begin with "_"; those of C++ begin with "_Z".
 FOREIGN = re.compile(r"^_(?!Z)")
 
 
@@ -29,8 +29,8 @@ def nm(*arguments):
 
 
 def defined(libraries):
-    """The symbols that a program may refer to: what a shared library exports; of an archive, which
-    repeats these, only those of simulations."""
+    """The symbols that a program may refer to: all that a shared library exports. An archive
+    repeats these, so only its symbols for simulations count."""
     names = set()
     for library in libraries:
         if ".so" in library:
@@ -42,8 +42,8 @@ def defined(libraries):
 
 
 def referred(include, headers, names, cxx):
-    """The undefined symbols of an object that takes the addresses of all; None if it does not
-    compile."""
+    """The undefined symbols of an object that takes the address of every function in `names`; None
+    if the object does not compile."""
     lines = [f"#include <lladd/{name}>" for name in headers]
     lines += ["extern void *const all[];", "void *const all[] = {"]
     lines += [f"    reinterpret_cast<void *>(&{n})," for n in sorted(names)] + ["};", ""]

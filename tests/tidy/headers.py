@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """headers.py <include dir> <folder of headers> <c compiler> <c++ compiler>: each public header
-compiles by itself, as strict C11 and as C++17, without a warning. In C++ a variable of every
-struct, union and enum can be declared by the name alone: no function of that name hides it."""
+compiles by itself, as strict C11 and as C++17, without a warning. A C++ program can declare a
+variable of every struct, union and enum by the name alone: no function of that name hides it."""
 import os
 import re
 import subprocess
@@ -44,8 +44,8 @@ def types_of(text):
 
 
 def variables(headers, texts):
-    """A file with a variable of each type, or a pointer if the type is incomplete; and the number
-    of types."""
+    """A C++ file that declares a variable of each type, or a pointer if the type is incomplete;
+    and the number of types."""
     complete, all_types = set(), set()
     for text in texts:
         here, known = types_of(text)
@@ -58,7 +58,7 @@ def variables(headers, texts):
 
 
 def hidden_types(include, folder, headers, cxx):
-    """The number of errors in C++; checks that an error is found, too."""
+    """The number of errors in C++; also checks that a type that a function hides is found."""
     command = [cxx, "-std=c++17", "-xc++"] + WARNINGS + ["-Wno-redundant-decls", "-I", include, "-"]
     texts = []
     for name in headers:
@@ -91,7 +91,7 @@ def main(include, folder, cc, cxx):
     headers = [name for name in sorted(filter(public, os.listdir(folder)))
                if name != "error_list.h"]
     failed += hidden_types(include, folder, headers, cxx)
-    # The check must be able to fail.
+    # A header that does not exist must fail the check.
     for language in languages:
         absent = "#include <lladd/absent.h>\n"
         if complaints(language + WARNINGS + ["-I", include, "-"], absent) is None:

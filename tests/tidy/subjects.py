@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""subjects.py <source> <lladd-sim>: every operation, page type and object class of the library must
-have a subject of the recovery simulator. (The exploration of a subject fails unless all paths run.)
+"""subjects.py <source> <lladd-sim>: the recovery simulator must have a subject for every
+operation, page type and object class of the library. (The exploration of a subject fails unless
+all paths run.)
 
-The descriptors are found in the sources, where they are initialised. A page type has a subject if
-an operation on it has one. A page type without operations is written in bulk, so that its pages
-are never redone or undone. Operations that only earlier versions logged need no subject, because no
-workload runs them: their descriptors are elements of arrays, which this program does not search.
+The program finds the descriptors in the sources, where they are initialised. A page type has a
+subject if an operation on it has one. A page type without operations is written in bulk, so that
+its pages are never redone or undone. Operations that only earlier versions logged need no subject,
+because no workload runs them. The program does not see their descriptors, which are elements of
+arrays.
 
 subjects.py selftest"""
 import os

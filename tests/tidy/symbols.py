@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""symbols.py exports <shared library>: it exports symbols lladd_*, and no others (names LLADD_* of
-symbol versions do not count).
-symbols.py globals <archive>: no object in it has writable variables, so that two databases in one
-process share nothing. The pages and latches that a thread holds (util/held.h) are thread-local,
-and are counted for one database at a time.
-symbols.py plain <archive>: no object in it refers to the instrumented build.
+"""symbols.py exports <shared library>: the library exports symbols lladd_*, and no others (LLADD_*,
+the names of symbol versions, do not count).
+symbols.py globals <archive>: no object in the archive has writable variables, so that two databases
+in one process share nothing. There is one exception: the pages and latches that a thread holds
+(util/held.h) are in a thread-local variable, which counts those of one database at a time.
+symbols.py plain <archive>: no object in the archive refers to the instrumented build.
 symbols.py selftest <c compiler>: tests that each check finds violations."""
 import os
 import re
@@ -39,8 +39,8 @@ def writable_symbols(archive):
             obj = line.split(":")[0]
             objects += 1
             continue
-        # Address, seven columns of flags, section, size, name. Flag 5 is d for the symbol of a
-        # section, which is not a variable.
+        # A line has the address, seven columns of flags, the section, the size and the name.
+        # Flag 5 is "d" for the symbol of a section, which is not a variable.
         match = re.match(r"[0-9a-f]+ (.{7}) (\S+)\s+([0-9a-f]+)\s+(.*)", line)
         if (match and match.group(1)[5] != "d" and WRITABLE.match(match.group(2)) and
                 match.group(4).split()[-1] != PER_THREAD):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""For every rule of tidy.py: a violation is found, and correct text is accepted."""
+"""Every rule of tidy.py finds a violation, and accepts correct text."""
 import os
 import sys
 import tempfile

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The rule "words" refuses each of its words wherever it has to, and accepts other text."""
+"""The rule "words" refuses each of its words in every kind of text, and accepts other text."""
 import os
 import sys
 import unittest

@@ -5,9 +5,10 @@ fails if there is any. test_tidy.py tests every rule.
 
     include-up       no "../" in an #include
     private          a *_private.h is included from its own folder (and its own tests) only
-    format           a *_format.h too, and by readers of stored bytes: tools, fuzzers, tests, bench/
-    public-only      operations/, xa/ and examples/ see <...> and their own folder, no other layer
-    spdx             one licence line, first thing in the file
+    format           the same for a *_format.h, but tools, fuzzers, tests and bench/ may include it
+    public-only      operations/, xa/ and examples/ include <...> and headers of their own folder,
+                     but no headers of other layers
+    spdx             one of the first two lines of the file names the licence
     length           in code, no file above 900 lines (unless it is generated) and, except in Java,
                      no line above 100 columns
     debt             no notes about unfinished work: the usual four words
@@ -15,15 +16,16 @@ fails if there is any. test_tidy.py tests every rule.
     noise            the library does not end the process, print, or use <assert.h>
     unsafe           no functions that write to a buffer without knowing its size
     sync             the library synchronises through <lladd/sync.h> (THR-1)
-    look             a thread that looks for sleepers, to wake them, does so after its change of the
-                     word that they sleep on: with lladd_atomic_look32, not lladd_atomic_load32
+    look             a thread that wakes sleepers first changes the word that they sleep on, and
+                     then looks for sleepers: with lladd_atomic_look32, not with lladd_atomic_load32
     use              a public function that returns a code and takes a transaction begins with
                      LLADD_USE (or LL_USE), so that no other thread uses the transaction meanwhile
-    docstring        every function of a public header has its own docstring, directly above it; one
-                     above a group of functions counts for the first of them
+    docstring        every function of a public header has its own docstring, directly above it; a
+                     docstring above a group of functions counts for the first one only
     sleep            nothing sleeps to wait for something else
-    limit            no test has a time limit of its own: ll_test_properties has one for all; what a
-                     test or runtests waits for ends, if at all, after ten minutes or more
+    limit            no test has a time limit of its own, because ll_test_properties sets one for
+                     all; a wait in a test or in runtests has no limit, or one of at least ten
+                     minutes
     typedef          no typedef of a struct, union or enum but in lladd/types.h and xa/xa.h
     space            no tabs, no blanks at the end of a line, a newline at the end of the file
     machine          no path that exists on one machine only
@@ -51,7 +53,7 @@ LIMIT_EXEMPT = {"tests/support/check_hooks.c"}
 # The names in xa.h are defined by X/Open.
 TYPEDEF_EXEMPT = {"lladd/types.h", "xa/xa.h"}
 
-# The function that looks for sleepers without a barrier: their wait has a time limit.
+# This function may look for sleepers without a barrier, because their wait has a time limit.
 LOOK_EXEMPT = {("log/reserve.c", "finish")}
 # This file implements LLADD_USE.
 USE_EXEMPT = {"db/guard.c"}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The rule "words" of tidy.py: prose names what acts ("the writer", "the caller"), so the pronouns
-in WORDS are refused. The rule reads
+"""The rule "words" of tidy.py: prose names what acts ("the writer", "the caller"). So the rule
+refuses the words in WORDS: pronouns for persons, and "behind". It reads
 
     C, C++, Java     comments and string literals
     Python           comments and strings
     shell, CMake and other scripts, documents, man pages
                      the whole text
-    tests/           the parts of the names of test functions, and of CMake tests, too
+    tests/           also the words in the names of test functions and of CMake tests
 
 Files that list the words are in EXEMPT. Folders in NOT_YET are not read.
 """
