@@ -22,7 +22,7 @@ struct client {
     enum client_state state;
     enum errand errand;
     struct global *txn;
-    unsigned n, waiting; /* number of accounts of the task; number of gets without answer */
+    unsigned n, waiting; /* the task's accounts; gets without an answer */
     unsigned account[CLIENTS_ACCOUNTS];
     unsigned char value[CLIENTS_ACCOUNTS][16];
     struct call call[CLIENTS_ACCOUNTS], end;
@@ -38,14 +38,14 @@ struct clients {
     uint64_t transfers, audits, ones, failures, unknown;
 };
 
-/* Opens the accounts, without faults. */
+/* Creates the accounts. The world must not have faults yet. */
 void clients_init(struct clients *, struct world *);
-/* One client makes its next step. */
+/* Lets a random client make its next step. */
 void clients_step(struct clients *);
-/* The coordinator has crashed. Its clients give up the answers that they wait for. */
+/* Tells the clients of a coordinator that it has crashed. They stop waiting for its answers. */
 void clients_lose(struct clients *, size_t coordinator);
-/* Compares the accounts with what must be true of them. All clients must have finished
- * (clients_finish), and the world must have settled. */
+/* Checks the accounts: the sum, equal replicas, and the acknowledged changes. Call clients_finish
+ * and world_settle before it. */
 void clients_check(struct clients *);
 void clients_finish(struct clients *);
 size_t clients_key(unsigned account, unsigned char key[8]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A coordinator and its servers in a world (world.h), with one failure at a time: servers that
- * disappear or fall silent, a copied coordinator, another server in the place of one, a cluster of
- * another shape. No client waits for ever.
+ * Tests a coordinator and its servers in a world (world.h) with one failure at a time: a server
+ * disappears or falls silent, a coordinator is copied, a server opens the database of another, or
+ * the cluster gets another shape. In no case does a client wait for ever.
  */
 #include "clients.h"
 #include "support/fixtures.h"
@@ -41,12 +41,12 @@ static void ask(struct answer *a)
     a->call = (struct call){.buf = a->value, .size = sizeof a->value, .done = done, .ctx = a};
 }
 
-/* Runs until the call is answered; returns how many of the world's milliseconds that took. */
+/* Runs until the call is answered; returns the milliseconds of the world's time that this took. */
 static uint64_t await(struct answer *a)
 {
     uint64_t since = w.now_ms;
     while (!a->times) {
-        ck_assert_msg(w.now_ms < since + 60000, "nothing came in a minute");
+        ck_assert_msg(w.now_ms < since + 60000, "no answer came in a minute");
         world_step(&w);
     }
     ck_assert_uint_eq(a->times, 1);
@@ -99,7 +99,7 @@ static struct coordinator_counts counts(void)
 
 /* ---- servers that fail ----------------------------------------------------------------------- */
 
-START_TEST(a_server_that_is_gone_lets_no_client_wait)
+START_TEST(no_client_waits_for_a_server_that_is_gone)
 {
     begin_case(1);
     struct global *open = coordinator_begin(c());
@@ -121,7 +121,7 @@ START_TEST(a_server_that_is_gone_lets_no_client_wait)
 END_TEST
 
 /* With w.lose = 1 every message is lost, and all connections stay open. */
-START_TEST(a_server_that_falls_silent_lets_no_client_wait)
+START_TEST(no_client_waits_for_a_silent_server)
 {
     begin_case(1);
     struct global *g = coordinator_begin(c());
@@ -142,11 +142,11 @@ START_TEST(a_server_that_falls_silent_lets_no_client_wait)
     g = coordinator_begin(c());
     ck_assert_int_eq(put(g, 2), 0);
     w.lose = 1;
-    ck_assert_int_eq(commit(g), CLUSTER_UNKNOWN); /* the only server cannot answer */
+    ck_assert_int_eq(commit(g), CLUSTER_UNKNOWN); /* the transaction's only server cannot answer */
     world_settle(&w);
     g = coordinator_begin(c());
-    ck_assert_int_eq(get(g, 2), LLADD_NOT_FOUND); /* a transaction that only reads never has an
-                                                   * unknown outcome */
+    ck_assert_int_eq(get(g, 2), LLADD_NOT_FOUND); /* g only reads, so its outcome is never
+                                                   * unknown */
     w.lose = 1;
     code = commit(g);
     ck_assert_msg(code == LLADD_TIMEOUT || code == LLADD_BUSY, "%d", code);
@@ -168,7 +168,7 @@ START_TEST(one_replica_is_enough_to_read)
         world_step(&w);
     g = coordinator_begin(c());
     ck_assert_int_eq(get(g, 1), 0);
-    ck_assert_int_eq(put(g, 1), LLADD_BUSY); /* but not to write */
+    ck_assert_int_eq(put(g, 1), LLADD_BUSY); /* a write needs all replicas */
     coordinator_abort(c(), g);
     world_settle(&w);
     world_free(&w);
@@ -184,7 +184,7 @@ START_TEST(a_decision_is_delivered_although_both_sides_crash)
     ck_assert_int_eq(put(g, 0), 0);
     ck_assert_int_eq(put(g, 1), 0);
     ck_assert_int_eq(commit(g), 0);
-    world_crash(&w, &w.servers[0]); /* before the server can have got the decision */
+    world_crash(&w, &w.servers[0]); /* the decision cannot have reached the server yet */
     world_crash(&w, &w.coordinators[0]);
     world_crash(&w, &w.servers[1]);
     world_restart(&w, &w.servers[0]);
@@ -218,7 +218,8 @@ START_TEST(what_was_not_decided_is_presumed_aborted)
         ck_assert_int_eq(get(g, 1), LLADD_NOT_FOUND);
         coordinator_abort(c(), g);
     }
-    ck_assert_uint_eq(a.times, 0); /* with this seed a server prepares before the client's answer */
+    ck_assert_uint_eq(a.times, 0); /* with this seed a server prepares before the client is
+                                    * answered */
     world_settle(&w);
     world_free(&w);
 }
@@ -283,7 +284,7 @@ START_TEST(misuse_is_an_error_and_ends_in_rollback)
     ck_assert_int_eq(commit(g), LLADD_BAD_STATE); /* an answer is still pending */
     ck_assert_uint_eq(a.times, 1);
     ck_assert_int_eq(a.call.code, LLADD_BAD_STATE);
-    g = coordinator_begin(c()); /* puts a key of the longest length, which is allowed */
+    g = coordinator_begin(c()); /* puts a key of the greatest allowed length */
     ck_assert_int_eq(coordinator_put(c(), g, large, WIRE_KEY_MAX, large, 3000), 0);
     ck_assert_int_eq(commit(g), 0);
     world_settle(&w);
@@ -401,8 +402,8 @@ int main(void)
 {
     Suite *suite = suite_create("coordinator");
     TCase *tc = tcase_create("one thing at a time");
-    tcase_add_test(tc, a_server_that_is_gone_lets_no_client_wait);
-    tcase_add_test(tc, a_server_that_falls_silent_lets_no_client_wait);
+    tcase_add_test(tc, no_client_waits_for_a_server_that_is_gone);
+    tcase_add_test(tc, no_client_waits_for_a_silent_server);
     tcase_add_test(tc, one_replica_is_enough_to_read);
     tcase_add_test(tc, a_decision_is_delivered_although_both_sides_crash);
     tcase_add_test(tc, what_was_not_decided_is_presumed_aborted);

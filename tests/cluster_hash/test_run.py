@@ -59,8 +59,8 @@ def teller(programs, command, folder, port, *more):
 
 
 def copies(_run, programs, folder):
-    """A coordinator with a copied directory: only one of the two coordinators is admitted, and the
-    other one is told why. A directory that is open cannot be opened again."""
+    """The directory of a coordinator is copied: the server admits only one of the two coordinators,
+    and tells the other one why. A directory that is open cannot be opened again."""
     server = Server(programs, os.path.join(folder, "server"))
     first, copy = os.path.join(folder, "first"), os.path.join(folder, "copy")
     status, out, err = teller(programs, "work", first, server.port, "--seconds", "1")
@@ -80,8 +80,8 @@ def copies(_run, programs, folder):
 
 
 def sockets(_run, programs, folder):
-    """A port withstands half a frame, excessive lengths, noise, and many silent clients: the server
-    goes on serving."""
+    """A server goes on serving after half a frame, excessive lengths and noise on its port, and
+    while many clients are connected and silent."""
     server = Server(programs, os.path.join(folder, "server"))
     for noise in (b"", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64, b"\x00\x00\x10\x00" + b"x" * 500,
                   b"\x14\x00\x00\x00" + b"\x02" + bytes(19), os.urandom(5000)):
@@ -115,8 +115,8 @@ def in_doubt(tool, folder):
 
 
 def resolve(_run, programs, folder):
-    """A coordinator that never comes back: `lladd resolve` ends the transactions that it has left
-    in doubt, and releases their locks."""
+    """A coordinator is killed and does not come back: `lladd resolve` ends the transactions that
+    the coordinator has left in doubt, and releases their locks."""
     tool = sys.argv[4]
     dirs = [os.path.join(folder, f"server-{i}") for i in range(2)]
     left = []

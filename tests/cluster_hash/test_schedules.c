@@ -2,7 +2,8 @@
 /*
  * The cluster hash table under random schedules: whatever the network does and whichever nodes
  * crash, at the end all servers agree, no transaction is in doubt, no client waits, the sum is
- * right, acknowledged changes are there once, and every audit has seen the accounts at one moment.
+ * right, each acknowledged change was made once, and every audit has seen the accounts at one
+ * moment.
  *
  *     test_schedules [first seed] [how many]       "4711 1" runs only the schedule of seed 4711
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One server, message by message: what it promises and when, which peer may connect, what a restart
- * leaves, and that malformed messages do no harm. The log becomes durable when the test says so.
+ * Tests one server, message by message: what it promises and when, which peers may connect, what a
+ * restart leaves, and that malformed messages do no harm. A test makes the log durable by calling
+ * force.
  */
 #include "participant.h"
 #include "support/fault_device.h"
@@ -33,7 +34,7 @@ static struct fixture {
     size_t n;
     uint64_t dropped[HEARD_MAX];
     size_t drops;
-    struct lock_wait *wait; /* the last lock that is waited for */
+    struct lock_wait *wait; /* the newest wait for a lock */
 } r;
 
 /* A coordinator as the server sees it. */
@@ -194,7 +195,7 @@ static struct peer call(const char *name, uint64_t incarnation, uint64_t instanc
     return c;
 }
 
-/* As call, and receives WELCOME. */
+/* Like call; then receives WELCOME. */
 static struct peer greet(const char *name, uint64_t incarnation, uint64_t instance)
 {
     struct peer c = call(name, incarnation, instance);
@@ -308,13 +309,13 @@ START_TEST(an_acknowledgement_leaves_when_the_log_is_durable)
     expect_vote(&a, VERDICT_YES, 0);
     tell(&a, MESSAGE_COMMIT, 1, 0);
     silence();
-    tell(&a, MESSAGE_COMMIT, 1, 0); /* again: the server has forgotten the transaction, but its
-                                     * commit is not durable yet */
+    tell(&a, MESSAGE_COMMIT, 1, 0); /* the same again: the server has forgotten the transaction, but
+                                     * its commit is not durable yet */
     silence();
-    ck_assert_uint_eq(participant_wants(r.p, true).v, 0); /* the ACK waits for another force */
+    ck_assert_uint_eq(participant_wants(r.p, true).v, 0); /* the ACK waits for a later force, */
     r.now_ms += 30;
     participant_tick(r.p);
-    ck_assert_uint_ne(participant_wants(r.p, true).v, 0); /* but not for ever */
+    ck_assert_uint_ne(participant_wants(r.p, true).v, 0); /* but no longer than lazy_ms */
     force();
     (void)heard(&a, MESSAGE_ACK);
     (void)heard(&a, MESSAGE_ACK);
@@ -345,7 +346,7 @@ START_TEST(a_reader_waits_for_what_it_has_read)
 }
 END_TEST
 
-/* After its device has failed, a server promises nothing any more, and reports the reason to its
+/* After its device has failed, a server sends nothing any more, and reports the reason to its
  * operator. */
 START_TEST(a_server_with_a_failed_log_falls_silent)
 {
@@ -381,9 +382,9 @@ START_TEST(half_a_transaction_is_not_prepared)
     begin_case();
     struct peer a = greet("a", 1, 1);
     put(&a, 1, "k", "v");
-    tell(&a, MESSAGE_PREPARE, 1, 2); /* one change of two came */
+    tell(&a, MESSAGE_PREPARE, 1, 2); /* only one of two changes has arrived */
     expect_vote(&a, VERDICT_NO, LLADD_CONFLICT);
-    tell(&a, MESSAGE_PREPARE, 2, 1); /* no change of one came */
+    tell(&a, MESSAGE_PREPARE, 2, 1); /* the only change has not arrived */
     expect_vote(&a, VERDICT_NO, LLADD_CONFLICT);
     put(&a, 3, "k", "v");
     tell(&a, MESSAGE_COMMIT_ONE, 3, 5);
@@ -521,7 +522,7 @@ START_TEST(the_end_of_a_session_rolls_back_what_is_not_prepared)
     r.now_ms += 6000;
     say(&b, (struct message){.type = MESSAGE_PING});
     (void)heard(&b, MESSAGE_PONG);
-    r.now_ms += 6000; /* b has sent something meanwhile, a has not */
+    r.now_ms += 6000; /* meanwhile only b has sent a message */
     participant_tick(r.p);
     ck_assert(was_dropped(&a) && !was_dropped(&b));
     ck_assert_uint_eq(counts().active, 0);
@@ -610,7 +611,7 @@ START_TEST(repeated_frames_pass_and_missing_ones_end_the_session)
     ck_assert(was_dropped(&a));
     struct peer other = greet("a", 1, 1);
     other.channel.session ^= 1;
-    put(&other, 3, "k", "3"); /* a message of another session */
+    put(&other, 3, "k", "3"); /* the server ignores a message of another session */
     ck_assert_uint_eq(counts().active, 0);
     ck_assert(!was_dropped(&other));
     end_case();
@@ -667,8 +668,8 @@ START_TEST(messages_in_a_wrong_state_end_the_connection)
 }
 END_TEST
 
-/* Random bytes arrive in the place of frames. The table does not change, and no transaction and no
- * connection stays. */
+/* Random bytes arrive instead of frames. The table does not change, and no transaction and no
+ * further connection remains. */
 START_TEST(nonsense_changes_nothing)
 {
     uint64_t random = 17;

@@ -77,7 +77,8 @@ START_TEST(a_byte_more_or_less_is_no_message)
     size_t len;
     unsigned char *frame = encoded(&m, &len);
     for (size_t i = 0; i < len; i++) {
-        unsigned char *shorter = malloc(i ? i : 1); /* sanitizers see accesses outside */
+        unsigned char *shorter = malloc(i ? i : 1); /* a block of its own, so that sanitizers see
+                                                     * reads past its end */
         ck_assert_ptr_nonnull(shorter);
         memcpy(shorter, frame, i);
         ck_assert_int_eq(message_decode(shorter, i, &got), LLADD_BAD_ARGUMENT);

@@ -144,7 +144,8 @@ void world_restart(struct world *w, struct node *n)
     ck_assert_msg(rc == 0, "%s", err.message);
 }
 
-/* Closes the node's ends of all connections; what the node has sent may still arrive. */
+/* Closes the node's ends of all connections, and removes the node's waits for locks. What the node
+ * has sent may still arrive. */
 static void cut(struct world *w, struct node *n)
 {
     struct sleeper *s, *next;
@@ -257,7 +258,7 @@ static void arrive(struct world *w, const struct packet *p)
     }
 }
 
-/* True if the packet is the first in its direction of its connection. */
+/* True if no earlier packet of the same connection is in transit in the same direction. */
 static bool is_first(struct world *w, const struct packet *p)
 {
     const struct packet *q;
@@ -275,7 +276,7 @@ static bool step_deliver(struct world *w)
     n++;
     skip = n ? world_below(w, n) : 0;
     bool overtake = one_in(w, w->overtake);
-    /* From a random packet to the end, then from the start. */
+    /* Tries the packets from a random one to the last, and then from the first on. */
     for (unsigned pass = 0; pass < 2; pass++)
         TAILQ_FOREACH(p, &w->packets, link)
         {
@@ -355,7 +356,7 @@ static void tick(struct world *w)
             coordinator_tick(w->coordinators[i].coordinator);
 }
 
-/* Frees connections without users and without packets in transit. */
+/* Frees connections that no node uses and that have no packets in transit. */
 static void sweep(struct world *w)
 {
     struct connection *c, *next;

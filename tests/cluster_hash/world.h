@@ -48,7 +48,7 @@ struct connection {
     bool open_there, open_here; /* the server's end is open; the coordinator's end is open */
 };
 
-/* A frame in transit, or (len 0) the news that the other end has closed. */
+/* A frame in transit. If len is 0, the notice that the sender has closed its end. */
 struct packet {
     TAILQ_ENTRY(packet) link;
     uint64_t conn;
@@ -78,8 +78,9 @@ struct world {
     TAILQ_HEAD(, packet) packets;
     TAILQ_HEAD(, sleeper) sleepers;
     uint64_t random, now_ms, conns, events;
-    /* About one message in so many is lost, is repeated, may overtake others, is delayed, or goes
-     * astray: it arrives on a later connection of the two nodes. 0: none. */
+    /* How often each fault happens: n > 0 means to about one message in n, 0 to none. The message
+     * is lost, is repeated, may overtake others, is delayed, or goes astray: it arrives on a later
+     * connection of the same two nodes. */
     unsigned lose, repeat, overtake, delay, astray;
     struct {
         uint64_t lost, repeated, overtook, delayed, astray, crashes;
@@ -90,7 +91,7 @@ void world_init(struct world *, const struct world_options *);
 void world_free(struct world *);
 uint64_t world_below(struct world *, uint64_t n); /* a random number below n */
 
-/* A power failure; of the unsynced writes a random part is kept. */
+/* A power failure of the node: a random part of the unsynced writes is kept. */
 void world_crash(struct world *, struct node *);
 void world_restart(struct world *, struct node *);
 /* Makes one event happen: a message arrives, a log is forced, a wait for a lock or for a connection
