@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The parts of the demonstration: its keys and its operation work, and its comparison finds
- * everything that it claims to find. Each case of the latter plants one kind of damage, with
- * ordinary transactions, and expects that and no other finding.
+ * Tests the parts of the demonstration in examples/packages: the keys and the operation work, and
+ * the comparison of the database with the ledger finds everything that it claims to find. Each test
+ * of a finding plants one kind of damage with ordinary transactions, and expects what this damage
+ * causes and nothing else.
  */
 #include "support/fixtures.h"
 #include "verify.h"
@@ -43,7 +44,7 @@ static void open_store(void)
     free(db);
 }
 
-/* Here commits need to survive only the process. */
+/* These commits need to survive only a kill of the process. */
 static struct lladd_txn *begin(void)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -101,7 +102,7 @@ static void teardown(void)
     temp_dir_remove(dir);
 }
 
-/* A transaction that was aborted on purpose, or one that committed. */
+/* Returns a transaction that was aborted on purpose, or one that committed. */
 static uint64_t one_that(bool aborts)
 {
     uint64_t i = 0;
@@ -138,7 +139,8 @@ static void expect_all_well(void)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* A line of blanks is a blank line, also at the beginning, and with DOS line ends. */
+/* A line of blanks separates stanzas like an empty line, also at the beginning of the file and with
+ * DOS line ends. */
 START_TEST(stanzas_of_the_file)
 {
     static const char *const begins[] = {"Package: a\nVersion: 1\n", "Package: b\n", "Package: a\n",
@@ -170,14 +172,14 @@ START_TEST(all_is_well_after_a_kill)
     ck_assert_int_eq(lladd_log_note(open, "test", lladd_span_of("x", 1), NULL), 0);
     struct lladd_txn *txn = begin();
     ck_assert_int_eq(lladd_root_set(txn, "anything", (struct lladd_root_value){1, 2}), 0);
-    ck_assert_int_eq(lladd_commit(txn), 0); /* and with it the records of the open one */
+    ck_assert_int_eq(lladd_commit(txn), 0); /* makes the open transaction's records durable, too */
     store_kill(&store);
     open_store();
     expect_all_well();
 }
 END_TEST
 
-/* Counts up and down until it is told to stop. */
+/* Threads that count up and down until `stop` is set. */
 struct writers {
     struct lladd_thread threads[2];
     uint64_t stop, written; /* atomic */
@@ -197,8 +199,8 @@ static void *count_up_and_down(void *arg)
     return NULL;
 }
 
-/* Recovery begins to read at the last checkpoint, and finds records that were written while it was
- * taken: by then it must know the names of their operations. */
+/* Recovery begins at the last checkpoint, and finds records that were written while the checkpoint
+ * was taken. It must know the names of their operations before it reads them. */
 START_TEST(a_kill_after_a_checkpoint_amid_updates)
 {
     enum { ROUNDS = 25 };
@@ -221,8 +223,9 @@ START_TEST(a_kill_after_a_checkpoint_amid_updates)
 }
 END_TEST
 
-/* A commit that was not reported: found once, and counted from then on. */
-START_TEST(found_and_then_owed)
+/* A transaction has committed, but its commit was not reported. The comparison finds it once; from
+ * then on the ledger has it as committed. */
+START_TEST(an_unreported_commit_is_found_once)
 {
     uint64_t i = one_that(false);
     ledger.state[i] = LEDGER_OPEN;
@@ -237,14 +240,14 @@ END_TEST
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
-START_TEST(finds_what_is_missing)
+START_TEST(finds_a_missing_commit)
 {
     ledger.state[one_that(true)] = LEDGER_COMMITTED;
     expect_one("was acknowledged and is missing");
 }
 END_TEST
 
-START_TEST(finds_what_was_aborted)
+START_TEST(finds_an_aborted_transaction)
 {
     uint64_t i = one_that(true);
     struct lladd_txn *txn = begin();
@@ -257,8 +260,9 @@ START_TEST(finds_what_was_aborted)
 }
 END_TEST
 
-/* The tally shows that a key is gone, also when the ledger does not list it. */
-START_TEST(finds_what_was_not_counted)
+/* Counts a stanza without inserting it, as if a key had got lost that the ledger does not list. The
+ * tally shows it. */
+START_TEST(finds_a_count_without_a_key)
 {
     struct lladd_txn *txn = begin();
     count(txn, one_that(false));
@@ -267,7 +271,7 @@ START_TEST(finds_what_was_not_counted)
 }
 END_TEST
 
-START_TEST(finds_what_is_gone)
+START_TEST(finds_a_deleted_key)
 {
     char key[STANZA_KEY_MAX];
     struct lladd_txn *txn = begin();
@@ -284,7 +288,7 @@ END_TEST
 START_TEST(finds_a_changed_byte)
 {
     char key[STANZA_KEY_MAX], changed[LONG_STANZA + 100];
-    for (unsigned n = 0; n < 2; n++) { /* a short one, and the long one */
+    for (unsigned n = 0; n < 2; n++) { /* a short stanza, and the long one */
         uint64_t i = 2 * n;
         while (ledger_aborts(&ledger, i))
             i += stanzas.count;
@@ -324,7 +328,8 @@ END_TEST
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* The first and the third stanza are equal: their keys go on counting over the repetitions. */
+/* The first and the third stanza have the same first field, so they share one sequence of keys. It
+ * goes on when the stanzas repeat. */
 START_TEST(keys_are_the_first_field_and_a_number)
 {
     static const char *const keys[] = {"a 0", "b 0", "a 1", "last, without a newline 0",
@@ -344,7 +349,7 @@ START_TEST(keys_are_the_first_field_and_a_number)
 }
 END_TEST
 
-/* Lines without a colon, with nothing after it, and longer than a key may be. */
+/* First lines without a colon, with nothing after the colon, and longer than a key may be. */
 START_TEST(keys_of_any_text)
 {
     char why[200], key[STANZA_KEY_MAX];
@@ -380,7 +385,7 @@ END_TEST
 
 /* ---- the tally and its operation ------------------------------------------------------------- */
 
-/* Three transactions count in one cell, and end in the reverse order. */
+/* Three transactions count in one cell. The abort of one leaves the counts of the others. */
 START_TEST(undo_leaves_the_others_alone)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -415,8 +420,9 @@ START_TEST(letters_have_cells)
 }
 END_TEST
 
-/* Refused before a record is logged; the transaction goes on. */
-START_TEST(count_refuses_what_is_no_cell)
+/* The operation refuses a cell that does not exist before a record is logged; the transaction goes
+ * on. */
+START_TEST(count_refuses_a_cell_that_does_not_exist)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct tally_count wrong = {TALLY_CELLS, {1, 1}};
@@ -436,18 +442,18 @@ int main(void)
                                   all_is_well,
                                   all_is_well_after_a_kill,
                                   a_kill_after_a_checkpoint_amid_updates,
-                                  found_and_then_owed,
-                                  finds_what_is_missing,
-                                  finds_what_was_aborted,
-                                  finds_what_was_not_counted,
-                                  finds_what_is_gone,
+                                  an_unreported_commit_is_found_once,
+                                  finds_a_missing_commit,
+                                  finds_an_aborted_transaction,
+                                  finds_a_count_without_a_key,
+                                  finds_a_deleted_key,
                                   finds_a_changed_byte,
                                   finds_a_key_without_an_owner,
                                   keys_are_the_first_field_and_a_number,
                                   keys_of_any_text,
                                   undo_leaves_the_others_alone,
                                   letters_have_cells,
-                                  count_refuses_what_is_no_cell};
+                                  count_refuses_a_cell_that_does_not_exist};
     Suite *suite = suite_create("packages");
     TCase *tc = tcase_create("packages");
     tcase_add_checked_fixture(tc, setup, teardown);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The demonstration, run as a command: it loads while being killed, its figures add up, and wrong
-input gets a message and exit status 2.
+"""Runs the demonstration as a command: it loads a file although it is killed several times, its
+figures add up, and wrong input gets a message and exit status 2.
 
     test_quickstart.py load|input|script <packages program> <quickstart script> [<lladd tool>]
 """
@@ -55,23 +55,23 @@ def case_load(packages, _script, folder, tool):
                             r"[\d,]+ unfinished\n"
                             r"  redo, undo +[\d,]+ records applied .*; [\d,]+ transactions rolled",
                             out, re.M)
-    expect(len(recoveries) == KILLS, "not as many recoveries as kills asked for:", recoveries)
+    expect(len(recoveries) == KILLS, "the number of recoveries is wrong:", recoveries)
     compared = [tuple(number(n or "0") for n in m) for m in
                 re.findall(r"compared +([\d,]+) committed: whole; ([\d,]+) aborted: no trace"
                            r"(?:; ([\d,]+) in flight had committed: whole)?$", out, re.M)]
-    expect(len(compared) == KILLS + 1, "not as many comparisons:", compared)
+    expect(len(compared) == KILLS + 1, "the number of comparisons is wrong:", compared)
     for acknowledged, (committed, aborted, _) in zip(recoveries, compared):
-        expect(committed + aborted == number(acknowledged), "does not add up:", compared)
+        expect(committed + aborted == number(acknowledged), "the sum is wrong:", compared)
     committed, aborted, found = compared[-1]
-    expect(committed + aborted == TRANSACTIONS and found == 0, "does not add up:", compared)
+    expect(committed + aborted == TRANSACTIONS and found == 0, "the sum is wrong:", compared)
     expect(aborted > TRANSACTIONS // 50, "hardly any transaction was aborted:", compared)
     expect("no discrepancy" in out, "no result")
     if tool:
         last = out[out.index("Last one"):]
         expect(re.search(r"packages\.count@1\s+cell=\d+\s+stanzas=1\s+bytes=\d+", last),
-               "the last transaction does not show our operation")
-        # An insertion, or the later records of a split that it caused.
-        expect("lladd.hash." in last, "the last transaction does not show the table's")
+               "the last transaction has no record of the example's operation")
+        # The record of the insertion, or the later records of a split that the insertion caused.
+        expect("lladd.hash." in last, "the last transaction has no record of the hash table")
 
 
 def case_input(packages, _script, folder, _tool):
@@ -108,7 +108,7 @@ def case_input(packages, _script, folder, _tool):
 
 
 def case_script(_packages, script, folder, _tool):
-    """What the script refuses before it installs or builds anything."""
+    """The script refuses wrong input before it installs or builds anything."""
     empty = os.path.join(folder, "empty")
     open(empty, "wb").close()
     for words, *arguments in (
