@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""lladd-bench, the command: every workload, with tiny sizes, with every engine."""
+"""Runs every workload of the command lladd-bench with every engine, with tiny sizes."""
 import importlib.machinery
 import importlib.util
 import json
@@ -67,7 +67,7 @@ def whole_plan():
 
 class Driver(unittest.TestCase):
     def rows(self, *words, status=0):
-        """What a run writes with --json, in a directory that it must leave empty."""
+        """The rows that a run writes with --json. The run must remove its databases."""
         with tempfile.TemporaryDirectory(dir=MEMORY) as work:
             path = os.path.join(work, "out.jsonl")
             where = os.path.join(work, "databases")
@@ -110,7 +110,7 @@ class Usage(Driver):
             self.assertIn(f"  {name} ", text)
         for name in ("bdb", "lmdb", "sqlite", "wiredtiger", "rocksdb", "leveldb", "kyotocabinet",
                      "tdb"):
-            self.assertIn(name, text)  # there, or named as skipped
+            self.assertIn(name, text)  # present, or listed as skipped
 
     def test_help_names_every_option(self):
         result = run("--help")
@@ -203,7 +203,7 @@ class Ours(Driver):
                          "--records", "1000", "--threads", "1")
         self.check(rows)
         commits, recovery = rows
-        self.assertGreaterEqual(commits["syncs_per_op"], 1)  # each is durable by itself
+        self.assertGreaterEqual(commits["syncs_per_op"], 1)  # each commit is made durable by itself
         self.assertGreater(commits["log_bytes_per_op"], 200)  # 100 bytes before and 100 after
         self.assertGreaterEqual(commits["written_bytes_per_op"], commits["log_bytes_per_op"])
         self.assertGreater(commits["p999_us"], 0)

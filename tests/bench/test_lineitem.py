@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The generated lineitem has the distributions of TPC-H's specification, and its benchmark runs
-with a small one."""
+"""The generated table lineitem has the distributions that the specification of TPC-H demands, and
+the benchmarks that use the table run with a small one."""
 import collections
 import csv
 import datetime

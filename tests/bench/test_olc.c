@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bench's B+tree in memory. Threads insert keys, each in an order of its own, so that leaves
- * and inner nodes split. Meanwhile other threads look keys up and scan: a key that was there before
- * is found with its value, and a scan is in order. At the end all rows are there, also after a
- * close and an open. The test runs under TSan.
+ * Tests the benchmark's B+tree in memory (bench/engines/olc.c). Threads insert keys, each in an
+ * order of its own, so that leaves and inner nodes split. Meanwhile other threads look keys up and
+ * scan: a key that was there before is found with its value, and a scan is in order. At the end all
+ * rows are there, also after a close and an open. The test runs under TSan.
  */
 #include "engines/engine.h"
 #include "support/fixtures.h"
@@ -64,7 +64,8 @@ static void look(uint64_t key)
     sure(memcmp(got, want, VALUE) == 0, "a key has another value");
 }
 
-/* Keys that stay are multiples of APART; a writer's keys lie between and after them. */
+/* The test inserts the multiples of APART before the threads start: these are the keys that stay. A
+ * writer's keys lie between and after them. */
 static uint64_t key_of(uint64_t id, uint64_t i)
 {
     return i * 1237 % EACH * (APART / 5) + id + 1;
@@ -81,7 +82,8 @@ static void *write_all(void *arg)
     return NULL;
 }
 
-/* A scan from a key that stays: it begins there, ascends, and leaves out no key that stays. */
+/* Scans from a key that stays. The scan must begin there, ascend, and leave out no key that
+ * stays. */
 static void scan_from(uint64_t key)
 {
     unsigned char values[SCAN][VALUE], want[VALUE];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""bench/run's tables and charts, from invented rows."""
+"""Tests the tables and charts of bench/run with invented rows."""
 import json
 import os
 import shutil
