@@ -86,7 +86,7 @@ void fixture_want_trace(struct fixture *);
                       lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", \
                       lladd_txn_error(txn)->message); \
     } while (0)
-/* For calls that end the transaction when they succeed. */
+/* Asserts that a call succeeds that ends the transaction. */
 #define done(call) \
     do { \
         int done_rc = (call); \

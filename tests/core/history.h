@@ -69,7 +69,7 @@ struct step {
     uint64_t *before[H_MARKS]; /* `effect` when each action was opened */
     unsigned n_actions;
     struct prepared *prepared;
-    struct lladd_error err; /* of the call that failed */
+    struct lladd_error err; /* the error of the call that failed */
 };
 
 void history_init(struct history *, const lladd_pageno *pages, size_t n_pages);

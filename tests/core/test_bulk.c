@@ -558,7 +558,7 @@ static struct {
     struct heard call[8];
     unsigned n;
     uint64_t pages;
-    unsigned char bytes[4 * BULK_N * 4096]; /* of all calls, one after the other */
+    unsigned char bytes[4 * BULK_N * 4096]; /* the bytes of all calls, one call after the other */
     int fails;
     unsigned committing; /* `n` at the call of `committing` */
 } heard;
@@ -571,7 +571,7 @@ static int on_bulk_written(void *ctx, struct lladd_db *db, void *state, struct l
     ck_assert_ptr_eq(state, &heard.n);
     ck_assert_ptr_eq(lladd_txn_db(txn), db);
     ck_assert_uint_lt(barrier.v, lladd_durable_lsn(db).v);
-    if (heard.fails > 0) /* without setting a message */
+    if (heard.fails > 0) /* the callback fails without a message */
         return -heard.fails;
     if (heard.fails)
         return lladd_error_set(lladd_txn_error_out(txn), heard.fails, "no room for the pages");

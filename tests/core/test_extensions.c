@@ -179,7 +179,8 @@ static void post(struct lladd_txn *txn, unsigned account, int64_t amount)
     lladd_put64(bytes, (uint64_t)amount);
     struct lladd_span s = lladd_span_of(bytes, 8);
     ok(txn, lladd_log_object(txn, &ledger_class, account, s, s, &token, &lsn));
-    ck_assert_uint_le(lladd_object_applied_lsn(r.db).v, lsn.v); /* not applied in memory yet */
+    ck_assert_uint_le(lladd_object_applied_lsn(r.db).v, lsn.v); /* the change is not applied in
+                                                                 * memory yet */
     ledger.account[account] += amount;
     lladd_object_applied(txn, &token);
     ck_assert_uint_gt(lladd_object_applied_lsn(r.db).v, lsn.v);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static struct fixture r;
-static char *path; /* of the database's directory, which the first open makes */
+static char *path; /* the database's directory, which the first open makes */
 
 static void begin_case(void)
 {

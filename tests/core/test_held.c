@@ -176,7 +176,7 @@ static struct lladd_mutex mutex;
 /* A call of a thread that has credit in hand for `txn`, or none. */
 struct call {
     void (*make)(struct lladd_txn *txn, bool in_hand);
-    uint32_t rank;    /* of `mutex` */
+    uint32_t rank;    /* the rank of `mutex` */
     const char *says; /* the message that stops the call if it has credit in hand; NULL: the call is
                        * allowed */
 };

@@ -57,7 +57,8 @@ START_TEST(a_structure_is_found_by_its_root)
     ok(txn, lladd_page_alloc(txn, &plain));
     ok(txn, lladd_commit(txn));
     ck_assert_str_eq(found("one", bytes.v), "test.by_name");
-    ck_assert_str_eq(found("one", UINT64_MAX), "test.by_name"); /* with any value of the root */
+    ck_assert_str_eq(found("one", UINT64_MAX), "test.by_name"); /* the root's value does not
+                                                                 * matter */
     ck_assert_str_eq(found("two", bytes.v), "test.by_both");    /* the first one that claims the
                                                                  * root */
     ck_assert_str_eq(found("two", plain.v), "none");

@@ -242,7 +242,7 @@ END_TEST
 /* A transaction changes ten times as many pages as the cache holds (STEAL). */
 START_TEST(a_transaction_may_be_larger_than_the_cache)
 {
-    enum { PAGES = 640 }; /* of 4 KiB; the cache has 256 KiB */
+    enum { PAGES = 640 }; /* pages of 4 KiB; the cache has 256 KiB */
     fixture_init(&r, (unsigned)_i);
     r.options.cache_bytes = 256u << 10;
     r.options.checkpoint_bytes = 256u << 10;

@@ -28,7 +28,7 @@ struct crash_device {
     _Atomic uint64_t die_at;
     _Atomic uint32_t how;
     bool serial;         /* one changing call at a time */
-    pthread_mutex_t one; /* for `serial` */
+    pthread_mutex_t one; /* held during a changing call, if `serial` */
 };
 
 struct crash_file {

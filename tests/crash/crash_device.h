@@ -18,7 +18,7 @@
 enum death { DEATH_BEFORE, DEATH_AFTER, DEATH_WITHIN, DEATH_POWER };
 
 struct crash_device_config {
-    const char *dir;          /* of the files; copied */
+    const char *dir;          /* directory of the files; copied */
     int trace;                /* file descriptor opened for appending; -1: none */
     uint32_t piece;           /* a write that is cut short ends at a multiple of this: 4096, as in
                                * the system's cache, or the size that is never torn by the options
@@ -36,8 +36,8 @@ struct crash_device;
 /* Returns NULL if the directory cannot be opened or there is no memory. */
 struct crash_device *crash_device_new(const struct crash_device_config *);
 void crash_device_free(struct crash_device *);
-/* With `serial` or a trace, blocks further changes. For a process that ends while other threads
- * run. */
+/* With `serial` or a trace, blocks further changes. Call it before a process ends while other
+ * threads run. */
 void crash_device_stop(struct crash_device *);
 struct lladd_device *crash_device_dev(struct crash_device *);
 /* Kills the process at the n-th call from now; 0: never. */

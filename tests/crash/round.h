@@ -10,7 +10,7 @@
 #include "world.h"
 
 enum leg {
-    LEG_WHOLE, /* from the first process to the last, in its own directory */
+    LEG_WHOLE, /* the whole round, in a directory of its own */
     LEG_NEXT,  /* one cycle; the next leg runs on another machine */
     LEG_LAST   /* the last process */
 };

@@ -74,7 +74,7 @@ enum stage {
 };
 
 enum doubt_state {
-    DOUBT_NONE,      /* no transaction, or it has ended */
+    DOUBT_NONE,      /* no transaction, or one that has ended */
     DOUBT_PREPARING, /* in doubt or absent */
     DOUBT_PREPARED,
     DOUBT_COMMITTING, /* in doubt or committed */
@@ -83,7 +83,7 @@ enum doubt_state {
 
 struct slot {
     _Atomic uint32_t state;
-    _Atomic uint32_t serial;    /* of the current transaction, or of the last one */
+    _Atomic uint32_t serial;    /* serial of the current transaction, or of the last one */
     _Atomic uint32_t committed; /* the last serial that was committed; 0: none */
     _Atomic uint32_t commits;   /* number of commits */
 };
@@ -95,7 +95,7 @@ struct oracle {
     _Atomic uint32_t made;    /* the structures exist */
     _Atomic uint32_t pending; /* instant recovery had work left when open returned */
     _Atomic uint64_t open_calls, open_ns;
-    _Atomic uint64_t capacity; /* of the disk */
+    _Atomic uint64_t capacity; /* bytes that fit on the disk */
     _Atomic uint64_t chance;   /* number of requests for random bytes */
     struct {
         _Atomic uint32_t sure;   /* transactions up to this one must be there */
@@ -131,7 +131,7 @@ struct session {
     struct lladd_hash *hash;
     struct lladd_managed *rows;
     lladd_pageno page, blobs[WORKERS];
-    uint64_t tags[WORKERS], doubts; /* of the journal */
+    uint64_t tags[WORKERS], doubts; /* tags of the journal */
     struct lladd_txn *held[SLOTS];  /* prepared transactions with a handle in this process */
 };
 
@@ -163,7 +163,7 @@ enum act_kind {
     ACT_DELETE,
     ACT_ADD,
     ACT_SET,
-    ACT_APPEND, /* to the journal */
+    ACT_APPEND, /* an entry of the journal */
     ACT_DISCARD,
     ACT_BLOB_WRITE,
     ACT_BLOB_CUT,

@@ -10,7 +10,7 @@
 struct trial {
     struct composition what;
     struct shape shape;
-    unsigned types; /* of the possible keys */
+    unsigned types; /* bits: the types that the keys may have */
 };
 struct trials {
     struct trial *all;

@@ -474,7 +474,7 @@ START_TEST(damage_is_reported_with_the_class)
     ok_db(&b, lladd_dtable_run_check(t, &b.err));
     ck_assert_int_eq(state_of(&b, t, 29994, NULL), LLADD_DTABLE_TOMBSTONE);
     ck_assert_int_eq(state_of(&b, t, 29995, NULL), LLADD_DTABLE_ABSENT);
-    t->ranges--; /* as if the footer said this */
+    t->ranges--; /* as if the footer stated one range less */
     ck_assert_int_eq(lladd_dtable_run_check(t, &b.err), LLADD_CORRUPT_RUN);
     ck_assert_msg(strstr(b.err.message, "ranges_dtable") &&
                       strstr(b.err.message, "number of ranges"),

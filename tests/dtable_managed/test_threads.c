@@ -222,7 +222,7 @@ static void run(unsigned n, unsigned background)
     ck_assert_uint_gt(combines, 0);
     managed_close(&b, tables[0]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
-    fixture_close(&b); /* with a table that is open */
+    fixture_close(&b); /* closes while a table is open */
     fixture_open(&b);
     tables[0] = managed_open(&b, "one");
     tables[1] = managed_open(&b, "two");

@@ -539,7 +539,8 @@ START_TEST(locking_works_on_a_full_disk)
     ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0);
     fails_with(NULL, 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &other, &owner), -EAGAIN);
-    ck_assert_int_eq(owner, 0); /* not known: the old pid in the file is not reported */
+    ck_assert_int_eq(owner, 0); /* the owner is not known: the old pid in the file is not
+                                 * reported */
     ck_assert_int_eq(ll_io_close(dev, l), 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &other, &owner), -EAGAIN);

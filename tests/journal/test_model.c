@@ -19,7 +19,7 @@ struct deed {
     enum { ENTRY, ROLL, DISCARD } what;
     unsigned tag, to;
     uint64_t number;
-    uint64_t upto; /* for DISCARD and ROLL: of the entries that were committed up to this commit of
+    uint64_t upto; /* DISCARD and ROLL concern the entries that were committed up to this commit of
                     * the model */
 };
 

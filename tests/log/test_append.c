@@ -391,8 +391,8 @@ START_TEST(credit)
     ll_log_publish(f.log, &rec);
     ck_assert_uint_eq(a.bytes, before - rec.size);
     ll_log_credit_trim(f.log, &a);
-    ck_assert_uint_eq(a.bytes, before - rec.size); /* not returned: all threads together hold little
-                                                    * credit */
+    ck_assert_uint_eq(a.bytes, before - rec.size); /* the credit is not returned, because all
+                                                    * threads together hold little */
     /* `b` takes 8 KiB, half of the ring. Now trimming returns the unused credit of `a`. */
     must(&f, ll_log_credit(f.log, &b, 8192, &f.err));
     ll_log_credit_rests(&b);

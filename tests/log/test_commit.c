@@ -40,7 +40,7 @@ START_TEST(one_write_one_sync)
     ck_assert_uint_eq(after.groups - before.groups, 20);
     ck_assert_uint_eq(after.syncs - before.syncs, 20);
     ck_assert_uint_eq(after.writes - before.writes, 20);
-    ck_assert_uint_eq(after.records, 40); /* with a seal for each group */
+    ck_assert_uint_eq(after.records, 40); /* 20 records and a seal for each group */
     ck_assert_uint_eq(after.bytes, ll_log_tail(f.log).v - 8);
     ck_assert_uint_eq(after.bytes_written, after.bytes);
 }

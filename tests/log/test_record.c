@@ -142,7 +142,7 @@ START_TEST(every_bit)
         rec.undo_next.v = 8;
         encode(&rec, wide, bytes);
         for (unsigned bit = 0; bit < rec.size * 8; bit++) {
-            unsigned char *exact = malloc(rec.size); /* its end is watched by ASan */
+            unsigned char *exact = malloc(rec.size); /* ASan reports accesses past its end */
             ck_assert_ptr_nonnull(exact);
             memcpy(exact, bytes, rec.size);
             exact[bit / 8] ^= (unsigned char)(1 << bit % 8);

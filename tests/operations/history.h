@@ -21,7 +21,7 @@ struct history {
      * `crash_every` is a crash. `expect` is called after each crash and at the end, and also in one
      * step of every `look_every`, unless that is 0. */
     unsigned end_every, crash_every, look_every;
-    void (*write)(struct history *, int t, uint64_t random); /* as transaction t */
+    void (*write)(struct history *, int t, uint64_t random); /* makes a change as transaction t */
     void (*expect)(const struct history *); /* checks that the records are those in `now` */
     void (*reopen)(void);                   /* opens handles again after a crash; nullable */
 

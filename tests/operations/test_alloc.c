@@ -261,7 +261,7 @@ START_TEST(no_space_is_reported_if_no_commit_is_pending)
 }
 END_TEST
 
-static uint32_t syncs; /* of the log; atomic */
+static uint32_t syncs; /* number of syncs of the log; atomic */
 
 static void count_syncs(void *ctx, uint64_t number, unsigned kind, const char *name)
 {

@@ -507,7 +507,7 @@ START_TEST(a_rollback_to_a_later_savepoint_leaves_the_array_destroyed)
     ok_db(&b, lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err));
     got.v++;
     for (int i = 0; i < 5000 && got.v != root.v; i++) {
-        unsigned char bytes[4096]; /* for raw pages, which have no header */
+        unsigned char bytes[4096]; /* a raw page, which has no header */
         memset(bytes, 0xa5, sizeof bytes);
         txn = fixture_begin(&b);
         ok(txn, lladd_extent_alloc(txn, 1, LLADD_EXTENT_RAW, &got));

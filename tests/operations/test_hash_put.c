@@ -56,7 +56,7 @@ START_TEST(put_reports_whether_it_replaced_a_value)
     bool replaced = true;
     make_as(_i == 1 ? 0 : 8, _i == 2 ? LLADD_HASH_PHYSICAL : LLADD_HASH_LOGICAL);
     struct lladd_txn *txn = fixture_begin(&b);
-    for (uint64_t key = 0; key < 500; key++) /* with splits in between */
+    for (uint64_t key = 0; key < 500; key++) /* buckets split in between */
         ck_assert(!replaces(txn, key, big, _i == 1 && key % 50 ? 8 : len));
     for (uint64_t key = 0; key < 500; key += 7)
         ck_assert(replaces(txn, key, big, len));

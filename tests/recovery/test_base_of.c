@@ -85,7 +85,7 @@ static const struct lladd_extension archive = {.struct_size = sizeof archive,
                                                .bulk_written = bulk_written,
                                                .base_of = base_of};
 
-enum { INSTANT = 1, RESERVED = 2, NO_MEMORY = 4, CASES = 8 }; /* of _i */
+enum { INSTANT = 1, RESERVED = 2, NO_MEMORY = 4, CASES = 8 }; /* bits of _i */
 
 /* Pages are written without images, so that the log has no other base. */
 static void begin_case(int i, bool with_archive)

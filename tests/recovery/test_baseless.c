@@ -14,7 +14,7 @@
 
 static struct fixture r;
 
-enum { RESERVED = 1, INSTANT = 2, NO_MEMORY = 4, CASES = 8 }; /* of _i */
+enum { RESERVED = 1, INSTANT = 2, NO_MEMORY = 4, CASES = 8 }; /* bits of _i */
 enum { MANY = 24 };
 static lladd_pageno scratch, page[MANY];
 

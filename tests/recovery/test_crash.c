@@ -31,7 +31,7 @@ struct plan {
     unsigned subsets; /* random states per call; in every second of them, writes are torn */
     /* One call in this many gives states: first_one_in for the workload, one_in for recoveries. */
     unsigned first_one_in, one_in;
-    bool kill;                     /* also the state in which all writes survive */
+    bool kill;                     /* take also the state in which all writes survive */
     bool full;                     /* the disk is full when the database is opened again */
     /* The workload; NULL: workload_run. */
     int (*play)(struct fixture *, struct history *, struct lladd_error *);
@@ -64,7 +64,7 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
 struct hashing {
     struct lladd_device *dev;
     const char *dir;
-    uint64_t sum; /* of the files' hashes, so that the order of files does not matter */
+    uint64_t sum; /* sum of the files' hashes, so that the order of files does not matter */
 };
 
 static int hash_name(void *ctx, const char *name)

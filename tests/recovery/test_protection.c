@@ -19,7 +19,7 @@
 
 static struct fixture r;
 
-enum { RESERVED = 1, INSTANT = 2, NO_IMAGES = 4, NO_INDEX = 8 }; /* of _i */
+enum { RESERVED = 1, INSTANT = 2, NO_IMAGES = 4, NO_INDEX = 8 }; /* bits of _i */
 
 static void begin_case(int i)
 {

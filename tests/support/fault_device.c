@@ -35,7 +35,7 @@ struct fault_device {
     pthread_mutex_t mutex;
     struct crash_model *model;
     struct fault_file *files;
-    uint64_t number; /* of the last call */
+    uint64_t number; /* number of the last call */
     uint64_t calls[FAULT_KINDS];
     char *prefix;
 
