@@ -124,7 +124,7 @@ START_TEST(beyond_the_end)
 }
 END_TEST
 
-START_TEST(fresh_clears_a_cached_page)
+START_TEST(a_fresh_fix_clears_a_cached_page)
 {
     struct fixture r;
     fixture_open(&r, _i, PAGES);
@@ -632,7 +632,7 @@ int main(void)
     tcase_add_loop_test(t, every_page_size, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_sparse_file, FIXTURE_HEAP_FILES, FIXTURE_KINDS);
     tcase_add_loop_test(t, beyond_the_end, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, fresh_clears_a_cached_page, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_fresh_fix_clears_a_cached_page, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, invalid_flags_of_a_fix_are_refused, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, latches_exclude_and_share, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, the_count_of_hits_does_not_run_over, 0, FIXTURE_KINDS);

@@ -51,7 +51,7 @@ END_TEST
 
 /* A page that was written may not be durable yet. So a page that an eviction has written stays in
  * the table until a sync. */
-START_TEST(in_flight_until_synced)
+START_TEST(a_written_page_stays_until_a_sync)
 {
     struct fixture r;
     struct fixture_dirty d;
@@ -635,7 +635,7 @@ int main(void)
     Suite *s = suite_create("buffer: writing back");
     TCase *t = tcase_create("both providers, both devices");
     tcase_add_loop_test(t, a_page_is_dirty_from_its_first_change, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, in_flight_until_synced, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_written_page_stays_until_a_sync, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, the_first_sync_is_never_skipped, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, written_copies_are_summed_up_until_a_sync, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, flush_writes_what_matches, 0, FIXTURE_KINDS);

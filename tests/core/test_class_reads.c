@@ -147,7 +147,7 @@ START_TEST(a_class_without_redo_holds_the_log_and_reads_it_itself)
 END_TEST
 
 /* Records that are never undone reserve no log space for undo. */
-START_TEST(what_has_no_undo_reserves_none)
+START_TEST(records_without_undo_reserve_nothing)
 {
     diary = (struct diary){.need = {UINT64_MAX}};
     fixture_init(&r, (unsigned)_i);
@@ -240,7 +240,7 @@ int main(void)
     TCase *tc = tcase_create("all");
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(a_class_without_redo_holds_the_log_and_reads_it_itself);
-    LOOP(what_has_no_undo_reserves_none);
+    LOOP(records_without_undo_reserve_nothing);
     LOOP(a_reader_may_begin_where_the_log_ends);
     LOOP(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo);
     suite_add_tcase(s, tc);

@@ -457,7 +457,7 @@ static int first_at(lladd_lsn lsn)
 
 /* A reader begins at a pinned LSN. If the record there is damaged or missing, the reader gets an
  * error, and not the next readable record. Inspection reports the damage too. */
-START_TEST(damage_to_pinned_log_is_told)
+START_TEST(a_reader_reports_damage_to_pinned_log)
 {
     static const int told[] = {LLADD_CORRUPT_LOG, LLADD_CORRUPT_LOG, LLADD_MISSING_FILE};
     struct lladd_inspect *view;
@@ -647,7 +647,7 @@ END_TEST
 
 /* A tag is stored for ever. If a later open could not read a tag, the database would be useless. So
  * invalid tags are refused. */
-START_TEST(tags_are_names_like_others)
+START_TEST(invalid_tags_are_refused)
 {
     static const char *const bad[] = {"", "two words", "Upper", "tab\t", "n\xc3\xa4h"};
     char long_tag[65];
@@ -803,13 +803,13 @@ int main(void)
     LOOP(wrong_object_records_are_refused);
     LOOP(a_class_that_cannot_redo_stops_recovery_with_its_name);
     LOOP(snapshots_are_commit_lsns_and_the_oldest_is_known);
-    tcase_add_loop_test(tc, damage_to_pinned_log_is_told, 0, 3);
+    tcase_add_loop_test(tc, a_reader_reports_damage_to_pinned_log, 0, 3);
     LOOP(a_pin_holds_the_log_over_restarts_until_it_is_cleared);
     LOOP(wrong_pins_are_refused);
     tcase_add_test(tc, a_pin_that_cannot_be_logged_has_changed_nothing);
     LOOP(the_log_can_be_read_with_names_and_fields);
     LOOP(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end);
-    LOOP(tags_are_names_like_others);
+    LOOP(invalid_tags_are_refused);
     LOOP(an_extension_is_attached_created_recovered_and_detached);
     LOOP(an_extension_that_fails_stops_the_open_and_nothing_leaks);
     suite_add_tcase(s, tc);

@@ -342,7 +342,7 @@ START_TEST(offsets_that_overflow)
 }
 END_TEST
 
-START_TEST(append_says_where)
+START_TEST(append_returns_the_offset)
 {
     uint64_t off = 99;
     struct lladd_file *f = open_file("f", LLADD_OPEN_CREATE);
@@ -574,7 +574,7 @@ START_TEST(lock_refuses_a_second_opener)
 END_TEST
 
 /* Asking for the lock neither takes it nor leaves a file. */
-START_TEST(holder_is_told)
+START_TEST(asking_for_the_holder_takes_no_lock)
 {
     struct lladd_file *f;
     int64_t owner = 1;
@@ -675,7 +675,7 @@ static void add_cases(Suite *suite, const char *name, void (*setup)(void))
     tcase_add_test(tc, calls_an_older_device_does_not_have);
     tcase_add_test(tc, gathered_writes);
     tcase_add_test(tc, offsets_that_overflow);
-    tcase_add_test(tc, append_says_where);
+    tcase_add_test(tc, append_returns_the_offset);
     tcase_add_test(tc, read_only_files_cannot_be_changed);
     tcase_add_test(tc, two_opens_one_file);
     tcase_add_test(tc, big_files);
@@ -686,7 +686,7 @@ static void add_cases(Suite *suite, const char *name, void (*setup)(void))
     tcase_add_test(tc, listing_can_be_stopped_and_can_change_things);
     tcase_add_test(tc, many_names);
     tcase_add_test(tc, lock_refuses_a_second_opener);
-    tcase_add_test(tc, holder_is_told);
+    tcase_add_test(tc, asking_for_the_holder_takes_no_lock);
     tcase_add_test(tc, threads_share_a_file);
     suite_add_tcase(suite, tc);
 }

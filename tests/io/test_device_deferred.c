@@ -153,7 +153,7 @@ END_TEST
 
 /* If any sync fails, the caller that settles the device gets the error. A failed sync is not tried
  * again. */
-START_TEST(a_failed_sync_is_told)
+START_TEST(settling_reports_a_failed_sync)
 {
     struct lladd_file *a = make("a", "alpha"), *b = make("b", "beta");
     ck_assert_int_eq(ll_io_sync_dir(dev, ""), 0);
@@ -209,7 +209,7 @@ int main(void)
     tcase_add_test(t, each_deferred_sync_is_done_once);
     tcase_add_test(t, a_settled_device_defers_nothing);
     tcase_add_test(t, closing_a_file_does_its_deferred_sync);
-    tcase_add_loop_test(t, a_failed_sync_is_told, 0, 3);
+    tcase_add_loop_test(t, settling_reports_a_failed_sync, 0, 3);
     tcase_add_test(t, without_memory_a_sync_is_done_at_once);
     tcase_add_test(t, other_devices_are_left_alone);
     suite_add_tcase(s, t);

@@ -123,7 +123,7 @@ START_TEST(changes_do_not_reach_the_device_below)
 END_TEST
 
 /* A name that was unlinked can be used again. The new file has no bytes of the file below. */
-START_TEST(names_begin_anew)
+START_TEST(unlinked_names_can_be_used_again)
 {
     put(below, "f", "from below", 10);
     ck_assert_int_eq(ll_io_unlink(dev, "f"), 0);
@@ -160,7 +160,7 @@ START_TEST(truncated_bytes_do_not_come_back)
 }
 END_TEST
 
-START_TEST(the_lock_below_counts)
+START_TEST(an_overlay_respects_the_lock_below)
 {
     struct lladd_file *held, *f;
     int64_t owner = 0;
@@ -286,9 +286,9 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, changes_do_not_reach_the_device_below);
-    tcase_add_test(tc, names_begin_anew);
+    tcase_add_test(tc, unlinked_names_can_be_used_again);
     tcase_add_test(tc, truncated_bytes_do_not_come_back);
-    tcase_add_test(tc, the_lock_below_counts);
+    tcase_add_test(tc, an_overlay_respects_the_lock_below);
     tcase_add_test(tc, overlays_on_overlays);
     tcase_add_loop_test(tc, an_overlay_behaves_like_a_copy, 0, 2 * BOUNDS);
     tcase_add_test(tc, no_place_to_spill);

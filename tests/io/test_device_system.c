@@ -475,7 +475,7 @@ END_TEST
 
 /* ---- errors are passed on ---- */
 
-START_TEST(errors_come_through)
+START_TEST(errors_are_passed_on)
 {
     char c;
     int n = 0;
@@ -576,7 +576,7 @@ int main(void)
     tcase_add_loop_test(posix, short_and_interrupted, 0, 11);
     tcase_add_loop_test(posix, a_read_that_ends_too_early, 0, 5);
     tcase_add_test(posix, no_progress_is_an_error);
-    tcase_add_test(posix, errors_come_through);
+    tcase_add_test(posix, errors_are_passed_on);
     tcase_add_loop_test(posix, locking_works_on_a_full_disk, 0, 9);
     tcase_add_test(posix, a_failed_sync_is_asked_for_once);
     suite_add_tcase(suite, posix);

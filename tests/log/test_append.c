@@ -32,7 +32,7 @@ START_TEST(first_record)
 END_TEST
 
 /* An update that sets eight bytes, with undo bytes, takes no more than 64 bytes of log. */
-START_TEST(small_set)
+START_TEST(a_small_update_takes_at_most_64_bytes)
 {
     unsigned char redo[10] = {1}, undo[10] = {2};
     fixture_create(&f);
@@ -97,7 +97,7 @@ START_TEST(longest_record)
 END_TEST
 
 /* Records of many lengths wrap around the end of the ring. */
-START_TEST(around_the_ring)
+START_TEST(records_wrap_around_the_ring)
 {
     f.cfg.ring_bytes = 4096;
     fixture_create(&f);
@@ -110,7 +110,7 @@ START_TEST(around_the_ring)
 END_TEST
 
 /* As long as the ring holds written records, they are read from the ring and not from a file. */
-START_TEST(written_stays_in_ring)
+START_TEST(written_records_are_read_from_the_ring)
 {
     fixture_create(&f);
     for (unsigned i = 0; i < 50; i++)
@@ -230,7 +230,7 @@ START_TEST(updates)
 END_TEST
 
 /* A reserved record that is not published yet hides the later ones, and cannot be read. */
-START_TEST(unpublished_hides)
+START_TEST(an_unpublished_record_hides_later_ones)
 {
     struct ll_record first = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE}, got;
     struct ll_credit credit = {0};
@@ -263,7 +263,7 @@ END_TEST
 /* Ring space that is used again may still hold payload that looks like records. While a record is
  * reserved there and not yet published, neither a reader nor the writer takes that payload for a
  * record. */
-START_TEST(hostile_payload)
+START_TEST(payload_that_looks_like_records)
 {
     const uint64_t ring = f.cfg.ring_bytes = 4096;
     /* The payload below consists of LSNs with 64 in their upper 32 bits. A reader that took one of
@@ -310,7 +310,7 @@ START_TEST(hostile_payload)
 END_TEST
 
 /* After a clean stop the log goes on where it stopped, in the middle of a block. */
-START_TEST(clean_stops)
+START_TEST(the_log_goes_on_after_a_clean_stop)
 {
     fixture_create(&f);
     for (unsigned i = 0; i < 200; i++) {
@@ -329,7 +329,7 @@ START_TEST(clean_stops)
 END_TEST
 
 /* Opening and closing without an append only reads files, and does not list the directory. */
-START_TEST(clean_open_is_quiet)
+START_TEST(a_clean_open_only_reads)
 {
     fixture_create(&f);
     put(&f, 100);
@@ -457,18 +457,18 @@ int main(void)
     TCase *t = tcase_create("append");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, first_record);
-    tcase_add_test(t, small_set);
+    tcase_add_test(t, a_small_update_takes_at_most_64_bytes);
     tcase_add_test(t, lengths_in_ring);
     tcase_add_test(t, lengths_in_files);
     tcase_add_test(t, longest_record);
-    tcase_add_test(t, around_the_ring);
-    tcase_add_test(t, written_stays_in_ring);
+    tcase_add_test(t, records_wrap_around_the_ring);
+    tcase_add_test(t, written_records_are_read_from_the_ring);
     tcase_add_test(t, high_lsns);
     tcase_add_test(t, updates);
-    tcase_add_test(t, unpublished_hides);
-    tcase_add_test(t, hostile_payload);
-    tcase_add_test(t, clean_stops);
-    tcase_add_test(t, clean_open_is_quiet);
+    tcase_add_test(t, an_unpublished_record_hides_later_ones);
+    tcase_add_test(t, payload_that_looks_like_records);
+    tcase_add_test(t, the_log_goes_on_after_a_clean_stop);
+    tcase_add_test(t, a_clean_open_only_reads);
     tcase_add_test(t, seeking);
     tcase_add_test(t, credit);
     tcase_add_test(t, bad_config);

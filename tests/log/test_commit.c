@@ -334,7 +334,7 @@ START_TEST(poison)
 END_TEST
 
 /* A write fails. A thread that needs ring space gets the error. */
-START_TEST(poison_for_space)
+START_TEST(a_thread_that_needs_space_gets_the_error)
 {
     lladd_lsn lsn;
     int rc = 0;
@@ -352,7 +352,7 @@ END_TEST
 
 /* The log is poisoned outside group commit. The next force has a record to write, and returns that
  * error. */
-START_TEST(poison_from_elsewhere)
+START_TEST(poison_from_outside_group_commit)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     fixture_create(&f);
@@ -403,8 +403,8 @@ int main(void)
     tcase_add_test(t, seals);
     tcase_add_test(t, beyond_the_tail);
     tcase_add_loop_test(t, poison, 0, 5);
-    tcase_add_test(t, poison_for_space);
-    tcase_add_test(t, poison_from_elsewhere);
+    tcase_add_test(t, a_thread_that_needs_space_gets_the_error);
+    tcase_add_test(t, poison_from_outside_group_commit);
     tcase_add_test(t, wrong_states);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);

@@ -207,7 +207,7 @@ START_TEST(every_bit_of_first_headers)
 }
 END_TEST
 
-START_TEST(missing_and_short)
+START_TEST(missing_and_short_segments)
 {
     char name[LL_LOG_NAME_SIZE], other[LL_LOG_NAME_SIZE];
     unsigned char bytes[4096];
@@ -250,7 +250,7 @@ START_TEST(missing_and_short)
 }
 END_TEST
 
-START_TEST(foreign)
+START_TEST(a_log_of_another_database)
 {
     uint64_t last;
     make_log(&last);
@@ -284,7 +284,7 @@ START_TEST(no_log_at_all)
 END_TEST
 
 /* Opening after a clean stop reads only the last segment's file, and checks it. */
-START_TEST(clean_start_checks_its_file)
+START_TEST(a_clean_open_checks_the_last_segment)
 {
     char name[LL_LOG_NAME_SIZE];
     fixture_create(&f);
@@ -308,7 +308,7 @@ END_TEST
 
 /* Files that are no segments do not disturb the log. They stay, except new.tmp, which is the name
  * of a segment that is being made. */
-START_TEST(other_files)
+START_TEST(files_that_are_no_segments)
 {
     const char *names[] = {"log/README", "log/0000000000000008.seg.bak", "log/new.tmp",
                            "log/ffffffffffffffff.seg"};
@@ -339,7 +339,7 @@ START_TEST(other_files)
 END_TEST
 
 /* A cut proves that the log reached the cut, even if no seal proves this. */
-START_TEST(cut_is_proof)
+START_TEST(a_cut_proves_the_log_before_it)
 {
     fixture_create(&f);
     append_some(5);
@@ -359,7 +359,7 @@ START_TEST(cut_is_proof)
 END_TEST
 
 /* If the control file contradicts the log, open fails. */
-START_TEST(lying_control_file)
+START_TEST(a_control_file_that_contradicts_the_log)
 {
     fixture_create(&f);
     append_some(5);
@@ -705,8 +705,8 @@ int main(void)
     tcase_add_test(t, proof_after_much_damage);
     tcase_add_test(t, payload_is_no_proof);
     tcase_add_test(t, every_bit_of_first_headers);
-    tcase_add_test(t, missing_and_short);
-    tcase_add_test(t, foreign);
+    tcase_add_test(t, missing_and_short_segments);
+    tcase_add_test(t, a_log_of_another_database);
     tcase_add_test(t, no_log_at_all);
     tcase_add_test(t, clean_start_checks_its_file);
     tcase_add_test(t, other_files);

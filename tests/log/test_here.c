@@ -302,7 +302,7 @@ static bool live(uint64_t *seed, bool full)
 }
 
 /* _i 1: the disk is full from the fourth run on. */
-START_TEST(lives_at_random)
+START_TEST(runs_at_random)
 {
     uint64_t seed = 5 + (uint64_t)_i;
     unsigned opened = 0;
@@ -346,7 +346,7 @@ int main(void)
     tcase_add_test(t, no_way_back_before_an_empty_segment);
     tcase_add_test(t, back_before_a_segment_begun_in_vain);
     tcase_add_test(t, only_an_empty_segment_is_left);
-    tcase_add_loop_test(t, lives_at_random, 0, 2);
+    tcase_add_loop_test(t, runs_at_random, 0, 2);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_ENV);

@@ -111,7 +111,7 @@ START_TEST(round_trips)
 }
 END_TEST
 
-START_TEST(wide_only)
+START_TEST(records_that_need_the_wide_form)
 {
     unsigned char *payload = malloc(70000), *bytes = malloc(80000);
     struct ll_record got, rec;
@@ -164,7 +164,7 @@ START_TEST(every_bit)
 END_TEST
 
 /* A record of another database, of another incarnation or for another LSN is refused. */
-START_TEST(salted)
+START_TEST(records_from_elsewhere_are_refused)
 {
     unsigned char payload[60] = {4}, bytes[300];
     struct ll_record got, rec = sample(LL_REC_UPDATE, 20, 33, payload);
@@ -184,7 +184,7 @@ START_TEST(salted)
 END_TEST
 
 /* Records with a good checksum are refused if their fields contradict each other. */
-START_TEST(hostile)
+START_TEST(contradictory_fields_are_refused)
 {
     unsigned char payload[60] = {5}, good[2][300], bytes[300];
     struct ll_record got, rec = sample(LL_REC_UPDATE, 20, 33, payload);
@@ -233,7 +233,7 @@ START_TEST(hostile)
 }
 END_TEST
 
-START_TEST(blocks)
+START_TEST(block_headers)
 {
     struct ll_log__block b = {.incarnation = 5,
                               .lsn = 8 + 3 * (UINT64_C(65536) - 64),
@@ -272,7 +272,7 @@ START_TEST(blocks)
 }
 END_TEST
 
-START_TEST(names)
+START_TEST(names_of_log_files)
 {
     char name[LL_LOG_NAME_SIZE];
     uint64_t first;
@@ -316,12 +316,12 @@ int main(void)
     Suite *s = suite_create("record");
     TCase *t = tcase_create("record");
     tcase_add_test(t, round_trips);
-    tcase_add_test(t, wide_only);
+    tcase_add_test(t, records_that_need_the_wide_form);
     tcase_add_test(t, every_bit);
-    tcase_add_test(t, salted);
-    tcase_add_test(t, hostile);
-    tcase_add_test(t, blocks);
-    tcase_add_test(t, names);
+    tcase_add_test(t, records_from_elsewhere_are_refused);
+    tcase_add_test(t, contradictory_fields_are_refused);
+    tcase_add_test(t, block_headers);
+    tcase_add_test(t, names_of_log_files);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

@@ -323,7 +323,7 @@ static bool is_there(const char *name)
 }
 
 /* A file that was being made at the crash is used or removed, whatever its size. */
-START_TEST(left_overs)
+START_TEST(unfinished_files_of_a_crash)
 {
     static const char *const names[] = {"log/new.tmp", "log/0000000000000010.new",
                                         "log/0000000000000018.new"};
@@ -408,7 +408,7 @@ int main(void)
     tcase_add_loop_test(t, each_call_of_recoveries_in_a_row, 0, CIRCUMSTANCES);
     tcase_add_loop_test(t, recoveries_at_random, 0, CIRCUMSTANCES);
     tcase_add_loop_test(t, a_header_before_its_name, 0, 6);
-    tcase_add_test(t, left_overs);
+    tcase_add_test(t, unfinished_files_of_a_crash);
     tcase_add_test(t, the_name_keeps_the_highest_lsn);
     tcase_add_loop_test(t, damage_in_a_gap, 0, 2);
     suite_add_tcase(s, t);

@@ -202,7 +202,7 @@ END_TEST
 /* A group has a hole, and the record after the hole is whole and has the right LSN. The log is cut
  * at the hole. Neither the next open nor a later one may read that record as a successor of the
  * accepted ones. */
-START_TEST(nothing_comes_back)
+START_TEST(a_record_after_a_hole_does_not_come_back)
 {
     fixture_create(&f);
     append_some(5);
@@ -334,7 +334,7 @@ END_TEST
 
 /* After a failed sync the kernel shows the new bytes, the disk has the old ones, and a later sync
  * succeeds. What open accepts must be on the disk when open returns. */
-START_TEST(accepted_is_made_durable)
+START_TEST(open_makes_accepted_records_durable)
 {
     fixture_create(&f);
     append_some(10);
@@ -469,7 +469,7 @@ static int stop_at_third(void *ctx, const struct ll_record *rec, struct lladd_er
     return ++*n == 3 ? ll_fail(err, LLADD_END, "enough") : 0;
 }
 
-START_TEST(visitor_stops)
+START_TEST(the_visitor_stops_the_scan)
 {
     unsigned n = 0;
     fixture_create(&f);
@@ -496,15 +496,15 @@ int main(void)
     tcase_add_test(t, lsns_are_never_used_again);
     tcase_add_test(t, empty_cuts);
     tcase_add_test(t, empty_log);
-    tcase_add_test(t, nothing_comes_back);
+    tcase_add_test(t, a_record_after_a_hole_does_not_come_back);
     tcase_add_loop_test(t, crash_while_cutting, 0, 3);
     tcase_add_loop_test(t, crash_while_reusing, 0, 2);
-    tcase_add_test(t, accepted_is_made_durable);
+    tcase_add_test(t, open_makes_accepted_records_durable);
     tcase_add_test(t, accepted_segments_are_made_durable);
     tcase_add_test(t, reused_segments);
     tcase_add_test(t, clean_end_is_checked);
     tcase_add_test(t, incarnations_grow);
-    tcase_add_test(t, visitor_stops);
+    tcase_add_test(t, the_visitor_stops_the_scan);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

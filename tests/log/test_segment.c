@@ -80,7 +80,7 @@ END_TEST
 
 /* A file has its whole size, filled with zeros, before it gets its name. _i 0: the device can
  * allocate space; 1: the log has to write the zeros. */
-START_TEST(zeroed_and_synced_first)
+START_TEST(a_file_is_zeroed_before_it_gets_its_name)
 {
     char name[LL_LOG_NAME_SIZE];
     fault_device_can_allocate(f.fd, _i == 0);
@@ -511,7 +511,7 @@ START_TEST(last_lsns)
 END_TEST
 
 /* It does no harm if a released file was removed by hand. */
-START_TEST(dead_file_is_gone)
+START_TEST(a_released_file_was_removed_by_hand)
 {
     char name[LL_LOG_NAME_SIZE];
     f.cfg.segment_max = 4096;
@@ -534,7 +534,7 @@ START_TEST(dead_file_is_gone)
 END_TEST
 
 /* The log's thread makes segments ahead. */
-START_TEST(worker)
+START_TEST(the_logs_thread_makes_segments)
 {
     f.env.threads = true;
     f.cfg.segment_max = 4096;
@@ -581,7 +581,7 @@ int main(void)
     TCase *t = tcase_create("segment");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, sizes_double);
-    tcase_add_loop_test(t, zeroed_and_synced_first, 0, 2);
+    tcase_add_loop_test(t, a_file_is_zeroed_before_it_gets_its_name, 0, 2);
     tcase_add_test(t, zeros_ahead_for_frequent_syncs);
     tcase_add_test(t, no_zeros_for_a_waiting_writer);
     tcase_add_test(t, truncation);
@@ -595,8 +595,8 @@ int main(void)
     tcase_add_test(t, maintenance);
     tcase_add_test(t, segments_ahead_are_checked);
     tcase_add_test(t, last_lsns);
-    tcase_add_test(t, dead_file_is_gone);
-    tcase_add_test(t, worker);
+    tcase_add_test(t, a_released_file_was_removed_by_hand);
+    tcase_add_test(t, the_logs_thread_makes_segments);
     tcase_add_test(t, create_fails);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);

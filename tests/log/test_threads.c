@@ -246,7 +246,7 @@ START_TEST(commits_by_a_strange_clock)
 END_TEST
 
 /* Threads force, write and wait for space at the same time, in a small ring. */
-START_TEST(everything)
+START_TEST(all_calls_at_once)
 {
     f.cfg.ring_bytes = 8192;
     f.cfg.segment_max = 16384;
@@ -273,7 +273,7 @@ START_TEST(the_largest_credits_of_many)
 END_TEST
 
 /* Commits on files: a sync takes time there, so groups have several members. */
-START_TEST(on_files)
+START_TEST(commits_on_files)
 {
     struct lladd_device *dev, *memory = f.cfg.dev;
     char *dir = temp_dir_new();
@@ -406,7 +406,7 @@ static void await_waiter(void)
 
 /* The main thread's credit leaves too little of the ring, so the other thread waits until that
  * credit is returned (_i 0) or used. */
-START_TEST(credit_of_others)
+START_TEST(a_thread_waits_for_the_credit_of_another)
 {
     struct worker w = {.err = LLADD_ERROR_INIT};
     struct ll_credit credit = {0};
@@ -510,7 +510,7 @@ static void *write_last(void *arg)
 
 /* A thread writes and does not want a sync. It hands the write mutex to a committer that has come
  * meanwhile. */
-START_TEST(writer_leaves_to_committer)
+START_TEST(a_writer_hands_its_mutex_to_a_committer)
 {
     struct worker a = {.err = LLADD_ERROR_INIT}, b = a;
     ll_env_init(&f.env, NULL, &f.world.world, false);
@@ -563,15 +563,15 @@ int main(void)
     tcase_add_loop_test(t, appends, 0, 3);
     tcase_add_test(t, commits);
     tcase_add_test(t, commits_by_a_strange_clock);
-    tcase_add_test(t, everything);
+    tcase_add_test(t, all_calls_at_once);
     tcase_add_loop_test(t, the_largest_credits_of_many, 0, 2);
-    tcase_add_test(t, on_files);
+    tcase_add_test(t, commits_on_files);
     tcase_add_loop_test(t, poison, 0, 6);
     tcase_add_test(t, follower);
-    tcase_add_loop_test(t, credit_of_others, 0, 2);
+    tcase_add_loop_test(t, a_thread_waits_for_the_credit_of_another, 0, 2);
     tcase_add_test(t, waits_for_publication);
     tcase_add_test(t, groups_in_turn);
-    tcase_add_test(t, writer_leaves_to_committer);
+    tcase_add_test(t, a_writer_hands_its_mutex_to_a_committer);
     tcase_add_test(t, writers_do_not_wait_for_syncs);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
