@@ -708,10 +708,10 @@ int main(void)
     tcase_add_test(t, missing_and_short_segments);
     tcase_add_test(t, a_log_of_another_database);
     tcase_add_test(t, no_log_at_all);
-    tcase_add_test(t, clean_start_checks_its_file);
-    tcase_add_test(t, other_files);
-    tcase_add_test(t, cut_is_proof);
-    tcase_add_test(t, lying_control_file);
+    tcase_add_test(t, a_clean_open_checks_the_last_segment);
+    tcase_add_test(t, files_that_are_no_segments);
+    tcase_add_test(t, a_cut_proves_the_log_before_it);
+    tcase_add_test(t, a_control_file_that_contradicts_the_log);
     tcase_add_test(t, redo_begins_below_the_scan);
     tcase_add_test(t, redo_begins_at_a_cut);
     tcase_add_test(t, hole_below);
