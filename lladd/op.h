@@ -195,8 +195,10 @@ struct lladd_object_class {
     int (*attach)(void *ctx, struct lladd_db *, struct lladd_error *);
     /** Returns the LSN below which all effects of the class's records are durable. Object redo,
      *  after page redo, starts at this LSN. A checkpoint keeps the log from the smallest of these
-     *  LSNs on. Nullable if `redo` is given: then all records of the class that the log still has
-     *  are redone, and no checkpoint keeps log for the class. */
+     *  LSNs on. If files are missing so that the log begins above this LSN, and the log has
+     *  records of the class but not its first use, lladd_open fails with LLADD_MISSING_FILE; 0:
+     *  this is not checked. Nullable if `redo` is given: then all records of the class that the log
+     *  still has are redone, and no checkpoint keeps log for the class. */
     lladd_lsn (*durable_lsn)(void *ctx, struct lladd_db *);
     /** Redoes a record; called in LSN order. NULL: the class reads the log after recovery
      *  (lladd_log_open), because it has to know how transactions ended; then durable_lsn is only

@@ -443,10 +443,13 @@ static int check_reach(struct ll_log *log, struct lladd_error *err)
 int ll_log_reaches(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
+    int rc = 0;
     lladd_mutex_lock(&segs->mutex);
-    int rc = ll_log__ensure_listed(log, err);
-    if (!rc && lsn.v < ll_log__whole_from(segs))
-        rc = fail_reach(segs, lsn.v, err);
+    if (lsn.v < segs->chain) { /* the first LSN of the newest file, before the others are listed */
+        rc = ll_log__ensure_listed(log, err);
+        if (!rc && lsn.v < ll_log__whole_from(segs))
+            rc = fail_reach(segs, lsn.v, err);
+    }
     lladd_mutex_unlock(&segs->mutex);
     return rc;
 }

@@ -476,6 +476,8 @@ static inline int ll_op_catalog_number(struct ll_core *core, struct ll_name *n,
                ? 0
                : ll_op_catalog_number_slow(core, n, err);
 }
+/* Logs the number of a name once more. */
+int ll_op_catalog_state_again(struct ll_core *, struct ll_name *, struct lladd_error *);
 /* Finds or adds a name of kind LL_NAME_TAG. */
 int ll_op_catalog_tag(struct ll_core *, const char *name, struct ll_name **out,
                       struct lladd_error *);

@@ -567,15 +567,12 @@ int ll_op_catalog_learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn
     return rc;
 }
 
-static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
+/* Logs that the name has the number. */
+static int state_number(struct ll_core *core, struct ll_name *n, uint32_t number,
+                        struct lladd_error *err)
 {
     struct ll_op_catalog *cat = &core->cat;
     size_t len = ll_op_catalog_payload(n);
-    uint32_t number = cat->n_numbers + 1;
-    if (number > NUMBER_MAX)
-        return ll_fail(err, LLADD_TOO_LARGE, "the database knows %u names already", NUMBER_MAX);
-    if (grow_numbers(core, number))
-        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     if (len > cat->buf_size)
         return ll_fail(err, LLADD_BAD_REGISTRATION,
                        "the descriptor of \"%s\" has changed since it was registered", n->name);
@@ -587,11 +584,30 @@ static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_err
                             .op = number,
                             .redo = lladd_span_of(cat->buf, len)};
     int rc = ll_core_append(core, &rec, true, err);
-    if (rc)
-        return rc;
-    n->first_used = rec.lsn;
-    set_number(core, n, number);
-    return 0;
+    if (!rc)
+        n->first_used = rec.lsn;
+    return rc;
+}
+
+static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
+{
+    uint32_t number = core->cat.n_numbers + 1;
+    if (number > NUMBER_MAX)
+        return ll_fail(err, LLADD_TOO_LARGE, "the database knows %u names already", NUMBER_MAX);
+    if (grow_numbers(core, number))
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    int rc = state_number(core, n, number, err);
+    if (!rc)
+        set_number(core, n, number);
+    return rc;
+}
+
+int ll_op_catalog_state_again(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
+{
+    lladd_mutex_lock(&core->cat.mutex);
+    int rc = state_number(core, n, n->number, err);
+    lladd_mutex_unlock(&core->cat.mutex);
+    return rc;
 }
 
 int ll_op_catalog_number_slow(struct ll_core *core, struct ll_name *n, struct lladd_error *err)

@@ -159,6 +159,19 @@ static int start_log(struct ll_core *core, struct lladd_error *err)
 
 /* ---- objects ----------------------------------------------------------------------------- */
 
+/* While a class is registered, checkpoints keep the log from its durable LSN on. So if the log
+ * begins above that LSN, log is missing, with two exceptions. The class has been used for the first
+ * time since: then its catalogue record comes before its object records. Or programs in which the
+ * class is not registered have used the database since: then the log had no object record of the
+ * class (analysis.c), and has none now. In this second case redo_objects logs the catalogue record
+ * again, because the class may log object records before its durable LSN moves. */
+static bool may_lack_log(struct ll_core *core, uint64_t durable)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = durable ? ll_log_reaches(core->log, lladd_lsn_of(durable), &why) : 0;
+    return lladd_code_root(rc) == LLADD_ROOT_DATA; /* the pass itself meets other errors again */
+}
+
 static lladd_lsn class_start(struct ll_core *core)
 {
     uint64_t low = UINT64_MAX;
@@ -171,7 +184,10 @@ static lladd_lsn class_start(struct ll_core *core)
                                      * itself */
         if (c->redo)
             from = c->durable_lsn ? c->durable_lsn(c->ctx, core->db).v : 0;
-        n->count = from; /* the pass borrows `count`, because statistics start later */
+        /* Both fields are free for this during the pass; statistics start later. `bytes` 1: log may
+         * be missing, and no catalogue record of the class has been read yet. */
+        n->count = from;
+        n->bytes = may_lack_log(core, from);
         low = from < low ? from : low;
     }
     return lladd_lsn_of(low);
@@ -212,6 +228,44 @@ static int redo_object(struct ll_core *core, const struct ll_record *rec, uint64
     return 0;
 }
 
+static int fail_class(struct ll_core *core, const struct ll_name *n, struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = ll_log_reaches(core->log, lladd_lsn_of(n->count), &why);
+    return ll_fail_lsn(err, rc, why.lsn, "class \"%s\" needs the log from LSN %llu on: %.200s",
+                       n->name, (unsigned long long)n->count, why.message);
+}
+
+static int pass_record(struct ll_core *core, const struct ll_record *rec, uint64_t *done,
+                       struct lladd_error *err)
+{
+    bool object = rec->kind == LL_REC_OBJECT || rec->kind == LL_REC_OBJECT_CLR;
+    struct ll_name *n = object || rec->kind == LL_REC_CATALOGUE
+                            ? ll_op_catalog_by_number(core, rec->op)
+                            : NULL;
+    if (n && n->kind == LL_NAME_CLASS && n->bytes) {
+        if (object)
+            return fail_class(core, n, err);
+        n->bytes = 0;
+    }
+    return object ? redo_object(core, rec, done, err) : 0;
+}
+
+/* After the pass. If a resource is missing, the next open tries again. */
+static int state_classes_again(struct ll_core *core, struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < core->cat.n_classes; i++)
+        if (core->cat.classes[i]->bytes)
+            rc = ll_op_catalog_state_again(core, core->cat.classes[i], &why);
+    if (!rc || lladd_code_root(rc) == LLADD_ROOT_RESOURCE || rc == LLADD_LOG_FULL)
+        return 0;
+    if (err)
+        *err = why;
+    return rc;
+}
+
 static int redo_objects(struct ll_core *core, struct lladd_error *err)
 {
     lladd_lsn from = class_start(core);
@@ -227,13 +281,13 @@ static int redo_objects(struct ll_core *core, struct lladd_error *err)
     enter(LLADD_DST_REDO_OBJECTS);
     for (rc = ll_log_cursor_follow(cursor, from, &rec, err); !rc;
          rc = ll_log_cursor_next(cursor, &rec, err))
-        if ((rec.kind == LL_REC_OBJECT || rec.kind == LL_REC_OBJECT_CLR) &&
-            (rc = redo_object(core, &rec, &done, err)) != 0)
+        if ((rc = pass_record(core, &rec, &done, err)) != 0)
             break;
     ll_log_cursor_close(cursor);
+    rc = rc == LLADD_END ? state_classes_again(core, err) : rc;
     for (size_t i = 0; i < core->cat.n_classes; i++)
-        core->cat.classes[i]->count = 0;
-    if (rc != LLADD_END)
+        core->cat.classes[i]->count = core->cat.classes[i]->bytes = 0;
+    if (rc)
         return rc;
     ll_core_trace(core, "objects: %llu records from LSN %llu", (unsigned long long)done,
                   (unsigned long long)from.v);

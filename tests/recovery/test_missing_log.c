@@ -3,7 +3,8 @@
  * The first segments of the log are missing. A checkpoint that is due leaves the start of redo
  * segments before the records with which analysis begins. So files can be missing that redo needs
  * and analysis does not: open refuses, names the first file that is left, and changes nothing;
- * verification reports the same. Files that nothing needs may be missing.
+ * verification reports the same. Files that nothing needs may be missing. An object class may need
+ * log below the start of redo.
  */
 #include "db_fixture.h"
 
@@ -270,6 +271,157 @@ START_TEST(first_segments_after_a_clean_close)
 }
 END_TEST
 
+/* ---- an object class ---------------------------------------------------------------------- */
+
+static struct tally {
+    lladd_lsn durable; /* what the class has made durable; survives a restart */
+    unsigned redone;
+} tally;
+
+static lladd_lsn tally_durable(void *ctx, struct lladd_db *db)
+{
+    (void)db;
+    return ((struct tally *)ctx)->durable;
+}
+
+static int tally_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t object,
+                      struct lladd_span redo)
+{
+    (void)db;
+    (void)lsn;
+    (void)object;
+    (void)redo;
+    ((struct tally *)ctx)->redone++;
+    return 0;
+}
+
+static const struct lladd_object_class tally_class = {
+    .struct_size = sizeof tally_class,
+    .name = "test.tally",
+    .version = 1,
+    .ctx = &tally,
+    .durable_lsn = tally_durable,
+    .redo = tally_redo,
+};
+
+static void begin_tally(void)
+{
+    tally = (struct tally){.redone = 0};
+    fixture_init(&r, 0);
+    r.options.log_segment_min = r.options.log_segment_max = SEGMENT;
+    ok_db(&r, lladd_register_class(&r.options, &tally_class, &r.err));
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
+}
+
+static lladd_lsn count_one(void)
+{
+    struct lladd_span nothing = lladd_span_of(NULL, 0);
+    struct lladd_txn *txn = fixture_begin(&r);
+    struct lladd_token token;
+    lladd_lsn lsn;
+    ok(txn, lladd_log_object(txn, &tally_class, 0, nothing, nothing, &token, &lsn));
+    lladd_object_applied(txn, &token);
+    done(lladd_commit(txn));
+    return lsn;
+}
+
+/* Writes some segments of log, takes a checkpoint, and removes the files that are left over. */
+static void move_on(void)
+{
+    for (unsigned i = 0; i < 40; i++)
+        write_log();
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    fixture_maintain(&r);
+}
+
+static void stop(bool cleanly)
+{
+    if (cleanly)
+        fixture_close(&r);
+    else
+        fixture_crash(&r, &fault_kill);
+    tally.redone = 0;
+}
+
+static void expect_redone(unsigned n)
+{
+    fixture_open(&r);
+    ck_assert_uint_eq(tally.redone, n);
+}
+
+/* _i: after a clean close, too, object redo needs the log from the durable LSN on. */
+START_TEST(first_segments_that_a_class_needs)
+{
+    begin_tally();
+    tally.durable = count_one();
+    move_on();
+    count_one();
+    stop(_i);
+    keep_segments();
+    struct lladd_inspect_info info = look();
+    size_t unneeded = segments_below(tally.durable), some = segments_below(info.redo);
+    ck_assert_uint_ge(some, unneeded + 3);
+    for (size_t n = unneeded + 1; n <= some; n++) {
+        remove_segments(n);
+        ck_assert_int_eq(fixture_try_open(&r), LLADD_MISSING_FILE);
+        ck_contains(r.err.message, "test.tally");
+        ck_contains(r.err.message, segments[n].name);
+        ck_assert_uint_eq(tally.redone, 0);
+        put_back_segments(n);
+    }
+    expect_redone(2);
+    fixture_free(&r);
+    forget_segments();
+}
+END_TEST
+
+/* The durable LSN is older than the log when the class is used for the first time. */
+START_TEST(a_class_is_first_used_when_its_log_is_gone)
+{
+    begin_tally();
+    tally.durable = lladd_lsn_of(8);
+    move_on();
+    move_on();
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, tally.durable.v);
+    count_one();
+    move_on();
+    stop(_i);
+    expect_redone(1);
+    fixture_free(&r);
+}
+END_TEST
+
+/* A program that does not register the class uses the database while the log has no record of the
+ * class. Its checkpoints keep no log for the class. */
+START_TEST(a_class_was_not_registered_for_a_while)
+{
+    begin_tally();
+    count_one();
+    move_on();
+    tally.durable = lladd_lsn_of(fixture_stats(&r).log_tail);
+    for (unsigned i = 0; i < 4; i++)
+        move_on(); /* the files with the record are used again */
+    stop(true);
+    lladd_options_release(&r.options);
+    ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
+    fixture_open(&r);
+    move_on();
+    move_on();
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, tally.durable.v);
+    stop(true);
+    ok_db(&r, lladd_register_class(&r.options, &tally_class, &r.err));
+    expect_redone(0);
+    count_one();
+    stop(_i);
+    expect_redone(1);
+    move_on();
+    stop(!_i);
+    expect_redone(1);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("missing log");
@@ -277,6 +429,9 @@ int main(void)
     tcase_add_loop_test(tc, first_segments_that_redo_needs, 0, 4);
     tcase_add_loop_test(tc, first_segments_that_nothing_needs, 0, 2);
     tcase_add_test(tc, first_segments_after_a_clean_close);
+    tcase_add_loop_test(tc, first_segments_that_a_class_needs, 0, 2);
+    tcase_add_loop_test(tc, a_class_is_first_used_when_its_log_is_gone, 0, 2);
+    tcase_add_loop_test(tc, a_class_was_not_registered_for_a_while, 0, 2);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
