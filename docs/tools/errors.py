@@ -38,7 +38,7 @@ structures. Of the core's calls, only `lladd_txn_take` returns one of these code
 ADVICE = {
     "RETRY": """\
 The transaction is as it was before the call. Abort it and run it again from the start. After
-`LLADD_LOG_FULL`, `LLADD_BUSY` and `LLADD_TIMEOUT` it may also wait and repeat the call. After
+`LLADD_LOG_FULL`, `LLADD_BUSY` and `LLADD_TIMEOUT` you may also wait and repeat the call. After
 `LLADD_TAKEN` another thread has the transaction and ends it
 ([threads.md](threads.md#taking-a-transaction-over)): begin a new transaction.""",
     "ANSWER": """\
