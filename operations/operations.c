@@ -10,7 +10,7 @@
  *               lladd.heap      many slotted pages                heap/
  *
  * Each other data structure is an extension of its own and builds on the first one. The folder
- * operations/ includes only the public headers <lladd/...> and its own, so an application's
+ * operations/ includes only the public headers <lladd/...> and its own. So an application's
  * extension can do everything that these extensions do, with one exception: "lladd" is registered
  * first, so the ids of its operations are constants (operations_private.h; a test checks them). */
 #include "operations/operations.h"
@@ -228,7 +228,8 @@ int ll_operations__step_end(struct lladd_txn *txn, lladd_savepoint_id before, in
     int undone = lladd_rollback_to(txn, before);
     if (undone)
         return undone;
-    (void)lladd_savepoint_release(txn, before); /* the rollback has kept it: cannot fail */
+    (void)lladd_savepoint_release(txn, before); /* cannot fail: the rollback has kept the
+                                                 * savepoint */
     *lladd_txn_error_out(txn) = why;
     return rc;
 }

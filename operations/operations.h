@@ -9,9 +9,9 @@
  * operations of the first one have the ids that operations_private.h lists. */
 const struct lladd_extension *const *ll_operations_builtin(void);
 
-/* For inspection without an open database. bitmap_of returns the number of the allocation bitmap
- * page that covers `page`. use_of returns the use of `page` (enum lladd_page_use) according to that
- * bitmap page, `map`; the caller has checked the type of `map`. */
+/* Two functions for inspection without an open database. bitmap_of returns the number of the
+ * allocation bitmap page that covers `page`. use_of returns the use of `page` (enum lladd_page_use)
+ * according to that bitmap page, `map`; the caller has checked the type of `map`. */
 lladd_pageno ll_operations_bitmap_of(uint32_t page_size, lladd_pageno page);
 unsigned ll_operations_use_of(struct lladd_view map, lladd_pageno page);
 

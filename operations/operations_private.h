@@ -97,7 +97,7 @@ struct ll_allocator {
                                                    * freed */
     lladd_lsn newest;                             /* the newest commit that was ever added to
                                                    * `pending` */
-    uint64_t asked;             /* the log thread was last asked to sync up to this LSN */
+    uint64_t asked;             /* the LSN up to which the log thread was last asked to sync */
     uint64_t dropping, dropped; /* numbers of transactions: being released now; released so far */
     struct lladd_mutex grow;    /* held over I/O while a thread grows the file or formats a map */
     struct ll_blank_pages blank;
@@ -199,19 +199,20 @@ int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum l
 int ll_operations__ids(struct lladd_db *, const struct lladd_op *first, lladd_op_id *const ids[],
                        size_t n);
 
-/* Ends a call that consists of several steps, and releases the savepoint from before the steps. If
- * a step has failed, rolls back to the savepoint first and returns that step's error, or the error
- * of the rollback (API-1). */
+/* Ends a call that consists of several steps, and releases the savepoint from before the steps.
+ * Rolls back to the savepoint first if a step has failed, and returns that step's error, or the
+ * error of the rollback (API-1). */
 int ll_operations__step_end(struct lladd_txn *, lladd_savepoint_id before, int rc);
-/* Returns rc, the result of the steps of a nested top action. If it is an error, undoes the action
- * first. */
+/* Returns rc, the result of the steps of a nested top action. Undoes the action first if rc is an
+ * error. */
 int ll_operations__action_all_or_nothing(struct lladd_txn *, struct lladd_action *, int rc);
-/* The same; if rc is 0, ends the action with the logical undo and returns the result of that. */
+/* Like ll_operations__action_all_or_nothing if rc is an error. Otherwise ends the action with the
+ * logical undo, and returns the result of ending it. */
 int ll_operations__action_end(struct lladd_txn *, struct lladd_action *, int rc, lladd_op_id,
                               const void *undo, size_t len);
 
-/* Finds the shortest range outside of which a and b, both of length n, are equal. *skip: its
- * offset. Returns its length. */
+/* Finds the shortest range with all bytes in which a and b, both of length n, differ. *skip is the
+ * range's offset. Returns the range's length. */
 size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, size_t n,
                              size_t *skip);
 

@@ -20,9 +20,10 @@
  *   lladd.run.link    redo u16 offset, u64 value     undo the same; sets a word of a chain's page
  *
  * One nested top action allocates an extent, stores its first page number, and increments the
- * count. Memory gets the extent only after the action has ended, so a page that a reader finds in
- * memory stays part of the sequence until it is freed. Another nested top action lowers the count
- * and frees the pages; their numbers stay listed until growing overwrites them.
+ * count. The extent is added to the list in memory only after the action has ended. So a page that
+ * a reader finds there stays part of the sequence until it is freed. To shrink the sequence,
+ * another nested top action lowers the count and frees the pages. Their numbers stay listed until
+ * growing overwrites them.
  *
  * Threads: a thread that changes the number of extents holds `grow`, also during I/O. Readers take
  * no latch. The extension's mutex, a leaf, protects `stale`, `maker`, and the sequences of each
@@ -162,7 +163,8 @@ static const struct lladd_field put_fields[] = {
         .validate = (check), .redo = put_apply, .undo = put_apply, \
     }
 
-/* NULL as page type: roots of arrays and of hash tables have different page types. */
+/* The page type is NULL here, because roots of arrays and of hash tables have different page
+ * types. */
 static const struct lladd_op run_put = PUT_OP("lladd.run.put", NULL, put_validate);
 static const struct lladd_op run_link = PUT_OP("lladd.run.link", "lladd.run", link_validate);
 

@@ -116,8 +116,8 @@ static inline lladd_pageno ll_operations__extents_page(const struct ll_extents *
     uint64_t offset, k = ll_extents_extent(i, &offset);
     return lladd_page_of(lladd_atomic_load64(ll_extents_slot(r, k)) + offset);
 }
-/* Number of pages. After a rollback to a savepoint of the creating transaction, 0 until a call has
- * read the root page again (grow, shrink, count, each). */
+/* Number of pages. After the creating transaction has rolled back to a savepoint, the result is 0
+ * until a call (grow, shrink, count, each) has read the root page again. */
 static inline uint64_t ll_operations__extents_size(const struct ll_extents *r)
 {
     return ll_operations__extents_pages(lladd_atomic_load64(&r->n_extents));
@@ -152,8 +152,9 @@ int ll_operations__extents_step_begin(struct lladd_txn *, struct ll_extents *,
                                       struct ll_extents_step *);
 int ll_operations__extents_step_end(struct lladd_txn *, struct ll_extents_step *, int rc);
 
-/* extents_each calls fn for each extent and each page of the chain; each_page for each single page
- * of both; each_link for each page of the chain. All three end when fn does not return 0. */
+/* extents_each calls fn for each extent and each page of the chain. each_page calls fn for each
+ * single page of the extents and of the chain, each_link for each page of the chain only. All three
+ * end when fn does not return 0. */
 int ll_operations__extents_each(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                                 void *ctx, struct lladd_error *);
 int ll_operations__extents_each_page(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno),
@@ -161,7 +162,7 @@ int ll_operations__extents_each_page(struct ll_extents *, int (*fn)(void *ctx, l
 int ll_operations__extents_each_link(struct ll_extents *,
                                      int (*fn)(void *ctx, lladd_pageno, uint64_t n), void *ctx,
                                      struct lladd_error *);
-/* For tools: describes the run's area of a root page. */
+/* Describes the sequence's area of a root page, for tools. */
 void ll_operations__extents_describe(struct lladd_view, uint32_t at, struct lladd_sink *);
 
 #endif

@@ -11,8 +11,8 @@
  *     and reserved. A transaction reserves space before it latches the page and marks the space. So
  *     if a thread sees the mark and no reservation, the reservation has been released.
  *   - A transaction's end releases its reservations. Reservations of records and keys are released
- *     as soon as the commit record has its LSN: a transaction that reuses the space logs at a
- *     higher LSN, so a crash that keeps the reuse keeps the commit. Reservations of pages are
+ *     as soon as the commit record has its LSN. A transaction that reuses the space logs at a
+ *     higher LSN, so a crash that keeps the reuse also keeps the commit. Reservations of pages are
  *     released when the commit is durable, because a page can be written without logging (alloc.c).
  *     The end of a rollback releases all kinds.
  *
@@ -29,7 +29,7 @@
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
 
-#define NODE_BYTES (8u + 8u * LL_RESERVATION_WORDS) /* in a prepare record */
+#define NODE_BYTES (8u + 8u * LL_RESERVATION_WORDS) /* bytes of a node in a prepare record */
 
 static uint64_t key_of(lladd_pageno page, uint32_t chunk)
 {

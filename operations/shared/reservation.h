@@ -49,8 +49,8 @@ bool ll_operations__reservations_own(struct ll_reservation_txn *, lladd_pageno, 
 /* The number of items that the owner reserves. One thread at a time makes calls for one owner. */
 uint64_t ll_operations__reserve_count(const struct ll_reservation_txn *);
 /* The items of a chunk that owners other than `except` (nullable) reserve. If the caller holds the
- * page's latch and an item is marked as freed on the page, the answer has the item's reservation,
- * unless that has been released. */
+ * page's latch and sees an item marked as freed, `out` has this item unless its reservation has
+ * been released. */
 void ll_operations__held(struct ll_reservations *, lladd_pageno, uint32_t chunk,
                          const struct ll_reservation_txn *except,
                          uint64_t out[LL_RESERVATION_WORDS]);

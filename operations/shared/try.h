@@ -2,8 +2,8 @@
 #ifndef LL_OPERATIONS_TRY_H
 #define LL_OPERATIONS_TRY_H
 
-/* Evaluates a call. If the call fails, returns its error from the function that contains TRY. Not
- * for code that holds a latch or must clean up. */
+/* Evaluates a call. Returns the call's error from the function that contains TRY, if the call
+ * fails. Not for code that holds a latch or must clean up. */
 #define TRY(call) \
     do { \
         int try_rc = (call); \
