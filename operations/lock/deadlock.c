@@ -3,11 +3,11 @@
  *
  * The waits-for graph has an edge from a waiter to each transaction that has an incompatible hold,
  * or an incompatible request ahead in the queues, on the same lock. A transaction that already
- * waits gets a new edge in two cases: to a transaction that has just been granted a lock, and
- * therefore does not wait; and to a transaction that begins to wait for an upgrade, because
- * upgrades come before new requests. Every cycle is therefore closed by the beginning of a wait,
- * and contains the transaction that begins the wait. A breadth-first search from this transaction
- * finds a shortest cycle.
+ * waits gets a new edge in two cases. The first is an edge to a transaction that has just been
+ * granted a lock; that transaction does not wait. The second is an edge to a transaction that
+ * begins to wait for an upgrade, because upgrades come before new requests. Every cycle is
+ * therefore closed by the beginning of a wait, and contains the transaction that begins the wait. A
+ * breadth-first search from this transaction finds a shortest cycle.
  *
  * The search needs the queues of all partitions at one moment, so it takes all their mutexes, in
  * order. If none of the blockers waits, there is no cycle and no search. A transaction sets its own
@@ -17,7 +17,7 @@
  * The victim is the youngest transaction of the cycle, not necessarily the caller. The searching
  * thread removes the victim from its queue, sets its verdict, and wakes it. A verdict is set once
  * for a wait, under the mutex of the lock's partition. The thread that has set a verdict stores 1
- * in `word`, its last change of the locker; the waiting thread continues only after that. */
+ * in `word` as its last change of the locker. The waiting thread continues only after that. */
 #include "operations/lock/table.h"
 
 #include <stdarg.h>
@@ -134,8 +134,8 @@ static bool visit(void *ctx, struct ll_locker *locker, unsigned mode)
     return true;
 }
 
-/* If `start` is in a cycle, returns the member that waits for `start`; the chain of `from` leads
- * from this member back to `start`. NULL: there is no cycle. */
+/* Returns the member of a cycle that waits for `start`; the chain of `from` leads from this member
+ * back to `start`. NULL: `start` is in no cycle. */
 static struct ll_locker *find_cycle(struct ll_locks *all, struct ll_locker *start)
 {
     start->seen = ++all->epoch;

@@ -2,15 +2,15 @@
 /* What happens to locks when a transaction ends, is prepared, or rolls back to a savepoint.
  *
  * A commit releases the locks once the commit record has its LSN, before the record is durable.
- * Still, no acknowledged result depends on a commit that a crash could lose: a transaction that
+ * Still, no acknowledged result depends on a commit that a crash could lose. A transaction that
  * gets one of the locks next commits at a higher LSN, so its commit is durable only if the first
- * one is; and a transaction that logs nothing waits until what it may have read is durable
- * (TXN-1). */
+ * one is. A transaction that logs nothing waits until what it may have read is durable (TXN-1). */
 #include "operations/lock/table.h"
 
 void ll_operations__lock_release(struct ll_locker *l, struct ll_lock_hold *h)
 {
-    ll_operations__lock_hold_drop(l, h); /* uses the lock, which lock_weaken may free */
+    ll_operations__lock_hold_drop(l, h); /* comes first: it uses the lock, which lock_weaken may
+                                          * free */
     ll_operations__lock_weaken(h, LLADD_LOCK_NONE);
     ll_operations__lock_hold_spare(l, h);
 }

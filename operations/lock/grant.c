@@ -189,7 +189,8 @@ void ll_operations__lock_wake(struct ll_locker *woken)
 {
     while (woken) {
         struct ll_locker *l = woken;
-        woken = l->next_woken; /* after the store the waiting thread may reuse the locker */
+        woken = l->next_woken; /* read before the store: after it the waiting thread may reuse the
+                                * locker */
         lladd_atomic_store32(&l->word, 1);
         lladd_word_wake(&l->word, 1, UINT32_MAX);
     }

@@ -148,7 +148,7 @@ int lladd_lock_blockers(struct lladd_db *db, uint64_t number, lladd_lock_info_fn
     struct rows r = {.lost = false};
     TRY(ll_operations__locks_of(db, &r.all, err));
     r.now = lladd_now_ns(db);
-    ll_operations__lock_stop(r.all); /* so that no wait begins or ends meanwhile */
+    ll_operations__lock_stop(r.all); /* keeps waits from beginning and ending meanwhile */
     for (size_t i = 0; i < LL_LOCK_PARTITIONS; i++)
         find_blockers(&r, &r.all->parts[i], number);
     ll_operations__lock_go(r.all);

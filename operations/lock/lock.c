@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls on a transaction: from names to holds. */
+/* The calls on a transaction's locks. They find, create and release the holds of a name. */
 #include "operations/lock/table.h"
 
 int ll_operations__locker_name(struct ll_locker *l, size_t len)
@@ -25,8 +25,8 @@ static int want_replaced(struct ll_locker *l, struct lladd_error *err)
                : 0;
 }
 
-/* Locks the request's name, or upgrades the hold on it. *hold on entry: the present hold or NULL;
- * on success: the granted hold. */
+/* Locks the request's name, or upgrades the hold on it. On entry *hold is the present hold or NULL;
+ * on success it becomes the granted hold. */
 static int step(const struct ll_lock_request *r, struct ll_lock_hold **hold,
                 struct ll_lock_hold *parent, lladd_savepoint_id now)
 {
@@ -202,7 +202,7 @@ static struct ll_lock_hold *find_path(struct ll_locker *l, struct lladd_lock_nam
             *implied = ll_operations__lock_join[*implied][ll_operations__lock_implies[h->mode]];
         h = ll_operations__lock_hold_find(l, hash, l->name, at);
         if (!h)
-            return NULL; /* without a hold on the ancestor, there is none on the name (LOCK-3) */
+            return NULL; /* without a hold on the ancestor, there is no hold on the name (LOCK-3) */
     }
     return h;
 }

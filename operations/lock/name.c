@@ -48,8 +48,8 @@ size_t ll_operations__lock_part_size(const unsigned char *bytes, size_t left)
     return len <= left - BYTES_HEAD ? BYTES_HEAD + len : 0;
 }
 
-/* An adversary may choose byte strings, so their hash is keyed SipHash. Numbers get a cheaper
- * hash, also with the key: different numbers with the same parent have different hashes, if
+/* An adversary may choose byte strings, so their hash is keyed SipHash. The hash of a number is
+ * cheaper, and is keyed too. Different numbers with the same parent have different hashes if
  * hash_mask keeps all 64 bits. */
 uint64_t ll_operations__lock_hash(const struct ll_locks *all, uint64_t parent,
                                   const unsigned char *part, size_t len)

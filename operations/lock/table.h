@@ -2,8 +2,8 @@
 #ifndef LL_OPERATIONS_LOCK_TABLE_H
 #define LL_OPERATIONS_LOCK_TABLE_H
 /* The lock manager of one database handle: the declarations that the source files of
- * operations/lock/ share. Of the library it uses only the public headers, besides helpers of
- * operations/shared/ and operations/hash/siphash.h.
+ * operations/lock/ share. These files use only the library's public headers, helpers of
+ * operations/shared/, and operations/hash/siphash.h.
  *
  * There are three kinds of objects. A *lock* is a name that a transaction holds or waits for. A
  * *hold* is a transaction's request for a lock, granted or waiting. A *locker* is the lock
@@ -15,9 +15,8 @@
  * stronger one takes no mutex.
  *
  *   LOCK-1  No two transactions hold a name in incompatible modes.
- *   LOCK-2  A waiter always waits for a holder or another waiter: whenever a holder or waiter
- *           leaves or weakens its mode, the thread that does so checks the lock's queues in the
- *           same critical section.
+ *   LOCK-2  A waiter always waits for a holder or another waiter. A thread that removes a holder or
+ *           waiter, or weakens a mode, checks the lock's queues in the same critical section.
  *   LOCK-3  For each name that a transaction holds, it also holds all ancestors of the name, at
  *           least in the intention mode of that hold (lock_intent).
  *   LOCK-4  After deadlock detection the waiter is in no cycle. Detection runs at the beginning of
@@ -42,7 +41,8 @@ enum {
     LL_LOCK_SMALL_NAME = 32,              /* room for a name in locks that are kept for reuse */
     LL_LOCK_SPARE_LOCKS = 64,             /* locks that a partition keeps for reuse, at most */
     LL_LOCK_SPARE_HOLDS = 64,             /* holds that a locker keeps for reuse, at most */
-    LL_LOCK_RANK = LLADD_RANK_LEAF + 100, /* of partition 0; the others follow */
+    LL_LOCK_RANK = LLADD_RANK_LEAF + 100, /* rank of partition 0's mutex; those of the others
+                                           * follow */
     LL_LOCK_RANK_HISTORY = LL_LOCK_RANK + LL_LOCK_PARTITIONS
 };
 
@@ -55,8 +55,8 @@ struct ll_lock {
     uint32_t mask;                   /* bit m: some transaction holds the lock in mode m */
     uint32_t granted[LL_LOCK_MODES]; /* number of holders in each mode */
     struct ll_lock_hold *holders;
-    /* Queues in the order of arrival (grant.c). upgrades: holders that want a stronger mode;
-     * waiters: transactions that do not hold the lock in any mode. */
+    /* Queues in the order of arrival (grant.c). `upgrades` has holders that want a stronger mode,
+     * `waiters` has transactions that do not hold the lock in any mode. */
     struct ll_locker *upgrades, **upgrades_end;
     struct ll_locker *waiters, **waiters_end;
     unsigned char name[]; /* name.c */
@@ -66,10 +66,10 @@ struct ll_lock_hold {
     struct ll_lock *lock;
     struct ll_locker *by;
     struct ll_lock_hold *next, **at;    /* among the lock's holders; under the partition's mutex */
-    struct ll_lock_hold *chain;         /* in the locker's table */
+    struct ll_lock_hold *chain;         /* the next hold of the chain in the locker's table */
     struct ll_lock_hold *older, *newer; /* in the locker's list, ordered by first grant */
-    struct ll_lock_hold *parent;        /* the same locker's hold on the name without its last
-                                         * component */
+    struct ll_lock_hold *parent;        /* the locker's hold on the parent: the name without its
+                                         * last component */
     uint64_t children;                  /* number of holds of the same locker with this hold as
                                            * parent */
     lladd_savepoint_id since;           /* lladd_txn_now.next at the first grant */
@@ -77,9 +77,10 @@ struct ll_lock_hold {
                                            * grant if there was none */
     uint64_t call;                      /* number of the locker's last call that granted or
                                            * upgraded the hold */
-    uint8_t before;                     /* its mode before that call */
+    uint8_t before;                     /* the hold's mode before that call */
     uint8_t mode;                       /* under the partition's mutex */
-    uint32_t replaced;                  /* elements of the locker's `replaced` that refer to it */
+    uint32_t replaced;                  /* number of elements of the locker's `replaced` for this
+                                         * hold */
 };
 
 /* The state of a hold before an upgrade, for rollback to a savepoint. */
@@ -103,7 +104,7 @@ struct ll_locker {
     uint64_t txn;    /* atomic: the transaction's LSN, or 0 */
     bool serialisable;
     uint64_t calls;
-    /* Its holds. */
+    /* The locker's holds. */
     struct ll_lock_hold *newest, *oldest;
     uint64_t n_holds;
     struct ll_lock_hold **buckets;
@@ -115,7 +116,7 @@ struct ll_locker {
     unsigned char *name; /* the name passed to the present call */
     size_t name_size;
     struct ll_lock_hold *near; /* the hold on the parent of the last locked name; NULL: none */
-    /* Its wait; under the mutex of the lock's partition. */
+    /* The locker's wait; under the mutex of the lock's partition. */
     uint32_t waits; /* atomic */
     uint32_t word;  /* atomic; 1: the verdict is final, and the waking thread uses no other member
                      * any more */
@@ -127,9 +128,9 @@ struct ll_locker {
     struct ll_locker *next_waiter, **at_waiter;
     struct ll_locker *next_woken;
     uint64_t waits_since; /* atomic */
-    char *story;          /* of a deadlock's victim: describes the cycle; the waiting thread frees
-                           * it */
-    /* For deadlock detection, under the mutexes of all partitions. */
+    char *story;          /* if the locker is a deadlock's victim, describes the cycle; the waiting
+                           * thread frees it */
+    /* Used by deadlock detection, under the mutexes of all partitions. */
     uint64_t seen;
     struct ll_locker *from, *next_seen;
     struct ll_lock_hold *inline_buckets[LL_LOCK_BUCKETS];
@@ -142,8 +143,8 @@ struct ll_lock_partition {
     size_t n_spare;
     uint64_t n_holds, acquired, upgraded, waits, wait_ns, busy, timeouts, deadlocks, bytes;
     uint64_t waiting;
-    /* A pool of lockers; a transaction's address selects its pool. lockers: all; rest: the free
-     * ones. */
+    /* A pool of lockers; a transaction's address selects its pool. `lockers` has all lockers of the
+     * pool, `rest` those that no transaction uses. */
     struct ll_locker *lockers, *rest;
 };
 
@@ -174,12 +175,14 @@ extern const struct lladd_participant ll_operations__lock_participant;
 
 /* ---- modes.c --------------------------------------------------------------------------------- */
 
-/* conflicts: bit m of row w: a holder or earlier waiter in mode m blocks a request for mode w. */
+/* conflicts: bit m of row w is set if a holder or earlier waiter in mode m blocks a request for
+ * mode w. */
 extern const uint8_t ll_operations__lock_conflicts[LL_LOCK_MODES];
 /* join: the weakest mode that includes both modes. */
 extern const uint8_t ll_operations__lock_join[LL_LOCK_MODES][LL_LOCK_MODES];
-/* For each mode. intent: the mode in which ancestors must be held. implies: the mode that the
- * holder then has on all descendants. reading: the part of the mode that protects reads. */
+/* Tables with an entry for each mode. intent: the mode in which ancestors must be held. implies:
+ * the mode that the holder then has on all descendants. reading: the part of the mode that protects
+ * reads. */
 extern const uint8_t ll_operations__lock_intent[LL_LOCK_MODES];
 extern const uint8_t ll_operations__lock_implies[LL_LOCK_MODES];
 extern const uint8_t ll_operations__lock_reading[LL_LOCK_MODES];
@@ -193,7 +196,8 @@ static inline bool ll_lock_includes(unsigned mode, unsigned want)
 
 /* ---- name.c ---------------------------------------------------------------------------------- */
 
-/* Length of the encoded name; 0: the name is invalid, SIZE_MAX: it is too long. */
+/* Returns the length of the encoded name, 0 if the name is invalid, or SIZE_MAX if it is too
+ * long. */
 size_t ll_operations__lock_name_size(struct lladd_lock_name);
 /* Encodes the component at out; returns its length. */
 size_t ll_operations__lock_part_put(unsigned char *out, const struct lladd_lock_part *);
@@ -248,8 +252,8 @@ struct ll_lock_request {
     uint64_t deadline; /* UINT64_MAX: none; 0: do not wait */
     unsigned want;
 };
-/* One step of lladd_lock_acquire: locks one name. *hold on entry: the locker's hold on the name, or
- * NULL; on success: the granted hold. */
+/* One step of lladd_lock_acquire: locks one name. On entry *hold is the locker's hold on the name,
+ * or NULL; on success it becomes the granted hold. */
 int ll_operations__lock_take(const struct ll_lock_request *, struct ll_lock_hold **hold);
 /* Weakens a hold (LLADD_LOCK_NONE: releases it), and grants the requests that this allows. */
 void ll_operations__lock_weaken(struct ll_lock_hold *, unsigned mode);
@@ -260,8 +264,8 @@ struct ll_locker *ll_operations__lock_let_in(struct ll_locks *, struct ll_lock *
 void ll_operations__lock_leave_queue(struct ll_locker *);
 /* Wakes the threads of these lockers; called without a mutex. */
 void ll_operations__lock_wake(struct ll_locker *woken);
-/* Calls fn for each locker that blocks the waiting locker, until fn returns false. Under the
- * partition's mutex. */
+/* Calls fn for each locker that blocks the waiting locker, until fn returns false. The caller holds
+ * the partition's mutex. */
 typedef bool ll_lock_blocker_fn(void *ctx, struct ll_locker *locker, unsigned mode);
 void ll_operations__lock_each_blocker(const struct ll_locker *, ll_lock_blocker_fn *, void *ctx);
 
@@ -282,7 +286,7 @@ void ll_operations__lock_go(struct ll_locks *);
 
 /* ---- history.c ------------------------------------------------------------------------------- */
 
-/* Adds a copy of the event and its text. If there is no memory, drops the event. */
+/* Adds a copy of the event and its text. Drops the event if there is no memory. */
 void ll_operations__lock_remember(struct ll_locks *, const struct lladd_lock_event *,
                                   const unsigned char *name, size_t len, const char *text);
 void ll_operations__lock_forget(struct ll_locks *);

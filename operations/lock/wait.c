@@ -114,11 +114,11 @@ static int report(const struct ll_lock_request *r, struct lladd_lock_event *even
     int rc = l->verdict;
     if (rc == LLADD_DEADLOCK)
         return lladd_error_set(r->err, rc, "%s",
-                               l->story ? l->story : "deadlock (no memory to tell the cycle)");
+                               l->story ? l->story : "deadlock (no memory to describe it)");
     if (rc == LLADD_TAKEN)
         return lladd_error_set(r->err, rc,
-                               "another thread takes the transaction over: the wait "
-                               "for a lock has ended");
+                               "the wait for a lock has ended: another thread takes the "
+                               "transaction over");
     if (rc == LLADD_BUSY || rc == LLADD_TIMEOUT)
         return refuse(r, event, rc);
     return rc ? lladd_db_error(l->all->db, r->err) : 0;
