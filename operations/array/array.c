@@ -2,21 +2,21 @@
 /* Expandable arrays (lladd/array.h; LLADD paper, sections 4.1 and 5): an extent sequence of pages
  * with plain bytes.
  *
- * Elements are stored next to each other on pages of type "lladd.bytes" and never cross a page:
- * element i is on page i / n of the sequence, where n is the number of elements that fit a
+ * Elements are stored next to each other on pages of type "lladd.bytes", and no element crosses a
+ * page. Element i is on page i / n of the sequence, where n is the number of elements that fit a
  * page's body. lladd.set, lladd.set.long and lladd.set_range change them like other bytes.
  *
- * (A1) Pages below `formatted` (of the root page) are formatted. The others have no contents;
- * their elements read as zeros. A write to such a page formats the pages up to it and a few
- * more, in nested top actions; in the transaction that creates the array, as ordinary updates
+ * (A1) Pages below the root page's field `formatted` are formatted. The others have no contents;
+ * their elements read as zeros. A write to such a page formats the pages up to it and a few more.
+ * Nested top actions do this; in the transaction that creates the array, ordinary updates do it
  * (extents.h).
  *
  * (A2) Elements at or above the length may have any contents: shrinking changes only the length,
  * so its undo is one word. Extending the array writes zeros there, with undo.
  *
- * (A3) When a shrink is durable and the length has not changed since the shrink, the next change
- * of the length lowers `formatted` and frees the pages beyond the end, in nested top actions. If
- * a crash comes first, the array keeps these pages until another shrink.
+ * (A3) When a shrink is durable and the length has not changed since, the next change of the length
+ * lowers `formatted` and frees the pages beyond the end, in nested top actions. If a crash comes
+ * before that change, the array keeps these pages until another shrink.
  *
  * Threads: any number, on different elements. A thread that changes the length or formats pages
  * holds `change`, also during I/O; `change` is taken before the mutex of the extent sequence. The
@@ -86,8 +86,9 @@ static inline int at_home(struct lladd_txn *txn, const struct lladd_array *a)
 }
 
 /* index / per_page, for an index of at most 2^48. The inverse is too large by less than 1, so the
- * product is too large by less than 2^48 / 2^64 = 2^-16. That does not change the quotient: a page
- * has fewer than 2^16 elements, so the fraction is at most 1 - 2^-16. */
+ * product is too large by less than 2^48 / 2^64 = 2^-16. The error does not change the quotient,
+ * because a page has fewer than 2^16 elements: the fraction of the exact result is at most 1 -
+ * 2^-16. */
 static inline uint64_t page_of(const struct lladd_array *a, uint64_t index)
 {
 #ifdef __SIZEOF_INT128__
@@ -117,7 +118,7 @@ static int format_step(struct lladd_txn *txn, struct lladd_array *a, uint64_t fr
     return ll_operations__extents_step_end(txn, &step, rc);
 }
 
-/* Formats the pages up to and including `page`, and a few more. Under `change`. */
+/* Formats the pages up to and including `page`, and a few more. The caller holds `change`. */
 static int format_to(struct lladd_txn *txn, struct lladd_array *a, uint64_t page)
 {
     struct ll_array_root root;
@@ -234,7 +235,8 @@ int lladd_array_get_range(struct lladd_array *a, uint64_t first, uint64_t n, voi
             rc = lladd_bytes_get(a->db, ll_operations__extents_page(&a->run, part.page),
                                  part.offset, p, part.bytes, err);
         else
-            memset(p, 0, part.bytes); /* not formatted: zeros (A1) */
+            memset(p, 0, part.bytes); /* the page is not formatted, so its elements are zeros
+                                       * (A1) */
         p += part.bytes;
         first += part.n;
         n -= part.n;
@@ -263,7 +265,8 @@ int lladd_array_length(struct lladd_array *a, uint64_t *out, struct lladd_error 
     return rc;
 }
 
-/* Frees the pages beyond the end that a durable shrink has left (A3), if any. Under `change`. */
+/* Frees the pages beyond the end that a durable shrink has left (A3), if any. The caller holds
+ * `change`. */
 static int free_cut(struct lladd_txn *txn, struct lladd_array *a, const struct ll_array_root *root)
 {
     struct ll_extents_step step;

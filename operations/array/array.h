@@ -56,9 +56,9 @@ struct lladd_array {
     uint64_t inverse;   /* 2^64 divided by per_page, rounded up */
     uint32_t size, per_page;
     struct ll_extents run;
-    uint32_t serial;           /* of the root page: see memory.c */
+    uint32_t serial;           /* serial number of the root page: see memory.c */
     struct lladd_mutex change; /* held by a thread that changes length, formatted pages or state */
-    /* Under the extension's mutex: */
+    /* Protected by the extension's mutex: */
     struct ll_arrays *all;
     uint64_t users;
     uint64_t looks;   /* counts changes of the root page, also by rollbacks (memory.c) */
@@ -106,7 +106,8 @@ void ll_operations__array_release(struct lladd_array *);
 /* Reads the root page and updates the copy in memory. LLADD_DESTROYED if the array is gone. */
 int ll_operations__array_look(struct lladd_array *, struct ll_array_root *, struct lladd_error *);
 /* Invalidates the copy of the root page in memory. `made`: the transaction that created the array
- * has rolled back changes, perhaps the formatting of pages. Under the extension's mutex. */
+ * has rolled back changes, perhaps the formatting of pages. The caller holds the extension's
+ * mutex. */
 void ll_operations__array_forget(struct lladd_array *, bool made);
 /* Returns the transaction's note about the array, created if necessary. Called before the
  * transaction changes length or state of an existing array. */

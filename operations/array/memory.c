@@ -9,9 +9,9 @@
  * stores what it has read only if `looks` is the same before and after the read. So once the
  * change's call has returned, the copy is not older than the page.
  *
- * A root page's number may be reused. An array is therefore identified by its root page, the id
- * of the transaction that created it (stored with the extent sequence), and a serial number
- * that differs between the arrays of one transaction. */
+ * A root page's number may be reused. So three numbers identify an array: its root page, the id of
+ * the transaction that created it (stored with the extent sequence), and a serial number. The
+ * arrays of one transaction have different serial numbers. */
 #include "operations/array/array.h"
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -145,7 +145,7 @@ int ll_operations__array_read(struct lladd_db *db, lladd_pageno page, struct ll_
                                   .formatted = lladd_get64(p + 8 * LL_ARRAY_FORMATTED),
                                   .maker = lladd_get64(p + LL_ARRAY_RUN + 16)};
     /* Pages are formatted after they were added to the extent sequence, and freed after `formatted`
-     * was lowered. */
+     * was lowered. So the sequence always has at least `formatted` pages. */
     sane = sane && ll_extents_says(p + LL_ARRAY_RUN, out->formatted);
     lladd_page_unfix(db, held, LLADD_LATCH_SHARED);
     if (sane && out->length <= ll_array_length_max(out->size))
