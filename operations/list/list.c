@@ -5,13 +5,13 @@
  * has the ids of its predecessor and its successor. The root page has the ids of the first and
  * the last item.
  *
- * An *insertion* takes three steps, as in the paper's figure: (1) store the item with its links;
- * (2) link the predecessor, or the root page, to the item; (3) link the successor, or the root
- * page, to the item. After each step a reader can follow the chain. The three steps form a
- * nested top action with a logical undo, "remove this item". Undo does not restore links,
- * because other transactions may have inserted items next to this one. (The paper logs an
- * undo-only record first. Here that record would name a slot before the item is stored there,
- * and an early undo could remove another item from that slot.)
+ * An *insertion* takes the three steps of the paper's figure: (1) store the item with its links;
+ * (2) link the predecessor to the item; (3) link the successor to the item. If there is no
+ * predecessor or successor, the root page is linked to the item instead. After each step a reader
+ * can follow the chain. The three steps form a nested top action with a logical undo, "remove this
+ * item". Undo does not restore links, because other transactions may have inserted items next to
+ * this one. (The paper logs an undo-only record first. Here that record would name a slot before
+ * the item is stored there, and an early undo could remove another item from that slot.)
  *
  * A *removal* changes one byte: it marks the item. A marked item stays in the chain at least
  * until the transaction has ended. Undo therefore needs no room and does not depend on the
@@ -21,12 +21,14 @@
  * item.
  *
  * If a transaction creates or splices a list, other transactions must not use the list until that
- * transaction has ended. Its insertions are ordinary updates, which roll back one by one: links
- * must not outlive the pages or the order that they belong to. Such a transaction does not sweep.
+ * transaction has ended. Its insertions are ordinary updates, which roll back one by one, because
+ * links must not outlive the pages or the order that they belong to. A transaction that creates or
+ * splices does not sweep.
  *
  * Readers latch one page at a time. When a reader follows a link, the slot may have got another
- * item meanwhile. Then `turn` in the item differs from `turn` in the link, unless the counter of 16
- * bits has gone round, and the reader starts again from the item that its caller has passed.
+ * item meanwhile. Then `turn` in the item differs from `turn` in the link, unless the 16-bit
+ * counter has gone round. A reader that sees a difference starts again from the item that its
+ * caller has passed.
  *
  * Threads: a thread that changes links holds `change`, one for each list, also during I/O.
  * Readers, and changes of marks and of items' bytes, do not take it. */
@@ -35,7 +37,7 @@
 
 #include <string.h>
 
-#define SWEEP 4u   /* items that one call sweeps on each side, at most */
+#define SWEEP 4u   /* the most items that one call sweeps on each side */
 #define SHORT 512u /* items up to this length are assembled on the stack */
 
 /* ---- changing links -------------------------------------------------------------------------- */
@@ -48,8 +50,8 @@ static int check_handles(struct lladd_txn *txn, const struct lladd_list *l)
                            "the list is of another database than the transaction");
 }
 
-/* Makes `to` the successor (ITEM_NEXT) or predecessor (ITEM_PREV) of `at`. If `at` is
- * LLADD_ITEM_NONE, makes `to` the first or the last item of the list. */
+/* Makes `to` the successor (ITEM_NEXT) or predecessor (ITEM_PREV) of `at`. Makes `to` the first or
+ * the last item of the list if `at` is LLADD_ITEM_NONE. */
 static int set_neighbour(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item at,
                          unsigned which, struct lladd_item to)
 {
@@ -68,7 +70,7 @@ static int set_neighbour(struct lladd_txn *txn, const struct lladd_list *l, stru
 
 /* ---- sweeping -------------------------------------------------------------------------------- */
 
-/* *may: the item is marked, and no transaction reserves it. Then *out is the item. */
+/* *may: is the item marked, and does no transaction reserve it? If so, *out is the item. */
 static int may_sweep(struct lladd_db *db, struct lladd_item item, bool *may,
                      struct ll_list_look *out, struct lladd_error *err)
 {
@@ -109,7 +111,7 @@ static int unlink_item(struct lladd_txn *txn, const struct lladd_list *l, struct
 }
 
 /* Sweeps at most SWEEP marked items, from *at on, forwards or backwards. *at becomes the first item
- * that is left. Under `change`. */
+ * that is left. The caller holds `change`. */
 static int sweep(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item *at,
                  bool forwards)
 {
@@ -192,7 +194,7 @@ static int insert_among(struct lladd_txn *txn, struct lladd_list *l, lladd_pagen
         txn, &action, rc, ll_operations__list_id(l->lists, LL_LIST_INSERT), undo, sizeof undo);
 }
 
-/* Inserts at the end (`at_end`), or after `after`. Under `change`. */
+/* Inserts at the end (`at_end`), or after `after`. The caller holds `change`. */
 static int insert(struct lladd_txn *txn, struct lladd_list *l, bool at_end, struct lladd_item after,
                   const void *bytes, size_t len, struct lladd_item *out)
 {
@@ -257,7 +259,7 @@ uint32_t lladd_list_item_max(const struct lladd_db *db)
     return lladd_heap_max(lladd_page_size(db)) - ITEM_BYTES;
 }
 
-/* Marks the item. If the page has no such item, the item has been removed and swept already. */
+/* Marks the item. If the page does not have the item, it has been removed and swept already. */
 int ll_operations__list_undo(struct lladd_txn *txn, struct lladd_item item)
 {
     struct ll_lists *ls = ll_lists_of(lladd_txn_db(txn));
@@ -431,7 +433,7 @@ static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lla
                         sizeof a);
 }
 
-/* Moves all items of `from` to the end of `to`. Under both lists' `change`. */
+/* Moves all items of `from` to the end of `to`. The caller holds both lists' `change`. */
 static int splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_list *from)
 {
     struct lladd_db *db = to->lists->db;
@@ -470,7 +472,7 @@ int lladd_list_splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd
     bool had_from = ll_operations__list_is_alone(txn, from);
     TRY(lladd_savepoint(txn, &before));
     lladd_mutex_lock(&to->change);
-    if (!lladd_mutex_trylock(&from->change)) { /* two mutexes of one rank: waiting could be a
+    if (!lladd_mutex_trylock(&from->change)) { /* waiting for a second mutex of the same rank could
                                                 * deadlock */
         lladd_mutex_unlock(&to->change);
         return ll_operations__step_end(

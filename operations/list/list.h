@@ -44,9 +44,9 @@ static inline struct ll_lists *ll_lists_of(struct lladd_db *db)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-/* A link is an item's id: page, slot, and `turn`, the low 16 bits of a counter of insertions, which
- * tells an item from later items in the same slot. struct lladd_item has slot and turn in one
- * word. */
+/* A link is an item's id: page, slot, and `turn`. The turn is the low 16 bits of a counter of
+ * insertions; it tells an item from later items in the same slot. struct lladd_item has slot and
+ * turn in one word. */
 #define LINK_BYTES 10u
 #define LINK_SLOT(item) ((item).slot & UINT16_MAX)
 #define LINK_TURN(item) ((item).slot >> 16)
@@ -155,7 +155,7 @@ struct ll_list_look {
 struct ll_list_copy {
     void *buf; /* gets the first `size` bytes */
     size_t size;
-    /* Nullable. Called with the item's bytes; `yes` gets its result. */
+    /* Nullable function; it is called with the item's bytes, and `yes` gets its result. */
     bool (*is)(void *ctx, struct lladd_span item);
     void *ctx;
     bool yes;
@@ -180,11 +180,12 @@ static inline uint64_t ll_list_heap_at(const unsigned char *root, uint32_t i)
  * heap. */
 int ll_operations__list_look_root(struct lladd_db *, lladd_pageno root, struct ll_list_ends *,
                                   lladd_pageno *heap, struct lladd_error *);
-/* LLADD_NOT_FOUND: the item does not exist any more; the caller sets the message. copy:
- * nullable. */
+/* Looks up an item; `copy` is nullable. LLADD_NOT_FOUND: the item does not exist any more; the
+ * caller sets the message. */
 int ll_operations__list_look_item(struct lladd_db *, struct lladd_item, struct ll_list_look *,
                                   struct ll_list_copy *, struct lladd_error *);
-/* For an item of the application. LLADD_OUT_OF_RANGE: no such item, or an item of another list. */
+/* Looks up an item that the application passed. LLADD_OUT_OF_RANGE: there is no such item, or it
+ * belongs to another list. */
 int ll_operations__list_look_own(const struct lladd_list *, struct lladd_item,
                                  struct ll_list_look *, struct ll_list_copy *,
                                  struct lladd_error *);

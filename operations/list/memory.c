@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lists in memory, one for each root page that is open or that an open transaction has created or
- * spliced; and the extension. See list.c. */
+/* The extension, and lists in memory: one for each root page that is open, or that an open
+ * transaction has created or spliced. See list.c. */
 #include "operations/list/list.h"
 
 /* A transaction that has created or spliced these lists. */

@@ -62,7 +62,7 @@ static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span a
     return 0;
 }
 
-/* lladd_page_format passes no heap; such a page is a list that can have no items. */
+/* lladd_page_format passes no heap; a page that it formats is a list that can have no items. */
 static bool format_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)page;
@@ -337,7 +337,7 @@ const struct lladd_op ll_operations__list_mark = {
     .undo = mark_apply,
 };
 
-/* Its compensation logs at most one mark. */
+/* The logical undo of an insertion logs at most one mark. */
 const struct lladd_op ll_operations__list_insert = {
     .struct_size = sizeof(struct lladd_op),
     .name = "lladd.list.insert",

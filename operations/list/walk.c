@@ -179,8 +179,8 @@ static bool goes_round(struct walk *w)
     return false;
 }
 
-/* Goes to the next item in the chain, removed or not; LLADD_END after the last item. If the link
- * does not lead to its item any more, starts again after `from`. */
+/* Goes to the next item in the chain, removed or not; LLADD_END after the last item. Starts again
+ * after `from` if the link does not lead to its item any more. */
 static int walk_step(struct lladd_list *l, struct walk *w, struct lladd_item from,
                      struct ll_list_copy *copy, struct lladd_error *err)
 {
@@ -217,8 +217,9 @@ int lladd_list_next(struct lladd_list *l, struct lladd_item at, struct lladd_ite
 }
 
 /* Walks from `from` over the items that are not removed, up to the first item that `is` accepts or
- * to the end (LLADD_END). *n: the number of items passed; *out: the last of them. LLADD_BUSY: item
- * *out was swept, so the walk could not continue after it; the caller starts again. */
+ * to the end (LLADD_END). *n becomes the number of items passed, and *out the last of these items.
+ * LLADD_BUSY: item *out was swept, so the walk could not continue after it; the caller starts
+ * again. */
 static int walk_once(struct lladd_list *l, struct lladd_item from, struct ll_list_copy *copy,
                      uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
