@@ -9,7 +9,7 @@
  *   MOVED   8 bytes: u48 page, u16 slot of the home; then the contents
  *
  * Moved contents that outgrow their page go back to the home if they fit there now, else to a third
- * page; the contents are never more than one step away from the home. A stub needs 8 bytes, and
+ * page. So the contents are never more than one step away from the home. A stub needs 8 bytes, and
  * every record occupies at least 8, so replacing contents by a stub needs no room.
  *
  * Each step is an ordinary update of one slotted page in the caller's transaction (slotted_page.c).
@@ -72,7 +72,7 @@ struct home {
 struct copy {
     unsigned char *bytes;
     size_t size;
-    size_t len;  /* of the whole record */
+    size_t len;  /* length of the whole record */
     size_t from; /* the first byte to copy */
 };
 

@@ -60,7 +60,7 @@ struct ll_pool_page {
     lladd_pageno page;
     uint64_t owner; /* place of its inventory entry */
     uint32_t room;  /* free bytes, as last seen */
-    uint32_t hint;  /* its hint in the inventory */
+    uint32_t hint;  /* the page's hint in the inventory */
     bool busy;      /* an insert is using it */
 };
 
@@ -72,7 +72,7 @@ struct lladd_heap {
     uint32_t alive;          /* atomic; 1: the root page is known to be this heap's */
     struct lladd_mutex grow; /* protects the members at the end */
 
-    /* Under heaps.mutex: */
+    /* Protected by heaps.mutex: */
     uint32_t refs;       /* handles, and the transaction that has created it */
     uint64_t looks;      /* incremented when the root page may have changed */
     bool gone;           /* another heap has its root page */
@@ -84,13 +84,14 @@ struct lladd_heap {
     bool gained; /* since the pass began, room was freed, or the pool has lost a page with room */
     uint64_t placed; /* records stored */
 
-    /* Under `grow`: */
+    /* Protected by `grow`: */
     bool passing;
     lladd_pageno at;   /* the pass continues on this inventory page, */
     uint32_t index;    /* with this entry */
     uint64_t seen;     /* entries this pass has visited */
     uint64_t visited;  /* entries all passes have visited */
-    uint64_t entries;  /* of the heap: counted by the last pass, plus those added afterwards */
+    uint64_t entries;  /* entries of the heap, counted by the last pass, plus those added
+                        * afterwards */
     lladd_pageno last; /* last known inventory page, or LLADD_NO_PAGE */
 };
 

@@ -13,7 +13,7 @@
  * the earlier one is `gone`: its handles never work on the new heap. */
 #include "operations/heap/heap.h"
 
-/* The heaps that one transaction has created; it has a reference to each. */
+/* The heaps that one transaction has created; the transaction has a reference to each. */
 struct ll_heaps_created {
     struct ll_txn_part owner;
     struct ll_operations *ops;

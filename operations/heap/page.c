@@ -10,17 +10,19 @@
  *            +6 u8  hint
  *            +7 u8  zero
  *
- * A hint says how much room the page had at the last update of the hint, ghosts and slack included,
- * in 256ths of a page, rounded down; 255 means 255 or more. A hint need not be right and is never
- * undone. A thread that finds less room than the hint says lowers the hint.
+ * A hint says how much room the page had at the last update of the hint, in 256ths of a page,
+ * rounded down; 255 means 255 or more. Ghosts and slack (slotted_page.c) count as room. A hint need
+ * not be right and is never undone. A thread that finds less room than the hint says lowers the
+ * hint.
  *
  *   lladd.heap.format  redo u64 first inventory page             no undo
  *   lladd.heap.append  redo u16 index, u16 n, u64 first page     undo u16 index, u16 n
  *   lladd.heap.link    redo u64 next                             undo u64 next
  *   lladd.heap.hint    redo u16 index, u8 hint                   no undo
  *
- * Undo of an append removes the last entries. They are the appended ones: a heap has one append at
- * a time, in a nested top action or in the transaction that creates the heap (space.c). */
+ * Undo of an append removes the last entries. These are the appended ones, because a heap has one
+ * append at a time, in a nested top action or in the transaction that creates the heap
+ * (space.c). */
 #include "operations/heap/heap.h"
 #include "operations/shared/link.h"
 
@@ -180,7 +182,7 @@ static int hint_prepare(void *ctx, struct lladd_view page, struct lladd_span arg
     (void)ctx;
     const struct ll_heap_hint *h = args.data;
     if (h->index >= ll_operations__inventory_count(page))
-        return LLADD_NOT_FOUND; /* the entry was rolled back meanwhile, and needs no hint */
+        return LLADD_NOT_FOUND; /* the entry has been rolled back, and needs no hint */
     unsigned char *redo = lladd_draft_redo(draft, 3);
     lladd_put16(redo, (uint16_t)h->index);
     redo[2] = (unsigned char)h->hint;

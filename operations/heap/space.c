@@ -8,14 +8,14 @@
  *     record, so concurrent inserts use different pages.
  *   - a pass: a walk through the inventory in search of pages with room. A pass advances when the
  *     pool has no page with enough room. A new pass begins only if all passes so far have visited
- *     no more entries than records were stored, or four times as many if room was freed, or a
- *     page with room left the pool, since the last pass began. So a stored record costs few visits,
- *     on average.
+ *     no more entries than records were stored. The limit is four times as high if, since the last
+ *     pass began, room was freed or a page with room left the pool. So a stored record costs few
+ *     visits, on average.
  *
- * If neither finds room, the heap grows by an eighth of its pages, 1 to 32, in a nested top
- * action: other transactions use the pages immediately, so the pages stay even if this transaction
- * rolls back. The transaction that creates the heap makes no passes, and grows the heap with
- * ordinary updates, because its rollback must remove the heap with all its pages; no other
+ * If neither finds room, the heap grows by an eighth of its pages, 1 to 32. It grows in a nested
+ * top action: other transactions use the new pages immediately, so these stay even if this
+ * transaction rolls back. The transaction that creates the heap makes no passes. It grows the heap
+ * with ordinary updates, because its rollback must remove the heap with all its pages. No other
  * transaction uses the heap before the commit. A rollback to a savepoint may remove pages, so the
  * creating transaction checks each page of the pool before it uses the page.
  *
@@ -161,7 +161,7 @@ static bool hint_promises(uint32_t page_size, uint32_t hint, uint32_t need)
     return hint == UINT8_MAX || (hint + 1) * (page_size / 256) > need;
 }
 
-/* Begins a new pass if one is due. Under `grow`. */
+/* Begins a new pass if one is due. The caller holds `grow`. */
 static bool pass_begin(struct ll_operations *ops, struct lladd_heap *h)
 {
     lladd_mutex_lock(&ops->heaps.mutex);
@@ -208,8 +208,8 @@ static int pass_on(struct ll_operations *ops, struct lladd_heap *h, uint32_t nee
     return LLADD_END;
 }
 
-/* Continues the present pass, then tries one new pass if one is due. LLADD_END: no page found.
- * Under `grow`. */
+/* Continues the present pass, then tries one new pass if one is due. LLADD_END: no page found. The
+ * caller holds `grow`. */
 static int pass(struct ll_operations *ops, struct lladd_heap *h, uint32_t need,
                 struct ll_pool_page *out, struct lladd_error *err)
 {
@@ -266,7 +266,7 @@ static int add_inventory(struct lladd_txn *txn, struct lladd_heap *h, lladd_page
     return rc;
 }
 
-/* Adds up to *n pages to the heap. *n on return: their number. */
+/* Adds up to *n pages to the heap. On return *n is the number of pages added. */
 static int add_pages(struct lladd_txn *txn, struct lladd_heap *h, lladd_pageno *last, uint32_t *n,
                      struct ll_pool_page *out)
 {
@@ -295,7 +295,7 @@ static int add_pages(struct lladd_txn *txn, struct lladd_heap *h, lladd_pageno *
     return rc ? rc : lladd_update(txn, LL_OP_HEAP_APPEND, *last, &a, sizeof a);
 }
 
-/* Adds pages to the heap; *out gets the first. Under `grow`. */
+/* Adds pages to the heap; *out gets the first. The caller holds `grow`. */
 static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct lladd_heap *h,
                 bool creator, struct ll_pool_page *out)
 {
