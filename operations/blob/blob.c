@@ -3,16 +3,16 @@
  *
  * The first bytes of a blob are in its root page, the others in data pages (page.c, tree.c).
  * Changes of the root page are logged. A write of less than `bulk_from` bytes to data pages is
- * logged too: for existing pages the old and the new bytes, for new pages the contents. Any longer
- * write is not logged. It is done in these steps:
+ * logged too: the records have the old and the new bytes of existing pages, and the contents of new
+ * pages. A longer write is not logged. Its steps are:
  *
  *   - Allocate extents for its pages and log redo barriers for them, so that redo applies no older
  *     log records to these pages.
  *   - Write the pages to the page file. The first and the last page are completed with the blob's
  *     present bytes.
  *   - Log the change of the entries in root and index pages, one log record for each run of
- *     consecutive pages, and free the replaced pages. A rollback finds these unchanged, because the
- *     allocator reuses them only after the commit is durable.
+ *     consecutive pages, and free the replaced pages. A rollback finds the replaced pages
+ *     unchanged, because the allocator reuses them only after the commit is durable.
  *   - At commit or prepare, the participant's `committing` syncs the written pages, once for all
  *     writes of the transaction.
  *
@@ -25,9 +25,9 @@
 #include <lladd/bulk.h>
 #include <string.h>
 
-#define BULK_FROM (1u << 20) /* measurements: docs/structures-blobs.md */
+#define BULK_FROM (1u << 20) /* docs/structures-blobs.md has the measurements */
 #define STAGE_BYTES (1u << 20)
-#define EXTENT_BYTES (8u << 20) /* extents of a write that is not logged, at most */
+#define EXTENT_BYTES (8u << 20) /* the longest extent of a write that is not logged */
 #define FRESH_MAX 64u           /* new pages that a logged write allocates at a time */
 #define TRIES 16                /* attempts to read pages that other transactions replace */
 
@@ -48,7 +48,8 @@ static const struct lladd_page_type *const page_types[] = {&ll_operations__blob_
                                                            &ll_operations__blob_index_page,
                                                            &ll_operations__blob_data_page, NULL};
 
-/* Only transactions that have written pages without logging them have joined. */
+/* Called only for transactions that have written pages without logging them: no others have
+ * joined. */
 static int committing(void *ctx, void *state, struct lladd_txn *txn)
 {
     (void)ctx;

@@ -64,10 +64,10 @@ static inline lladd_op_id ll_blob_op(struct lladd_txn *txn, enum ll_blob_op op)
 #define BLOB_WHERE (LLADD_PAGE_HEADER + 8u)
 #define BLOB_REST (LLADD_PAGE_HEADER + 16u) /* entries, or contents */
 
-#define BLOB_PIECE 4096u /* contents in one log record, at most */
+#define BLOB_PIECE 4096u /* the most bytes of contents in one log record */
 
-/* head_room: bytes of contents in the root page. page_room: bytes of contents in a data page. fan:
- * entries of an index page. */
+/* head_room returns the bytes of contents in the root page, page_room those in a data page, and fan
+ * the number of entries of an index page. */
 static inline uint32_t ll_blob_head_room(uint32_t page_size)
 {
     return page_size - BLOB_FIRST;
@@ -112,8 +112,8 @@ struct ll_blob_set { /* data.set */
     const unsigned char *bytes; /* NULL: zeros */
 };
 /* link: the n entries from entry `at` on become n consecutive pages from `first` on, or empty if
- * `first` is 0. Their old values must also be consecutive pages, or all empty; otherwise
- * LLADD_CONFLICT. */
+ * `first` is 0. The old values of these entries must also be consecutive pages, or all be empty;
+ * otherwise the result is LLADD_CONFLICT. */
 struct ll_blob_link {
     uint32_t at, n;
     uint64_t first;

@@ -224,7 +224,7 @@ static void index_link_apply(struct lladd_page *page, struct lladd_span bytes)
 
 /* ---- index and data pages: format, set ------------------------------------------------------- */
 
-/* lladd_page_format passes no arguments; such a page belongs to no blob. */
+/* lladd_page_format passes no arguments; a page that it formats belongs to no blob. */
 static int owned_prepare(unsigned level, struct lladd_span args, struct lladd_draft *draft)
 {
     struct ll_blob_data none = {.where = ll_blob_where(level, 0)};

@@ -8,10 +8,10 @@
  * moves when a blob grows. With pages of 4 KiB (fan is 674) the first tree ends at 2.9 MB, the
  * second at 1.8 GB, the third at 1.2 TB, the fourth beyond LLADD_BLOB_MAX.
  *
- * Each page below the root stores its blob and its role. A reader latches one page at a time, so
- * a transaction may change an entry after the reader has read the entry. If the reader then
- * finds a page of another blob or role, it starts again from the root. If it finds the replaced
- * page unchanged, the result is correct: it is the blob as of the moment when the entry was
+ * Each page below the root stores its blob and its role. A reader latches one page at a time, so a
+ * transaction may change an entry after the reader has read the entry. If the reader then finds a
+ * page of another blob or role, it starts again from the root. If it finds the replaced page
+ * unchanged, the result is correct: the reader sees the blob as of the moment when the entry was
  * read. */
 #include "operations/blob/blob.h"
 
@@ -78,7 +78,7 @@ int ll_operations__blob_broken(struct lladd_error *err, lladd_pageno root, lladd
 struct path {
     lladd_pageno node;
     uint64_t where; /* role of the node; 0: the root */
-    unsigned level; /* of the node; 0: the root */
+    unsigned level; /* level of the node; 0: the root */
     uint32_t slot;
     uint32_t room;   /* number of entries of the same kind from this entry on */
     uint64_t span;   /* data pages below one entry */
@@ -264,8 +264,8 @@ static int free_run(struct freeing *f, struct ll_blob_run r)
     return rc;
 }
 
-/* Reads the run of entries at *next, up to `end`; *slot: its first entry; *next: the entry after
- * it. */
+/* Reads the run of entries at *next, up to `end`. Sets *slot to the run's first entry, and *next to
+ * the entry after the run. */
 static int next_run(struct lladd_db *db, lladd_pageno root, lladd_pageno node, uint64_t where,
                     uint32_t *next, uint32_t *slot, uint32_t end, struct ll_blob_run *out,
                     struct lladd_error *err)
@@ -287,7 +287,8 @@ static uint64_t span_of(uint32_t page_size, unsigned level)
     return span;
 }
 
-/* Frees an index page and all pages below it. Their contents stay, for a rollback. */
+/* Frees an index page and all pages below it. The freed pages keep their contents, for a
+ * rollback. */
 static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where)
 {
     struct lladd_db *db = lladd_txn_db(f->txn);
@@ -311,9 +312,9 @@ static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, ui
 }
 
 /* Empties entries [from, end) of a node, and frees the pages that they name and all pages below
- * these. `level`: of the named pages; `span`: data pages below each entry; `first`: the first data
- * page below entry 0. In the root page, `first` is calculated as if all entries were of this tree,
- * and may be negative (modulo 2^64). */
+ * these. `level` is the level of the named pages, `span` the number of data pages below each entry,
+ * `first` the first data page below entry 0. In the root page, `first` is calculated as if all
+ * entries were of this tree, and may be negative (modulo 2^64). */
 static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where,
                        uint32_t from, uint32_t end, unsigned level, uint64_t first, uint64_t span)
 {
