@@ -10,9 +10,9 @@
  *      bits of the freed slots, in as many words
  *      the records, one after the other
  *
- * As on slotted pages, freeing only marks a record: its bytes stay for undo, and its slot is reused
- * only when no transaction reserves it (reservation.c). An alloc can reuse a freed slot without a
- * purge. Undo of that alloc leaves the slot unused.
+ * As on slotted pages, freeing only marks a record. The record's bytes stay for undo, and its slot
+ * is reused only when no transaction reserves the slot (reservation.c). An alloc can reuse a freed
+ * slot without a purge. Undo of that alloc leaves the slot unused.
  *
  *   lladd.fixed.format redo u16 size of a record, u16 slots           no undo
  *   lladd.fixed.alloc  redo u16 slot, bytes (none: zeros)             undo u16 slot

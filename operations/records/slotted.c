@@ -5,10 +5,10 @@
  *
  *   LLADD_BUSY, wants_hold   The record shrinks. The call reserves its bytes for undo, and tries
  *                            again.
- *   LLADD_PAGE_FULL, idle    The page has ghosts or slack. The call latches the page, purges what
- *                            is not reserved, and tries again. It holds the latch from the check
- *                            for reservations to the purge: no transaction changes the page after
- *                            the check.
+ *   LLADD_PAGE_FULL, idle    The page has ghosts or slack (slotted_page.c). The call latches the
+ *                            page, purges what is not reserved, and tries again. The call holds the
+ *                            latch from the check for reservations to the purge, so no transaction
+ *                            changes the page in between.
  *
  * A change of a record longer than LLADD_SLOTTED_PIECE may take several log records. The caller's
  * isolation keeps other transactions from reading the states in between. If a step fails, the call
@@ -114,8 +114,8 @@ static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t
     return held[s % LL_RESERVATION_CHUNK / 64] >> s % 64 & 1 ? 0 : gain;
 }
 
-/* If ghosts and slack without reservations may provide `want` bytes, purges them, in as many slots
- * as one log record can name. Otherwise LLADD_PAGE_FULL. */
+/* Purges ghosts and slack without reservations, in as many slots as one log record can name, if
+ * they may provide `want` bytes. Otherwise returns LLADD_PAGE_FULL. */
 static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
 {
     struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
@@ -233,8 +233,8 @@ static int overwrite(struct lladd_txn *txn, struct lladd_rid rid, const unsigned
     return rc;
 }
 
-/* Changes a record's length from `from` to `to` bytes, at its end. `bytes`: the new contents, from
- * which the added bytes are taken; NULL: adds zeros. */
+/* Changes a record's length from `from` to `to` bytes, at its end. `bytes` has the new contents,
+ * from which the added bytes are taken; if it is NULL, zeros are added. */
 static int lengthen(struct lladd_txn *txn, struct lladd_rid rid, const unsigned char *bytes,
                     uint32_t from, uint32_t to)
 {

@@ -53,7 +53,8 @@ static inline uint32_t slot_need(uint32_t len)
     return cap < SLOT_CAP_MIN ? SLOT_CAP_MIN : cap;
 }
 
-/* slotted_gap: bytes between directory and records now; slotted_free: after a compaction. */
+/* slotted_gap returns the bytes between directory and records now, slotted_free those after a
+ * compaction. */
 static inline uint32_t slotted_gap(const unsigned char *page, uint32_t size)
 {
     return size - slotted_get(page, SLOTTED_AREA) - SLOT_DIR -
@@ -64,8 +65,8 @@ static inline uint32_t slotted_free(const unsigned char *page, uint32_t size)
     return slotted_gap(page, size) + slotted_get(page, SLOTTED_HOLES);
 }
 
-/* head_fine: is the header valid, so that the directory may be read? slot_fine: are the header and
- * the entry of the slot valid, so that the record may be read? */
+/* head_fine returns whether the header is valid, so that the directory may be read; slot_fine
+ * whether the header and the entry of the slot are valid, so that the record may be read. */
 bool ll_operations__slotted_head_fine(struct lladd_view);
 bool ll_operations__slot_fine(struct lladd_view, uint32_t slot);
 /* Is every entry valid or unused, and do records and holes add up to the area? Needed before
@@ -84,8 +85,10 @@ struct ll_slotted_alloc {
     uint32_t len; /* of the record; the operation stores at most LLADD_SLOTTED_PIECE of its bytes */
     unsigned tag;
     uint32_t slot;                 /* out */
-    uint32_t short_of;             /* out: the number of bytes missing; above 0: LLADD_PAGE_FULL */
-    struct ll_slotted_state state; /* out: after the operation; with LLADD_PAGE_FULL: at present */
+    uint32_t short_of;             /* out: the number of bytes missing, above 0 with
+                                    * LLADD_PAGE_FULL */
+    struct ll_slotted_state state; /* out: the state after the operation, or the present state with
+                                    * LLADD_PAGE_FULL */
 };
 
 /* Replaces contents [from, from + cut) by `len` bytes; the contents after them move. */
@@ -99,7 +102,8 @@ struct ll_slotted_set {
     bool wants_hold;               /* out, with LLADD_BUSY: the record shrinks, so the caller must
                                     * reserve its bytes first */
     uint32_t short_of;             /* out, with LLADD_PAGE_FULL: the number of bytes missing */
-    struct ll_slotted_state state; /* out, if the record outgrows its bytes: before the operation */
+    struct ll_slotted_state state; /* out, if the record outgrows its bytes: the state before the
+                                    * operation */
 };
 
 struct ll_slotted_free {
@@ -107,7 +111,7 @@ struct ll_slotted_free {
     struct ll_slotted_state state; /* out: after the operation */
 };
 
-/* record_store does what lladd_slotted_alloc does, without the checks of the arguments; record_drop
+/* record_store does what lladd_slotted_alloc does, without the checks of the arguments. record_drop
  * does what lladd_slotted_free does. Both have more results. */
 int ll_operations__record_store(struct lladd_txn *, lladd_pageno, struct ll_slotted_alloc *);
 int ll_operations__record_drop(struct lladd_txn *, lladd_pageno, struct ll_slotted_free *);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Slotted pages: page type "lladd.slotted", for records of different lengths, and its operations
- * (lladd.slotted.add: increment.c).
+/* Slotted pages, for records of different lengths: page type "lladd.slotted" and its operations.
+ * (lladd.slotted.add is in increment.c.)
  *
  *   32 header (slotted.h)
  *   56 directory: 6 bytes a slot, growing upwards
@@ -686,7 +686,7 @@ const struct lladd_op ll_operations__slotted_set = {
     .redo_fields = set_fields,
     .undo_fields = set_undo_fields,
     .record_max = SET_HEAD + SET_UNDO_HEAD + 2 * LLADD_SLOTTED_PIECE,
-    .credit_max = 2, /* for lladd_slotted_credit with count 1 */
+    .credit_max = 2, /* lladd_slotted_credit with count 1 takes credit for 2 */
     .undo_kind = LLADD_UNDO_PAGE,
     .prepare = set_prepare,
     .validate = set_validate,
@@ -716,7 +716,7 @@ static void purge_redo(struct lladd_page *page, struct lladd_span redo)
         struct slot e = slot_get(p, s);
         uint32_t keep = slot_need(e.len);
         if (e.at == 0)
-            continue; /* the record names it twice */
+            continue; /* the log record names the slot twice */
         if (e.ghost) {
             clear_slot(page, s);
         } else if (e.cap > keep) {
