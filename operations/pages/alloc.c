@@ -6,24 +6,24 @@
  *
  *   groups    for every bitmap, an upper bound of the longest run of free pages (`run`) and the
  *             place of the last free page found. A failed search lowers the bound. The end of a
- *             transaction that changed the bitmap makes the bound unknown again and increments
- *             `epoch`, so that a search that began before that end does not lower the bound.
+ *             transaction that changed the bitmap makes the bound unknown again. It also increments
+ *             `epoch`, so that a search that began earlier does not lower the bound.
  *   current   the group from which single pages are allocated: after open the last one. When it is
  *             full, the lowest group that may have a free page becomes the current one.
  *   holds     reservations of freed pages that an undo may need (reservation.c).
  *
- * If no group has room, the page file grows: to four times its size while it is smaller than a MiB,
- * then to twice its size, by at least 16 pages and at most 64 MiB (more if the request needs it; on
- * a full device, less). The file never shrinks. Growing allocates the device's blocks, so that
- * writing an allocated page needs no more space. Growing is not logged. A page of zeros in a
- * bitmap's place stands for a group without allocations; the bitmap is formatted when its group is
- * first used.
+ * If no group has room, the page file grows. It grows to four times its size while it is smaller
+ * than a MiB, then to twice its size, by at least 16 pages and at most 64 MiB. It grows by more if
+ * the request needs more, and by less on a full device. The file never shrinks. Growing allocates
+ * the device's blocks, so that writing an allocated page needs no more space. Growing is not
+ * logged. A page of zeros in a bitmap's place stands for a group without allocations; the bitmap is
+ * formatted when its group is first used.
  *
  * A transaction that has freed pages waits in the queue `pending` until its commit is durable. Each
- * call that allocates or frees pages checks the oldest transaction in the queue. If its commit is
- * durable, the call drops the cached copies of its pages (BUF-6), and then releases its
- * reservations. It drops only copies of pages that are free according to the bitmap: the
- * transaction may have freed a page and rolled back to a savepoint.
+ * call that allocates or frees pages checks the oldest transaction in the queue. If the commit of
+ * this transaction is durable, the call drops the cached copies of the transaction's pages (BUF-6),
+ * and then releases its reservations. The call drops only copies of pages that are free according
+ * to the bitmap: the transaction may have freed a page and rolled back to a savepoint.
  *
  * With relaxed durability, a commit may stay in memory for a long time. If the pending transactions
  * have freed many pages (`many`), the allocator forces the log before it grows the file; from half
@@ -41,7 +41,7 @@
 #define GROW_PAGES_MIN 16u
 #define GROW_BYTES_SOON (1u << 20)
 #define GROW_BYTES_MAX (64u << 20)
-/* With fewer bytes of pending pages than this, the file grows without a sync before. */
+/* If the pending pages have fewer bytes than this, the file grows without a sync before it. */
 #define MANY_BYTES_MIN (4u << 20)
 
 struct ll_bitmap_group {
@@ -60,15 +60,16 @@ struct ll_page_owner {
     lladd_lsn commit; /* LSN of its commit record; 0: not logged yet */
     uint64_t n_pages; /* while pending: the number of reserved pages, among them those that a
                        * rollback to a savepoint has allocated again */
-    bool pending;     /* in the queue, or being released; like `told`, under the mutex */
+    bool pending;     /* the transaction is in the queue, or being released; under the mutex, like
+                       * `told` */
     bool told;        /* `durable` has been called, so the release frees this struct */
-    uint64_t *groups; /* groups that may get free pages when it ends */
+    uint64_t *groups; /* groups that may get free pages when the transaction ends */
     size_t n_groups, cap_groups;
 };
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Makes the table have groups 0 to n - 1. Under the mutex. */
+/* Extends the table to groups 0 to n - 1. The caller holds the mutex. */
 static int want_groups(struct ll_operations *ops, uint64_t n)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -89,7 +90,7 @@ static int want_groups(struct ll_operations *ops, uint64_t n)
     return 0;
 }
 
-/* Notes that pages of the group may have become free. Under the mutex. */
+/* Notes that pages of the group may have become free. The caller holds the mutex. */
 static void group_freed(struct ll_allocator *a, uint64_t group)
 {
     if (group >= a->n_groups)
@@ -113,7 +114,8 @@ static uint64_t groups_in(uint32_t page_size, uint64_t pages)
     return (pages + span - 1) / span;
 }
 
-/* Picks a group that may have a run of n pages. False: the file must grow. Under the mutex. */
+/* Picks a group that may have a run of n pages. False: the file must grow. The caller holds the
+ * mutex. */
 static bool pick_group(struct ll_allocator *a, uint32_t n, uint64_t *out)
 {
     if (a->current < a->n_groups && a->groups[a->current].run >= n) {
@@ -149,7 +151,7 @@ static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *e
                                              (unsigned long long)map.v, type));
 }
 
-/* Formats the bitmap of a group unless it exists. Under `grow`. */
+/* Formats the bitmap of a group unless it exists. The caller holds `grow`. */
 static int format_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group)
 {
     struct lladd_page *page;
@@ -288,7 +290,7 @@ static int pages_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
 }
 
 /* Adds the transaction at the end of the queue, or at the front if dropping its pages has failed.
- * Under the mutex. */
+ * The caller holds the mutex. */
 static void put_pending(struct ll_allocator *a, struct ll_page_owner *o, bool in_front)
 {
     if (a->newest.v < o->commit.v)
@@ -408,7 +410,8 @@ static int node_drop(struct ll_operations *ops, const struct ll_reservation_node
     return rc;
 }
 
-/* Removes the oldest transaction from the queue if its commit is durable. Under the mutex. */
+/* Removes the oldest transaction from the queue if its commit is durable. The caller holds the
+ * mutex. */
 static struct ll_page_owner *take_pending(struct ll_operations *ops)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -747,7 +750,7 @@ bool lladd_pages_taken(const struct lladd_db *db, const struct lladd_log_entry *
 {
     uint32_t index, count, page_size = lladd_page_size(db), span = ll_bitmap_span(page_size);
     lladd_pageno map = lladd_page_of(e->page);
-    /* A record that is only read was not checked. */
+    /* Nothing has checked a record that is only read. */
     if (!ll_bitmap_taken(e, &index, &count) || !ll_bitmap_system(page_size, map) || index >= span)
         return false;
     *first = ll_bitmap_numbered(page_size, ll_bitmap_group(page_size, map), index);

@@ -31,7 +31,8 @@ static inline lladd_pageno ll_bitmap_numbered(uint32_t page_size, uint64_t group
 {
     return lladd_page_of(group * ll_bitmap_span(page_size) + index);
 }
-/* Is it the root page or a bitmap? These pages are never allocated and never freed. */
+/* Is the page the root page or a bitmap? The root page and bitmaps are never allocated and never
+ * freed. */
 static inline bool ll_bitmap_system(uint32_t page_size, lladd_pageno page)
 {
     return page.v <= 1 || ll_bitmap_index(page_size, page) == 0;

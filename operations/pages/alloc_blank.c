@@ -6,13 +6,13 @@
  *
  * The log tells which pages are blank: since the record that takes the page, it has no record about
  * the page. The record that takes the page follows the records of the page's earlier use, so it is
- * in the log wherever redo meets these. If that record was undone, the page is free until another
- * record takes it; so for a page that is allocated now it was not undone. A page that was written
- * in bulk and not changed since looks blank, too; redo meets no record of it, so nothing asks about
+ * in the log wherever redo meets these. If a page is allocated now, this record was not undone:
+ * after its undo, the page would be free until another record takes it. A page that was written in
+ * bulk and not changed since looks blank, too; redo meets no record of it, so nothing asks about
  * it.
  *
- * Recovery asks about one page at a time, and only about pages without a base, so almost never. The
- * first question reads the log, each later one only what is new. */
+ * Recovery asks about one page at a time, and only about pages without a base, so it hardly ever
+ * asks. The first question reads the log; each later one reads only what is new. */
 #include "operations/pages/alloc_bitmap.h"
 
 #include <lladd/log_read.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For inspection of a page file that is not open: the use of a page. */
+/* The use of a page, for inspection of a page file that is not open. */
 #include "operations/operations.h"
 #include "operations/pages/alloc_bitmap.h"
 

@@ -92,11 +92,11 @@ static int find_catalogue(struct ll_regions *r, bool make, struct lladd_hash **o
     return rc == LLADD_NOT_FOUND && make ? make_catalogue(r, out, err) : rc;
 }
 
-/* The catalogue. LLADD_NOT_FOUND: it does not exist, and `make` is false. */
+/* The catalogue. LLADD_NOT_FOUND: the catalogue does not exist, and `make` is false. */
 static int catalogue(struct lladd_db *db, bool make, struct lladd_hash **out,
                      struct lladd_error *err)
 {
-    struct lladd_error ignored = LLADD_ERROR_INIT; /* for callers that pass NULL */
+    struct lladd_error ignored = LLADD_ERROR_INIT; /* used if the caller passes NULL */
     struct ll_regions *r = lladd_extension_state(db, &ll_operations__region_extension);
     int rc = 0;
     *out = lladd_atomic_load_ptr(&r->catalogue);

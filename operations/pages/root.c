@@ -19,9 +19,9 @@
  * entry.
  *
  * The chain has no order. An index in memory has the page of each name (root_index.c). A search for
- * room begins at the page where the last search ended (struct ll_root_room). If it finds no room up
- * to the end of the chain, and the chain has grown by an eighth since the last search from page 0,
- * it begins again at page 0: a rollback may have removed a name there.
+ * room begins at the page where the last search ended (struct ll_root_room). A rollback may have
+ * removed a name from an earlier page. So a search that finds no room up to the end of the chain
+ * begins again at page 0, if the chain has grown by an eighth since the last search from page 0.
  *
  * Threads: a thread that adds a name, or reads all names for the index, holds `roots`; page latches
  * protect the rest. */
@@ -239,8 +239,8 @@ static int step(struct lladd_db *db, uint64_t next, uint64_t *steps, struct llad
         lladd_error_set(err, LLADD_CORRUPT_PAGE, "the chain of root pages does not end"));
 }
 
-/* Looks for the name's entry on one page. *found: it is there, and *e is a copy. *next: the next
- * page of the chain. */
+/* Looks for the name's entry on one page. *found: the entry is there, and *e is a copy of it.
+ * *next: the next page of the chain. */
 static int ask_page(struct lladd_db *db, lladd_pageno at, const char *name, struct entry *e,
                     bool *found, uint64_t *next, struct lladd_error *err)
 {
@@ -293,9 +293,9 @@ static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next
     return rc;
 }
 
-/* Fills the index. Does nothing if another thread holds `roots`: that thread may wait for a
- * checkpoint, and the checkpoint may look up a name here (the journal's mark), so waiting could
- * be a deadlock. Without the index a lookup walks the chain. */
+/* Fills the index. Does nothing if another thread holds `roots`, because to wait for that thread
+ * could be a deadlock: it may wait for a checkpoint, and the checkpoint may look up a name here
+ * (the journal's mark). Without the index a lookup walks the chain. */
 static int fill_index(struct ll_operations *ops, struct lladd_error *err)
 {
     uint64_t steps = 0, next = 0;
@@ -424,7 +424,7 @@ static int go_beyond(struct lladd_txn *txn, struct ll_root_room *room, bool *wal
 }
 
 /* Adds an entry for the name on a page with room, unless another thread has added the name
- * meanwhile. Under `roots`. */
+ * meanwhile. The caller holds `roots`. */
 static int add_held(struct lladd_txn *txn, struct ll_operations *ops, struct entry *e)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);

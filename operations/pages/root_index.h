@@ -9,7 +9,7 @@ struct ll_root_index {
     struct lladd_db *db;
     struct lladd_mutex mutex; /* a leaf */
     struct ll_root_place {
-        uint64_t hash; /* of the name; 0: unused */
+        uint64_t hash; /* hash of the name; 0: unused */
         uint64_t page;
     } *places;
     size_t n, cap; /* cap: 0, or a power of two */
