@@ -2,7 +2,8 @@
 /* Stored bytes: records in the log, rows in the catalogue (docs/disk-format.md).
  *
  * A record is u8 kind, then numbers, then bytes. A number takes as few bytes as possible: each byte
- * has seven bits of it, lowest bits first, and the top bit is clear only in the last byte. */
+ * has seven bits of the number, lowest bits first, and the top bit is clear only in the last
+ * byte. */
 #include "operations/journal/table.h"
 
 enum { NUMBER_MAX = 10, ROW_VERSION = 1, ROW_HEAD = 18 };

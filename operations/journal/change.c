@@ -136,8 +136,8 @@ static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll
 
 /* ---- creating -------------------------------------------------------------------------------- */
 
-/* Finds a tag by its name; *tag: its number. LLADD_NOT_FOUND, without a message: no tag has this
- * name, and no transaction is creating one. */
+/* Finds a tag by its name; *tag becomes the tag's number. LLADD_NOT_FOUND, without a message: no
+ * tag has this name, and no transaction is creating one. */
 static int find(struct ll_journal *j, const struct ll_journal_txn *t, const char *name,
                 const char *owner, uint64_t *tag, struct lladd_error *err)
 {

@@ -2,8 +2,8 @@
 /* Cleaning: copies live entries to the end of the log, so that the log before them can be
  * truncated (Anvil, section 4.3; the cleaner of a log-structured file system).
  *
- * One step copies the entries of some neighbouring buckets of one tag. It reads only the log
- * from `first` to `read_to` of these buckets (JRN-5). A system transaction logs a CLEAN record,
+ * One step copies the entries of some neighbouring buckets (table.h) of one tag. It reads only the
+ * log from `first` to `read_to` of these buckets (JRN-5). A system transaction logs a CLEAN record,
  * then the copies. Each copy has the LSN of the original's commit, so the order of the entries
  * stays. The log of the originals is kept until the system transaction is durable.
  *
@@ -19,7 +19,7 @@
 
 enum {
     WORTH = 16,   /* cleans only if it frees this many bytes of log for each byte copied */
-    WORTH_NOW = 2, /* as WORTH, if cleaning is urgent */
+    WORTH_NOW = 2, /* the same if cleaning is urgent */
     SMALL = 4096  /* added to the live bytes of each tag */
 };
 
@@ -31,7 +31,7 @@ struct step {
     bool more;
 };
 
-/* Chooses neighbouring buckets that keep log below `below`. Under the mutex. */
+/* Chooses neighbouring buckets that keep log below `below`. The caller holds the mutex. */
 static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step *s)
 {
     uint64_t bytes = 0;
@@ -57,8 +57,8 @@ static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step
     return true;
 }
 
-/* Of the tags that keep log below `below`, the one that keeps the oldest. `asking`: skips the tags
- * with owners that were asked to digest at this checkpoint. Under the mutex. */
+/* Of the tags that keep log below `below`, the tag that keeps the oldest log. `asking`: skips the
+ * tags with owners that were asked to digest at this checkpoint. The caller holds the mutex. */
 static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below, bool asking)
 {
     struct ll_journal_tag *found = NULL;
@@ -163,7 +163,8 @@ static int poisoned(struct ll_journal *j, struct lladd_error *err)
     return lladd_db_error(j->db, err);
 }
 
-/* All old entries of the tag have been copied: its owner is asked again once the copies are old. */
+/* All old entries of the tag have been copied, so the tag's owner is asked again only when the
+ * copies are old. */
 static void forget_asked(struct ll_journal *j, uint64_t number)
 {
     lladd_mutex_lock(&j->mutex);
@@ -222,7 +223,7 @@ int lladd_journal_clean(struct lladd_db *db, uint64_t tag, lladd_lsn below, bool
 /* ---- at checkpoints -------------------------------------------------------------------------- */
 
 struct need {
-    uint64_t tag, low, live; /* live: bytes of live entries in all tags that keep old log */
+    uint64_t tag, low, live; /* live: the bytes of the live entries of all tags that keep old log */
 };
 
 static bool look(struct ll_journal *j, uint64_t below, struct need *out)

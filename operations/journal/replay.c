@@ -91,8 +91,8 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
 struct told {
     struct ll_journal_txn *txn;
     size_t which; /* index of the attachment */
-    uint64_t id;  /* of the transaction */
-    void *state; /* of the tag's owner, for this transaction */
+    uint64_t id;  /* id of the transaction */
+    void *state; /* the state that the tag's owner has for this transaction */
 };
 
 struct attaching {
@@ -122,7 +122,7 @@ static struct ll_journal_part *doubtful_part(const struct ll_journal_txn *t,
 }
 
 /* Collects the transactions in doubt with entries of the tag. LLADD_BUSY: other open transactions
- * have entries of it, or one in doubt is just ending. Under the mutex. */
+ * have entries of the tag, or a transaction in doubt is just ending. The caller holds the mutex. */
 static int note_doubts(struct attaching *at, size_t which, const struct ll_journal_tag *tag,
                        struct lladd_error *err)
 {
@@ -146,7 +146,7 @@ static int note_doubts(struct attaching *at, size_t which, const struct ll_journ
     return tag->users > doubtful ? busy(err, tag, "has entries of open transactions") : 0;
 }
 
-/* Checks a tag and marks it as being attached to. Under the mutex. */
+/* Checks a tag and marks it as being attached to. The caller holds the mutex. */
 static int reserve(struct attaching *at, size_t i, struct lladd_error *err)
 {
     struct ll_journal_tag *tag = ll_operations__journal_tag(at->j, at->a[i].tag);
@@ -173,7 +173,7 @@ static void unreserve(struct attaching *at, size_t n)
     }
 }
 
-/* Is one of the tags being cleaned? Under the mutex. */
+/* Is one of the tags being cleaned? The caller holds the mutex. */
 static bool is_cleaned(const struct attaching *at)
 {
     for (size_t i = 0; i < at->n; i++)
@@ -242,7 +242,7 @@ static int show(struct attaching *at, const struct ll_journal_scan *scan, struct
 }
 
 /* Checks that no transaction in doubt has ended meanwhile, and attaches the owners: they get the
- * callbacks for the ends of these transactions. Under the mutex. */
+ * callbacks for the ends of these transactions. The caller holds the mutex. */
 static int settle(struct attaching *at, struct lladd_error *err)
 {
     struct ll_journal *j = at->j;

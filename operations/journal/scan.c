@@ -103,7 +103,8 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
     if (!ll_operations__journal_get(e->redo, &r))
         return bad(err, e, "is invalid");
     if (r.kind == LL_JOURNAL_MAKE || r.kind == LL_JOURNAL_RELEASE || r.kind == LL_JOURNAL_DISCARD)
-        return 0; /* its effect is in the journal's catalogue, which page recovery restores */
+        return 0; /* the record's effect is in the journal's catalogue, which page recovery
+                   * restores */
     struct ll_journal_open *o = open_of(s, e->txn.v);
     if (!o)
         return no_memory(err);
@@ -290,7 +291,7 @@ static int see_end(struct ll_journal_scan *s, const struct lladd_log_entry *e, b
 
 /* ---- the whole structure --------------------------------------------------------------------- */
 
-/* Kinds of log records, looked up by name: their numbers are not public. */
+/* Kinds of log records. They are looked up by name, because their numbers are not public. */
 struct kinds {
     unsigned commit, end, object;
 };

@@ -237,7 +237,7 @@ void ll_operations__journal_end_keep(struct ll_journal *j, struct ll_journal_kee
 }
 
 /* The lowest LSN from which ll_journal.held keeps the log. Drops the elements with durable commits.
- * Under the mutex. */
+ * The caller holds the mutex. */
 static uint64_t still_held(struct ll_journal *j)
 {
     uint64_t durable = lladd_durable_lsn(j->db).v, low = UINT64_MAX;
@@ -254,7 +254,7 @@ static uint64_t still_held(struct ll_journal *j)
 }
 
 /* The LSN of JRN-2. `tag` is nullable: if a bucket needs that LSN, *tag is set to the bucket's tag.
- * Under the mutex. */
+ * The caller holds the mutex. */
 static uint64_t needed(struct ll_journal *j, const struct ll_journal_tag **tag)
 {
     uint64_t low = still_held(j);

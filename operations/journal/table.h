@@ -2,7 +2,7 @@
 #ifndef LL_OPERATIONS_JOURNAL_TABLE_H
 #define LL_OPERATIONS_JOURNAL_TABLE_H
 /* The journal of one database handle: the declarations that the source files of operations/journal/
- * share. Of the library it uses only the public headers, besides helpers of operations/shared/.
+ * share. These files use only the library's public headers and helpers of operations/shared/.
  *
  * An entry is an object record of the class "journal"; it counts if its transaction's commit record
  * is in the log. Memory has only the places of entries in the log. Each tag has a sequence of
@@ -59,7 +59,7 @@ enum ll_journal_kind {
     LL_JOURNAL_MAKE = 2,     /* name; the record's LSN is the tag */
     LL_JOURNAL_RELEASE = 3,  /* tag */
     LL_JOURNAL_DISCARD = 4,  /* tag, from, upto */
-    LL_JOURNAL_ROLLOVER = 5, /* tag, other, from, upto: moves entries from `tag` to `other`: first
+    LL_JOURNAL_ROLLOVER = 5, /* tag, other, from, upto: moves entries from `tag` to `other`, first
                               * those of commits in (from, upto], then those that this transaction
                               * appended to `tag` before this record */
     LL_JOURNAL_ANNUL = 6,    /* from, upto: the transaction has rolled back its records in (from,
@@ -73,7 +73,7 @@ enum ll_journal_kind {
 struct ll_journal_record {
     unsigned kind;
     uint64_t tag, other, from, upto;
-    struct lladd_span bytes; /* of ENTRY, AGAIN and MAKE */
+    struct lladd_span bytes; /* bytes of ENTRY, AGAIN and MAKE */
 };
 
 enum { LL_JOURNAL_RECORD_HEAD = 1 + 4 * 10 };
@@ -111,8 +111,8 @@ enum ll_journal_tag_state {
 
 enum ll_journal_asked {
     LL_ASKED_NOT = 0,
-    LL_ASKED_NOW = 1,   /* at this checkpoint */
-    LL_ASKED_BEFORE = 2 /* at an earlier checkpoint: the tag may be cleaned */
+    LL_ASKED_NOW = 1,   /* asked at this checkpoint */
+    LL_ASKED_BEFORE = 2 /* asked at an earlier checkpoint: the tag may be cleaned */
 };
 
 struct ll_journal_tag {
@@ -127,7 +127,8 @@ struct ll_journal_tag {
     bool made; /* created by `changing` */
     bool attaching;
     uint8_t asked; /* was the owner asked to digest? enum ll_journal_asked */
-    struct ll_journal_tag *next_touched; /* in the list of tags that `changing` changes */
+    struct ll_journal_tag *next_touched; /* the next tag in the list of tags that `changing`
+                                          * changes */
     uint32_t telling; /* running calls of `digest`; while above 0, the owner stays attached */
     uint32_t users;   /* open transactions that have a part for this tag */
     uint64_t ends;    /* transactions in doubt with entries of this tag that have ended */
@@ -150,8 +151,8 @@ struct ll_journal_tag *ll_operations__journal_tag_new(struct ll_journal *, uint6
 void ll_operations__journal_tag_free(struct ll_journal *, struct ll_journal_tag *);
 /* Allocates room for one bucket of each open transaction that uses the tag, and for two more. */
 int ll_operations__journal_bucket_room(struct ll_journal *, struct ll_journal_tag *);
-/* Adds a bucket. Its commit is not below that of the last bucket; if both are equal, merges the
- * two. The caller has made room. */
+/* Adds a bucket. The new bucket's commit is not below that of the last bucket; if the two commits
+ * are equal, merges the buckets. The caller has made room. */
 void ll_operations__journal_bucket_put(struct ll_journal_tag *, struct ll_journal_bucket);
 /* Removes the buckets with commits in (from, upto]. *sum: all of them, merged. */
 void ll_operations__journal_bucket_take(struct ll_journal_tag *, uint64_t from, uint64_t upto,
@@ -212,11 +213,13 @@ struct ll_journal_txn {
     struct ll_journal_txn *newer, *older; /* in the list of open transactions; under the mutex */
     bool listed, in_doubt, ending;
     bool cleaning; /* a cleaning transaction: other transactions may wait for its end (clean.c) */
-    uint64_t id;    /* of a transaction in doubt */
-    uint64_t first; /* atomic: LSN of its first journal record; UINT64_MAX: none yet */
+    uint64_t id;    /* id of a transaction in doubt */
+    uint64_t first; /* atomic: LSN of its first journal record, or UINT64_MAX if there is none
+                     * yet */
     uint64_t last;
     struct ll_journal_part **parts, *recent;
-    size_t n_parts, made_parts, cap_parts; /* in use; allocated; size of the array */
+    size_t n_parts, made_parts, cap_parts; /* number of parts in use; number allocated; size of the
+                                            * array */
     struct ll_journal_tag *touched; /* the tags that the transaction changes; under the mutex */
     struct ll_journal_change *changes;
     size_t n_changes, cap_changes;
@@ -269,11 +272,13 @@ int ll_operations__journal_log(struct lladd_txn *, struct ll_journal_txn *,
                                const struct ll_journal_record *, lladd_lsn *);
 /* Allocates what the transaction needs to note one more change, and `held`. */
 int ll_operations__journal_change_room(struct lladd_txn *, struct ll_journal_txn *);
-/* From now until the transaction ends, no other transaction may change the tag. Under the mutex. */
+/* From now until the transaction ends, no other transaction may change the tag. The caller holds
+ * the mutex. */
 void ll_operations__journal_touch(struct ll_journal_txn *, struct ll_journal_tag *);
-/* Reverses ll_operations__journal_touch, if no change of the tag is left. Under the mutex. */
+/* Reverses ll_operations__journal_touch, if no change of the tag is left. The caller holds the
+ * mutex. */
 void ll_operations__journal_untouch(struct ll_journal_txn *, struct ll_journal_tag *);
-/* Adds the transaction to the list of open transactions. Under the mutex. */
+/* Adds the transaction to the list of open transactions. The caller holds the mutex. */
 void ll_operations__journal_list(struct ll_journal_txn *);
 /* Allocates one more part. */
 int ll_operations__journal_part_room(struct ll_journal_txn *);

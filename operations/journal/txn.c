@@ -57,14 +57,15 @@ void ll_operations__journal_txn_free(struct ll_journal *j, struct ll_journal_txn
     lladd_mem_free(j->db, t);
 }
 
-/* Keeps the transaction's memory for the next one. Under the mutex. */
+/* Keeps the transaction's memory for the next one. The caller holds the mutex. */
 static void rest(struct ll_journal_txn *t)
 {
     struct ll_journal *j = t->all;
     t->n_parts = t->n_changes = t->n_annuls = t->n_was = 0;
     t->recent = NULL;
     t->in_doubt = t->ending = false;
-    ll_operations__journal_doubt_free(j, t->doubt); /* not NULL: ended before journal_tie */
+    ll_operations__journal_doubt_free(j, t->doubt); /* not NULL if the transaction ended before
+                                                     * journal_tie */
     t->doubt = NULL;
     t->id = 0;
     lladd_atomic_store64(&t->first, UINT64_MAX);
@@ -160,7 +161,7 @@ int ll_operations__journal_part_room(struct ll_journal_txn *t)
     return 0;
 }
 
-/* Adds a part for the tag. Under the mutex. */
+/* Adds a part for the tag. The caller holds the mutex. */
 static int begin_part(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t number,
                       struct ll_journal_part **out)
 {
@@ -203,8 +204,8 @@ int ll_operations__journal_part(struct lladd_txn *txn, struct ll_journal_txn *t,
         lladd_mutex_lock(&t->all->mutex);
         rc = begin_part(txn, t, tag, &p);
         lladd_mutex_unlock(&t->all->mutex);
-    } else if (p->tag->state == LL_TAG_GOING) { /* released by this transaction: its part keeps
-                                                 * other ones from releasing the tag */
+    } else if (p->tag->state == LL_TAG_GOING) { /* released by this transaction: the part keeps
+                                                 * other transactions from releasing the tag */
         ll_operations__journal_wrong_tag(lladd_txn_error_out(txn), tag);
         rc = LLADD_NOT_FOUND;
     }
@@ -257,7 +258,8 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
 }
 
 /* *fresh: is this the part's first entry, or the first one after a savepoint or the beginning of a
- * nested top action? If so, allocates room to save the part's state and to annul the entry. */
+ * nested top action? If it is, this function allocates room to save the part's state and to annul
+ * the entry. */
 static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_savepoint_id next,
                     bool *fresh)
 {
@@ -385,14 +387,15 @@ static bool part_back(struct ll_journal_txn *t, struct ll_journal_part *p, lladd
     return any;
 }
 
-/* A release that was refused has not changed the state. It must not store it either: the
- * transactions for which it was refused read this word without the mutex. */
+/* A release that was refused has not changed the tag's state. Its rollback must not store the state
+ * either, because the other transactions that use the tag read this word without the mutex. */
 static void change_back(const struct ll_journal_change *c)
 {
     if (c->kind == LL_JOURNAL_RELEASE && c->tag->state == LL_TAG_GOING)
         c->tag->state = c->tag->made ? LL_TAG_MAKING : LL_TAG_THERE;
     if (c->kind == LL_JOURNAL_MAKE)
-        c->tag->state = LL_TAG_GOING; /* unnamed now; freed when the transaction ends */
+        c->tag->state = LL_TAG_GOING; /* the tag has no name now, and is freed when the transaction
+                                       * ends */
 }
 
 /* Compares savepoint numbers, not LSNs: if a savepoint was set right after a nested top action,
@@ -473,7 +476,8 @@ static void roll_over(const struct ll_journal_change *c, uint64_t commit)
     c->tag->discarded = c->upto > c->tag->discarded ? c->upto : c->tag->discarded;
 }
 
-/* Applies a committed change to memory. All memory for it was allocated before. Under the mutex. */
+/* Applies a committed change to memory. All memory for it was allocated before. The caller holds
+ * the mutex. */
 static void carry_out(const struct ll_journal_txn *t, const struct ll_journal_change *c,
                       uint64_t commit)
 {
@@ -503,7 +507,7 @@ static void carry_out(const struct ll_journal_txn *t, const struct ll_journal_ch
     }
 }
 
-/* The transaction has ended: releases its tags. Under the mutex. */
+/* The transaction has ended: releases its tags. The caller holds the mutex. */
 static void leave_tags(struct ll_journal_txn *t, bool committed)
 {
     struct ll_journal *j = t->all;
@@ -518,8 +522,8 @@ static void leave_tags(struct ll_journal_txn *t, bool committed)
         next = tag->next_touched;
         tag->changing = NULL;
         bool gone = committed ? tag->state == LL_TAG_GOING : tag->made;
-        if (tag->state != LL_TAG_THERE) /* no needless store: other transactions read this word
-                                         * without the mutex */
+        if (tag->state != LL_TAG_THERE) /* avoids a needless store, because other transactions read
+                                         * this word without the mutex */
             tag->state = LL_TAG_THERE;
         tag->made = false;
         if (gone)
