@@ -3,8 +3,8 @@
  *
  * A change of a row is one update of its leaf. The writer descends without latches; `prepare`
  * checks under the leaf's latch that the leaf covers the key, and either drafts the record or
- * returns why it cannot. Then the writer goes right, begins again, reserves the key, or makes room,
- * and tries again. */
+ * returns why it cannot. In the second case the writer goes right, begins again, reserves the key,
+ * or makes room; then it tries again. */
 #include "operations/btree/tree.h"
 
 #include <lladd/blob.h>
@@ -100,8 +100,8 @@ static inline int find_leaf(struct bt_change *c, unsigned *tries, uint32_t *move
     }
 }
 
-/* Changes the row by c->op. 0: c->answer is BT_DONE, BT_PRESENT or BT_ABSENT. c->page: where to
- * begin, or 0. */
+/* Changes the row by c->op. Begins at c->page, or at the top if that is 0. After a result of 0,
+ * c->answer is BT_DONE, BT_PRESENT or BT_ABSENT. */
 static int change(struct bt_change *c)
 {
     uint32_t moved = 0;
@@ -166,7 +166,7 @@ static int store_blobs(struct bt_change *c, const void *value, size_t len)
     if (!rc && c->answer == BT_DONE && c->gone.v)
         rc = lladd_blob_destroy(c->txn, c->gone);
     if (!rc && c->answer == BT_PRESENT)
-        rc = lladd_rollback_to(c->txn, before); /* the blob is not needed */
+        rc = lladd_rollback_to(c->txn, before); /* removes the blob, which is not needed */
     return ll_operations__step_end(c->txn, before, rc);
 }
 
@@ -185,7 +185,7 @@ static inline int begin(struct lladd_txn *txn, struct lladd_btree *h, const void
     return ll_btree__changes(txn, c->tree);
 }
 
-/* Is there a short record for this row, if its key has no entry? */
+/* May the row be logged in the short form if its key has no entry? */
 static inline bool is_brief(const struct bt_change *c)
 {
     return c->only && c->tree->root.v <= UINT32_MAX && !(c->value_len & BT_BLOB) &&
@@ -267,7 +267,7 @@ int lladd_btree_insert_many(struct lladd_txn *txn, struct lladd_btree *h,
     c.page = lladd_page_of(0);
     for (; i < n && !rc; i += some) {
         some = 0;
-        if (i) /* `put` has found a leaf */
+        if (i) /* `put` has found a leaf for an earlier row */
             rc = insert_rows(&c, r + i, n - i, &some);
         if (rc || some)
             continue;
@@ -328,7 +328,8 @@ int lladd_btree_delete(struct lladd_txn *txn, struct lladd_btree *h, const void 
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NOT_FOUND, "there is no such key");
     if (__builtin_expect(!c.sparse, 1))
         return 0;
-    int rc = bt_reshape(ll_btree__tidy(txn, c.tree)); /* not this leaf: its ghost is reserved */
+    int rc = bt_reshape(ll_btree__tidy(txn, c.tree)); /* merges other leaves: this one's ghost is
+                                                       * reserved */
     ll_btree__note_sparse(c.tree, c.page);
     return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Clearing drops ghosts and unused room that no open transaction may need (BPT-3). A transaction
- * reserves a key before it latches the key's leaf. So if a thread holds the leaf's latch and the
- * key of a ghost has no reservation, the change that left the ghost has ended: its transaction has
- * committed, or has undone it. */
+/* Clearing drops ghosts (node.c) and unused room that no open transaction may need (BPT-3). A
+ * transaction reserves a key before it latches the key's leaf. So if a thread holds the leaf's
+ * latch and the key of a ghost has no reservation, the change that left the ghost is final: its
+ * transaction has committed, or has undone the change. */
 #include "operations/btree/tree.h"
 
 struct clearing {

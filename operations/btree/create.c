@@ -34,7 +34,7 @@ int ll_btree__options(struct lladd_txn *txn, const struct lladd_btree_options *o
 /* ---- creating -------------------------------------------------------------------------------- */
 
 /* The last record of a creation says that the tree exists. When that record is undone, the root
- * page says that there is no tree, also while the page is free. */
+ * page says that there is no tree, even after the page has been freed. */
 int ll_btree__publish(struct lladd_txn *txn, lladd_pageno root, const struct lladd_btree_options *o,
                       uint64_t top, struct ll_btree_tree **out)
 {
@@ -174,7 +174,7 @@ static int destroy(struct lladd_txn *txn, lladd_pageno root, struct ll_btree_tre
     TRY(ll_btree__top(t, &top, err));
     if (lladd_losers_left(db))
         return lladd_error_set(err, LLADD_BUSY,
-                               "transactions that a crash has interrupted are still rolled back");
+                               "transactions that a crash interrupted are being rolled back");
     TRY(ll_btree__claim(txn, t, false));
     TRY(ll_btree__list(t, &p, err));
     int rc = free_pages(txn, t, &p);
@@ -187,7 +187,8 @@ int lladd_btree_destroy(struct lladd_txn *txn, lladd_pageno root)
     LLADD_USE(txn);
     struct ll_btree_tree *t = NULL;
     lladd_savepoint_id before;
-    TRY(lladd_savepoint(txn, &before)); /* before the claim, so that a failure gives it up */
+    TRY(lladd_savepoint(txn, &before)); /* set before the claim, so that a rollback after a failure
+                                         * gives up the claim */
     int rc = destroy(txn, root, &t);
     if (!rc)
         ll_btree__set_destroyed(txn, t, before);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Cursors. A cursor has a copy of a leaf, made under the leaf's latch. A move within the leaf uses
- * the copy if the page's LSN is still the copy's: page LSNs never fall (BUF-6) and a node page
- * stays a node page (BPT-5), so the contents are the same. Otherwise the cursor descends again from
- * its present key.
+ * the copy if the page still has the copy's LSN. Then the contents are the same, because page LSNs
+ * never fall (BUF-6) and a node page stays a node page (BPT-5). Otherwise the cursor descends again
+ * from its present key.
  *
  * Neighbouring keys: the key that follows k is k and a byte 0; no key is between them. before(k) is
  * such that no key of a tree is between before(k) and k. If the last byte of k is 0, before(k) is k
@@ -17,7 +17,7 @@
 struct lladd_btree_cursor {
     struct ll_btree_tree *t;
     enum { NOWHERE, FIRST_END, AT_ROW, LAST_END } where;
-    lladd_pageno number; /* of the copied leaf, 0: none */
+    lladd_pageno number; /* page of the copied leaf, 0: none */
     uint32_t size, slot; /* slot: with AT_ROW */
     unsigned char *page; /* the copy */
     unsigned char *value;
@@ -121,7 +121,7 @@ static bool before(struct lladd_btree_cursor *c, struct bt_key key, struct bt_ke
 static int load(struct lladd_btree_cursor *c, struct bt_key key, struct lladd_error *err)
 {
     struct lladd_page *leaf;
-    c->number = lladd_page_of(0); /* until the copy is complete */
+    c->number = lladd_page_of(0); /* no leaf, until the copy is complete */
     TRY(ll_btree__fix(c->t, key, 0, LLADD_LATCH_SHARED, &leaf, err));
     memcpy(c->page, leaf->bytes, c->size);
     c->number = leaf->number;
@@ -172,7 +172,7 @@ static int ends(struct lladd_btree_cursor *c, bool up)
     return LLADD_END;
 }
 
-/* At a row: is it within the bounds? */
+/* The cursor has come to a row: checks that the row is within the bounds. */
 static int arrive(struct lladd_btree_cursor *c, bool up)
 {
     struct bt_key key = key_here(c), low = {c->low, c->low_len}, high = {c->high, c->high_len};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Descents from the top node to the node that covers a key. Inner nodes are read without a latch
  * (lladd/optimistic.h), or with one shared latch at a time if that fails. A descent holds no page
- * when it looks at the next one, so the next one may have been split meanwhile: then the key is at
- * or after its high fence, and the right link leads on. The next page may also have become another
- * node; its level, its flags or its low fence then show that, and the descent begins again. Node
- * pages stay node pages of their tree (BPT-5), so nothing else can be there. */
+ * when it looks at the next one, so the next one may have been split meanwhile. Then the key is at
+ * or after that node's high fence, and the right link leads to the key's node. The next page may
+ * also have become another node. The page's level, flags or low fence show that, and the descent
+ * begins again. Node pages stay node pages of their tree (BPT-5), so nothing else can be there. */
 #include "operations/btree/tree.h"
 
 #include <lladd/optimistic.h>

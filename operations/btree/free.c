@@ -4,8 +4,8 @@
  * list. A split takes its spare page from the list (`take`) before it allocates one. The pages are
  * freed when the tree is destroyed (BPT-5).
  *
- * A move changes the node's spare page and the head of the list: two pages. It is a nested top
- * action that is closed with LLADD_NO_OP while both are latched. So
+ * A move changes the node's spare page and the head of the list: two pages. The move is a nested
+ * top action that is closed with LLADD_NO_OP while both pages are latched. So
  *   - after a crash in the middle of the action both changes are undone physically (REC-5). No
  *     other thread can have logged a change of these pages in between. Once the end of the action
  *     is logged, neither change is undone;
@@ -13,10 +13,10 @@
  * All log space is taken before the first latch. `close` need not be undone, because the contents
  * of a spare page do not count.
  *
- * Latches are taken in this order: the node, the root page, the page that moves. A thread that
- * holds the root page's latch then latches only pages to which no descent leads: a free page, the
- * spare page that is being moved, or the root page's own spare page (split.c). A thread that still
- * comes to such a page by an old link holds no other latch. */
+ * Latches are taken in this order: the node, the root page, the page that moves. After the root
+ * page, a thread latches only a page to which no descent leads. This is a free page, the spare page
+ * that is being moved, or the root page's own spare page (split.c). A thread that still comes to
+ * such a page by an old link holds no other latch. */
 #include "operations/btree/tree.h"
 
 struct move {
@@ -52,7 +52,8 @@ static bool is_ours(const struct ll_btree_tree *t, const struct lladd_page *p)
     return lladd_get48(p->bytes + BT_ROOT) == t->root.v;
 }
 
-/* log_spare logs the spare page of a node; log_free logs the first free page and their number. */
+/* log_spare logs the spare page of a node; log_free logs the first free page and the number of free
+ * pages. */
 static int log_spare(struct move *m, struct lladd_page *node, lladd_pageno spare)
 {
     unsigned char bytes[8];
@@ -73,7 +74,7 @@ static int end(struct move *m)
 
 /* ---- giving ---------------------------------------------------------------------------------- */
 
-/* All three pages are latched. */
+/* The caller has latched all three pages. */
 static int give_page(struct move *m, struct lladd_page *node, struct lladd_page *root,
                      struct lladd_page *page)
 {
@@ -95,7 +96,7 @@ static int give_from(struct move *m, struct lladd_page *node, struct lladd_page 
     lladd_pageno spare = lladd_page_of(lladd_get48(node->bytes + BT_SPARE));
     struct lladd_page *page;
     if (spare.v == 0)
-        return LLADD_END; /* another thread has used or moved it */
+        return LLADD_END; /* another thread has used or moved the spare page */
     if (spare.v == node->number.v || spare.v == m->t->root.v || spare.v == first_free(root).v)
         return ll_btree__corrupt(err, node->number, "names a spare page that is in use");
     TRY(ll_operations__fix(m->t->db, spare, ll_btree__node_page.name, LLADD_LATCH_EXCLUSIVE, &page,
@@ -129,7 +130,7 @@ static int take_to(struct move *m, struct lladd_page *node, struct lladd_page *r
     if (lladd_get48(node->bytes + BT_SPARE))
         return LLADD_END;
     if (page.v == 0)
-        return LLADD_NOT_FOUND; /* another thread has taken it */
+        return LLADD_NOT_FOUND; /* another thread has taken the free page */
     if (page.v == node->number.v || page.v == m->t->root.v)
         return ll_btree__corrupt(err, m->t->root, "names a free page that is in use");
     TRY(next_free(m->t, page, &next, err));
@@ -159,7 +160,8 @@ static int with_credit(struct move *m, move_fn *fn)
     const struct lladd_log_need needs[] = {
         {b->close, 1}, {b->root_free, 1}, {b->spare, 1}, {LLADD_NO_OP, 1}, {LLADD_PAGE_IMAGE, 1}};
     struct lladd_page *node;
-    TRY(lladd_log_credit_all(m->txn, needs, 5)); /* an image of the node; the others have a base */
+    TRY(lladd_log_credit_all(m->txn, needs, 5)); /* an image of the node; the other pages have a
+                                                  * base */
     int rc = ll_btree__fix(m->t, m->key, m->level, LLADD_LATCH_EXCLUSIVE, &node,
                            lladd_txn_error_out(m->txn));
     if (!rc) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lookups. Short values are read without a latch (lladd/optimistic.h), others under the leaf's
- * shared latch. A value in a blob is read without a latch on the leaf, and is valid if the row
- * still refers to the same blob afterwards and the blob's root page has the same version, as in
- * operations/hash/read.c. After some attempts it is read under the leaf's latch, so that no writer
- * can replace it meanwhile. */
+ * shared latch. A value in a blob is read without a latch on the leaf. As in
+ * operations/hash/read.c, it is valid if afterwards the row still refers to the same blob, and the
+ * blob's root page has the same version. After some attempts it is read under the leaf's latch, so
+ * that no writer can replace it meanwhile. */
 #include "operations/btree/tree.h"
 #include "operations/blob/blob.h"
 
@@ -22,7 +22,7 @@ struct look {
 };
 
 /* Copies a value that has been found, if it is short and not in a blob, and the read is valid.
- * LLADD_BUSY: latch the leaf. */
+ * LLADD_BUSY: the caller latches the leaf. */
 static inline int copy_short(struct look *l, const struct lladd_read *g, const struct bt_seen *seen)
 {
     uint64_t words[SHORT_BYTES / 8 + 2];
@@ -40,7 +40,7 @@ static inline int copy_short(struct look *l, const struct lladd_read *g, const s
 }
 
 /* One optimistic attempt at the page. LLADD_BUSY: the page is not the leaf, or cannot be read
- * without a latch: latch the leaf. */
+ * without a latch; the caller latches the leaf. */
 static inline int look_optimistic(struct look *l, lladd_pageno page)
 {
     struct lladd_read g;
@@ -51,7 +51,7 @@ static inline int look_optimistic(struct look *l, lladd_pageno page)
     return step == BT_HERE ? copy_short(l, &g, &seen) : LLADD_BUSY;
 }
 
-/* Under the leaf's latch: copies the value, or the reference to its blob. */
+/* Copies the value, or the reference to its blob. The caller holds the leaf's latch. */
 static int see(struct look *l, const struct lladd_page *leaf, bool *blob, unsigned char ref[BT_REF])
 {
     struct bt_place place;
@@ -82,7 +82,8 @@ static int read_blob(struct look *l, const unsigned char ref[BT_REF], uint64_t *
     lladd_pageno root = lladd_page_of(lladd_get64(ref + 8));
     uint64_t len = lladd_get64(ref);
     if (len > SIZE_MAX)
-        return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %llu bytes has no size_t here",
+        return lladd_error_set(err, LLADD_TOO_LARGE,
+                               "a value of %llu bytes is too long for a size_t",
                                (unsigned long long)len);
     l->len = (size_t)len;
     size_t n = l->len < l->size ? l->len : l->size;
@@ -105,7 +106,7 @@ static int is_same(struct look *l, const unsigned char ref[BT_REF], uint64_t ver
     TRY(fix_leaf(l, &leaf, err));
     int rc = see(&again, leaf, &blob, now);
     *same = !rc && blob && memcmp(now, ref, BT_REF) == 0;
-    if (*same && l->size && l->len) /* an error counts as a change: the value is read again */
+    if (*same && l->size && l->len) /* an error counts as a change, and the value is read again */
         *same = ll_operations__blob_version(l->t->db, lladd_page_of(lladd_get64(ref + 8)),
                                             &version_now, &ignored) == 0 &&
                 version_now == version;

@@ -5,31 +5,31 @@
  * in extents of each level.
  *
  * A load always makes a new tree, because of BPT-5: a page that has become a node stays one until
- * the tree is destroyed. The rollback of a load frees the pages of its nodes, so no reader may have
- * seen these nodes. No reader can see them: the root page names no node before
+ * the tree is destroyed. The rollback of a load frees the pages of its nodes, so these nodes must
+ * not have been seen by a reader. No reader can see them: the root page names no node before
  * lladd_btree_load_finish, and calls on the tree return LLADD_BUSY until the transaction has
  * committed. A load into a tree that can be used would have to leave its pages in the tree after a
  * rollback, like those of a split.
  *
  * So a rollback undoes only the allocations and, after lladd_btree_load_finish, the state of the
- * root page. One of the allocations is that of the root page, which identifies the tree. The pages
- * are durable before the records of the root page are logged (OP-1, BUF-6). The first logged change
- * of a page logs an image of it, because the page has no base. */
+ * root page. One of the allocated pages is the root page, which identifies the tree. The pages are
+ * durable before the records of the root page are logged (OP-1, BUF-6). The first logged change of
+ * a page logs an image of it, because the page has no base. */
 #include "operations/btree/tree.h"
 
 #include <lladd/blob.h>
 #include <lladd/bulk.h>
 
-#define STAGE_BYTES (256u << 10) /* written in one call */
+#define STAGE_BYTES (256u << 10) /* bytes written in one call */
 #define EXTENT_BYTES (8u << 20)  /* the longest extent */
 
-/* The entries of a node that is not complete. They have the same bytes as in records and in pages,
- * without unused room. */
+/* The entries of a node that is not complete. The entries have the same bytes here as in records
+ * and in pages, without unused room. */
 struct open_node {
     lladd_pageno page;
     uint32_t n, used;       /* number of entries, and their bytes */
     uint16_t *at;           /* offsets of the entries */
-    unsigned char *entries; /* as many bytes as a page */
+    unsigned char *entries; /* a buffer as large as a page */
     uint32_t low_len;
     unsigned char low[BT_KEY_MAX]; /* the low fence */
 };
@@ -47,11 +47,11 @@ struct level {
 };
 
 struct lladd_btree_loader {
-    struct lladd_txn *txn; /* NULL: it has ended */
+    struct lladd_txn *txn; /* NULL: the transaction has ended */
     struct ll_btree_owner *owner;
-    struct lladd_btree_loader *next; /* of the transaction */
+    struct lladd_btree_loader *next; /* the transaction's next load */
     struct lladd_btree_options options;
-    struct ll_btree_tree sizes; /* only the database, and the lengths of keys and values */
+    struct ll_btree_tree sizes; /* only its database and its lengths of keys and values are set */
     uint32_t page_size;
     const uint32_t *alive;
     lladd_savepoint_id before;  /* the savepoint before the load; kept, because a release would
@@ -116,8 +116,8 @@ static int flush(struct lladd_btree_loader *l, struct level *v)
     return lladd_bulk_write(l->txn, v->stage_page, n, ll_btree__node_page.name, v->stage);
 }
 
-/* Takes another extent, as long as all of the level's earlier ones together, but at most
- * EXTENT_BYTES. The extent is shorter if there is no space for it. */
+/* Takes another extent for the level. Its length is that of all earlier extents of the level
+ * together, but at most EXTENT_BYTES, and less if there is not enough space. */
 static int take_extent(struct lladd_btree_loader *l, struct level *v)
 {
     struct lladd_db *db = lladd_txn_db(l->txn);
@@ -195,7 +195,7 @@ static struct bt_key key_at(const struct open_node *o, uint32_t slot)
 {
     struct bt_entry e;
     const unsigned char *p = o->entries + o->at[slot];
-    (void)ll_btree__unpack(p, SIZE_MAX, &e); /* the loader has packed it */
+    (void)ll_btree__unpack(p, SIZE_MAX, &e); /* cannot fail: the loader has packed the entry */
     return bt_entry_key(&e);
 }
 
@@ -235,8 +235,8 @@ static void write_node(const struct lladd_btree_loader *l, const struct level *v
         lladd_put32(bt_slot(page, 0), 0);
 }
 
-/* Stages the present node, which is complete. right 0: it is the last one of its level, and the
- * fence does not count. */
+/* Stages the present node, which is complete. right 0: the node is the last one of its level, and
+ * the fence does not count. */
 static int complete(struct lladd_btree_loader *l, struct level *v, struct bt_key high,
                     lladd_pageno right)
 {
@@ -313,8 +313,8 @@ static int add_child(struct lladd_btree_loader *l, struct level *below, struct b
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Begins another leaf if the row does not fit. If the fence between the leaves does not fit either,
- * the last row goes to the next leaf, and the fence is before that row: it has at most the bytes of
- * the row's key. */
+ * the leaf's last row goes to the next leaf. The fence then precedes this row, and is no longer
+ * than the row's key. */
 static int make_room(struct lladd_btree_loader *l, struct bt_key key, uint32_t need)
 {
     struct open_node *o = &l->leaves->node;

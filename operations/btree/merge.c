@@ -5,20 +5,20 @@
  * it makes empty cannot be merged at once. A leaf waits in a list in memory when a removal, or the
  * undo of an insertion, has left it with no row, or with rows in only a quarter of its slots. The
  * next removal that adds a leaf to the list, and a split that finds no free page, take up to two
- * leaves from it, the oldest first. Such a leaf loses the ghosts without a reservation. Then it is
- * merged with its right and its left neighbour while that is possible. If a merge leaves the parent
- * with few children, the parent is merged with its neighbours in the same way. Then two children
- * that had different parents have one parent, and are merged if possible. If the first ghost of a
- * leaf is reserved, the leaf goes back to the end of the list. A crash forgets the list: those
- * leaves remain until a neighbour is merged, or they get rows again.
+ * leaves from it, the oldest first. Such a leaf first loses the ghosts that have no reservation.
+ * Then it is merged with its right and its left neighbour while that is possible. If a merge leaves
+ * the parent with few children, the parent is merged with its neighbours in the same way. Then two
+ * children that had different parents have one parent, and are merged if possible. If the first
+ * ghost of a leaf is reserved, the leaf goes back to the end of the list. A crash loses the list.
+ * Leaves that were in it remain until a neighbour is merged, or until they get rows again.
  *
- * What: two nodes are merged if all of these hold:
- *   - One parent names both, next to each other, and the left one's right link names the right one.
- *     So there is no split between them that the parent does not know of.
- *   - Both together, with ghosts and unused room, take at most half a page, so that the node has
- *     room for half a page of new rows before it is split again. Or the right one has no entries at
- *     all, and is not the last of its level.
- *   - Neither has a spare page. A spare page is first moved to the free list (free.c).
+ * Which nodes: two nodes are merged under the following conditions.
+ *   - One parent names both nodes, next to each other, and the left node's right link names the
+ *     right node. So there is no split between them that the parent does not know of.
+ *   - Both together, with ghosts and unused room, take at most half a page. So the node has room
+ *     for half a page of new rows before it is split again. Or the right node has no entries at
+ *     all, and is not the last one of its level.
+ *   - Neither node has a spare page. If one has, that page is first moved to the free list.
  * Rows of open transactions, ghosts, and reserved room move as they are: undo finds them by key,
  * and a reservation names the key. The leftmost node of a level is never the right one of a pair,
  * so it stays (tree.c: a former top node is the leftmost one). The tree does not lose height.
@@ -31,10 +31,11 @@
  *            The right page is the left node's spare page: now the merge has happened.
  *   close    The right page is no node any more.
  *
- * Each prefix of these records is a tree (BPT-4), so they have no undo, and stay if the transaction
- * rolls back: after `unindex` the tree is as after a split that the parent does not know yet; after
- * `widen` the contents of the page do not count. Then the page goes to the free list, as an action
- * of its own. If a crash prevents that, the page is still the left node's spare page.
+ * After each of these records the pages are a valid tree (BPT-4): after `unindex` the tree is as
+ * after a split that the parent does not know yet; after `widen` the contents of the right page do
+ * not count. So the records have no undo, and stay if the transaction rolls back. Then the page
+ * goes to the free list, as an action of its own. If a crash prevents that, the page is still the
+ * left node's spare page.
  *
  * Late readers: a descent, a hint, or insert_many may still have the number of the merged page. If
  * it finds a closed page there, it begins again at the top. If the page has become another node
@@ -59,7 +60,7 @@ struct merge {
     bool small;          /* MERGED: the parent has few children */
     lladd_pageno ghosts; /* MERGED: the leaf that has got ghosts, or 0 */
     unsigned char key_bytes[BT_KEY_MAX], there_bytes[BT_KEY_MAX];
-    unsigned char packed[]; /* as large as a page */
+    unsigned char packed[]; /* a buffer as large as a page */
 };
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -177,7 +178,8 @@ static int join(struct merge *m, struct lladd_page *parent, struct lladd_page *l
                                    .fences = bt_fences_of(right->bytes, right->size)}};
     ll_btree__pack_from(right->bytes, 0, m->packed, &w.right);
     lladd_put16(index, (uint16_t)slot);
-    (void)lladd_atomic_add64(&m->t->merges, 1); /* before others can see it: walk.c */
+    (void)lladd_atomic_add64(&m->t->merges, 1); /* counted before other threads can see the merge:
+                                                 * walk.c */
     if (!LLADD_PLANTED(LLADD_BUG_BT_MERGE))
         TRY(lladd_update_page(m->txn, b->unindex, parent, index, sizeof index));
     TRY(lladd_update_page(m->txn, b->widen, left, &w, sizeof w));
@@ -245,7 +247,7 @@ static int try_both(struct merge *m, struct lladd_page *parent)
 
 /* ---- a level --------------------------------------------------------------------------------- */
 
-/* LLADD_END: the level has one node. */
+/* Tries to merge the key's node of this level. LLADD_END: the level has one node. */
 static int attempt(struct merge *m)
 {
     const struct ll_btrees *b = m->t->trees;
@@ -272,16 +274,17 @@ static int merge_one(struct merge *m, bool *merged)
         if (rc || m->done == NOTHING)
             return rc == LLADD_END ? 0 : rc;
         *merged = m->done == MERGED;
-        if (*merged && m->ghosts.v) /* the right leaf may have been in the list */
+        if (*merged && m->ghosts.v) /* the right leaf may have been in the list: the left leaf is
+                                     * added instead */
             ll_btree__note_sparse(m->t, m->ghosts);
         TRY(ll_btree__give(m->txn, m->t, m->there, m->level));
     }
     return 0;
 }
 
-/* Merges the key's leaf with its neighbours while that is possible, and the nodes above it. If two
- * inner nodes are merged, the last child of the left one and the first child of the right one may
- * be merged now. */
+/* Merges the key's leaf, and then the nodes above it, with their neighbours while that is possible.
+ * If two inner nodes are merged, the last child of the left one and the first child of the right
+ * one may be merged now. */
 static int merge_all(struct merge *m)
 {
     uint32_t highest = 0; /* the highest level to be tried */
@@ -306,7 +309,7 @@ static int merge_all(struct merge *m)
 
 enum state { GONE, WAITS, READY };
 
-/* Under the leaf's latch: is its first ghost reserved? */
+/* Is the leaf's first ghost reserved? The caller holds the leaf's latch. */
 static bool is_reserved(const struct ll_btree_tree *t, const struct lladd_page *leaf)
 {
     for (uint32_t i = 0; i < bt_get(leaf->bytes, BT_SLOTS); i++) {

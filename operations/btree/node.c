@@ -11,7 +11,7 @@
  *   52 u16 bytes of entries, dropped ones included
  *   54 u16 length of the low fence
  *   56 u16 length of the high fence, 65535: none
- *   58 u48 spare page, 0: none
+ *   58 u48 spare page (spare.c), 0: none
  *   64     slots, in the order of the keys: u32 head, u16 offset of the entry
  *          free, zeros
  *          entries: u16 key length (+ 32768: ghost), u16 value length (+ 32768: a blob has the
@@ -23,11 +23,14 @@
  * present. The head is the key's four bytes after the common prefix, as a big-endian number; most
  * comparisons need only heads.
  *
+ * A ghost is an entry without a row: the row was removed, or its insertion was undone. The ghost
+ * keeps its bytes as long as an undo may need them (BPT-3).
+ *
  * In an inner node the value is the u48 number of a child, which holds the keys from the entry's
  * key up to the next entry's key. The first entry has an empty key, which stands for the low fence.
  *
- * A dropped entry keeps its bytes until a compaction, with 65535 instead of the key length, then
- * the u16 length of all of its bytes. */
+ * A dropped entry keeps its bytes until a compaction. It begins with 65535 in place of the key
+ * length, and the u16 length of the whole entry. */
 #include "operations/btree/node.h"
 
 #define DROPPED UINT16_MAX
@@ -117,12 +120,12 @@ static uint32_t bytes_at(const unsigned char *p, uint32_t at, uint32_t end, bool
     return n >= BT_ENTRY_HEAD && n <= end - at ? n : 0;
 }
 
-/* Bytes of a page for which a bit each is kept on the stack. */
+/* Number of bytes of a page for which bits are kept on the stack: one bit for each byte. */
 #define WINDOW 16384u
 
 /* Marks the first bytes of entries in the window that begins at `from`, and counts the entries.
- * `at`: the first of them. Returns the first one of a later window, or the end; 0 if the area does
- * not divide into entries. */
+ * `at`: the first of these entries. Returns the first entry of a later window, or the end of the
+ * area; 0 if the area does not divide into entries. */
 static uint32_t mark_starts(struct lladd_view v, uint32_t from, uint32_t at, uint64_t *bits,
                             uint32_t *live)
 {
@@ -141,9 +144,9 @@ static uint32_t mark_starts(struct lladd_view v, uint32_t from, uint32_t at, uin
     return at;
 }
 
-/* Does the area of entries divide into those of the slots and dropped ones? The slots' keys differ,
- * and so do their offsets. So it is enough that each is the first byte of an entry, and that there
- * are as many entries as slots. */
+/* Does the area consist of the slots' entries and of dropped ones? The slots' keys differ, and so
+ * do the slots' offsets. So it is enough that each offset is the first byte of an entry, and that
+ * there are as many entries, without the dropped ones, as slots. */
 static bool area_fine(struct lladd_view v)
 {
     const unsigned char *p = v.bytes;

@@ -127,7 +127,8 @@ static inline uint32_t bt_head(struct bt_key key, uint32_t prefix)
         return __builtin_bswap32(lladd_get32(key.bytes + prefix));
     if (prefix >= key.len)
         return 0;
-    if (key.len >= 4) /* the key's last four bytes; those before the prefix are shifted out */
+    if (key.len >= 4) /* loads the key's last four bytes, and shifts out those that belong to the
+                       * prefix */
         return __builtin_bswap32(lladd_get32(key.bytes + key.len - 4))
                << 8 * (prefix + 4 - key.len);
     uint32_t head = 0;
@@ -161,28 +162,29 @@ static inline uint32_t ll_btree__entry_max(uint32_t page_size)
 
 /* ---- node.c ---------------------------------------------------------------------------------- */
 
-/* May the page's bytes be read as a node of its level? Then all other functions access only bytes
+/* May the page's bytes be read as a node of its level? If so, all other functions access only bytes
  * of the page. */
 bool ll_btree__fine(struct lladd_view);
 /* gap returns the bytes that are free between slots and entries, room those that are free after a
  * compaction. */
 uint32_t ll_btree__gap(const unsigned char *page, uint32_t size);
 uint32_t ll_btree__room(const unsigned char *page, uint32_t size);
-/* Entries in records. pack_size returns the bytes of an entry there, pack writes the entry, and
- * unpack reads it: it returns the entry's length, 0 if it is invalid or longer than n bytes. */
+/* Entries in records. pack_size returns the number of bytes of an entry in a record, and pack
+ * writes the entry. unpack reads an entry and returns its length, or 0 if the entry is invalid or
+ * longer than n bytes. */
 size_t ll_btree__pack_size(const struct bt_entry *);
 void ll_btree__pack(unsigned char *to, const struct bt_entry *);
 size_t ll_btree__unpack(const unsigned char *p, size_t n, struct bt_entry *out);
-/* The same in the short form, in which the first `prefix` bytes of the key are left out. Packing
- * returns the length, which is not greater than that of the long form. */
+/* Like pack and unpack, but in the short form, which leaves out the first `prefix` bytes of the
+ * key. pack_short returns the length, which is not greater than that of the long form. */
 size_t ll_btree__pack_short(unsigned char *to, const struct bt_entry *, uint32_t prefix);
 size_t ll_btree__unpack_short(const unsigned char *p, size_t n, struct bt_entry *out);
 /* The bytes that all keys between the fences have in common. */
 uint32_t ll_btree__prefix(const struct bt_fences *);
 /* Adds an entry in front of this slot; the caller has checked the room. */
 void ll_btree__add(unsigned char *page, uint32_t size, uint32_t slot, const struct bt_entry *);
-/* Gives the slot's entry another value, in place if its room is enough; clears or sets the ghost as
- * the entry says. */
+/* Gives the slot's entry another value, in place if its room is enough. Sets or clears the ghost
+ * flag as the entry says. */
 void ll_btree__change(unsigned char *page, uint32_t size, uint32_t slot, const struct bt_entry *);
 void ll_btree__set_ghost(unsigned char *page, uint32_t slot, bool ghost);
 /* Drops the slots in [from, to). */
@@ -200,8 +202,8 @@ void ll_btree__clear(unsigned char *page, uint32_t size, const struct bt_fences 
 
 /* The result of a search. */
 struct bt_place {
-    uint32_t slot; /* the first one with a key that is not less */
-    bool found;    /* its key is equal */
+    uint32_t slot; /* the first one with a key that is not less than the search key */
+    bool found;    /* the slot's key is equal to the search key */
 };
 /* Finds a key that the node covers. */
 void ll_btree__find(const unsigned char *page, uint32_t size, struct bt_key, struct bt_place *);

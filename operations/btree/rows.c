@@ -19,19 +19,19 @@
  *            u16 key length, u16 value      key length, key
  *            length, key, value
  *
- * Undo finds the row by its key, in whatever leaf it is by then, and needs no room (REC-3, BPT-3):
- * a removed row leaves a ghost that keeps its bytes, a shorter value leaves the room of the longer
- * one, and no other change gets these bytes while the transaction may roll back (tree.c,
- * reservations). */
+ * Undo finds the row by its key, in whatever leaf the row is by then. Undo needs no room (REC-3,
+ * BPT-3): a removed row leaves a ghost that keeps the row's bytes, and a shorter value leaves the
+ * room of the longer one. No other change gets these bytes while the transaction may roll back
+ * (tree.c, reservations). */
 #include "operations/btree/tree.h"
 
 #include <lladd/log_read.h>
 
 #define NEW_SLOT 0x8000u
 #define UNDO_HEAD 9u      /* u64 root, u8 flags */
-#define PUT_UNDO_HEAD 11u /* for put: u16 key length, too */
-/* Flags of undo bytes: the old value is a reference; the key had a ghost; it had no entry, or a
- * ghost that no undo needs. */
+#define PUT_UNDO_HEAD 11u /* the undo bytes of put have a u16 key length, too */
+/* Flags of undo bytes. FLAG_BLOB: the old value is a reference. FLAG_GHOST: the key had a ghost.
+ * FLAG_NOTHING: the key had no entry, or a ghost that no undo needs. */
 enum { FLAG_BLOB = 1, FLAG_GHOST = 2, FLAG_NOTHING = 4 };
 
 #define INSERT_HEAD 4u      /* u16 slot, u16 key length */
@@ -474,7 +474,8 @@ static bool parse_insert_undo(struct lladd_span s, lladd_pageno *root, struct bt
     return true;
 }
 
-/* Takes the first key from *s, which are keys of the undo bytes of `rows`. *out: its undo. */
+/* Takes the first key from *s, the rest of the keys in the undo bytes of `rows`. *out: the undo of
+ * this key. */
 static bool next_undo(struct lladd_span *s, struct bt_undo *out)
 {
     const unsigned char *p = s->data;

@@ -14,8 +14,9 @@ struct any32 {
     uint32_t v;
 } __attribute__((packed, may_alias));
 
-/* Reads bytes at any address that another thread may be writing with plain stores, as
- * lladd_atomic_copy64 reads words. After the last one comes lladd_atomic_reads_end. */
+/* Reads bytes at any address, although another thread may be writing them with plain stores;
+ * lladd_atomic_copy64 reads words so. After the last read the caller calls
+ * lladd_atomic_reads_end. */
 LLADD_UNSEEN_ uint64_t peek64(const unsigned char *p)
 {
     return LLADD_LE64(((const volatile struct any64 *)(const void *)p)->v);
@@ -50,9 +51,9 @@ static inline uint64_t page_word(const unsigned char *page, uint32_t size, uint3
     return n >= 8 ? w : n ? w & ~(UINT64_MAX >> 8 * n) : 0;
 }
 
-/* Compares n bytes of the page with the key, of which `word` is key_word(key, 0). Words with zeros
- * after the end are in the order of the bytes, except that of keys that differ only in zeros at
- * their end: these are in the order of their lengths. */
+/* Compares n bytes of the page with the key, of which `word` is key_word(key, 0). Words that are
+ * filled up with zeros have the order of their keys' bytes. Only keys that differ in nothing but
+ * zeros at their end have equal words; such keys are ordered by their lengths. */
 static inline int compare_with(const unsigned char *page, uint32_t size, uint32_t at, uint32_t n,
                                struct bt_key key, uint64_t word)
 {
@@ -188,7 +189,8 @@ static inline int prefix_order(const unsigned char *page, uint32_t size, const s
     return c > 0 ? -1 : c < 0;
 }
 
-/* Does the node cover the key, which is none of its keys and belongs in front of this slot? */
+/* Does the node cover the key? The node does not have the key, which belongs in front of this
+ * slot. */
 static inline enum bt_step place_of(const unsigned char *page, uint32_t size, const struct head *h,
                                     struct bt_key key, uint32_t slot)
 {

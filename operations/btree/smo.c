@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The operations that change the structure of a tree; shrink.c has those of merges. Only `spare`
- * has an undo. It is undone together with the nested top action that gave the node the spare page
- * or took it away: see spare.c and free.c.
+ * has an undo. A nested top action gives the node the spare page or takes it away, and `spare` is
+ * undone only together with this action: see spare.c and free.c.
  *
  *   node    redo u64 root, u64 right link, u8 level, u8 closed, fences, entries
  *   fill    the same: a node gets other contents. Version 2: the entries are in the short form
@@ -55,8 +55,8 @@ static struct bt_key rest_of(struct bt_key key, uint32_t from)
     return (struct bt_key){key.bytes + from, key.len - from};
 }
 
-/* Is the entry valid in a node of this level, as entry number `slot`, after the key `before`? Both
- * keys lack the same bytes. */
+/* Is the entry valid in a node of this level, as entry number `slot`, after the key `before`? The
+ * entry's key and `before` lack the same bytes. */
 static bool entry_fits(struct lladd_view v, const struct bt_fill *f, uint32_t slot,
                        struct bt_key before, const struct bt_entry *e)
 {
@@ -278,7 +278,7 @@ static struct bt_entry index_entry(const unsigned char *p, size_t len)
                              .cap = BT_CHILD};
 }
 
-/* As narrow_fits. */
+/* The node has been checked, as for narrow_fits. */
 static bool index_fits(struct lladd_view v, struct lladd_span s)
 {
     const unsigned char *p = s.data;
@@ -403,9 +403,9 @@ const struct lladd_op ll_btree__node = {
 const struct lladd_op ll_btree__fill = {
     .name = "lladd.btree.fill",
     WHOLE_NODE(2, fill),
-    .credit_max = 2, /* with `narrow` or `top`, which are shorter */
+    .credit_max = 2, /* one for this record, one for `narrow` or `top`, which are shorter */
 };
-/* In logs of earlier versions only. */
+/* This version of `fill` is only in logs of earlier versions of the library. */
 const struct lladd_op ll_btree__fill_1 = {
     .name = "lladd.btree.fill",
     WHOLE_NODE(1, node),

@@ -6,17 +6,17 @@
  *           happened. The node has no spare page any more.
  *   index   The parent gets the new node.
  *
- * Each prefix of these records is a tree (BPT-4): before `narrow` the page is the node's spare
- * page, and its contents do not count; before `index` the new node is found through the right link.
- * So they have no undo, and stay if the transaction rolls back. A writer that a right link has led
- * on makes up for an `index` that is missing. fill and narrow are logged with both pages latched,
- * left before right.
+ * After each of these records the pages are a valid tree (BPT-4): before `narrow` the page is the
+ * node's spare page, and its contents do not count; before `index` the new node is found through
+ * the right link. So the records have no undo, and stay if the transaction rolls back. If `index`
+ * is missing, a writer that has followed the right link logs it. fill and narrow are logged with
+ * both pages latched, left before right.
  *
  * A node without a parent gets one: the root page's spare page is filled with the two children, and
  * `top` names it in the root page.
  *
- * `index` latches the parent, and then the child for a check: the child may have been split off
- * long ago, and merged since. Latches are taken downward and to the right only.
+ * The thread that logs `index` latches the parent, and then the child to check it: the child may
+ * have been split off long ago, and merged since. Latches are taken downward and to the right only.
  *
  * Nodes that a load has written (load.c) log an image at their first change, so a change of a node
  * under its latch needs log credit for one. A spare page was formatted, and needs none. */
@@ -39,7 +39,7 @@ static struct bt_key key_at(const unsigned char *page, uint32_t slot)
     return bt_entry_key(&e);
 }
 
-/* The slot with the middle of the entries' bytes; neither part is empty. */
+/* The slot with the middle of the entries' bytes. A split there leaves neither part empty. */
 static uint32_t middle(const unsigned char *page, uint32_t size)
 {
     uint32_t slots = bt_get(page, BT_SLOTS), sum = 0;
@@ -233,7 +233,7 @@ static int raise_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct lla
     if (above < level)
         return ll_btree__corrupt(err, t->root, "names a top node below a node of its tree");
     if (spare.v == 0)
-        return 0; /* undone meanwhile: the caller tries again */
+        return 0; /* the spare page has been undone meanwhile: the caller tries again */
     if (spare.v == t->root.v)
         return ll_btree__corrupt(err, t->root, "names itself as its spare page");
     if (level > BT_LEVEL_MAX)
@@ -247,7 +247,8 @@ static int raise_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct lla
     return rc;
 }
 
-/* Gives the tree a top node of this level, with the present one and this child. */
+/* Gives the tree a top node of this level with two children: the present top node, and this
+ * child. */
 static int raise(struct lladd_txn *txn, struct ll_btree_tree *t, struct bt_key low,
                  lladd_pageno child, uint32_t level)
 {
@@ -266,8 +267,8 @@ static int raise(struct lladd_txn *txn, struct ll_btree_tree *t, struct bt_key l
 
 /* ---- the parent ------------------------------------------------------------------------------ */
 
-/* Is the page the node of this level with this low fence? Under the parent's latch, so that the
- * answer stays true until the parent names it. */
+/* Is the page the node of this level with this low fence? The caller holds the parent's latch, so
+ * that the answer stays true until the parent names it. */
 static int is_child(struct ll_btree_tree *t, lladd_pageno page, uint32_t level, struct bt_key low,
                     bool *out, struct lladd_error *err)
 {
@@ -280,7 +281,8 @@ static int is_child(struct ll_btree_tree *t, lladd_pageno page, uint32_t level, 
     return 0;
 }
 
-/* LLADD_PAGE_FULL: the parent has no room. */
+/* Enters the child in the latched parent, if that has not been done. LLADD_PAGE_FULL: the parent
+ * has no room. */
 static int post_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct lladd_page *parent,
                      struct bt_key low, lladd_pageno child, uint32_t level)
 {
@@ -302,7 +304,7 @@ static int post_held(struct lladd_txn *txn, struct ll_btree_tree *t, struct llad
     return lladd_update_page(txn, t->trees->index, parent, &args, sizeof args);
 }
 
-/* LLADD_END: the tree has no such level. */
+/* Tries to enter the child in the node of the level. LLADD_END: the tree has no such level. */
 static int try_post(struct lladd_txn *txn, struct ll_btree_tree *t, struct bt_key low,
                     lladd_pageno child, uint32_t level)
 {

@@ -23,9 +23,9 @@ enum {
 struct ll_btree_owner;
 
 struct ll_btree_tree {
-    uint64_t top;  /* atomic: page | level << 48 of the top node; 0: not known, ll_btree__top_slow
-                    * reads it or returns why it cannot */
-    uint64_t last; /* atomic: a leaf that was the last one of the tree; a hint. 0: none */
+    uint64_t top;  /* atomic: page | level << 48 of the top node. If it is 0, ll_btree__top_slow
+                    * reads the root page, or returns why the tree may not be used */
+    uint64_t last; /* atomic; a hint: a leaf that was the last one of the tree, or 0 */
     struct ll_btrees *trees;
     struct lladd_db *db;
     lladd_pageno root;
@@ -35,7 +35,7 @@ struct ll_btree_tree {
     bool blobs;         /* values may be in blobs */
     bool loaded;        /* the members above are filled in; under `loading` */
     uint32_t destroyed; /* atomic; 0 again if the destruction is rolled back */
-    uint32_t fresh;     /* atomic: its creation is neither committed nor rolled back */
+    uint32_t fresh;     /* atomic: the tree's creation is neither committed nor rolled back */
     uint64_t owner;     /* atomic: struct ll_btree_owner * of the transaction that creates or
                          * destroys it, or 0 */
     uint64_t changers;  /* atomic: the number of transactions that have not ended and may undo
@@ -54,20 +54,21 @@ struct lladd_btree {
 struct ll_btree_own {
     struct ll_btree_tree *tree;
     lladd_savepoint_id claimed;   /* number of the transaction's next savepoint when it claimed the
-                                   * tree; 0 in doubt */
-    lladd_savepoint_id destroyed; /* 0, or 1 + the savepoint before it destroyed the tree */
+                                   * tree; 0: the transaction is in doubt */
+    lladd_savepoint_id destroyed; /* 1 + the savepoint before the transaction destroyed the tree; 0:
+                                   * not destroyed */
     bool created;
 };
 
 /* The state of a transaction that changes trees: a participant. */
 struct ll_btree_owner {
     struct ll_txn_part owner;
-    struct ll_reservation_txn hold; /* on keys: see tree.c */
+    struct ll_reservation_txn hold; /* reservations of keys: see tree.c */
     struct ll_btree_own *own;
     size_t n_own, cap_own;
     struct ll_btree_tree **changed; /* trees in which it may undo changes by key */
     size_t n_changed, cap_changed;
-    struct lladd_btree_loader *loads; /* neither finished nor discarded */
+    struct lladd_btree_loader *loads; /* loads that are neither finished nor discarded */
 };
 
 /* The state of a database. */
@@ -126,12 +127,13 @@ static inline bool bt_is_node(const struct ll_btree_tree *t, struct lladd_view v
 
 /* Returns the tree of a root page, created in memory if necessary. Reads no page. */
 int ll_btree__find_tree(struct ll_btrees *, lladd_pageno root, struct ll_btree_tree **out);
-/* Returns a new tree for this root page, claimed by the transaction. Its first node has been
- * formatted. Marks an older tree of that page as destroyed. */
+/* Returns a new tree for this root page, claimed by the transaction. The tree's first node has been
+ * formatted before. Marks an older tree of that page as destroyed. */
 int ll_btree__new_tree(struct lladd_txn *, struct ll_btrees *, lladd_pageno root,
                        const struct lladd_btree_options *, struct ll_btree_tree **out);
-/* The top node and its level. Reads the root page if necessary: LLADD_DESTROYED, LLADD_WRONG_TYPE;
- * LLADD_BUSY: the tree's creation has not committed. */
+/* Returns the top node and its level; reads the root page if necessary. LLADD_DESTROYED: the tree
+ * was destroyed. LLADD_WRONG_TYPE: the page is not a tree's root. LLADD_BUSY: the tree's creation
+ * has not committed. */
 int ll_btree__top_slow(struct ll_btree_tree *, uint64_t *out, struct lladd_error *);
 static inline int ll_btree__top(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
 {
@@ -147,7 +149,7 @@ int ll_btree__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 int ll_btree__reserve(struct lladd_txn *, struct ll_btree_tree *, struct bt_key);
 /* May an open transaction need this key's ghost, or the room of its value, for undo? */
 bool ll_btree__held(const struct ll_btree_tree *, struct bt_key);
-/* Fills in what does not change, except the type. */
+/* Fills in the members that never change, except the type. */
 void ll_btree__set_sizes(struct ll_btree_tree *, uint32_t key_size, uint32_t value_size);
 int ll_btree__no_memory(struct lladd_error *, const char *what);
 
@@ -155,10 +157,12 @@ int ll_btree__no_memory(struct lladd_error *, const char *what);
 
 void ll_btree__owner_drop(struct ll_txn_part *);
 int ll_btree__owner(struct lladd_txn *, struct ll_btrees *, struct ll_btree_owner **out);
-/* Gives the transaction the tree alone until it ends, or rolls back to a savepoint before this
- * call. LLADD_BUSY: another transaction has it, or may still undo a change of it by key. */
+/* Gives the tree to the transaction alone, until the transaction ends or rolls back to a savepoint
+ * before this call. LLADD_BUSY: another transaction has the tree, or may still undo a change of the
+ * tree by key. */
 int ll_btree__claim(struct lladd_txn *, struct ll_btree_tree *, bool created);
-/* Notes that the transaction has destroyed the tree, which it has claimed, since this savepoint. */
+/* Notes that the transaction has destroyed the tree after this savepoint. The transaction has
+ * claimed the tree before. */
 void ll_btree__set_destroyed(struct lladd_txn *, struct ll_btree_tree *, lladd_savepoint_id before);
 /* Notes that the transaction changes the tree. LLADD_BUSY: another transaction creates or destroys
  * the tree. */
@@ -171,10 +175,10 @@ enum bt_step { BT_HERE, BT_GO_RIGHT, BT_AGAIN };
 struct bt_seen {
     struct bt_place place;
     lladd_pageno right, child;   /* child: in an inner node */
-    uint16_t key_len, value_len; /* in a leaf, if the key was found; with flags */
+    uint16_t key_len, value_len; /* lengths in a leaf if the key was found, flags included */
     uint32_t value_at;
 };
-/* Searches a page that should be the node of this level for the key. */
+/* Searches for the key in a page that should be the key's node of this level. */
 enum bt_step ll_btree__look(const struct ll_btree_tree *, const unsigned char *page, uint32_t size,
                             struct bt_key, uint32_t level, struct bt_seen *);
 /* Copies the words that contain n bytes of a page into `words`, which has room for n / 8 + 2.
@@ -195,10 +199,11 @@ int ll_btree__fix(struct ll_btree_tree *, struct bt_key, uint32_t level, enum ll
 
 /* ---- rows.c: changes of a row ---------------------------------------------------------------- */
 
-/* Most bytes of a record of `insert`; those that are neither key nor value. */
+/* The most bytes of a record of `insert`, and how many bytes of a record are neither key nor
+ * value. */
 #define BT_INSERT_MAX 256u
 #define BT_INSERT_HEADS 8u
-/* Fewest and most rows of a record of `rows`, and its most bytes. */
+/* The fewest and the most rows of a record of `rows`, and its most bytes. */
 #define BT_ROWS_MIN 4u
 #define BT_ROWS_MAX 16u
 #define BT_ROWS_BYTES 2048u
@@ -213,13 +218,13 @@ struct bt_change {
     uint16_t value_len; /* includes BT_BLOB */
     bool only;          /* put: do not replace a row */
     bool reserved;      /* the transaction has reserved the key */
-    uint64_t moves;     /* right links that have led on */
+    uint64_t moves;     /* number of right links that the change has followed */
     /* Results. */
     enum bt_answer {
         BT_DONE = 0,
         BT_MOVED,   /* not the key's leaf: go on at `right`, or from the top if that is 0 */
         BT_FULL,    /* no room */
-        BT_PRESENT, /* put, `only`: there is a row */
+        BT_PRESENT, /* put with `only`: there is a row */
         BT_RESERVE, /* put: reserve the key first */
         BT_OVER_GHOST, /* insert: the key has a ghost, so the caller must use `put` */
         BT_FEW,        /* rows: too few rows for one record */
@@ -228,12 +233,12 @@ struct bt_change {
     lladd_pageno right;
     bool inserted;     /* put: there was no row */
     bool at_end;       /* put: the row is the last one of the last leaf */
-    bool sparse;       /* remove: the leaf should be merged: see merge.c */
+    bool sparse;       /* remove: the leaf should be merged (merge.c) */
     lladd_pageno gone; /* the blob of the row's old value, or 0 */
 };
 
-/* Rows for one leaf. `change` has their tree and transaction; its key and value are those of one
- * row after the other. */
+/* Rows for one leaf. `change` has the rows' tree and transaction; its key and value are set to
+ * those of one row after the other. */
 struct bt_rows {
     struct bt_change *change;
     const struct lladd_btree_row *rows;
@@ -248,7 +253,8 @@ struct bt_restore {
     uint32_t slot;
     struct bt_entry entry;
 };
-/* Slots that lose their entry, or with BT_TRIM the unused room; the highest one first. */
+/* Slots that lose their entries, the highest slot first. A slot with the flag BT_TRIM loses only
+ * the unused room of its entry. */
 struct bt_clear {
     const uint16_t *slots;
     uint32_t n;
@@ -343,8 +349,8 @@ struct ll_btree_sparse {
     struct ll_btree_sparse *next;
     lladd_pageno page;
 };
-/* bt_is_sparse: does the leaf have few rows? bt_gets_sparse: has the leaf's newest ghost just made
- * its rows few, or none? */
+/* bt_is_sparse: does the leaf have few rows? bt_gets_sparse: has the newest ghost left the leaf
+ * with few rows, or with none? */
 static inline bool bt_is_sparse(uint32_t slots, uint32_t ghosts)
 {
     return 4 * (slots - ghosts) <= slots;
@@ -374,8 +380,8 @@ static inline int bt_reshape(int rc)
 void ll_btree__pack_from(const unsigned char *page, uint32_t from, unsigned char *to,
                          struct bt_fill *f);
 
-/* If the leaf has less room than `need` bytes, drops its unneeded ghosts and unused room. *enough:
- * the leaf has that much room now. */
+/* Drops the leaf's unneeded ghosts and unused room if the leaf has less room than `need` bytes.
+ * *enough: the leaf has that much room now. */
 int ll_btree__make_clear(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t need,
                          bool *enough);
 /* Gives the key's node of this level a spare page, unless it has one. */
@@ -399,7 +405,7 @@ int ll_btree__options(struct lladd_txn *, const struct lladd_btree_options *,
  * tree until it ends. */
 int ll_btree__publish(struct lladd_txn *, lladd_pageno root, const struct lladd_btree_options *,
                       uint64_t top, struct ll_btree_tree **out);
-/* The transaction was rolled back to this savepoint. */
+/* Tells the loads that the transaction was rolled back to this savepoint. */
 void ll_btree__loads_undone(struct lladd_btree_loader *, lladd_savepoint_id to);
 void ll_btree__loads_ended(struct ll_btree_owner *);
 
@@ -408,8 +414,8 @@ void ll_btree__loads_ended(struct ll_btree_owner *);
 int ll_btree__tree_of(const struct lladd_btree *, struct ll_btree_tree **, struct lladd_error *);
 /* Reads the sizes, if that has not been done, and checks the length. */
 int ll_btree__check_key(struct ll_btree_tree *, size_t len, struct lladd_error *);
-/* Check lengths, in a tree of which the sizes are known. *out: a value's length in the entry, or
- * that of a reference to a blob. */
+/* Check lengths, in a tree of which the sizes are known. *out: the number of bytes in the entry,
+ * which are the value's, or those of a reference to a blob. */
 int ll_btree__key_fits(const struct ll_btree_tree *, size_t len, struct lladd_error *);
 int ll_btree__value_fits(const struct ll_btree_tree *, size_t key_len, size_t len, uint16_t *out,
                          struct lladd_error *);

@@ -23,8 +23,8 @@ static void owner_release(struct ll_btree_owner *o)
     o->n_changed = 0;
 }
 
-/* After a rollback to a savepoint. The next use of a tree that the transaction no longer creates or
- * destroys reads the root page, which says whether the tree exists. */
+/* Called after a rollback to a savepoint. The next use of a tree that the transaction no longer
+ * creates or destroys reads the root page, which says whether the tree exists. */
 static void owner_forget(struct ll_btree_owner *o, lladd_savepoint_id to)
 {
     size_t kept = 0;
@@ -65,7 +65,8 @@ static int write_word(struct lladd_sink *sink, uint64_t word)
 }
 
 /* A word for a tree that the transaction has created, destroyed or changed: the tree's root page,
- * and two flags. OWNED: created or destroyed; CREATED: created. */
+ * and two flags. OWNED means that the transaction has created or destroyed the tree, CREATED that
+ * it has created the tree. */
 #define CREATED (UINT64_C(1) << 63)
 #define OWNED (UINT64_C(1) << 62)
 
@@ -91,7 +92,8 @@ static int in_doubt_tree(struct lladd_txn *txn, struct ll_btree_owner *o, uint64
     struct ll_btree_tree *t;
     lladd_pageno root = lladd_page_of(word & ~(CREATED | OWNED));
     if (root.v ==
-        (LLADD_NO_PAGE & ~(CREATED | OWNED))) /* was gone before the transaction prepared */
+        (LLADD_NO_PAGE & ~(CREATED | OWNED))) /* the tree was gone before the transaction
+                                               * prepared */
         return 0;
     if (ll_btree__find_tree(ll_btrees_of(lladd_txn_db(txn)), root, &t))
         return ll_btree__no_memory(lladd_txn_error_out(txn), "a transaction in doubt");
@@ -148,7 +150,7 @@ static void owner_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_ls
     (void)ctx;
     (void)since;
     struct ll_btree_owner *o = state;
-    if (lladd_txn_now_get(txn, &now)) /* it fails only if the handle is poisoned */
+    if (lladd_txn_now_get(txn, &now)) /* fails only if the handle is poisoned */
         return;
     ll_btree__loads_undone(o->loads, now.undone);
     owner_forget(o, now.undone);
@@ -195,7 +197,7 @@ static int take(struct lladd_txn *txn, struct ll_btree_owner *o, struct ll_btree
         return in_use(txn, t);
     if (created)
         lladd_atomic_store32(&t->fresh, 1);
-    lladd_atomic_fence(); /* before the load of `changers`; see note_change */
+    lladd_atomic_fence(); /* comes before the load of `changers`; see note_change */
     bool forward = lladd_txn_now_get(txn, &now) == 0 && !now.rolling_back;
     o->own[o->n_own++] =
         (struct ll_btree_own){.tree = t, .claimed = forward ? now.next : 0, .created = created};
@@ -219,7 +221,7 @@ static int note_change(struct lladd_txn *txn, struct ll_btree_owner *o, struct l
         return ll_btree__no_memory(lladd_txn_error_out(txn), "a transaction's B+trees");
     o->changed[o->n_changed++] = t;
     (void)lladd_atomic_add64(&t->changers, 1);
-    lladd_atomic_fence(); /* before the load of `owner`: one of two threads sees the other's
+    lladd_atomic_fence(); /* comes before the load of `owner`: one of two threads sees the other's
                            * store */
     return 0;
 }
@@ -230,7 +232,8 @@ int ll_btree__claim(struct lladd_txn *txn, struct ll_btree_tree *t, bool created
     int rc = ll_btree__owner(txn, t->trees, &o);
     if (rc || lladd_atomic_load64(&t->owner) == (uintptr_t)o)
         return rc;
-    if (lladd_atomic_load64(&t->changers) != noted(o, t)) /* refused before it owns the tree */
+    if (lladd_atomic_load64(&t->changers) != noted(o, t)) /* the claim is refused before the
+                                                           * transaction owns the tree */
         return in_use(txn, t);
     rc = take(txn, o, t, created);
     if (rc || lladd_atomic_load64(&t->changers) == noted(o, t))

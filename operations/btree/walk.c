@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whole trees: statistics, the list of pages, and a check. If other threads change the tree
- * meanwhile, statistics mix states of different moments; the caller of the other two excludes
- * changes. */
+ * meanwhile, statistics mix states of different moments. While the other two run, the caller makes
+ * sure that the tree does not change. */
 #include "operations/btree/tree.h"
 
 #include <lladd/blob.h>
@@ -17,7 +17,7 @@ struct walk {
     uint32_t level;
     lladd_pageno page, first_child;
     struct bt_key fence;
-    uint64_t merges; /* of the tree, when the walk began */
+    uint64_t merges; /* the tree's number of merges when the walk began */
     bool any;        /* a node of the level has been visited */
     unsigned char bytes[BT_KEY_MAX];
 };
@@ -31,7 +31,7 @@ static int visit(struct walk *w, struct lladd_view v, struct lladd_error *err)
     if (bt_compare(f.low, w->fence) != 0)
         return ll_btree__corrupt(err, v.number, "does not begin where the node before it ends");
     if (f.open_end != (right.v == 0))
-        return ll_btree__corrupt(err, v.number, "has a right link and no end, or an end only");
+        return ll_btree__corrupt(err, v.number, "has a right link or a high fence, but not both");
     if (w->level > 0 && bt_get(v.bytes, BT_SLOTS) == 0)
         return ll_btree__corrupt(err, v.number, "is an inner node without children");
     if (w->level > 0 && !w->any) {
@@ -46,8 +46,8 @@ static int visit(struct walk *w, struct lladd_view v, struct lladd_error *err)
     return 0;
 }
 
-/* After a merge the next page may not be the next node any more: finds the node with the fence. If
- * that node has been visited, continues after it. */
+/* Finds the node that the fence begins, because after a merge the next page may not be the next
+ * node any more. Continues after that node if it has been visited. */
 static int find_again(struct walk *w, struct lladd_error *err)
 {
     struct lladd_page *p;
@@ -84,7 +84,7 @@ static int walk_level(struct walk *w, struct lladd_error *err)
     return 0;
 }
 
-/* The top from the root page: the one in memory may be out of date. */
+/* Reads the top node from the root page, because the top node in memory may be out of date. */
 static int read_top(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
 {
     struct lladd_page *p;
@@ -260,7 +260,8 @@ static int check_child(struct ll_btree_tree *t, struct lladd_view parent, uint32
                                     "names a child that does not begin with the key");
 }
 
-/* Is the spare page, if there is one, a page of this tree? Its other contents do not count. */
+/* Is the spare page, if there is one, a page of this tree? The contents of a spare page, besides
+ * its tree, do not count. */
 static int check_spare(struct ll_btree_tree *t, lladd_pageno spare, lladd_pageno of,
                        struct lladd_error *err)
 {
@@ -304,7 +305,7 @@ static int check_pages(struct ll_btree_tree *t, struct ll_btree_pages *p, struct
             return ll_btree__corrupt(err, lladd_page_of(p->nodes[i]),
                                      "is in a B+tree and not allocated");
     }
-    if (p->n_blobs) /* else there is no array, which qsort does not accept */
+    if (p->n_blobs) /* without blobs there is no array, and qsort accepts no NULL */
         qsort(p->blobs, p->n_blobs, sizeof *p->blobs, by_number);
     for (size_t i = 0; i < p->n_blobs; i++) {
         if (i > 0 && p->blobs[i] == p->blobs[i - 1])
