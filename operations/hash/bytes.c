@@ -13,7 +13,8 @@ static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                                             lladd_body_size(v.size), d);
 }
 
-/* Redo and undo take less than a page each: a page's body and one head (page_diff.h). */
+/* Redo and undo take less than a page each: at most a page's body and one run's head
+ * (page_diff.h). */
 #define BYTES_OP(op_name, how) \
     { \
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whole tables: statistics, the list of pages, and a check. If other threads change the table
- * meanwhile, statistics mix states of different moments; the caller of the other two excludes
- * changes. */
+ * meanwhile, statistics mix states of different moments. While the other two run, the caller makes
+ * sure that the table does not change. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -72,7 +72,7 @@ int lladd_hash_pages(struct lladd_hash *h, int (*fn)(void *ctx, lladd_pageno), v
 /* ---- checking -------------------------------------------------------------------------------- */
 
 struct checker {
-    unsigned char *keys; /* of the bucket, as far as it has been checked */
+    unsigned char *keys; /* keys of the part of the bucket that has been checked */
     size_t len, cap;
 };
 

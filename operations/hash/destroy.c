@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Destroying a table, at once or in steps.
  *
- * A step is part of its transaction and rolls back with it. Each step frees pages of the run, the
- * lowest first. If pages are left, it writes into the root page that the table is destroyed
- * (HR_STATE) and how many pages are freed (HR_GONE). The last step also frees the chain of extents
- * and the root page. The overflow pages and blobs of a bucket are freed together with its head
- * page; before that, only blobs may have become shorter. Between two steps, and after a crash
- * between them, only destroy calls and lladd_hash_destroy_pages can use the table.
+ * A step is part of its transaction and rolls back with it. Each step frees pages of the run (the
+ * table's extent sequence), the lowest first. If pages are left, it writes into the root page that
+ * the table is destroyed (HR_STATE) and how many pages are freed (HR_GONE). The last step also
+ * frees the chain of extents and the root page. The overflow pages and blobs of a bucket are freed
+ * together with its head page; until then, all that may have changed is that blobs have become
+ * shorter. Between two steps, and after a crash between them, only destroy calls and
+ * lladd_hash_destroy_pages can use the table.
  *
  * A blob that is too long for a step is truncated from its end, in this step and the following
- * ones, so long values do not make a step longer. If the step's first bucket has only its head
- * page, overflow pages and one page of each blob left, the step frees these even if they exceed its
+ * ones, so long values do not make a step longer. If the step's first bucket consists only of its
+ * head page, overflow pages and one page of each blob, the step frees these even if they exceed its
  * limit. */
 #include "operations/hash/table.h"
 
@@ -171,7 +172,7 @@ static int take_step(struct step *s)
     int rc = 0;
     while (r->gone < r->buckets && s->pages && !s->cut && !rc)
         rc = free_bucket(s, r->gone == from);
-    if (!rc && r->gone >= r->buckets) { /* pages of the run's extents beyond its buckets */
+    if (!rc && r->gone >= r->buckets) { /* takes pages of the run's extents beyond its buckets */
         uint64_t n = r->pages - r->gone < s->pages ? r->pages - r->gone : s->pages;
         r->gone += n;
         spend(s, n);
@@ -199,7 +200,7 @@ static int begin(struct step *s, lladd_pageno root)
     TRY(ll_hash__rest(s->t, &s->rest, err));
     if (ll_operations__recovering(s->t->hashes->ops))
         return lladd_error_set(err, LLADD_BUSY,
-                               "transactions that a crash has interrupted are still rolled back");
+                               "transactions that a crash interrupted are being rolled back");
     if (ll_hash__untold(s->txn, s->t->hashes))
         return lladd_error_set(err, LLADD_BUSY,
                                "an earlier version has prepared a transaction that is in doubt and "
@@ -212,7 +213,8 @@ static int destroy(struct lladd_txn *txn, lladd_pageno root, uint64_t pages, uin
 {
     struct step s = {.txn = txn, .pages = pages, .all = pages == UINT64_MAX};
     lladd_savepoint_id before;
-    TRY(lladd_savepoint(txn, &before)); /* before the claim, so that a failure gives it up */
+    TRY(lladd_savepoint(txn, &before)); /* set before the claim, so that a rollback after a failure
+                                         * gives up the claim */
     int rc = begin(&s, root);
     if (!rc)
         rc = take_step(&s);

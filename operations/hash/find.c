@@ -23,7 +23,8 @@ int ll_hash__again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
     return 0;
 }
 
-/* Fixes the page that is the bucket's head if there are n buckets. LLADD_CONFLICT: it is not. */
+/* Fixes the page that is the bucket's head if there are n buckets. LLADD_CONFLICT: the page is not
+ * the bucket's head. */
 static int fix_believed(struct ll_hash_table *t, uint64_t hash, uint64_t n, enum lladd_latch latch,
                         struct lladd_page **out, struct lladd_error *err)
 {

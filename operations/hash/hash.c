@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Linear hash tables (LLADD paper, section 4.1): calls of lladd/hash.h for keys and values. page.c
- * has the pages, table.c the state in memory, find.c the path to a bucket and through its chain,
- * split.c splits and merges, insert.c the fast path of insertion.
+/* Linear hash tables (LLADD paper, section 4.1). This file has the calls of lladd/hash.h for keys
+ * and values; page.c has the pages, table.c the state in memory, find.c the path to a bucket and
+ * through its chain, split.c splits and merges, insert.c the fast path of insertion.
  *
  * A change of a key is one update of a page of its bucket. `prepare` searches the page under its
- * latch, and either drafts the record or returns why it cannot. The caller then tries again:
- * with the present number of buckets if the page is not the bucket; through the chain, with the
- * head page latched, if there are overflow pages; after making room if there is none.
+ * latch, and either drafts the record or returns why it cannot. In the second case the caller tries
+ * again. If the page is not the bucket, the caller uses the present number of buckets. If there are
+ * overflow pages, it searches the chain with the head page latched. If there is no room, it makes
+ * room first.
  *
  * Logical undo finds the key wherever it is at that time (undo.c). It logs at most one record,
- * which has no undo, and does nothing if its work is already done, so recovery can repeat it. It
- * needs no room: a removal leaves a ghost with all its bytes, and a shorter value leaves slack.
+ * which has no undo, and does nothing if the change is already undone, so recovery can repeat it.
+ * It needs no room: a removal leaves a ghost with all its bytes, and a shorter value leaves slack.
  * While the change may still be rolled back, no entry of another key gets that space (table.c,
  * reservations).
  *
@@ -25,7 +26,7 @@
 #include <string.h>
 
 /* The share of a page that its elements take decides: more than 4/5 asks for a split, at most 1/4
- * for a merge, less than 1/2 on a page of a chain for a shorter chain. */
+ * for a merge. Less than 1/2, on a page of a chain, asks for a shorter chain. */
 #define SPLIT_NUM 4
 #define SPLIT_DEN 5
 #define MERGE_DEN 4
@@ -118,7 +119,7 @@ struct looker {
     struct ll_hash_reader reader; /* first member */
     lladd_hash_value_fn *fn;
     void *ctx;
-    unsigned char *copy; /* of a value in a blob */
+    unsigned char *copy; /* copy of a value in a blob */
 };
 
 static int look_at(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_error *err)
@@ -164,7 +165,8 @@ static int copy_out(struct ll_hash_reader *r, const struct hb_entry *e, struct l
     bool blob = (e->value_len & HB_BLOB) != 0;
     uint64_t len = blob ? lladd_get64(e->value) : HB_LEN(e->value_len);
     if (len > SIZE_MAX)
-        return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %llu bytes has no size_t here",
+        return lladd_error_set(err, LLADD_TOO_LARGE,
+                               "a value of %llu bytes is too long for a size_t",
                                (unsigned long long)len);
     g->len = (size_t)len;
     size_t n = g->len < g->size ? g->len : g->size;
@@ -247,7 +249,7 @@ int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t
         ask(t, &q[i], buckets, &asked[i]);
     for (size_t i = 0; i < n; i++) {
         struct asked *a = &asked[i % AHEAD];
-        if (a->rc) /* again, for the message */
+        if (a->rc) /* calls it again, for the message */
             a->rc = key_of(t, q[i].key, q[i].key_len, &a->key, &a->hash, &one);
         else
             a->rc = get(t, &a->key, a->hash, a->page, q[i].buf, q[i].size, &q[i].len, &one);
@@ -387,7 +389,8 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
             return rc;
         if (c->answer != HB_MOVED)
             return 0;
-        c->buckets = 0; /* its page may be another one, even with the same number of buckets */
+        c->buckets = 0; /* the bucket's page may be another one, even with the same number of
+                         * buckets */
         TRY(ll_hash__again(t, n, &tries, err));
     }
 }
@@ -478,8 +481,9 @@ static int want_value(struct hb_change *c, struct given *g)
     return 0;
 }
 
-/* Destroys the blobs to which no entry refers any more. That includes the blob that an earlier
- * attempt created for the key, if another transaction has inserted the key meanwhile. */
+/* Destroys the blobs to which no entry refers any more. One of them may be the blob that an earlier
+ * attempt created for the key: if another transaction has inserted the key meanwhile, no entry
+ * refers to this blob. */
 static int drop_gone(struct hb_change *c)
 {
     uint64_t unused = c->key.len & HB_BLOB ? lladd_get64(c->key.ref + HB_KEY_REF_SAME) : 0;
@@ -490,8 +494,8 @@ static int drop_gone(struct hb_change *c)
     return rc;
 }
 
-/* Makes room: at the first attempt by a clearing, at the second by a split if elements fill more
- * than 4/5 of the page, then with overflow pages. */
+/* Makes room. The first attempt is a clearing; the second is a split, if elements fill more than
+ * 4/5 of the page. Later attempts add overflow pages. */
 static int want_room(struct hb_change *c, bool physical, unsigned tried)
 {
     struct ll_hash_table *t = c->table;
@@ -554,7 +558,8 @@ static int store_any(struct hb_change *c, struct given *g, bool physical)
     return rc ? rc : released;
 }
 
-/* In tables with fixed lengths, entries have no blobs, and usually one update is enough. */
+/* Puts an element into a table with fixed lengths: entries have no blobs, and usually one update is
+ * enough. */
 static inline int store_fixed(struct hb_change *c, bool physical)
 {
     if (!physical) {
@@ -576,7 +581,8 @@ static __attribute__((noinline)) int store_long(struct hb_change *c, struct give
     return rc ? rc : store_any(c, g, physical);
 }
 
-/* `only`: an element of the key is not replaced; its value is copied to c->old, if not NULL. */
+/* `only`: if the key has an element, it is not replaced, and its value is copied to c->old, if that
+ * is not NULL. */
 static inline int put(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
                       const void *value, size_t value_len, bool only, struct hb_change *c)
 {
@@ -620,7 +626,8 @@ static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
     return rc || c->inserted ? rc : exists(c->txn);
 }
 
-/* Has the result of inserting one by one, but prefetches the pages of the following keys. */
+/* The result is that of inserting the elements one by one. Prefetches the pages of the following
+ * keys. */
 int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
                            const struct lladd_hash_element *e, size_t n, size_t *done)
 {
@@ -684,7 +691,8 @@ int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, con
         *inserted = !rc && c.inserted;
         if (rc || *inserted)
             return rc;
-        if (c.old_blob) /* LLADD_NOT_FOUND: the element has been removed; the loop inserts again */
+        if (c.old_blob) /* if the element has been removed since (LLADD_NOT_FOUND), the loop inserts
+                         * again */
             rc = get_latched(c.table, &c.key, c.hash, buf, size, len, lladd_txn_error_out(txn));
         else if (len)
             *len = c.old_len;

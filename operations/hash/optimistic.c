@@ -36,8 +36,8 @@ static inline const unsigned char *copy(const struct lladd_read *g, uint32_t fro
     return (const unsigned char *)words + (from - first);
 }
 
-/* The word at `from`, a multiple of 8, as a number. If `from` is not on the page, reads the page's
- * last word instead, and the caller does not use the result. */
+/* The word at `from`, a multiple of 8, as a number. Reads the page's last word instead if `from` is
+ * not on the page; the caller then does not use the result. */
 static inline uint64_t word(const struct lladd_read *g, uint32_t from)
 {
     uint64_t w;
@@ -71,7 +71,7 @@ static inline int ended(const struct lladd_read *g, int rc)
     return __builtin_expect(lladd_read_validate(g), 1) ? rc : LLADD_BUSY;
 }
 
-/* For keys and values of 1 to 8 bytes. */
+/* The lookup for keys and values of 1 to 8 bytes. */
 static inline int look_short(const struct ll_hash_table *t, const struct lladd_read *g,
                              const struct hb_key *key, void *buf, size_t size)
 {
@@ -106,7 +106,7 @@ static inline int look_short(const struct ll_hash_table *t, const struct lladd_r
     return LLADD_BUSY;
 }
 
-/* For longer keys or values. */
+/* The lookup for longer keys or values. */
 static int look_long(const struct ll_hash_table *t, const struct lladd_read *g,
                      const struct hb_key *key, void *buf, size_t size)
 {

@@ -33,7 +33,7 @@
  *   slot     redo u16 slot, entry or u16 0   undo (page) the same: for a table of one transaction
  *   bytes    redo runs of bytes              undo (page) the same: bytes.c
  *
- * Why these need no undo: hash.c for mark and restore, split.c for format, narrow and widen. */
+ * hash.c says why mark and restore need no undo; split.c says it for format, narrow and widen. */
 #include "operations/hash/table.h"
 
 #include <lladd/log_read.h>
@@ -418,7 +418,7 @@ static void note_blobs(struct hb_change *c, const struct hb_entry *e, bool key)
 static int draft_entry(struct hb_change *c, struct lladd_view v, struct lladd_draft *d,
                        struct hb_entry *e)
 {
-    bool fixed = c->table->fixed; /* the page has the same layout, which the caller has checked */
+    bool fixed = c->table->fixed; /* the caller has checked that the page has the same layout */
     unsigned char *redo = lladd_draft_redo(d, 2 + ll_hash__pack_size(fixed, e));
     if (!redo)
         return too_long(d);
@@ -783,7 +783,7 @@ const struct lladd_op ll_hash__mark = {
 
 /* Operations of earlier versions, which recovery may meet. They are not logged any more, so they
  * have no `prepare`. Their bytes have the form of those of put, or of the operation above with the
- * same name; but the undo bytes of `insert` have the form of those of remove. */
+ * same name. Only the undo bytes of `insert` have another form: that of remove. */
 enum { OLD_INSERT, OLD_REPLACE, OLD_REPLACE_SHORT };
 const struct lladd_op ll_hash__old[] = {
     [OLD_INSERT] =

@@ -150,14 +150,15 @@ void ll_hash__fixed_fill(unsigned char *page, const unsigned char *packed, size_
 void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop);
 void ll_hash__var_drop(unsigned char *page, uint32_t size, const unsigned char *drop,
                        const unsigned char *trim);
-/* live: bytes of the elements without slack, with their directory entries. taken: the bytes that
- * stay in use after a compaction: elements, ghosts, slack, and a directory entry for each slot. */
+/* live: bytes of the elements without slack, with their directory entries. taken: the bytes of
+ * elements, ghosts, slack, and a directory entry for each slot, which stay in use after a
+ * compaction. */
 struct hb_use {
     uint32_t live, taken;
 };
 struct hb_use ll_hash__var_use(const unsigned char *page, uint32_t size);
 
-/* For either layout. */
+/* The following functions are for either layout. */
 bool ll_hash__head_fine(struct lladd_view);
 bool ll_hash__fine(struct lladd_view);
 static inline bool ll_hash__entry(struct lladd_view v, uint32_t slot, struct hb_entry *out)
@@ -193,9 +194,9 @@ struct ll_hash_table;
 struct hb_change {
     struct ll_hash_table *table;
     struct lladd_txn *txn;
-    const struct lladd_op *op; /* for the operation `slot`: put or remove, whichever it does */
+    const struct lladd_op *op; /* for the operation `slot`: which of put and remove it does */
     struct hb_key key;
-    uint64_t hash, buckets; /* of the key; the assumed number of buckets */
+    uint64_t hash, buckets; /* hash of the key; assumed number of buckets */
     lladd_pageno page;      /* the bucket's page, if that number is right */
     const unsigned char *value;
     uint16_t value_len;
@@ -204,7 +205,7 @@ struct hb_change {
     bool revive; /* put: the transaction has a reservation, so it may replace a reserved ghost */
     /* Results. The next three are in slots (fixed layout) or bytes. full: what elements without
      * slack take after the change. of: what the page has in total. empty: what was free before the
-     * change; ghosts and slack take the rest. */
+     * change. What is neither `full` nor `empty` is taken by ghosts and slack. */
     uint32_t full, of, empty;
     uint32_t slot;
     enum hb_answer {
@@ -212,7 +213,7 @@ struct hb_change {
         HB_MOVED,   /* the page is not the key's bucket any more */
         HB_CHAINED, /* there are overflow pages to search */
         HB_FULL,    /* no room */
-        HB_PRESENT, /* put, `only`: the key has an element */
+        HB_PRESENT, /* put with `only`: the key has an element */
         HB_REVIVE,  /* put: the key has a ghost with a reservation */
         HB_KEYLESS, /* put: the key has no element, and the blob for a long key is missing */
         HB_ABSENT   /* remove: the key is not there */
@@ -233,9 +234,10 @@ extern const struct lladd_page_type ll_hash__bucket_page;
 /* Drafts the record of an insertion on the fast path; false: take the general path. insert.c */
 bool ll_hash__insert_usual(struct hb_change *, struct lladd_view, struct lladd_draft *);
 #define HB_UNDO_HEAD 9u      /* u64 root, u8 flags */
-#define HB_PUT_UNDO_HEAD 11u /* for put: u64 root, u8 flags, u16 key length */
-/* Flags in undo bytes: the key, or the value, is a reference; the key had a ghost; it had no
- * entry, or a ghost without a reservation. */
+#define HB_PUT_UNDO_HEAD 11u /* undo bytes of put: u64 root, u8 flags, u16 key length */
+/* Flags in undo bytes. HB_FLAG_KEY, HB_FLAG_VALUE: the key, or the value, is a reference.
+ * HB_FLAG_GHOST: the key had a ghost. HB_FLAG_NOTHING: the key had no entry, or a ghost without a
+ * reservation. */
 enum { HB_FLAG_KEY = 1, HB_FLAG_VALUE = 2, HB_FLAG_GHOST = 4, HB_FLAG_NOTHING = 8 };
 
 /* Arguments of mark, and of restore. */

@@ -2,7 +2,7 @@
 /* The pages of a bucket, overflow pages included, and the blobs of its elements. */
 #include "operations/hash/table.h"
 
-/* Is it a page of this table with a valid header? Its entries are read only then. */
+/* Is this a page of the table, with a valid header? Only if it is, its entries are read. */
 static bool makes_sense(const struct ll_hash_table *t, struct lladd_view v)
 {
     return ll_hash__head_fine(v) && lladd_get48(v.bytes + HB_ROOT) == t->root.v &&

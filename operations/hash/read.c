@@ -8,10 +8,10 @@
  *   - the blob's root page has the same version as before the first byte was read.
  *
  * The reference alone is not enough: another blob of the same length may have got the same root
- * page. The two conditions together mean that the blob existed during the whole read: a writer
- * creates a blob before an entry refers to it, and destroys it after the entry has lost the
- * reference; undo reverses that order. Between the two, only a destruction of the table in steps
- * writes to the blob (destroy.c), and each such write changes the blob's root page.
+ * page. The two conditions together mean that the blob existed during the whole read, because a
+ * writer creates a blob before an entry refers to it, and destroys the blob after the entry has
+ * lost the reference. Undo reverses that order. Meanwhile only a destruction of the table in steps
+ * writes to the blob (destroy.c), and each of these writes changes the blob's root page.
  *
  * Otherwise the reader starts again. After some attempts it reads under the latch of the
  * element's page, so that no writer can replace the blob meanwhile. */
@@ -36,7 +36,8 @@ static int read_parts(struct ll_hash_reader *r, struct lladd_error *err)
     return rc ? rc : read_part(r->table->db, &r->value_part, err);
 }
 
-/* Under the latch of the entry's page. An error counts as a change, and the blob is read again. */
+/* The caller holds the latch of the entry's page. An error counts as a change, and the blob is read
+ * again. */
 static bool part_is_same(struct lladd_db *db, const struct hb_part *part, bool blob,
                          const unsigned char *ref)
 {

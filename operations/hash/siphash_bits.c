@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One bit of the SipHash-1-3 of each of many keys: a split needs it for the keys of a page. With
- * AVX2 the keys are hashed in vector lanes. */
+/* Computes one bit of the SipHash-1-3 of each of many keys. A split needs this bit of the keys of a
+ * page. With AVX2 the keys are hashed in vector lanes. */
 #include "operations/hash/siphash.h"
 
 static uint64_t by_one(const struct ll_siphash_key *key, const uint64_t *words, size_t n,

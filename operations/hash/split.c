@@ -12,10 +12,10 @@
  *   buckets  The root page says n + 1. If a crash comes before this record, the level of b shows
  *            that the split has happened (table.c).
  *
- * A merge of the last bucket into its parent is similar: `narrow` (the parent drops ghosts
- * without reservations), `widen` (the parent gets the entries and the lower level: now the merge
- * has happened), `narrow` (the last page is closed), `buckets`. With logical undo, splits and
- * merges stay even if the transaction rolls back.
+ * A merge of the last bucket into its parent is similar. By `narrow` the parent drops ghosts
+ * without reservations. By `widen` the parent gets the entries and the lower level: now the merge
+ * has happened. Another `narrow` closes the last page, and `buckets` lowers the number. With
+ * logical undo, splits and merges stay even if the transaction rolls back.
  *
  * With physical undo a split logs `bytes` instead of `narrow` and `buckets`, and there are no
  * merges (ll_hash__merge says why).
@@ -71,7 +71,7 @@ static unsigned top_bit(uint64_t n)
     return 63 - (unsigned)__builtin_clzll(n);
 }
 
-/* Narrows a page with undo of the changed bytes. */
+/* Narrows a page; undo restores the changed bytes. */
 static int narrow_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
                         unsigned level, const struct hb_sorted *s)
 {
@@ -125,8 +125,8 @@ static int put_down(struct lladd_txn *txn, const struct ll_hash_table *t, int rc
 
 /* ---- a split without chains ------------------------------------------------------------------ */
 
-/* Logs the records of a split. Under all latches. With physical undo, too, the new page needs no
- * undo: after a rollback it is beyond the number of buckets. */
+/* Logs the records of a split. The caller holds all latches. The new page needs no undo even with
+ * physical undo: after a rollback it is beyond the number of buckets. */
 static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
                          struct lladd_page *fresh, struct lladd_page *root,
                          const struct hb_sorted *s, uint64_t n, bool physical)
@@ -294,7 +294,7 @@ struct rebuild {
     bool physical;
     enum { SPLIT, MERGE, ROOM } what;
     uint64_t low, high;             /* buckets; `high` only for a split or a merge */
-    unsigned level;                 /* of the present heads */
+    unsigned level;                 /* level of the present heads */
     uint64_t n;                     /* present number of buckets */
     const struct hb_change *change; /* ROOM; NULL: shorten the chain */
     struct contents seen, now;
@@ -410,8 +410,8 @@ static size_t page_full(const struct rebuild *r, const unsigned char *p, size_t 
     return at;
 }
 
-/* The room that a layout must leave on the last page: for the change, or on a shortened chain so
- * much that it does not grow again at once. */
+/* The room that a layout must leave on the last page: enough for the change, or enough that a
+ * shortened chain does not grow again at once. */
 static uint32_t room_wanted(const struct rebuild *r)
 {
     const struct ll_hash_table *t = r->t;
@@ -498,8 +498,8 @@ static unsigned new_level(const struct rebuild *r)
     return r->what == SPLIT ? r->level + 1 : r->what == MERGE ? r->level - 1 : r->level;
 }
 
-/* Writes the new overflow pages of one bucket. *first: the number of the first one, 0: none;
- * *head: bytes of entries that belong on the head page. */
+/* Writes the new overflow pages of one bucket. *first becomes the number of the first one, or 0 if
+ * there is none; *head becomes the number of bytes of entries that belong on the head page. */
 static int write_chain(struct rebuild *r, int to, uint64_t bucket, size_t *next_fresh,
                        uint64_t *first, size_t *head)
 {
@@ -603,9 +603,9 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
     struct ll_hash_table *t = r->t;
     struct lladd_error *err = lladd_txn_error_out(r->txn);
     struct lladd_page *low, *high, *root = NULL;
-    /* One head, or two heads and the root; and the end of the nested top action. Its record is
-     * logged under the latches: once they are released, other transactions may change the pages,
-     * and page undo would be wrong. */
+    /* Records for one head, or for two heads and the root page, and for the end of the nested top
+     * action. The end is logged under the latches: once they are released, other transactions may
+     * change the pages, and page undo would be wrong. */
     const struct lladd_log_need needs[] = {{t->hashes->bytes, r->what == ROOM ? 1 : 3},
                                            {LLADD_NO_OP, r->physical ? 0 : 1}};
     int rc = lladd_log_credit_all(r->txn, needs, 2);
@@ -668,8 +668,8 @@ static int rebuild(struct rebuild *r)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* One split, under `shape`. If the number of buckets is unsure (table.c), does nothing: the root
- * page might get a wrong number. */
+/* One split, under `shape`. Does nothing if the number of buckets is unsure (table.c), because the
+ * root page might get a wrong number. */
 static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
 {
     uint64_t n;
@@ -777,7 +777,7 @@ int ll_hash__clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash
     return physical ? 0 : clear(txn, t, hash, &freed);
 }
 
-/* Shortens a chain by one rebuild, if possible. Under `shape`. */
+/* Shortens a chain by one rebuild, if possible. The caller holds `shape`. */
 static int shorten_step(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
 {
     struct lladd_page *head;

@@ -226,7 +226,7 @@ int ll_hash__find_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_t
     return 0;
 }
 
-/* Under the extension's mutex. */
+/* The caller holds the extension's mutex. */
 static void set_buckets(struct ll_hash_table *t, uint64_t n)
 {
     lladd_atomic_store64(&t->version, t->version + 1);
@@ -261,9 +261,9 @@ void ll_hash__forget(struct ll_hash_table *t)
     ll_hash__set_buckets(t, 0);
 }
 
-/* Stores a number read from pages, except if the number was set after the reading began: then the
- * table has been split, merged or rolled back. A split with an old number would split the wrong
- * bucket, and a key could be stored on a page that was a bucket before a rollback. */
+/* Stores a number of buckets read from pages, unless the number was set after the reading began:
+ * then the table has been split, merged or rolled back. A split with an old number would split the
+ * wrong bucket, and a key could be stored on a page that was a bucket before a rollback. */
 static bool publish(struct ll_hash_table *t, uint64_t version, uint64_t n, bool unsure)
 {
     lladd_mutex_lock(&t->hashes->mutex);
@@ -303,7 +303,8 @@ static int read_root(struct ll_hash_table *t, struct root *r, struct lladd_error
     if (!root_check(v) || r->buckets >> HB_LEVEL_MAX) {
         rc = ll_hash__corrupt(err, t->root, "is not a valid root page of a hash table");
     } else if ((r->destroyed && r->gone == 0) || !ll_extents_says(v.bytes + HR_RUN, 1)) {
-        rc = destroyed(t, err); /* completely, or its creation was rolled back */
+        rc = destroyed(t, err); /* the table is destroyed completely, or its creation was rolled
+                                 * back */
     } else if (r->buckets == 0) {
         rc = ll_hash__corrupt(err, t->root, "is the root of a hash table without buckets");
     } else {
@@ -317,7 +318,7 @@ static int read_root(struct ll_hash_table *t, struct root *r, struct lladd_error
     return rc;
 }
 
-/* Opens the run. Under `loading`. */
+/* Opens the run. The caller holds `loading`. */
 static int load_run(struct ll_hash_table *t, struct lladd_error *err)
 {
     if (t->loaded)
@@ -341,9 +342,9 @@ static int level_of(struct ll_hash_table *t, uint64_t b, unsigned *out, struct l
 }
 
 /* Corrects *n if the last split or merge has not reached the root page: the level of the bucket
- * that it changed shows that. If that bucket's page is damaged, sets *unsure, and chooses *n
- * such that the keys of both buckets are looked up on the damaged page. These lookups fail, and
- * the rest of the table remains usable. */
+ * that it changed shows that. Sets *unsure if that bucket's page is damaged, and chooses *n such
+ * that the keys of both buckets are looked up on the damaged page. These lookups fail, and the rest
+ * of the table remains usable. */
 static int catch_up(struct ll_hash_table *t, uint64_t *n, bool *unsure, struct lladd_error *err)
 {
     unsigned level, full = 63 - (unsigned)__builtin_clzll(*n);
@@ -365,14 +366,14 @@ static int catch_up(struct ll_hash_table *t, uint64_t *n, bool *unsure, struct l
     return lost ? 0 : rc;
 }
 
-/* Reads the number of buckets. Under `loading`. */
+/* Reads the number of buckets. The caller holds `loading`. */
 static int load(struct ll_hash_table *t, uint64_t *out, bool *unsure, struct lladd_error *err)
 {
     struct root r = {0, 0, false};
     /* called while no latch is held */
     t->type = lladd_page_type_number(t->db, ll_hash__bucket_page.name);
     int rc = read_root(t, &r, err);
-    /* the page was this table's root */
+    /* WRONG_TYPE of a page that was this table's root: the table was destroyed */
     if ((!rc && r.destroyed) || (rc == LLADD_WRONG_TYPE && t->loaded))
         rc = destroyed(t, err);
     if (!rc)
@@ -473,7 +474,7 @@ bool ll_hash__may_forget(const struct ll_hash_table *t, const struct hb_entry *e
 
 /* ---- the extension --------------------------------------------------------------------------- */
 
-/* In the order of the ids in struct ll_hashes; then those that only old logs have. */
+/* Operations in the order of their ids in struct ll_hashes, then those that only old logs have. */
 static const struct lladd_op *const ops[] = {&root_format,
                                              &root_count,
                                              &root_destroy,

@@ -59,7 +59,8 @@ struct lladd_hash {
 struct ll_hash_own {
     struct ll_hash_table *table;
     lladd_savepoint_id claimed;   /* number of the transaction's next savepoint when it claimed the
-                                   * table; 0 in doubt or in a compensation */
+                                   * table; 0: the transaction is in doubt, or a compensation made
+                                   * the claim */
     lladd_savepoint_id destroyed; /* 0, or the number of the transaction's next savepoint when it
                                    * began to destroy the table */
 };
@@ -67,14 +68,14 @@ struct ll_hash_own {
 /* The state of a transaction that uses tables: a participant. */
 struct ll_hash_owner {
     struct ll_txn_part owner;
-    struct ll_reservation_txn hold; /* on keys: see table.c */
+    struct ll_reservation_txn hold; /* reservations of keys: see table.c */
     struct ll_hash_own *own;
     size_t n_own, cap_own;
     /* Tables in which it may undo changes by key. noted() moves the table it finds to the front. */
     struct ll_hash_table **changed, *one;
     size_t n_changed, cap_changed; /* cap_changed 0: `changed` is NULL, or points to `one` */
     /* Not NULL: the transaction is in doubt, and its prepare record does not say which tables it
-     * has changed. Then this points to ll_hashes.untold, which counts the transaction. */
+     * has changed. Then this member points to ll_hashes.untold, which counts the transaction. */
     uint64_t *untold;
 };
 
@@ -172,7 +173,8 @@ static inline bool ll_hash__may_reuse(const struct ll_hash_table *t, struct llad
 int ll_hash__find_table(struct ll_hashes *, lladd_pageno root, struct ll_hash_table **out);
 /* Returns a new table for this root page; marks an older table of that page as destroyed. */
 int ll_hash__new_table(struct ll_hashes *, lladd_pageno root, struct ll_hash_table **out);
-/* The number of buckets. Reads the root page if necessary: LLADD_DESTROYED, LLADD_WRONG_TYPE. */
+/* Returns the number of buckets; reads the root page if necessary. LLADD_DESTROYED: the table was
+ * destroyed. LLADD_WRONG_TYPE: the page is not a table's root. */
 int ll_hash__buckets_slow(struct ll_hash_table *, uint64_t *out, struct lladd_error *);
 static inline int ll_hash__buckets(struct ll_hash_table *t, uint64_t *out, struct lladd_error *err)
 {
@@ -182,12 +184,12 @@ static inline int ll_hash__buckets(struct ll_hash_table *t, uint64_t *out, struc
 /* What is left to destroy. ll_hash__rest returns LLADD_DESTROYED if nothing is. */
 struct ll_hash_rest {
     bool begun;       /* the root page says that the table is destroyed */
-    uint64_t buckets; /* before the first step */
-    uint64_t pages;   /* of the run, before the first step */
-    uint64_t gone;    /* pages freed so far, from the first one on */
+    uint64_t buckets; /* number of buckets before the first step */
+    uint64_t pages;   /* number of the run's pages before the first step */
+    uint64_t gone;    /* number of pages freed so far, from the run's first one on */
 };
 int ll_hash__rest(struct ll_hash_table *, struct ll_hash_rest *, struct lladd_error *);
-/* Sets the number of buckets. A thread that is reading the number from pages then reads it
+/* Sets the number of buckets. A thread that is reading the number from pages at that time reads it
  * again. */
 void ll_hash__set_buckets(struct ll_hash_table *, uint64_t n);
 /* Forgets the number of buckets; the next use reads it from the root page. */
@@ -196,13 +198,13 @@ extern const struct lladd_participant ll_hash__participant; /* txn.c */
 void ll_hash__owner_drop(struct ll_txn_part *);
 /* The transaction's state, created if necessary. */
 int ll_hash__owner(struct lladd_txn *, struct ll_hashes *, struct ll_hash_owner **out);
-/* Gives the transaction the table alone until the transaction ends, or rolls back to a savepoint
+/* Gives the table to the transaction alone, until the transaction ends or rolls back to a savepoint
  * before this call. LLADD_BUSY: another transaction has the table alone, or may still undo a change
- * of it by key. */
+ * of the table by key. */
 int ll_hash__claim(struct lladd_txn *, struct ll_hash_table *);
-/* Notes that the transaction, which has claimed the table, has destroyed all or a part of it since
- * this savepoint. From now on calls return LLADD_DESTROYED; a rollback to the savepoint ends
- * that. */
+/* Notes that the transaction, which has claimed the table, has destroyed all or a part of the table
+ * after this savepoint. From now on calls return LLADD_DESTROYED, unless the transaction rolls back
+ * to the savepoint. */
 void ll_hash__set_destroyed(struct lladd_txn *, struct ll_hash_table *, lladd_savepoint_id before);
 /* If the transaction's changes of the table must be undone byte by byte: sets *physical and claims
  * the table. Otherwise: clears *physical and notes that the transaction changes the table. */
@@ -219,9 +221,8 @@ int ll_hash__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 
 /* ---- find.c ---------------------------------------------------------------------------------- */
 
-/* Called when a page is not the expected bucket of `believed` buckets. From the third call on,
- * forgets the number in memory if it is still `believed`. LLADD_CORRUPT_PAGE after too many
- * calls. */
+/* Called when a page is not the expected bucket of `believed` buckets. Forgets the number in memory
+ * from the third call on, if it is still `believed`. LLADD_CORRUPT_PAGE after too many calls. */
 int ll_hash__again(struct ll_hash_table *, uint64_t believed, unsigned *tries,
                    struct lladd_error *);
 /* Latches the head page of a key's bucket. */
@@ -241,7 +242,7 @@ struct ll_hash_found {
     struct lladd_page *head, *page;
     struct hb_entry entry;
     uint32_t slot;
-    enum lladd_latch latch; /* of the head and the page */
+    enum lladd_latch latch; /* the latch held on the head and on the page */
 };
 static inline void ll_hash__let_go(const struct ll_hash_table *t, struct ll_hash_found *f)
 {
@@ -266,7 +267,8 @@ struct hb_part {
     unsigned char ref[HB_VALUE_REF]; /* u64 length, u64 root page of the blob */
     unsigned char *into;             /* buffer for its first n bytes */
     uint64_t n;                      /* 0: the part is not read */
-    uint64_t version;                /* of the blob's root page, before its bytes were read */
+    uint64_t version;                /* version of the blob's root page before the blob's bytes were
+                                      * read */
 };
 
 /* Reads of an element: the caller embeds this struct. */
@@ -296,7 +298,7 @@ static inline void ll_hash__set_part(struct hb_part *part, const unsigned char *
 
 /* ---- parts.c --------------------------------------------------------------------------------- */
 
-/* The place of a page: its bucket, of n buckets, and its position in the chain; 0: the head. */
+/* The place of a page: its bucket, of n buckets, and its position in the chain, 0 for the head. */
 struct ll_hash_place {
     uint64_t bucket, n;
     uint32_t in_chain;
@@ -371,11 +373,11 @@ int ll_hash__sort(struct ll_hash_table *, struct lladd_view, uint64_t bit, struc
  * with physical undo, a merge does nothing either. */
 int ll_hash__split(struct lladd_txn *, struct ll_hash_table *, bool physical);
 int ll_hash__merge(struct lladd_txn *, struct ll_hash_table *, bool physical);
-/* Drops ghosts and slack without reservations from the head page of a key's bucket. With physical
- * undo, does nothing. */
+/* Drops ghosts and slack without reservations from the head page of a key's bucket. Does nothing
+ * with physical undo. */
 int ll_hash__clear(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, bool physical);
-/* Makes room in a key's bucket for the change: drops ghosts and slack from the head page, or if
- * that gains nothing, writes the bucket's chain again. The caller tries the change again. */
+/* Makes room in a key's bucket for the change: drops ghosts and slack from the head page. Writes
+ * the bucket's chain again if that gains nothing. The caller tries the change again. */
 int ll_hash__make_room(struct lladd_txn *, struct ll_hash_table *, const struct hb_change *,
                        bool physical);
 /* Packs the chain of a key's bucket if that makes the chain shorter. For logical undo. */

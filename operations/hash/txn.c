@@ -19,8 +19,8 @@ static void owner_release(struct ll_hash_owner *o)
     o->untold = NULL;
 }
 
-/* After a rollback to a savepoint: forgets the numbers of buckets of tables that the transaction
- * has alone, and releases the tables that it claimed after the savepoint. */
+/* Called after a rollback to a savepoint. Forgets the numbers of buckets of tables that the
+ * transaction has alone, and releases the tables that it claimed after the savepoint. */
 static void owner_forget(struct ll_hash_owner *o, lladd_savepoint_id to)
 {
     size_t kept = 0;
@@ -191,7 +191,7 @@ static void owner_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_ls
     struct lladd_txn_now now;
     (void)ctx;
     (void)since;
-    if (lladd_txn_now_get(txn, &now) == 0) /* it fails only if the handle is poisoned */
+    if (lladd_txn_now_get(txn, &now) == 0) /* fails only if the handle is poisoned */
         owner_forget(state, now.undone);
 }
 
@@ -238,14 +238,14 @@ static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_
         return no_memory(txn);
     if (!lladd_atomic_cas64(&t->owner, &none, (uintptr_t)o))
         return in_use(txn, t);
-    lladd_atomic_fence(); /* before the load of `changers`; see note_change */
+    lladd_atomic_fence(); /* comes before the load of `changers`; see note_change */
     struct lladd_txn_now now;
     bool forward = lladd_txn_now_get(txn, &now) == 0 && !now.rolling_back;
     o->own[o->n_own++] = (struct ll_hash_own){.table = t, .claimed = forward ? now.next : 0};
     return 0;
 }
 
-/* Has the transaction noted that it changes the table? If so, moves the table to the front. */
+/* Has the transaction noted that it changes the table? Moves a noted table to the front. */
 static bool noted(struct ll_hash_owner *o, const struct ll_hash_table *t)
 {
     for (size_t i = 0; i < o->n_changed; i++) {
@@ -278,7 +278,7 @@ static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll
     }
     o->changed[o->n_changed++] = t;
     (void)lladd_atomic_add64(&t->changers, 1);
-    lladd_atomic_fence(); /* before the load of `owner`: one of two threads sees the other's
+    lladd_atomic_fence(); /* comes before the load of `owner`: one of two threads sees the other's
                            * store */
     return 0;
 }

@@ -77,7 +77,7 @@ int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo
     if (rc == 0)
         rc = undo_step(txn, t, &f, u);
     else if (u->what == HB_UNDO_INSERT)
-        rc = 0; /* undone before a crash; the ghost was dropped since */
+        rc = 0; /* the change was undone before a crash, and the ghost has been dropped since */
     else
         rc = ll_hash__corrupt(err, f.head->number, "does not have the entry that undo needs");
     ll_hash__let_go(t, &f);

@@ -10,7 +10,7 @@
  * When a value gets shorter, its entry keeps its length, so that undo finds the room again. The
  * unused part of `cap` is slack. ll_hash__var_drop cuts the slack of the entries in `trim`; the
  * caller names only entries that no transaction has reserved. Dropped entries leave gaps. compact()
- * closes them: when a store needs room, and after every ll_hash__var_drop. The bytes between the
+ * closes the gaps when a store needs room, and after every ll_hash__var_drop. The bytes between the
  * entries and the directory are always zero, so free space holds nothing of earlier contents. */
 #include "operations/hash/page.h"
 
@@ -43,8 +43,8 @@ bool ll_hash__var_head_fine(struct lladd_view v)
     return area >= HB_ENTRIES && area + HB_VAR_DIR * slots <= v.size;
 }
 
-/* Do entries, live or dropped, fill the area exactly; is each live one where its slot says; does
- * every slot in use have one? */
+/* Checks that entries, live or dropped, fill the area exactly, that each live entry is where its
+ * slot says, and that every slot in use has an entry. */
 bool ll_hash__var_fine(struct lladd_view v)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS), area = hb_get(v.bytes, HB_AREA);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Walks through a table, and counting.
  *
- * The order is that of the hashes with their bits reversed. In this order bucket b of level n is
- * an interval: all values that begin with the n bits of b, reversed. A split cuts an interval in
- * two, a merge joins two neighbours, and the order of elements never changes. So a position, a
- * reversed hash, is enough state for a walk: it copies the elements at or after the position
+ * The order is that of the hashes with their bits reversed. In this order bucket b of level n is an
+ * interval: all values that begin with the n bits of b, reversed. A split cuts an interval in two,
+ * a merge joins two neighbours, and the order of elements never changes. So a position, which is a
+ * reversed hash, is enough state for a walk. The walk copies the elements at or after the position
  * from the position's bucket, and continues at the end of the bucket's interval. */
 #include "operations/hash/table.h"
 
@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-#define HEAD_BYTES 8u /* in the buffer: u32 key length, u32 value length, each with HB_BLOB */
+#define HEAD_BYTES 8u /* before each element in the buffer: u32 key length, u32 value length, each
+                       * with HB_BLOB */
 
 static uint64_t reverse(uint64_t x)
 {
@@ -97,7 +98,7 @@ int lladd_hash_count(struct lladd_hash *h, uint64_t *out, struct lladd_error *er
 
 /* Indices in private_ of a cursor. */
 enum { W_POSITION, W_STATE, W_AT, W_FILLED };
-enum { BEFORE, UNDER_WAY, OVER, STUCK /* its bucket could not be read */ };
+enum { BEFORE, UNDER_WAY, OVER, STUCK /* the bucket at the position could not be read */ };
 
 static int want_room(struct ll_hash_table *t, struct lladd_hash_cursor *w, uint64_t need,
                      struct lladd_error *err)
@@ -155,7 +156,7 @@ struct walker {
     uint64_t key_len, value_len;
 };
 
-/* For an element with a part in a blob: stores key and value after the buffer's contents. */
+/* Stores key and value of an element with a part in a blob after the buffer's contents. */
 static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_error *err)
 {
     struct walker *w = (struct walker *)r;
@@ -233,7 +234,8 @@ int lladd_hash_cursor_skip(struct lladd_hash *h, struct lladd_hash_cursor *w,
     struct ll_hash_table *t = h->table;
     uint64_t n, next, hash = reverse(w->private_[W_POSITION]);
     if (w->private_[W_STATE] != STUCK)
-        return 0; /* one element could not be read; lladd_hash_cursor_next has skipped it */
+        return 0; /* only one element could not be read, and lladd_hash_cursor_next has skipped
+                   * it */
     TRY(ll_hash__buckets(t, &n, err));
     /* Copies the elements of the pages before the damaged one. The interval's end follows from the
      * number of buckets. */
