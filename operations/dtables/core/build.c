@@ -60,8 +60,8 @@ struct lladd_dtable_builder *lladd_dtable_builder_layer(struct lladd_dtable_buil
     return NULL;
 }
 
-/* For a layer without `add`: encodes the value, if the class has `encode`, and adds the row to the
- * base. */
+/* Adds a row to a layer without `add`: encodes the value, if the class has `encode`, and adds the
+ * row to the base. */
 static int pass_on(struct lladd_dtable_builder *b, const struct lladd_dtable_key *key,
                    const struct lladd_dtable_value *value)
 {
@@ -330,7 +330,8 @@ static int check_range(const struct lladd_dtable_run_builder *run,
                                (unsigned long long)run->ranges);
     return run->config->caps.ranges
                ? 0
-               : lladd_error_set(run->error, LLADD_REJECTED, "range %llu of a run: %s stores none",
+               : lladd_error_set(run->error, LLADD_REJECTED,
+                                 "range %llu of a run: %s stores no ranges",
                                  (unsigned long long)run->ranges, run->config->kind->name);
 }
 

@@ -23,7 +23,7 @@ struct lladd_dtable_writer {
     size_t plain_len;
     struct ll_dtable_packed {
         uint32_t len, crc;
-    } *map; /* of each stored block */
+    } *map; /* for each stored block */
     size_t n_map, cap_map;
 };
 
@@ -37,7 +37,8 @@ struct lladd_dtable_run_builder {
     const struct lladd_dtable_config *config;
     struct lladd_dtable_builder *layers, *last_layer; /* linked by next_ */
     struct lladd_dtable_writer *writers, *last_writer;
-    struct ll_dtable_descriptor d; /* its counts are kept up to date during the build */
+    struct ll_dtable_descriptor d; /* the descriptor; its counts are kept up to date during the
+                                    * build */
     struct ll_dtable_bytes min, last;
     uint64_t ranges;
     uint64_t range_number; /* range_number, range_end: the end of the newest range */

@@ -267,8 +267,8 @@ static int load(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot
     return 0;
 }
 
-/* For a block that was absent: loads it, or waits for the thread that loads or evicts it. On 0 the
- * caller holds the block. */
+/* Loads a block that was absent, or waits for the thread that loads or evicts it. On 0 the caller
+ * holds the block. */
 static int hold_slowly(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot,
                        uint64_t block, struct lladd_error *err)
 {

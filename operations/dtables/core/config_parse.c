@@ -22,7 +22,7 @@ struct parser {
     struct lladd_db *db;
     struct ll_dtables *all;
     struct lladd_error *err;
-    struct place now;   /* after the token */
+    struct place now;   /* the place after the token */
     struct place token; /* where the token begins */
     const char *text;   /* the token */
     size_t len;         /* 0: the end of the text */

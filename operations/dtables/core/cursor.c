@@ -19,7 +19,7 @@ struct lladd_dtable_cursor {
     enum end end;
     uint64_t place;
     struct lladd_dtable_pin pin, state_pin;
-    struct lladd_dtable_key key; /* of the current row, if the cursor is a place */
+    struct lladd_dtable_key key; /* key of the current row, if the cursor is a place */
     struct lladd_dtable_value value;
     struct lladd_dtable_cursor *base;
     void *own;
@@ -35,7 +35,7 @@ struct lladd_dtable_cursor {
     const uint32_t *alive; /* from lladd_db_alive */
 };
 
-/* Like ll_dtable__here. */
+/* Does what ll_dtable__here does. */
 static inline int here(const struct lladd_dtable_cursor *c, struct lladd_error *err)
 {
     return c->alive && lladd_atomic_load32(c->alive) ? 0 : lladd_check_process(c->t->db, err);
@@ -115,8 +115,7 @@ static struct lladd_dtable_columns no_columns(struct lladd_dtable_cursor *c)
     return (struct lladd_dtable_columns){.pins = &c->state_pin};
 }
 
-/* Reads the row at a place. If the class assembles values from columns, reads only key and
- * state. */
+/* Reads the row at a place. Reads only key and state if the class assembles values from columns. */
 static int look(struct lladd_dtable_cursor *c, uint64_t place, struct lladd_error *err)
 {
     const struct lladd_dtable *t = c->t;
@@ -231,7 +230,7 @@ static int columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_colu
     return rc ? rc : lladd_dtable_row_unpack(&value, want, state, err);
 }
 
-/* If the cursor is at a tombstone, moves on to the first row that is not one. */
+/* Moves a cursor that is at a tombstone on to the first row that is not one. */
 static int pass_tombstones(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
     struct lladd_dtable_columns none = no_columns(c);

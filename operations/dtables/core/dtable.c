@@ -165,7 +165,7 @@ static const char *incomplete(const struct lladd_dtable_class *c)
     if (c->reader_size && c->reader_size < sizeof(struct lladd_dtable))
         return "reader_size is too small";
     if (!c->find != !c->at && !ll_dtable__n_params(c))
-        return "find and at need each other";
+        return "it has only one of find and at";
     if (!c->cursor_seek != !c->cursor_step || !c->cursor_seek != !c->cursor_row)
         return "a cursor needs seek, step and row";
     if (c->encode && !c->decode)

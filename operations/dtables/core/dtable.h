@@ -46,7 +46,7 @@ struct ll_dtable_param {
 struct lladd_dtable_config {
     struct lladd_db *db;
     const struct lladd_dtable_class *kind;
-    struct ll_dtable_param *params; /* as many as the class has */
+    struct ll_dtable_param *params; /* one for each parameter of the class */
     struct lladd_dtable_caps caps;
     void *state;
     uint32_t line, column; /* where the text names the class; 0: made by calls, not from a text */
@@ -128,14 +128,14 @@ uint32_t ll_dtable__block_seed(uint64_t run, uint32_t stream, uint64_t block);
  * holders (cache.c). */
 struct ll_dtable_slot {
     uint32_t word; /* atomic */
-    uint32_t len;  /* of the contents, while they are in memory */
+    uint32_t len;  /* length of the contents while they are in memory */
     unsigned char *bytes;
 };
 struct lladd_dtable_source {
     struct ll_dtable_run *run;
     const struct ll_dtable_stream *stream;
     uint32_t number, block_size;
-    uint64_t size, n_blocks; /* of the uncompressed stream */
+    uint64_t size, n_blocks; /* size and number of blocks of the uncompressed stream */
     bool packed;             /* the stored stream is compressed: pack.c */
     struct ll_dtable_place {
         uint64_t from; /* offset in the stored stream */

@@ -49,7 +49,8 @@ int lladd_dtable_check_key(const struct lladd_dtable_order *order,
 {
     if (key->type != order->type) {
         const char *name = lladd_dtable_type_name(key->type);
-        return lladd_error_set(err, LLADD_WRONG_TYPE, "a key of type %s, and the table's are %s",
+        return lladd_error_set(err, LLADD_WRONG_TYPE,
+                               "a key of type %s: the table's keys are of type %s",
                                name ? name : "unknown", lladd_dtable_type_name(order->type));
     }
     if (key->type == LLADD_DTABLE_U32 && key->number > UINT32_MAX)

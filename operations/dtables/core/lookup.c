@@ -122,7 +122,7 @@ int lladd_dtable_at(const struct lladd_dtable *t, uint64_t place, struct lladd_d
         return lladd_error_set(err, LLADD_BAD_STATE, "rows of a %s have no places", t->kind->name);
     if (place >= t->places)
         return lladd_error_set(err, LLADD_OUT_OF_RANGE,
-                               "there is no place %llu: the places are 0 to below %llu",
+                               "there is no place %llu: the places are the numbers below %llu",
                                (unsigned long long)place, (unsigned long long)t->places);
     return ll_dtable__at(t, place, pin, key, value, err);
 }

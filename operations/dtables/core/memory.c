@@ -170,7 +170,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 }
 
 struct cursor {
-    struct ll_dtable_bytes bytes; /* of the key, then of the value */
+    struct ll_dtable_bytes bytes; /* bytes of the key, then of the value */
     struct lladd_dtable_key key;
     struct lladd_dtable_value value;
 };

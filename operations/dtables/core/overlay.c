@@ -113,7 +113,7 @@ static int interval(const struct lladd_dtable *base, const struct lladd_dtable_k
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
-/* For a table with range tombstones: the interval around the cursor's last position. */
+/* The interval around the cursor's last position, for a table with range tombstones. */
 struct ranged {
     struct lladd_dtable_pin pins[2];
     struct lladd_dtable_interval interval;
@@ -122,9 +122,10 @@ struct ranged {
 
 struct side {
     struct lladd_dtable_cursor *cursor;
-    struct lladd_dtable_key key; /* of the side's current row; key and value are fetched once */
-    uint64_t prefix[2]; /* of the key, and of the key's bytes from the ninth on: usually enough to
-                         * compare */
+    struct lladd_dtable_key key; /* key of the side's current row; key and value are fetched only
+                                  * once */
+    uint64_t prefix[2]; /* prefixes of the key, and of the key's bytes from the ninth on; usually
+                         * enough to compare */
     struct lladd_dtable_value value; /* not fetched if the class assembles it from columns */
     bool there; /* the cursor is at a row */
     struct ranged *ranged; /* NULL: the table has no ranges, or is the oldest */
@@ -160,8 +161,8 @@ static void come_closer(const struct lladd_dtable_value *v)
         __builtin_prefetch((const char *)v->bytes.data + len - 1);
 }
 
-/* Two prefixes, because keys that begin alike, such as numbers of a fixed length, often differ only
- * after the first 8 bytes. */
+/* Takes two prefixes, because keys that begin alike, such as numbers of a fixed length, often
+ * differ only after the first 8 bytes. */
 static void take_prefix(const struct table *t, struct side *s)
 {
     const struct lladd_dtable_order *o = &t->base.order;
@@ -361,7 +362,7 @@ static int pass(const struct table *t, struct cursor *c, const struct lladd_dtab
     return rc;
 }
 
-/* For a current key that only one side has: steps this side. Chooses again only if the side is no
+/* Steps the side shown, if only this side has the current key. Chooses again only if the side is no
  * longer before the rival, is at its end, or if there are range tombstones. */
 static int step_alone(const struct table *t, struct cursor *c, struct lladd_error *err)
 {

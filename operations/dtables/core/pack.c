@@ -13,8 +13,8 @@
  * If the stream is empty, nothing is stored. The stored stream is divided into blocks and pages
  * like any other, with the same checksums. Opening a run reads the map by whole blocks: their
  * checksums show that the map belongs to the run. The map stays in memory. Reading a compressed
- * block reads only the pages that contain it: their checksums, and the CRC in the map, show that it
- * is intact and the right block (CACHE-3). */
+ * block reads only the pages that contain it: the pages' checksums, and the CRC in the map, show
+ * that the block is intact and the right one (CACHE-3). */
 #include "operations/dtables/core/build.h"
 
 #include <lladd/bulk.h>

@@ -60,8 +60,8 @@ static size_t staged_pages(const struct lladd_dtable_writer *w)
 
 /* Allocates another extent for all streams: `need` pages for the caller, and the pages that the
  * other streams have staged. Unless the run is ending, the extent is made as long as all earlier
- * ones together, if that is longer. EXTENT_BYTES, the longest possible extent, and a lack of space
- * in the page file limit the length, even to less than `need`. */
+ * ones together, if that is longer. The length is limited, even to less than `need`, by
+ * EXTENT_BYTES, the longest possible extent, and by the space in the page file. */
 static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
 {
     uint64_t page = lladd_page_size(run->db), unit = run->d.block_pages;
@@ -136,8 +136,8 @@ static uint32_t checksum(const struct lladd_dtable_writer *w, size_t page, size_
     return crc;
 }
 
-/* Writes `pages` pages of the stage, from `page` on, to the page file, from page `to` on. They hold
- * `len` bytes of the stream. */
+/* Writes `pages` pages of the stage, from `page` on, to the page file, from page `to` on. The pages
+ * hold `len` bytes of the stream. */
 static int write_blocks(struct lladd_dtable_writer *w, size_t page, size_t pages, size_t len,
                         uint64_t to)
 {
@@ -267,7 +267,7 @@ int lladd_dtable_write_cell(struct lladd_dtable_writer *w, const void *bytes, si
 static int end_writer(struct lladd_dtable_writer *w)
 {
     uint32_t body = body_of(w), size = lladd_page_size(w->run->db);
-    if (w->fill % body) { /* zeros to the end of the last page */
+    if (w->fill % body) { /* writes zeros to the end of the last page */
         unsigned char *page = w->stage + w->fill / body * size + LLADD_PAGE_HEADER;
         memset(page + w->fill % body, 0, body - w->fill % body);
     }
