@@ -94,7 +94,8 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
         equal(special, v->bytes.data, v->bytes.len))
         return LLADD_DTABLE_REJECT;
     int64_t size = lladd_dtable_param_int(c, "value_size");
-    if (size >= 0) /* configured, or settled by a placeholder of an exception_dtable */
+    if (size >= 0) /* configured, or settled by the placeholder of an exception_dtable
+                    * (exception.c) */
         return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX ||
         (v->bytes.len == 0 && !lladd_dtable_param_bool(c, "tag_byte")))

@@ -32,7 +32,7 @@ struct reader {
                      * COUNTED */
 };
 
-/* The optimum is ln 2 (about 7/10) times the bits per key. At most PROBES_MAX. */
+/* The optimum is ln 2 (about 7/10) times the bits per key. The result is at most PROBES_MAX. */
 static unsigned probes_of(const struct lladd_dtable_config *c)
 {
     unsigned n = (unsigned)lladd_dtable_param_int(c, "bits_per_key") * 7 / 10;

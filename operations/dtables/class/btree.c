@@ -3,11 +3,11 @@
  * numbers.
  *
  * The tree is static; it is built bottom-up while rows are added. Its leaves have every key with
- * the place of its row, so the base must have places. The base's own search is not used. A leaf is
- * one cache line and has as many rows as fit. It stores keys as distances from its first key; if
- * the keys are evenly spaced, it stores only their difference. If the base can fetch a value by
- * marks (`at_mark`; keys.h), the leaf stores the marks of its rows, so that a lookup does not read
- * the base's keys.
+ * the place (the number) of its row, so the base must have places. The base's own search is not
+ * used. A leaf is one cache line and has as many rows as fit. It stores keys as distances from its
+ * first key; if the keys are evenly spaced, it stores only their difference. If the base can fetch
+ * a value by marks (`at_mark`; keys.h), the leaf stores the marks of its rows, so that a lookup
+ * does not read the base's keys.
  *
  *     0    u64  first key
  *     8    u48  place of the first row
@@ -59,8 +59,8 @@ struct reader {
     struct lladd_dtable base;
     struct lladd_dtable_cells leaves;
     const unsigned char *levels;
-    uint64_t n, at[LEVELS_MAX], nodes[LEVELS_MAX]; /* of each level: offset of its keys, number of
-                                                    * keys */
+    uint64_t n, at[LEVELS_MAX], nodes[LEVELS_MAX]; /* n: rows; at, nodes: for each level the offset
+                                                    * of its keys, and their number */
     uint64_t low, high;                            /* first keys of the first and the last leaf */
     double slope;                                  /* leaves per unit of key */
     uint32_t n_levels, width;                      /* width: bytes of a key in the levels */

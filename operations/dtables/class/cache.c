@@ -21,7 +21,7 @@ struct row {
     struct lladd_dtable_key key;
     enum lladd_dtable_state state;
     size_t len, room; /* room: bytes of the whole allocation */
-    unsigned char bytes[]; /* of the value, then of the key */
+    unsigned char bytes[]; /* bytes of the value, then of the key */
 };
 
 /* Every member is protected by the mutex. */
@@ -36,7 +36,7 @@ struct reader {
     struct lladd_dtable base;
     struct part *parts;
     unsigned n;
-    uint64_t most_rows, most_bytes; /* of a part */
+    uint64_t most_rows, most_bytes; /* limits of one part */
 };
 
 /* ---- opened ---------------------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static void put_first(struct part *p, struct row *row)
     p->newest = row;
 }
 
-/* If the row is cached, copies it into the pin and makes it the newest row. */
+/* Copies the row into the pin and makes it the newest row, if it is cached. */
 static bool recall(const struct reader *r, struct part *p, uint64_t hash,
                    const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                    struct lladd_dtable_value *out)
@@ -155,8 +155,8 @@ static void forget(struct part *p, struct row *row)
     p->bytes -= row->room;
 }
 
-/* Returns memory for a row, or NULL. If the part is full and the oldest row's memory is large
- * enough, removes this row and returns its memory. */
+/* Returns memory for a row, or NULL. Removes the oldest row and returns its memory, if the part is
+ * full and this memory is large enough. */
 static struct row *room_for(const struct reader *r, struct part *p, size_t bytes)
 {
     struct row *old = p->n == r->most_rows ? p->oldest : NULL;
@@ -171,7 +171,7 @@ static struct row *room_for(const struct reader *r, struct part *p, size_t bytes
     return row;
 }
 
-/* Doubles the slots. Without memory for this, the chains grow longer. */
+/* Doubles the slots. If there is no memory for this, the chains grow longer. */
 static void widen(const struct reader *r, struct part *p)
 {
     size_t slots = p->slots * 2;
@@ -189,8 +189,8 @@ static void widen(const struct reader *r, struct part *p)
     p->slots = slots;
 }
 
-/* Caches a row, and evicts the least recently used rows above the limits. Without memory for the
- * row, does nothing. */
+/* Caches a row, and evicts the least recently used rows above the limits. Does nothing if there is
+ * no memory for the row. */
 static void keep(const struct reader *r, struct part *p, uint64_t hash,
                  const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
 {
@@ -198,7 +198,7 @@ static void keep(const struct reader *r, struct part *p, uint64_t hash,
     size_t more = r->base.order.type >= LLADD_DTABLE_STRING ? key->bytes.len : 0;
     struct row *gone = NULL, *row = NULL;
     lladd_mutex_lock(&p->mutex);
-    if (!find_row(r, p, hash, key)) /* another thread may have cached it meanwhile */
+    if (!find_row(r, p, hash, key)) /* another thread may have cached the row meanwhile */
         row = room_for(r, p, len + more);
     if (row) {
         if (p->n >= p->slots && p->slots < SIZE_MAX / 64)

@@ -32,9 +32,9 @@
 LL_DTABLE_CLASSES(LL_DTABLE_CLASS)
 #undef LL_DTABLE_CLASS
 
-/* For `configure`: tells the base that its values will have `bytes` bytes, at most 8. Layers below
- * then use this size instead of the size of the first value added. A rejection is ignored here: a
- * value that the base cannot store is rejected when it is added. */
+/* Called in `configure`: tells the base that its values will have `bytes` bytes, at most 8. Layers
+ * below then use this size instead of the size of the first value added. A rejection is ignored
+ * here: a value that the base cannot store is rejected when it is added. */
 static inline int ll_settle_base(struct lladd_dtable_config *c,
                                  const struct lladd_dtable_caps *base, uint64_t bytes,
                                  struct lladd_error *err)

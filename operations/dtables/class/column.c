@@ -29,16 +29,17 @@ struct groups {
     uint32_t n, columns; /* columns: highest column number in any group, plus 1 */
     uint32_t *first;     /* n + 1 entries: where a group's columns begin in `column` */
     uint32_t *column;    /* column numbers of all groups, one group after the other */
-    uint32_t *group;     /* by column: its group; n: none */
-    uint32_t *index;     /* by column: its index in the group */
-    struct lladd_dtable_config **asks; /* by group: the layer to ask; NULL: it accepts all values */
+    uint32_t *group;     /* for each column its group; n: none */
+    uint32_t *index;     /* for each column its index in the group */
+    struct lladd_dtable_config **asks; /* for each group the layer to ask; NULL: the layer accepts
+                                        * all values */
 };
 
 struct builder {
     struct lladd_dtable_builder base;
     const struct groups *g;
     uint64_t rows;
-    uint64_t *given; /* by group: how many rows its layer has got */
+    uint64_t *given; /* for each group how many rows its layer has got */
     struct lladd_dtable_builder **layers;
     struct lladd_dtable_value *own; /* room for the values of a group's columns */
     unsigned char *packed;

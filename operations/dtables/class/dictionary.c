@@ -20,8 +20,8 @@ struct words {
     uint32_t n, width;
     bool passes;
     uint64_t through; /* the passthrough value, as a number */
-    struct lladd_span word[]; /* by number; after the last word: the numbers, sorted by word, as
-                               * u32 */
+    struct lladd_span word[]; /* the words in the order of their numbers; after the last word the
+                               * numbers, sorted by word, as u32 */
 };
 
 static const struct words *words_of(const struct lladd_dtable_config *c)

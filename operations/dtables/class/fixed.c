@@ -43,7 +43,8 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     (void)err;
     if (v->state != LLADD_DTABLE_FOUND)
         return 0;
-    if (size >= 0) /* configured, or settled by a placeholder of an exception_dtable */
+    if (size >= 0) /* configured, or settled by the placeholder of an exception_dtable
+                    * (exception.c) */
         return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX)
         return LLADD_DTABLE_REJECT;
@@ -83,7 +84,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     return rc ? rc : ll_keys_add(&b->keys, key, base->mark);
 }
 
-/* Footer: that of keys.c, then u32 size of a value. */
+/* Footer: the footer of keys.c, then u32 size of a value. */
 static int finish(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;

@@ -14,7 +14,7 @@ struct builder {
     struct lladd_dtable_builder base;
     struct lladd_dtable_builder *below, *from;
     struct lladd_dtable_key divider;
-    uint64_t places; /* of `below` */
+    uint64_t places; /* number of places of `below` */
 };
 
 struct reader {
@@ -42,7 +42,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     unsigned types = 1u << LLADD_DTABLE_BYTES;
     if (text && !(bytes.len && memchr(bytes.data, 0, bytes.len)))
         types |= 1u << LLADD_DTABLE_STRING;
-    if (given) /* only if a double represents the integer exactly */
+    if (given) /* allows doubles only if a double represents the integer exactly */
         types = number <= INT64_C(1) << 53 && number >= -(INT64_C(1) << 53)
                     ? 1u << LLADD_DTABLE_DOUBLE
                     : 0;

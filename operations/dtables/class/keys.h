@@ -17,8 +17,8 @@ struct ll_keys_builder {
     uint64_t rows, blocks;
     /* The block being filled. */
     size_t n, cap;
-    uint64_t *key;  /* by row: the key, or the offset where its bytes end */
-    uint64_t *mark; /* of a row */
+    uint64_t *key;  /* for each row the key, or the offset where its bytes end */
+    uint64_t *mark; /* for each row its mark */
     uint64_t base;  /* mark of the row before the block, without the flag */
     uint64_t odd;   /* 1: a row of the block is a tombstone */
     bool even;      /* keys are evenly spaced by `step` or, if bytes, all have this length */

@@ -22,7 +22,7 @@ struct builder {
     struct lladd_dtable_builder base;
     struct lladd_dtable_builder *ranges;
     uint64_t n;
-    size_t len; /* of the footer */
+    size_t len; /* length of the footer */
     unsigned char *footer;
 };
 
@@ -155,8 +155,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return r->open ? get_end(base, r->first, &first, err) : 0;
 }
 
-/* Finds the last range that begins at or before the key; with key NULL, the range without a
- * beginning. *there: there is such a range. *next: the place after the range's row, or 0 if the
+/* Finds the last range that begins at or before the key; if `key` is NULL, finds the range without
+ * a beginning. *there: has it found a range? *next: the place after the range's row, or 0 if the
  * range has no row. */
 static int range_of(const struct reader *r, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin *pin, struct lladd_dtable_interval *out, bool *there,

@@ -45,8 +45,8 @@ static int decode(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     return 0;
 }
 
-/* Reads the short integers into the end of the buffer. Then widens them, in order, to the beginning
- * of the buffer. */
+/* Reads the short integers into the end of the buffer. Then widens the integers, in order, to the
+ * beginning of the buffer. */
 static int copy(const struct lladd_dtable *t, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
 {
