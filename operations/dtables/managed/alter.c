@@ -13,7 +13,7 @@
 struct alteration {
     struct lladd_managed_options o;
     unsigned which;
-    char *texts[2]; /* of digests, of combines; NULL: unchanged */
+    char *texts[2]; /* configurations of digests and of combines; NULL: unchanged */
     struct lladd_dtable_config *config[2];
 };
 
@@ -83,7 +83,8 @@ int lladd_managed_alter(struct lladd_managed *t, unsigned which,
     struct alteration a = {.o = LLADD_MANAGED_OPTIONS_INIT, .which = which};
     TRY(lladd_check_process(t->db, err));
     if (!options || options->struct_size < sizeof options->struct_size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no table options, or no struct_size");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "no table options, or struct_size is not set");
     if (which & ~(unsigned)LLADD_MANAGED_ALL)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table has no options %#x", which);
     memcpy(&a.o, options, options->struct_size < sizeof a.o ? options->struct_size : sizeof a.o);

@@ -57,7 +57,7 @@ int ll_managed__change_store(struct ll_managed_change *c)
     if (rc)
         return give_up(c, rc);
     struct ll_manifest old = t->manifest;
-    lladd_mutex_lock(&t->mutex); /* because statistics read the manifest */
+    lladd_mutex_lock(&t->mutex); /* needed because statistics read the manifest */
     t->manifest = c->next;
     lladd_mutex_unlock(&t->mutex);
     lladd_atomic_store64(&t->fresh, c->next.fresh);
@@ -77,8 +77,8 @@ void ll_managed__version_add_mem(struct ll_version *v, struct ll_memtable *m)
     v->mems[v->n_mems++] = m;
 }
 
-/* Fills in the next version, without the flushed memtables. A flush's new run is the first; that of
- * a compaction replaces the inputs. Called under `swap` and the mutex. */
+/* Fills in the next version, without the flushed memtables. A flush's new run becomes the first
+ * one; a compaction's new run replaces the inputs. Called under `swap` and the mutex. */
 static void fill(struct ll_managed_change *c, bool flush)
 {
     const struct ll_version *now = c->t->view;

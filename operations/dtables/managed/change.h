@@ -16,7 +16,8 @@ struct ll_managed_change {
     struct ll_version *view;
     struct ll_managed_run *made; /* the new run; NULL: there was nothing to store */
     struct ll_version *from;     /* the version that is flushed or compacted, with a reference */
-    uint32_t first, inputs;  /* of a compaction: `inputs` runs, beginning with from->runs[first] */
+    uint32_t first, inputs;  /* a compaction's inputs: `inputs` runs, beginning with
+                              * from->runs[first] */
     bool ended;              /* the transaction has ended */
     lladd_lsn commit;
     struct lladd_error why; /* code not 0: the change failed, and its transaction has ended */
@@ -24,8 +25,8 @@ struct ll_managed_change {
 
 /* ---- run_build.c ---- */
 
-/* In the transaction of the change, builds a run of the rows and ranges of n tables, the newest
- * first, and opens it as c->made. With `drop`, leaves out tombstones and ranges (DIG-4). */
+/* Builds a run of the rows and ranges of n tables, the newest first, in the transaction of the
+ * change, and opens it as c->made. Leaves out tombstones and ranges if `drop` is set (DIG-4). */
 int ll_managed__build(struct ll_managed_change *, struct lladd_dtable *const *tables, size_t n,
                       const struct lladd_dtable_config *, bool drop);
 
@@ -39,7 +40,7 @@ int ll_managed__change_prepare(struct ll_managed_change *, uint32_t obsolete);
 int ll_managed__change_store(struct ll_managed_change *);
 /* Makes the new version current. Called after the commit, under `swap`. */
 void ll_managed__change_install(struct ll_managed_change *, bool flush);
-/* If rc is an error, rolls back. Then releases everything, and returns rc. */
+/* Rolls back if rc is an error. Then releases everything, and returns rc. */
 int ll_managed__change_end(struct ll_managed_change *, int rc, struct lladd_error *);
 /* Add a run or a memtable to a version under construction, with a reference. */
 void ll_managed__version_add_run(struct ll_version *, struct ll_managed_run *);

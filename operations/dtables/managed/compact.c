@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Compactions (Anvil: combines): several sorted runs become one.
+/* Compactions, which Anvil calls combines: several sorted runs become one.
  *
  *   DIG-4  The inputs of a compaction are neighbours in age. A compaction drops tombstones and
- *          ranges if and only if its inputs include the oldest run; a flush, if and only if there
- *          is no run. */
+ *          ranges if and only if its inputs include the oldest run; a flush drops them if and only
+ *          if there is no run. */
 #include "operations/dtables/managed/change.h"
 
 /* Finds the position of the first input in the manifest: flushes may have added newer runs before

@@ -2,11 +2,11 @@
 /* Deletion of ranges. A deletion of a range is a write to every key in it, absent keys included. As
  * for rows, the first writer of a key wins.
  *
- * The transaction first claims the range, so that later transactions cannot write into it. Then it
- * searches the range for conflicts: versions of other transactions that are in progress, or that
- * committed after the snapshot. The search does not hold the mutex, because it may read many rows.
- * If rows were digested since the snapshot, the rows in the runs are compared with the rows that
- * the snapshot sees, as for a single row (write.c). On a conflict the transaction gives up the
+ * The transaction first claims the range, so that later transactions cannot write into the range.
+ * Then it searches the range for conflicts: versions of other transactions that are in progress, or
+ * that committed after the snapshot. The search does not hold the mutex, because it may read many
+ * rows. If rows were digested since the snapshot, the rows in the runs are compared with the rows
+ * that the snapshot sees, as for a single row (write.c). On a conflict the transaction gives up the
  * claim. */
 #include "operations/dtables/managed/managed.h"
 
@@ -157,7 +157,7 @@ int lladd_managed_delete_range(struct lladd_txn *txn, struct lladd_managed *t,
         return ll_managed__no_memory(lladd_txn_error_out(txn));
     if (entry.len > ll_managed__entry_most(t))
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
-                               "a range of %zu bytes, and a record of the journal takes %zu",
+                               "a range of %zu bytes: a record of the journal takes at most %zu",
                                entry.len, ll_managed__entry_most(t));
     ll_managed__stall(t);
     TRY(claim(txn, u, from, to, now.next));

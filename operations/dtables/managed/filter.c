@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Filters of a memtable. Without filters, each key that is looked up or written would cost a search
- * of the memtable, even if the memtable does not have the key: microseconds, if it has half a
- * million rows.
+ * of the memtable, even if the memtable does not have the key. A search takes microseconds if the
+ * memtable has half a million rows.
  *
  * A memtable has several Bloom filters, each four times as large as the one before. New keys are
  * added to the newest filter; a lookup checks the filters until the key passes one. A key sets up

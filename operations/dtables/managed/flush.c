@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flushes (Anvil: digests): memtables become a sorted run.
+/* Flushes, which Anvil calls digests: memtables become a sorted run.
  *
  *   DIG-1  The cutoff C is a visible commit. If the flush adds a memtable, C is read before
  *          transactions can write to it. Thus transactions that write to the new memtable commit
@@ -122,8 +122,8 @@ int ll_managed__flush_now(struct lladd_managed *t, struct lladd_error *err)
         return 0;
     int rc = freeze(&c, &cutoff, err);
     if (!rc)
-        rc = ll_managed__change_begin(&c, true, err); /* frees_log, because the journal can release
-                                                       * log space after the flush */
+        rc = ll_managed__change_begin(&c, true, err); /* true is frees_log, because the journal can
+                                                       * release log space after the flush */
     if (rc) {
         ll_managed__version_release(t, c.from);
         ask_again(t, asked);

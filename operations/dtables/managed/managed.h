@@ -24,7 +24,8 @@ enum {
 };
 #define LL_MANAGED_ROOT "managed" /* a: root page of the catalogue, b: version */
 #define LL_MANAGED_OWNER "managed"
-#define LL_MANAGED_TAG "managed:" /* before the table's name: the name of its journal tag */
+#define LL_MANAGED_TAG "managed:" /* with the table's name after it: the name of the table's journal
+                                   * tag */
 /* A named root of this prefix and the table's name may point to a blob that a layer above (cTables)
  * keeps with the table. The blob is freed when the table is dropped. */
 #define LL_MANAGED_BESIDE "ctable:"
@@ -61,7 +62,7 @@ struct ll_memtable {
     uint64_t writers;                    /* atomic: parts of transactions that have not ended */
     uint64_t newest;                     /* atomic: newest commit */
     uint64_t bytes;                      /* atomic: used bytes of its chunks and filters */
-    struct lladd_dtable_key_range key_range; /* of rows, not of ranges */
+    struct lladd_dtable_key_range key_range; /* range of the rows' keys, without deleted ranges */
     uint32_t has_ranges;                 /* atomic; in the cache line that every lookup reads */
     struct ll_mem_list rows;
     struct ll_mem_list endpoints;  /* endpoints of deleted ranges: memrange.c */
@@ -110,13 +111,13 @@ void ll_managed__mem_undelete(struct ll_mem_part *);
 bool ll_managed__mem_segment_is(const struct ll_mem_part *, lladd_savepoint_id next);
 /* Rolls back the segments that were begun when the number of the next savepoint was above `to`. */
 void ll_managed__mem_undo(struct ll_mem_part *, lladd_savepoint_id to);
-/* filter.c. Adds a key, before its node can be found. Called under the table's mutex. */
+/* filter.c: adds a key, before its node can be found. Called under the table's mutex. */
 void ll_managed__filter_add(struct ll_memtable *, const struct lladd_dtable_key *);
-/* Any thread. False: the memtable has no node for the key that the caller must find (FIL-1). */
+/* For any thread. False: the memtable has no node for the key that the caller must find (FIL-1). */
 bool ll_managed__filter_may_have(const struct ll_memtable *, const struct lladd_dtable_key *);
 void ll_managed__filters_free(struct ll_memtable *);
-/* Any thread. ll_managed__mem_find returns the node of the key, and ll_managed__mem_not_before the
- * first node at or after the key. 0: none. */
+/* For any thread. ll_managed__mem_find returns the node of the key, and ll_managed__mem_not_before
+ * the first node at or after the key. 0: none. */
 uint32_t ll_managed__mem_find(const struct ll_memtable *, const struct lladd_dtable_key *);
 uint32_t ll_managed__mem_not_before(const struct ll_memtable *, const struct lladd_dtable_key *);
 /* Returns the last node before the key or, if `at`, at the key. Key NULL: the last node. */
@@ -135,14 +136,14 @@ bool ll_managed__mem_seen(const struct ll_memtable *, uint32_t node, uint64_t af
 /* Like ll_managed__mem_seen, but finds the part's own newest version. */
 bool ll_managed__mem_own(const struct ll_mem_part *, uint32_t node, struct lladd_dtable_key *,
                          struct lladd_dtable_value *out);
-/* Like ll_managed__mem_seen and ll_managed__mem_own, by key. If a range has deleted the key, the
- * result is a tombstone. */
+/* Like ll_managed__mem_seen and ll_managed__mem_own, but look up a key. If a range has deleted the
+ * key, the result is a tombstone. */
 bool ll_managed__mem_ask(const struct ll_memtable *, const struct lladd_dtable_key *,
                          uint64_t after, uint64_t upto, struct lladd_dtable_value *out);
 bool ll_managed__mem_ask_own(const struct ll_mem_part *, const struct lladd_dtable_key *,
                              struct lladd_dtable_value *out);
 /* Finds the interval around a key (NULL: around the first key) in which either everything or
- * nothing is deleted. With `own` NULL, by ranges committed in (after, upto]; otherwise by the
+ * nothing is deleted. If `own` is NULL, the ranges committed in (after, upto] count; otherwise the
  * ranges of the part. The memtable must have ranges. */
 void ll_managed__mem_interval(const struct ll_memtable *, const struct lladd_dtable_key *,
                               uint64_t after, uint64_t upto, const struct ll_mem_part *own,
@@ -157,9 +158,9 @@ int ll_managed__mem_writer(const struct ll_memtable *, uint32_t node, const stru
 /* Like ll_managed__mem_writer, for the newest deleted range that contains the key. */
 int ll_managed__mem_range_writer(const struct ll_memtable *, const struct lladd_dtable_key *,
                                  const struct ll_mem_part *, uint64_t *commit);
-/* For a part that has just deleted a range; `snapshot` is its transaction's. LL_MEM_OTHER or
- * LL_MEM_COMMITTED: another transaction has written in the range, and conflicts. LL_MEM_NO_WRITER:
- * none has. */
+/* Called for a part that has just deleted a range; `snapshot` is that of the part's transaction.
+ * LL_MEM_OTHER or LL_MEM_COMMITTED: another transaction has written in the range, and conflicts.
+ * LL_MEM_NO_WRITER: none has. */
 int ll_managed__mem_others(const struct ll_memtable *, const struct ll_mem_part *,
                            const struct lladd_dtable_key *from, const struct lladd_dtable_key *to,
                            uint64_t snapshot);
@@ -187,7 +188,7 @@ struct ll_layers {
 int ll_managed__layers(struct lladd_managed *, const struct ll_version *, uint64_t snapshot,
                        struct ll_use *own, struct ll_layers *, struct lladd_error *);
 void ll_managed__layers_drop(struct lladd_db *, struct ll_layers *);
-/* For an iterator over a transaction's own rows: call it when the transaction may have deleted
+/* Called for an iterator over a transaction's own rows, when the transaction may have deleted
  * ranges since the last call. */
 void ll_managed__snapshot_iter_again(struct ll_snapshot_iter *);
 
@@ -200,8 +201,8 @@ struct ll_manifest {
     enum lladd_managed_schedule schedule;
     uint32_t every;
     uint64_t tag, cutoff, memory_bytes, max_rows, interval_ns, generation, digests, combines, fresh;
-    char *texts[3]; /* comparator, configurations of digests and of combines; "": none, the default,
-                     * that of digests */
+    char *texts[3]; /* comparator; configuration of digests, "": the default; configuration of
+                     * combines, "": that of digests */
     struct lladd_managed_run *runs;
     lladd_pageno *obsolete;
     uint32_t n_runs, n_obsolete;
@@ -225,12 +226,12 @@ struct ll_managed_run {
     struct lladd_dtable *table; /* NULL: it is not open, and waits to be freed */
     struct lladd_managed_run info;
     bool obsolete;           /* a compaction has replaced it; under the table's mutex */
-    struct ll_managed_run *next; /* in the list of runs to be freed */
+    struct ll_managed_run *next; /* the next run in the list of runs to be freed */
 };
 
 /* A version: the memtables and runs of a table at one time, as in LevelDB. It is immutable. Its
- * runs have the newest row of each key up to commit `cutoff`. Of its memtables, only later commits
- * count. */
+ * runs have the newest row of each key up to commit `cutoff`. Only later commits count in its
+ * memtables. */
 struct ll_version {
     uint64_t refs; /* atomic */
     uint64_t cutoff;
@@ -240,9 +241,9 @@ struct ll_version {
     struct ll_memtable **mems; /* the newest first; the first one is written to */
     struct ll_managed_run **runs;
 };
-/* True if the memtable has nothing for the key in this version: the runs have all of the memtable's
- * commits, or the memtable has no deleted ranges and the key is outside its key range. A snapshot
- * that was acquired before this check sees no later commit. */
+/* True if the memtable has nothing for the key in this version. This is so if the runs have all of
+ * the memtable's commits, or if the memtable has no deleted ranges and the key is outside its key
+ * range. A snapshot that was acquired before this check sees no later commit. */
 static inline bool ll_managed__version_skips(const struct ll_version *v,
                                              const struct ll_memtable *m,
                                              const struct lladd_dtable_key *key)
@@ -278,33 +279,34 @@ struct lladd_managed {
     struct lladd_db *db;
     struct lladd_managed *next; /* under the handle's mutex, like the next six members */
     uint32_t opens;
-    uint32_t workers;  /* threads that work on it */
-    uint64_t retry_ns; /* after a failure: no maintenance thread works on it before this time */
+    uint32_t workers;  /* threads that work on the table */
+    uint64_t retry_ns; /* after a failure, no maintenance thread works on the table before this
+                        * time */
     uint64_t served;   /* value of all->served when a thread worked on it last */
     bool opening;
     void *companion; /* memory of a layer above (cTables), freed with the table */
     char *name;
-    uint64_t tag;                    /* as in the manifest, never changes */
+    uint64_t tag;                    /* the tag in the manifest; never changes */
     uint64_t memory_bytes, max_rows; /* atomic; as in the manifest, like the next two members */
     uint32_t every, schedule;
     struct lladd_dtable_order order;
-    /* For digests and for combines. Read under the mutex, or by the thread that digests or
-     * combines. */
+    /* Configurations for digests and for combines. Read under the mutex, or by the thread that
+     * digests or combines. */
     struct lladd_dtable_config *config[2];
     struct lladd_mutex swap;     /* held while the manifest and the version change */
     struct ll_manifest manifest; /* as committed; changes under both mutexes */
     struct lladd_mutex mutex;    /* a leaf: protects the members below, and adding to memtables */
-    struct lladd_cond changed;   /* with the mutex: work has ended */
+    struct lladd_cond changed;   /* used with the mutex; signalled when work has ended */
     struct ll_version *view, *retired;
-    struct ll_managed_run *ready; /* to be freed */
+    struct ll_managed_run *ready; /* list of runs to be freed */
     uint64_t users;           /* uses of the table */
     bool digesting, combining, freeing, closing;
     bool free_failed; /* the last attempt to free a run failed: other work goes first */
     struct ll_use *free_uses;
     struct ll_mem_part *replayed;         /* during open: the part of the entry replayed last */
     uint64_t newest;                      /* atomic: newest commit of a row */
-    uint64_t pending_bytes, pending_rows; /* atomic; in memtables, by transactions that have ended;
-                                           * pending_bytes includes aborted ones */
+    uint64_t pending_bytes, pending_rows; /* atomic; bytes and rows in memtables, of transactions
+                                           * that have ended; pending_bytes includes aborted ones */
     uint64_t conflicts, waits, failures;  /* atomic */
     uint64_t fresh;                       /* atomic: runs made by digests and not combined yet */
     uint32_t hurry;                       /* atomic: the table is being closed, work stops early */
@@ -343,8 +345,9 @@ struct ll_managed {
     struct lladd_db *db;
     struct lladd_mutex mutex; /* a leaf */
     struct lladd_mutex create;
-    struct lladd_cond wake;       /* with the mutex: something is due */
-    struct lladd_cond idle;       /* with the mutex: a thread has finished with a table */
+    struct lladd_cond wake;       /* used with the mutex; signalled when something is due */
+    struct lladd_cond idle;       /* used with the mutex; signalled when a thread has finished with
+                                   * a table */
     struct lladd_hash *catalogue; /* atomic; NULL: not created yet */
     struct lladd_managed *tables;
     struct ll_managed_txn *txns, *free_txns;
@@ -414,7 +417,7 @@ int ll_managed__entry_put_range(struct ll_use *, const struct lladd_dtable_key *
                                 const struct lladd_dtable_key *to, struct lladd_span *out);
 struct ll_entry {
     bool range, has_from, has_to;
-    struct lladd_dtable_key key, to; /* of a range: from `key` to `to` */
+    struct lladd_dtable_key key, to; /* a range is from `key` to `to` */
     struct lladd_dtable_value value;
 };
 bool ll_managed__entry_get(const struct lladd_dtable_order *, struct lladd_span, struct ll_entry *);
@@ -429,8 +432,8 @@ int ll_managed__any_ranges(const struct lladd_dtable *, bool *out, struct lladd_
 /* Adds the table's ranges to a run, and their number to *n. */
 int ll_managed__add_ranges(struct lladd_dtable_run_builder *, const struct lladd_dtable *,
                            uint64_t *n, struct lladd_error *);
-/* Makes the configuration of a ranges_dtable. Its base is a copy of `base`; NULL: a
- * linear_dtable. */
+/* Makes the configuration of a ranges_dtable. The base of the ranges_dtable is a copy of `base`, or
+ * a linear_dtable if `base` is NULL. */
 int ll_managed__around(struct lladd_managed *, const struct lladd_dtable_config *base,
                        struct lladd_dtable_config **out, struct lladd_error *);
 

@@ -203,7 +203,7 @@ static bool split(struct ll_memtable *m, struct block *above, uint32_t i, bool a
     return true;
 }
 
-/* If the root is full, puts a new root above it. */
+/* Puts a new root above a root that is full. */
 static bool raise(struct ll_memtable *m, struct ll_mem_list *l)
 {
     const struct block *b = block_at(m, l->root);
@@ -251,8 +251,8 @@ static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
     return true;
 }
 
-/* Searches the list from *before on. Returns the key's node. If the list does not have the key,
- * returns 0, and *before is the node after which the key belongs. */
+/* Searches the list from *before on. Returns the key's node, or 0 if the list does not have the
+ * key; *before is then the node after which the key belongs. */
 static uint32_t look_around(const struct ll_memtable *m, const struct place *p,
                             const struct lladd_dtable_key *key, uint64_t prefix, uint32_t *before)
 {

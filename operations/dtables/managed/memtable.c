@@ -13,10 +13,10 @@
  * the chunk. Chunks double in size, from 8 KiB to 64 MiB; a longer row has a chunk of its size.
  *
  *   MEM-1  A node or version is complete before a link to it is stored. Nothing moves.
- *   MEM-2  Some versions do not count: rolled back, aborted, or of a range deletion that is about
- *          to be refused (memrange.c). Of the other versions in a chain, the committed ones are in
- *          descending order of their commits. Versions before them are of one transaction in
- *          progress.
+ *   MEM-2  A version does not count if it is rolled back or aborted, or belongs to a range deletion
+ *          that is about to be refused (memrange.c). Of the other versions in a chain, the
+ *          committed ones are in descending order of their commits. Versions before them are of one
+ *          transaction in progress.
  *   MEM-3  `logged` stores the commit in the part. Thus all versions of the part get their commit
  *          in one step. No snapshot includes this commit before the core makes it visible.
  *   MEM-4  A row is shown with the key that the shown version was put with. The node's key may come
@@ -84,7 +84,8 @@ int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *or
     m->order = *order;
     m->refs = 1;
     m->key_range = (struct lladd_dtable_key_range)LLADD_DTABLE_KEY_RANGE_EMPTY;
-    uint32_t none = ll_managed__mem_take(m, UNIT, false); /* because offset 0 means "none" */
+    uint32_t none = ll_managed__mem_take(m, UNIT, false); /* not used, because offset 0 means
+                                                           * "none" */
     (void)none;
     if (m->n_chunks == 0 || ll_managed__list_begin(m, &m->rows)) {
         ll_managed__mem_drop(m);
@@ -201,7 +202,7 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
     } else {
         memcpy(node->key, &key->number, sizeof key->number);
     }
-    if (l == &m->rows) { /* before the node can be found */
+    if (l == &m->rows) { /* done before the node can be found */
         lladd_dtable_key_range_widen(&m->key_range, lladd_dtable_prefix(&m->order, key));
         ll_managed__filter_add(m, key);
     }
@@ -457,7 +458,7 @@ void ll_managed__mem_end(struct lladd_managed *t, struct ll_mem_part *p, uint64_
 {
     struct ll_memtable *m = p->m;
     lladd_atomic_store64(&p->commit, commit);
-    lladd_atomic_count64(&t->pending_bytes, p->bytes); /* also if the transaction aborted */
+    lladd_atomic_count64(&t->pending_bytes, p->bytes); /* counted even if the transaction aborted */
     if (commit != LL_MANAGED_TAKEN_BACK && p->rows) {
         lladd_atomic_count64(&t->pending_rows, p->rows);
         lladd_atomic_max64(&t->newest, commit);

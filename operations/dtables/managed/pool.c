@@ -28,8 +28,8 @@ void ll_managed__nudge(struct lladd_managed *t)
 
 /* Chooses a table with due work. If the journal has asked for a digest of a table, this table comes
  * first, because its entries keep the log from being truncated. Otherwise the table that was served
- * longest ago comes first. If no work is due, returns NULL, and *wait is the time until work may be
- * due; 0: wait for a wake-up. Called under the mutex. */
+ * longest ago comes first. Returns NULL if no work is due; *wait is then the time until work may be
+ * due, or 0 if the thread waits for a wake-up. Called under the mutex. */
 static struct lladd_managed *choose(struct ll_managed *all, uint64_t now, int *due, uint64_t *wait)
 {
     struct lladd_managed *best = NULL;
@@ -83,7 +83,8 @@ static void *work(void *arg)
             if (all->wakes != wakes || all->stopping)
                 continue;
             if (wait)
-                (void)lladd_cond_wait_for(&all->wake, &all->mutex, wait); /* then looks again */
+                (void)lladd_cond_wait_for(&all->wake, &all->mutex, wait); /* the loop then looks
+                                                                           * again */
             else
                 lladd_cond_wait(&all->wake, &all->mutex);
             continue;

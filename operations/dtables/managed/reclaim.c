@@ -16,8 +16,8 @@ static int free_run(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
     return lladd_dtable_run_free(txn, r->info.root);
 }
 
-/* Frees one run. Its pages are reused only when this commit is durable; by then the commit that
- * replaced the run is durable too. */
+/* Frees one run. The run's pages are reused only when the commit of this call is durable. By then
+ * the commit that replaced the run is durable too. */
 int ll_managed__reclaim_now(struct lladd_managed *t, struct lladd_error *err)
 {
     lladd_mutex_lock(&t->mutex);

@@ -151,7 +151,7 @@ int ll_managed__set_triggers(const struct lladd_managed_options *o, unsigned whi
     if (which & LLADD_MANAGED_INTERVAL)
         m->interval_ns = o->interval_ns;
     return m->schedule > LLADD_MANAGED_NEVER || m->every < 2
-               ? lladd_error_set(err, LLADD_BAD_ARGUMENT, "no such schedule, or every is 1")
+               ? lladd_error_set(err, LLADD_BAD_ARGUMENT, "an unknown schedule, or every is 1")
                : 0;
 }
 
@@ -228,7 +228,8 @@ int lladd_managed_create(struct lladd_txn *txn, const char *name,
     TRY(ll_managed__of(lladd_txn_db(txn), &all, err));
     TRY(check_name(name, err));
     if (!options || options->struct_size < sizeof options->struct_size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no table options, or no struct_size");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "no table options, or struct_size is not set");
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     int rc = first_manifest(txn, &o, &m);
     if (!rc)

@@ -4,9 +4,8 @@
  * A transaction's first call on any table acquires a snapshot: the newest visible commit, which the
  * core keeps for the transaction. For each table that it calls, the transaction has a *use*, with
  * the version that the transaction reads. When the transaction first writes to the table, the use
- * gets a part of the memtable that is current at this moment. Row versions of the part become
- * visible when the `logged` callback stores the commit in the part, to snapshots that include this
- * commit.
+ * gets a part of the memtable that is current at this moment. When the `logged` callback stores the
+ * commit in the part, the part's row versions become visible to snapshots that include this commit.
  *
  *   USE-1  If a transaction in progress has a part in a memtable, the current version has this
  *          memtable.

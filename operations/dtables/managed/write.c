@@ -199,7 +199,7 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
         return ll_managed__no_memory(lladd_txn_error_out(txn));
     if (entry.len > ll_managed__entry_most(t))
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
-                               "a row of %zu bytes, and a record of the journal takes %zu",
+                               "a row of %zu bytes: a record of the journal takes at most %zu",
                                entry.len, ll_managed__entry_most(t));
     ll_managed__stall(t);
     struct claim c = {.value = v, .next = now.next};
