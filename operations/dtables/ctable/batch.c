@@ -142,7 +142,7 @@ static int by_rows(struct lladd_ctable_cursor *c, size_t max, unsigned flags, st
         if (rc || *n == max)
             return rc;
     }
-    return rc == LLADD_END ? lladd_ctable_prev(c, err) : rc; /* back to the last row read */
+    return rc == LLADD_END ? lladd_ctable_prev(c, err) : rc; /* goes back to the last row read */
 }
 
 /* ---- by places ------------------------------------------------------------------------------- */
@@ -198,8 +198,8 @@ static int column_by_places(const struct interval *s, uint32_t column, struct ro
     return rc;
 }
 
-/* Reads a column. *width: the size of its values; 0: l->ends and l->states describe them. The first
- * copy, of one value, gives the size to allocate. */
+/* Reads a column. *width becomes the size of the column's values, or 0 if l->ends and l->states
+ * describe them. The first copy, of one value, gives the size to allocate. */
 static int column(const struct interval *s, uint32_t number, struct room *r, struct list *l,
                   size_t *width, struct lladd_error *err)
 {

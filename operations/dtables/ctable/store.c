@@ -13,7 +13,7 @@ struct store {
     const struct lladd_ctable_options *o;
     struct lladd_error *err;
     struct lladd_dtable_config *column;
-    bool *grouped; /* by column: it is in a group */
+    bool *grouped; /* for each column: is it in a group? */
     char *word;    /* room for the numbers of a group's columns, as text */
 };
 

@@ -233,7 +233,7 @@ int lladd_ctable_create(struct lladd_txn *txn, const char *name,
     struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
     if (!options || options->struct_size < sizeof options->struct_size)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
-                               "no cTable options, or no struct_size");
+                               "no cTable options, or struct_size is not set");
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     return create_whole(txn, name, &o);
 }
@@ -335,7 +335,8 @@ int lladd_ctable_alter(struct lladd_ctable *t, unsigned which,
     char *store;
     TRY(lladd_check_process(t->db, err));
     if (!options || options->struct_size < sizeof options->struct_size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no cTable options, or no struct_size");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "no cTable options, or struct_size is not set");
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     o.columns = t->columns;
     o.n_columns = t->n;
