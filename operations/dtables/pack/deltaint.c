@@ -202,10 +202,10 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
 struct cursor {
     struct lladd_dtable_pin pin;
     uint64_t place;
-    uint32_t sum; /* of all differences up to and including this place */
+    uint32_t sum; /* sum of all differences up to and including this place */
     unsigned char bytes[4];
     struct lladd_dtable_key key;
-    struct lladd_dtable_value value; /* as the base has it */
+    struct lladd_dtable_value value; /* the value as the base has it */
 };
 
 static void cursor_close(const struct lladd_dtable *base, void *cursor)
@@ -215,7 +215,8 @@ static void cursor_close(const struct lladd_dtable *base, void *cursor)
 }
 
 /* Moves to the first place with a row, from c->place on in this direction. Forward, c->sum is the
- * sum of the differences before c->place. Backward, it already includes that at c->place. */
+ * sum of the differences before c->place. Backward, c->sum already includes the difference at
+ * c->place. */
 static int settle(const struct lladd_dtable *base, struct cursor *c, bool forward,
                   struct lladd_error *err)
 {
