@@ -6,9 +6,9 @@
  * makes more while the undo reserve is low (both within half of the byte limit), and removes dead
  * files except two. It writes when more than a mebibyte is unwritten and no other thread is
  * writing, and syncs for ll_log_force_soon. It is started when it is first needed: when a segment
- * is used up, page images ask for credit, the undo reserve needs more segments, or a sync is
- * requested. ll_log_maintain does the same work with segments and dead files. A caller that needs
- * space and finds no segment makes one.
+ * is used up, when no segment is left for the credit of page images, when the undo reserve needs
+ * more segments, or when a sync is requested. ll_log_maintain does the same work with segments and
+ * dead files. A caller that needs space and finds no segment makes one.
  */
 #include "log/log_private.h"
 
@@ -117,7 +117,7 @@ static void *worker(void *arg)
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
     while (!segs->stop) {
-        /* Calls that arrive while this thread works without the mutex change `calls`. */
+        /* The work releases the mutex. A call meanwhile changes `calls`, so `heard` differs. */
         uint64_t heard = segs->calls;
         bool did = sync_some(log) || write_some(log);
         /* An error is ignored: a caller that needs the space will ask for it and get the error. */

@@ -34,8 +34,8 @@ void ll_xa__opening_end(struct ll_xa__rm *rm, struct ll_xa__opening *o)
     ll_xa__store_release(store);
 }
 
-/* Called with the mutex. The rm is not freed while the mutex is released, because ll_xa__begin has
- * counted the call. */
+/* Called with the mutex, which ll_xa__store_open may release for a time. The rm is not freed
+ * meanwhile, because ll_xa__begin has counted the call. */
 static int open_here(struct ll_xa__rm *rm, const char *info)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -130,7 +130,8 @@ const struct bench_engine bench_engine_tdb = {
     .name = "tdb",
     .version = version,
     .settings = "as many hash chains as records, at most 4 million (a tenth of that for small "
-                "transactions); Jenkins hash; mmap; a mutex around all calls; OS: TDB_NOSYNC",
+                "transactions); Jenkins hash; mmap; a mutex around all calls; at level OS: "
+                "TDB_NOSYNC",
     .levels = BENCH_AT(BENCH_DISK) | BENCH_AT(BENCH_OS),
     .open = open_it,
     .close = close_it,

@@ -47,7 +47,7 @@ static void add(const struct world *w, const struct clients *b)
     }
 }
 
-/* Draws for each kind of fault how often it happens in this schedule, or that it does not. */
+/* Draws the rate of each kind of fault in this schedule; it may be 0. */
 static void draw_faults(struct world *w)
 {
     static const unsigned rates[] = {0, 0, 0, 10, 40, 200};
@@ -104,8 +104,8 @@ START_TEST(all_agree_whatever_happens)
 {
     for (unsigned i = 0; i < schedules; i++)
         run(first_seed + i);
-    printf("%u schedules: %llu transfers, %llu audits, %llu of one account, %llu failed, %llu "
-           "unknown\n",
+    printf("%u schedules: %llu transfers, %llu audits, %llu changes of one account, %llu "
+           "failed, %llu unknown\n",
            schedules, (unsigned long long)total.transfers, (unsigned long long)total.audits,
            (unsigned long long)total.ones, (unsigned long long)total.failures,
            (unsigned long long)total.unknown);

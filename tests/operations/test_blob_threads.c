@@ -65,7 +65,8 @@ static void filled_with(lladd_pageno root, size_t len, unsigned char letter)
     free(p);
 }
 
-/* Repeats a call that is refused because a thread still reads a page that the call has freed. */
+/* Repeats a call that returns LLADD_BUSY: another thread still reads an old copy of a page that the
+ * call allocates again. */
 #define again(txn, call) \
     do { \
         int again_rc; \

@@ -61,8 +61,7 @@ static int bulk_written(void *ctx, struct lladd_db *db, void *state, struct llad
     return 0;
 }
 
-/* The callback of the first extension, which has no page. (The second extension was built for an
- * older header, in which the struct has no such callback.) */
+/* Has no page, so the library asks the next extension. */
 static int nothing(void *ctx, struct lladd_db *db, void *state, lladd_pageno number,
                    lladd_lsn since, lladd_lsn writer, void *bytes, struct lladd_error *err)
 {
@@ -73,6 +72,8 @@ static int nothing(void *ctx, struct lladd_db *db, void *state, lladd_pageno num
 
 static const struct lladd_extension empty = {
     .struct_size = sizeof empty, .name = "test.empty", .version = 1, .base_of = nothing};
+/* As if it were built for an older header: struct_size ends before base_of, so the library never
+ * calls it. */
 static const struct lladd_extension older = {.struct_size =
                                                  offsetof(struct lladd_extension, base_of),
                                              .name = "test.older",
@@ -112,7 +113,8 @@ static void read_page(lladd_pageno number, unsigned char out[PAGE])
     free(bytes);
 }
 
-/* Copies the page. Before that, truncates the log up to now; from now on the log is kept. */
+/* Truncates the log, copies the page, and keeps the log from there on: the log has nothing of what
+ * the copy has. */
 static void archive_page(lladd_pageno number)
 {
     fixture_forget_log(&r, scratch);
@@ -130,7 +132,8 @@ static void damage(lladd_pageno number)
     fixture_file_write(&r, "pages", bytes, sizeof bytes, number.v * PAGE + 1024);
 }
 
-/* While the database is open: the crash model does not hear of this write. */
+/* As `damage`, but the database may be open: the write goes to the device below the crash model,
+ * which does not notice it. */
 static void damage_below(lladd_pageno number)
 {
     static unsigned char bytes[64];
@@ -362,7 +365,7 @@ START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
     ck_assert_uint_eq(copy.asked, 2);
     ck_assert_uint_eq(copy.since, copy.barrier);
     fixture_close(&r);
-    /* The copy is older than the barrier. */
+    /* Asked for the bulk write, the extension now gives the page from before it. */
     damage(page);
     memcpy(copy.bulk, copy.bytes, PAGE);
     expect_refusal("an earlier life", "in bulk");
@@ -399,7 +402,7 @@ START_TEST(a_page_from_an_extension_is_written_in_bulk_again)
 }
 END_TEST
 
-/* Truncates the log as far as it goes now. */
+/* Truncates the log up to its present end. */
 static void *truncate_log(void *unused)
 {
     uint64_t end = fixture_stats(&r).log_tail;

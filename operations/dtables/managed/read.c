@@ -50,9 +50,9 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     return rc;
 }
 
-/* Rarely called: by lladd_dtable_interval_at, also if this table is part of another overlay. The
- * result stays valid when the layers are gone, because the overlay copies endpoints into the
- * pins. */
+/* Builds the layers for each call, because calls are rare: only lladd_dtable_interval_at asks, for
+ * this table or for an overlay that contains it. The result stays valid when the layers are gone,
+ * because the overlay copies endpoints into the pins. */
 static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                     struct lladd_error *err)
@@ -128,7 +128,8 @@ static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_d
     return lladd_dtable_row(c->rows, key, value, err);
 }
 
-/* Follows the leader of the overlay's cursor. A write of the transaction ends the lead. */
+/* The caller may move the cursor that leads the overlay's cursor (struct lladd_dtable_lead), until
+ * the transaction writes. */
 static bool cursor_lead(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_lead *out)
 {
     const struct cursor *c = cursor;
