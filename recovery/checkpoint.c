@@ -240,7 +240,9 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
 
 lladd_lsn ll_core_needed(struct ll_core *core)
 {
-    return needed_by(core, ll_core_redo(core), false, NULL);
+    lladd_lsn low = needed_by(core, ll_core_redo(core), false, NULL);
+    lladd_lsn oldest = ll_log_oldest(core->log);
+    return low.v < oldest.v ? oldest : low; /* a class may need log that there never was */
 }
 
 /* Names the undo reserve if it is larger than the part of the log that is needed. */

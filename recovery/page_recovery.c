@@ -30,9 +30,8 @@ static int redo_pending(struct ll_core *core, struct ll_fetch *f, struct lladd_e
     return rc;
 }
 
-static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
+static int fetch_from(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
 {
-    struct ll_core *core = ctx;
     const uint64_t *skipped = core->baseless ? ll_hashmap_find(core->baseless, f->page.v) : NULL;
     if (skipped)
         return ll_redo_refuse(core, f->page.v, *skipped, err);
@@ -52,6 +51,16 @@ static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
     if (f->rebuilt) /* the page becomes dirty, so write-back may log an image */
         ll_redo_barrier_disown_page(core, f->page.v);
     f->state = rc == 0 ? LL_FETCH_DONE : f->state;
+    return rc;
+}
+
+static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
+{
+    struct ll_core *core = ctx;
+    int rc = fetch_from(core, f, err);
+    if (rc == 0 && f->state == LL_FETCH_DONE &&
+        ll_page_base(f->bytes).v < lladd_atomic_load64_relaxed(&core->newest_barrier))
+        ll_redo_forget_base(f->bytes, ll_redo_barrier_of_locked(core, f->page.v));
     return rc;
 }
 

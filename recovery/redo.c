@@ -155,6 +155,12 @@ int ll_redo_record(struct ll_core *core, const struct ll_record *rec, struct lla
     return redo_record(core, rec, page, &view, baseless, start.v, err);
 }
 
+void ll_redo_forget_base(unsigned char *page, lladd_lsn barrier)
+{
+    if (ll_page_base(page).v < barrier.v)
+        ll_page_set_base(page, lladd_lsn_of(0));
+}
+
 /* ---- one batch --------------------------------------------------------------------------- */
 
 struct held_page {
@@ -234,6 +240,8 @@ static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, stru
         if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 &&
             (rc == 0 || !ll_redo_is_durable(w->core, f->page.bytes)))
             ll_buffer_dirty(w->core->buffer, f, rec->lsn);
+        if (w->core->n_barriers)
+            ll_redo_forget_base(f->page.bytes, ll_redo_barrier_of(w->core, rec->page));
         rc = 0;
     } else if (rc == LLADD_NOT_FOUND) {
         rc = known ? 0 : give_up_base(w, rec, f);
@@ -284,8 +292,10 @@ static uint32_t look_at(struct ll_redo_worker *w, const struct ll_log_batch *bat
 }
 
 /* w->at becomes the LSN of the last record. If a page cannot be fixed, the records before the
- * page's first record are still applied, and w->at becomes the LSN of that record. */
-static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, unsigned n,
+ * page's first record are still applied, and w->at becomes the LSN of that record. If there is no
+ * frame for the page while this worker holds others, *n becomes the number of these records: with
+ * its pages released, the worker can go on. */
+static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, unsigned *n,
                      uint32_t which, bool timed)
 {
     struct held h;
@@ -294,7 +304,7 @@ static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, 
     int rc = 0, failed = 0;
     h.n = 0;
     memset(h.place, 0, sizeof h.place);
-    for (; fixed < n; fixed++) {
+    for (; fixed < *n; fixed++) {
         page[fixed] = NULL;
         if ((which >> fixed & 1) && (failed = hold(w, &h, &records[fixed], &page[fixed])) != 0)
             break;
@@ -307,6 +317,10 @@ static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, 
     }
     for (unsigned i = 0; i < h.n; i++)
         ll_buffer_unfix(w->core->buffer, h.page[i].frame, LL_FIX_EXCLUSIVE);
+    if (failed == LLADD_NO_FRAME && h.n > 0) {
+        *n = fixed;
+        failed = 0;
+    }
     if (!rc && failed) {
         w->at = records[fixed].lsn.v;
         rc = failed;
@@ -318,9 +332,9 @@ static int redo_batch(struct ll_redo_worker *w, const struct ll_log_batch *batch
 {
     uint32_t which = look_at(w, batch);
     int rc = 0;
-    for (uint32_t i = 0; !rc && i < batch->n; i += w->together) {
-        uint32_t n = batch->n - i < w->together ? batch->n - i : w->together;
-        rc = redo_some(w, batch->record + i, n, which >> i, timed);
+    for (uint32_t i = 0, n; !rc && i < batch->n; i += n) {
+        n = batch->n - i < w->together ? batch->n - i : w->together;
+        rc = redo_some(w, batch->record + i, &n, which >> i, timed);
     }
     return rc;
 }

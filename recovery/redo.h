@@ -42,6 +42,9 @@ int ll_redo_check_image(struct ll_core *, lladd_lsn lsn, struct lladd_view, stru
  * skipped. */
 int ll_redo_refuse(struct ll_core *, uint64_t page, uint64_t lsn, struct lladd_error *);
 
+/* Redo uses no base below the page's redo barrier. So a page with such a base gets none, and
+ * write-back does not count on it (BUF-5): the next change logs an image. */
+void ll_redo_forget_base(unsigned char *page, lladd_lsn barrier);
 /* Is the page, as it was read from the file, known to be durable? */
 bool ll_redo_is_durable(const struct ll_core *, const unsigned char *page);
 

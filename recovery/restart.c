@@ -268,9 +268,11 @@ static int state_classes_again(struct ll_core *core, struct lladd_error *err)
 
 static int redo_objects(struct ll_core *core, struct lladd_error *err)
 {
-    lladd_lsn from = class_start(core);
+    lladd_lsn from = class_start(core), oldest = ll_log_oldest(core->log);
     if (from.v == UINT64_MAX)
         return 0;
+    /* Files below the oldest LSN were given up, and wait to be used again. */
+    from = from.v < oldest.v ? oldest : from;
     struct ll_log_cursor *cursor;
     struct ll_record rec;
     uint64_t done = 0;

@@ -444,6 +444,34 @@ START_TEST(a_bulk_write_that_fails_drops_no_change)
 }
 END_TEST
 
+/* Writes the page, if it is dirty, and takes no checkpoint. */
+static void write_out(lladd_pageno number)
+{
+    unsigned char read[4096];
+    ok_db(&r, lladd_bulk_read(r.db, number, 1, false, read, &r.err));
+}
+
+/* A page has a redo barrier above its base, and is changed without a bulk write. The base does not
+ * count any more, so the change or its write-back logs an image, and a torn write is repaired. */
+START_TEST(a_page_is_changed_after_a_barrier_without_a_bulk_write)
+{
+    begin_bulk(_i);
+    earlier_life();
+    struct cell c = cell_of(lladd_page_of(BULK + 1), 5);
+    write_out(c.page);
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
+    done(lladd_abort(txn));
+    fixture_set(&r, c, 7);
+    write_out(c.page);
+    fixture_crash(&r, &fault_kill);
+    rot(c.page);
+    fixture_open(&r);
+    fixture_expect(&r, c, 7);
+    fixture_free(&r);
+}
+END_TEST
+
 /* ---- images at the first change ------------------------------------------------------------ */
 
 /* Credit for this number of records is as much as an image and a record need together. */
@@ -801,6 +829,7 @@ int main(void)
     LOOP(a_barrier_that_was_rolled_back_is_logged_again);
     LOOP(a_page_is_changed_before_it_is_written_in_bulk);
     LOOP(a_bulk_write_that_fails_drops_no_change);
+    LOOP(a_page_is_changed_after_a_barrier_without_a_bulk_write);
     LOOP(only_credit_for_images_pays_for_an_image);
     LOOP(a_rollback_logs_no_image);
     LOOP(an_extension_hears_of_each_page_that_is_written_in_bulk);

@@ -392,6 +392,31 @@ START_TEST(a_class_is_first_used_when_its_log_is_gone)
 }
 END_TEST
 
+/* Files of segments that the log has given up are still there, and between them a file is gone.
+ * They do not matter to a class that is used for the first time, even if it has made nothing
+ * durable. */
+START_TEST(files_below_the_log_do_not_matter)
+{
+    begin_tally();
+    tally.durable = lladd_lsn_of(_i & 2 ? 8 : 0);
+    for (unsigned i = 0; i < 40; i++)
+        write_log();
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    uint64_t oldest = fixture_stats(&r).log_oldest;
+    count_one();
+    stop(_i & 1);
+    keep_segments();
+    ck_assert_uint_ge(segments_below(lladd_lsn_of(oldest)), 3);
+    ck_assert_int_eq(r.base->ops->unlink(r.base, segments[1].name), 0);
+    expect_redone(1);
+    lladd_lsn needed;
+    ok_db(&r, lladd_log_needed(r.db, &needed, &r.err));
+    ck_assert_uint_eq(needed.v, fixture_stats(&r).log_oldest);
+    fixture_free(&r);
+    forget_segments();
+}
+END_TEST
+
 /* A program that does not register the class uses the database while the log has no record of the
  * class. Its checkpoints keep no log for the class. */
 START_TEST(a_class_was_not_registered_for_a_while)
@@ -431,6 +456,7 @@ int main(void)
     tcase_add_test(tc, first_segments_after_a_clean_close);
     tcase_add_loop_test(tc, first_segments_that_a_class_needs, 0, 2);
     tcase_add_loop_test(tc, a_class_is_first_used_when_its_log_is_gone, 0, 2);
+    tcase_add_loop_test(tc, files_below_the_log_do_not_matter, 0, 4);
     tcase_add_loop_test(tc, a_class_was_not_registered_for_a_while, 0, 2);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
