@@ -281,7 +281,7 @@ static int take_options(struct ll_ship_backup *b, const struct lladd_backup_opti
                                "a label is one line of at most %d bytes", LABEL_MOST);
     ll_ship_manifest_init(&b->m, b->mem);
     memcpy(b->m.info.label, label, strlen(label));
-    b->object.mem = b->index.mem = b->writers.mem = b->again.mem = b->mem;
+    b->object.mem = b->index.mem = b->entries.mem = b->writers.mem = b->again.mem = b->mem;
     b->suspects.mem = b->damaged.mem = b->mem;
     return 0;
 }
@@ -302,6 +302,7 @@ static void release(struct ll_ship_backup *b)
     ll_ship_delete(b->mem, b->lz4);
     ll_ship_buf_free(&b->object);
     ll_ship_buf_free(&b->index);
+    ll_ship_buf_free(&b->entries);
     ll_ship_buf_free(&b->damaged);
     ll_ship_buf_free(&b->suspects);
     for (size_t at = 0; at < b->writers.len; at += sizeof(struct ll_ship_writer))

@@ -34,6 +34,7 @@ struct ll_ship_backup {
     void *lz4;
     struct ll_ship_buf object;  /* of frames that are not stored yet */
     struct ll_ship_buf index;   /* entries of frames */
+    struct ll_ship_buf entries; /* entries of the pages in the frames */
     uint64_t newest;            /* the highest page LSN that was copied since it was reset */
     struct ll_ship_buf suspects; /* of copy_damage.c: pages in use with wrong checksums */
     bool repairing;              /* ll_ship_repair_pages copies repaired pages */

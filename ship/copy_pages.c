@@ -92,6 +92,14 @@ static int store_object(struct ll_ship_backup *b)
     return rc;
 }
 
+static int add_entry(struct ll_ship_backup *b, uint64_t number, const unsigned char *page)
+{
+    unsigned char entry[LL_SHIP_PAGE_ENTRY];
+    ll_ship_page_entry_encode(page_ok(b, number, page) ? lladd_get64(page + PAGE_LSN) : 0,
+                              lladd_crc32c(0, page, b->m.info.page_size), entry);
+    return ll_ship_append(&b->entries, entry, sizeof entry, b->err);
+}
+
 static int add_frame(struct ll_ship_backup *b, uint64_t first, uint32_t n,
                      const unsigned char *pages)
 {
@@ -112,7 +120,11 @@ static int add_frame(struct ll_ship_backup *b, uint64_t first, uint32_t n,
     f.crc = lladd_crc32c(0, bytes, f.bytes);
     ll_ship_frame_encode(&f, entry);
     rc = ll_ship_append(&b->object, bytes, f.bytes, b->err);
-    return rc ? rc : ll_ship_append(&b->index, entry, sizeof entry, b->err);
+    if (!rc)
+        rc = ll_ship_append(&b->index, entry, sizeof entry, b->err);
+    for (uint32_t i = 0; i < n && !rc; i++)
+        rc = add_entry(b, first + i, pages + (size_t)i * b->m.info.page_size);
+    return rc;
 }
 
 static int take_page(struct ll_ship_backup *b, uint64_t number, unsigned char *page)
@@ -169,11 +181,14 @@ int ll_ship_finish_pages(struct ll_ship_backup *b)
     int rc = store_object(b);
     if (rc)
         return rc;
-    struct lladd_iovec piece = {b->index.data, b->index.len};
+    struct lladd_iovec pieces[] = {{b->index.data, b->index.len},
+                                   {b->entries.data, b->entries.len}};
     b->m.index_bytes = b->index.len;
     b->m.index_crc = lladd_crc32c(0, b->index.data, b->index.len);
-    b->m.info.stored_bytes += b->index.len;
+    b->m.page_entries = b->entries.len;
+    b->m.page_entries_crc = lladd_crc32c(0, b->entries.data, b->entries.len);
+    b->m.info.stored_bytes += b->index.len + b->entries.len;
     b->m.info.damaged_pages = b->damaged.len / sizeof(uint64_t);
     ll_ship_base_name(b->m.info.name, "pages.idx", name);
-    return ll_ship_put(b->store, b->mem, name, &piece, 1, b->err);
+    return ll_ship_put(b->store, b->mem, name, pieces, 2, b->err);
 }

@@ -10,7 +10,9 @@
 #include <string.h>
 
 enum { MANIFEST_MOST = 256 << 20 };
-#define HEAD "LLADD backup 1\n"
+#define INDEX_MOST (UINT64_C(1) << 40)
+#define HEAD "LLADD backup "
+enum { WITHOUT_PAGE_ENTRIES = 1, VERSION = 2 };
 
 void ll_ship_manifest_init(struct ll_ship_manifest *m, struct ll_ship_mem mem)
 {
@@ -37,7 +39,8 @@ int ll_ship_manifest_write(const struct ll_ship_manifest *m, struct ll_ship_buf 
 #define NUMBER(key, v) \
     if (!rc) \
     rc = ll_ship_print(out, err, key " %llu\n", (unsigned long long)(v))
-    int rc = ll_ship_print(out, err, HEAD "name %s\nuuid %s\n", i->name, uuid);
+    int rc = ll_ship_print(out, err, HEAD "%d\nname %s\nuuid %s\n",
+                           m->page_entries ? VERSION : WITHOUT_PAGE_ENTRIES, i->name, uuid);
     NUMBER("page_size", i->page_size);
     NUMBER("timeline", i->timeline);
     NUMBER("from", i->from.v);
@@ -53,6 +56,9 @@ int ll_ship_manifest_write(const struct ll_ship_manifest *m, struct ll_ship_buf 
     if (!rc)
         rc = ll_ship_print(out, err, "control %08x\nindex %llu %08x\n", m->control_crc,
                            (unsigned long long)m->index_bytes, m->index_crc);
+    if (!rc && m->page_entries)
+        rc = ll_ship_print(out, err, "entries %llu %08x\n", (unsigned long long)m->page_entries,
+                           m->page_entries_crc);
     for (size_t k = 0; !rc && k < ll_ship_pages_parts(m); k++) {
         const struct ll_ship_pages_part *p = ll_ship_pages_part(m, k);
         rc = ll_ship_print(out, err, "part %llu %08x\n", (unsigned long long)p->bytes, p->crc);
@@ -180,22 +186,33 @@ static int read_parts(struct ll_ship_manifest *m, struct text *t, bool *ok, stru
     return rc;
 }
 
-static bool read_head(struct ll_ship_manifest *m, struct text *t)
+/* What the two parts of "pages.idx" have. */
+static bool read_index(struct ll_ship_manifest *m, struct text *t, uint64_t version)
+{
+    bool ok = take(t, "index ") && digits(t, 10, &m->index_bytes) && take(t, " ") &&
+              crc_of(t, &m->index_crc);
+    if (ok && version > WITHOUT_PAGE_ENTRIES)
+        ok = take(t, "entries ") && digits(t, 10, &m->page_entries) && take(t, " ") &&
+             crc_of(t, &m->page_entries_crc);
+    return ok && m->index_bytes % LL_SHIP_FRAME_ENTRY == 0 &&
+           m->page_entries % LL_SHIP_PAGE_ENTRY == 0 && m->index_bytes <= INDEX_MOST &&
+           m->page_entries <= INDEX_MOST;
+}
+
+static bool read_head(struct ll_ship_manifest *m, struct text *t, uint64_t version)
 {
     struct lladd_backup_info *i = &m->info;
     uint64_t page_size, timeline, begun, ended, heuristic;
-    bool ok = take(t, HEAD) && take(t, "name ") && line(t, i->name, sizeof i->name) &&
+    bool ok = take(t, "name ") && line(t, i->name, sizeof i->name) &&
               uuid_of(t, i->uuid) && number(t, "page_size", &page_size) &&
               number(t, "timeline", &timeline) && number(t, "from", &i->from.v) &&
               number(t, "redo", &m->redo.v) && number(t, "end", &i->end.v) &&
               number(t, "pages", &i->pages) && number(t, "stored", &i->stored_bytes) &&
               number(t, "damaged", &i->damaged_pages) && number(t, "begun_us", &begun) &&
               number(t, "ended_us", &ended) && number(t, "heuristic", &heuristic) &&
-              take(t, "control ") && crc_of(t, &m->control_crc) && take(t, "index ") &&
-              digits(t, 10, &m->index_bytes) && take(t, " ") && crc_of(t, &m->index_crc);
+              take(t, "control ") && crc_of(t, &m->control_crc) && read_index(m, t, version);
     if (!ok || !power_of_two(page_size, 4096, 65536) || timeline > UINT32_MAX || heuristic > 1 ||
-        i->pages >= (1ull << 47) || i->from.v > m->redo.v || m->redo.v > i->end.v ||
-        m->index_bytes % LL_SHIP_FRAME_ENTRY || m->index_bytes > (1ull << 40))
+        i->pages >= (1ull << 47) || i->from.v > m->redo.v || m->redo.v > i->end.v)
         return false;
     i->page_size = (uint32_t)page_size;
     i->timeline = (uint32_t)timeline;
@@ -212,17 +229,19 @@ int ll_ship_manifest_read(struct ll_ship_manifest *m, const char *name, const vo
     const char *text = bytes;
     char want[LL_SHIP_NAME_MAX];
     uint32_t crc;
+    uint64_t version = 0;
     struct text t = {text, text + len};
     struct text tail = {text + (len > TAIL ? len - TAIL : 0), text + len};
-    if (len < sizeof HEAD || memcmp(text, HEAD, 13) != 0)
+    if (!take(&t, HEAD))
         return ll_ship_corrupt(err, name, "it is no manifest");
     if (len <= TAIL || !take(&tail, "crc ") || !crc_of(&tail, &crc) ||
         crc != lladd_crc32c(0, text, len - TAIL))
         return ll_ship_corrupt(err, name, "it is damaged");
-    if (memcmp(text, HEAD, sizeof HEAD - 1) != 0)
+    bool ok = digits(&t, 10, &version) && take(&t, "\n");
+    if (ok && version > VERSION)
         return lladd_error_set(err, LLADD_NEWER_FORMAT,
                                "\"%.150s\" in the store is from a newer version", name);
-    bool ok = read_head(m, &t);
+    ok = ok && version && read_head(m, &t, version);
     int rc = ok ? read_parts(m, &t, &ok, err) : 0;
     if (rc)
         return rc;

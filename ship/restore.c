@@ -332,6 +332,8 @@ static int copy_all(struct restore *r)
         rc = copy_file(r, "dwb");
     if (!rc)
         rc = copy_file(r, "pages");
+    if (!rc)
+        rc = ll_ship_device_check(r->from, r->err);
     return rc ? rc : finish(r);
 }
 

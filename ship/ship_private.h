@@ -50,6 +50,7 @@ int ll_ship_pace(struct ll_ship_pace *, uint64_t bytes, struct lladd_error *);
 #define LL_SHIP_OBJECT_MAX (64u << 20) /* most bytes of an object of pages or log */
 #define LL_SHIP_FRAME 16u              /* most pages of a frame */
 #define LL_SHIP_FRAME_ENTRY 32u
+#define LL_SHIP_PAGE_ENTRY 12u
 #define LL_SHIP_PARTS_MAX 65536u
 
 /* Puts an object. Returns 0, too, if the store has an object of this name with the same bytes: the
@@ -89,8 +90,10 @@ struct ll_ship_pages_part {
 struct ll_ship_manifest {
     struct lladd_backup_info info;
     lladd_lsn redo;
-    uint64_t index_bytes;
-    uint32_t index_crc, control_crc;
+    /* "pages.idx" has entries of frames, and then entries of pages. Backups of earlier versions
+     * have no entries of pages: `page_entries` is 0. */
+    uint64_t index_bytes, page_entries; /* bytes of these two parts, and the CRCs of the parts */
+    uint32_t index_crc, page_entries_crc, control_crc;
     bool heuristic;           /* the log has heuristic records */
     struct ll_ship_buf pages; /* struct ll_ship_pages_part */
     struct ll_ship_buf log;   /* struct ll_ship_log_part, in the order of LSNs */
@@ -141,6 +144,24 @@ struct ll_ship_frame {
 };
 void ll_ship_frame_encode(const struct ll_ship_frame *, unsigned char out[LL_SHIP_FRAME_ENTRY]);
 void ll_ship_frame_decode(const unsigned char in[LL_SHIP_FRAME_ENTRY], struct ll_ship_frame *);
+
+/* ---- base_index.c --------------------------------------------------------------------------- */
+
+/* Appends the entries of the frames. */
+int ll_ship_base_frames(struct lladd_store *, const struct ll_ship_manifest *,
+                        struct ll_ship_buf *out, struct lladd_error *);
+/* A page of a backup. `lsn` 0: the page has no header with a right checksum, for example because it
+ * is raw. `crc`: of its bytes. If it does not return 0, ll_ship_base_pages stops and returns that
+ * value. */
+typedef int ll_ship_base_page_fn(void *ctx, uint64_t page, uint64_t lsn, uint32_t crc);
+/* Calls fn for each page of the backup that was ever written, as "pages.idx" has it; of a backup of
+ * an earlier version, as the frames have it. A page may come several times; the last time counts.
+ * LLADD_CORRUPT_BACKUP: what fn was told may be wrong. */
+int ll_ship_base_pages(struct lladd_store *, const struct ll_ship_manifest *,
+                       ll_ship_base_page_fn *, void *ctx, struct lladd_error *);
+/* Checks the entries of pages, which no other call of a restore reads. */
+int ll_ship_base_check(struct lladd_store *, const struct ll_ship_manifest *, struct lladd_error *);
+void ll_ship_page_entry_encode(uint64_t lsn, uint32_t crc, unsigned char out[LL_SHIP_PAGE_ENTRY]);
 
 /* ---- files of a database (docs/disk-format.md) ---------------------------------------------- */
 
@@ -464,6 +485,8 @@ int ll_ship_dir_open(const char *path, const struct lladd_store_options *,
 
 /* Sets the timeline of the control block that the device shows. */
 void ll_ship_device_timeline(struct lladd_device *, uint32_t timeline);
+/* Checks what the backup has besides what the device shows. */
+int ll_ship_device_check(struct lladd_device *, struct lladd_error *);
 /* The log that the device shows. */
 struct ll_ship_image;
 const struct ll_ship_image *ll_ship_device_log(struct lladd_device *);

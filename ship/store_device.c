@@ -126,13 +126,10 @@ static int sort_frames(struct ship_device *d, const char *name, struct lladd_err
 static int read_index(struct ship_device *d, struct lladd_error *err)
 {
     char name[LL_SHIP_NAME_MAX];
-    ll_ship_base_name(base_of(d), "pages.idx", name);
-    int rc = ll_ship_get_all(d->store, name, d->m.index_bytes, &d->index, err);
+    int rc = ll_ship_base_frames(d->store, &d->m, &d->index, err);
     if (rc)
-        return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(err, name, "it is missing") : rc;
-    if (d->index.len != d->m.index_bytes ||
-        lladd_crc32c(0, d->index.data, d->index.len) != d->m.index_crc)
-        return ll_ship_corrupt(err, name, "it is damaged");
+        return rc;
+    ll_ship_base_name(base_of(d), "pages.idx", name);
     d->frames = d->index.len / LL_SHIP_FRAME_ENTRY;
     return sort_frames(d, name, err);
 }
@@ -471,6 +468,15 @@ void ll_ship_device_timeline(struct lladd_device *dev, uint32_t timeline)
     struct ship_device *d = device_of(dev);
     ll_ship_control_copy(d->control, timeline, d->m.heuristic || d->goal.facts.heuristic);
     memcpy(d->control + LL_SHIP_CONTROL_COPY, d->control, LL_SHIP_CONTROL);
+}
+
+int ll_ship_device_check(struct lladd_device *dev, struct lladd_error *err)
+{
+    struct ship_device *d = device_of(dev);
+    lladd_mutex_lock(&d->mutex);
+    int rc = ll_ship_base_check(d->store, &d->m, err);
+    lladd_mutex_unlock(&d->mutex);
+    return rc;
 }
 
 const struct ll_ship_image *ll_ship_device_log(struct lladd_device *dev)
