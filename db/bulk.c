@@ -310,19 +310,43 @@ int lladd_pages_discard(struct lladd_db *db, lladd_pageno first, uint64_t n)
     return ll_buffer_drop(db->core.buffer, first, n);
 }
 
-int lladd_page_rewrite(struct lladd_db *db, lladd_pageno page, struct lladd_error *err)
+/* Writes the page of the frame, which is fixed exclusively, and unfixes it. */
+static int write_fixed(struct lladd_db *db, struct ll_frame *f, lladd_pageno page,
+                       struct lladd_error *err)
 {
-    struct ll_frame *f;
-    int rc = ll_db_enter(db, err);
-    if (!rc)
-        rc = ll_db_no_page(db, err, "lladd_page_rewrite");
-    if (!rc)
-        rc = ll_buffer_fix(db->core.buffer, page, LL_FIX_EXCLUSIVE, &f, err);
-    if (rc)
-        return rc;
     ll_redo_barrier_disown_page(&db->core, page.v); /* write-back may log an image */
     /* The file may lack every change of the page, also the oldest ones. */
     ll_buffer_dirty(db->core.buffer, f, ll_page_lsn(f->page.bytes));
     ll_buffer_unfix(db->core.buffer, f, LL_FIX_EXCLUSIVE);
     return ll_buffer_write_range(db->core.buffer, page, 1, err);
+}
+
+static int fix_alone(struct lladd_db *db, lladd_pageno page, const char *call, struct ll_frame **f,
+                     struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_db_no_page(db, err, call);
+    return rc ? rc : ll_buffer_fix(db->core.buffer, page, LL_FIX_EXCLUSIVE, f, err);
+}
+
+int lladd_page_rewrite(struct lladd_db *db, lladd_pageno page, struct lladd_error *err)
+{
+    struct ll_frame *f;
+    int rc = fix_alone(db, page, "lladd_page_rewrite", &f, err);
+    return rc ? rc : write_fixed(db, f, page, err);
+}
+
+int lladd_page_rebuild(struct lladd_db *db, lladd_pageno page, struct lladd_error *err)
+{
+    struct ll_frame *f;
+    bool newer = false;
+    int rc = fix_alone(db, page, "lladd_page_rebuild", &f, err);
+    if (rc)
+        return rc;
+    rc = ll_rebuild_frame(&db->core, f, &newer, err);
+    if (newer)
+        return write_fixed(db, f, page, err);
+    ll_buffer_unfix(db->core.buffer, f, LL_FIX_EXCLUSIVE);
+    return rc;
 }

@@ -60,6 +60,15 @@ LLADD_API int lladd_pages_discard(struct lladd_db *, lladd_pageno first, uint64_
  *  must hold no page (LLADD_BAD_STATE). Errors are those of lladd_page_fix, or the poison if the
  *  page cannot be written. */
 LLADD_API int lladd_page_rewrite(struct lladd_db *, lladd_pageno, struct lladd_error *);
+/** Rebuilds a page of which the disk has lost a write, although the page file has the page whole:
+ *  from the log or, if the log has no base of the page, from an extension's copy
+ *  (lladd_extension.base_of), as for a damaged page (BUF-2). The result replaces the page in the
+ *  cache and in the file, durably, if its page LSN is not below that of the page in the cache; else
+ *  the page stays as it is. For pages with headers that are in use. The page is latched meanwhile.
+ *  The thread must hold no page (LLADD_BAD_STATE). LLADD_CORRUPT_PAGE: nothing gives the page, or a
+ *  record was logged for the older version of the page: the page stays as it is. Other errors are
+ *  those of lladd_page_rewrite. */
+LLADD_API int lladd_page_rebuild(struct lladd_db *, lladd_pageno, struct lladd_error *);
 
 #ifdef __cplusplus
 }

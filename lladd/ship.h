@@ -246,25 +246,43 @@ struct lladd_scrub_info {
     uint64_t pages;    /**< that were read */
     uint64_t repaired; /**< pages that were damaged, and were repaired */
     uint64_t damaged;  /**< pages in use that are damaged, and cannot be repaired */
-    uint64_t lost;     /**< pages in use of which the disk has lost a write */
-    bool compared;     /**< the store has a backup, so lost writes were looked for. Otherwise only
-                            those lost writes are found that the database's own log knows */
-    lladd_lsn from;    /**< lost writes with this LSN or a higher LSN were looked for; older lost
-                            writes were looked for only by the page LSNs in the backup */
+    uint64_t lost;     /**< pages in use of which the disk has lost a write, or, of raw pages, that
+                            have other bytes than were written */
+    bool compared;     /**< the store has a backup, so lost writes were looked for. Else only those
+                            that the database's own log knows are found */
+    lladd_lsn from;    /**< lost writes with this LSN or a higher one were looked for; older ones
+                            by the page LSNs in the backup */
 };
-/** Reads every page of the page file of the open database, without the cache, while transactions
- *  run. A damaged page is repaired as when it is fetched: from the cache, the log or the archive.
- *  Then each page must be at least as new as its newest change that is known: from the newest
- *  backup, the indexes of the log archived since the begin of this backup, the stored spools, and
- *  the log that is not stored yet. If a page is older, the disk has lost a write, perhaps in an
- *  earlier run. The page is written again if the cache has the right page; else it is only
- *  reported. A page that was changed meanwhile is looked at again after a checkpoint. Reads the
- *  newest backup once, and takes 8 bytes of memory for each page. Raw pages are not checked. The
+/** Reads every page of the page file of the open database, past the cache, while transactions run.
+ *  A damaged page is repaired as when it is fetched: from the cache, the log or the archive. Then
+ *  each page must be at least as new as the archive knows since the begin of the newest backup:
+ *  by the backup, the indexes of the archived log, the spools, and the log that is not stored yet.
+ *  An older page is a write that the disk has lost, also in an earlier run. It is written again
+ *  from the cache, or rebuilt as by lladd_page_rebuild; if that fails, it is only reported. A page
+ *  that was changed meanwhile is looked at again after a checkpoint. A raw page must have the bytes
+ *  that were written to it last, and is only reported. Takes 16 bytes of memory for each page. The
  *  thread must hold no page, as for lladd_checkpoint. `options` and `info` may be NULL. Findings
  *  are no error. LLADD_BAD_STATE: no database is open with this archive. Any other error: the call
  *  could not go on. */
 LLADD_API int lladd_scrub(struct lladd_archive *, const struct lladd_scrub_options *options,
                           struct lladd_scrub_info *info, struct lladd_error *);
+/** Looks for lost writes as lladd_scrub does, in a database that no process has open, and changes
+ *  nothing. `files`: the files of the database, which are only read. `db`: the same database,
+ *  opened with LLADD_OPT_NO_THREADS over a lladd_device_overlay of these files, and without an
+ *  archive. A lost write that the next open repairs is a LLADD_FINDING_REPAIR. Damaged pages are
+ *  not reported; lladd_inspect_verify does that. `options` and `info` may be NULL.
+ *  LLADD_OTHER_DATABASE: the store has backups of another database. */
+LLADD_API int lladd_archive_verify(struct lladd_db *db, struct lladd_device *files,
+                                   struct lladd_store *, const struct lladd_scrub_options *options,
+                                   struct lladd_scrub_info *info, struct lladd_error *);
+/** Fills `bytes` (of the page size) with what was written last to a raw page (LLADD_EXTENT_RAW) of
+ *  the open database, maybe by a transaction that has not ended: from a spool, or from the newest
+ *  backup. The library does not see that a raw page is damaged; an application that sees it writes
+ *  these bytes with lladd_bulk_write. (A page with a header: lladd_page_rebuild.) LLADD_NOT_FOUND,
+ *  LLADD_OUT_OF_RANGE: the archive cannot give the page. LLADD_CORRUPT_BACKUP. LLADD_BAD_STATE: no
+ *  database is open with this archive. Any thread. */
+LLADD_API int lladd_page_from_archive(struct lladd_archive *, lladd_pageno, void *bytes,
+                                      struct lladd_error *);
 
 /* ---- restore -------------------------------------------------------------------------------- */
 

@@ -877,6 +877,9 @@ int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page
                    lladd_lsn start, struct lladd_error *);
 /* Rebuilds a damaged page from all the log there is. */
 int ll_rebuild_page(struct ll_core *, struct ll_fetch *, struct lladd_error *);
+/* Rebuilds the page of a frame that is fixed exclusively, although the page is whole. *newer: the
+ * result is not older than the page, and the frame has it. */
+int ll_rebuild_frame(struct ll_core *, struct ll_frame *, bool *newer, struct lladd_error *);
 /* lladd_page_redo. */
 int ll_rebuild_with(struct ll_core *, lladd_pageno, const struct ll_record *, unsigned char *bytes,
                     bool *empty, struct lladd_error *);

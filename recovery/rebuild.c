@@ -376,6 +376,39 @@ int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error
     return rc;
 }
 
+/* *newer: the frame has the result. */
+static int rebuild_frame(struct ll_core *core, struct ll_frame *f, struct ll_fetch *made,
+                         bool *newer, struct lladd_error *err)
+{
+    const struct lladd_page page = {made->bytes, core->page_size, 0, made->page};
+    lladd_lsn had = ll_page_lsn(f->page.bytes), lsn;
+    (void)ll_fail_page(&made->damage, LLADD_CORRUPT_PAGE, made->page, "page %llu is too old",
+                       (unsigned long long)made->page.v);
+    ll_log_wait_published(core->log, lladd_lsn_of(had.v + 1)); /* a cursor ends where it is not */
+    int rc = ll_rebuild_page(core, made, err);
+    if (!rc)
+        rc = ll_redo_check_image(core, ll_page_lsn(made->bytes), ll_view_of(&page), err);
+    if (rc)
+        return rc;
+    lsn = ll_page_lsn(made->bytes);
+    *newer = lsn.v >= had.v;
+    if (lsn.v > had.v)
+        memcpy(f->page.bytes, made->bytes, core->page_size);
+    return 0;
+}
+
+int ll_rebuild_frame(struct ll_core *core, struct ll_frame *f, bool *newer,
+                     struct lladd_error *err)
+{
+    struct ll_fetch made = {.page = f->page.number,
+                            .bytes = ll_alloc(&core->env, core->page_size)};
+    *newer = false;
+    int rc = made.bytes ? rebuild_frame(core, f, &made, newer, err)
+                        : ll_fail(err, LLADD_NO_MEMORY, "out of memory for a page");
+    ll_free(&core->env, made.bytes);
+    return rc;
+}
+
 /* ---- one record of an archived log ---------------------------------------------------------- */
 
 int ll_rebuild_with(struct ll_core *core, lladd_pageno number, const struct ll_record *rec,

@@ -11,6 +11,7 @@
 #include "ship/page_private.h"
 
 #include <lladd/bytes.h>
+#include <lladd/stats.h>
 #include <string.h>
 
 enum { PAGE_LSN = 8, TRIES = 4 };
@@ -82,8 +83,10 @@ static int read_file(struct ll_ship_wanted *w, struct lladd_device *dev)
     }
     if (got < 0)
         return lladd_store_device_error(dev, w->err);
+    if (w->raw && got != (int64_t)w->page_size) /* the file was shorter */
+        memset(w->bytes, 0, w->page_size);
     /* The backup may have copied a page that was damaged, or is longer now. */
-    w->empty = got != (int64_t)w->page_size ||
+    w->empty = w->raw || got != (int64_t)w->page_size ||
                !ll_ship_page_ok(w->uuid, w->page, w->bytes, w->page_size) ||
                lladd_get64(w->bytes + PAGE_LSN) == 0;
     return 0;
@@ -220,6 +223,27 @@ static int redo_log(struct ll_ship_wanted *w, struct ll_ship_image *im, uint64_t
     return rc;
 }
 
+/* Is each spool there, from the end of the backup on? */
+static int check_log(struct ll_ship_wanted *w, struct ll_ship_image *im, uint64_t end)
+{
+    int rc = 0;
+    for (size_t i = 0; i < ll_ship_image_segments(im) && !rc; i++) {
+        const struct ll_ship_image_segment *s = ll_ship_image_at(im, i);
+        const struct ll_ship_piece *p = (const struct ll_ship_piece *)(void *)im->pieces.data +
+                                        s->piece;
+        struct ll_ship_index ix;
+        if (s->limit <= end || p->source != LL_SHIP_IN_SEGMENT)
+            continue;
+        rc = ll_ship_index_load(w->past.store, w->past.mem, p->timeline, lladd_lsn_of(s->first),
+                                &ix, w->err);
+        if (!rc) {
+            rc = check_spools(w, &ix, end, s->limit);
+            ll_ship_index_free(&ix);
+        }
+    }
+    return rc;
+}
+
 /* How far the archive goes on from the backup. At least to `since`, or to where the log of the
  * database was cut before that. */
 static int reach(struct ll_ship_wanted *w, uint64_t end, uint64_t *out)
@@ -244,7 +268,7 @@ static int redo_base(struct ll_ship_wanted *w, const struct ll_ship_manifest *m)
 {
     struct ll_ship_image im;
     uint64_t to, lsn = lsn_of(w), from = lsn > m->redo.v ? lsn : m->redo.v;
-    if (from >= w->since)
+    if (w->raw ? m->info.end.v >= w->since : from >= w->since)
         return 0;
     int rc = reach(w, m->info.end.v, &to);
     if (rc)
@@ -252,7 +276,7 @@ static int redo_base(struct ll_ship_wanted *w, const struct ll_ship_manifest *m)
     ll_ship_image_init(&im, w->past.mem, w->past.store, w->uuid);
     rc = ll_ship_collect(&w->past, &w->steps, w->timeline, m, to, &im, w->err);
     if (!rc)
-        rc = redo_log(w, &im, from, m->info.end.v);
+        rc = w->raw ? check_log(w, &im, m->info.end.v) : redo_log(w, &im, from, m->info.end.v);
     ll_ship_image_free(&im);
     return rc;
 }
@@ -269,7 +293,7 @@ static int from_base(struct ll_ship_wanted *w, const struct lladd_backup_info *b
     if (!rc)
         rc = redo_base(w, &m);
     ll_ship_manifest_free(&m);
-    return rc || !w->empty
+    return rc || w->raw || !w->empty
                ? rc
                : lladd_error_set(w->err, LLADD_NOT_FOUND,
                                  "neither backup \"%s\" nor the log after it has page %llu",
@@ -325,30 +349,56 @@ static void count(struct lladd_archive *a, bool given)
     lladd_mutex_unlock(&a->state);
 }
 
+/* If the archive stores an object meanwhile, tries again. */
+static int give(struct ll_ship_wanted *w, uint64_t writer)
+{
+    struct lladd_archive *a = w->a;
+    uint64_t before;
+    int rc, tries = 0;
+    w->steps.mem = w->txns.mem = a->mem;
+    do {
+        *w->err = (struct lladd_error)LLADD_ERROR_INIT;
+        w->empty = true;
+        before = objects(a);
+        rc = find(w, writer);
+    } while (rc && objects(a) != before && ++tries < TRIES);
+    ll_ship_buf_free(&w->steps);
+    ll_ship_buf_free(&w->txns);
+    count(a, rc == 0);
+    return rc;
+}
+
 int ll_ship_page(struct lladd_archive *a, struct lladd_db *db, lladd_pageno page, lladd_lsn since,
                  lladd_lsn writer, void *bytes, struct lladd_error *err)
 {
     struct lladd_error why;
-    struct ll_ship_wanted w = {.a = a,
-                               .db = db,
-                               .page = page.v,
-                               .since = since.v,
-                               .steps = {.mem = a->mem},
-                               .txns = {.mem = a->mem},
-                               .bytes = bytes,
-                               .err = &why};
-    uint64_t before;
-    int rc, tries = 0;
-    do {
-        why = (struct lladd_error)LLADD_ERROR_INIT;
-        w.empty = true;
-        before = objects(a);
-        rc = find(&w, writer.v);
-    } while (rc && objects(a) != before && ++tries < TRIES);
-    ll_ship_buf_free(&w.steps);
-    ll_ship_buf_free(&w.txns);
-    count(a, rc == 0);
+    struct ll_ship_wanted w = {
+        .a = a, .db = db, .page = page.v, .since = since.v, .bytes = bytes, .err = &why};
+    int rc = give(&w, writer.v);
     if (!rc || rc == LLADD_NO_MEMORY)
         return rc ? ll_ship_no_memory(err) : 0;
     return lladd_error_set(err, LLADD_NOT_FOUND, "archive: %s", why.message);
+}
+
+int lladd_page_from_archive(struct lladd_archive *a, lladd_pageno page, void *bytes,
+                            struct lladd_error *err)
+{
+    struct lladd_error why;
+    struct lladd_stats stats = {.struct_size = sizeof stats};
+    struct ll_ship_wanted w = {.a = a, .page = page.v, .raw = true, .bytes = bytes, .err = &why};
+    if (!a || !bytes)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the archive or the buffer is NULL");
+    lladd_mutex_lock(&a->state);
+    w.db = a->db;
+    lladd_mutex_unlock(&a->state);
+    if (!w.db)
+        return lladd_error_set(err, LLADD_BAD_STATE, "no database is open with this archive");
+    int rc = lladd_stats_get(w.db, &stats);
+    w.since = stats.log_oldest;
+    if (rc)
+        return lladd_error_set(err, rc, "%s", lladd_code_text(rc));
+    rc = give(&w, 0);
+    if (rc && err)
+        *err = why;
+    return rc;
 }

@@ -25,8 +25,8 @@ struct place {
 
 static int add(struct ll_ship_wanted *w, uint64_t txn, bool local)
 {
-    struct ll_ship_spooled one = {txn, local};
-    return txn < w->since ? ll_ship_append(&w->txns, &one, sizeof one, w->err) : 0;
+    struct ll_ship_spooled one = {txn, local, false};
+    return w->raw || txn < w->since ? ll_ship_append(&w->txns, &one, sizeof one, w->err) : 0;
 }
 
 static int see_local(void *ctx, uint64_t txn, bool live)
@@ -82,16 +82,15 @@ static int get(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, uint32
 /* Reads the head of a piece. LLADD_NOT_FOUND: a local spool ends there without a last piece. Its
  * transaction has not committed, or the spool was stored and deleted meanwhile. */
 static int get_head(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, uint32_t part,
-                    uint64_t at, struct ll_ship_blk_piece *out, bool *last)
+                    uint64_t at, struct ll_ship_blk_piece *out, uint32_t *crc, bool *last)
 {
     static const unsigned char zeros[LL_SHIP_BLK_PIECE];
     unsigned char head[LL_SHIP_BLK_PIECE];
     char name[LL_SHIP_NAME_MAX];
-    uint32_t crc;
     int rc = get(w, s, part, at, head, sizeof head);
     if (rc)
         return s->local && rc == LLADD_CORRUPT_BACKUP ? LLADD_NOT_FOUND : rc;
-    if (ll_ship_blk_head(head, out, &crc, last))
+    if (ll_ship_blk_head(head, out, crc, last))
         return 0;
     if (s->local && memcmp(head, zeros, sizeof head) == 0)
         return LLADD_NOT_FOUND;
@@ -106,7 +105,8 @@ static int look_at_part(struct ll_ship_wanted *w, const struct ll_ship_spooled *
     uint64_t at = LL_SHIP_BLK_HEADER;
     for (;;) {
         struct ll_ship_blk_piece p;
-        int rc = get_head(w, s, part, at, &p, last);
+        uint32_t crc;
+        int rc = get_head(w, s, part, at, &p, &crc, last);
         if (rc || p.n == 0)
             return rc;
         at += LL_SHIP_BLK_PIECE;
@@ -122,7 +122,7 @@ static int look_at_part(struct ll_ship_wanted *w, const struct ll_ship_spooled *
 static int look(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, uint64_t low,
                 uint64_t high, struct place *out)
 {
-    struct ll_ship_spooled stored = {s->txn, false};
+    struct ll_ship_spooled stored = {.txn = s->txn};
     bool last = false;
     int rc = 0;
     for (uint32_t part = 0; !rc && !last; part++)
@@ -151,17 +151,18 @@ int ll_ship_wanted_bulk(struct ll_ship_wanted *w, uint64_t from)
 {
     const struct ll_ship_spooled *s = (const void *)w->txns.data;
     uint64_t low = w->empty ? 1 : lladd_get64(w->bytes + PAGE_LSN) + 1;
+    uint64_t high = w->raw ? UINT64_MAX : w->since;
     struct place place = {.barrier = 0};
     int rc = 0;
     for (size_t i = 0; i < w->txns.len / sizeof *s && !rc; i++)
         if (s[i].txn >= from)
-            rc = look(w, &s[i], low, w->since, &place);
+            rc = look(w, &s[i], low, high, &place);
     return rc || !place.barrier ? rc : take(w, &place);
 }
 
 int ll_ship_wanted_under(struct ll_ship_wanted *w, uint64_t writer)
 {
-    struct ll_ship_spooled s = {writer, true};
+    struct ll_ship_spooled s = {.txn = writer, .local = true};
     struct place place = {.barrier = 0};
     int rc = look(w, &s, w->since, w->since + 1, &place);
     if (!rc && place.barrier)
@@ -179,31 +180,70 @@ int ll_ship_wanted_under(struct ll_ship_wanted *w, uint64_t writer)
 
 /* ---- all pieces ----------------------------------------------------------------------------- */
 
+/* What ll_ship_wanted_pieces calls. */
+struct each {
+    ll_ship_piece_fn *fn;
+    void *ctx;
+    struct ll_ship_buf bytes; /* of a piece with raw pages */
+};
+
+static int read_raw(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, uint32_t part,
+                    uint64_t at, struct ll_ship_blk_piece *p, uint32_t crc, struct each *e)
+{
+    size_t len = (size_t)p->n * w->page_size;
+    e->bytes.len = 0;
+    unsigned char *room = ll_ship_room(&e->bytes, len);
+    if (!room)
+        return ll_ship_no_memory(w->err);
+    int rc = get(w, s, part, at, room, len);
+    if (!rc && lladd_crc32c(0, room, len) != crc)
+        rc = lladd_error_set(w->err, LLADD_CORRUPT_BACKUP,
+                             "the spool of transaction %llu: page %llu is damaged",
+                             (unsigned long long)s->txn, (unsigned long long)p->page);
+    p->bytes = room;
+    return rc;
+}
+
 static int each_piece(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, uint32_t part,
-                      ll_ship_piece_fn *fn, void *ctx, bool *last)
+                      struct each *e, bool *last)
 {
     uint64_t at = LL_SHIP_BLK_HEADER;
     for (;;) {
         struct ll_ship_blk_piece p;
-        int rc = get_head(w, s, part, at, &p, last);
+        uint32_t crc;
+        int rc = get_head(w, s, part, at, &p, &crc, last);
+        at += LL_SHIP_BLK_PIECE;
+        if (!rc && p.n && !p.typed)
+            rc = read_raw(w, s, part, at, &p, crc, e);
         if (!rc && p.n)
-            rc = fn(ctx, &p);
+            rc = e->fn(e->ctx, &p);
         if (rc || p.n == 0)
             return rc;
-        at += LL_SHIP_BLK_PIECE + (uint64_t)p.n * w->page_size;
+        at += (uint64_t)p.n * w->page_size;
     }
+}
+
+static int each_part(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, struct each *e)
+{
+    struct ll_ship_spooled stored = {.txn = s->txn};
+    bool last = false;
+    int rc = 0;
+    for (uint32_t part = 0; !rc && !last; part++)
+        rc = each_piece(w, s, part, e, &last);
+    if (rc == LLADD_NOT_FOUND && s->local) /* it was stored, and deleted, meanwhile */
+        return each_part(w, &stored, e);
+    /* The transaction is about to commit: its spool is not stored whole. */
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
 int ll_ship_wanted_pieces(struct ll_ship_wanted *w, uint64_t from, ll_ship_piece_fn *fn, void *ctx)
 {
     const struct ll_ship_spooled *s = (const void *)w->txns.data;
+    struct each e = {fn, ctx, {.mem = w->a->mem}};
     int rc = 0;
-    for (size_t i = 0; i < w->txns.len / sizeof *s && !rc; i++) {
-        bool last = s[i].local || s[i].txn < from;
-        for (uint32_t part = 0; !rc && !last; part++)
-            rc = each_piece(w, &s[i], part, fn, ctx, &last);
-        /* The transaction is about to commit: its spool is not stored whole. */
-        rc = rc == LLADD_NOT_FOUND ? 0 : rc;
-    }
+    for (size_t i = 0; i < w->txns.len / sizeof *s && !rc; i++)
+        if (s[i].txn >= from && (!s[i].local || s[i].ended))
+            rc = each_part(w, &s[i], &e);
+    ll_ship_buf_free(&e.bytes);
     return rc;
 }

@@ -13,9 +13,10 @@ struct ll_ship_wanted {
     unsigned char uuid[16];
     uint32_t timeline, page_size;
     uint64_t page, since;
+    bool raw; /* the page is raw: the bytes that were written last are wanted */
     struct ll_ship_past past;
     struct ll_ship_buf steps; /* struct ll_ship_step */
-    struct ll_ship_buf txns;  /* struct ll_ship_spooled: spools below `since`, of disk and store */
+    struct ll_ship_buf txns;  /* struct ll_ship_spooled, of disk and store */
     unsigned char *bytes;     /* of the page */
     bool empty;               /* it has no contents yet */
     struct lladd_error *err;
@@ -25,13 +26,14 @@ struct ll_ship_wanted {
 struct ll_ship_spooled {
     uint64_t txn;
     bool local;
+    bool ended; /* of a local one: the transaction has a commit or prepare record */
 };
 /* Lists what the store has, and finds the timelines of the database. Free `past` and `steps` after
  * the last use. */
 int ll_ship_wanted_open(struct ll_ship_wanted *);
 /* The backup of these timelines with the highest end below `below`; NULL: there is none. */
 const struct lladd_backup_info *ll_ship_wanted_base(const struct ll_ship_wanted *, uint64_t below);
-/* Finds the spools of the transactions that began below `since`. */
+/* Finds the spools of the transactions that began below `since`; of a raw page, all spools. */
 int ll_ship_wanted_spools(struct ll_ship_wanted *);
 /* Makes the page what was last written to it in bulk under a barrier with an LSN above the page's
  * and below `since`, by a transaction that began at `from` or later. Without such a write the page
@@ -39,8 +41,9 @@ int ll_ship_wanted_spools(struct ll_ship_wanted *);
 int ll_ship_wanted_bulk(struct ll_ship_wanted *, uint64_t from);
 /* If it does not return 0, ll_ship_wanted_pieces stops and returns that value. */
 typedef int ll_ship_piece_fn(void *ctx, const struct ll_ship_blk_piece *);
-/* Calls fn for each piece of the stored spools of transactions that began at `from` or later. Only
- * the heads are read. */
+/* Calls fn for each piece of the spools of transactions that began at `from` or later: of the
+ * stored spools, and of the local ones that are marked as `ended`. Of pieces with typed pages only
+ * the heads are read, so `bytes` is NULL. */
 int ll_ship_wanted_pieces(struct ll_ship_wanted *, uint64_t from, ll_ship_piece_fn *, void *ctx);
 /* Makes the page what the transaction has written in bulk under the barrier `since`.
  * LLADD_NOT_FOUND. */

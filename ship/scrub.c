@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Scrub: reads every page of the file of an open database. A damaged page is repaired as in a
  * backup (copy_damage.c). A whole page that is older than the archive says is a write that the disk
- * has lost, maybe in an earlier run.
+ * has lost, maybe in an earlier run. So is a raw page that has other bytes than were written last.
  *
- * A page must have at least
+ * newest.c finds what a page must have. A page that has less is suspect. So is a page with changes
+ * in the cache that are not written yet, and a freed page, which need not be written. So a suspect
+ * is looked at again after the next checkpoint, and it must be in use. A page that was taken since,
+ * or that a redo barrier has covered since, is no suspect: a transaction takes pages long before it
+ * formats them, and extents are covered whole and written in part. The log says that, and of the
+ * archived log only the part above the oldest suspect is read, and only if a suspect is left.
  *
- *   - the LSN of its newest record below the start of redo of the last checkpoint: by the indexes
- *     of the archived segments, and by the log that is not archived yet
- *   - the highest redo barrier under which it was written in bulk, by the stored spools
- *   - the LSN that it has in the newest backup
+ * A raw page does not show when it was written. Its write is logged first, as a redo barrier. So a
+ * raw suspect is reported only if the log that was read after the look has no barrier for it.
  *
- * All this is taken from the begin of the newest backup on. A page that has less is suspect. So is
- * a page with changes in the cache that are not written yet, and a freed page, which need not be
- * written. So a suspect is looked at again after the next checkpoint, and it must be in use. A page
- * that was taken since, or that a redo barrier has covered since, is no suspect: a transaction
- * takes pages long before it formats them, and extents are covered whole and written in part. */
+ * A database that no process has open is compared in the same way, and nothing is changed. */
 #include "ship/backup_private.h"
-#include "ship/page_private.h"
+#include "ship/newest.h"
 
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
@@ -30,31 +29,24 @@
 enum { PAGE_LSN = 8, ROUNDS = 3 };
 
 struct suspect {
-    uint64_t page, lsn; /* it must have this LSN */
+    uint64_t page;
+    struct ll_ship_must must;
+    bool seen;       /* it was looked at after a checkpoint */
+    bool lost;       /* to be reported */
+    uint64_t cached; /* page LSN in the cache */
 };
 
 struct scrub {
     struct ll_ship_backup b;  /* reads and repairs pages */
-    struct ll_ship_wanted w;  /* what the archive has */
+    struct ll_ship_newest n;  /* what pages must have */
+    bool closed;              /* b.db is opened over an overlay of b.dev; nothing is changed */
+    bool archive_read;        /* the archived log was read for uses of the suspects */
     struct lladd_scrub_options opt;
     struct lladd_scrub_info info;
-    uint64_t redo;            /* start of redo of the last checkpoint */
-    uint64_t *newest;         /* of each page: the LSN that it must have */
-    uint64_t pages;           /* of the file when the scrub began */
-    struct ll_ship_manifest m; /* of the newest backup */
-    struct lladd_device *base; /* NULL: there is none */
-    struct lladd_file *base_pages;
-    unsigned char *chunk; /* pages of the backup */
     struct ll_ship_buf suspects;
     struct lladd_log_hold *hold;
     struct lladd_error *err;
 };
-
-static void must_have(struct scrub *s, uint64_t page, uint64_t lsn)
-{
-    if (page < s->pages && s->newest[page] < lsn)
-        s->newest[page] = lsn;
-}
 
 static int tell(struct scrub *s, enum lladd_finding_kind kind, uint64_t page, uint64_t lsn,
                 const char *message)
@@ -70,135 +62,47 @@ static int tell(struct scrub *s, enum lladd_finding_kind kind, uint64_t page, ui
     return rc ? lladd_error_set(s->err, rc, "the function for findings has stopped the scrub") : 0;
 }
 
-/* ---- what a page must have ------------------------------------------------------------------ */
+/* ---- every page ----------------------------------------------------------------------------- */
 
 static int checkpoint(struct scrub *s)
 {
     unsigned char control[LL_SHIP_CONTROL];
-    int rc = lladd_checkpoint(s->b.db, s->err);
+    int rc = s->closed ? 0 : lladd_checkpoint(s->b.db, s->err);
     if (!rc)
         rc = ll_ship_control_read(s->b.dev, control, s->err);
     if (!rc)
-        s->redo = ll_ship_control_redo(control);
+        s->n.redo = ll_ship_control_redo(control);
     return rc;
 }
-
-/* Of a segment in which the log was left for another timeline, only what is below counts. */
-static int learn_segment(struct scrub *s, const struct ll_ship_stored *seg, uint64_t top,
-                         uint64_t *known)
-{
-    struct ll_ship_index ix;
-    int rc = ll_ship_index_load(s->w.past.store, s->w.past.mem, seg->timeline,
-                                lladd_lsn_of(seg->first), &ix, s->err);
-    if (rc)
-        return rc;
-    const struct ll_ship_index_page *p = (const void *)ix.pages.data;
-    uint64_t below = top < s->redo ? top : s->redo;
-    for (size_t i = 0; i < ix.pages.len / sizeof *p; i++)
-        if (!(p[i].flags & LL_SHIP_PAGE_BULK) && p[i].first < below)
-            must_have(s, p[i].page, p[i].last < below ? p[i].last : p[i].first);
-    if (seg->timeline == s->w.timeline && ix.next.v > *known)
-        *known = ix.next.v;
-    ll_ship_index_free(&ix);
-    return 0;
-}
-
-/* *known: the records below are in indexes. */
-static int learn_archive(struct scrub *s, uint64_t *known)
-{
-    const struct ll_ship_stored *seg = (const void *)s->w.past.stored.data;
-    const struct ll_ship_step *step = (const void *)s->w.steps.data;
-    int rc = 0;
-    for (size_t i = 0; i < s->w.past.stored.len / sizeof *seg && !rc; i++)
-        for (size_t k = 0; k < s->w.steps.len / sizeof *step && !rc; k++)
-            if (seg[i].source == LL_SHIP_IN_SEGMENT && seg[i].timeline == step[k].timeline &&
-                seg[i].first >= s->m.info.from.v && seg[i].first < step[k].top)
-                rc = learn_segment(s, &seg[i], step[k].top, known);
-    return rc;
-}
-
-static bool changes_a_page(const struct lladd_log_entry *e)
-{
-    return e->page != LLADD_NO_PAGE &&
-           (e->kind == LL_SHIP_REC_UPDATE || e->kind == LL_SHIP_REC_CLR ||
-            e->kind == LL_SHIP_REC_IMAGE);
-}
-
-static int learn_log(struct scrub *s, uint64_t from)
-{
-    struct lladd_log_cursor *cursor;
-    struct lladd_log_entry e;
-    int rc = lladd_log_open(s->b.db, lladd_lsn_of(from), NULL, &cursor, s->err);
-    if (rc)
-        return rc;
-    while ((rc = lladd_log_next(cursor, &e, s->err)) == 0 && e.lsn.v < s->redo)
-        if (changes_a_page(&e))
-            must_have(s, e.page, e.lsn.v);
-    lladd_log_close(cursor);
-    return rc == LLADD_END ? 0 : rc;
-}
-
-static int learn_piece(void *ctx, const struct ll_ship_blk_piece *p)
-{
-    struct scrub *s = ctx;
-    for (uint32_t i = 0; i < p->n && p->typed; i++)
-        must_have(s, p->page + i, p->barrier);
-    return 0;
-}
-
-static int open_base(struct scrub *s)
-{
-    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
-    o.base = s->m.info.name;
-    o.allocator = s->b.mem.allocator;
-    int rc = lladd_store_device(s->w.past.store, &o, &s->base, s->err);
-    if (!rc && s->base->ops->open(s->base, "pages", LLADD_OPEN_READ_ONLY, &s->base_pages) != 0)
-        rc = ll_ship_no_memory(s->err);
-    return rc;
-}
-
-static int learn(struct scrub *s)
-{
-    const struct lladd_backup_info *base;
-    uint64_t known = 0, oldest = lladd_log_hold_raise(s->hold, lladd_lsn_of(0)).v;
-    int rc = ll_ship_wanted_open(&s->w);
-    base = rc ? NULL : ll_ship_wanted_base(&s->w, UINT64_MAX);
-    rc = rc == LLADD_NOT_FOUND ? 0 : rc; /* the store is empty */
-    if (base) {
-        rc = ll_ship_manifest_find(s->w.past.store, base->name, &s->m, s->err);
-        if (!rc)
-            rc = open_base(s);
-        if (!rc)
-            rc = learn_archive(s, &known);
-        if (!rc)
-            rc = ll_ship_wanted_spools(&s->w);
-        if (!rc)
-            rc = ll_ship_wanted_pieces(&s->w, s->m.info.from.v, learn_piece, s);
-        s->info.compared = true;
-        s->info.from = s->m.info.from;
-    }
-    return rc ? rc : learn_log(s, known > oldest ? known : oldest);
-}
-
-/* ---- every page ----------------------------------------------------------------------------- */
 
 static bool is_whole(const struct scrub *s, uint64_t number, const unsigned char *page)
 {
     return ll_ship_page_ok(s->b.m.info.uuid, number, page, s->b.m.info.page_size);
 }
 
-/* Is the page as new as it must be? A damaged one is repaired later. */
+/* Is the page not as it must be? False for a damaged page, and for a page that was raw and has a
+ * header now. */
+static bool is_older(const struct scrub *s, uint64_t number, const struct ll_ship_must *must,
+                     const unsigned char *page)
+{
+    bool whole = is_whole(s, number, page);
+    uint64_t lsn = whole ? lladd_get64(page + PAGE_LSN) : 0;
+    if (must->raw)
+        return lsn == 0 && lladd_crc32c(0, page, s->b.m.info.page_size) != must->crc;
+    return whole && lsn < must->lsn;
+}
+
 static int compare(struct scrub *s, uint64_t number, const unsigned char *page)
 {
-    struct suspect one = {number, s->newest[number]};
-    if (!is_whole(s, number, page) || lladd_get64(page + PAGE_LSN) >= one.lsn)
-        return 0;
-    return ll_ship_append(&s->suspects, &one, sizeof one, s->err);
+    struct suspect one = {.page = number, .must = s->n.must[number]};
+    return is_older(s, number, &one.must, page)
+               ? ll_ship_append(&s->suspects, &one, sizeof one, s->err)
+               : 0;
 }
 
 static int look_at_page(struct scrub *s, uint64_t number, unsigned char *page)
 {
-    int rc = is_whole(s, number, page) ? 0 : ll_ship_look_closer(&s->b, number, page);
+    int rc = s->closed || is_whole(s, number, page) ? 0 : ll_ship_look_closer(&s->b, number, page);
     return rc ? rc : compare(s, number, page);
 }
 
@@ -221,48 +125,49 @@ static int see_repaired(struct ll_ship_backup *b, void *ctx, uint64_t number)
     return rc ? rc : compare(s, number, page);
 }
 
-static int learn_base(struct scrub *s, uint64_t first, uint64_t n)
-{
-    uint32_t size = s->b.m.info.page_size;
-    if (!s->base || first >= s->m.info.pages)
-        return 0;
-    n = n < s->m.info.pages - first ? n : s->m.info.pages - first;
-    if (s->base->ops->pread(s->base, s->base_pages, s->chunk, n * size, first * size) < 0)
-        return lladd_store_device_error(s->base, s->err);
-    for (uint64_t i = 0; i < n; i++)
-        if (is_whole(s, first + i, s->chunk + i * size))
-            must_have(s, first + i, lladd_get64(s->chunk + i * size + PAGE_LSN));
-    return 0;
-}
-
 static int look_at_all(struct scrub *s)
 {
     uint32_t size = s->b.m.info.page_size;
-    uint64_t most = LL_SHIP_CHUNK / size;
+    uint64_t most = LL_SHIP_CHUNK / size, pages = s->n.pages;
     int rc = 0;
-    for (uint64_t at = 0; at < s->pages && !rc;) {
-        uint64_t n = s->pages - at < most ? s->pages - at : most;
-        rc = learn_base(s, at, n);
-        if (!rc)
-            rc = ll_ship_read_pages(&s->b, at, n, s->b.chunk);
+    for (uint64_t at = 0; at < pages && !rc;) {
+        uint64_t n = pages - at < most ? pages - at : most;
+        rc = ll_ship_read_pages(&s->b, at, n, s->b.chunk);
         for (uint64_t i = 0; i < n && !rc; i++)
             rc = look_at_page(s, at + i, s->b.chunk + i * size);
         if (!rc)
             rc = ll_ship_progress(&s->b, n * size);
         at += n;
     }
-    s->info.pages = s->pages;
+    s->info.pages = pages;
     return rc;
 }
 
-/* ---- suspects ------------------------------------------------------------------------------- */
+/* ---- later uses of the suspects ------------------------------------------------------------- */
+
+static struct suspect *suspects(const struct scrub *s, size_t *n)
+{
+    *n = s->suspects.len / sizeof(struct suspect);
+    return (void *)s->suspects.data;
+}
+
+/* What counts of a page is above this LSN. */
+static uint64_t lowest(const struct scrub *s)
+{
+    size_t n;
+    const struct suspect *at = suspects(s, &n);
+    uint64_t low = UINT64_MAX;
+    for (size_t i = 0; i < n; i++)
+        low = at[i].must.lsn < low ? at[i].must.lsn : low;
+    return low;
+}
 
 static void drop_covered(struct scrub *s, uint64_t first, uint64_t n, uint64_t lsn)
 {
-    struct suspect *at = (void *)s->suspects.data;
-    size_t kept = 0, have = s->suspects.len / sizeof *at;
+    size_t have, kept = 0;
+    struct suspect *at = suspects(s, &have);
     for (size_t i = 0; i < have; i++)
-        if (at[i].page < first || at[i].page - first >= n || at[i].lsn >= lsn)
+        if (at[i].page < first || at[i].page - first >= n || at[i].must.lsn >= lsn)
             at[kept++] = at[i];
     s->suspects.len = kept * sizeof *at;
 }
@@ -294,16 +199,18 @@ static int see_record(void *ctx, const struct ll_ship_logged *r, struct lladd_er
 
 static int uses_of_archive(struct scrub *s)
 {
+    struct ll_ship_newest *n = &s->n;
     struct ll_ship_image im;
-    uint64_t to, end;
+    uint64_t to, end, from = ll_ship_newest_start(n, lowest(s));
     bool more = false;
-    ll_ship_image_init(&im, s->w.past.mem, s->w.past.store, s->w.uuid);
-    int rc = ll_ship_past_reach(&s->w.past, &s->w.steps, s->m.info.end.v, &to, s->err);
+    ll_ship_image_init(&im, n->w.past.mem, n->w.past.store, n->w.uuid);
+    int rc = ll_ship_past_reach(&n->w.past, &n->w.steps, n->m.info.end.v, &to, s->err);
     if (!rc)
-        rc = ll_ship_collect(&s->w.past, &s->w.steps, s->w.timeline, &s->m, to, &im, s->err);
-    if (!rc)
-        rc = ll_ship_scan(&im, s->m.info.from.v, to, see_record, s, &end, &more, s->err);
+        rc = ll_ship_collect(&n->w.past, &n->w.steps, n->w.timeline, &n->m, to, &im, s->err);
+    if (!rc && from < to)
+        rc = ll_ship_scan(&im, from, to, see_record, s, &end, &more, s->err);
     ll_ship_image_free(&im);
+    s->archive_read = true;
     return rc;
 }
 
@@ -311,7 +218,9 @@ static int uses_of_log(struct scrub *s)
 {
     struct lladd_log_cursor *cursor;
     struct lladd_log_entry e;
-    int rc = lladd_log_open(s->b.db, lladd_lsn_of(0), NULL, &cursor, s->err);
+    uint64_t oldest = lladd_log_hold_raise(s->hold, lladd_lsn_of(0)).v, from = lowest(s);
+    int rc = lladd_log_open(s->b.db, lladd_lsn_of(from > oldest ? from : oldest), NULL, &cursor,
+                            s->err);
     if (rc)
         return rc;
     while ((rc = lladd_log_next(cursor, &e, s->err)) == 0)
@@ -320,17 +229,20 @@ static int uses_of_log(struct scrub *s)
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Which LSN has the page in the cache? LLADD_NOT_FOUND: it is not in use. */
+/* ---- suspects ------------------------------------------------------------------------------- */
+
+static int use_of(struct scrub *s, uint64_t page, enum lladd_page_use *out)
+{
+    *out = LLADD_USE_SYSTEM; /* also if the allocation bitmap is damaged */
+    int rc = lladd_page_use_get(s->b.db, lladd_page_of(page), out, s->err);
+    return lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
+}
+
+/* Which LSN has the page in the cache? */
 static int look_in_cache(struct scrub *s, uint64_t number, uint64_t *lsn)
 {
     struct lladd_page *page;
-    enum lladd_page_use use = LLADD_USE_SYSTEM; /* also if the allocation bitmap is damaged */
-    int rc = lladd_page_use_get(s->b.db, lladd_page_of(number), &use, s->err);
-    if (rc && lladd_code_root(rc) != LLADD_ROOT_DATA)
-        return rc;
-    if (use != LLADD_USE_PAGED && use != LLADD_USE_SYSTEM)
-        return LLADD_NOT_FOUND;
-    rc = lladd_page_fix(s->b.db, lladd_page_of(number), LLADD_LATCH_SHARED, &page, s->err);
+    int rc = lladd_page_fix(s->b.db, lladd_page_of(number), LLADD_LATCH_SHARED, &page, s->err);
     *lsn = 0;
     if (rc) /* the cache knows that a write was lost, and nothing has the page */
         return lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
@@ -339,74 +251,123 @@ static int look_in_cache(struct scrub *s, uint64_t number, uint64_t *lsn)
     return 0;
 }
 
-/* Looks at a suspect after a checkpoint. *again: it was changed since. *lost: a write of it was
- * lost. */
-static int judge(struct scrub *s, const struct suspect *p, bool *again, bool *lost,
-                 uint64_t *cached)
+/* Looks at a suspect after a checkpoint. Sets p->lost if a write of it was lost. *keep: it stays a
+ * suspect, because it is lost, or was changed since and must be looked at again. */
+static int judge(struct scrub *s, struct suspect *p, bool *keep)
 {
     unsigned char *page = s->b.chunk;
+    enum lladd_page_use use = LLADD_USE_NONE;
     int rc = ll_ship_read_pages(&s->b, p->page, 1, page);
-    *again = *lost = false;
-    if (rc)
+    *keep = !rc && !p->must.raw && !s->closed && !is_whole(s, p->page, page);
+    if (rc || *keep || !is_older(s, p->page, &p->must, page) || (rc = use_of(s, p->page, &use)))
         return rc;
-    if (!is_whole(s, p->page, page)) {
-        *again = true;
-        return 0;
+    if (p->must.raw) {
+        *keep = use == LLADD_USE_RAW;
+        p->lost = *keep && (p->seen || s->closed);
+    } else if (use == LLADD_USE_PAGED || use == LLADD_USE_SYSTEM) {
+        rc = look_in_cache(s, p->page, &p->cached);
+        *keep = true;
+        p->lost = p->cached < s->n.redo;
     }
-    if (lladd_get64(page + PAGE_LSN) >= p->lsn)
-        return 0;
-    rc = look_in_cache(s, p->page, cached);
-    if (rc == LLADD_NOT_FOUND)
-        return 0;
-    *again = !rc && *cached >= s->redo;
-    *lost = !rc && !*again;
+    p->seen = true;
     return rc;
 }
 
-static int report_lost(struct scrub *s, const struct suspect *p, uint64_t cached)
+static int judge_all(struct scrub *s, bool *lost)
 {
-    char text[160];
-    s->info.lost++;
-    if (cached >= p->lsn) {
-        int rc = lladd_page_rewrite(s->b.db, lladd_page_of(p->page), s->err);
-        return rc ? rc
-                  : tell(s, LLADD_FINDING_REPAIR, p->page, p->lsn,
-                         "a write was lost; the page was written again from the cache");
+    size_t have, kept = 0;
+    struct suspect *at = suspects(s, &have);
+    int rc = 0;
+    *lost = false;
+    for (size_t i = 0; i < have && !rc; i++) {
+        bool keep;
+        rc = judge(s, &at[i], &keep);
+        *lost = *lost || (keep && at[i].lost);
+        if (keep)
+            at[kept++] = at[i];
     }
+    s->suspects.len = kept * sizeof *at;
+    return rc;
+}
+
+/* Has the right page written again. Returns what was done; NULL: nothing gives the page, and *why
+ * says why. */
+static const char *mend(struct scrub *s, const struct suspect *p, struct lladd_error *why, int *rc)
+{
+    uint64_t lsn = 0;
+    bool cached = p->cached >= p->must.lsn;
+    if (s->closed)
+        return cached ? "a write was lost; the next open rebuilds the page" : NULL;
+    *rc = cached ? lladd_page_rewrite(s->b.db, lladd_page_of(p->page), why)
+                 : lladd_page_rebuild(s->b.db, lladd_page_of(p->page), why);
+    if (!*rc)
+        *rc = look_in_cache(s, p->page, &lsn);
+    else if (lladd_code_root(*rc) == LLADD_ROOT_DATA)
+        *rc = 0;
+    else if (s->err)
+        *s->err = *why;
+    return *rc || lsn < p->must.lsn ? NULL
+           : cached ? "a write was lost; the page was written again from the cache"
+                    : "a write was lost; the page was rebuilt from the log and the archive";
+}
+
+static int report_raw(struct scrub *s, const struct suspect *p)
+{
+    return tell(s, LLADD_FINDING_DAMAGE, p->page, p->must.lsn,
+                p->must.lsn < s->n.m.info.from.v
+                    ? "the raw page is not as in the newest backup, and was not written since"
+                    : "the raw page is not as it was written in bulk");
+}
+
+static int report_lost(struct scrub *s, const struct suspect *p)
+{
+    char text[400];
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = 0;
+    s->info.lost++;
+    if (p->must.raw)
+        return report_raw(s, p);
+    const char *done = mend(s, p, &why, &rc);
+    if (rc)
+        return rc;
+    if (done)
+        return tell(s, LLADD_FINDING_REPAIR, p->page, p->must.lsn, done);
     (void)snprintf(text, sizeof text,
-                   "a write was lost: the page has LSN %llu, and was written with LSN %llu",
-                   (unsigned long long)cached, (unsigned long long)p->lsn);
-    return tell(s, LLADD_FINDING_DAMAGE, p->page, p->lsn, text);
+                   "a write was lost: the page has LSN %llu, and was written with LSN %llu%s%.250s",
+                   (unsigned long long)p->cached, (unsigned long long)p->must.lsn,
+                   *why.message ? "; " : "", why.message);
+    return tell(s, LLADD_FINDING_DAMAGE, p->page, p->must.lsn, text);
 }
 
 /* Reports the suspects that are certain, and keeps those that must be looked at again. */
-static int look_again(struct scrub *s)
+static int report_all(struct scrub *s)
 {
-    struct suspect *at = (void *)s->suspects.data;
-    size_t kept = 0, have = s->suspects.len / sizeof *at;
+    size_t have, kept = 0;
+    struct suspect *at = suspects(s, &have);
     int rc = 0;
-    for (size_t i = 0; i < have && !rc; i++) {
-        bool again, lost;
-        uint64_t cached = 0;
-        rc = judge(s, &at[i], &again, &lost, &cached);
-        if (!rc && again)
+    for (size_t i = 0; i < have && !rc; i++)
+        if (at[i].lost)
+            rc = report_lost(s, &at[i]);
+        else
             at[kept++] = at[i];
-        if (!rc && lost)
-            rc = report_lost(s, &at[i], cached);
-    }
     s->suspects.len = kept * sizeof *at;
     return rc;
 }
 
 static int look_at_suspects(struct scrub *s)
 {
-    int rc = s->suspects.len && s->base ? uses_of_archive(s) : 0;
+    int rc = 0;
     for (int i = 0; i < ROUNDS && s->suspects.len && !rc; i++) {
+        bool lost = false;
         rc = checkpoint(s);
         if (!rc)
             rc = uses_of_log(s);
         if (!rc)
-            rc = look_again(s);
+            rc = judge_all(s, &lost);
+        if (!rc && lost && s->n.compared && !s->archive_read)
+            rc = uses_of_archive(s);
+        if (!rc)
+            rc = report_all(s);
     }
     return rc;
 }
@@ -419,13 +380,12 @@ static int make_room(struct scrub *s)
     int rc = s->b.dev->ops->size(s->b.dev, s->b.pages, &size);
     if (rc)
         return ll_ship_fail_io(s->err, rc, "read", "pages");
-    s->pages = size / s->b.m.info.page_size;
+    s->n.pages = size / s->b.m.info.page_size;
     s->b.bytes_all = size;
     s->b.what = "pages";
-    s->newest = ll_ship_new(s->b.mem, (s->pages + 1) * sizeof *s->newest);
+    s->n.must = ll_ship_new(s->b.mem, (s->n.pages + 1) * sizeof *s->n.must);
     s->b.chunk = ll_ship_new(s->b.mem, LL_SHIP_CHUNK);
-    s->chunk = ll_ship_new(s->b.mem, LL_SHIP_CHUNK);
-    return s->newest && s->b.chunk && s->chunk ? 0 : ll_ship_no_memory(s->err);
+    return s->n.must && s->b.chunk ? 0 : ll_ship_no_memory(s->err);
 }
 
 static int run(struct scrub *s)
@@ -434,10 +394,12 @@ static int run(struct scrub *s)
     if (!rc)
         rc = checkpoint(s);
     if (!rc)
-        rc = learn(s);
+        rc = ll_ship_newest_learn(&s->n, lladd_log_hold_raise(s->hold, lladd_lsn_of(0)).v);
+    s->info.compared = s->n.compared;
+    s->info.from = s->n.m.info.from;
     if (!rc)
         rc = look_at_all(s);
-    if (!rc)
+    if (!rc && !s->closed)
         rc = ll_ship_repair_pages(&s->b, see_repaired, s);
     return rc ? rc : look_at_suspects(s);
 }
@@ -475,31 +437,30 @@ static void begin(struct scrub *s, struct lladd_archive *a, struct lladd_db *db,
     lladd_db_uuid(db, s->b.m.info.uuid);
     s->b.m.info.page_size = lladd_page_size(db);
     s->b.suspects.mem = s->b.damaged.mem = s->suspects.mem = a->mem;
-    s->w = (struct ll_ship_wanted){.a = a,
-                                   .db = db,
-                                   .since = UINT64_MAX,
-                                   .past = {.mem = a->mem},
-                                   .steps = {.mem = a->mem},
-                                   .txns = {.mem = a->mem},
-                                   .err = s->err};
-    ll_ship_manifest_init(&s->m, a->mem);
+    ll_ship_newest_init(&s->n, a, db, s->err);
 }
 
 static void release(struct scrub *s)
 {
-    if (s->base_pages)
-        (void)s->base->ops->close(s->base, s->base_pages);
-    lladd_store_device_close(s->base);
-    ll_ship_manifest_free(&s->m);
-    ll_ship_past_free(&s->w.past);
-    ll_ship_buf_free(&s->w.steps);
-    ll_ship_buf_free(&s->w.txns);
+    ll_ship_newest_free(&s->n);
     ll_ship_buf_free(&s->b.suspects);
     ll_ship_buf_free(&s->b.damaged);
     ll_ship_buf_free(&s->suspects);
-    ll_ship_delete(s->b.mem, s->newest);
     ll_ship_delete(s->b.mem, s->b.chunk);
-    ll_ship_delete(s->b.mem, s->chunk);
+}
+
+static int scrub(struct scrub *s, struct lladd_archive *a, struct lladd_db *db,
+                 const struct lladd_scrub_options *options, struct lladd_scrub_info *info)
+{
+    begin(s, a, db, options);
+    int rc = open_and_run(s);
+    if (!rc && info) {
+        size_t size = info->struct_size;
+        s->info.struct_size = size;
+        memcpy(info, &s->info, size < sizeof s->info ? size : sizeof s->info);
+    }
+    release(s);
+    return rc;
 }
 
 int lladd_scrub(struct lladd_archive *a, const struct lladd_scrub_options *options,
@@ -511,15 +472,28 @@ int lladd_scrub(struct lladd_archive *a, const struct lladd_scrub_options *optio
     lladd_mutex_lock(&a->state);
     struct lladd_db *db = a->db;
     lladd_mutex_unlock(&a->state);
-    if (!db)
-        return lladd_error_set(err, LLADD_BAD_STATE, "no database is open with this archive");
-    begin(&s, a, db, options);
-    int rc = open_and_run(&s);
-    if (!rc && info) {
-        size_t size = info->struct_size;
-        s.info.struct_size = size;
-        memcpy(info, &s.info, size < sizeof s.info ? size : sizeof s.info);
-    }
-    release(&s);
+    return db ? scrub(&s, a, db, options, info)
+              : lladd_error_set(err, LLADD_BAD_STATE, "no database is open with this archive");
+}
+
+int lladd_archive_verify(struct lladd_db *db, struct lladd_device *files, struct lladd_store *store,
+                         const struct lladd_scrub_options *options, struct lladd_scrub_info *info,
+                         struct lladd_error *err)
+{
+    struct scrub s = {.closed = true, .err = err};
+    struct lladd_archive *a;
+    if (!db || !files || !store || files == lladd_db_device(db))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "a database over an overlay, its files and a store are needed");
+    int rc = ll_ship_archive_new(store, NULL, &a, err);
+    if (rc)
+        return rc;
+    a->dev = files;
+    rc = ll_ship_archive_identify(a, err);
+    if (!rc)
+        rc = ll_ship_spool_look(files, a->mem, a->uuid, a->page_size, &a->spool, err);
+    if (!rc)
+        rc = scrub(&s, a, db, options, info);
+    lladd_archive_free(a);
     return rc;
 }

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the file of a database must have of each page, from the begin of the newest backup on:
+ *
+ *   - the page LSN that the page has in the backup or, of a raw page, the same bytes
+ *   - the LSN of the page's newest record below the start of redo of the last checkpoint: by the
+ *     indexes of the archived segments, and by the log that is not archived yet
+ *   - what was written in bulk: the LSN of the redo barrier or, of a raw page, the same bytes. By
+ *     the stored spools, and by those on the disk of which the transaction has committed or
+ *     prepared
+ *
+ * Of the backup only "pages.idx" is read, of the archived log only the indexes, and of the spools
+ * only the heads of pieces, and the raw pages. */
+#include "ship/newest.h"
+
+#include <lladd/bytes.h>
+#include <lladd/lladd.h>
+#include <lladd/log_read.h>
+#include <string.h>
+
+void ll_ship_newest_init(struct ll_ship_newest *s, struct lladd_archive *a, struct lladd_db *db,
+                         struct lladd_error *err)
+{
+    *s = (struct ll_ship_newest){.starts.mem = a->mem,
+                                 .w = {.a = a,
+                                       .db = db,
+                                       .since = UINT64_MAX,
+                                       .past.mem = a->mem,
+                                       .steps.mem = a->mem,
+                                       .txns.mem = a->mem,
+                                       .err = err},
+                                 .err = err};
+    ll_ship_manifest_init(&s->m, a->mem);
+}
+
+void ll_ship_newest_free(struct ll_ship_newest *s)
+{
+    ll_ship_delete(s->starts.mem, s->must);
+    ll_ship_manifest_free(&s->m);
+    ll_ship_past_free(&s->w.past);
+    ll_ship_buf_free(&s->w.steps);
+    ll_ship_buf_free(&s->w.txns);
+    ll_ship_buf_free(&s->starts);
+}
+
+/* Of two writes of a page with the same LSN, the later call counts. */
+static void must_have(struct ll_ship_newest *s, uint64_t page, const struct ll_ship_must *must)
+{
+    if (page < s->pages && s->must[page].lsn <= must->lsn)
+        s->must[page] = *must;
+}
+
+static void must_have_lsn(struct ll_ship_newest *s, uint64_t page, uint64_t lsn)
+{
+    must_have(s, page, &(struct ll_ship_must){.lsn = lsn});
+}
+
+/* ---- the backup ----------------------------------------------------------------------------- */
+
+/* A page without page LSN was raw, or it was free or had no contents. The latter do not matter,
+ * since only raw pages are compared by their bytes. */
+static int learn_base(void *ctx, uint64_t page, uint64_t lsn, uint32_t crc)
+{
+    struct ll_ship_newest *s = ctx;
+    if (lsn)
+        must_have_lsn(s, page, lsn);
+    else
+        must_have(s, page, &(struct ll_ship_must){s->m.info.from.v - 1, crc, true});
+    return 0;
+}
+
+/* ---- the archived log ----------------------------------------------------------------------- */
+
+/* Of a segment in which the log was left for another timeline, only what is below counts. */
+static int learn_segment(struct ll_ship_newest *s, const struct ll_ship_stored *seg, uint64_t top,
+                         uint64_t *known)
+{
+    struct ll_ship_index ix;
+    int rc = ll_ship_index_load(s->w.past.store, s->w.past.mem, seg->timeline,
+                                lladd_lsn_of(seg->first), &ix, s->err);
+    if (rc)
+        return rc;
+    const struct ll_ship_index_page *p = (const void *)ix.pages.data;
+    uint64_t below = top < s->redo ? top : s->redo;
+    for (size_t i = 0; i < ix.pages.len / sizeof *p; i++)
+        if (!(p[i].flags & LL_SHIP_PAGE_BULK) && p[i].first < below)
+            must_have_lsn(s, p[i].page, p[i].last < below ? p[i].last : p[i].first);
+    if (seg->timeline == s->w.timeline && ix.next.v > *known)
+        *known = ix.next.v;
+    if (ix.start.v < ix.stop.v && ix.start.v < top)
+        rc = ll_ship_append(&s->starts, &ix.start.v, sizeof ix.start.v, s->err);
+    ll_ship_index_free(&ix);
+    return rc;
+}
+
+/* *known: the records below are in indexes. */
+static int learn_archive(struct ll_ship_newest *s, uint64_t *known)
+{
+    const struct ll_ship_stored *seg = (const void *)s->w.past.stored.data;
+    const struct ll_ship_step *step = (const void *)s->w.steps.data;
+    int rc = 0;
+    for (size_t i = 0; i < s->w.past.stored.len / sizeof *seg && !rc; i++)
+        for (size_t k = 0; k < s->w.steps.len / sizeof *step && !rc; k++)
+            if (seg[i].source == LL_SHIP_IN_SEGMENT && seg[i].timeline == step[k].timeline &&
+                seg[i].first >= s->m.info.from.v && seg[i].first < step[k].top)
+                rc = learn_segment(s, &seg[i], step[k].top, known);
+    return rc;
+}
+
+uint64_t ll_ship_newest_start(const struct ll_ship_newest *s, uint64_t lsn)
+{
+    const uint64_t *start = (const void *)s->starts.data;
+    uint64_t best = s->m.info.from.v;
+    for (size_t i = 0; i < s->starts.len / sizeof *start; i++)
+        if (start[i] <= lsn && start[i] > best)
+            best = start[i];
+    return best;
+}
+
+/* ---- the log of the database ---------------------------------------------------------------- */
+
+static bool changes_a_page(const struct lladd_log_entry *e)
+{
+    return e->page != LLADD_NO_PAGE &&
+           (e->kind == LL_SHIP_REC_UPDATE || e->kind == LL_SHIP_REC_CLR ||
+            e->kind == LL_SHIP_REC_IMAGE);
+}
+
+/* The spool of the transaction counts, if it is still on the disk. */
+static void see_end(struct ll_ship_newest *s, uint64_t txn)
+{
+    struct ll_ship_spooled *spool = (void *)s->w.txns.data;
+    for (size_t i = 0; i < s->w.txns.len / sizeof *spool; i++)
+        spool[i].ended = spool[i].ended || spool[i].txn == txn;
+}
+
+static int learn_log(struct ll_ship_newest *s, uint64_t from)
+{
+    struct lladd_log_cursor *cursor;
+    struct lladd_log_entry e;
+    int rc = lladd_log_open(s->w.db, lladd_lsn_of(from), NULL, &cursor, s->err);
+    if (rc)
+        return rc;
+    while ((rc = lladd_log_next(cursor, &e, s->err)) == 0) {
+        if (changes_a_page(&e) && e.lsn.v < s->redo)
+            must_have_lsn(s, e.page, e.lsn.v);
+        if (e.kind == LL_SHIP_REC_COMMIT || e.kind == LL_SHIP_REC_PREPARE)
+            see_end(s, e.txn.v);
+    }
+    lladd_log_close(cursor);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+/* ---- pages written in bulk ------------------------------------------------------------------ */
+
+static int learn_piece(void *ctx, const struct ll_ship_blk_piece *p)
+{
+    struct ll_ship_newest *s = ctx;
+    uint32_t size = s->w.page_size;
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct ll_ship_must must = {p->barrier, 0, !p->typed};
+        if (must.raw)
+            must.crc = lladd_crc32c(0, p->bytes + (size_t)i * size, size);
+        must_have(s, p->page + i, &must);
+    }
+    return 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int find_base(struct ll_ship_newest *s)
+{
+    int rc = ll_ship_wanted_open(&s->w);
+    const struct lladd_backup_info *base = rc ? NULL : ll_ship_wanted_base(&s->w, UINT64_MAX);
+    rc = rc == LLADD_NOT_FOUND ? 0 : rc; /* the store is empty */
+    if (base && memcmp(s->w.past.uuid, s->w.uuid, sizeof s->w.uuid) != 0)
+        return lladd_error_set(s->err, LLADD_OTHER_DATABASE,
+                               "the store has backups of another database");
+    s->compared = base != NULL;
+    return base ? ll_ship_manifest_find(s->w.past.store, base->name, &s->m, s->err) : rc;
+}
+
+int ll_ship_newest_learn(struct ll_ship_newest *s, uint64_t oldest)
+{
+    uint64_t known = 0;
+    int rc = find_base(s);
+    if (!rc && s->compared)
+        rc = ll_ship_base_pages(s->w.past.store, &s->m, learn_base, s, s->err);
+    if (!rc && s->compared)
+        rc = learn_archive(s, &known);
+    if (!rc && s->compared)
+        rc = ll_ship_wanted_spools(&s->w);
+    if (!rc)
+        rc = learn_log(s, known > oldest ? known : oldest);
+    return rc || !s->compared
+               ? rc
+               : ll_ship_wanted_pieces(&s->w, s->m.info.from.v, learn_piece, s);
+}
