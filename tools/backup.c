@@ -24,6 +24,8 @@ static const char backup_usage[] =
 static const char restore_usage[] =
     "usage: lladd restore [--to TARGET] [options] STORE DIRECTORY\n"
     "       lladd restore --list [--json] STORE\n"
+    "       lladd restore --page N [--json] [--ops FILE.so] STORE DIRECTORY\n"
+    "       lladd restore --page N --out FILE [--to TARGET] [options] STORE\n"
     "\n"
     "Makes a database in DIRECTORY, which must be absent or empty, out of a backup and the\n"
     "archived log. The next open recovers it as after a crash: it has the transactions that had\n"
@@ -40,10 +42,16 @@ static const char restore_usage[] =
     "  --base NAME      begins with the backup of this name\n"
     "  --list           lists the complete backups, oldest first\n"
     "  --rate BYTES     writes at most BYTES bytes a second\n"
+    "  --page N         restores one page of the database in DIRECTORY, which no process has\n"
+    "                   open: recovers the database, and makes page N what it was after its\n"
+    "                   newest change, from the log and the archive, although the page may\n"
+    "                   look whole. Nothing is written to the store\n"
+    "  --out FILE       with --page: writes the page as it was at the target to a new file, with\n"
+    "                   its header and checksum, and changes no database\n"
     "\n"
     "Exit status: 0; 1 if the backup is damaged; 2 if nothing was restored for another reason.\n";
 
-enum { LABEL = TOOL_OWN, RATE, LIST };
+enum { LABEL = TOOL_OWN, RATE, LIST, PAGE, OUT };
 
 static const struct option backup_options[] = {TOOL_COMMON,
                                                {"label", required_argument, NULL, LABEL},
@@ -53,11 +61,14 @@ static const struct option restore_options[] = {TOOL_COMMON,
                                                 TOOL_TARGET,
                                                 {"list", no_argument, NULL, LIST},
                                                 {"rate", required_argument, NULL, RATE},
+                                                {"page", required_argument, NULL, PAGE},
+                                                {"out", required_argument, NULL, OUT},
                                                 {NULL, 0, NULL, 0}};
 
 struct wanted {
     const char *label;
-    uint64_t rate;
+    uint64_t rate, page; /* page LLADD_NO_PAGE: the whole database */
+    const char *out;
     bool list;
     struct tool *tool;
 };
@@ -72,7 +83,11 @@ static int take(void *ctx, int option, const char *value)
         w->tool->more = 0;
     } else if (option == RATE)
         return tool_number_in("--rate", value, 1, UINT64_MAX, &w->rate) ? 0 : -1;
-    return option >= LABEL && option <= LIST ? 0 : -1;
+    else if (option == PAGE)
+        return tool_number_in("--page", value, 0, LLADD_NO_PAGE - 1, &w->page) ? 0 : -1;
+    else if (option == OUT)
+        w->out = value;
+    return option >= LABEL && option <= OUT ? 0 : -1;
 }
 
 static int show(void *ctx, const char *what, uint64_t done, uint64_t all)
@@ -214,18 +229,36 @@ static int restore(struct tool *t, const struct wanted *w, struct lladd_store *s
     return rc;
 }
 
+/* What is wrong with the command line; NULL: nothing. */
+static const char *misused(const struct tool *t, const struct wanted *w)
+{
+    bool page = w->page != LLADD_NO_PAGE;
+    return w->list && (page || t->argc != 0) ? "--list takes a store and no directory"
+           : w->out && !page                 ? "--out needs --page"
+           : w->out && t->argc != 0          ? "--out takes a store and no directory"
+           : !w->list && !w->out && t->argc != 1 ? "expected a store and a directory"
+           : page && !w->out && t->target.given
+               ? "a page is restored to its newest state; --to, --base and --timeline need --out"
+               : NULL;
+}
+
 int tool_restore(int argc, char **argv)
 {
-    struct tool t = {.verb = "restore", .usage = restore_usage, .more = 1, .restores = true};
-    struct wanted w = {.tool = &t};
+    struct tool t = {.verb = "restore",
+                     .usage = restore_usage,
+                     .more = 1,
+                     .restores = true};
+    struct wanted w = {.tool = &t, .page = LLADD_NO_PAGE};
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_store *store;
     int code;
     if (tool_parse(&t, argc, argv, restore_options, take, &w, 0, &code))
         return tool_end(&t, code);
-    if (w.list ? t.argc != 0 : t.argc != 1)
-        return tool_end(&t, tool_fail(&t, w.list ? "--list takes a store and no directory"
-                                                 : "expected a store and a directory"));
+    const char *why = misused(&t, &w);
+    if (why)
+        return tool_end(&t, tool_fail(&t, "%s", why));
+    if (w.page != LLADD_NO_PAGE)
+        return tool_restore_page(&t, w.page, w.out);
     int rc = lladd_store_open(t.dir, NULL, &store, &err);
     if (!rc) {
         rc = w.list ? list(&t, store, &err) : restore(&t, &w, store, &err);

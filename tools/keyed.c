@@ -225,27 +225,15 @@ static int make_empty(struct keyed *h, struct lladd_txn *txn)
     return rc == LLADD_NOT_FOUND ? make(h, txn, NULL) : rc;
 }
 
-static int run_change(struct keyed *h, int (*what)(struct keyed *, struct lladd_txn *))
+struct changing {
+    struct keyed *h;
+    int (*what)(struct keyed *, struct lladd_txn *);
+};
+
+static int run_change(void *ctx, struct lladd_txn *txn)
 {
-    struct lladd_txn *txn;
-    int rc = lladd_begin(h->db, NULL, &txn, &h->err);
-    if (rc)
-        return rc;
-    rc = what(h, txn);
-    if (!rc) {
-        rc = lladd_commit(txn);
-        if (!rc)
-            return 0;
-        if (lladd_code_root(rc) == LLADD_ROOT_POISONED) {
-            (void)lladd_db_error(h->db, &h->err); /* the error of the handle is the cause of rc */
-            return rc;
-        }
-        h->err = *lladd_txn_error(txn);
-    }
-    int undone = lladd_abort(txn);
-    if (undone)
-        (void)lladd_db_error(h->db, &h->err);
-    return undone ? undone : rc;
+    const struct changing *c = ctx;
+    return c->what(c->h, txn);
 }
 
 static int alter(struct keyed *h, int (*what)(struct keyed *, struct lladd_txn *))
@@ -257,7 +245,7 @@ static int alter(struct keyed *h, int (*what)(struct keyed *, struct lladd_txn *
         rc = tool_open(h->t, &h->db, &h->err);
     if (rc)
         return keyed_failed(h);
-    rc = run_change(h, what);
+    rc = tool_change(h->db, run_change, &(struct changing){h, what}, &h->err);
     if (h->table)
         h->calls->close(h->table);
     int closed = lladd_close(h->db);

@@ -36,8 +36,7 @@ struct job {
     struct tool *tool;
     uint64_t rate;
     json_t *list; /* with --json; else NULL */
-    struct lladd_store *store;
-    struct lladd_archive *archive;
+    struct tool_archived a;
 };
 
 static int take(void *ctx, int option, const char *value)
@@ -78,20 +77,33 @@ static void print(struct job *j, const struct lladd_scrub_info *i)
         printf("the store has no backup, so only lost writes that the log knows were looked for\n");
 }
 
-static int open_database(struct job *j, const char *url, struct lladd_db **db,
-                         struct lladd_error *err)
+int tool_open_archived(struct tool *t, const char *dir, const char *url, struct tool_archived *a,
+                       struct lladd_error *err)
 {
-    struct tool *t = j->tool;
     struct lladd_inspect *view;
-    int rc = lladd_inspect_open(t->dir, &t->options, &view, err);
+    int rc = lladd_inspect_open(dir, &t->options, &view, err);
     if (rc)
         return rc;
     lladd_inspect_close(view);
-    rc = lladd_store_open(url, NULL, &j->store, err);
+    rc = lladd_store_open(url, NULL, &a->store, err);
     if (!rc)
-        rc = lladd_ship_register(&t->options, j->store, NULL, &j->archive, err);
+        rc = lladd_ship_register(&t->options, a->store, NULL, &a->archive, err);
     t->options.flags = LLADD_OPT_MUST_EXIST;
-    return rc ? rc : lladd_open(t->dir, &t->options, db, err);
+    return rc ? rc : lladd_open(dir, &t->options, &a->db, err);
+}
+
+int tool_close_archived(struct tool_archived *a, int rc, struct lladd_error *err)
+{
+    int late = lladd_close(a->db);
+    a->db = NULL;
+    return rc || !late ? rc
+                       : lladd_error_set(err, late, "the database could not be closed cleanly");
+}
+
+void tool_free_archived(struct tool_archived *a)
+{
+    lladd_archive_free(a->archive);
+    lladd_store_close(a->store);
 }
 
 static int scrub(struct job *j, const char *url)
@@ -100,8 +112,7 @@ static int scrub(struct job *j, const char *url)
     struct lladd_scrub_info info = {.struct_size = sizeof info};
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_stats stats = {.struct_size = sizeof stats};
-    struct lladd_db *db;
-    int rc = open_database(j, url, &db, &err);
+    int rc = tool_open_archived(j->tool, j->tool->dir, url, &j->a, &err);
     if (rc)
         return tool_failed(j->tool, &err);
     o.bytes_per_second = j->rate;
@@ -109,11 +120,9 @@ static int scrub(struct job *j, const char *url)
     o.finding_ctx = j;
     o.progress = show;
     o.progress_ctx = j;
-    rc = lladd_scrub(j->archive, &o, &info, &err);
-    (void)lladd_stats_get(db, &stats);
-    int late = lladd_close(db);
-    if (!rc && late)
-        rc = lladd_error_set(&err, late, "the database could not be closed cleanly");
+    rc = lladd_scrub(j->a.archive, &o, &info, &err);
+    (void)lladd_stats_get(j->a.db, &stats);
+    rc = tool_close_archived(&j->a, rc, &err);
     tool_progress_end(j->tool);
     if (rc)
         return tool_failed(j->tool, &err);
@@ -134,8 +143,7 @@ int tool_scrub(int argc, char **argv)
         code = scrub(&j, t.argv[0]);
     }
     code = tool_end(&t, code); /* releases the options, which have the archive */
-    lladd_archive_free(j.archive);
-    lladd_store_close(j.store);
+    tool_free_archived(&j.a);
     json_decref(j.list);
     return code;
 }

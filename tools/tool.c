@@ -257,6 +257,30 @@ int tool_open(struct tool *t, struct lladd_db **out, struct lladd_error *err)
     return lladd_open(t->dir, &t->options, out, err);
 }
 
+int tool_change(struct lladd_db *db, int (*what)(void *ctx, struct lladd_txn *), void *ctx,
+                struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    int rc = lladd_begin(db, NULL, &txn, err);
+    if (rc)
+        return rc;
+    rc = what(ctx, txn);
+    if (!rc) {
+        rc = lladd_commit(txn);
+        if (!rc)
+            return 0;
+        if (lladd_code_root(rc) == LLADD_ROOT_POISONED) {
+            (void)lladd_db_error(db, err); /* the error of the handle is the cause of rc */
+            return rc;
+        }
+        *err = *lladd_txn_error(txn);
+    }
+    int undone = lladd_abort(txn);
+    if (undone)
+        (void)lladd_db_error(db, err);
+    return undone ? undone : rc;
+}
+
 struct lladd_options tool_inspect_options(const struct tool *t)
 {
     struct lladd_options o = t->options;

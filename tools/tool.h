@@ -144,6 +144,25 @@ void tool_stored_close(struct tool *);
  * with --from. */
 int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
 
+/* Makes a change in a transaction of its own. `what` sets *err, and its error rolls the transaction
+ * back. */
+int tool_change(struct lladd_db *, int (*what)(void *ctx, struct lladd_txn *), void *ctx,
+                struct lladd_error *err);
+
+/* scrub.c: a database that is open with the archive in a store. */
+struct tool_archived {
+    struct lladd_store *store;
+    struct lladd_archive *archive;
+    struct lladd_db *db;
+};
+/* Opens a database that must exist. */
+int tool_open_archived(struct tool *, const char *dir, const char *url, struct tool_archived *,
+                       struct lladd_error *);
+/* Closes the database. Returns rc or, if that is 0, the error of the close. */
+int tool_close_archived(struct tool_archived *, int rc, struct lladd_error *);
+/* Call it after tool_end, which releases the options; also if the open has failed. */
+void tool_free_archived(struct tool_archived *);
+
 /* A database that is recovered in memory; none of its files is changed. A quarter of the verb's
  * memory is for the page cache, and a quarter for written blocks. Further written blocks go to
  * unnamed files in $TMPDIR or /var/tmp. */
@@ -302,6 +321,10 @@ int tool_scrub(int argc, char **argv);
  * code. */
 int tool_print_finding(const struct lladd_finding *);
 int tool_add_finding(json_t *list, const struct lladd_finding *);
+/* restore_page.c: "lladd restore --page". `out`: name of a new file for the page at the target;
+ * NULL: the page is restored into the database in the directory t->argv[0]. t->dir is the store.
+ * Returns the exit code, after tool_end. */
+int tool_restore_page(struct tool *, uint64_t page, const char *out);
 /* backup.c, for archive: a line, or JSON, about a backup. */
 void tool_print_backup(const struct lladd_backup_info *);
 json_t *tool_json_backup(const struct lladd_backup_info *);

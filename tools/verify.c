@@ -5,7 +5,8 @@
 #include <inttypes.h>
 
 static const char usage[] =
-    "usage: lladd verify [--json] [--ops FILE.so] [--memory BYTES] DIRECTORY\n"
+    "usage: lladd verify [--archive STORE] [--json] [--ops FILE.so] [--memory BYTES]\n"
+    "                    DIRECTORY\n"
     "       lladd verify [...] --from STORE [--to TARGET]\n"
     "\n"
     "Reads both copies of the control block, every record of the log, the double-write area\n"
@@ -36,14 +37,34 @@ static const char usage[] =
     "                   the rest goes to unnamed files in $TMPDIR, or in /var/tmp. Not counted:\n"
     "                   about a 10000th of the size of the page file, and what each transaction,\n"
     "                   name and root takes\n"
+    "  --archive STORE  also compares each page with the newest backup and the archived log in\n"
+    "                   the store. A page that is whole, but older than these say, is a write\n"
+    "                   that the disk has lost, maybe long ago; a raw page must have the bytes\n"
+    "                   that were written to it last. Such a page is damage, or, if the next\n"
+    "                   open rebuilds it, repair. Neither database nor store is changed. Takes\n"
+    "                   16 bytes of memory for each page, which --memory does not count\n"
     "  --from STORE     reads the database from a store, as it was at a target, and restores\n"
     "                   nothing; --to, --timeline and --base as for lladd restore\n"
     "\n"
     "Exit status: 0 if all is well, 1 if there is damage, repair or leak, 2 if the directory\n"
-    "cannot be read, 3 if there is none of these, but not every structure could be checked.\n";
+    "or the store cannot be read, 3 if there is none of these, but not everything could be\n"
+    "checked: a structure, or, because the database is in use or the store has no backup, what\n"
+    "--archive compares.\n";
 
-static const struct option options[] = {
-    TOOL_COMMON, TOOL_BOUNDED, TOOL_FROM_STORE, {NULL, 0, NULL, 0}};
+enum { ARCHIVE = TOOL_OWN };
+
+static const struct option options[] = {TOOL_COMMON,
+                                        TOOL_BOUNDED,
+                                        TOOL_FROM_STORE,
+                                        {"archive", required_argument, NULL, ARCHIVE},
+                                        {NULL, 0, NULL, 0}};
+
+static int take(void *ctx, int option, const char *value)
+{
+    const char **archive = ctx;
+    *archive = value;
+    return option == ARCHIVE ? 0 : -1;
+}
 
 static const char *kind_name(unsigned kind)
 {
@@ -159,7 +180,33 @@ static json_t *json_structures(const struct looked *l)
                      tool_json_u64(l->s.unchecked), "unowned_pages", tool_json_u64(l->s.unowned));
 }
 
-static void print_summary(const struct lladd_verified *v, const struct looked *l)
+/* The results of --archive. */
+struct compared {
+    const char *url; /* NULL: without --archive */
+    struct told *told;
+    struct lladd_verified *v;
+    struct lladd_scrub_info info;
+    bool done;
+    char why_not[320];
+};
+
+static void print_compared(const struct compared *c)
+{
+    if (c->url && !c->done)
+        printf("archive: not compared: %s\n", c->why_not);
+    else if (c->url)
+        printf("archive: %" PRIu64 " lost write%s\n", c->info.lost, c->info.lost == 1 ? "" : "s");
+}
+
+static json_t *json_compared(const struct compared *c)
+{
+    return c->done ? json_pack("{s:o, s:o}", "lost", tool_json_u64(c->info.lost), "from",
+                               tool_json_u64(c->info.from.v))
+                   : json_pack("{s:o}", "unchecked", tool_json_text(c->why_not));
+}
+
+static void print_summary(const struct lladd_verified *v, const struct looked *l,
+                          const struct compared *c)
 {
     printf("checked: %" PRIu64 " record%s in %" PRIu64 " log segment%s, %" PRIu64 " page%s",
            v->records, v->records == 1 ? "" : "s", v->segments, v->segments == 1 ? "" : "s",
@@ -169,6 +216,7 @@ static void print_summary(const struct lladd_verified *v, const struct looked *l
                v->raw_pages, v->zero_pages);
     printf("\n");
     print_structures(l);
+    print_compared(c);
     if (v->damage + v->repair + l->s.leaked == 0)
         printf("no damage%s\n", l->done || l->in_use
                                     ? ""
@@ -182,17 +230,20 @@ static void print_summary(const struct lladd_verified *v, const struct looked *l
         printf("%" PRIu64 " page%s lost\n", l->s.leaked, l->s.leaked == 1 ? "" : "s");
 }
 
-static int print_json(const struct lladd_verified *v, const struct looked *l, json_t *findings)
+static int print_json(const struct lladd_verified *v, const struct looked *l,
+                      const struct compared *c, json_t *findings)
 {
-    tool_json_print(
+    json_t *all =
         json_pack("{s:o, s:{s:o, s:o, s:o, s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:o}", "findings",
                   findings, "checked", "records", tool_json_u64(v->records), "segments",
                   tool_json_u64(v->segments), "pages", tool_json_u64(v->pages), "free_pages",
                   tool_json_u64(v->free_pages), "raw_pages", tool_json_u64(v->raw_pages),
                   "never_formatted", tool_json_u64(v->zero_pages), "structures", json_structures(l),
                   "damage", tool_json_u64(v->damage), "repair", tool_json_u64(v->repair),
-                  "leaked_pages", tool_json_u64(l->s.leaked), "notes", tool_json_u64(v->notes)),
-        true);
+                  "leaked_pages", tool_json_u64(l->s.leaked), "notes", tool_json_u64(v->notes));
+    if (c->url)
+        json_object_set_new(all, "archive", json_compared(c));
+    tool_json_print(all, true);
     return 0;
 }
 
@@ -207,6 +258,7 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
 {
     struct lladd_verified v = {.struct_size = sizeof v, .damage = 1};
     struct looked l = {.why_not = "there is no control block"};
+    struct compared c = {.url = NULL};
     struct lladd_finding f = {.kind = LLADD_FINDING_DAMAGE,
                               .code = err->code,
                               .file = "control",
@@ -216,7 +268,7 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
     if (t->json) {
         json_t *list = json_array();
         int rc = tool_add_finding(list, &f);
-        rc = print_json(&v, &l, list) ? -1 : rc;
+        rc = print_json(&v, &l, &c, list) ? -1 : rc;
         return rc ? TOOL_CANNOT : TOOL_FINDINGS;
     }
     (void)tool_print_finding(&f); /* tool_print_finding always returns 0 */
@@ -268,40 +320,113 @@ static int look_at_structures(struct tool *t, const struct lladd_inspect *view, 
     return 0;
 }
 
-int tool_verify(int argc, char **argv)
+/* ---- with an archive ------------------------------------------------------------------------ */
+
+static int tell_compared(void *ctx, const struct lladd_finding *f)
 {
-    struct tool t = {.verb = "verify", .usage = usage};
+    struct compared *c = ctx;
+    c->v->damage += f->kind == LLADD_FINDING_DAMAGE;
+    c->v->repair += f->kind == LLADD_FINDING_REPAIR;
+    return tell(c->told, f);
+}
+
+static int show(void *ctx, const char *what, uint64_t done, uint64_t all)
+{
+    tool_progress(ctx, what, done, all);
+    return 0;
+}
+
+static int compare_with(struct tool *t, struct compared *c, struct lladd_store *store,
+                        struct lladd_error *err)
+{
+    struct lladd_scrub_options o = LLADD_SCRUB_OPTIONS_INIT;
+    struct tool_peek peek;
+    int rc = tool_peek_damaged(t, &peek, err);
+    if (rc) {
+        snprintf(c->why_not, sizeof c->why_not, "%s", err->message);
+        c->told->unreadable = c->told->unreadable || tool_ran_out(rc);
+        return 0;
+    }
+    o.finding = tell_compared;
+    o.finding_ctx = c;
+    o.progress = show;
+    o.progress_ctx = t;
+    c->info.struct_size = sizeof c->info;
+    rc = lladd_archive_verify(peek.db, peek.disk, store, &o, &c->info, err);
+    tool_peek_end(&peek);
+    c->done = c->info.compared;
+    snprintf(c->why_not, sizeof c->why_not, "the store has no backup of this database");
+    return rc;
+}
+
+static int compare(struct tool *t, const struct looked *l, struct compared *c,
+                   struct lladd_error *err)
+{
+    struct lladd_store *store;
+    if (!c->url)
+        return 0;
+    if (l->in_use) {
+        snprintf(c->why_not, sizeof c->why_not, "%s", l->why_not);
+        return 0;
+    }
+    int rc = lladd_store_open(c->url, NULL, &store, err);
+    if (!rc) {
+        rc = compare_with(t, c, store, err);
+        lladd_store_close(store);
+    }
+    return rc;
+}
+
+static int verdict(const struct lladd_verified *v, const struct looked *l,
+                   const struct compared *c)
+{
+    return v->damage + v->repair + l->s.leaked                    ? TOOL_FINDINGS
+           : !l->done || l->s.unchecked || (c->url && !c->done) ? TOOL_UNCHECKED
+                                                                  : TOOL_FINE;
+}
+
+static int verify(struct tool *t, struct lladd_inspect *view, struct compared *c)
+{
     struct lladd_verified v = {.struct_size = sizeof v};
     struct looked l = {.done = false};
     struct lladd_error err = LLADD_ERROR_INIT;
+    struct told told = {.tool = t, .list = t->json ? json_array() : NULL};
+    c->told = &told;
+    c->v = &v;
+    lladd_inspect_progress(view, tool_progress_view, t);
+    int rc = lladd_inspect_verify(view, tell, &told, &v, &err), code;
+    if (!rc)
+        rc = look_at_structures(t, view, &told, &v, &l, &err);
+    if (!rc)
+        rc = compare(t, &l, c, &err);
+    tool_progress_end(t);
+    code = rc ? tool_error(t, &err) : verdict(&v, &l, c);
+    if (!rc && t->json)
+        rc = print_json(&v, &l, c, json_incref(told.list));
+    else if (!rc)
+        print_summary(&v, &l, c);
+    json_decref(told.list);
+    json_decref(l.s.extended);
+    return !rc && told.unreadable ? tool_fail(t, "not everything could be read") : code;
+}
+
+int tool_verify(int argc, char **argv)
+{
+    struct tool t = {.verb = "verify", .usage = usage};
+    struct compared c = {.url = NULL};
+    struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_inspect *view;
     int code;
-    if (tool_parse(&t, argc, argv, options, NULL, NULL, 0, &code))
+    if (tool_parse(&t, argc, argv, options, take, &c.url, 0, &code))
         return tool_end(&t, code);
+    if (c.url && t.from)
+        return tool_end(&t, tool_fail(&t, "--archive compares a directory with a store"));
     struct lladd_options look = tool_inspect_options(&t);
     if (tool_stored(&t, &look.device, &err))
         return tool_end(&t, tool_failed(&t, &err));
     if (lladd_inspect_open(t.dir, &look, &view, &err))
         return tool_end(&t, is_damage(&err) ? report_control(&t, &err) : tool_error(&t, &err));
-    struct told told = {.tool = &t, .list = t.json ? json_array() : NULL};
-    lladd_inspect_progress(view, tool_progress_view, &t);
-    int rc = lladd_inspect_verify(view, tell, &told, &v, &err);
-    if (!rc)
-        rc = look_at_structures(&t, view, &told, &v, &l, &err);
-    code = v.damage + v.repair + l.s.leaked ? TOOL_FINDINGS
-           : !l.done || l.s.unchecked       ? TOOL_UNCHECKED
-                                            : TOOL_FINE;
-    tool_progress_end(&t);
-    if (rc)
-        code = tool_error(&t, &err);
-    else if (t.json)
-        rc = print_json(&v, &l, json_incref(told.list));
-    else
-        print_summary(&v, &l);
-    json_decref(told.list);
-    json_decref(l.s.extended);
+    code = verify(&t, view, &c);
     lladd_inspect_close(view);
-    if (!rc && told.unreadable)
-        code = tool_fail(&t, "not everything could be read");
-    return tool_end(&t, rc ? TOOL_CANNOT : code);
+    return tool_end(&t, code);
 }
