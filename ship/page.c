@@ -11,6 +11,7 @@
 #include "ship/page_private.h"
 
 #include <lladd/bytes.h>
+#include <lladd/log_read.h>
 #include <lladd/stats.h>
 #include <string.h>
 
@@ -156,25 +157,75 @@ static const struct ll_ship_index_page *find_page(const struct ll_ship_index *ix
     return NULL;
 }
 
+static bool has_spool(const struct ll_ship_wanted *w, uint64_t txn)
+{
+    const struct ll_ship_spooled *s = (const void *)w->txns.data;
+    size_t i = 0, n = w->txns.len / sizeof *s;
+    while (i < n && s[i].txn != txn)
+        i++;
+    return i < n;
+}
+
+static int fail_spool(struct ll_ship_wanted *w, uint64_t txn, uint64_t lsn)
+{
+    return lladd_error_set(w->err, LLADD_NOT_FOUND,
+                           "the pages are missing that transaction %llu wrote in bulk (LSN %llu)",
+                           (unsigned long long)txn, (unsigned long long)lsn);
+}
+
 /* A transaction that has logged barriers has committed: without its spool, the page may be older
  * than what it has written. */
 static int check_spools(struct ll_ship_wanted *w, const struct ll_ship_index *ix, uint64_t from,
                         uint64_t below)
 {
     const struct ll_ship_index_bulk *bulk = (const void *)ix->bulk.data;
-    const struct ll_ship_spooled *s = (const void *)w->txns.data;
-    for (size_t i = 0; i < ix->bulk.len / sizeof *bulk; i++) {
-        bool there = bulk[i].lsn.v < from || bulk[i].lsn.v >= below;
-        for (size_t k = 0; k < w->txns.len / sizeof *s && !there; k++)
-            there = s[k].txn == bulk[i].txn;
-        if (!there)
-            return lladd_error_set(w->err, LLADD_NOT_FOUND,
-                                   "the pages are missing that transaction %llu wrote in bulk "
-                                   "(LSN %llu)",
-                                   (unsigned long long)bulk[i].txn,
-                                   (unsigned long long)bulk[i].lsn.v);
+    w->open.len = 0;
+    int rc = ll_ship_append(&w->open, ix->open.data, ix->open.len, w->err);
+    for (size_t i = 0; i < ix->bulk.len / sizeof *bulk && !rc; i++) {
+        if (bulk[i].lsn.v >= below)
+            rc = ll_ship_append(&w->open, &bulk[i].txn, sizeof bulk[i].txn, w->err);
+        else if (bulk[i].lsn.v >= from && !has_spool(w, bulk[i].txn))
+            rc = fail_spool(w, bulk[i].txn, bulk[i].lsn.v);
     }
-    return 0;
+    return rc;
+}
+
+static bool is_open(const struct ll_ship_wanted *w, uint64_t txn)
+{
+    const uint64_t *open = (const void *)w->open.data;
+    size_t i = 0, n = w->open.len / sizeof *open;
+    while (i < n && open[i] != txn)
+        i++;
+    return i < n;
+}
+
+static bool all_have_spools(const struct ll_ship_wanted *w)
+{
+    const uint64_t *open = (const void *)w->open.data;
+    bool all = true;
+    for (size_t i = 0; i < w->open.len / sizeof *open; i++)
+        all = all && has_spool(w, open[i]);
+    return all;
+}
+
+/* The same for a transaction with its commit in the log of the database, and its barriers in the
+ * archive only. */
+static int check_open(struct ll_ship_wanted *w)
+{
+    struct lladd_log_cursor *cursor;
+    struct lladd_log_entry e;
+    int rc = 0;
+    if (all_have_spools(w))
+        return 0;
+    rc = lladd_log_open(w->db, lladd_lsn_of(w->since), NULL, &cursor, w->err);
+    if (rc)
+        return rc;
+    while (!rc && (rc = lladd_log_next(cursor, &e, w->err)) == 0)
+        if ((e.kind == LL_SHIP_REC_COMMIT || e.kind == LL_SHIP_REC_PREPARE) &&
+            is_open(w, e.txn.v) && !has_spool(w, e.txn.v))
+            rc = fail_spool(w, e.txn.v, e.lsn.v);
+    lladd_log_close(cursor);
+    return rc == LLADD_END ? 0 : rc;
 }
 
 /* Redoes the records of one archived segment. `end`: of the backup. */
@@ -273,10 +324,13 @@ static int redo_base(struct ll_ship_wanted *w, const struct ll_ship_manifest *m)
     int rc = reach(w, m->info.end.v, &to);
     if (rc)
         return rc;
+    w->open.len = 0;
     ll_ship_image_init(&im, w->past.mem, w->past.store, w->uuid);
     rc = ll_ship_collect(&w->past, &w->steps, w->timeline, m, to, &im, w->err);
     if (!rc)
         rc = w->raw ? check_log(w, &im, m->info.end.v) : redo_log(w, &im, from, m->info.end.v);
+    if (!rc)
+        rc = check_open(w);
     ll_ship_image_free(&im);
     return rc;
 }
@@ -355,7 +409,7 @@ static int give(struct ll_ship_wanted *w, uint64_t writer)
     struct lladd_archive *a = w->a;
     uint64_t before;
     int rc, tries = 0;
-    w->steps.mem = w->txns.mem = a->mem;
+    w->steps.mem = w->txns.mem = w->open.mem = a->mem;
     do {
         *w->err = (struct lladd_error)LLADD_ERROR_INIT;
         w->empty = true;
@@ -364,6 +418,7 @@ static int give(struct ll_ship_wanted *w, uint64_t writer)
     } while (rc && objects(a) != before && ++tries < TRIES);
     ll_ship_buf_free(&w->steps);
     ll_ship_buf_free(&w->txns);
+    ll_ship_buf_free(&w->open);
     count(a, rc == 0);
     return rc;
 }

@@ -17,6 +17,8 @@ struct ll_ship_wanted {
     struct ll_ship_past past;
     struct ll_ship_buf steps; /* struct ll_ship_step */
     struct ll_ship_buf txns;  /* struct ll_ship_spooled, of disk and store */
+    struct ll_ship_buf open;  /* uint64_t: transactions with barriers that have neither ended nor
+                                 prepared in the archived log that was looked at */
     unsigned char *bytes;     /* of the page */
     bool empty;               /* it has no contents yet */
     struct lladd_error *err;

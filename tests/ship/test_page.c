@@ -358,6 +358,105 @@ START_TEST(a_page_and_a_missing_spool)
 }
 END_TEST
 
+static int try_open(void)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_db *db;
+    OK(ll_ship_archive_new(&store.base, NULL, &archive, &err));
+    o.device = disk;
+    o.flags = LLADD_OPT_NO_THREADS | LLADD_OPT_ATOMIC_PAGES;
+    o.recovery = LLADD_RECOVER_FULL;
+    OK(lladd_register_extension(&o, &archive->ext, &err));
+    int rc = lladd_open(NULL, &o, &db, &err);
+    if (!rc)
+        lladd_db_kill(db);
+    lladd_options_release(&o);
+    lladd_archive_free(archive);
+    return rc;
+}
+
+struct segments {
+    uint64_t oldest; /* LSN of the oldest log that is kept */
+    uint64_t first;  /* the oldest segment */
+    uint64_t last;   /* the segment with `oldest` */
+};
+
+static int see_segment(void *ctx, const char *name)
+{
+    struct segments *s = ctx;
+    uint64_t first = strtoull(name, NULL, 16);
+    s->first = first < s->first ? first : s->first;
+    s->last = first <= s->oldest && first > s->last ? first : s->last;
+    return 0;
+}
+
+/* Deletes the files of the log before this LSN, which are there to be used again. */
+static void drop_segments(uint64_t oldest)
+{
+    struct segments s;
+    char name[40];
+    do {
+        s = (struct segments){oldest, UINT64_MAX, 0};
+        ck_assert_int_eq(disk->ops->list(disk, "log", see_segment, &s), 0);
+        (void)snprintf(name, sizeof name, "log/%016llx.seg", (unsigned long long)s.first);
+        if (s.first < s.last)
+            ck_assert_int_eq(disk->ops->unlink(disk, name), 0);
+    } while (s.first < s.last);
+}
+
+/* The barrier of a transaction is in the archive only, its commit in the log of the database only,
+ * and its spool is lost. */
+START_TEST(a_page_and_a_lost_spool_of_an_open_transaction)
+{
+    static unsigned char bytes[PAGE];
+    char spool[60], away[64];
+    struct lladd_txn *txn;
+    open_with_pages();
+    OK(lladd_begin(shop.db, NULL, &txn, &err));
+    memset(bytes, 0x44, sizeof bytes);
+    TXN(lladd_bulk_write(txn, lladd_page_of(bulk_page), 1, "lladd.bytes", bytes));
+    TXN(lladd_bulk_sync(txn));
+    uint64_t id = lladd_txn_id(txn).v;
+    for (unsigned i = 0; i < 3; i++) {
+        work(6);
+        forget_log();
+    }
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    for (unsigned i = 0; i < 3; i++)
+        OK(lladd_checkpoint(shop.db, &err));
+    uint64_t oldest = stats().log_oldest;
+    ck_assert_uint_gt(oldest, id);
+    OK(read_damaged(bulk_page));
+    OK(read_damaged(changed_page));
+    close_shop(false);
+    drop_segments(oldest);
+    (void)snprintf(spool, sizeof spool, "files/ship/%016llx.0000.blk", (unsigned long long)id);
+    (void)snprintf(away, sizeof away, "%s.x", spool);
+    ck_assert_int_eq(disk->ops->rename(disk, spool, away), 0);
+    open_shop(disk, false);
+    ck_assert_uint_gt(stats().log_oldest, id);
+    change_page(4);
+    if (_i == 0) {
+        expect_refused(bulk_page, "wrote in bulk");
+        expect_refused(changed_page, "wrote in bulk");
+    }
+    close_shop(true);
+    if (_i == 1) { /* recovery needs the page */
+        memset(bytes, 0x5a, sizeof bytes);
+        write_page(disk, changed_page, bytes);
+        ck_assert_int_eq(try_open(), LLADD_CORRUPT_PAGE);
+        ck_assert_msg(strstr(err.message, "wrote in bulk"), "%s", err.message);
+    }
+    ck_assert_int_eq(disk->ops->rename(disk, away, spool), 0);
+    open_shop(disk, false);
+    expect_change(4);
+    OK(read_damaged(bulk_page));
+    OK(read_damaged(changed_page));
+    expect_change(4);
+    close_shop(false);
+}
+END_TEST
+
 /* The newest backup is damaged, so an older one is taken. */
 START_TEST(a_page_of_an_older_backup)
 {
@@ -382,23 +481,6 @@ START_TEST(a_page_of_an_older_backup)
     close_shop(false);
 }
 END_TEST
-
-static int try_open(void)
-{
-    struct lladd_options o = LLADD_OPTIONS_INIT;
-    struct lladd_db *db;
-    OK(ll_ship_archive_new(&store.base, NULL, &archive, &err));
-    o.device = disk;
-    o.flags = LLADD_OPT_NO_THREADS | LLADD_OPT_ATOMIC_PAGES;
-    o.recovery = LLADD_RECOVER_FULL;
-    OK(lladd_register_extension(&o, &archive->ext, &err));
-    int rc = lladd_open(NULL, &o, &db, &err);
-    if (!rc)
-        lladd_db_kill(db);
-    lladd_options_release(&o);
-    lladd_archive_free(archive);
-    return rc;
-}
 
 /* Recovery needs a page, and the store fails: open is refused, and succeeds when the store is
  * back. */
@@ -448,6 +530,7 @@ int main(void)
     tcase_add_test(tc, a_page_without_a_backup);
     tcase_add_test(tc, a_page_and_a_gap_in_the_archive);
     tcase_add_test(tc, a_page_and_a_missing_spool);
+    tcase_add_loop_test(tc, a_page_and_a_lost_spool_of_an_open_transaction, 0, 2);
     tcase_add_test(tc, a_page_of_an_older_backup);
     tcase_add_test(tc, the_store_fails_in_recovery);
     tcase_add_loop_test(tc, pages_in_real_files, 0, CASES);
