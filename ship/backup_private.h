@@ -62,6 +62,12 @@ int ll_ship_look_closer(struct ll_ship_backup *, uint64_t number, unsigned char 
 int ll_ship_copy_pages(struct ll_ship_backup *, uint64_t first, uint64_t n);
 /* Notes a page in use with a wrong checksum, for ll_ship_repair_pages. */
 int ll_ship_suspect(struct ll_ship_backup *, uint64_t page);
+/* Reads the suspects again, after a checkpoint that began when `durable` was the durable LSN. Those
+ * that are not in use any more are dropped, and so are those that are whole now, for which fn is
+ * called: the page was only in the cache, or its owner has written it since. A page with an owner
+ * that has committed above `durable` is not taken for damaged later. */
+typedef int ll_ship_whole_fn(void *ctx, uint64_t page, const unsigned char *bytes);
+int ll_ship_recheck(struct ll_ship_backup *, uint64_t durable, ll_ship_whole_fn *, void *ctx);
 /* Finds out by the log from m.info.from on which of these pages are damaged, and repairs them. Then
  * calls fn for each: it reads the page again. A page may stay damaged. */
 typedef int ll_ship_repaired_fn(struct ll_ship_backup *, void *ctx, uint64_t page);

@@ -44,6 +44,39 @@ int ll_ship_suspect(struct ll_ship_backup *b, uint64_t page)
     return ll_ship_append(&b->suspects, &s, sizeof s, b->err);
 }
 
+/* *keep: the page is in use, and still wrong. */
+static int read_suspect(struct ll_ship_backup *b, uint64_t page, ll_ship_whole_fn *fn, void *ctx,
+                        bool *keep)
+{
+    enum lladd_page_use use = LLADD_USE_NONE;
+    int rc = ll_ship_read_pages(b, page, 1, b->chunk);
+    bool whole =
+        !rc && ll_ship_page_ok(b->m.info.uuid, page, b->chunk, b->m.info.page_size);
+    *keep = false;
+    if (rc || whole)
+        return rc ? rc : fn(ctx, page, b->chunk);
+    rc = lladd_page_use_get(b->db, lladd_page_of(page), &use, b->err);
+    bool unknown = lladd_code_root(rc) == LLADD_ROOT_DATA; /* the allocation bitmap is damaged */
+    *keep = unknown || (!rc && (use == LLADD_USE_PAGED || use == LLADD_USE_SYSTEM));
+    return unknown ? 0 : rc;
+}
+
+int ll_ship_recheck(struct ll_ship_backup *b, uint64_t durable, ll_ship_whole_fn *fn, void *ctx)
+{
+    size_t n, kept = 0;
+    struct suspect *s = suspects(b, &n);
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++) {
+        bool keep;
+        rc = read_suspect(b, s[i].page, fn, ctx, &keep);
+        s[i].durable = durable;
+        if (keep)
+            s[kept++] = s[i];
+    }
+    b->suspects.len = kept * sizeof *s;
+    return rc;
+}
+
 static uint64_t page_of(const struct suspect *s)
 {
     return s->page;
@@ -125,7 +158,7 @@ static void see_end(struct ll_ship_backup *b, const struct lladd_log_entry *e)
         s[i].ended = s[i].ended ? s[i].ended : e->lsn.v;
 }
 
-static int read_log(struct ll_ship_backup *b,
+static int read_log(struct ll_ship_backup *b, uint64_t end,
                     void (*see)(struct ll_ship_backup *, const struct lladd_log_entry *))
 {
     struct lladd_log_cursor *cursor;
@@ -133,7 +166,7 @@ static int read_log(struct ll_ship_backup *b,
     int rc = lladd_log_open(b->db, b->m.info.from, NULL, &cursor, b->err);
     if (rc)
         return rc;
-    while ((rc = lladd_log_next(cursor, &e, b->err)) == 0)
+    while ((rc = lladd_log_next(cursor, &e, b->err)) == 0 && e.lsn.v < end)
         see(b, &e);
     lladd_log_close(cursor);
     return rc == LLADD_END ? 0 : rc;
@@ -150,9 +183,9 @@ static int find_owners(struct ll_ship_backup *b)
     if (!rc)
         rc = lladd_log_force(b->db, lladd_lsn_of(stats.log_tail - 1), b->err);
     if (!rc)
-        rc = read_log(b, see_use);
+        rc = read_log(b, stats.log_tail, see_use);
     qsort(s, n, sizeof *s, by_owner);
-    return rc ? rc : read_log(b, see_end);
+    return rc ? rc : read_log(b, stats.log_tail, see_end);
 }
 
 static bool is_damaged(const struct suspect *s)

@@ -137,10 +137,11 @@ static int learn_log(struct ll_ship_newest *s, uint64_t from)
 {
     struct lladd_log_cursor *cursor;
     struct lladd_log_entry e;
+    uint64_t end = lladd_durable_lsn(s->w.db).v; /* the log goes on meanwhile */
     int rc = lladd_log_open(s->w.db, lladd_lsn_of(from), NULL, &cursor, s->err);
     if (rc)
         return rc;
-    while ((rc = lladd_log_next(cursor, &e, s->err)) == 0) {
+    while ((rc = lladd_log_next(cursor, &e, s->err)) == 0 && e.lsn.v < end) {
         if (changes_a_page(&e) && e.lsn.v < s->redo)
             must_have_lsn(s, e.page, e.lsn.v);
         if (e.kind == LL_SHIP_REC_COMMIT || e.kind == LL_SHIP_REC_PREPARE)

@@ -10,8 +10,9 @@
  * formats them, and extents are covered whole and written in part. The log says that, and of the
  * archived log only the part above the oldest suspect is read, and only if a suspect is left.
  *
- * A raw page does not show when it was written. Its write is logged first, as a redo barrier. So a
- * raw suspect is reported only if the log that was read after the look has no barrier for it.
+ * A raw page does not show when it was written. But a redo barrier is logged before the write. So
+ * if a raw page was written before it was looked at first, the log that is read later has the
+ * barrier.
  *
  * A database that no process has open is compared in the same way, and nothing is changed. */
 #include "ship/backup_private.h"
@@ -23,6 +24,7 @@
 #include <lladd/lladd.h>
 #include <lladd/log_read.h>
 #include <lladd/pages.h>
+#include <lladd/stats.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +33,6 @@ enum { PAGE_LSN = 8, ROUNDS = 3 };
 struct suspect {
     uint64_t page;
     struct ll_ship_must must;
-    bool seen;       /* it was looked at after a checkpoint */
     bool lost;       /* to be reported */
     uint64_t cached; /* page LSN in the cache */
 };
@@ -125,6 +126,21 @@ static int see_repaired(struct ll_ship_backup *b, void *ctx, uint64_t number)
     return rc ? rc : compare(s, number, page);
 }
 
+static int see_whole(void *ctx, uint64_t page, const unsigned char *bytes)
+{
+    return compare(ctx, page, bytes);
+}
+
+/* Pages with wrong checksums are looked at again after a checkpoint, and repaired. */
+static int repair_damaged(struct scrub *s)
+{
+    uint64_t durable = lladd_durable_lsn(s->b.db).v;
+    int rc = s->b.suspects.len ? checkpoint(s) : 0;
+    if (!rc)
+        rc = ll_ship_recheck(&s->b, durable, see_whole, s);
+    return rc ? rc : ll_ship_repair_pages(&s->b, see_repaired, s);
+}
+
 static int look_at_all(struct scrub *s)
 {
     uint32_t size = s->b.m.info.page_size;
@@ -214,16 +230,22 @@ static int uses_of_archive(struct scrub *s)
     return rc;
 }
 
+/* A cursor returns durable records only, and a page may have been taken a moment ago. */
 static int uses_of_log(struct scrub *s)
 {
     struct lladd_log_cursor *cursor;
     struct lladd_log_entry e;
+    struct lladd_stats stats = {.struct_size = sizeof stats};
     uint64_t oldest = lladd_log_hold_raise(s->hold, lladd_lsn_of(0)).v, from = lowest(s);
-    int rc = lladd_log_open(s->b.db, lladd_lsn_of(from > oldest ? from : oldest), NULL, &cursor,
+    int rc = lladd_stats_get(s->b.db, &stats);
+    if (!rc)
+        rc = lladd_log_force(s->b.db, lladd_lsn_of(stats.log_tail - 1), s->err);
+    if (!rc)
+        rc = lladd_log_open(s->b.db, lladd_lsn_of(from > oldest ? from : oldest), NULL, &cursor,
                             s->err);
     if (rc)
         return rc;
-    while ((rc = lladd_log_next(cursor, &e, s->err)) == 0)
+    while ((rc = lladd_log_next(cursor, &e, s->err)) == 0 && e.lsn.v < stats.log_tail)
         see_entry(s, &e);
     lladd_log_close(cursor);
     return rc == LLADD_END ? 0 : rc;
@@ -263,13 +285,12 @@ static int judge(struct scrub *s, struct suspect *p, bool *keep)
         return rc;
     if (p->must.raw) {
         *keep = use == LLADD_USE_RAW;
-        p->lost = *keep && (p->seen || s->closed);
+        p->lost = *keep;
     } else if (use == LLADD_USE_PAGED || use == LLADD_USE_SYSTEM) {
         rc = look_in_cache(s, p->page, &p->cached);
         *keep = true;
         p->lost = p->cached < s->n.redo;
     }
-    p->seen = true;
     return rc;
 }
 
@@ -364,6 +385,8 @@ static int look_at_suspects(struct scrub *s)
             rc = uses_of_log(s);
         if (!rc)
             rc = judge_all(s, &lost);
+        if (!rc && lost) /* a freed page may have been taken before it was judged */
+            rc = uses_of_log(s);
         if (!rc && lost && s->n.compared && !s->archive_read)
             rc = uses_of_archive(s);
         if (!rc)
@@ -400,7 +423,7 @@ static int run(struct scrub *s)
     if (!rc)
         rc = look_at_all(s);
     if (!rc && !s->closed)
-        rc = ll_ship_repair_pages(&s->b, see_repaired, s);
+        rc = repair_damaged(s);
     return rc ? rc : look_at_suspects(s);
 }
 
