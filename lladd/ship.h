@@ -112,17 +112,18 @@ struct lladd_backup_info {
     char label[201];
 };
 
-/** Makes a backup of an open database. Any number of transactions may run meanwhile; none waits for
- *  the backup. The backup is the database at the LSN info->end. When the call returns 0, the backup
- *  is complete, and lladd_backup_each shows it. A call that fails deletes what it has stored. If
- *  the store refuses that, the backup may stay: complete, with a manifest, or incomplete, without
- *  one. The call takes a checkpoint, so the thread must hold no page and no mutex that a callback
- *  of a commit may take. Until the end of the call the log is kept (lladd_log_keep). A damaged page
- *  is repaired in the database, from the cache or from the log (BUF-2). A damaged page that cannot
- *  be repaired is copied as it is, and counted. `options` and `info` may be NULL.
- *  LLADD_OTHER_DATABASE: the store has backups of another database. LLADD_BAD_STATE: files/ has
- *  files of an extension, which a backup would lack. LLADD_BUSY: pages that were written in bulk
- *  were written again each time they were copied. */
+/** Makes a backup of an open database. Any number of transactions may run meanwhile; none waits
+ *  for the backup. The backup is the database at the LSN info->end. When the call returns 0, the
+ *  backup is complete, and lladd_backup_each shows it. A call that fails deletes what it has
+ *  stored. If the store refuses that, the backup may stay: complete, with a manifest, or
+ *  incomplete, without one. The call takes a checkpoint, so the thread must hold no page and no
+ *  mutex that a callback of a commit may take. Until the end of the call the log is kept
+ *  (lladd_log_keep). Takes 14 bytes of memory for each page. A damaged page is repaired in the
+ *  database, from the cache or from the log (BUF-2). One that cannot be repaired is copied as it
+ *  is, and counted. `options` and `info` may be NULL. LLADD_OTHER_DATABASE: the store has backups
+ *  of another database. LLADD_BAD_STATE: files/ has files of an extension, which a backup would
+ *  lack. LLADD_BUSY: pages that were written in bulk were written again each time they were
+ *  copied. */
 LLADD_API int lladd_backup(struct lladd_db *, struct lladd_store *,
                            const struct lladd_backup_options *options,
                            struct lladd_backup_info *info, struct lladd_error *);

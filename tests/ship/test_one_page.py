@@ -176,6 +176,19 @@ class Pages(unittest.TestCase):
         self.assertIn("no backup", self.good("verify", "--archive", "dir:" + self.path("none"),
                                              other, code=3))
 
+    def test_a_database_in_use(self):
+        ops = ("--ops", PLUGIN)
+        child = subprocess.Popen([MAKE_DB, "--hold", "clean", self.db], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE)
+        while child.stdout.readline() != b"ready\n":
+            self.assertIsNone(child.poll())
+        self.assertIn("archive: not compared: the database is in use",
+                      self.good("verify", *ops, "--archive", self.store, self.db, code=3))
+        self.assertIn("LLADD_LOCKED", self.good("restore", "--page", "1", *ops, self.store, self.db,
+                                                code=2))
+        child.communicate()
+        self.assertEqual(child.returncode, 0)
+
     def test_the_store_is_damaged(self):
         before = self.make()
         number = next(n for n, new in enumerate(self.pages())

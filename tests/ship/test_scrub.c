@@ -665,6 +665,74 @@ START_TEST(the_store_fails_at_each_call_of_a_scrub)
 }
 END_TEST
 
+/* The same for a verification. */
+START_TEST(the_store_fails_at_each_call_of_a_verification)
+{
+    struct lladd_scrub_options o = LLADD_SCRUB_OPTIONS_INIT;
+    struct lladd_device *overlay;
+    struct found found = {0};
+    struct shop peek;
+    o.finding = see;
+    o.finding_ctx = &found;
+    open_with_pages();
+    write_raw(NULL, 0x11);
+    close_shop(true);
+    ck_assert_int_eq(lladd_device_overlay(disk, &overlay), 0);
+    shop_open_as(&peek, overlay, LLADD_OPT_NO_THREADS, NULL, LLADD_RECOVER_INSTANT);
+    for (uint64_t at = 1;; at++) {
+        store.fail_at = store.calls + at;
+        store.fired = 0;
+        int rc = lladd_archive_verify(peek.db, disk, &store.base, &o, NULL, &err);
+        store.fail_at = 0;
+        ck_assert_uint_eq(found.damage + found.repair, 0);
+        if (!store.fired) {
+            OK(rc);
+            ck_assert_uint_gt(at, 10);
+            break;
+        }
+        ck_assert(rc == 0 || rc == LLADD_STORE_FAILED);
+    }
+    ck_assert_int_eq(lladd_archive_verify(NULL, disk, &store.base, &o, NULL, &err),
+                     LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(
+        lladd_archive_verify(peek.db, lladd_db_device(peek.db), &store.base, &o, NULL, &err),
+        LLADD_BAD_ARGUMENT);
+    shop_kill(&peek);
+    lladd_device_close(overlay);
+}
+END_TEST
+
+/* And for a raw page. */
+START_TEST(the_store_fails_at_each_call_for_a_raw_page)
+{
+    static unsigned char got[PAGE];
+    open_with_pages();
+    lladd_pageno page = write_raw(NULL, 0x11);
+    for (unsigned i = 0; i < 3; i++) {
+        work(6);
+        forget_log();
+    }
+    for (uint64_t at = 1;; at++) {
+        memset(got, 0, sizeof got);
+        store.fail_at = store.calls + at;
+        store.fired = 0;
+        int rc = lladd_page_from_archive(archive, page, got, &err);
+        store.fail_at = 0;
+        if (rc == 0)
+            ck_assert_int_eq(got[PAGE - 1], 0x11);
+        else
+            ck_assert_int_eq(rc, LLADD_STORE_FAILED);
+        if (!store.fired) {
+            OK(rc);
+            ck_assert_uint_gt(at, 10);
+            break;
+        }
+    }
+    close_shop(false);
+    ck_assert_int_eq(lladd_page_from_archive(NULL, page, got, &err), LLADD_BAD_ARGUMENT);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("scrub");
@@ -683,6 +751,8 @@ int main(void)
     tcase_add_test(tc, raw_pages_are_compared_by_their_bytes);
     tcase_add_test(tc, a_raw_page_that_the_archive_cannot_give);
     tcase_add_test(tc, the_store_fails_at_each_call_of_a_scrub);
+    tcase_add_test(tc, the_store_fails_at_each_call_of_a_verification);
+    tcase_add_test(tc, the_store_fails_at_each_call_for_a_raw_page);
     tcase_add_checked_fixture(threads, setup, teardown);
     tcase_add_test(threads, a_scrub_under_writers);
     suite_add_tcase(s, tc);
