@@ -76,6 +76,7 @@ static const char *kind_name(unsigned kind)
 
 struct told {
     struct tool *tool;
+    json_t *damaged; /* with --archive: damaged pages, by their numbers as text; else NULL */
     json_t *list;    /* with --json; else NULL */
     bool unreadable; /* a part could not be read for lack of permission, memory or file
                       * descriptors */
@@ -109,9 +110,18 @@ int tool_add_finding(json_t *list, const struct lladd_finding *f)
     return json_array_append_new(list, o);
 }
 
+static const char *page_key(const struct lladd_finding *f, char out[24])
+{
+    snprintf(out, 24, "%" PRIu64, f->page.v);
+    return out;
+}
+
 static int tell(void *ctx, const struct lladd_finding *f)
 {
     struct told *told = ctx;
+    char page[24];
+    if (told->damaged && f->kind == LLADD_FINDING_DAMAGE)
+        json_object_set_new(told->damaged, page_key(f, page), json_true());
     told->unreadable = told->unreadable || lladd_code_root(f->code) == LLADD_ROOT_RESOURCE;
     tool_progress_end(told->tool);
     return told->list ? tool_add_finding(told->list, f) : tool_print_finding(f);
@@ -322,9 +332,13 @@ static int look_at_structures(struct tool *t, const struct lladd_inspect *view, 
 
 /* ---- with an archive ------------------------------------------------------------------------ */
 
+/* The log may have shown that the page is too old. */
 static int tell_compared(void *ctx, const struct lladd_finding *f)
 {
     struct compared *c = ctx;
+    char page[24];
+    if (json_object_get(c->told->damaged, page_key(f, page)))
+        return 0;
     c->v->damage += f->kind == LLADD_FINDING_DAMAGE;
     c->v->repair += f->kind == LLADD_FINDING_REPAIR;
     return tell(c->told, f);
@@ -390,7 +404,9 @@ static int verify(struct tool *t, struct lladd_inspect *view, struct compared *c
     struct lladd_verified v = {.struct_size = sizeof v};
     struct looked l = {.done = false};
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct told told = {.tool = t, .list = t->json ? json_array() : NULL};
+    struct told told = {.tool = t,
+                        .list = t->json ? json_array() : NULL,
+                        .damaged = c->url ? json_object() : NULL};
     c->told = &told;
     c->v = &v;
     lladd_inspect_progress(view, tool_progress_view, t);
@@ -406,6 +422,7 @@ static int verify(struct tool *t, struct lladd_inspect *view, struct compared *c
     else if (!rc)
         print_summary(&v, &l, c);
     json_decref(told.list);
+    json_decref(told.damaged);
     json_decref(l.s.extended);
     return !rc && told.unreadable ? tool_fail(t, "not everything could be read") : code;
 }

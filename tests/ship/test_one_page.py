@@ -77,7 +77,9 @@ class Pages(unittest.TestCase):
             objects = sorted(os.walk(self.path("store")))
             self.write(number, old)
             said = self.compare(codes=(1,))
-            self.assertIn(number, [f.get("page") for f in said["findings"]])
+            self.assertEqual([f["page"] for f in said["findings"]
+                              if "a write was lost" in f["message"] and "page" in f], [number])
+            self.assertEqual(said["archive"]["lost"], 1)
             self.assertEqual(self.pages()[number], old)
             self.assertEqual(sorted(os.walk(self.path("store"))), objects)
             got = json.loads(self.good("restore", "--json", "--page", str(number), self.store,
