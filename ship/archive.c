@@ -327,6 +327,8 @@ static int put_mark(struct lladd_archive *a, const char *name, lladd_lsn lsn,
     struct ll_ship_buf text = {.mem = a->mem};
     int rc = ll_ship_print(&text, err, "LLADD mark 1\nlsn %llu\ntime_us %lld\n",
                            (unsigned long long)lsn.v, (long long)ll_ship_wall_us(a->opt.world));
+    if (!rc)
+        rc = ll_ship_text_end(&text, err);
     struct lladd_iovec piece = {text.data, text.len};
     if (!rc)
         rc = ll_ship_put(a->store, a->mem, name, &piece, 1, err);

@@ -221,6 +221,8 @@ static int copy(struct ll_ship_backup *b, struct lladd_log_hold *hold)
         rc = ll_ship_print(&text, b->err, "from %llu\nbegun_us %lld\n",
                            (unsigned long long)b->m.info.from.v, (long long)b->m.info.begun_us);
     if (!rc)
+        rc = ll_ship_text_end(&text, b->err);
+    if (!rc)
         rc = put_small(b, "begun", text.data, text.len);
     if (!rc)
         rc = put_small(b, "control", control, sizeof control);

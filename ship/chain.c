@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MOST = 4096 };
-
 /* ---- names ---------------------------------------------------------------------------------- */
 
 void ll_ship_stored_name(const struct ll_ship_stored *s, char out[LL_SHIP_NAME_MAX])
@@ -155,12 +153,11 @@ int ll_ship_past_fork(const struct ll_ship_past *a, uint32_t timeline, struct ll
     unsigned long long parent, lsn, when;
     *out = (struct ll_ship_fork){.timeline = timeline};
     (void)snprintf(name, sizeof name, "t%08x/history", timeline);
-    int rc = ll_ship_get_all(a->store, name, TEXT_MOST, &text, err);
+    int rc = ll_ship_text_get(a->store, name, 5, &text, err);
     if (rc) {
         ll_ship_buf_free(&text);
         return rc;
     }
-    text.data[text.len] = 0; /* ll_ship_get_all leaves room */
     bool good = sscanf((const char *)text.data, "parent %llu\nfork %llu\nwhen_us %llu\n", &parent,
                        &lsn, &when) == 3 &&
                 parent < timeline;
@@ -198,9 +195,8 @@ int ll_ship_past_mark(const struct ll_ship_past *a, const char *name, uint64_t *
 {
     struct ll_ship_buf text = {.mem = a->mem};
     unsigned long long v, when;
-    int rc = ll_ship_get_all(a->store, name, TEXT_MOST, &text, err);
+    int rc = ll_ship_text_get(a->store, name, 3, &text, err);
     if (!rc) {
-        text.data[text.len] = 0; /* ll_ship_get_all leaves room */
         if (sscanf((const char *)text.data, "LLADD mark 1\nlsn %llu\ntime_us %llu\n", &v, &when) !=
             2)
             rc = ll_ship_corrupt(err, name, "it is damaged");

@@ -9,7 +9,7 @@
 
 #define ARCHIVE "archive"
 #define ARCHIVE_MAGIC "LLARCH1"
-enum { ARCHIVE_BYTES = 32, COMPARE = 65536 };
+enum { ARCHIVE_BYTES = 32, COMPARE = 65536, TEXT_MOST = 4096 };
 
 bool ll_ship_name_ok(const char *name)
 {
@@ -120,6 +120,37 @@ int ll_ship_get_all(struct lladd_store *store, const char *name, uint64_t most,
     if (!rc)
         out->len += size;
     return rc;
+}
+
+/* ---- small texts ---------------------------------------------------------------------------- */
+
+int ll_ship_text_end(struct ll_ship_buf *text, struct lladd_error *err)
+{
+    return ll_ship_print(text, err, "crc %08x\n", lladd_crc32c(0, text->data, text->len));
+}
+
+int ll_ship_text_get(struct lladd_store *store, const char *name, unsigned lines,
+                     struct ll_ship_buf *out, struct lladd_error *err)
+{
+    enum { TAIL = 13 }; /* "crc 01234567\n" */
+    char want[TAIL + 1];
+    unsigned n = 0;
+    int rc = ll_ship_get_all(store, name, TEXT_MOST, out, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < out->len; i++)
+        n += out->data[i] == '\n';
+    bool ok = out->len > TAIL && out->data[out->len - 1] == '\n';
+    const unsigned char *tail = out->data + (ok ? out->len - TAIL : 0);
+    bool old = ok && n == lines && memcmp(tail, "crc ", 4) != 0;
+    ok = ok && (old || n == lines + 1);
+    if (ok && !old) {
+        out->len -= TAIL;
+        (void)snprintf(want, sizeof want, "crc %08x\n", lladd_crc32c(0, out->data, out->len));
+        ok = memcmp(out->data + out->len, want, TAIL) == 0;
+    }
+    out->data[out->len] = 0; /* ll_ship_get_all leaves room */
+    return ok ? 0 : ll_ship_corrupt(err, name, "it is damaged");
 }
 
 /* ---- "archive" ------------------------------------------------------------------------------ */

@@ -283,6 +283,8 @@ static int new_timeline(struct restore *r, uint32_t *out)
             &text, r->err, "parent %u\nfork %llu\nwhen_us %lld\nbase %s\nid %016llx\n",
             info.timeline, (unsigned long long)info.end.v, (long long)ll_ship_wall_us(r->opt.world),
             info.name, (unsigned long long)lladd_get64(id));
+    if (!rc)
+        rc = ll_ship_text_end(&text, r->err);
     struct lladd_iovec piece = {text.data, text.len};
     bool taken = !rc;
     for (unsigned i = 0; taken; i++) {

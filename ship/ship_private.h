@@ -61,6 +61,12 @@ int ll_ship_put(struct lladd_store *, struct ll_ship_mem, const char *name,
  * object has more than `most` bytes. */
 int ll_ship_get_all(struct lladd_store *, const char *name, uint64_t most, struct ll_ship_buf *out,
                     struct lladd_error *);
+/* Appends the last line of a small text, its CRC. */
+int ll_ship_text_end(struct ll_ship_buf *text, struct lladd_error *);
+/* Reads a small text with so many lines and the line with the CRC, which texts of earlier
+ * development versions lack. *out is the text without that line, and a NUL follows. */
+int ll_ship_text_get(struct lladd_store *, const char *name, unsigned lines,
+                     struct ll_ship_buf *out, struct lladd_error *);
 /* Size of an object, or LLADD_NOT_FOUND. */
 int ll_ship_size(struct lladd_store *, const char *name, uint64_t *out, struct lladd_error *);
 /* May an object have this name? */

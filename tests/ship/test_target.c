@@ -766,6 +766,41 @@ START_TEST(a_segment_of_another_database)
 }
 END_TEST
 
+/* Each byte of the object is damaged: no restore believes it. */
+START_TEST(a_damaged_mark_or_history_is_refused)
+{
+    struct lladd_restore_target t = LLADD_RESTORE_TARGET_INIT;
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    struct test_world world;
+    test_world_init(&world, 5);
+    run.world = &world.world;
+    run_open(&run, disk, 0);
+    run_work_to(&run, 10);
+    backed_up(&run);
+    run_work_to(&run, 20);
+    OK(lladd_archive_mark(run.archive, "noon", NULL, &err));
+    run_archive(&run, 0);
+    new_copy();
+    OK(lladd_restore(&store.base, NULL, copy, NULL, &err));
+    o.target = &t;
+    for (unsigned k = 0; k < 2; k++) {
+        const char *name = k ? "t00000001/history" : "t00000000/mark/noon";
+        t.kind = k ? LLADD_TO_END : LLADD_TO_MARK;
+        t.mark = k ? NULL : "noon";
+        t.timeline = k;
+        new_copy();
+        OK(lladd_restore(&store.base, &o, copy, NULL, &err));
+        struct memory_object *object = memory_store_find(&store, name);
+        for (size_t at = 0; at < object->len; at++) {
+            object->bytes[at] ^= 1;
+            refused_at(&t, LLADD_CORRUPT_BACKUP, name);
+            object->bytes[at] ^= 1;
+        }
+    }
+    run_close(&run);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("target");
@@ -785,6 +820,7 @@ int main(void)
     tcase_add_test(tc, a_list_has_what_there_is);
     tcase_add_test(tc, a_damaged_segment_is_named);
     tcase_add_test(tc, a_segment_of_another_database);
+    tcase_add_test(tc, a_damaged_mark_or_history_is_refused);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
