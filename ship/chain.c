@@ -506,15 +506,22 @@ int ll_ship_past_top(struct ll_ship_past *a, const struct ll_ship_buf *steps, ui
     while (to < stored(a) && stored_at(a, to)->first == stored_at(a, i - 1)->first)
         to++;
     ll_ship_image_init(&im, a->mem, a->store, a->uuid);
+    struct group g = group_below(a, to);
+    bool any = false;
     for (unsigned k = 0; k < 2 && !rc; k++) {
         bool there;
-        rc = add_source(a, &im, group_below(a, to), timeline, sources[k], &there, err);
+        rc = add_source(a, &im, g, timeline, sources[k], &there, err);
+        any = any || there;
         if (rc || !there)
             continue;
         uint64_t have = ll_ship_image_have(&im, 0);
         *out = *out < have ? have : *out;
         ll_ship_image_drop(&im);
     }
+    /* Without its first piece nothing of the segment can be used: the log ends above a gap. */
+    for (i = g.from; i < g.to && !any && !rc; i++)
+        if (stored_at(a, i)->timeline == timeline && stored_at(a, i)->end > *out)
+            *out = stored_at(a, i)->end;
     ll_ship_image_free(&im);
     return rc;
 }

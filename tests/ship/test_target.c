@@ -766,6 +766,30 @@ START_TEST(a_segment_of_another_database)
 }
 END_TEST
 
+/* Without the first piece of the newest segment the end of the log is known, and not reached. */
+START_TEST(a_missing_first_piece_is_a_gap)
+{
+    struct lladd_restore_target t = LLADD_RESTORE_TARGET_INIT;
+    unsigned hidden = 0;
+    run_open(&run, disk, 0);
+    run_work_to(&run, 20);
+    backed_up(&run);
+    run_work_to(&run, 60);
+    run_archive(&run, 0);
+    for (size_t i = 0; i < store.n; i++) {
+        char *name = store.objects[i].name, *first = strstr(name, "/log/");
+        if (!first || !strstr(name, ".part") || memcmp(first + 5, first + 22, 16) != 0)
+            continue;
+        *name = '#';
+        hidden++;
+    }
+    ck_assert_uint_eq(hidden, 1);
+    t.kind = LLADD_TO_END;
+    refused_at(&t, LLADD_OUT_OF_RANGE, "is not stored");
+    run_close(&run);
+}
+END_TEST
+
 /* Each byte of the object is damaged: no restore believes it. */
 START_TEST(a_damaged_mark_or_history_is_refused)
 {
@@ -821,6 +845,7 @@ int main(void)
     tcase_add_test(tc, a_damaged_segment_is_named);
     tcase_add_test(tc, a_segment_of_another_database);
     tcase_add_test(tc, a_damaged_mark_or_history_is_refused);
+    tcase_add_test(tc, a_missing_first_piece_is_a_gap);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
