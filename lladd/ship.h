@@ -386,6 +386,65 @@ LLADD_API int lladd_restore(struct lladd_store *, const struct lladd_restore_opt
                             struct lladd_device *empty, struct lladd_backup_info *info,
                             struct lladd_error *);
 
+/* ---- check ---------------------------------------------------------------------------------- */
+
+/** If it does not return 0, the call that runs it stops and returns that value. */
+typedef int lladd_check_opened_fn(void *ctx, struct lladd_db *);
+
+/** Zero means the default, for every member. Initialise with LLADD_CHECK_OPTIONS_INIT. */
+struct lladd_check_options {
+    size_t struct_size;
+    const char *base;          /**< name of the backup; NULL: the one that ended last */
+    uint64_t bytes_per_second; /**< limit for reading the store's objects; 0: no limit */
+    lladd_finding_fn *finding; /**< is told each finding; nullable. If it does not return 0, the
+                                    call stops and returns that value */
+    void *finding_ctx;
+    lladd_ship_progress_fn *progress; /**< "objects", "recovery", and as lladd_inspect_progress; the
+                                           last ones cannot be stopped */
+    void *progress_ctx;
+    /** For lladd_open of the restored database: registrations, cache, threads. Not used: device,
+     *  recovery. NULL: the built-in operations, without threads. */
+    const struct lladd_options *database;
+    uint64_t memory_bytes; /**< of what the restored database writes, so many bytes stay in memory;
+                                the rest goes to unnamed files in spill_dir. Default 64 MiB */
+    const char *spill_dir; /**< directory of the operating system; NULL: all stays in memory */
+    lladd_check_opened_fn *opened; /**< called with the restored database, after its recovery;
+                                        nullable. The function may read and change it */
+    void *opened_ctx;
+    const struct lladd_allocator *allocator; /**< NULL: malloc */
+    const struct lladd_environment *world;   /**< NULL: clock of the system */
+};
+#define LLADD_CHECK_OPTIONS_INIT_SIZE sizeof(struct lladd_check_options)
+#define LLADD_CHECK_OPTIONS_INIT LLADD_SIZED_INIT(lladd_check_options)
+
+/** What a check has found. */
+struct lladd_check_info {
+    size_t struct_size;
+    char name[64];           /**< of the backup */
+    uint32_t timeline;       /**< of the backup */
+    lladd_lsn end;           /**< of the backup */
+    lladd_lsn restored;      /**< the database was restored up to here, and is undamaged; 0: it was
+                                  not, and the findings say why */
+    uint64_t objects, bytes; /**< of the store, that were read one by one */
+    uint64_t pages, records; /**< of the restored database, that were verified */
+    uint64_t damage, repair, notes; /**< numbers of findings */
+};
+/** Proves that a backup can be restored. Reads each object that its restore needs, and those of the
+ *  archived log above it on its timeline, as far as the log goes on. Then restores the database in
+ *  memory, up to the end of that log: opens it, with full recovery, closes it, and verifies each
+ *  page and record (lladd_inspect_verify). If an object of the archive is damaged or missing, the
+ *  restore in memory goes to the end of the backup.
+ *
+ *  `file` of a finding is the name of an object of the store; or of a file of the restored
+ *  database, "." for the database as a whole. LLADD_FINDING_DAMAGE: the object is damaged or
+ *  missing, so a restore is refused; LLADD_FINDING_REPAIR: an index, which can be made again;
+ *  LLADD_FINDING_NOTE: no restore needs the object. That the newest objects of the log are missing
+ *  cannot be seen from the store: `restored` says how far the log goes. Findings are no error. The
+ *  call writes nothing to the store. `options` and `info` may be NULL. LLADD_NOT_FOUND: no such
+ *  backup. Any other error: the check could not go on, e.g. LLADD_NO_OPERATION. */
+LLADD_API int lladd_archive_check(struct lladd_store *, const struct lladd_check_options *options,
+                                  struct lladd_check_info *info, struct lladd_error *);
+
 #ifdef __cplusplus
 }
 #endif

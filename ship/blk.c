@@ -135,3 +135,17 @@ int ll_ship_blk_next(struct ll_ship_blk *b, struct ll_ship_blk_piece *out, struc
     b->pages += out->n;
     return 0;
 }
+
+int ll_ship_blk_open(struct ll_ship_blk *b, const char *name, const struct ll_ship_buf *bytes,
+                     const struct ll_ship_blk *want, struct lladd_error *err)
+{
+    int rc = ll_ship_blk_begin(b, name, bytes->data, bytes->len, err);
+    if (rc)
+        return rc;
+    if (memcmp(b->uuid, want->uuid, sizeof b->uuid) != 0)
+        return lladd_error_set(err, LLADD_FOREIGN_FILE,
+                               "\"%.150s\" in the store belongs to another database", name);
+    return b->page_size != want->page_size || b->txn != want->txn || b->part != want->part
+               ? ll_ship_corrupt(err, name, "its header does not fit its name")
+               : 0;
+}

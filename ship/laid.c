@@ -82,17 +82,13 @@ static int note_piece(struct ll_ship_laid *l, uint32_t object, const unsigned ch
 static int note_part(struct ll_ship_laid *l, const struct object *o, const char *name,
                      const struct ll_ship_buf *bytes, bool *last, struct lladd_error *err)
 {
-    struct ll_ship_blk blk;
+    struct ll_ship_blk blk, want = {.page_size = l->page_size, .txn = o->txn, .part = o->part};
     struct ll_ship_blk_piece piece;
     uint32_t object = (uint32_t)(l->objects.len / sizeof *o);
-    int rc = ll_ship_blk_begin(&blk, name, bytes->data, bytes->len, err);
+    memcpy(want.uuid, l->uuid, sizeof want.uuid);
+    int rc = ll_ship_blk_open(&blk, name, bytes, &want, err);
     if (rc)
         return rc;
-    if (memcmp(blk.uuid, l->uuid, sizeof blk.uuid) != 0)
-        return lladd_error_set(err, LLADD_FOREIGN_FILE,
-                               "\"%.150s\" in the store belongs to another database", name);
-    if (blk.page_size != l->page_size || blk.txn != o->txn || blk.part != o->part)
-        return ll_ship_corrupt(err, name, "its header does not fit its name");
     rc = ll_ship_append(&l->objects, o, sizeof *o, err);
     while (!rc && (rc = ll_ship_blk_next(&blk, &piece, err)) == 0)
         rc = note_piece(l, object, bytes->data, &piece, err);
@@ -100,16 +96,20 @@ static int note_part(struct ll_ship_laid *l, const struct object *o, const char 
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Reads a part of the spool. The spool is on the timeline that has the first LSN of the
- * transaction, which is its number: what an ancestor has under this number from the fork on is of
- * another transaction. */
+uint32_t ll_ship_lay_timeline(const struct ll_ship_buf *steps, uint64_t txn)
+{
+    const struct ll_ship_step *step = (const void *)steps->data;
+    uint32_t timeline = 0;
+    for (size_t i = 0; i < steps->len / sizeof *step; i++)
+        if (txn < step[i].top)
+            timeline = step[i].timeline;
+    return timeline;
+}
+
 static int get_part(struct ll_ship_laid *l, const struct ll_ship_buf *steps, struct object *o,
                     char name[LL_SHIP_NAME_MAX], struct ll_ship_buf *out, struct lladd_error *err)
 {
-    const struct ll_ship_step *step = (const void *)steps->data;
-    for (size_t i = 0; i < steps->len / sizeof *step; i++)
-        if (o->txn < step[i].top)
-            o->timeline = step[i].timeline;
+    o->timeline = ll_ship_lay_timeline(steps, o->txn);
     ll_ship_blk_name(o->timeline, o->txn, o->part, name);
     int rc = ll_ship_get_all(l->store, name, LL_SHIP_OBJECT_MAX, out, err);
     o->bytes = out->len;

@@ -355,3 +355,21 @@ int ll_ship_manifest_find(struct lladd_store *store, const char *base, struct ll
                ? lladd_error_set(err, rc, "no complete backup is called \"%s\"", base)
                : rc;
 }
+
+int ll_ship_begun_read(struct lladd_store *store, struct ll_ship_mem mem, const char *base,
+                       uint64_t *from, int64_t *begun_us, struct lladd_error *err)
+{
+    struct ll_ship_buf bytes = {.mem = mem};
+    char name[LL_SHIP_NAME_MAX];
+    uint64_t when = 0;
+    ll_ship_base_name(base, "begun", name);
+    int rc = ll_ship_text_get(store, name, 2, &bytes, err);
+    if (!rc) {
+        struct text t = {(const char *)bytes.data, (const char *)bytes.data + bytes.len};
+        if (!number(&t, "from", from) || !number(&t, "begun_us", &when) || t.at != t.end)
+            rc = ll_ship_corrupt(err, name, "it is damaged");
+    }
+    ll_ship_buf_free(&bytes);
+    *begun_us = (int64_t)when;
+    return rc;
+}

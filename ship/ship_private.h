@@ -80,6 +80,10 @@ int ll_ship_claim_store(struct lladd_store *, struct ll_ship_mem, const unsigned
 /* The uuid in the object "archive". */
 int ll_ship_store_uuid(struct lladd_store *, unsigned char uuid[16], struct lladd_error *);
 
+/* Reads the object "begun" of a backup. LLADD_NOT_FOUND; LLADD_CORRUPT_BACKUP. */
+int ll_ship_begun_read(struct lladd_store *, struct ll_ship_mem, const char *base, uint64_t *from,
+                       int64_t *begun_us, struct lladd_error *);
+
 /* An object with a part of the log: the bytes of a segment's file from `offset` on. */
 struct ll_ship_log_part {
     uint64_t first;        /* first LSN of the segment: its name */
@@ -416,6 +420,10 @@ void ll_ship_blk_end(uint64_t pages, bool last, unsigned char out[LL_SHIP_BLK_PI
 /* Reads and checks the header of a part. LLADD_CORRUPT_BACKUP. */
 int ll_ship_blk_begin(struct ll_ship_blk *, const char *name, const void *bytes, size_t len,
                       struct lladd_error *);
+/* As ll_ship_blk_begin. Also compares the uuid, page_size, txn and part with those of `want`.
+ * LLADD_FOREIGN_FILE. */
+int ll_ship_blk_open(struct ll_ship_blk *, const char *name, const struct ll_ship_buf *bytes,
+                     const struct ll_ship_blk *want, struct lladd_error *);
 /* What precedes a piece: everything but the pages. *last: the piece has no pages, and no part
  * follows. False: the bytes are damaged. */
 bool ll_ship_blk_head(const unsigned char in[LL_SHIP_BLK_PIECE], struct ll_ship_blk_piece *,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd archive: lists what a store has; stores the log of a database that no process has open, and
- * ends its archive. */
+/* lladd archive: lists what a store has, and checks it (archive_check.c); stores the log of a
+ * database that no process has open, and ends its archive. */
 #include "tool.h"
 
 #include <inttypes.h>
@@ -12,6 +12,8 @@
 
 static const char usage[] =
     "usage: lladd archive list [--json] STORE\n"
+    "       lladd archive check [--base NAME] [--rate BYTES] [--memory BYTES] [--json]\n"
+    "                           [--ops FILE.so] STORE\n"
     "       lladd archive push [--json] DIRECTORY STORE\n"
     "       lladd archive detach [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
@@ -21,16 +23,36 @@ static const char usage[] =
     "           parent, the LSNs that can be restored, gaps in the stored log, and named marks.\n"
     "           Of each stored segment of the log only the header is read; \"lladd verify --from\n"
     "           STORE --to end\" reads the log, too\n"
+    "  check    proves that the last backup can be restored, or that of --base: reads each object\n"
+    "           that the restore needs, also of the archived log above it; then restores the\n"
+    "           database in memory up to the end of that log, and verifies each page, record\n"
+    "           and structure. Names each object that is damaged or missing. Writes nothing\n"
     "  push     stores the log that is not in the store yet, up to its end. Needs\n"
     "           only the control block and the log, and works if the page file is lost. Changes\n"
     "           nothing in DIRECTORY. No process may have the database open\n"
     "  detach   opens the database, and ends its archive for good: from then on the log is\n"
     "           truncated although it is not stored\n"
     "\n"
+    "  --base NAME      checks the backup of this name\n"
+    "  --rate BYTES     reads at most BYTES bytes a second of the store's objects\n"
+    "  --memory BYTES   limit of the memory for the restored database, as for \"lladd verify\"\n"
+    "\n"
     "Exit status: 0; 1 if the log has gaps, or the log or the store is damaged; 2 if nothing was\n"
-    "done for another reason.\n";
+    "done for another reason; 3 if \"check\" has found no damage, and could not check every\n"
+    "structure.\n";
+
+enum { RATE = TOOL_OWN };
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
+static const struct option check_options[] = {TOOL_COMMON,
+                                              TOOL_BOUNDED,
+                                              {"base", required_argument, NULL, TOOL_BASE},
+                                              {"rate", required_argument, NULL, RATE},
+                                              {NULL, 0, NULL, 0}};
+
+struct wanted {
+    uint64_t rate;
+};
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
@@ -124,10 +146,11 @@ static int list_store(struct tool *t, struct lladd_store *store)
     return l.gap ? TOOL_FINDINGS : TOOL_FINE;
 }
 
-static int list(struct tool *t)
+static int list(struct tool *t, const struct wanted *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_store *store;
+    (void)w;
     if (lladd_store_open(t->dir, NULL, &store, &err))
         return tool_error(t, &err);
     int code = list_store(t, store);
@@ -139,8 +162,8 @@ static int list(struct tool *t)
 
 static int take(void *ctx, int option, const char *value)
 {
-    (void)ctx, (void)option, (void)value;
-    return -1;
+    struct wanted *w = ctx;
+    return option == RATE && tool_number_in("--rate", value, 1, UINT64_MAX, &w->rate) ? 0 : -1;
 }
 
 static json_t *json_of(const struct lladd_archive_status *s)
@@ -155,13 +178,14 @@ static json_t *json_of(const struct lladd_archive_status *s)
     return j;
 }
 
-static int push(struct tool *t)
+static int push(struct tool *t, const struct wanted *w)
 {
     struct lladd_archive_status s = {.struct_size = sizeof s};
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_store *store;
     struct lladd_device *disk;
     char bytes[24];
+    (void)w;
     int rc = lladd_device_posix(t->dir, false, &disk, &err);
     if (rc)
         return tool_error(t, &err);
@@ -185,12 +209,13 @@ static int push(struct tool *t)
     return s.gap ? TOOL_FINDINGS : TOOL_FINE;
 }
 
-static int detach(struct tool *t)
+static int detach(struct tool *t, const struct wanted *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_inspect *view;
     struct lladd_db *db;
     char pin[64];
+    (void)w;
     int code = tool_inspect(t, &view);
     if (code)
         return code;
@@ -214,19 +239,28 @@ static int detach(struct tool *t)
     return TOOL_FINE;
 }
 
+static int check(struct tool *t, const struct wanted *w)
+{
+    return tool_archive_check(t, w->rate);
+}
+
 static const struct action {
     const char *name, *full;
-    int (*run)(struct tool *);
+    int (*run)(struct tool *, const struct wanted *);
+    const struct option *options;
     int wanted;
 } actions[] = {
-    {"list", "archive list", list, 0},
-    {"push", "archive push", push, 1},
-    {"detach", "archive detach", detach, 0},
+    {"list", "archive list", list, options, 0},
+    {"check", "archive check", check, check_options, 0},
+    {"push", "archive push", push, options, 1},
+    {"detach", "archive detach", detach, options, 0},
 };
+#define ACTIONS "list, check, push or detach"
 
 int tool_archive(int argc, char **argv)
 {
-    struct tool t = {.verb = "archive", .usage = usage};
+    struct tool t = {.verb = "archive", .usage = usage, .restores = true};
+    struct wanted w = {0};
     const char *what = argc > 1 ? argv[1] : "";
     const struct action *a = NULL;
     int code;
@@ -234,11 +268,11 @@ int tool_archive(int argc, char **argv)
         if (strcmp(what, actions[i].name) == 0)
             a = &actions[i];
     if (!a && *what != '-')
-        return tool_fail(&t, "expected list, push or detach, not \"%s\"", what);
+        return tool_fail(&t, "expected " ACTIONS ", not \"%s\"", what);
     if (a)
         t.verb = a->full;
-    if (tool_parse(&t, a ? argc - 1 : argc, a ? argv + 1 : argv, options, take, NULL,
+    if (tool_parse(&t, a ? argc - 1 : argc, a ? argv + 1 : argv, a ? a->options : options, take, &w,
                    a ? a->wanted : 0, &code))
         return tool_end(&t, code);
-    return tool_end(&t, a ? a->run(&t) : tool_fail(&t, "expected list, push or detach"));
+    return tool_end(&t, a ? a->run(&t, &w) : tool_fail(&t, "expected " ACTIONS));
 }

@@ -135,7 +135,7 @@ struct looked {
     char why_not[320];
 };
 
-static void print_structures(const struct looked *l)
+void tool_print_structures(const struct tool_structures *s)
 {
     static const char *const names[][2] = {[TOOL_ARRAY] = {"array", "arrays"},
                                            [TOOL_LIST] = {"list", "lists"},
@@ -144,50 +144,58 @@ static void print_structures(const struct looked *l)
                                            [TOOL_BTREE] = {"B+tree", "B+trees"},
                                            [TOOL_RUN] = {"run", "runs"}};
     const char *comma = "";
-    if (!l->done) {
-        printf("structures: not checked: %s\n", l->why_not);
-        return;
-    }
     printf("structures: ");
     for (int i = TOOL_ARRAY; i < TOOL_KINDS; i++) {
-        if (!l->s.checked[i])
+        if (!s->checked[i])
             continue;
-        printf("%s%" PRIu64 " %s", comma, l->s.checked[i], names[i][l->s.checked[i] > 1]);
+        printf("%s%" PRIu64 " %s", comma, s->checked[i], names[i][s->checked[i] > 1]);
         comma = ", ";
     }
     const char *name;
     json_t *n;
-    json_object_foreach(l->s.extended, name, n) {
+    json_object_foreach(s->extended, name, n) {
         printf("%s%" JSON_INTEGER_FORMAT " %s", comma, json_integer_value(n), name);
         comma = ", ";
     }
     if (!*comma)
         printf("none");
-    if (l->s.others)
-        printf("; %" PRIu64 " root%s of unknown structures", l->s.others,
-               l->s.others == 1 ? "" : "s");
-    if (l->s.unchecked)
-        printf("; %" PRIu64 " not checked", l->s.unchecked);
-    if (l->s.unowned)
-        printf("; %" PRIu64 " page%s outside of structures", l->s.unowned,
-               l->s.unowned == 1 ? "" : "s");
+    if (s->others)
+        printf("; %" PRIu64 " root%s of unknown structures", s->others,
+               s->others == 1 ? "" : "s");
+    if (s->unchecked)
+        printf("; %" PRIu64 " not checked", s->unchecked);
+    if (s->unowned)
+        printf("; %" PRIu64 " page%s outside of structures", s->unowned,
+               s->unowned == 1 ? "" : "s");
     printf("\n");
+}
+
+static void print_structures(const struct looked *l)
+{
+    if (l->done)
+        tool_print_structures(&l->s);
+    else
+        printf("structures: not checked: %s\n", l->why_not);
+}
+
+json_t *tool_json_structures(const struct tool_structures *s)
+{
+    json_t *extended = s->extended ? json_incref(s->extended) : json_object();
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
+                     tool_json_u64(s->checked[TOOL_ARRAY]), "lists",
+                     tool_json_u64(s->checked[TOOL_LIST]), "blobs",
+                     tool_json_u64(s->checked[TOOL_BLOB]), "hash_tables",
+                     tool_json_u64(s->checked[TOOL_HASH]), "btrees",
+                     tool_json_u64(s->checked[TOOL_BTREE]), "runs",
+                     tool_json_u64(s->checked[TOOL_RUN]), "extensions", extended,
+                     "other_roots", tool_json_u64(s->others), "not_checked",
+                     tool_json_u64(s->unchecked), "unowned_pages", tool_json_u64(s->unowned));
 }
 
 static json_t *json_structures(const struct looked *l)
 {
-    if (!l->done)
-        return json_pack("{s:o}", "unchecked", tool_json_text(l->why_not));
-    json_t *extended = l->s.extended ? json_incref(l->s.extended) : json_object();
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
-                     tool_json_u64(l->s.checked[TOOL_ARRAY]), "lists",
-                     tool_json_u64(l->s.checked[TOOL_LIST]), "blobs",
-                     tool_json_u64(l->s.checked[TOOL_BLOB]), "hash_tables",
-                     tool_json_u64(l->s.checked[TOOL_HASH]), "btrees",
-                     tool_json_u64(l->s.checked[TOOL_BTREE]), "runs",
-                     tool_json_u64(l->s.checked[TOOL_RUN]), "extensions", extended,
-                     "other_roots", tool_json_u64(l->s.others), "not_checked",
-                     tool_json_u64(l->s.unchecked), "unowned_pages", tool_json_u64(l->s.unowned));
+    return l->done ? tool_json_structures(&l->s)
+                   : json_pack("{s:o}", "unchecked", tool_json_text(l->why_not));
 }
 
 /* The results of --archive. */

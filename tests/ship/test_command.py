@@ -202,6 +202,36 @@ class Backups(unittest.TestCase):
             self.check("db")
         self.assertIn("expected dir:", self.good("scrub", self.db, "s3:bucket", code=2))
 
+    def test_check(self):
+        self.assertIn("LLADD_NOT_FOUND", self.good("archive", "check", self.store, code=2))
+        made = json.loads(self.good("backup", "--json", self.db, self.store))
+        self.assertIn("no damage", self.good("archive", "check", self.store))
+        end = self.put("two")
+        self.archive()
+        before = sorted(self.objects())
+        said = json.loads(self.good("archive", "check", "--json", "--rate", "100000000", "--memory",
+                                    "70000000", "--base", made["name"], self.store))
+        self.assertEqual((said["findings"], said["backup"], said["damage"], said["restored"]),
+                         ([], made["name"], 0, end))
+        self.assertEqual(said["structures"]["hash_tables"], 1)
+        self.assertEqual(sorted(self.objects()), before)
+        for path in before:
+            name = os.path.relpath(path, self.path("store"))
+            if os.path.basename(path) in ("begun", "claim.1"):
+                continue
+            with open(path, "r+b") as file:
+                byte = file.read(1)
+                file.seek(0)
+                file.write(bytes([byte[0] ^ 1]))
+            said = json.loads(run("archive", "check", "--json", self.store)[1])
+            self.assertIn(name, [finding["file"] for finding in said["findings"]])
+            self.assertIn(name, self.good("archive", "check", self.store, code=1))
+            with open(path, "r+b") as file:
+                file.write(byte)
+        self.assertIn("LLADD_NOT_FOUND",
+                      self.good("archive", "check", "--base", "none", self.store, code=2))
+        self.assertIn("expected dir:", self.good("archive", "check", "s3:bucket", code=2))
+
     def test_archive_killed(self):
         for i in range(30):
             self.good("hash", "put", self.db, "table", "key%d" % i, "value" * 1000)
