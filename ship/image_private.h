@@ -109,6 +109,7 @@ struct ll_ship_barrier {
 
 /* What the log up to a target says. */
 struct ll_ship_facts {
+    uint32_t page_size;          /* set before ll_ship_replay; 0: not known */
     uint64_t end;                /* where the last record ends that does not go beyond the target */
     bool more;                   /* the image has more log: the target is in a record or a gap */
     bool heuristic;              /* there are heuristic records */

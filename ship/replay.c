@@ -382,6 +382,20 @@ static void note_pages(struct ll_ship_facts *f, const unsigned char *b, size_t l
     }
 }
 
+/* A database extends its file before it takes pages. Pages may be taken long before the log has
+ * another record of them. So the record counts by which an allocation bitmap takes them: the op
+ * "lladd.map.take" (docs/disk-format.md). */
+static void note_taken(struct ll_ship_facts *f, const struct ll_ship_logged *r)
+{
+    enum { MAP_HEADER = 64, TAKE = 9 };
+    uint64_t span = f->page_size ? (f->page_size - MAP_HEADER) / 2 * 8 : 0;
+    if (!span || r->redo_len != TAKE || (r->page != 1 && (r->page == 0 || r->page % span != 0)))
+        return;
+    uint64_t end = (r->page == 1 ? 0 : r->page) + lladd_get32(r->redo) + lladd_get32(r->redo + 4);
+    if (end <= (r->page == 1 ? 0 : r->page) + span)
+        most(&f->pages, end);
+}
+
 /* LLADD_END: the mark is later than the target. */
 static int note_mark(struct ll_ship_clock *c, const struct ll_ship_logged *r)
 {
@@ -410,6 +424,8 @@ static int note(void *ctx, const struct ll_ship_logged *r, struct lladd_error *e
     case LL_SHIP_REC_IMAGE:
         if (r->page < NO_PAGE)
             most(&f->pages, r->page + 1);
+        if (r->kind == LL_SHIP_REC_UPDATE)
+            note_taken(f, r);
         return 0;
     case LL_SHIP_REC_PREPARE:
         rc = note_prepared(f, r, err);

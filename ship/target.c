@@ -334,6 +334,7 @@ static int replay(struct search *s, const struct ll_ship_manifest *m, struct ll_
 {
     char name[LL_SHIP_NAME_MAX];
     struct ll_ship_facts *f = &g->facts;
+    f->page_size = m->info.page_size;
     int rc = ll_ship_replay(im, m->info.from.v, m->info.end.v, s->lsn, NULL, f, s->err);
     if (rc)
         return rc;

@@ -766,6 +766,20 @@ START_TEST(a_segment_of_another_database)
 }
 END_TEST
 
+/* After the backup the database takes pages of which the log has no record yet, for its hash table.
+ * The page file that is restored has them. */
+START_TEST(a_page_file_that_has_grown)
+{
+    run_open(&run, disk, 0);
+    backed_up(&run);
+    run_work_to(&run, 190);
+    run_archive(&run, 0);
+    for (uint64_t k = 1; k <= 190; k += 7)
+        look(&run, 0, run.end[k], k, 0);
+    run_close(&run);
+}
+END_TEST
+
 /* Without the first piece of the newest segment the end of the log is known, and not reached. */
 START_TEST(a_missing_first_piece_is_a_gap)
 {
@@ -846,6 +860,7 @@ int main(void)
     tcase_add_test(tc, a_segment_of_another_database);
     tcase_add_test(tc, a_damaged_mark_or_history_is_refused);
     tcase_add_test(tc, a_missing_first_piece_is_a_gap);
+    tcase_add_test(tc, a_page_file_that_has_grown);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
