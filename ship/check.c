@@ -251,6 +251,8 @@ static int verify(struct ll_ship_check *c, const struct lladd_options *options)
     return c->stopped ? rc : blame(c, &why);
 }
 
+/* As in a restored copy, the pin of the origin's archive does not count: the log that it kept may
+ * be older than what the backup has. So the timeline is another one. */
 static int prove(struct ll_ship_check *c)
 {
     struct lladd_backup_info info = {.struct_size = sizeof info};
@@ -263,6 +265,8 @@ static int prove(struct ll_ship_check *c)
     if (rc)
         return lladd_error_set(c->err, rc, "no memory for the restored database");
     struct lladd_options options = options_of(c, overlay);
+    lladd_store_device_info(c->shown, &info);
+    ll_ship_device_timeline(c->shown, info.timeline + 1);
     c->what = "recovery";
     c->done = c->all = 0;
     rc = report(c);
@@ -270,7 +274,6 @@ static int prove(struct ll_ship_check *c)
         rc = recover(c, &options, &whole);
     if (!rc && whole) {
         rc = verify(c, &options);
-        lladd_store_device_info(c->shown, &info);
         if (!rc && c->info.damage == damage)
             c->info.restored = info.end;
     }
