@@ -445,6 +445,50 @@ struct lladd_check_info {
 LLADD_API int lladd_archive_check(struct lladd_store *, const struct lladd_check_options *options,
                                   struct lladd_check_info *info, struct lladd_error *);
 
+/* ---- expiry --------------------------------------------------------------------------------- */
+
+/** What lladd_archive_expire keeps: at least one of `backups` and `since_us` is set. With both,
+ *  what one of them keeps is kept. Initialise with LLADD_KEEP_INIT. */
+struct lladd_keep {
+    size_t struct_size;
+    uint64_t backups; /**< so many backups, those that ended last; 0: see since_us */
+    int64_t since_us; /**< each state since this time: the backups that have ended since, and for
+                           each of their timelines the last one that had ended before. Wall clock,
+                           microseconds since 1970; 0: see backups */
+    bool dry_run;     /**< deletes nothing */
+    const struct lladd_allocator *allocator; /**< NULL: malloc */
+    const struct lladd_environment *world;   /**< NULL: clock of the system */
+};
+#define LLADD_KEEP_INIT_SIZE sizeof(struct lladd_keep)
+#define LLADD_KEEP_INIT LLADD_SIZED_INIT(lladd_keep)
+
+/** What an expiry has done. */
+struct lladd_expire_info {
+    size_t struct_size;
+    uint64_t kept, expired; /**< complete backups */
+    uint64_t objects;       /**< that were deleted, or with dry_run would be */
+    uint64_t bytes;         /**< of these */
+    lladd_lsn log_from;     /**< log below this LSN is not needed */
+};
+/** Deletes the backups that are not kept, what interrupted backups have left, and the archived log
+ *  that no kept backup needs: what lies wholly below the lowest `from` of all kept backups. What is
+ *  needed is never deleted: the backup that ended last; log that a backup needs which began less
+ *  than seven days ago and has not ended; the last backup with which an archived timeline can be
+ *  restored, until a backup of that timeline, or of one that left it, is kept; and the last whole
+ *  segment of each timeline, after which the archive goes on. Of a backup the manifest is deleted
+ *  before what it names, and log last and upwards. So after an error or a crash each backup that
+ *  lladd_backup_each shows is whole, and has the log above it. The next call deletes the rest. A
+ *  restore that uses a backup which expires meanwhile fails.
+ *
+ *  `fn` (nullable) is told each object before it is deleted, as LLADD_FINDING_NOTE; if it does not
+ *  return 0, the call stops and returns that value. `info` may be NULL. LLADD_BAD_ARGUMENT: nothing
+ *  is to be kept. LLADD_NOT_FOUND: no complete backup is in the store, so nothing was deleted.
+ *  LLADD_CORRUPT_BACKUP: nothing was deleted, because a manifest, a history or the object "begun"
+ *  of a backup is damaged, and so it is unknown what that backup needs. */
+LLADD_API int lladd_archive_expire(struct lladd_store *, const struct lladd_keep *,
+                                   lladd_finding_fn *fn, void *ctx, struct lladd_expire_info *info,
+                                   struct lladd_error *);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd archive: lists what a store has, and checks it (archive_check.c); stores the log of a
- * database that no process has open, and ends its archive. */
+/* lladd archive: lists what a store has, checks it (archive_check.c) and expires it; stores the log
+ * of a database that no process has open, and ends its archive. */
 #include "tool.h"
 
 #include <inttypes.h>
@@ -14,6 +14,7 @@ static const char usage[] =
     "usage: lladd archive list [--json] STORE\n"
     "       lladd archive check [--base NAME] [--rate BYTES] [--memory BYTES] [--json]\n"
     "                           [--ops FILE.so] STORE\n"
+    "       lladd archive expire [--keep N] [--keep-since TIME] [--dry-run] [--json] STORE\n"
     "       lladd archive push [--json] DIRECTORY STORE\n"
     "       lladd archive detach [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
@@ -27,6 +28,8 @@ static const char usage[] =
     "           that the restore needs, also of the archived log above it; then restores the\n"
     "           database in memory up to the end of that log, and verifies each page, record\n"
     "           and structure. Names each object that is damaged or missing. Writes nothing\n"
+    "  expire   deletes backups, and the archived log that no kept backup needs. The last backup\n"
+    "           stays. Prints each object that is deleted with --json, or with --dry-run\n"
     "  push     stores the log that is not in the store yet, up to its end. Needs\n"
     "           only the control block and the log, and works if the page file is lost. Changes\n"
     "           nothing in DIRECTORY. No process may have the database open\n"
@@ -34,6 +37,10 @@ static const char usage[] =
     "           truncated although it is not stored\n"
     "\n"
     "  --base NAME      checks the backup of this name\n"
+    "  --keep N         keeps the N backups that ended last\n"
+    "  --keep-since TIME  keeps what each state since that time (UTC) needs, for example\n"
+    "                   2026-11-20T10:44:12; with --keep, what one of them keeps is kept\n"
+    "  --dry-run        deletes nothing\n"
     "  --rate BYTES     reads at most BYTES bytes a second of the store's objects\n"
     "  --memory BYTES   limit of the memory for the restored database, as for \"lladd verify\"\n"
     "\n"
@@ -41,7 +48,7 @@ static const char usage[] =
     "done for another reason; 3 if \"check\" has found no damage, and could not check every\n"
     "structure.\n";
 
-enum { RATE = TOOL_OWN };
+enum { RATE = TOOL_OWN, KEEP, KEEP_SINCE, DRY_RUN };
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 static const struct option check_options[] = {TOOL_COMMON,
@@ -50,8 +57,15 @@ static const struct option check_options[] = {TOOL_COMMON,
                                               {"rate", required_argument, NULL, RATE},
                                               {NULL, 0, NULL, 0}};
 
+static const struct option expire_options[] = {TOOL_COMMON,
+                                               {"keep", required_argument, NULL, KEEP},
+                                               {"keep-since", required_argument, NULL, KEEP_SINCE},
+                                               {"dry-run", no_argument, NULL, DRY_RUN},
+                                               {NULL, 0, NULL, 0}};
+
 struct wanted {
     uint64_t rate;
+    struct lladd_keep keep;
 };
 
 /* ---- list ------------------------------------------------------------------------------------ */
@@ -163,7 +177,12 @@ static int list(struct tool *t, const struct wanted *w)
 static int take(void *ctx, int option, const char *value)
 {
     struct wanted *w = ctx;
-    return option == RATE && tool_number_in("--rate", value, 1, UINT64_MAX, &w->rate) ? 0 : -1;
+    bool ok = option == RATE   ? tool_number_in("--rate", value, 1, UINT64_MAX, &w->rate)
+              : option == KEEP ? tool_number_in("--keep", value, 1, UINT64_MAX, &w->keep.backups)
+              : option == KEEP_SINCE ? tool_time_of("--keep-since", value, &w->keep.since_us)
+                                     : option == DRY_RUN;
+    w->keep.dry_run = w->keep.dry_run || option == DRY_RUN;
+    return ok ? 0 : -1;
 }
 
 static json_t *json_of(const struct lladd_archive_status *s)
@@ -239,6 +258,53 @@ static int detach(struct tool *t, const struct wanted *w)
     return TOOL_FINE;
 }
 
+struct deleting {
+    json_t *list; /* with --json; else NULL */
+    bool print;
+};
+
+static int see_deleted(void *ctx, const struct lladd_finding *f)
+{
+    struct deleting *d = ctx;
+    if (d->list)
+        return json_array_append_new(d->list, tool_json_text(f->file));
+    if (d->print)
+        printf("%s\n", f->file);
+    return 0;
+}
+
+static void print_expired(const struct lladd_expire_info *i, bool dry)
+{
+    char bytes[24];
+    printf("%s%" PRIu64 " backup%s of %" PRIu64 ", log below LSN %" PRIu64 ": %" PRIu64
+           " objects, %s\n",
+           dry ? "would delete " : "deleted ", i->expired, i->expired == 1 ? "" : "s",
+           i->expired + i->kept, i->log_from.v, i->objects, tool_bytes(i->bytes, bytes));
+}
+
+static int expire(struct tool *t, const struct wanted *w)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_expire_info info = {.struct_size = sizeof info};
+    struct deleting d = {.list = t->json ? json_array() : NULL, .print = w->keep.dry_run};
+    if (!w->keep.backups && !w->keep.since_us)
+        return tool_fail(t, "expected --keep or --keep-since");
+    int rc = lladd_store_open(t->dir, NULL, &t->store, &err);
+    if (!rc)
+        rc = lladd_archive_expire(t->store, &w->keep, see_deleted, &d, &info, &err);
+    if (!rc && t->json)
+        tool_json_print(json_pack("{s:O, s:b, s:o, s:o, s:o, s:o, s:o}", "deleted", d.list,
+                                  "dry_run", (int)w->keep.dry_run, "kept", tool_json_u64(info.kept),
+                                  "expired", tool_json_u64(info.expired), "objects",
+                                  tool_json_u64(info.objects), "bytes", tool_json_u64(info.bytes),
+                                  "log_from", tool_json_u64(info.log_from.v)),
+                        true);
+    else if (!rc)
+        print_expired(&info, w->keep.dry_run);
+    json_decref(d.list);
+    return rc ? tool_failed(t, &err) : TOOL_FINE;
+}
+
 static int check(struct tool *t, const struct wanted *w)
 {
     return tool_archive_check(t, w->rate);
@@ -252,15 +318,16 @@ static const struct action {
 } actions[] = {
     {"list", "archive list", list, options, 0},
     {"check", "archive check", check, check_options, 0},
+    {"expire", "archive expire", expire, expire_options, 0},
     {"push", "archive push", push, options, 1},
     {"detach", "archive detach", detach, options, 0},
 };
-#define ACTIONS "list, check, push or detach"
+#define ACTIONS "list, check, expire, push or detach"
 
 int tool_archive(int argc, char **argv)
 {
     struct tool t = {.verb = "archive", .usage = usage, .restores = true};
-    struct wanted w = {0};
+    struct wanted w = {.keep = LLADD_KEEP_INIT};
     const char *what = argc > 1 ? argv[1] : "";
     const struct action *a = NULL;
     int code;

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Parses "2026-11-20 10:44:12" or "2026-11-20T10:44:12", UTC, maybe with a fraction of a second. */
-static bool take_time(struct tool *t, const char *value)
+bool tool_time_of(const char *what, const char *value, int64_t *out)
 {
     struct tm tm = {0};
     char separator;
@@ -24,11 +23,11 @@ static bool take_time(struct tool *t, const char *value)
             fraction += (*rest - '0') * unit;
     }
     if (!rest || (*rest && strcmp(rest, "Z") != 0)) {
-        tool_fail(t, "--to: \"%s\" is not a time like 2026-11-20T10:44:12 (UTC)", value);
+        fprintf(stderr, "lladd: %s: \"%s\" is not a time like 2026-11-20T10:44:12 (UTC)\n", what,
+                value);
         return false;
     }
-    t->target.to.kind = LLADD_TO_TIME;
-    t->target.to.time_us = (int64_t)timegm(&tm) * 1000000 + fraction;
+    *out = (int64_t)timegm(&tm) * 1000000 + fraction;
     return true;
 }
 
@@ -52,8 +51,10 @@ static bool take_to(struct tool *t, const char *value)
         to->mark = value + 5;
         return true;
     }
-    if (strchr(value, '-'))
-        return take_time(t, value);
+    if (strchr(value, '-')) {
+        to->kind = LLADD_TO_TIME;
+        return tool_time_of("--to", value, &to->time_us);
+    }
     if (!tool_number_in("--to", strncmp(value, "lsn:", 4) == 0 ? value + 4 : value, 1, UINT64_MAX,
                         &lsn))
         return false;

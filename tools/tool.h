@@ -119,6 +119,9 @@ bool tool_number(const char *what, const char *text, uint64_t *out);
 /* As tool_number, for a number from `least` to `most`. */
 bool tool_number_in(const char *what, const char *text, uint64_t least, uint64_t most,
                     uint64_t *out);
+/* target.c: parses "2026-11-20 10:44:12" or "2026-11-20T10:44:12", UTC, maybe with a fraction of a
+ * second, as microseconds since 1970. If it is no time, prints an error and returns false. */
+bool tool_time_of(const char *what, const char *text, int64_t *out);
 /* Prints an error to stderr, after "lladd <verb>: "; returns TOOL_CANNOT. */
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* Prints an error with the name of its code to stderr; with --json prints {"error": ...} to stdout.

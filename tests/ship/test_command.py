@@ -232,6 +232,47 @@ class Backups(unittest.TestCase):
                       self.good("archive", "check", "--base", "none", self.store, code=2))
         self.assertIn("expected dir:", self.good("archive", "check", "s3:bucket", code=2))
 
+    def test_expire(self):
+        names = []
+        for value in ("one", "two", "three"):
+            names.append(json.loads(self.good("backup", "--json", self.db, self.store))["name"])
+            self.put(value)
+            self.archive()
+        kept = lambda: [b["name"] for b in
+                        json.loads(self.good("restore", "--list", "--json", self.store))]
+        for wrong in (["--keep", "0"], ["--keep-since", "soon"], []):
+            self.good("archive", "expire", *wrong, self.store, code=2)
+        would = self.good("archive", "expire", "--keep", "2", "--dry-run", self.store)
+        self.assertIn(names[0] + "/manifest", would)
+        self.assertIn("would delete 1 backup of 3", would)
+        self.assertEqual(kept(), names)
+        said = json.loads(self.good("archive", "expire", "--keep", "2", "--json", self.store))
+        self.assertEqual((said["kept"], said["expired"]), (2, 1))
+        self.assertEqual(said["objects"], len(said["deleted"]))
+        self.assertEqual(kept(), names[1:])
+        self.good("archive", "expire", "--keep-since", "2020-01-01T00:00:00", self.store)
+        self.assertEqual(kept(), names[1:])
+        self.assertIn("deleted 1 backup of 2", self.good("archive", "expire", "--keep-since",
+                                                         "2199-01-01T00:00:00", self.store))
+        self.assertEqual(kept(), names[2:])
+        self.good("restore", "--to", "end", self.store, self.path("copy"))
+        self.assertEqual(self.good("hash", "get", self.path("copy"), "table", "key"), "three\n")
+        self.good("archive", "check", self.store)
+
+    def test_expire_killed(self):
+        for i in range(6):
+            for _ in range(3):
+                self.good("backup", self.db, self.store)
+            self.put(f"value {i}")
+            self.archive()
+            self.kill(0.002 + i * 0.002, "archive", "expire", "--keep", "1", self.store)
+            for backup in json.loads(self.good("restore", "--list", "--json", self.store)):
+                self.good("archive", "check", "--base", backup["name"], self.store)
+            self.assertEqual(self.good("hash", "get", "--from", self.store, "--to", "end", "table",
+                                       "key"), f"value {i}\n")
+        self.good("archive", "expire", "--keep", "1", self.store)
+        self.assertEqual(len(json.loads(self.good("restore", "--list", "--json", self.store))), 1)
+
     def test_archive_killed(self):
         for i in range(30):
             self.good("hash", "put", self.db, "table", "key%d" % i, "value" * 1000)
