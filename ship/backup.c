@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PASSES = 100, LABEL_MOST = 200 };
+enum { PASSES = 100, LABEL_MOST = 200, FIRST_LSN = 8 };
 
 int ll_ship_progress(struct ll_ship_backup *b, uint64_t bytes)
 {
@@ -87,6 +87,8 @@ static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
         i->from = b->m.redo;
     if (analysis < i->from.v)
         i->from = lladd_lsn_of(analysis);
+    if (i->from.v < FIRST_LSN) /* a class that needs all log says 0 */
+        i->from = lladd_lsn_of(FIRST_LSN);
     (void)lladd_log_hold_raise(hold, i->from);
     i->timeline = ll_ship_control_timeline(control);
     b->read_to = i->from.v;

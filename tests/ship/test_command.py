@@ -60,6 +60,17 @@ class Backups(unittest.TestCase):
         self.assertIn("expected dir:", self.good("backup", self.db, "s3:bucket", code=2))
         self.assertIn("a store and a directory", self.good("restore", self.store, code=2))
 
+    def test_a_backup_has_the_journal(self):
+        """A journal that was never cut needs all log, from LSN 0 on."""
+        self.good("dtable", "create", self.db, "rows")
+        for i in range(20):
+            self.good("dtable", "put", self.db, "rows", f"key {i}", f"value {i}")
+        self.good("backup", self.db, self.store)
+        self.good("restore", self.store, self.path("copy"))
+        self.assertEqual(self.good("dtable", "get", self.path("copy"), "rows", "key 7"),
+                         "value 7\n")
+        self.check("copy")
+
     def test_damage_is_named(self):
         self.good("backup", self.db, self.store)
         for path in self.objects():
