@@ -489,6 +489,42 @@ LLADD_API int lladd_archive_expire(struct lladd_store *, const struct lladd_keep
                                    lladd_finding_fn *fn, void *ctx, struct lladd_expire_info *info,
                                    struct lladd_error *);
 
+/* ---- roll ----------------------------------------------------------------------------------- */
+
+/** Zero means the default, for every member. Initialise with LLADD_ROLL_OPTIONS_INIT. */
+struct lladd_roll_options {
+    size_t struct_size;
+    const char *base;          /**< name of the backup to begin with; NULL: as for a restore to
+                                    LLADD_TO_END */
+    uint32_t timeline;         /**< of the log's end; 0: that of the backup that ended last */
+    const char *label;         /**< of the new backup; as in lladd_backup_options */
+    uint64_t bytes_per_second; /**< limit for reading pages and log; 0: no limit */
+    lladd_ship_progress_fn *progress;
+    void *progress_ctx;
+    /** For lladd_open of the restored database: registrations and cache. Not used: device,
+     *  recovery, threads. NULL: the built-in operations. */
+    const struct lladd_options *database;
+    uint64_t memory_bytes; /**< so many bytes of changed pages stay in memory; the rest goes to
+                                unnamed files in spill_dir. Default 64 MiB */
+    const char *spill_dir; /**< directory of the operating system; NULL: all stays in memory */
+    const struct lladd_allocator *allocator; /**< NULL: malloc */
+    const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
+};
+#define LLADD_ROLL_OPTIONS_INIT_SIZE sizeof(struct lladd_roll_options)
+#define LLADD_ROLL_OPTIONS_INIT LLADD_SIZED_INIT(lladd_roll_options)
+
+/** Makes a new backup out of the last one and the archived log above it, without the database. A
+ *  restore from the new backup has what a restore from the old one to the end of that log has, and
+ *  needs less log; the log above goes on from both. Transactions that are open or prepared at the
+ *  end of the log are so in the new backup, and may commit above it. The call opens the database in
+ *  memory, so it also proves that the old backup and the log can be restored. If the archive has no
+ *  log above the last backup, nothing is made, and *info describes the last backup. A call that
+ *  fails deletes what it has stored, as lladd_backup does; the old backup and the log are not
+ *  touched. `options` and `info` may be NULL. Errors are those of lladd_store_device, lladd_open
+ *  and lladd_backup. */
+LLADD_API int lladd_archive_roll(struct lladd_store *, const struct lladd_roll_options *options,
+                                 struct lladd_backup_info *info, struct lladd_error *);
+
 #ifdef __cplusplus
 }
 #endif

@@ -68,15 +68,12 @@ static int refuse_files(struct ll_ship_backup *b)
 static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
                  unsigned char control[LL_SHIP_CONTROL])
 {
-    unsigned char random[4];
     struct lladd_backup_info *i = &b->m.info;
     int rc = lladd_checkpoint(b->db, b->err);
     if (!rc)
         rc = ll_ship_control_read(b->dev, control, b->err);
     if (!rc)
         rc = lladd_log_needed(b->db, &i->from, b->err);
-    if (!rc)
-        rc = ll_ship_random(b->opt.world, random, sizeof random, b->err);
     if (rc)
         return rc;
     /* Another checkpoint may have ended since the control block was read, and need less log. The
@@ -92,8 +89,6 @@ static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
     (void)lladd_log_hold_raise(hold, i->from);
     i->timeline = ll_ship_control_timeline(control);
     b->read_to = i->from.v;
-    (void)snprintf(i->name, sizeof i->name, "%08x-%016llx-%02x%02x%02x%02x", i->timeline,
-                   (unsigned long long)b->m.redo.v, random[0], random[1], random[2], random[3]);
     return 0;
 }
 
@@ -103,6 +98,39 @@ static int put_small(struct ll_ship_backup *b, const char *what, const void *byt
     struct lladd_iovec piece = {bytes, len};
     ll_ship_base_name(b->m.info.name, what, name);
     return ll_ship_put(b->store, b->mem, name, &piece, 1, b->err);
+}
+
+int ll_ship_backup_start(struct ll_ship_backup *b, const unsigned char control[LL_SHIP_CONTROL])
+{
+    unsigned char random[4];
+    struct lladd_backup_info *i = &b->m.info;
+    struct ll_ship_buf text = {.mem = b->mem};
+    int rc = ll_ship_random(b->opt.world, random, sizeof random, b->err);
+    if (rc)
+        return rc;
+    (void)snprintf(i->name, sizeof i->name, "%08x-%016llx-%02x%02x%02x%02x", i->timeline,
+                   (unsigned long long)b->m.redo.v, random[0], random[1], random[2], random[3]);
+    i->begun_us = ll_ship_wall_us(b->opt.world);
+    rc = ll_ship_print(&text, b->err, "from %llu\nbegun_us %lld\n", (unsigned long long)i->from.v,
+                       (long long)i->begun_us);
+    if (!rc)
+        rc = ll_ship_text_end(&text, b->err);
+    if (!rc)
+        rc = put_small(b, "begun", text.data, text.len);
+    ll_ship_buf_free(&text);
+    b->m.control_crc = lladd_crc32c(0, control, LL_SHIP_CONTROL);
+    return rc ? rc : put_small(b, "control", control, LL_SHIP_CONTROL);
+}
+
+int ll_ship_backup_finish(struct ll_ship_backup *b)
+{
+    struct ll_ship_buf text = {.mem = b->mem};
+    b->m.info.ended_us = ll_ship_wall_us(b->opt.world);
+    int rc = ll_ship_manifest_write(&b->m, &text, b->err);
+    if (!rc)
+        rc = put_small(b, "manifest", text.data, text.len);
+    ll_ship_buf_free(&text);
+    return rc;
 }
 
 /* ---- steps 3 to 5 --------------------------------------------------------------------------- */
@@ -216,31 +244,14 @@ static int copy_pages(struct ll_ship_backup *b)
 static int copy(struct ll_ship_backup *b, struct lladd_log_hold *hold)
 {
     unsigned char control[LL_SHIP_CONTROL];
-    struct ll_ship_buf text = {.mem = b->mem};
     int rc = begin(b, hold, control);
-    b->m.info.begun_us = ll_ship_wall_us(b->opt.world);
     if (!rc)
-        rc = ll_ship_print(&text, b->err, "from %llu\nbegun_us %lld\n",
-                           (unsigned long long)b->m.info.from.v, (long long)b->m.info.begun_us);
-    if (!rc)
-        rc = ll_ship_text_end(&text, b->err);
-    if (!rc)
-        rc = put_small(b, "begun", text.data, text.len);
-    if (!rc)
-        rc = put_small(b, "control", control, sizeof control);
-    b->m.control_crc = lladd_crc32c(0, control, sizeof control);
+        rc = ll_ship_backup_start(b, control);
     if (!rc)
         rc = copy_pages(b);
     if (!rc)
         rc = ll_ship_copy_log(b);
-    text.len = 0;
-    b->m.info.ended_us = ll_ship_wall_us(b->opt.world);
-    if (!rc)
-        rc = ll_ship_manifest_write(&b->m, &text, b->err);
-    if (!rc)
-        rc = put_small(b, "manifest", text.data, text.len);
-    ll_ship_buf_free(&text);
-    return rc;
+    return rc ? rc : ll_ship_backup_finish(b);
 }
 
 static int collect(void *ctx, const char *name, uint64_t size)
@@ -253,7 +264,7 @@ static int collect(void *ctx, const char *name, uint64_t size)
 /* After an error: deletes the objects that were stored, as far as the store allows. The manifest
  * may exist, if only the reply to its put was lost. So it is deleted first, and if that fails, all
  * other objects stay. So no manifest names objects that were deleted. */
-static void take_back(struct ll_ship_backup *b)
+void ll_ship_backup_take_back(struct ll_ship_backup *b)
 {
     char prefix[LL_SHIP_NAME_MAX], manifest[LL_SHIP_NAME_MAX];
     struct ll_ship_buf names = {.mem = b->mem};
@@ -270,7 +281,7 @@ static void take_back(struct ll_ship_backup *b)
     ll_ship_buf_free(&names);
 }
 
-static int take_options(struct ll_ship_backup *b, const struct lladd_backup_options *options)
+int ll_ship_backup_options(struct ll_ship_backup *b, const struct lladd_backup_options *options)
 {
     b->opt = (struct lladd_backup_options)LLADD_BACKUP_OPTIONS_INIT;
     if (options)
@@ -290,7 +301,7 @@ static int take_options(struct ll_ship_backup *b, const struct lladd_backup_opti
     return 0;
 }
 
-static int make_room(struct ll_ship_backup *b)
+int ll_ship_backup_room(struct ll_ship_backup *b)
 {
     size_t frame = (size_t)LL_SHIP_FRAME * b->m.info.page_size;
     b->chunk = ll_ship_new(b->mem, frame > LL_SHIP_CHUNK ? frame : LL_SHIP_CHUNK);
@@ -299,7 +310,7 @@ static int make_room(struct ll_ship_backup *b)
     return b->chunk && b->packed && b->lz4 ? 0 : ll_ship_no_memory(b->err);
 }
 
-static void release(struct ll_ship_backup *b)
+void ll_ship_backup_release(struct ll_ship_backup *b)
 {
     ll_ship_delete(b->mem, b->chunk);
     ll_ship_delete(b->mem, b->packed);
@@ -327,7 +338,7 @@ static int run(struct ll_ship_backup *b)
     b->m.info.page_size = lladd_page_size(b->db);
     rc = refuse_files(b);
     if (!rc)
-        rc = make_room(b);
+        rc = ll_ship_backup_room(b);
     if (!rc)
         rc = ll_ship_claim_store(b->store, b->mem, b->m.info.uuid, b->m.info.page_size, b->err);
     if (!rc)
@@ -343,7 +354,7 @@ static int run(struct ll_ship_backup *b)
         if (!rc && late)
             rc = ll_ship_fail_io(b->err, late, "read", "pages");
         if (rc)
-            take_back(b);
+            ll_ship_backup_take_back(b);
     }
     lladd_log_release(hold);
     return rc;
@@ -356,7 +367,7 @@ int lladd_backup(struct lladd_db *db, struct lladd_store *store,
     struct ll_ship_backup b = {.db = db, .store = store, .err = err};
     if (!db || !store)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a backup needs a database and a store");
-    int rc = take_options(&b, options);
+    int rc = ll_ship_backup_options(&b, options);
     if (!rc)
         rc = run(&b);
     if (!rc && info) {
@@ -364,6 +375,6 @@ int lladd_backup(struct lladd_db *db, struct lladd_store *store,
         b.m.info.struct_size = info->struct_size;
         memcpy(info, &b.m.info, size);
     }
-    release(&b);
+    ll_ship_backup_release(&b);
     return rc;
 }

@@ -2,7 +2,7 @@
 #ifndef SHIP_BACKUP_PRIVATE_H
 #define SHIP_BACKUP_PRIVATE_H
 /* A backup while it is made: backup.c decides what is copied, copy_pages.c and copy_log.c copy, and
- * copy_damage.c repairs damaged pages. */
+ * copy_damage.c repairs damaged pages. roll.c makes a backup without the primary database. */
 #include "ship/ship_private.h"
 
 struct ll_ship_range {
@@ -50,6 +50,18 @@ struct ll_ship_backup {
 #define LL_SHIP_CHUNK (1u << 20)
 
 int ll_ship_progress(struct ll_ship_backup *, uint64_t bytes);
+
+/* Takes the options, and initialises. `err` must be set. Release the backup also after an error. */
+int ll_ship_backup_options(struct ll_ship_backup *, const struct lladd_backup_options *);
+void ll_ship_backup_release(struct ll_ship_backup *);
+/* Allocates the buffers for pages, after page_size is known. */
+int ll_ship_backup_room(struct ll_ship_backup *);
+/* Names the backup, and puts its first objects. Its `from`, redo and timeline are known. */
+int ll_ship_backup_start(struct ll_ship_backup *, const unsigned char control[LL_SHIP_CONTROL]);
+/* Puts the manifest. */
+int ll_ship_backup_finish(struct ll_ship_backup *);
+/* After an error: deletes the objects that were stored, as far as the store allows. */
+void ll_ship_backup_take_back(struct ll_ship_backup *);
 
 /* Reads n pages. What is beyond the end of the file reads as zeros: such a page was never
  * written. */

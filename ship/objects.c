@@ -255,6 +255,7 @@ enum {
     CONTROL_INCARNATION = 64,
     CONTROL_CHECKPOINT = 72,
     CONTROL_REDO = 80,
+    CONTROL_WATERMARK = 88,
     CONTROL_END = 96,
     CONTROL_FLAGS = 104,
     CONTROL_SEGMENT = 120,
@@ -332,6 +333,15 @@ void ll_ship_control_copy(unsigned char c[LL_SHIP_CONTROL], uint32_t timeline, b
     lladd_put64(c + CONTROL_SEGMENT, 0);
     lladd_put64(c + CONTROL_SEGMENT + 8, 0);
     lladd_put32(c, lladd_crc32c(0, c + 4, LL_SHIP_CONTROL - 4));
+}
+
+void ll_ship_control_at(unsigned char c[LL_SHIP_CONTROL], uint64_t checkpoint, uint64_t redo,
+                        uint64_t watermark, uint64_t incarnation)
+{
+    lladd_put64(c + CONTROL_CHECKPOINT, checkpoint);
+    lladd_put64(c + CONTROL_REDO, redo);
+    lladd_put64(c + CONTROL_WATERMARK, watermark);
+    lladd_put32(c + CONTROL_INCARNATION, (uint32_t)incarnation);
 }
 
 static bool is_zero(const unsigned char *page, uint32_t size)

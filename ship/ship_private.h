@@ -184,7 +184,9 @@ enum ll_ship_record_kind {
     LL_SHIP_REC_PREPARE = 8,
     LL_SHIP_REC_IMAGE = 10,
     LL_SHIP_REC_CHECKPOINT_DATA = 15,
+    LL_SHIP_REC_CHECKPOINT_END = 16,
     LL_SHIP_REC_REDO_BARRIER = 18,
+    LL_SHIP_REC_PIN = 19,
     LL_SHIP_REC_HEURISTIC = 20,
     LL_SHIP_REC_NOTE = 22
 };
@@ -208,6 +210,10 @@ uint32_t ll_ship_control_timeline(const unsigned char control[LL_SHIP_CONTROL]);
  * `heuristic`: the log of the copy has heuristic records. */
 void ll_ship_control_copy(unsigned char control[LL_SHIP_CONTROL], uint32_t timeline,
                           bool heuristic);
+/* Changes where recovery begins: at a checkpoint that is complete in the log, in a segment with
+ * this incarnation. The CRC is wrong afterwards; ll_ship_control_copy makes it right. */
+void ll_ship_control_at(unsigned char control[LL_SHIP_CONTROL], uint64_t checkpoint, uint64_t redo,
+                        uint64_t watermark, uint64_t incarnation);
 /* Does the page have the right checksum and number, or only zeros? */
 bool ll_ship_page_ok(const unsigned char uuid[16], uint64_t number, const unsigned char *page,
                      uint32_t size);
@@ -499,9 +505,7 @@ int ll_ship_dir_open(const char *path, const struct lladd_store_options *,
 
 /* Sets the timeline of the control block that the device shows. */
 void ll_ship_device_timeline(struct lladd_device *, uint32_t timeline);
-/* Checks what the backup has besides what the device shows. */
-int ll_ship_device_check(struct lladd_device *, struct lladd_error *);
-/* The log that the device shows. */
+/* The log that the device shows. No thread may read the device while the log is scanned. */
 struct ll_ship_image;
-const struct ll_ship_image *ll_ship_device_log(struct lladd_device *);
+struct ll_ship_image *ll_ship_device_log(struct lladd_device *);
 #endif

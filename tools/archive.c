@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd archive: lists what a store has, checks it (archive_check.c) and expires it; stores the log
- * of a database that no process has open, and ends its archive. */
+/* lladd archive: lists what a store has, checks, expires and rolls it (archive_check.c); stores the
+ * log of a database that no process has open, and ends its archive. */
 #include "tool.h"
 
 #include <inttypes.h>
@@ -15,6 +15,8 @@ static const char usage[] =
     "       lladd archive check [--base NAME] [--rate BYTES] [--memory BYTES] [--json]\n"
     "                           [--ops FILE.so] STORE\n"
     "       lladd archive expire [--keep N] [--keep-since TIME] [--dry-run] [--json] STORE\n"
+    "       lladd archive roll [--base NAME] [--timeline N] [--label TEXT] [--rate BYTES]\n"
+    "                          [--memory BYTES] [--json] [--ops FILE.so] STORE\n"
     "       lladd archive push [--json] DIRECTORY STORE\n"
     "       lladd archive detach [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
@@ -30,25 +32,29 @@ static const char usage[] =
     "           and structure. Names each object that is damaged or missing. Writes nothing\n"
     "  expire   deletes backups, and the archived log that no kept backup needs. The last backup\n"
     "           stays. Prints each object that is deleted with --json, or with --dry-run\n"
+    "  roll     makes a new backup out of the last one and the archived log above it, without\n"
+    "           the database. Makes none if there is no log above the last backup\n"
     "  push     stores the log that is not in the store yet, up to its end. Needs\n"
     "           only the control block and the log, and works if the page file is lost. Changes\n"
     "           nothing in DIRECTORY. No process may have the database open\n"
     "  detach   opens the database, and ends its archive for good: from then on the log is\n"
     "           truncated although it is not stored\n"
     "\n"
-    "  --base NAME      checks the backup of this name\n"
+    "  --base NAME      checks the backup of this name, or begins with it\n"
+    "  --timeline N     takes the log of this timeline\n"
+    "  --label TEXT     a line of text for \"lladd restore --list\"\n"
     "  --keep N         keeps the N backups that ended last\n"
     "  --keep-since TIME  keeps what each state since that time (UTC) needs, for example\n"
     "                   2026-11-20T10:44:12; with --keep, what one of them keeps is kept\n"
     "  --dry-run        deletes nothing\n"
-    "  --rate BYTES     reads at most BYTES bytes a second of the store's objects\n"
+    "  --rate BYTES     reads at most BYTES bytes a second\n"
     "  --memory BYTES   limit of the memory for the restored database, as for \"lladd verify\"\n"
     "\n"
     "Exit status: 0; 1 if the log has gaps, or the log or the store is damaged; 2 if nothing was\n"
     "done for another reason; 3 if \"check\" has found no damage, and could not check every\n"
     "structure.\n";
 
-enum { RATE = TOOL_OWN, KEEP, KEEP_SINCE, DRY_RUN };
+enum { RATE = TOOL_OWN, KEEP, KEEP_SINCE, DRY_RUN, LABEL };
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 static const struct option check_options[] = {TOOL_COMMON,
@@ -63,8 +69,17 @@ static const struct option expire_options[] = {TOOL_COMMON,
                                                {"dry-run", no_argument, NULL, DRY_RUN},
                                                {NULL, 0, NULL, 0}};
 
+static const struct option roll_options[] = {TOOL_COMMON,
+                                             TOOL_BOUNDED,
+                                             {"base", required_argument, NULL, TOOL_BASE},
+                                             {"timeline", required_argument, NULL, TOOL_TIMELINE},
+                                             {"label", required_argument, NULL, LABEL},
+                                             {"rate", required_argument, NULL, RATE},
+                                             {NULL, 0, NULL, 0}};
+
 struct wanted {
     uint64_t rate;
+    const char *label;
     struct lladd_keep keep;
 };
 
@@ -180,7 +195,8 @@ static int take(void *ctx, int option, const char *value)
     bool ok = option == RATE   ? tool_number_in("--rate", value, 1, UINT64_MAX, &w->rate)
               : option == KEEP ? tool_number_in("--keep", value, 1, UINT64_MAX, &w->keep.backups)
               : option == KEEP_SINCE ? tool_time_of("--keep-since", value, &w->keep.since_us)
-                                     : option == DRY_RUN;
+                                     : option == DRY_RUN || option == LABEL;
+    w->label = option == LABEL ? value : w->label;
     w->keep.dry_run = w->keep.dry_run || option == DRY_RUN;
     return ok ? 0 : -1;
 }
@@ -310,6 +326,11 @@ static int check(struct tool *t, const struct wanted *w)
     return tool_archive_check(t, w->rate);
 }
 
+static int roll(struct tool *t, const struct wanted *w)
+{
+    return tool_archive_roll(t, w->rate, w->label);
+}
+
 static const struct action {
     const char *name, *full;
     int (*run)(struct tool *, const struct wanted *);
@@ -319,10 +340,11 @@ static const struct action {
     {"list", "archive list", list, options, 0},
     {"check", "archive check", check, check_options, 0},
     {"expire", "archive expire", expire, expire_options, 0},
+    {"roll", "archive roll", roll, roll_options, 0},
     {"push", "archive push", push, options, 1},
     {"detach", "archive detach", detach, options, 0},
 };
-#define ACTIONS "list, check, expire, push or detach"
+#define ACTIONS "list, check, expire, roll, push or detach"
 
 int tool_archive(int argc, char **argv)
 {

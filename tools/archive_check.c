@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lladd archive check: proves that a backup can be restored. The structures of the database that is
- * restored in memory are checked as by `lladd verify`. */
+ * restored in memory are checked as by `lladd verify`. lladd archive roll: makes a backup out of
+ * another one and the archived log. */
 #include "tool.h"
 
 #include <inttypes.h>
 #include <lladd/ship.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct job {
     struct tool *tool;
@@ -69,16 +71,27 @@ static void print_json(struct job *j, const struct lladd_check_info *i)
     tool_json_print(o, true);
 }
 
+/* Where the database's writes go that have no room in memory. */
+static const char *spill_dir(void)
+{
+    const char *dir = getenv("TMPDIR");
+    return dir && *dir ? dir : "/var/tmp";
+}
+
+static void set_memory(struct tool *t)
+{
+    t->options.cache_bytes = t->memory / 4;
+    t->options.recovery_bytes = t->memory / 8;
+    t->options.flags = LLADD_OPT_NO_THREADS;
+}
+
 static int check(struct job *j, uint64_t rate)
 {
     struct tool *t = j->tool;
     struct lladd_check_options o = LLADD_CHECK_OPTIONS_INIT;
     struct lladd_check_info info = {.struct_size = sizeof info};
     struct lladd_error err = LLADD_ERROR_INIT;
-    const char *dir = getenv("TMPDIR");
-    t->options.cache_bytes = t->memory / 4;
-    t->options.recovery_bytes = t->memory / 8;
-    t->options.flags = LLADD_OPT_NO_THREADS;
+    set_memory(t);
     o.base = t->target.base;
     o.bytes_per_second = rate;
     o.finding = tell;
@@ -87,7 +100,7 @@ static int check(struct job *j, uint64_t rate)
     o.finding_ctx = o.progress_ctx = o.opened_ctx = j;
     o.database = &t->options;
     o.memory_bytes = t->memory / 4;
-    o.spill_dir = dir && *dir ? dir : "/var/tmp";
+    o.spill_dir = spill_dir();
     int rc = lladd_store_open(t->dir, NULL, &t->store, &err);
     if (!rc)
         rc = lladd_archive_check(t->store, &o, &info, &err);
@@ -111,4 +124,38 @@ int tool_archive_check(struct tool *t, uint64_t rate)
     json_decref(j.list);
     json_decref(j.structures.extended);
     return code;
+}
+
+int tool_archive_roll(struct tool *t, uint64_t rate, const char *label)
+{
+    struct lladd_roll_options o = LLADD_ROLL_OPTIONS_INIT;
+    struct lladd_backup_info info = {.struct_size = sizeof info};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct job j = {.tool = t};
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* this clock always exists */
+    int64_t began = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    set_memory(t);
+    o.base = t->target.base;
+    o.timeline = t->target.to.timeline;
+    o.label = label;
+    o.bytes_per_second = rate;
+    o.progress = show;
+    o.progress_ctx = &j;
+    o.database = &t->options;
+    o.memory_bytes = t->memory / 4;
+    o.spill_dir = spill_dir();
+    int rc = lladd_store_open(t->dir, NULL, &t->store, &err);
+    if (!rc)
+        rc = lladd_archive_roll(t->store, &o, &info, &err);
+    tool_progress_end(t);
+    if (rc)
+        return tool_failed(t, &err);
+    if (!t->json && info.begun_us < began)
+        printf("no log above the last backup:\n");
+    if (t->json)
+        tool_json_print(tool_json_backup(&info), true);
+    else
+        tool_print_backup(&info);
+    return info.damaged_pages ? TOOL_FINDINGS : TOOL_FINE;
 }

@@ -33,7 +33,7 @@ static const struct {
     {"dtable", tool_dtable, "create, put, get, del, scan, maintain, alter, stat: managed dTables"},
     {"backup", tool_backup, "make a backup in a store"},
     {"restore", tool_restore, "make a database out of a backup, or list the backups"},
-    {"archive", tool_archive, "list a store; store the log of a closed database; end its archive"},
+    {"archive", tool_archive, "list, check, expire, roll a store; store a closed database's log"},
     {"scrub", tool_scrub, "read every page, repair it from an archive, find lost writes"},
     {"sim", tool_sim, "explore the crashes of a workload, or replay one (lladd-sim)"},
 };

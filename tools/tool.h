@@ -333,6 +333,7 @@ void tool_print_structures(const struct tool_structures *);
 json_t *tool_json_structures(const struct tool_structures *);
 /* archive_check.c, for archive. `rate`: bytes a second; 0: no limit. */
 int tool_archive_check(struct tool *, uint64_t rate);
+int tool_archive_roll(struct tool *, uint64_t rate, const char *label);
 /* backup.c, for archive: a line, or JSON, about a backup. */
 void tool_print_backup(const struct lladd_backup_info *);
 json_t *tool_json_backup(const struct lladd_backup_info *);

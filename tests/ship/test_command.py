@@ -284,6 +284,57 @@ class Backups(unittest.TestCase):
         self.good("archive", "expire", "--keep", "1", self.store)
         self.assertEqual(len(json.loads(self.good("restore", "--list", "--json", self.store))), 1)
 
+    def test_roll(self):
+        first = json.loads(self.good("backup", "--json", self.db, self.store))
+        self.put("one")
+        end = self.put("two")
+        self.archive()
+        made = json.loads(self.good("archive", "roll", "--json", "--label", "rolled", "--rate",
+                                    "100000000", self.store))
+        self.assertEqual((made["end"], made["label"]), (end, "rolled"))
+        self.assertNotEqual(made["name"], first["name"])
+        self.assertIn("no log above", self.good("archive", "roll", self.store))
+        self.good("archive", "expire", "--keep", "1", self.store)
+        self.good("restore", self.store, self.path("copy"))
+        self.assertEqual(self.good("hash", "get", self.path("copy"), "table", "key"), "two\n")
+        self.assertIn("no damage", self.good("verify", self.path("copy")))
+        end = self.put("three")
+        self.archive()
+        self.good("restore", "--to", "end", self.store, self.path("later"))
+        self.assertEqual(self.good("hash", "get", self.path("later"), "table", "key"), "three\n")
+        self.assertIn(f"up to LSN {end}", self.good("archive", "roll", self.store))
+        self.good("archive", "check", self.store)
+        self.assertIn("LLADD_NOT_FOUND",
+                      self.good("archive", "roll", "--base", "none", self.store, code=2))
+
+    def test_a_rolled_backup_has_the_journal(self):
+        """The rows of a managed dTable are in the journal, so the log with them is needed."""
+        self.good("dtable", "create", self.db, "rows")
+        for i in range(20):
+            self.good("dtable", "put", self.db, "rows", f"key {i}", f"value {i}")
+        self.good("backup", self.db, self.store)
+        for i in range(20, 40):
+            self.good("dtable", "put", self.db, "rows", f"key {i}", f"value {i}")
+        self.archive()
+        self.good("archive", "roll", self.store)
+        self.good("archive", "expire", "--keep", "1", self.store)
+        self.good("archive", "check", self.store)
+        self.good("restore", self.store, self.path("copy"))
+        for i in range(0, 40, 3):
+            self.assertEqual(self.good("dtable", "get", self.path("copy"), "rows", f"key {i}"),
+                             f"value {i}\n")
+
+    def test_roll_killed(self):
+        self.good("backup", self.db, self.store)
+        for i in range(8):
+            self.put(f"value {i}")
+            self.archive()
+            self.kill(0.003 + i * 0.004, "archive", "roll", self.store)
+            self.good("archive", "check", self.store)
+        self.good("archive", "roll", self.store)
+        self.good("restore", self.store, self.path("copy"))
+        self.assertEqual(self.good("hash", "get", self.path("copy"), "table", "key"), "value 7\n")
+
     def test_archive_killed(self):
         for i in range(30):
             self.good("hash", "put", self.db, "table", "key%d" % i, "value" * 1000)
