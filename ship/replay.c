@@ -453,28 +453,38 @@ static int note(void *ctx, const struct ll_ship_logged *r, struct lladd_error *e
 }
 
 /* Finds the first record at or above *lsn. It is there at once, except if a pin that is no record
- * keeps the log from there on. */
+ * keeps the log from there on. Then any bytes may look like the begin of a record, so only one of
+ * which the checksum is right counts. */
 static int find_first(struct reader *r, uint64_t *lsn, uint64_t to)
 {
     struct ll_ship_logged out;
     unsigned char head[HEAD];
+    uint64_t begin = *lsn;
+    bool found = false;
     int rc = 0;
-    while (!is_last(r, r->segment) && *lsn >= seg(r, r->segment)->limit)
-        r->segment++;
-    if (*lsn < seg(r, r->segment)->first)
-        *lsn = seg(r, r->segment)->first;
-    for (bool found = false; !rc && !found && *lsn < to; *lsn += found ? 0 : ALIGN) {
+    while (*lsn < to) {
         const unsigned char *bytes;
+        while (!is_last(r, r->segment) && *lsn >= seg(r, r->segment)->limit)
+            r->segment++;
+        if (*lsn < seg(r, r->segment)->first)
+            *lsn = seg(r, r->segment)->first;
         uint64_t end = run_end(r, r->segment);
-        if (*lsn >= seg(r, r->segment)->limit || end - *lsn < NARROW)
+        if (*lsn >= end)
             break;
-        rc = copy(r, *lsn, head, sizeof head);
-        uint32_t size = lladd_get32(head + 4) & 0xffffff;
-        found = !rc && lladd_get64(head + 8) == *lsn && size >= NARROW && size % ALIGN == 0;
-        if (found && size <= end - *lsn) {
+        uint32_t size = 0;
+        if (end - *lsn >= NARROW)
+            rc = copy(r, *lsn, head, sizeof head);
+        if (!rc && end - *lsn >= NARROW && lladd_get64(head + 8) == *lsn)
+            size = lladd_get32(head + 4) & 0xffffff;
+        if (size >= NARROW && size % ALIGN == 0 && size <= end - *lsn) {
             rc = bytes_of(r, *lsn, size, &bytes);
             found = !rc && decode(r, bytes, size, *lsn, &out);
+        } else if (size >= NARROW && size % ALIGN == 0) {
+            found = *lsn == begin; /* it goes on above what there is */
         }
+        if (rc || found)
+            break;
+        *lsn += ALIGN;
     }
     return rc;
 }

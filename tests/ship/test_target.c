@@ -766,8 +766,7 @@ START_TEST(a_segment_of_another_database)
 }
 END_TEST
 
-/* After the backup the database takes pages of which the log has no record yet, for its hash table.
- * The page file that is restored has them. */
+/* The hash table takes pages of which the log has no record yet. The restored file has them. */
 START_TEST(a_page_file_that_has_grown)
 {
     run_open(&run, disk, 0);
@@ -776,6 +775,36 @@ START_TEST(a_page_file_that_has_grown)
     run_archive(&run, 0);
     for (uint64_t k = 1; k <= 190; k += 7)
         look(&run, 0, run.end[k], k, 0);
+    run_close(&run);
+}
+END_TEST
+
+/* The log of a backup begins inside a record that is full of what looks like long records. */
+START_TEST(a_pin_inside_a_record)
+{
+    enum { WORDS = 1000 };
+    static uint64_t words[2 * WORDS];
+    run_open(&run, disk, 0);
+    run_work_to(&run, 20);
+    uint64_t at = 0;
+    for (unsigned i = 0; i < 2; i++) { /* the first note also logs the name */
+        at = lladd_durable_lsn(run.db).v + 40;
+        for (unsigned k = 0; k < WORDS; k++) {
+            lladd_put64((unsigned char *)&words[2 * k], UINT64_C(0x404040) << 32);
+            lladd_put64((unsigned char *)&words[2 * k + 1], at + 16 * k);
+        }
+        struct lladd_txn *txn = run_begin(&run);
+        struct lladd_span note = lladd_span_of(words, i ? sizeof words : 16);
+        ck_assert_int_eq(lladd_log_note(txn, "words", note, NULL), 0);
+        ck_assert_int_eq(lladd_commit(txn), 0);
+    }
+    OK(lladd_pin_set(run.db, "all the log", lladd_lsn_of(at + 7960), &err));
+    run_work_to(&run, 30);
+    OK(lladd_checkpoint(run.db, &err));
+    backed_up(&run);
+    run_work_to(&run, 40);
+    run_archive(&run, 0);
+    look(&run, 0, run.end[35], 35, 0);
     run_close(&run);
 }
 END_TEST
@@ -861,6 +890,7 @@ int main(void)
     tcase_add_test(tc, a_damaged_mark_or_history_is_refused);
     tcase_add_test(tc, a_missing_first_piece_is_a_gap);
     tcase_add_test(tc, a_page_file_that_has_grown);
+    tcase_add_test(tc, a_pin_inside_a_record);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
