@@ -131,28 +131,31 @@ int ll_ship_fail_io(struct lladd_error *err, int rc, const char *what, const cha
     return code;
 }
 
-/* Waits until as much time has passed as the bytes copied so far take at this rate. */
-int ll_ship_pace(struct ll_ship_pace *p, uint64_t bytes, struct lladd_error *err)
+int ll_ship_pause(uint64_t ns, struct lladd_error *err)
 {
     struct lladd_mutex mutex;
     struct lladd_cond cond;
-    if (!p->bytes_per_second)
-        return 0;
-    p->passed += bytes;
-    double due = (double)p->passed * 1e9 / (double)p->bytes_per_second;
-    double now = (double)(ll_ship_now_ns(p->world) - p->began_ns);
-    if (due <= now)
-        return 0;
-    if (lladd_mutex_init(&mutex, LLADD_RANK_LEAF, "rate of a backup"))
+    if (lladd_mutex_init(&mutex, LLADD_RANK_LEAF, "pause of a store"))
         return ll_ship_no_memory(err);
     if (lladd_cond_init(&cond)) {
         lladd_mutex_destroy(&mutex);
         return ll_ship_no_memory(err);
     }
     lladd_mutex_lock(&mutex);
-    (void)lladd_cond_wait_for(&cond, &mutex, (uint64_t)(due - now)); /* a pause: no signal comes */
+    (void)lladd_cond_wait_for(&cond, &mutex, ns); /* no signal comes */
     lladd_mutex_unlock(&mutex);
     lladd_cond_destroy(&cond);
     lladd_mutex_destroy(&mutex);
     return 0;
+}
+
+/* Waits until as much time has passed as the bytes copied so far take at this rate. */
+int ll_ship_pace(struct ll_ship_pace *p, uint64_t bytes, struct lladd_error *err)
+{
+    if (!p->bytes_per_second)
+        return 0;
+    p->passed += bytes;
+    double due = (double)p->passed * 1e9 / (double)p->bytes_per_second;
+    double now = (double)(ll_ship_now_ns(p->world) - p->began_ns);
+    return due <= now ? 0 : ll_ship_pause((uint64_t)(due - now), err);
 }

@@ -37,6 +37,9 @@ int ll_ship_random(const struct lladd_environment *world, void *, size_t len, st
 /* The error of a device's call that has returned the negative errno `rc`. */
 int ll_ship_fail_io(struct lladd_error *, int rc, const char *what, const char *name);
 
+/* Waits for the time, without a reason to wake earlier. */
+int ll_ship_pause(uint64_t ns, struct lladd_error *);
+
 /* The rate of a copy. ll_ship_pace waits until `bytes` more bytes may be copied. */
 struct ll_ship_pace {
     uint64_t bytes_per_second, began_ns, passed;
