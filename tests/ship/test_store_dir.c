@@ -2,6 +2,8 @@
 /*
  * The store in a directory: each of the system's calls fails, in turn, before or after its effect.
  */
+#include "contract.h"
+
 #include "ship/ship_private.h"
 
 #include "support/fixtures.h"
@@ -128,61 +130,36 @@ static void teardown(void)
 
 static int put(const char *name, const char *text)
 {
-    struct lladd_iovec pieces[2] = {{text, 1}, {text + 1, strlen(text) - 1}};
-    return store->ops->put(store, name, pieces, 2, &err);
+    return contract_put(store, name, text, &err);
 }
 
 static bool holds(const char *name, const char *text)
 {
-    char bytes[64] = "";
-    return store->ops->get(store, name, 0, bytes, strlen(text), &err) == 0 &&
-           strcmp(bytes, text) == 0;
-}
-
-struct found {
-    unsigned n;
-    uint64_t bytes;
-};
-
-static int count(void *ctx, const char *name, uint64_t size)
-{
-    struct found *f = ctx;
-    ck_assert(ll_ship_name_ok(name));
-    f->n++;
-    f->bytes += size;
-    return 0;
+    return contract_holds(store, name, text);
 }
 
 static unsigned listed(const char *prefix)
 {
-    struct found f = {0, 0};
-    ck_assert_int_eq(store->ops->list(store, prefix, count, &f, &err), 0);
-    return f.n;
+    return contract_listed(store, prefix);
 }
 
+/* The same as for the store in S3. */
 START_TEST(objects_are_put_got_listed_and_deleted)
 {
-    char bytes[8];
     plan.small = _i == 1;
-    ck_assert_int_eq(put("base/a/manifest", "hello"), 0);
-    ck_assert_int_eq(put("base/b/manifest", "world"), 0);
-    ck_assert_int_eq(put("archive", "x!"), 0);
-    ck_assert(holds("base/a/manifest", "hello"));
-    ck_assert_uint_eq(listed(""), 3);
-    ck_assert_uint_eq(listed("base/"), 2);
-    ck_assert_uint_eq(listed("base/a"), 1);
-    ck_assert_uint_eq(listed("nothing"), 0);
-    ck_assert_int_eq(put("base/a/manifest", "other"), LLADD_EXISTS);
-    ck_assert(holds("base/a/manifest", "hello"));
-    ck_assert_int_eq(store->ops->get(store, "base/a/manifest", 3, bytes, 3, &err),
-                     LLADD_CORRUPT_BACKUP);
-    ck_assert_int_eq(store->ops->get(store, "base/c/manifest", 0, bytes, 1, &err), LLADD_NOT_FOUND);
-    ck_assert_int_eq(store->ops->remove(store, "base/a/manifest", &err), 0);
-    ck_assert_int_eq(store->ops->remove(store, "base/a/manifest", &err), LLADD_NOT_FOUND);
-    ck_assert_uint_eq(listed(""), 2);
-    ck_assert_int_eq(put("../escape", "no"), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(put("base/.hidden", "no"), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(put("base//x", "no"), LLADD_BAD_ARGUMENT);
+    contract_objects(store);
+}
+END_TEST
+
+START_TEST(objects_of_all_sizes)
+{
+    contract_sizes(store, 1 << 20);
+}
+END_TEST
+
+START_TEST(every_object_is_listed_once)
+{
+    contract_list(store, 300);
 }
 END_TEST
 
@@ -254,12 +231,7 @@ END_TEST
 
 START_TEST(a_taken_name_is_compared)
 {
-    struct lladd_iovec same = {"mine", 4}, other = {"your", 4}, longer = {"mine!", 5};
-    struct ll_ship_mem mem = {NULL};
-    ck_assert_int_eq(put("archive", "mine"), 0);
-    ck_assert_int_eq(ll_ship_put(store, mem, "archive", &same, 1, &err), 0);
-    ck_assert_int_eq(ll_ship_put(store, mem, "archive", &other, 1, &err), LLADD_EXISTS);
-    ck_assert_int_eq(ll_ship_put(store, mem, "archive", &longer, 1, &err), LLADD_EXISTS);
+    contract_taken_names(store);
 }
 END_TEST
 
@@ -283,6 +255,8 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, objects_are_put_got_listed_and_deleted, 0, 2);
+    tcase_add_test(tc, objects_of_all_sizes);
+    tcase_add_test(tc, every_object_is_listed_once);
     tcase_add_loop_test(tc, each_call_of_put_fails, 0, 16);
     tcase_add_test(tc, a_link_that_was_made_is_known_by_the_number_of_names);
     tcase_add_test(tc, without_links_and_renames_a_put_is_refused);
