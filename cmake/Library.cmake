@@ -104,19 +104,40 @@ if(TARGET lladd_shared)
     list(APPEND ll_targets lladd_xa)
 endif()
 
-# liblladd_ship, for backups and stores: a separate library that uses the public headers only. Its
-# archive is linked with the library's archive, its shared object with the shared library.
+# liblladd_ship: backups and stores. A library of its own that uses the public headers only, as an
+# archive and as a shared object; each is linked with the library of its kind. Stores in S3 need
+# libcurl, which signs requests rightly from 7.88 on, and libexpat. libcurl is not linked, but
+# loaded when such a store is opened.
 file(GLOB ll_ship_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ship/*.c)
+set(ll_s3)
+set(ll_with_s3 OFF)
+if(LLADD_S3)
+    pkg_check_modules(curl QUIET IMPORTED_TARGET libcurl>=7.88)
+    pkg_check_modules(expat QUIET IMPORTED_TARGET expat)
+    if(curl_FOUND AND expat_FOUND)
+        set(ll_with_s3 ON)
+        set(ll_s3 PkgConfig::expat ${CMAKE_DL_LIBS})
+        file(GLOB ll_s3_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ship/s3/*.c)
+        list(APPEND ll_ship_sources ${ll_s3_sources})
+    else()
+        message(STATUS "No libcurl 7.88 or no libexpat: no stores in S3")
+    endif()
+endif()
 ll__link(${CMAKE_SOURCE_DIR}/ship ${LL_LAYERS_DIR}/ship/ship)
 add_library(ll_ship OBJECT ${ll_ship_sources})
-target_link_libraries(ll_ship PRIVATE ll_flags ll_library_flags Threads::Threads PkgConfig::lz4)
+target_link_libraries(ll_ship PRIVATE ll_flags ll_library_flags Threads::Threads PkgConfig::lz4
+    ${ll_s3})
+if(ll_with_s3)
+    target_compile_definitions(ll_ship PRIVATE LL_SHIP_S3=1)
+    target_include_directories(ll_ship SYSTEM PRIVATE ${curl_INCLUDE_DIRS})
+endif()
 set_target_properties(ll_ship PROPERTIES POSITION_INDEPENDENT_CODE ON)
 ll_see(ll_ship PRIVATE public ship)
 if(TARGET lladd_static)
     add_library(lladd_ship_static STATIC $<TARGET_OBJECTS:ll_ship>)
     set_target_properties(lladd_ship_static PROPERTIES
         OUTPUT_NAME lladd_ship EXPORT_NAME ship_static)
-    target_link_libraries(lladd_ship_static PUBLIC lladd_static)
+    target_link_libraries(lladd_ship_static PUBLIC lladd_static PRIVATE ${ll_s3})
     list(APPEND ll_targets lladd_ship_static)
 endif()
 if(TARGET lladd_shared)
@@ -125,7 +146,7 @@ if(TARGET lladd_shared)
         EXPORT_NAME ship VERSION ${PROJECT_VERSION} SOVERSION 0
         INSTALL_RPATH "$ORIGIN"
         LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/lladd.map)
-    target_link_libraries(lladd_ship PUBLIC lladd_shared)
+    target_link_libraries(lladd_ship PUBLIC lladd_shared PRIVATE ${ll_s3})
     target_link_options(lladd_ship PRIVATE
         -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/lladd.map)
     list(APPEND ll_targets lladd_ship)

@@ -59,6 +59,31 @@ struct lladd_store {
     const struct lladd_store_ops *ops;
 };
 
+/** Of a store in S3. Zero means the default, for every member. Initialise with
+ *  LLADD_S3_OPTIONS_INIT. lladd_store_open copies the strings. */
+struct lladd_s3_options {
+    size_t struct_size;
+    const char *endpoint; /**< the server: HOST:PORT, with "https:" and "//", or "http:" and "//",
+                               before it. Without "http:" the connection is encrypted. NULL: the
+                               environment variable AWS_ENDPOINT_URL_S3, or AWS_ENDPOINT_URL, or
+                               Amazon's server for the region */
+    const char *region;   /**< NULL: AWS_REGION, or AWS_DEFAULT_REGION, or "us-east-1" */
+    bool host_style;      /**< the bucket is a part of the host's name also at `endpoint`, where by
+                               default it is a part of the path. At Amazon it always is, unless it
+                               has a dot */
+    const char *access_key_id;     /**< NULL: all three are AWS_ACCESS_KEY_ID, */
+    const char *secret_access_key; /**< AWS_SECRET_ACCESS_KEY, and */
+    const char *session_token;     /**< AWS_SESSION_TOKEN, if there is one */
+    const char *ca_file; /**< file with the certificates of the authorities that may certify the
+                               server. NULL: AWS_CA_BUNDLE, or those of the system */
+    uint64_t timeout_ns; /**< a request fails if nothing is sent or received for so long, in whole
+                               seconds. Default 60 s */
+    uint32_t attempts;   /**< so often a request is sent if the server cannot be reached, does not
+                               answer, or is too busy. Default: AWS_MAX_ATTEMPTS, or 5 */
+};
+#define LLADD_S3_OPTIONS_INIT_SIZE sizeof(struct lladd_s3_options)
+#define LLADD_S3_OPTIONS_INIT LLADD_SIZED_INIT(lladd_s3_options)
+
 /** Zero means the default, for every member. Initialise with LLADD_STORE_OPTIONS_INIT. */
 struct lladd_store_options {
     size_t struct_size;
@@ -66,12 +91,22 @@ struct lladd_store_options {
     const struct lladd_environment *world;   /**< NULL: random bytes of the operating system */
     uint32_t file_mode; /**< mode of new files of a directory store; default 0600. A new directory
                              gets search permission for each class that may read */
+    const struct lladd_s3_options *s3; /**< of a store in S3; NULL: all defaults */
 };
 #define LLADD_STORE_OPTIONS_INIT_SIZE sizeof(struct lladd_store_options)
 #define LLADD_STORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_store_options)
 
 /** Opens the store "dir:PATH": the directory PATH, which may be on NFS. It is created if it does
- *  not exist; its parent must. `options` may be NULL. LLADD_BAD_ARGUMENT: a URL of another kind. */
+ *  not exist; its parent must. Or opens "s3://BUCKET/PREFIX": the objects of an S3 bucket, which
+ *  must exist, with names that begin with "PREFIX/" ("s3://BUCKET": all). Such a store needs a
+ *  server that heeds "If-None-Match: *"; the first `put` finds out, and fails with
+ *  LLADD_STORE_FAILED if the server does not. Nothing is sent before the first call on the store.
+ *  Calls of a store in S3 repeat requests, with pauses of up to 5 s, and so may take long if the
+ *  server fails. An object is durable when the server has said that it is stored. No thread may
+ *  change the environment while a store in S3 is opened. `options` may be NULL.
+ *  LLADD_BAD_ARGUMENT: a URL of another kind, a wrong option, or S3 with a library that was built
+ *  without it. LLADD_NO_ACCESS: no credentials for S3. LLADD_STORE_FAILED: libcurl is missing, or
+ *  too old. */
 LLADD_API int lladd_store_open(const char *url, const struct lladd_store_options *options,
                                struct lladd_store **out, struct lladd_error *);
 /** Closes the store; NULL does nothing. */

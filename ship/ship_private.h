@@ -504,6 +504,12 @@ extern const struct ll_ship_calls ll_ship_posix;
 int ll_ship_dir_open(const char *path, const struct lladd_store_options *,
                      const struct ll_ship_calls *, struct lladd_store **out, struct lladd_error *);
 
+/* ---- s3/ ------------------------------------------------------------------------------------ */
+
+/* `where`: the URL after "s3://". */
+int ll_ship_s3_open(const char *where, const struct lladd_store_options *, struct lladd_store **out,
+                    struct lladd_error *);
+
 /* ---- store_device.c ------------------------------------------------------------------------- */
 
 /* Sets the timeline of the control block that the device shows. */

@@ -11,16 +11,11 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: lladd archive list [--json] STORE\n"
-    "       lladd archive check [--base NAME] [--rate BYTES] [--memory BYTES] [--json]\n"
-    "                           [--ops FILE.so] STORE\n"
-    "       lladd archive expire [--keep N] [--keep-since TIME] [--dry-run] [--json] STORE\n"
-    "       lladd archive roll [--base NAME] [--timeline N] [--label TEXT] [--rate BYTES]\n"
-    "                          [--memory BYTES] [--json] [--ops FILE.so] STORE\n"
-    "       lladd archive push [--json] DIRECTORY STORE\n"
+    "usage: lladd archive list [options] [--json] STORE\n"
+    "       lladd archive push [options] [--json] DIRECTORY STORE\n"
     "       lladd archive detach [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
-    "The archive of a log. STORE is dir:PATH.\n"
+    "The archive of a log.\n"
     "\n"
     "  list     shows the complete backups in the store, and for each timeline where it left its\n"
     "           parent, the LSNs that can be restored, gaps in the stored log, and named marks.\n"
@@ -39,49 +34,14 @@ static const char usage[] =
     "           nothing in DIRECTORY. No process may have the database open\n"
     "  detach   opens the database, and ends its archive for good: from then on the log is\n"
     "           truncated although it is not stored\n"
-    "\n"
-    "  --base NAME      checks the backup of this name, or begins with it\n"
-    "  --timeline N     takes the log of this timeline\n"
-    "  --label TEXT     a line of text for \"lladd restore --list\"\n"
-    "  --keep N         keeps the N backups that ended last\n"
-    "  --keep-since TIME  keeps what each state since that time (UTC) needs, for example\n"
-    "                   2026-11-20T10:44:12; with --keep, what one of them keeps is kept\n"
-    "  --dry-run        deletes nothing\n"
-    "  --rate BYTES     reads at most BYTES bytes a second\n"
-    "  --memory BYTES   limit of the memory for the restored database, as for \"lladd verify\"\n"
-    "\n"
+    "\n" TOOL_STORE_HELP "\n"
     "Exit status: 0; 1 if the log has gaps, or the log or the store is damaged; 2 if nothing was\n"
     "done for another reason; 3 if \"check\" has found no damage, and could not check every\n"
     "structure.\n";
 
 enum { RATE = TOOL_OWN, KEEP, KEEP_SINCE, DRY_RUN, LABEL };
 
-static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
-static const struct option check_options[] = {TOOL_COMMON,
-                                              TOOL_BOUNDED,
-                                              {"base", required_argument, NULL, TOOL_BASE},
-                                              {"rate", required_argument, NULL, RATE},
-                                              {NULL, 0, NULL, 0}};
-
-static const struct option expire_options[] = {TOOL_COMMON,
-                                               {"keep", required_argument, NULL, KEEP},
-                                               {"keep-since", required_argument, NULL, KEEP_SINCE},
-                                               {"dry-run", no_argument, NULL, DRY_RUN},
-                                               {NULL, 0, NULL, 0}};
-
-static const struct option roll_options[] = {TOOL_COMMON,
-                                             TOOL_BOUNDED,
-                                             {"base", required_argument, NULL, TOOL_BASE},
-                                             {"timeline", required_argument, NULL, TOOL_TIMELINE},
-                                             {"label", required_argument, NULL, LABEL},
-                                             {"rate", required_argument, NULL, RATE},
-                                             {NULL, 0, NULL, 0}};
-
-struct wanted {
-    uint64_t rate;
-    const char *label;
-    struct lladd_keep keep;
-};
+static const struct option options[] = {TOOL_COMMON, TOOL_STORE, {NULL, 0, NULL, 0}};
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
@@ -179,8 +139,7 @@ static int list(struct tool *t, const struct wanted *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_store *store;
-    (void)w;
-    if (lladd_store_open(t->dir, NULL, &store, &err))
+    if (tool_store_open(t, t->dir, &store, &err))
         return tool_error(t, &err);
     int code = list_store(t, store);
     lladd_store_close(store);
@@ -224,7 +183,7 @@ static int push(struct tool *t, const struct wanted *w)
     int rc = lladd_device_posix(t->dir, false, &disk, &err);
     if (rc)
         return tool_error(t, &err);
-    rc = lladd_store_open(t->argv[0], NULL, &store, &err);
+    rc = tool_store_open(t, t->argv[0], &store, &err);
     if (!rc) {
         rc = lladd_archive_push(disk, store, NULL, &s, &err);
         lladd_store_close(store);

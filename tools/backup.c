@@ -9,15 +9,15 @@
 #include <string.h>
 
 static const char backup_usage[] =
-    "usage: lladd backup [--label TEXT] [--rate BYTES] [--json] [--ops FILE.so] DIRECTORY STORE\n"
+    "usage: lladd backup [options] [--json] [--ops FILE.so] DIRECTORY STORE\n"
     "\n"
     "Opens the database, makes a backup of it in the store, and closes it. A database that a\n"
     "process has open is refused: that process makes its backups with lladd_backup\n"
-    "(<lladd/ship.h>). STORE is dir:PATH.\n"
+    "(<lladd/ship.h>).\n"
     "\n"
     "  --label TEXT     a line of text for \"lladd restore --list\"\n"
     "  --rate BYTES     reads at most BYTES bytes a second\n"
-    "\n"
+    "\n" TOOL_STORE_HELP "\n"
     "Exit status: 0; 1 if pages in use are damaged (the backup is made all the same); 2 if no\n"
     "backup was made.\n";
 
@@ -42,22 +42,18 @@ static const char restore_usage[] =
     "  --base NAME      begins with the backup of this name\n"
     "  --list           lists the complete backups, oldest first\n"
     "  --rate BYTES     writes at most BYTES bytes a second\n"
-    "  --page N         restores one page of the database in DIRECTORY, which no process has\n"
-    "                   open: recovers the database, and makes page N what it was after its\n"
-    "                   newest change, from the log and the archive, although the page may\n"
-    "                   look whole. Nothing is written to the store\n"
-    "  --out FILE       with --page: writes the page as it was at the target to a new file, with\n"
-    "                   its header and checksum, and changes no database\n"
-    "\n"
+    "\n" TOOL_STORE_HELP "\n"
     "Exit status: 0; 1 if the backup is damaged; 2 if nothing was restored for another reason.\n";
 
 enum { LABEL = TOOL_OWN, RATE, LIST, PAGE, OUT };
 
 static const struct option backup_options[] = {TOOL_COMMON,
+                                               TOOL_STORE,
                                                {"label", required_argument, NULL, LABEL},
                                                {"rate", required_argument, NULL, RATE},
                                                {NULL, 0, NULL, 0}};
 static const struct option restore_options[] = {TOOL_COMMON,
+                                                TOOL_STORE,
                                                 TOOL_TARGET,
                                                 {"list", no_argument, NULL, LIST},
                                                 {"rate", required_argument, NULL, RATE},
@@ -126,7 +122,7 @@ static int backup(struct tool *t, const struct wanted *w, const char *url)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_store *store;
     struct lladd_db *db;
-    int rc = lladd_store_open(url, NULL, &store, &err);
+    int rc = tool_store_open(t, url, &store, &err);
     if (rc)
         return tool_fail(t, "%s (%s)", err.message, lladd_code_name(rc));
     rc = tool_open(t, &db, &err);
@@ -254,12 +250,10 @@ int tool_restore(int argc, char **argv)
     int code;
     if (tool_parse(&t, argc, argv, restore_options, take, &w, 0, &code))
         return tool_end(&t, code);
-    const char *why = misused(&t, &w);
-    if (why)
-        return tool_end(&t, tool_fail(&t, "%s", why));
-    if (w.page != LLADD_NO_PAGE)
-        return tool_restore_page(&t, w.page, w.out);
-    int rc = lladd_store_open(t.dir, NULL, &store, &err);
+    if (w.list ? t.argc != 0 : t.argc != 1)
+        return tool_end(&t, tool_fail(&t, w.list ? "--list takes a store and no directory"
+                                                 : "expected a store and a directory"));
+    int rc = tool_store_open(&t, t.dir, &store, &err);
     if (!rc) {
         rc = w.list ? list(&t, store, &err) : restore(&t, &w, store, &err);
         lladd_store_close(store);

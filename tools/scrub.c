@@ -9,28 +9,27 @@
 #include <lladd/stats.h>
 
 static const char usage[] =
-    "usage: lladd scrub [--rate BYTES] [--json] [--ops FILE.so] DIRECTORY STORE\n"
+    "usage: lladd scrub [options] [--json] [--ops FILE.so] DIRECTORY STORE\n"
     "\n"
     "Opens the database with the archive in the store, reads every page, and closes it.\n"
     "Recovery, and then the scrub, repair damaged pages from the log and the archive. A page\n"
     "that is whole, but older than the newest backup or the archived log says, is a write that\n"
-    "the disk has lost, maybe long ago; it is repaired, too. A raw page that has other bytes\n"
-    "than were written to it is reported. Nothing is written to the store. A database that a\n"
-    "process has open is refused: that process calls lladd_scrub (<lladd/ship.h>). STORE is\n"
-    "dir:PATH.\n"
+    "the disk has lost, maybe long ago; it is reported. Nothing is written to the store. A\n"
+    "database that a process has open is refused: that process calls lladd_scrub\n"
+    "(<lladd/ship.h>).\n"
     "\n"
     "  repair  the page was damaged, or a write of it was lost, and it was repaired\n"
     "  damage  the same, but it could not be repaired\n"
     "\n"
     "  --rate BYTES     reads at most so many bytes in a second\n"
-    "\n"
+    "\n" TOOL_STORE_HELP "\n"
     "Exit status: 0 if all is well; 1 if a page was damaged or a write was lost, also if it was\n"
     "repaired; 2 if the scrub could not be carried out.\n";
 
 enum { RATE = TOOL_OWN };
 
 static const struct option options[] = {
-    TOOL_COMMON, {"rate", required_argument, NULL, RATE}, {NULL, 0, NULL, 0}};
+    TOOL_COMMON, TOOL_STORE, {"rate", required_argument, NULL, RATE}, {NULL, 0, NULL, 0}};
 
 struct job {
     struct tool *tool;
@@ -85,7 +84,7 @@ int tool_open_archived(struct tool *t, const char *dir, const char *url, struct 
     if (rc)
         return rc;
     lladd_inspect_close(view);
-    rc = lladd_store_open(url, NULL, &a->store, err);
+    rc = tool_store_open(t, url, &j->store, err);
     if (!rc)
         rc = lladd_ship_register(&t->options, a->store, NULL, &a->archive, err);
     t->options.flags = LLADD_OPT_MUST_EXIST;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Targets in a store: the options --from, --base, --to and --timeline, and the device that shows
- * the database at a target. */
+/* Stores; targets in a store: the options --from, --base, --to and --timeline, and the device that
+ * shows the database at a target. */
 #include "tool.h"
 
 #include <string.h>
@@ -87,11 +87,19 @@ struct lladd_restore_options tool_restore_options(struct tool *t)
     return o;
 }
 
+int tool_store_open(const struct tool *t, const char *url, struct lladd_store **out,
+                    struct lladd_error *err)
+{
+    struct lladd_store_options o = LLADD_STORE_OPTIONS_INIT;
+    o.s3 = &t->s3;
+    return lladd_store_open(url, &o, out, err);
+}
+
 int tool_stored(struct tool *t, struct lladd_device **out, struct lladd_error *err)
 {
     int rc = 0;
     if (t->from && !t->store)
-        rc = lladd_store_open(t->from, NULL, &t->store, err);
+        rc = tool_store_open(t, t->from, &t->store, err);
     if (!rc && t->from && !t->stored) {
         struct lladd_restore_options o = tool_restore_options(t);
         rc = lladd_store_device(t->store, &o, &t->stored, err);

@@ -172,6 +172,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
 {
     t->options = (struct lladd_options)LLADD_OPTIONS_INIT;
     t->memory = TOOL_MEMORY;
+    t->s3 = (struct lladd_s3_options)LLADD_S3_OPTIONS_INIT;
     t->target.to = (struct lladd_restore_target)LLADD_RESTORE_TARGET_INIT;
     t->progress.on = isatty(STDERR_FILENO) == 1;
     if (t->progress.on) {
@@ -201,7 +202,13 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
             t->plugin = optarg;
         else if (o == TOOL_FROM)
             t->from = optarg;
-        else if (o > TOOL_FROM && o < TOOL_OWN) {
+        else if (o == TOOL_ENDPOINT)
+            t->s3.endpoint = optarg;
+        else if (o == TOOL_REGION)
+            t->s3.region = optarg;
+        else if (o == TOOL_HOST_STYLE)
+            t->s3.host_style = true;
+        else if (o > TOOL_FROM && o < TOOL_ENDPOINT) {
             if (!tool_take_target(t, o, optarg)) {
                 *exit_code = usage_error(t);
                 return 1;

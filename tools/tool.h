@@ -52,6 +52,7 @@ struct tool {
     const char *from;             /* --from: the database is in this store, so no directory is
                                    * given, and `dir` is the store */
     struct tool_target target;
+    struct lladd_s3_options s3;   /* --endpoint, --region, --host-style */
     struct lladd_store *store;    /* tool_stored has opened it */
     struct lladd_device *stored;
 };
@@ -67,6 +68,9 @@ enum {
     TOOL_TO,
     TOOL_TIMELINE,
     TOOL_BASE,
+    TOOL_ENDPOINT,
+    TOOL_REGION,
+    TOOL_HOST_STYLE,
     TOOL_OWN
 };
 /* The option --memory, for verbs that read large databases; its default and its minimum, in
@@ -80,14 +84,28 @@ enum {
         "help", no_argument, NULL, TOOL_HELP \
     }
 
-/* TOOL_TARGET: the options for a target. TOOL_FROM_STORE: these and --from, for verbs that can look
- * into a store. */
+/* TOOL_STORE: the options of a store in S3. TOOL_TARGET: the options for a target. TOOL_FROM_STORE:
+ * both and --from, for verbs that can look into a store. */
+#define TOOL_STORE \
+    {"endpoint", required_argument, NULL, TOOL_ENDPOINT}, \
+        {"region", required_argument, NULL, TOOL_REGION}, \
+    { \
+        "host-style", no_argument, NULL, TOOL_HOST_STYLE \
+    }
 #define TOOL_TARGET \
     {"base", required_argument, NULL, TOOL_BASE}, {"to", required_argument, NULL, TOOL_TO}, \
     { \
         "timeline", required_argument, NULL, TOOL_TIMELINE \
     }
-#define TOOL_FROM_STORE {"from", required_argument, NULL, TOOL_FROM}, TOOL_TARGET
+#define TOOL_FROM_STORE {"from", required_argument, NULL, TOOL_FROM}, TOOL_STORE, TOOL_TARGET
+/* For the help of verbs that take a STORE. */
+#define TOOL_STORE_HELP \
+    "STORE is dir:PATH, or s3://BUCKET/PREFIX for an S3 bucket. The keys for S3 come from the\n" \
+    "environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. For S3 also:\n" \
+    "\n" \
+    "  --endpoint URL   the server, if it is not Amazon's (AWS_ENDPOINT_URL)\n" \
+    "  --region NAME    the region (AWS_REGION; us-east-1)\n" \
+    "  --host-style     the bucket is a part of the server's name also with --endpoint\n"
 
 /* Handles an option of the verb. If the value is wrong, prints an error and returns -1. */
 typedef int tool_option_fn(void *ctx, int option, const char *value);
@@ -136,6 +154,9 @@ int tool_failed(const struct tool *, const struct lladd_error *);
 bool tool_take_target(struct tool *, int option, const char *value);
 /* The options of a restore to the verb's target. They refer to the struct tool. */
 struct lladd_restore_options tool_restore_options(struct tool *);
+/* Opens a store, with the options for S3. */
+int tool_store_open(const struct tool *, const char *url, struct lladd_store **,
+                    struct lladd_error *);
 /* With --from, opens the store, and a device over it as *out, which tool_end closes; otherwise *out
  * is NULL. */
 int tool_stored(struct tool *, struct lladd_device **out, struct lladd_error *);

@@ -15,7 +15,8 @@ LLADD = sys.argv[1]
 
 
 def run(*args):
-    done = subprocess.run([LLADD, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    done = subprocess.run([LLADD, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -58,6 +59,9 @@ class Backups(unittest.TestCase):
         self.assertIn("LLADD_NOT_FOUND",
                       self.good("restore", "--base", "none", self.store, self.path("no"), code=2))
         self.assertIn("expected dir:", self.good("backup", self.db, "s3:bucket", code=2))
+        # Without S3 in the library, and without credentials (test_s3.py has more).
+        self.assertRegex(self.good("backup", self.db, "s3://bucket", code=2),
+                         "built without S3|no credentials for")
         self.assertIn("a store and a directory", self.good("restore", self.store, code=2))
 
     def test_a_backup_has_the_journal(self):

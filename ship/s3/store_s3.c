@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The store in an S3 bucket.
+ *
+ * An object of the store is an object of the bucket, put by one request: it is whole and durable
+ * when it is there. A put has the condition "If-None-Match: *", so it never replaces an object. A
+ * server that ignores the condition would break every store, so the first put of a store asks for
+ * proof: of an object that exists, a second put must be refused. */
+#include "ship/s3/s3_private.h"
+
+#include <string.h>
+
+/* Its name begins with a dot, so that it is no name of an object of a store. */
+#define PROOF ".put-if-absent"
+#define PUT_MOST (5ull << 30) /* the most bytes that one request may put */
+enum { KEY_SIZE = 1024, HTTP_EXISTS = 412, HTTP_RANGE = 416, HTTP_NOT_FOUND = 404 };
+
+struct store_s3 {
+    struct lladd_store base;
+    struct ll_s3_link link;
+    bool proved; /* the server heeds If-None-Match */
+};
+
+static struct store_s3 *s3_of(struct lladd_store *s)
+{
+    return (struct store_s3 *)s;
+}
+
+static bool is_good(const struct ll_s3_request *r)
+{
+    return r->status >= 200 && r->status < 300;
+}
+
+/* The key of the object: the prefix and its name. */
+static int key_of(const struct store_s3 *s, const char *name, char out[KEY_SIZE],
+                  struct lladd_error *err)
+{
+    size_t prefix = strlen(s->link.place.prefix), len = strlen(name);
+    if (prefix + len >= KEY_SIZE)
+        return lladd_error_set(err, LLADD_TOO_LARGE, "the key of \"%.100s\" is too long", name);
+    memcpy(out, s->link.place.prefix, prefix);
+    memcpy(out + prefix, name, len + 1);
+    return 0;
+}
+
+static int key_of_object(const struct store_s3 *s, const char *name, char out[KEY_SIZE],
+                         struct lladd_error *err)
+{
+    if (!ll_ship_name_ok(name))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "\"%.100s\" is no name of an object", name);
+    return key_of(s, name, out, err);
+}
+
+static int not_found(const char *name, struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_NOT_FOUND, "\"%.150s\" is not in the store", name);
+}
+
+/* 404 is also the answer if the bucket is missing, and that of a server that is no S3. */
+static bool is_missing(const struct ll_s3_request *r)
+{
+    return r->status == HTTP_NOT_FOUND && strcmp(r->code, "NoSuchKey") == 0;
+}
+
+/* ---- put ------------------------------------------------------------------------------------ */
+
+/* *taken: there is an object of this name. */
+static int put_absent(struct store_s3 *s, const char *key, const struct lladd_iovec *pieces, int n,
+                      bool *taken, struct lladd_error *err)
+{
+    struct ll_s3_request r = {.method = LL_S3_PUT, .key = key, .pieces = pieces, .n = n};
+    int rc = ll_s3_send(&s->link, &r, err);
+    *taken = !rc && r.status == HTTP_EXISTS;
+    if (!rc && !*taken && !is_good(&r))
+        rc = ll_s3_refused(&s->link, &r, err);
+    ll_s3_request_free(&r);
+    return rc;
+}
+
+static int prove(struct store_s3 *s, struct lladd_error *err)
+{
+    static const char text[] = "lladd puts this object twice.\n";
+    struct lladd_iovec piece = {text, sizeof text - 1};
+    char key[KEY_SIZE];
+    int rc = s->proved ? 0 : key_of(s, PROOF, key, err);
+    for (int i = 0; i < 2 && !rc && !s->proved; i++)
+        rc = put_absent(s, key, &piece, 1, &s->proved, err);
+    if (!rc && !s->proved)
+        rc = lladd_error_set(err, LLADD_STORE_FAILED,
+                             "the server of \"s3://%s/%.90s\" ignores \"If-None-Match: *\", so it "
+                             "cannot have a store",
+                             s->link.place.bucket, key);
+    return rc;
+}
+
+static int s3_put(struct lladd_store *store, const char *name, const struct lladd_iovec *pieces,
+                  int n, struct lladd_error *err)
+{
+    struct store_s3 *s = s3_of(store);
+    char key[KEY_SIZE];
+    bool taken = false;
+    uint64_t size = 0;
+    for (int i = 0; i < n; i++)
+        size += pieces[i].len;
+    int rc = key_of_object(s, name, key, err);
+    if (!rc && size > PUT_MOST)
+        rc = lladd_error_set(err, LLADD_TOO_LARGE, "\"%.150s\" is larger than 5 GiB", name);
+    if (!rc)
+        rc = prove(s, err);
+    if (!rc)
+        rc = put_absent(s, key, pieces, n, &taken, err);
+    if (!rc && taken)
+        rc = lladd_error_set(err, LLADD_EXISTS, "\"%.150s\" is in the store already", name);
+    return rc;
+}
+
+/* ---- get, remove ---------------------------------------------------------------------------- */
+
+/* Reads bytes from the object; *got, which may be less than `len`, says how many. Of an empty
+ * object servers send it whole (200), or say that there is no such range. */
+static int get_some(struct store_s3 *s, const char *name, uint64_t offset, void *bytes, size_t len,
+                    size_t *got, struct lladd_error *err)
+{
+    char key[KEY_SIZE];
+    struct ll_s3_request r = {
+        .method = LL_S3_GET, .key = key, .into = bytes, .offset = offset, .len = len};
+    int rc = key_of_object(s, name, key, err);
+    if (!rc)
+        rc = ll_s3_send(&s->link, &r, err);
+    *got = r.got;
+    if (!rc && is_missing(&r))
+        rc = not_found(name, err);
+    else if (!rc && r.status != HTTP_RANGE && r.status != 206 && r.status != 200)
+        rc = ll_s3_refused(&s->link, &r, err);
+    ll_s3_request_free(&r);
+    return rc;
+}
+
+/* LLADD_NOT_FOUND if there is no such object. */
+static int find(struct store_s3 *s, const char *name, struct lladd_error *err)
+{
+    char byte;
+    size_t got;
+    return get_some(s, name, 0, &byte, 1, &got, err);
+}
+
+static int s3_get(struct lladd_store *store, const char *name, uint64_t offset, void *bytes,
+                  size_t len, struct lladd_error *err)
+{
+    size_t got;
+    if (len == 0)
+        return find(s3_of(store), name, err);
+    int rc = get_some(s3_of(store), name, offset, bytes, len, &got, err);
+    return rc || got == len ? rc : ll_ship_corrupt(err, name, "it is too short");
+}
+
+/* S3 does not say whether the object that it deletes exists. */
+static int s3_remove(struct lladd_store *store, const char *name, struct lladd_error *err)
+{
+    struct store_s3 *s = s3_of(store);
+    char key[KEY_SIZE];
+    struct ll_s3_request r = {.method = LL_S3_DELETE, .key = key};
+    int rc = key_of_object(s, name, key, err);
+    if (!rc)
+        rc = find(s, name, err);
+    if (!rc)
+        rc = ll_s3_send(&s->link, &r, err);
+    if (!rc && !is_good(&r) && !is_missing(&r))
+        rc = ll_s3_refused(&s->link, &r, err);
+    ll_s3_request_free(&r);
+    return rc;
+}
+
+/* ---- list ----------------------------------------------------------------------------------- */
+
+/* Appends "name=value", with the value escaped as in the signature. */
+static int append_value(struct ll_ship_buf *query, const char *name, const char *value,
+                        struct lladd_error *err)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    int rc = query->len ? ll_ship_append(query, "&", 1, err) : 0;
+    if (!rc)
+        rc = ll_ship_append(query, name, strlen(name), err);
+    if (!rc)
+        rc = ll_ship_append(query, "=", 1, err);
+    for (const char *c = value; *c && !rc; c++) {
+        bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                     (*c >= '0' && *c <= '9') || strchr("-._~", *c);
+        unsigned char byte = (unsigned char)*c;
+        char escaped[3] = {'%', hex[byte >> 4], hex[byte & 15]};
+        rc = ll_ship_append(query, plain ? c : escaped, plain ? 1 : sizeof escaped, err);
+    }
+    return rc;
+}
+
+/* The names of the values are sorted, as in the signature. */
+static int make_query(struct ll_ship_buf *query, const struct ll_s3_page *page, const char *prefix,
+                      struct lladd_error *err)
+{
+    int rc = 0;
+    query->len = 0;
+    if (page->token.len)
+        rc = append_value(query, "continuation-token", (const char *)page->token.data, err);
+    if (!rc)
+        rc = append_value(query, "list-type", "2", err);
+    if (!rc)
+        rc = append_value(query, "prefix", prefix, err);
+    return rc ? rc : ll_ship_append(query, "", 1, err);
+}
+
+/* Gets the next page of the list. */
+static int next_page(struct store_s3 *s, struct ll_s3_page *page, const char *prefix,
+                     struct lladd_error *err)
+{
+    struct ll_ship_buf query = {.mem = s->link.place.mem};
+    struct ll_s3_request r = {.method = LL_S3_GET, .key = ""};
+    int rc = make_query(&query, page, prefix, err);
+    if (!rc) {
+        r.query = (const char *)query.data;
+        rc = ll_s3_send(&s->link, &r, err);
+    }
+    if (!rc && r.status != 200)
+        rc = ll_s3_refused(&s->link, &r, err);
+    if (!rc)
+        rc = ll_s3_page_read(page, r.text.data, r.text.len, err);
+    ll_s3_request_free(&r);
+    ll_ship_buf_free(&query);
+    return rc;
+}
+
+/* Calls fn for the objects of the page. Other keys in the bucket are no objects of the store. */
+static int tell(const struct store_s3 *s, const struct ll_s3_page *page, const char *prefix,
+                lladd_store_list_fn *fn, void *ctx)
+{
+    size_t skip = strlen(s->link.place.prefix);
+    int rc = 0;
+    for (size_t at = 0; at < page->entries.len && !rc;) {
+        struct ll_s3_entry e;
+        memcpy(&e, page->entries.data + at, sizeof e);
+        const char *key = (const char *)page->entries.data + at + sizeof e;
+        at += sizeof e + (size_t)e.key_len;
+        if (strncmp(key, prefix, strlen(prefix)) == 0 && ll_ship_name_ok(key + skip))
+            rc = fn(ctx, key + skip, e.size);
+    }
+    return rc;
+}
+
+/* A page is complete in memory before fn is called, which may use the store. */
+static int s3_list(struct lladd_store *store, const char *prefix, lladd_store_list_fn *fn,
+                   void *ctx, struct lladd_error *err)
+{
+    struct store_s3 *s = s3_of(store);
+    struct ll_ship_mem mem = s->link.place.mem;
+    struct ll_s3_page page = {
+        .entries = {.mem = mem}, .token = {.mem = mem}, .before = {.mem = mem}};
+    char key[KEY_SIZE];
+    int rc = key_of(s, prefix, key, err);
+    do {
+        if (!rc)
+            rc = next_page(s, &page, key, err);
+        if (!rc)
+            rc = tell(s, &page, key, fn, ctx);
+    } while (!rc && page.token.len);
+    ll_ship_buf_free(&page.entries);
+    ll_ship_buf_free(&page.token);
+    ll_ship_buf_free(&page.before);
+    return rc;
+}
+
+/* ---- open, close ---------------------------------------------------------------------------- */
+
+static void s3_close(struct lladd_store *store)
+{
+    struct store_s3 *s = s3_of(store);
+    struct ll_ship_mem mem = s->link.place.mem;
+    ll_s3_link_close(&s->link);
+    ll_ship_delete(mem, s);
+}
+
+static const struct lladd_store_ops s3_ops = {
+    .struct_size = sizeof s3_ops,
+    .put = s3_put,
+    .get = s3_get,
+    .list = s3_list,
+    .remove = s3_remove,
+    .close = s3_close,
+};
+
+int ll_ship_s3_open(const char *where, const struct lladd_store_options *options,
+                    struct lladd_store **out, struct lladd_error *err)
+{
+    struct lladd_store_options o = LLADD_STORE_OPTIONS_INIT;
+    struct lladd_s3_options s3 = LLADD_S3_OPTIONS_INIT;
+    if (options)
+        memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
+    if (o.s3)
+        memcpy(&s3, o.s3, o.s3->struct_size < sizeof s3 ? o.s3->struct_size : sizeof s3);
+    struct ll_ship_mem mem = {o.allocator};
+    struct store_s3 *s = ll_ship_new(mem, sizeof *s);
+    if (!s)
+        return ll_ship_no_memory(err);
+    s->base.ops = &s3_ops;
+    s->link.place.mem = mem;
+    if (o.world)
+        s->link.world = *o.world;
+    int rc = ll_s3_place_find(&s->link.place, where, &s3, err);
+    if (!rc)
+        rc = ll_s3_link_open(&s->link, err);
+    if (rc) {
+        s3_close(&s->base);
+        return rc;
+    }
+    *out = &s->base;
+    return 0;
+}
