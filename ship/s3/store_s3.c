@@ -4,7 +4,12 @@
  * An object of the store is an object of the bucket, put by one request: it is whole and durable
  * when it is there. A put has the condition "If-None-Match: *", so it never replaces an object. A
  * server that ignores the condition would break every store, so the first put of a store asks for
- * proof: of an object that exists, a second put must be refused. */
+ * proof: of an object that exists, a second put must be refused.
+ *
+ * A request takes long, and a restore reads an object in small pieces from its begin to its end. So
+ * a get that goes on where the last one has ended reads ahead. The bytes that were read ahead are
+ * right, because an object never changes; if it was deleted meanwhile, its reader does not notice
+ * at once. */
 #include "ship/s3/s3_private.h"
 
 #include <string.h>
@@ -12,12 +17,24 @@
 /* Its name begins with a dot, so that it is no name of an object of a store. */
 #define PROOF ".put-if-absent"
 #define PUT_MOST (5ull << 30) /* the most bytes that one request may put */
+#define AHEAD_FIRST (256u << 10)
+#define AHEAD_MOST (8u << 20)
 enum { KEY_SIZE = 1024, HTTP_EXISTS = 412, HTTP_RANGE = 416, HTTP_NOT_FOUND = 404 };
+
+/* What was read last, and what was read ahead of it. */
+struct ahead {
+    char name[LL_SHIP_NAME_MAX]; /* of the object; "": nothing was read */
+    uint64_t next;               /* the last get has ended here */
+    uint64_t offset;             /* of `bytes` in the object */
+    struct ll_ship_buf bytes;
+    size_t window; /* so many bytes were asked for; 0: none were read ahead */
+};
 
 struct store_s3 {
     struct lladd_store base;
     struct ll_s3_link link;
     bool proved; /* the server heeds If-None-Match */
+    struct ahead ahead;
 };
 
 static struct store_s3 *s3_of(struct lladd_store *s)
@@ -143,14 +160,67 @@ static int find(struct store_s3 *s, const char *name, struct lladd_error *err)
     return get_some(s, name, 0, &byte, 1, &got, err);
 }
 
+static void forget_ahead(struct store_s3 *s)
+{
+    s->ahead.name[0] = 0;
+    s->ahead.bytes.len = s->ahead.window = 0;
+}
+
+/* Are all of these bytes there already? Never the first bytes of an object: a caller may ask for
+ * them to learn whether the object exists. */
+static bool is_ahead(const struct ahead *a, uint64_t offset, size_t len)
+{
+    return a->bytes.len && offset > 0 && offset >= a->offset &&
+           offset - a->offset <= a->bytes.len && len <= a->bytes.len - (offset - a->offset);
+}
+
+/* Reads at least `len` bytes ahead, if the object has as many. */
+static int read_ahead(struct store_s3 *s, const char *name, uint64_t offset, size_t len,
+                      struct lladd_error *err)
+{
+    struct ahead *a = &s->ahead;
+    size_t window = a->window ? 2 * a->window : AHEAD_FIRST;
+    window = window < AHEAD_MOST ? window : AHEAD_MOST;
+    window = window > len ? window : len;
+    a->bytes.len = 0;
+    a->bytes.mem = s->link.place.mem;
+    void *room = ll_ship_room(&a->bytes, window);
+    if (!room)
+        return ll_ship_no_memory(err);
+    int rc = get_some(s, name, offset, room, window, &a->bytes.len, err);
+    a->offset = offset;
+    a->window = window;
+    return rc;
+}
+
 static int s3_get(struct lladd_store *store, const char *name, uint64_t offset, void *bytes,
                   size_t len, struct lladd_error *err)
 {
-    size_t got;
+    struct store_s3 *s = s3_of(store);
+    struct ahead *a = &s->ahead;
+    size_t got = len;
+    int rc = 0;
     if (len == 0)
-        return find(s3_of(store), name, err);
-    int rc = get_some(s3_of(store), name, offset, bytes, len, &got, err);
-    return rc || got == len ? rc : ll_ship_corrupt(err, name, "it is too short");
+        return find(s, name, err);
+    bool same = strcmp(name, a->name) == 0;
+    bool goes_on = same && offset > 0 && offset == a->next;
+    if (!goes_on && !(same && is_ahead(a, offset, len))) {
+        forget_ahead(s);
+        rc = get_some(s, name, offset, bytes, len, &got, err);
+    } else {
+        if (!is_ahead(a, offset, len))
+            rc = read_ahead(s, name, offset, len, err);
+        got = !rc && is_ahead(a, offset, len) ? len : 0;
+        if (got)
+            memcpy(bytes, a->bytes.data + (offset - a->offset), len);
+    }
+    if (rc || got < len) {
+        forget_ahead(s);
+        return rc ? rc : ll_ship_corrupt(err, name, "it is too short");
+    }
+    memcpy(a->name, name, strlen(name) + 1);
+    a->next = offset + len;
+    return 0;
 }
 
 /* S3 does not say whether the object that it deletes exists. */
@@ -160,6 +230,7 @@ static int s3_remove(struct lladd_store *store, const char *name, struct lladd_e
     char key[KEY_SIZE];
     struct ll_s3_request r = {.method = LL_S3_DELETE, .key = key};
     int rc = key_of_object(s, name, key, err);
+    forget_ahead(s);
     if (!rc)
         rc = find(s, name, err);
     if (!rc)
@@ -272,6 +343,7 @@ static void s3_close(struct lladd_store *store)
 {
     struct store_s3 *s = s3_of(store);
     struct ll_ship_mem mem = s->link.place.mem;
+    ll_ship_buf_free(&s->ahead.bytes);
     ll_s3_link_close(&s->link);
     ll_ship_delete(mem, s);
 }

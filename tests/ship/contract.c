@@ -112,6 +112,39 @@ void contract_sizes(struct lladd_store *store, size_t most)
     }
 }
 
+/* Reads an object from its begin to its end, and jumps in it. */
+void contract_sequence(struct lladd_store *store)
+{
+    enum { SIZE = 5000000, PIECE = 10000 };
+    static const size_t jumps[][2] = {{10000, 10000},    {4999999, 1},      {20000, 300000},
+                                      {320000, 7},       {320007, 3000000}, {0, 5000000},
+                                      {3320007, 1679993}};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    unsigned char *bytes = malloc(SIZE), *back = malloc(SIZE);
+    ck_assert(bytes && back);
+    seeded_fill(11, bytes, SIZE);
+    struct lladd_iovec piece = {bytes, SIZE};
+    good(store->ops->put(store, "long", &piece, 1, &err), &err);
+    for (size_t at = 0; at < SIZE; at += PIECE) {
+        good(store->ops->get(store, "long", at, back, PIECE, &err), &err);
+        ck_assert_int_eq(memcmp(bytes + at, back, PIECE), 0);
+    }
+    ck_assert_int_eq(store->ops->get(store, "long", SIZE, back, 1, &err), LLADD_CORRUPT_BACKUP);
+    for (size_t i = 0; i < sizeof jumps / sizeof jumps[0]; i++) {
+        size_t at = jumps[i][0], len = jumps[i][1];
+        good(store->ops->get(store, "long", at, back, len, &err), &err);
+        ck_assert_int_eq(memcmp(bytes + at, back, len), 0);
+    }
+    good(store->ops->get(store, "long", 0, back, PIECE, &err), &err);
+    good(store->ops->get(store, "long", PIECE, back, PIECE, &err), &err);
+    ck_assert_int_eq(store->ops->get(store, "other", 2 * PIECE, back, 1, &err), LLADD_NOT_FOUND);
+    good(store->ops->get(store, "long", PIECE, back, PIECE, &err), &err);
+    good(store->ops->remove(store, "long", &err), &err);
+    ck_assert_int_eq(store->ops->get(store, "long", 2 * PIECE, back, 1, &err), LLADD_NOT_FOUND);
+    free(bytes);
+    free(back);
+}
+
 /* For each object that is listed: was it seen, and is it what it should be? */
 struct seen {
     struct lladd_store *store;

@@ -8,6 +8,7 @@
 
 void contract_objects(struct lladd_store *);
 void contract_sizes(struct lladd_store *, size_t most);
+void contract_sequence(struct lladd_store *);
 void contract_list(struct lladd_store *, unsigned objects);
 void contract_taken_names(struct lladd_store *);
 

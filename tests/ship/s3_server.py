@@ -185,7 +185,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def get(self):
         with self.server.lock:
+            self.server.gets += 1
             data = self.server.objects.get((self.bucket, self.key))
+            if self.key.endswith("/number-of-gets"):
+                data = b"%08d" % self.server.gets
         if data is None:
             raise Error(404, "NoSuchKey")
         wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
@@ -240,7 +243,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, certificate=None):
         super().__init__(("127.0.0.1", 0), Handler)
         self.lock, self.stopped = threading.Lock(), threading.Event()
-        self.objects, self.seen = {}, {}
+        self.objects, self.seen, self.gets = {}, {}, 0
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)

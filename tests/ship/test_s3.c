@@ -109,6 +109,13 @@ START_TEST(objects_of_all_sizes)
 }
 END_TEST
 
+START_TEST(objects_are_read_in_pieces)
+{
+    open_bucket(environment("TEST_S3_BUCKET"));
+    contract_sequence(store);
+}
+END_TEST
+
 /* More objects than S3 has on a page of a list. */
 START_TEST(every_object_is_listed_once)
 {
@@ -305,6 +312,41 @@ START_TEST(answers_that_are_wrong)
 }
 END_TEST
 
+/* The object "number-of-gets" of the test's server says how often it was asked for objects. */
+static unsigned long requests(void)
+{
+    char digits[9] = "";
+    int rc = get("number-of-gets", digits, 8);
+    ck_assert_msg(rc == 0, "%s", err.message);
+    return strtoul(digits, NULL, 10);
+}
+
+/* 500 pieces, one after the other: two requests for the first two, then 256 KiB, 512 KiB, ... */
+START_TEST(pieces_in_their_order_are_read_ahead)
+{
+    char *bytes = malloc(5000000), *back = malloc(10000);
+    ck_assert(bytes && back);
+    seeded_fill(5, bytes, 5000000);
+    struct lladd_iovec piece = {bytes, 5000000};
+    open_bucket("good");
+    ck_assert_int_eq(store->ops->put(store, "object", &piece, 1, &err), 0);
+    unsigned long before = requests();
+    for (size_t at = 0; at < 5000000; at += 10000) {
+        ck_assert_int_eq(store->ops->get(store, "object", at, back, 10000, &err), 0);
+        ck_assert_int_eq(memcmp(bytes + at, back, 10000), 0);
+    }
+    unsigned long sequence = requests() - before - 1;
+    ck_assert_uint_gt(sequence, 1);
+    ck_assert_uint_le(sequence, 10);
+    before = requests();
+    for (size_t at = 5000000; at > 0; at -= 100000)
+        ck_assert_int_eq(store->ops->get(store, "object", at - 100000, back, 10000, &err), 0);
+    ck_assert_uint_eq(requests() - before - 1, 50);
+    free(bytes);
+    free(back);
+}
+END_TEST
+
 START_TEST(a_server_that_ignores_ranges)
 {
     char bytes[4];
@@ -463,6 +505,7 @@ static void add_contract(Suite *s)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, objects_are_put_got_listed_and_deleted);
     tcase_add_test(tc, objects_of_all_sizes);
+    tcase_add_test(tc, objects_are_read_in_pieces);
     tcase_add_test(tc, every_object_is_listed_once);
     tcase_add_test(tc, a_taken_name_is_compared);
     tcase_add_test(tc, prefixes_are_kept_apart);
@@ -482,6 +525,7 @@ static void add_faults(Suite *s)
     tcase_add_test(tc, a_server_that_is_not_there);
     tcase_add_test(tc, a_server_that_ignores_the_condition_is_refused);
     tcase_add_test(tc, answers_that_are_wrong);
+    tcase_add_test(tc, pieces_in_their_order_are_read_ahead);
     tcase_add_test(tc, a_server_that_ignores_ranges);
     tcase_add_test(tc, a_session_token);
     tcase_add_test(tc, the_certificate_is_checked);

@@ -157,6 +157,12 @@ START_TEST(objects_of_all_sizes)
 }
 END_TEST
 
+START_TEST(objects_are_read_in_pieces)
+{
+    contract_sequence(store);
+}
+END_TEST
+
 START_TEST(every_object_is_listed_once)
 {
     contract_list(store, 300);
@@ -256,6 +262,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, objects_are_put_got_listed_and_deleted, 0, 2);
     tcase_add_test(tc, objects_of_all_sizes);
+    tcase_add_test(tc, objects_are_read_in_pieces);
     tcase_add_test(tc, every_object_is_listed_once);
     tcase_add_loop_test(tc, each_call_of_put_fails, 0, 16);
     tcase_add_test(tc, a_link_that_was_made_is_known_by_the_number_of_names);
