@@ -86,6 +86,9 @@ static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
         i->from = lladd_lsn_of(analysis);
     if (i->from.v < FIRST_LSN) /* a class that needs all log says 0 */
         i->from = lladd_lsn_of(FIRST_LSN);
+    /* A class that needs all of the log says LSN 0. */
+    if (i->from.v < LL_SHIP_FIRST_LSN)
+        i->from = lladd_lsn_of(LL_SHIP_FIRST_LSN);
     (void)lladd_log_hold_raise(hold, i->from);
     i->timeline = ll_ship_control_timeline(control);
     b->read_to = i->from.v;

@@ -178,6 +178,8 @@ void ll_ship_page_entry_encode(uint64_t lsn, uint32_t crc, unsigned char out[LL_
 
 /* ---- files of a database (docs/disk-format.md) ---------------------------------------------- */
 
+#define LL_SHIP_FIRST_LSN 8u /* of the log of every database */
+
 /* Kinds of log records. */
 enum ll_ship_record_kind {
     LL_SHIP_REC_UPDATE = 1,

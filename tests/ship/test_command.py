@@ -75,6 +75,10 @@ class Backups(unittest.TestCase):
                          "value 7\n")
         self.check("copy")
 
+    def test_a_table_that_needs_the_log_from_its_begin(self):
+        self.good("dtable", "create", self.db, "managed")
+        self.good("dtable", "put", self.db, "managed", "one", "1")
+        self.assertEqual(self.good("dtable", "get", self.path("copy"), "managed", "one"), "1\n")
     def test_damage_is_named(self):
         self.good("backup", self.db, self.store)
         for path in self.objects():
