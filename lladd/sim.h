@@ -29,6 +29,9 @@ extern "C" {
 
 /** A running exploration; the argument of a workload. */
 struct lladd_sim;
+struct lladd_store;
+struct lladd_archive;
+struct lladd_environment;
 
 /* ---- subjects -------------------------------------------------------------------------------- */
 
@@ -130,6 +133,9 @@ struct lladd_sim_subject {
     /** Bytes of disk space left after `setup`. When they are used up, a device call that makes a
      *  file longer returns -ENOSPC, also in recoveries. 0: no limit. */
     uint64_t disk_room;
+    /** Each database of the simulation is opened with an archive (lladd_ship_register) into
+     *  lladd_sim_store. The subject calls lladd_archive_step(lladd_sim_archive()). */
+    bool archives;
 };
 
 /* ---- what a workload calls --------------------------------------------------------------- */
@@ -166,6 +172,22 @@ LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void 
 /** The next read of this page from the page file gives wrong bytes, once; the file is right. Only
  *  the workload calls this, before the page is in the cache. Recoveries read right bytes. */
 LLADD_API void lladd_sim_misread(struct lladd_sim *, lladd_pageno);
+
+/* ---- backups and archives (lladd/ship.h) --------------------------------------------------- */
+
+/** The store of the simulation that runs in this thread. Its objects are files of the simulated
+ *  disk, in the directory "store" beside the database. So each put and each removal consists of
+ *  device calls; a crash may happen at any of them, and each may fail. Only callbacks of a subject
+ *  other than `configure` may call this function and the next three. */
+LLADD_API struct lladd_store *lladd_sim_store(void);
+/** The archive of the database, if the subject's `archives` is set; else NULL. */
+LLADD_API struct lladd_archive *lladd_sim_archive(void);
+/** Clock and random bytes that are the same in each run. Backups and restores of a workload must
+ *  use them (lladd_backup_options.world), or the workload is not deterministic. */
+LLADD_API const struct lladd_environment *lladd_sim_world(void);
+/** While the store is away, each of its calls returns LLADD_STORE_FAILED and makes no device call.
+ *  A recovery finds the store there. */
+LLADD_API void lladd_sim_store_away(bool away);
 
 /* ---- exploring --------------------------------------------------------------------------- */
 

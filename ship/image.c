@@ -211,7 +211,7 @@ int ll_ship_image_read(struct ll_ship_image *im, size_t segment, void *out, size
         uint64_t from = at > p->offset ? at : p->offset, end = p->offset + p->bytes;
         while (!rc && from < end && from < most) {
             uint64_t n = (end < most ? end : most) - from;
-            const unsigned char *here;
+            const unsigned char *here = NULL;
             n = n < WINDOW ? n : WINDOW;
             rc = look(im, s->piece + i, from - p->offset, n, &here, err);
             if (!rc)

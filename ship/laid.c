@@ -235,7 +235,7 @@ int ll_ship_laid_page(struct ll_ship_laid *l, uint64_t number, unsigned char *by
                       struct lladd_error *err)
 {
     const struct page *p = last_of(l, number);
-    const unsigned char *laid;
+    const unsigned char *laid = NULL;
     char name[LL_SHIP_NAME_MAX], what[80];
     if (!p || (ll_ship_page_ok(l->uuid, number, bytes, l->page_size) &&
                lladd_get64(bytes + PAGE_LSN) > p->barrier))

@@ -14,6 +14,7 @@ struct session {
     struct lladd_sim *sim;
     struct lladd_device *device;
     struct lladd_options options;
+    struct lladd_archive *unused; /* archive of the simulator's options, which open no database */
     struct lladd_db *db;
     struct lladd_sim_samples samples;
 };
@@ -31,6 +32,11 @@ static int begin(struct session *s, const struct lladd_sim_subject *subject,
         return lladd_error_set(err, rc, "no memory for a database");
     if (rc)
         return rc;
+    s->unused = s->sim->store.archive;
+    rc = ll_sim_store_begin(s->sim, &s->options, &s->sim->store.archive, err);
+    if (rc)
+        return rc;
+    ll_sim_store_place(s->sim, s->device);
     s->options.device = s->device;
     s->options.flags |= LLADD_OPT_NO_THREADS | LLADD_OPT_ATOMIC_PAGES;
     s->options.frames = LLADD_FRAMES_HEAP;
@@ -131,5 +137,6 @@ int lladd_sim_contract_subject(const struct lladd_sim_subject *subject,
         lladd_device_close(s.device);
     if (s.sim)
         ll_sim_free(s.sim);
+    lladd_archive_free(s.unused);
     return rc;
 }

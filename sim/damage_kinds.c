@@ -19,22 +19,34 @@ enum {
 
 typedef int on_file(struct ll_sim_damaging *, uint32_t name, struct ll_sim_inode *);
 
-/* Calls fn for each file, in the order of the names' numbers. The order in the image is not used,
- * because renames change it. */
+static const char *text_of(const struct ll_sim_damaging *d, uint32_t name)
+{
+    return d->sim->names.at[name].text;
+}
+
+/* Does the file belong to the database? Not damaged are a subject's store, its restored copies, and
+ * what an archive keeps: nothing of them is judged by what the database says. tests/ship damages
+ * such files. */
+static bool is_own(const struct ll_sim_damaging *d, uint32_t name)
+{
+    static const char *const others[] = {"store/", "copy/", "files/ship/"};
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
+        if (strncmp(text_of(d, name), others[i], strlen(others[i])) == 0)
+            return false;
+    return true;
+}
+
+/* Calls fn for each file of the database, in the order of the names' numbers. The order in the
+ * image is not used, because renames change it. */
 static int each_file(struct ll_sim_damaging *d, on_file *fn)
 {
     int rc = 0;
     for (uint32_t n = 1; !rc && !d->sim->stop && n < d->sim->names.count; n++) {
         const struct ll_sim_binding *b = ll_sim_find(d->now.image, n);
-        if (b && b->inode != LL_SIM_DIRECTORY)
+        if (b && b->inode != LL_SIM_DIRECTORY && is_own(d, n))
             rc = fn(d, n, d->now.image->inode[b->inode]);
     }
     return rc;
-}
-
-static const char *text_of(const struct ll_sim_damaging *d, uint32_t name)
-{
-    return d->sim->names.at[name].text;
 }
 
 /* ---- bits -------------------------------------------------------------------------------- */
@@ -226,6 +238,7 @@ static int lost_writes(struct ll_sim_damaging *d)
     for (uint32_t c = 0; !rc && c < d->now.calls; c++) {
         const struct ll_sim_call *call = &w->trace[c];
         if (call->kind != LL_SIM_WRITE || d->sim->names.at[call->name].kind == LL_SIM_PAGES ||
+            !is_own(d, call->name) ||
             !ll_sim_damage_next(d, LLADD_SIM_DAMAGE_LOST, &rc))
             continue;
         struct ll_sim_arena *a = &d->sim->level[2].runs;
@@ -411,7 +424,7 @@ static void all_regions(struct ll_sim_damaging *d, bool pages, bool others)
 {
     for (uint32_t n = 1; n < d->sim->names.count; n++) {
         bool is_pages = d->sim->names.at[n].kind == LL_SIM_PAGES;
-        if (is_pages ? pages : others)
+        if ((is_pages ? pages : others) && is_own(d, n))
             ll_sim_damage_region(d, n, 0, UINT64_MAX / 2);
     }
 }
@@ -446,7 +459,7 @@ static int older_file(struct ll_sim_damaging *d, const struct ll_sim_image *old,
     const struct ll_sim_binding *is = ll_sim_find(d->now.image, name);
     int rc = 0;
     if (!was || !is || was->inode == LL_SIM_DIRECTORY ||
-        d->sim->names.at[name].kind == LL_SIM_PAGES ||
+        d->sim->names.at[name].kind == LL_SIM_PAGES || !is_own(d, name) ||
         !ll_sim_damage_next(d, LLADD_SIM_DAMAGE_OLDER, &rc))
         return rc;
     const struct ll_sim_inode *from = old->inode[was->inode];

@@ -409,6 +409,7 @@ int ll_sim_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db *
     sim->random = sim->bounds.seed;
     sim->clock = 0;
     sim->options.device = &run->face;
+    ll_sim_store_place(sim, &run->face);
     ll_sim_cover_begin(&sim->cover, run->level);
     sim->options.flags &= ~(uint32_t)LLADD_OPT_ATOMIC_PAGES;
     if (ll_sim_is_atomic(sim, run->level))

@@ -140,6 +140,9 @@ static int take_options(struct lladd_sim *sim, struct lladd_error *err)
     rc = lladd_register_extension(o, &sim->extension, err);
     if (rc)
         return rc;
+    rc = ll_sim_store_begin(sim, o, &sim->store.archive, err);
+    if (rc)
+        return rc;
     sim->world = (struct lladd_environment){sim, world_now, world_wall, world_random, NULL};
     o->world = &sim->world;
     o->allocator = &sim->heap.face;
@@ -199,6 +202,7 @@ int ll_sim_new(const struct lladd_sim_subject *subject, const struct lladd_sim_b
 void ll_sim_free(struct lladd_sim *sim)
 {
     lladd_options_release(&sim->options);
+    lladd_archive_free(sim->store.archive);
     for (unsigned i = 0; i < sizeof sim->level / sizeof *sim->level; i++) {
         ll_sim_arena_free(&sim->level[i].runs);
         ll_sim_arena_free(&sim->level[i].worlds);

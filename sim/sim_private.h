@@ -29,6 +29,7 @@
 #include <lladd/dst.h>
 #include <lladd/extension.h>
 #include <lladd/inspect.h>
+#include <lladd/ship.h>
 #include <lladd/sim.h>
 #include <string.h>
 
@@ -631,12 +632,23 @@ enum ll_sim_sync_effect {
 struct ll_sim_faults;   /* errors.c */
 struct ll_sim_crossing; /* interleave.c */
 
+/* The store of a simulation, and the archive of its databases (store.c). */
+struct ll_sim_store {
+    struct lladd_store face; /* must be first */
+    struct lladd_sim *sim;
+    struct lladd_device *disk; /* of the database that is open, or was opened last */
+    bool away;                 /* each call fails */
+    struct lladd_environment world;
+    struct lladd_archive *archive; /* NULL: the subject does not archive */
+};
+
 struct lladd_sim {
     struct lladd_sim_subject subject;
     struct lladd_sim_bounds bounds;
     struct lladd_options options;
     struct lladd_extension extension; /* the simulator's own, registered in `options` */
     struct lladd_environment world;
+    struct ll_sim_store store;
     struct lladd_dst dst;
     uint32_t page_size;
     struct ll_sim_arena base;  /* names and the result of setup; freed with the simulator */
@@ -725,6 +737,15 @@ uint64_t ll_sim_now(void);
 int ll_sim_report_of(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                      int (*mode)(struct lladd_sim *, struct lladd_error *),
                      struct lladd_sim_report **out, struct lladd_error *);
+
+/* store.c */
+
+/* Prepares the store and, if the subject archives, registers an archive with the options. Free *out
+ * after the options. */
+int ll_sim_store_begin(struct lladd_sim *, struct lladd_options *, struct lladd_archive **out,
+                       struct lladd_error *);
+/* From now on, the store is on this disk. */
+void ll_sim_store_place(struct lladd_sim *, struct lladd_device *);
 
 /* record.c */
 int ll_sim_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db **, struct lladd_error *);

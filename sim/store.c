@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * store: the store of a simulation (lladd/ship.h). Its objects are files of the simulated disk in
+ * the directory "store", beside the database. So a crash leaves it undetermined like the database's
+ * own files, at each device call of a put or a removal, and each of these calls can fail.
+ *
+ * The '/' in the name of an object is '+' in the name of its file. An object is written under a
+ * name that no object has, synced, and renamed; then the directory is synced. So the store keeps
+ * the promises of struct lladd_store_ops over any crash.
+ */
+#include "sim/sim_private.h"
+
+#include <errno.h>
+
+#define FOLDER "store"
+#define UNDER FOLDER "/"
+#define UNFINISHED UNDER ".new"
+enum { PATH = 200 };
+
+#define TRY(call) \
+    do { \
+        int try_rc = (call); \
+        if (try_rc) \
+            return try_rc; \
+    } while (0)
+
+static struct lladd_sim *sim_of(struct lladd_store *store)
+{
+    return ((struct ll_sim_store *)store)->sim;
+}
+
+static struct lladd_device *disk_of(struct lladd_store *store)
+{
+    return sim_of(store)->store.disk;
+}
+
+static int fail(struct lladd_error *err, int rc, const char *what, const char *name)
+{
+    int code = rc == -ENOSPC ? LLADD_NO_SPACE : LLADD_STORE_FAILED;
+    return lladd_error_set(err, code, "the simulated store cannot %s \"%s\": error %d", what, name,
+                           -rc);
+}
+
+/* Fails while the store is away. */
+static int reach(struct lladd_store *store, struct lladd_error *err)
+{
+    return sim_of(store)->store.away
+               ? lladd_error_set(err, LLADD_STORE_FAILED, "the simulated store is away")
+               : 0;
+}
+
+/* The name of the object's file. */
+static int path_of(const char *name, char out[PATH], struct lladd_error *err)
+{
+    size_t len = strlen(name);
+    if (len + sizeof UNDER > PATH)
+        return lladd_error_set(err, LLADD_TOO_LARGE, "the name \"%s\" is too long", name);
+    memcpy(out, UNDER, sizeof UNDER);
+    for (size_t i = 0; i <= len; i++)
+        out[sizeof UNDER - 1 + i] = (char)(name[i] == '/' ? '+' : name[i]);
+    return 0;
+}
+
+/* ---- put --------------------------------------------------------------------------------- */
+
+static int exists(struct lladd_device *disk, const char *path, bool *out)
+{
+    struct lladd_file *file;
+    int rc = disk->ops->open(disk, path, LLADD_OPEN_READ_ONLY, &file);
+    *out = rc == 0;
+    if (rc == -ENOENT)
+        return 0;
+    return rc ? rc : disk->ops->close(disk, file);
+}
+
+static int create(struct lladd_device *disk, struct lladd_file **file)
+{
+    int rc = disk->ops->unlink(disk, UNFINISHED); /* a put that a crash has interrupted */
+    if (rc && rc != -ENOENT)
+        return rc;
+    rc = disk->ops->open(disk, UNFINISHED, LLADD_OPEN_CREATE | LLADD_OPEN_EXCLUSIVE, file);
+    if (rc != -ENOENT)
+        return rc;
+    rc = disk->ops->mkdir(disk, FOLDER);
+    if (!rc)
+        rc = disk->ops->sync_dir(disk, "");
+    return rc ? rc
+              : disk->ops->open(disk, UNFINISHED, LLADD_OPEN_CREATE | LLADD_OPEN_EXCLUSIVE, file);
+}
+
+static int write_whole(struct lladd_device *disk, const char *path,
+                       const struct lladd_iovec *pieces, int n)
+{
+    struct lladd_file *file;
+    int rc = create(disk, &file);
+    if (rc)
+        return rc;
+    rc = disk->ops->pwritev(disk, file, pieces, n, 0);
+    if (!rc)
+        rc = disk->ops->sync(disk, file);
+    int late = disk->ops->close(disk, file);
+    rc = rc ? rc : late;
+    if (!rc)
+        rc = disk->ops->rename(disk, UNFINISHED, path);
+    return rc ? rc : disk->ops->sync_dir(disk, FOLDER);
+}
+
+static int store_put(struct lladd_store *store, const char *name, const struct lladd_iovec *pieces,
+                     int n, struct lladd_error *err)
+{
+    struct lladd_device *disk = disk_of(store);
+    char path[PATH];
+    bool taken;
+    TRY(reach(store, err));
+    TRY(path_of(name, path, err));
+    int rc = exists(disk, path, &taken);
+    if (!rc && taken) {
+        /* After a crash of the process its name may not be durable. */
+        rc = disk->ops->sync_dir(disk, FOLDER);
+        return rc ? fail(err, rc, "put", name)
+                  : lladd_error_set(err, LLADD_EXISTS, "the object \"%s\" exists", name);
+    }
+    if (!rc)
+        rc = write_whole(disk, path, pieces, n);
+    return rc ? fail(err, rc, "put", name) : 0;
+}
+
+/* ---- get, list, remove ------------------------------------------------------------------- */
+
+static int store_get(struct lladd_store *store, const char *name, uint64_t offset, void *bytes,
+                     size_t len, struct lladd_error *err)
+{
+    struct lladd_device *disk = disk_of(store);
+    struct lladd_file *file;
+    char path[PATH];
+    TRY(reach(store, err));
+    TRY(path_of(name, path, err));
+    int rc = disk->ops->open(disk, path, LLADD_OPEN_READ_ONLY, &file);
+    if (rc == -ENOENT)
+        return lladd_error_set(err, LLADD_NOT_FOUND, "there is no object \"%s\"", name);
+    if (rc)
+        return fail(err, rc, "get", name);
+    int64_t got = disk->ops->pread(disk, file, bytes, len, offset);
+    rc = disk->ops->close(disk, file);
+    if (got < 0 || rc)
+        return fail(err, got < 0 ? (int)got : rc, "get", name);
+    return (size_t)got == len
+               ? 0
+               : lladd_error_set(err, LLADD_CORRUPT_BACKUP, "the object \"%s\" is too short", name);
+}
+
+struct listing {
+    struct lladd_store *store;
+    const char *prefix; /* as in the names of files */
+    lladd_store_list_fn *fn;
+    void *ctx;
+    struct lladd_error *err;
+    int stopped; /* what ended the list; 0: nothing has */
+};
+
+static int size_of(struct lladd_device *disk, const char *path, uint64_t *out)
+{
+    struct lladd_file *file;
+    int rc = disk->ops->open(disk, path, LLADD_OPEN_READ_ONLY, &file);
+    if (rc)
+        return rc;
+    rc = disk->ops->size(disk, file, out);
+    int late = disk->ops->close(disk, file);
+    return rc ? rc : late;
+}
+
+static int see_file(void *ctx, const char *file)
+{
+    struct listing *l = ctx;
+    char path[PATH], name[PATH];
+    uint64_t size;
+    size_t len = strlen(file);
+    if (*file == '.' || len >= PATH || strncmp(file, l->prefix, strlen(l->prefix)) != 0)
+        return 0;
+    for (size_t i = 0; i <= len; i++)
+        name[i] = (char)(file[i] == '+' ? '/' : file[i]);
+    l->stopped = path_of(name, path, l->err);
+    int rc = l->stopped ? 0 : size_of(disk_of(l->store), path, &size);
+    if (rc)
+        l->stopped = fail(l->err, rc, "list", name);
+    else if (!l->stopped)
+        l->stopped = l->fn(l->ctx, name, size);
+    return l->stopped;
+}
+
+static int store_list(struct lladd_store *store, const char *prefix, lladd_store_list_fn *fn,
+                      void *ctx, struct lladd_error *err)
+{
+    struct lladd_device *disk = disk_of(store);
+    char path[PATH];
+    TRY(reach(store, err));
+    TRY(path_of(prefix, path, err));
+    struct listing l = {store, path + sizeof UNDER - 1, fn, ctx, err, 0};
+    int rc = disk->ops->list(disk, FOLDER, see_file, &l);
+    if (l.stopped || rc == -ENOENT)
+        return l.stopped;
+    return rc ? fail(err, rc, "list", prefix) : 0;
+}
+
+static int store_remove(struct lladd_store *store, const char *name, struct lladd_error *err)
+{
+    struct lladd_device *disk = disk_of(store);
+    char path[PATH];
+    TRY(reach(store, err));
+    TRY(path_of(name, path, err));
+    int rc = disk->ops->unlink(disk, path);
+    if (rc == -ENOENT)
+        return lladd_error_set(err, LLADD_NOT_FOUND, "there is no object \"%s\"", name);
+    if (!rc)
+        rc = disk->ops->sync_dir(disk, FOLDER);
+    return rc ? fail(err, rc, "remove", name) : 0;
+}
+
+static void store_close(struct lladd_store *store)
+{
+    (void)store; /* the simulator owns it */
+}
+
+static const struct lladd_store_ops ops = {
+    .struct_size = sizeof ops,
+    .put = store_put,
+    .get = store_get,
+    .list = store_list,
+    .remove = store_remove,
+    .close = store_close,
+};
+
+/* ---- a simulation ------------------------------------------------------------------------ */
+
+static uint64_t world_now(void *ctx)
+{
+    const struct lladd_environment *w = &((struct lladd_sim *)ctx)->world;
+    return w->now_ns(w->ctx);
+}
+
+static int64_t world_wall(void *ctx)
+{
+    const struct lladd_environment *w = &((struct lladd_sim *)ctx)->world;
+    return w->wall_us(w->ctx);
+}
+
+/* The random bytes of each database of a simulation are those of the first one. Two of them would
+ * take the same random names in the store, so what the database has done changes these bytes. */
+static int world_random(void *ctx, void *buf, size_t len)
+{
+    struct lladd_sim *sim = ctx;
+    if (sim->running)
+        sim->random = ll_sim_mix(sim->random, sim->running->trace_hash + sim->running->level);
+    return sim->world.random(sim->world.ctx, buf, len);
+}
+
+int ll_sim_store_begin(struct lladd_sim *sim, struct lladd_options *options,
+                       struct lladd_archive **out, struct lladd_error *err)
+{
+    struct lladd_archive_options o = LLADD_ARCHIVE_OPTIONS_INIT;
+    sim->store.face.ops = &ops;
+    sim->store.sim = sim;
+    sim->store.world = (struct lladd_environment){sim, world_now, world_wall, world_random, NULL};
+    o.world = &sim->store.world;
+    *out = NULL;
+    return sim->subject.archives
+               ? lladd_ship_register(options, &sim->store.face, &o, out, err)
+               : 0;
+}
+
+void ll_sim_store_place(struct lladd_sim *sim, struct lladd_device *disk)
+{
+    sim->store.disk = disk;
+    sim->store.away = false;
+}
+
+static struct lladd_sim *current(void)
+{
+    return lladd_dst_current()->ctx;
+}
+
+struct lladd_store *lladd_sim_store(void)
+{
+    return &current()->store.face;
+}
+
+struct lladd_archive *lladd_sim_archive(void)
+{
+    return current()->store.archive;
+}
+
+const struct lladd_environment *lladd_sim_world(void)
+{
+    return &current()->store.world;
+}
+
+void lladd_sim_store_away(bool away)
+{
+    current()->store.away = away;
+}
