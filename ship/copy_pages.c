@@ -21,16 +21,33 @@ enum { TRIES = 3, PAGE_LSN = 8 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+/* After a read that has given nothing: does the file end at `at`? A faulty device may give nothing
+ * although the file goes on (lladd/device.h); that must not be taken for zeros. */
+static int file_ends(struct ll_ship_backup *b, uint64_t at, bool *out)
+{
+    uint64_t size;
+    int rc = b->dev->ops->size(b->dev, b->pages, &size);
+    *out = !rc && size <= at;
+    return rc ? ll_ship_fail_io(b->err, rc, "read the size of", "pages") : 0;
+}
+
 int ll_ship_read_pages(struct ll_ship_backup *b, uint64_t first, uint64_t n, unsigned char *out)
 {
     size_t size = b->m.info.page_size, len = (size_t)n * size, done = 0;
-    while (done < len) {
+    bool again = false, ends = false;
+    while (done < len && !ends) {
         int64_t got =
             b->dev->ops->pread(b->dev, b->pages, out + done, len - done, first * size + done);
         if (got < 0)
             return ll_ship_fail_io(b->err, (int)got, "read", "pages");
-        if (got == 0)
-            break;
+        if (got == 0) {
+            int rc = file_ends(b, first * size + done, &ends);
+            if (!rc && !ends && again)
+                rc = ll_ship_fail_io(b->err, -EIO, "read", "pages");
+            if (rc)
+                return rc;
+        }
+        again = got == 0; /* the file may just have grown */
         done += (size_t)got;
     }
     memset(out + done, 0, len - done);
