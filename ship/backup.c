@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <lladd/bytes.h>
+#include <lladd/dst.h>
 #include <lladd/extension.h>
 #include <lladd/lladd.h>
 #include <lladd/log_read.h>
@@ -201,6 +202,8 @@ static int pass(struct ll_ship_backup *b, uint64_t since, bool *settled)
     b->again.len = 0;
     b->newest = 0;
     int rc = ll_ship_read_log(b, end, since);
+    if (LLADD_PLANTED(LLADD_BUG_BULK_LEFT))
+        b->again.len = 0;
     *settled = !rc && b->again.len == 0;
     if (rc || *settled)
         return rc;
@@ -254,7 +257,16 @@ static int copy(struct ll_ship_backup *b, struct lladd_log_hold *hold)
         rc = copy_pages(b);
     if (!rc)
         rc = ll_ship_copy_log(b);
-    return rc ? rc : ll_ship_backup_finish(b);
+    text.len = 0;
+    b->m.info.ended_us = ll_ship_wall_us(b->opt.world);
+    if (!rc)
+        rc = ll_ship_manifest_write(&b->m, &text, b->err);
+    if (!rc)
+        rc = put_small(b, "manifest", text.data, text.len);
+    if (!rc && LLADD_PLANTED(LLADD_BUG_MANIFEST_FIRST))
+        rc = put_small(b, "pages.idx", b->index.data, b->index.len);
+    ll_ship_buf_free(&text);
+    return rc;
 }
 
 static int collect(void *ctx, const char *name, uint64_t size)

@@ -11,6 +11,7 @@
 #define LL_SIM_SUBJECTS(X) \
     X(actions) \
     X(arrays) \
+    X(backup) \
     X(blobs) \
     X(bulk) \
     X(bytes) \

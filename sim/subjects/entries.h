@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_SIM_ENTRIES_H
+#define LL_SIM_ENTRIES_H
+/* Numbered entries: a workload for the subjects of backups, archives and restores. Its contents say
+ * which transaction was the last.
+ *
+ * Entry n is a transaction. It writes n into the head page, and a text into page 1 + n % 3. Every
+ * second entry also replaces an extent that is written in bulk, and one entry makes an extent of
+ * raw pages. So the contents after entry n are a function of n, and the contents of a restored copy
+ * can be checked without a model. The head page also has the end of the durable log after each
+ * entry: the LSN that is the target for the contents after the entry. Entries of a restored copy
+ * have another variant than those of the original. */
+#include "sim/subjects/subjects.h"
+
+#include <lladd/ship.h>
+
+enum { LL_SIM_ENTRIES_MOST = 16, LL_SIM_ENTRY_SLOTS = 3 };
+
+/* What the database has. */
+struct ll_sim_entry {
+    uint32_t number, variant; /* number 0: none */
+};
+struct ll_sim_entries {
+    struct ll_sim_entry last;
+    struct ll_sim_entry slot[LL_SIM_ENTRY_SLOTS];
+    struct ll_sim_entry extent, raw;
+    uint32_t doubt; /* 1: the contents of the transaction that is prepared */
+};
+
+/* Makes the pages. */
+int ll_sim_entries_make(struct lladd_db *, struct lladd_error *);
+/* Does entry `number`, which must be the next one. */
+int ll_sim_entry_do(struct ll_sim_work *, uint32_t number, uint32_t variant);
+/* Changes a page in a transaction that stays open. */
+int ll_sim_entry_open(struct ll_sim_work *);
+/* Rolls back a transaction that has changed pages and has written pages in bulk. */
+int ll_sim_entry_roll_back(struct ll_sim_work *);
+/* Changes a page in a transaction and prepares it. */
+int ll_sim_entry_prepare(struct ll_sim_work *);
+
+/* Reads the contents, and checks that they are those after an entry. If not, LLADD_CORRUPT_PAGE: a
+ * backup has what the disk gives, so a write that the disk has lost leaves wrong contents in it. */
+int ll_sim_entries_read(struct lladd_db *, struct ll_sim_entries *, struct lladd_error *);
+/* The number of the last entry. */
+int ll_sim_entries_last(struct lladd_db *, uint32_t *, struct lladd_error *);
+/* The end of the durable log after entry `number`, which must not be the last one. */
+int ll_sim_entry_end(struct lladd_db *, uint32_t number, lladd_lsn *, struct lladd_error *);
+
+/* What a store has: a database of which the backup or the target was opened in memory. */
+struct ll_sim_shown {
+    struct ll_sim_entries has;
+    uint32_t in_doubt; /* number of transactions in doubt */
+    lladd_lsn end;     /* the LSN of which it has the contents */
+};
+/* Opens the database that the store has for these options, and reads it. `instant`: with instant
+ * recovery. Nothing is written. */
+int ll_sim_entries_show(struct lladd_store *, const struct lladd_restore_options *, bool instant,
+                        struct ll_sim_shown *, struct lladd_error *);
+/* Opens and reads the database on a device, without changing the device. */
+int ll_sim_entries_look(struct lladd_device *, bool instant, struct ll_sim_shown *,
+                        struct lladd_error *);
+
+/* Adds an entry to a model. */
+void ll_sim_entries_add(struct ll_sim_entries *, struct ll_sim_entry);
+
+/* Members of a subject. */
+int ll_sim_entries_dump(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
+void ll_sim_entries_apply(void *ctx, void *model, struct lladd_span note);
+int ll_sim_entries_model_dump(void *ctx, const void *model, struct lladd_sink *);
+void ll_sim_entries_describe(void *ctx, struct lladd_span note, struct lladd_sink *);
+int ll_sim_entries_pages(void *ctx, struct lladd_db *, int (*fn)(void *, lladd_pageno), void *arg,
+                         struct lladd_error *);
+
+#define LL_SIM_ENTRIES_MODEL \
+    .dump = ll_sim_entries_dump, .model_size = sizeof(struct ll_sim_entries), \
+    .model_apply = ll_sim_entries_apply, .model_dump = ll_sim_entries_model_dump, \
+    .describe = ll_sim_entries_describe, .pages = ll_sim_entries_pages
+
+#endif
