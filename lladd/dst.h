@@ -194,7 +194,9 @@ struct lladd_dst_event {
     X(LAST_EIGHTH, "last-eighth", "O16", "page images take the log that is left to transactions") \
     X(IMAGE_WAIT, "image-wait", "O17", "an eviction waits for credit for images") \
     X(MANIFEST_FIRST, "manifest-first", "O3", "a backup's manifest is put before the page index") \
-    X(BULK_LEFT, "bulk-left", "O3", "a backup lacks pages that were written in bulk meanwhile")
+    X(BULK_LEFT, "bulk-left", "O3", "a backup lacks pages that were written in bulk meanwhile") \
+    X(PIN_EARLY, "pin-early", "O3", "an archive lets go of a segment before the store has it") \
+    X(SPOOL_LEFT, "spool-left", "O6", "an archive stores log without the pages written in bulk")
 
 /** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {

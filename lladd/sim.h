@@ -178,7 +178,7 @@ LLADD_API void lladd_sim_misread(struct lladd_sim *, lladd_pageno);
 /** The store of the simulation that runs in this thread. Its objects are files of the simulated
  *  disk, in the directory "store" beside the database. So each put and each removal consists of
  *  device calls; a crash may happen at any of them, and each may fail. Only callbacks of a subject
- *  other than `configure` may call this function and the next three. */
+ *  other than `configure` may call this function and the next four. */
 LLADD_API struct lladd_store *lladd_sim_store(void);
 /** The archive of the database, if the subject's `archives` is set; else NULL. */
 LLADD_API struct lladd_archive *lladd_sim_archive(void);
@@ -188,6 +188,9 @@ LLADD_API const struct lladd_environment *lladd_sim_world(void);
 /** While the store is away, each of its calls returns LLADD_STORE_FAILED and makes no device call.
  *  A recovery finds the store there. */
 LLADD_API void lladd_sim_store_away(bool away);
+/** While the store is full, each put returns LLADD_NO_SPACE and makes no device call. A recovery
+ *  finds room. */
+LLADD_API void lladd_sim_store_full(bool full);
 
 /* ---- exploring --------------------------------------------------------------------------- */
 

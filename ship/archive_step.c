@@ -13,6 +13,7 @@
 #include "ship/archive_private.h"
 
 #include <lladd/bytes.h>
+#include <lladd/dst.h>
 #include <lladd/lladd.h>
 #include <lladd/log_read.h>
 #include <stdio.h>
@@ -272,6 +273,11 @@ static int store_segment(struct lladd_archive *a, const struct ll_ship_segment *
     ll_ship_index_init(&ix, a->mem);
     int rc = index_segment(a, list, n, stop, &ix, err);
     ll_ship_seg_name(a->timeline, first, name);
+    if (!rc && LLADD_PLANTED(LLADD_BUG_PIN_EARLY)) {
+        a->done = a->pos = stop;
+        a->start = a->seen = ix.next.v;
+        ll_ship_archive_keep(a);
+    }
     if (!rc)
         rc = ll_ship_bulk_segment(a, &ix, err);
     if (!rc)

@@ -13,8 +13,11 @@
 struct session {
     struct lladd_sim *sim;
     struct lladd_device *device;
+    /* The disk of the store. It has no mutex, unlike `device`: the mutex of an archive's store
+     * comes after that of a device. */
+    struct ll_sim_run disk;
     struct lladd_options options;
-    struct lladd_archive *unused; /* archive of the simulator's options, which open no database */
+    struct lladd_archive *unused; /* of the simulator's options, which open no database here */
     struct lladd_db *db;
     struct lladd_sim_samples samples;
 };
@@ -36,7 +39,10 @@ static int begin(struct session *s, const struct lladd_sim_subject *subject,
     rc = ll_sim_store_begin(s->sim, &s->options, &s->sim->store.archive, err);
     if (rc)
         return rc;
-    ll_sim_store_place(s->sim, s->device);
+    rc = ll_sim_run_init(s->sim, &s->disk, &s->sim->base, 0, NULL, NULL);
+    if (rc)
+        return rc;
+    ll_sim_store_place(s->sim, &s->disk.face);
     s->options.device = s->device;
     s->options.flags |= LLADD_OPT_NO_THREADS | LLADD_OPT_ATOMIC_PAGES;
     s->options.frames = LLADD_FRAMES_HEAP;

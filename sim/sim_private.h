@@ -638,6 +638,7 @@ struct ll_sim_store {
     struct lladd_sim *sim;
     struct lladd_device *disk; /* of the database that is open, or was opened last */
     bool away;                 /* each call fails */
+    bool full;                 /* each put fails */
     struct lladd_environment world;
     struct lladd_archive *archive; /* NULL: the subject does not archive */
 };

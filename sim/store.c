@@ -112,6 +112,8 @@ static int store_put(struct lladd_store *store, const char *name, const struct l
     char path[PATH];
     bool taken;
     TRY(reach(store, err));
+    if (sim_of(store)->store.full)
+        return lladd_error_set(err, LLADD_NO_SPACE, "the simulated store is full");
     TRY(path_of(name, path, err));
     int rc = exists(disk, path, &taken);
     if (!rc && taken) {
@@ -271,7 +273,7 @@ int ll_sim_store_begin(struct lladd_sim *sim, struct lladd_options *options,
 void ll_sim_store_place(struct lladd_sim *sim, struct lladd_device *disk)
 {
     sim->store.disk = disk;
-    sim->store.away = false;
+    sim->store.away = sim->store.full = false;
 }
 
 static struct lladd_sim *current(void)
@@ -297,4 +299,9 @@ const struct lladd_environment *lladd_sim_world(void)
 void lladd_sim_store_away(bool away)
 {
     current()->store.away = away;
+}
+
+void lladd_sim_store_full(bool full)
+{
+    current()->store.full = full;
 }

@@ -10,6 +10,7 @@
 /* One line for each subject. */
 #define LL_SIM_SUBJECTS(X) \
     X(actions) \
+    X(archive) \
     X(arrays) \
     X(backup) \
     X(blobs) \

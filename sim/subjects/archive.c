@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * archive: the log is archived while its segments are used again. The setup makes a backup. Then
+ * entries alternate with steps of the archive and with checkpoints, which free log; meanwhile the
+ * store is away, and then full. One transaction stays open, one is prepared, one is rolled back.
+ *
+ * After each crash, what the store says it can restore must be restored: the end of the archived
+ * log, and the LSN after an entry. In each ending the archive then stores the rest, and each entry
+ * is a target: the restored database must have the contents after that entry.
+ */
+#include "sim/subjects/entries.h"
+
+#include <lladd/log_read.h>
+#include <string.h>
+
+enum {
+    BEFORE = 2, /* entries of the setup */
+    OPEN_AFTER = 3,
+    PREPARED_AFTER = 4,
+    ROLLED_BACK_AFTER = 5,
+    AWAY_AFTER = 6, /* the store is away after this entry, and full after these */
+    FULL_FROM = 7,
+    FULL_TO = 9,
+    LAST = 11
+};
+
+static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    o->log_segment_min = o->log_segment_max = 4 << 10; /* more segments, with less log */
+    return 0;
+}
+
+/* Stores all of the log. */
+static int store_all(struct lladd_error *err)
+{
+    bool more = true;
+    while (more)
+        TRY(lladd_archive_step(lladd_sim_archive(), &more, err));
+    return 0;
+}
+
+static int want_no_gap(struct lladd_error *err)
+{
+    struct lladd_archive_status s = {.struct_size = sizeof s};
+    TRY(lladd_archive_status_get(lladd_sim_archive(), &s, err));
+    return s.gap ? lladd_error_set(err, LLADD_BAD_STATE, "the archive has a gap from %llu to %llu",
+                                   (unsigned long long)s.gap_from.v, (unsigned long long)s.gap_to.v)
+                 : 0;
+}
+
+/* ---- the workload ------------------------------------------------------------------------ */
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
+    (void)ctx;
+    TRY(ll_sim_entries_make(db, err));
+    TRY(store_all(err));
+    for (uint32_t n = 1; n <= BEFORE; n++)
+        TRY(ll_sim_entry_do(&w, n, 0));
+    o.world = lladd_sim_world();
+    TRY(lladd_backup(db, lladd_sim_store(), &o, NULL, err));
+    return store_all(err);
+}
+
+/* A step that the store does not let succeed must leave the archive as it was. */
+static int step_in_vain(struct lladd_error *err)
+{
+    struct lladd_error own = LLADD_ERROR_INIT;
+    bool more;
+    int rc = lladd_archive_step(lladd_sim_archive(), &more, &own);
+    if (rc == LLADD_STORE_FAILED || rc == LLADD_NO_SPACE)
+        return 0;
+    return rc ? lladd_error_set(err, rc, "%s", own.message)
+              : lladd_error_set(err, LLADD_BAD_STATE, "a step succeeds without a store");
+}
+
+static int archive_after(uint32_t n, struct lladd_db *db, struct lladd_error *err)
+{
+    bool away = n == AWAY_AFTER, full = n >= FULL_FROM && n <= FULL_TO;
+    lladd_sim_store_away(away);
+    lladd_sim_store_full(full);
+    TRY(away || full ? step_in_vain(err) : store_all(err));
+    return n % 2 ? lladd_checkpoint(db, err) : 0;
+}
+
+static int beside(struct ll_sim_work *w, uint32_t n)
+{
+    if (n == OPEN_AFTER)
+        return ll_sim_entry_open(w);
+    if (n == PREPARED_AFTER)
+        return ll_sim_entry_prepare(w);
+    return n == ROLLED_BACK_AFTER ? ll_sim_entry_roll_back(w) : 0;
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    for (uint32_t n = BEFORE + 1; n <= LAST; n++) {
+        TRY(ll_sim_entry_do(&w, n, 0));
+        TRY(beside(&w, n));
+        TRY(archive_after(n, db, err));
+    }
+    return want_no_gap(err);
+}
+
+/* ---- targets ----------------------------------------------------------------------------- */
+
+struct targets {
+    uint32_t last;     /* the last entry of the database */
+    lladd_lsn to, end; /* what can be restored, by the list of the store; the end of the backup */
+    bool resolved;     /* the prepared transaction was ended after the recovery */
+    struct lladd_error *err;
+};
+
+static int see_item(void *ctx, const struct lladd_archive_item *item)
+{
+    struct targets *t = ctx;
+    if (item->kind == LLADD_ARCHIVE_RANGE && item->end.v > t->to.v)
+        t->to = item->end;
+    return 0;
+}
+
+static int see_base(void *ctx, const struct lladd_backup_info *info)
+{
+    ((struct targets *)ctx)->end = info->end;
+    return 0;
+}
+
+static int find(struct lladd_db *db, bool resolved, struct targets *t, struct lladd_error *err)
+{
+    *t = (struct targets){.resolved = resolved, .err = err};
+    TRY(ll_sim_entries_last(db, &t->last, err));
+    TRY(lladd_backup_each(lladd_sim_store(), NULL, see_base, t, err));
+    return lladd_archive_each(lladd_sim_store(), NULL, see_item, t, err);
+}
+
+static int wrong(const struct targets *t, const char *what, uint32_t entry,
+                 const struct ll_sim_shown *s)
+{
+    return lladd_error_set(t->err, LLADD_BAD_STATE,
+                           "%s (entry %u, LSN %llu) has the contents after entry %u, with %u "
+                           "transactions in doubt; the database has entry %u",
+                           what, entry, (unsigned long long)s->end.v, s->has.last.number,
+                           s->in_doubt, t->last);
+}
+
+/* The target for the LSN after this entry. The transaction that is prepared after an entry is in
+ * doubt there. */
+static int want_entry(const struct targets *t, uint32_t entry, lladd_lsn lsn)
+{
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    struct lladd_restore_target target = LLADD_RESTORE_TARGET_INIT;
+    struct ll_sim_shown s;
+    target.kind = LLADD_TO_LSN;
+    target.lsn = lsn;
+    o.target = &target;
+    TRY(ll_sim_entries_show(lladd_sim_store(), &o, entry % 2 == 0, &s, t->err));
+    uint32_t doubt = entry >= PREPARED_AFTER;
+    bool fits = t->resolved && entry + 1 >= t->last
+                    ? s.in_doubt <= doubt /* it was ended after the crash */
+                    : s.in_doubt == doubt && s.has.doubt == doubt;
+    return s.has.last.number == entry && fits ? 0 : wrong(t, "the target", entry, &s);
+}
+
+/* The end of the archived log has the contents after one of the entries. */
+static int want_end(const struct targets *t)
+{
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    struct lladd_restore_target target = LLADD_RESTORE_TARGET_INIT;
+    struct ll_sim_shown s;
+    target.kind = LLADD_TO_END;
+    o.target = &target;
+    TRY(ll_sim_entries_show(lladd_sim_store(), &o, t->last % 2, &s, t->err));
+    uint32_t last = s.has.last.number;
+    bool fits = t->resolved || s.in_doubt == s.has.doubt;
+    if (!t->resolved && last != PREPARED_AFTER)
+        fits = fits && s.has.doubt == (last > PREPARED_AFTER);
+    return last >= BEFORE && last <= t->last && fits ? 0
+                                                     : wrong(t, "the end of the log", last, &s);
+}
+
+/* Restores the LSN after entry `only`, or after each entry (0), as far as the store says it can. */
+static int want_targets(const struct targets *t, struct lladd_db *db, uint32_t only)
+{
+    for (uint32_t n = BEFORE; n < t->last; n++) {
+        lladd_lsn lsn;
+        TRY(ll_sim_entry_end(db, n, &lsn, t->err));
+        if ((!only || n == only) && lsn.v >= t->end.v && lsn.v <= t->to.v)
+            TRY(want_entry(t, n, lsn));
+    }
+    return want_end(t);
+}
+
+static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct targets t;
+    (void)ctx;
+    TRY(find(db, false, &t, err));
+    return want_targets(&t, db, t.last - 1);
+}
+
+/* An archive that goes on compares the log with what the store has. It takes a damaged segment
+ * (--damage) for the log of another copy. */
+static int store_rest(struct lladd_error *err)
+{
+    struct lladd_error own = LLADD_ERROR_INIT;
+    int rc = store_all(&own);
+    return rc ? lladd_error_set(err, rc == LLADD_DIVERGED ? LLADD_CORRUPT_LOG : rc, "%s",
+                                own.message)
+              : 0;
+}
+
+/* The archive goes on, and misses nothing. */
+static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    struct targets t;
+    uint32_t last;
+    (void)ctx;
+    TRY(ll_sim_entries_last(db, &last, err));
+    TRY(ll_sim_entry_do(&w, last + 1, 0));
+    lladd_lsn end = lladd_durable_lsn(db);
+    TRY(store_rest(err));
+    TRY(want_no_gap(err));
+    TRY(find(db, true, &t, err));
+    if (t.to.v < end.v)
+        return lladd_error_set(err, LLADD_BAD_STATE,
+                               "all log is stored, and the store can restore up to %llu of %llu",
+                               (unsigned long long)t.to.v, (unsigned long long)end.v);
+    return want_targets(&t, db, 0);
+}
+
+static void init(void *ctx, void *model)
+{
+    (void)ctx;
+    for (uint32_t n = 1; n <= BEFORE; n++)
+        ll_sim_entries_add(model, (struct ll_sim_entry){n, 0});
+}
+
+const struct lladd_sim_subject ll_sim_subject_archive = {
+    .struct_size = sizeof ll_sim_subject_archive,
+    .name = "archive",
+    .about = "the log is archived while it is used again; each entry is a target",
+    .configure = configure,
+    .setup = setup,
+    .run = run,
+    .check = check,
+    LL_SIM_ENTRIES_MODEL,
+    .model_init = init,
+    .go_on = go_on,
+    .archives = true,
+};
