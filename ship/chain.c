@@ -11,6 +11,7 @@
 #include "ship/image_private.h"
 
 #include <lladd/bytes.h>
+#include <lladd/dst.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +185,8 @@ int ll_ship_past_path(const struct ll_ship_past *a, uint32_t timeline, struct ll
         if (rc)
             break;
         step.timeline = fork.parent;
-        step.top = fork.lsn < step.top ? fork.lsn : step.top;
+        if (!LLADD_PLANTED(LLADD_BUG_FORK_IGNORED))
+            step.top = fork.lsn < step.top ? fork.lsn : step.top;
         rc = ll_ship_append(steps, &step, sizeof step, err);
     }
     return rc;
@@ -493,11 +495,12 @@ int ll_ship_past_top(struct ll_ship_past *a, const struct ll_ship_buf *steps, ui
                      struct lladd_error *err)
 {
     static const enum ll_ship_source sources[] = {LL_SHIP_IN_SEGMENT, LL_SHIP_IN_PART};
-    uint32_t timeline = step_at(steps, 0)->timeline;
+    bool planted = LLADD_PLANTED(LLADD_BUG_FORK_IGNORED) && steps_of(steps) > 1;
+    uint32_t timeline = step_at(steps, planted ? 1 : 0)->timeline;
     struct ll_ship_image im;
     size_t i = stored(a);
     int rc = 0;
-    *out = steps_of(steps) > 1 ? step_at(steps, 1)->top : 0;
+    *out = steps_of(steps) > 1 && !planted ? step_at(steps, 1)->top : 0;
     while (i > 0 && stored_at(a, i - 1)->timeline != timeline)
         i--;
     if (i == 0)

@@ -30,6 +30,7 @@
     X(instant_long) \
     X(instant_tight) \
     X(redo_shares) \
+    X(restore) \
     X(inventory) \
     X(journal) \
     X(journal_moves) \

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * restore: a database is restored to a target in the past, into a directory of the same disk. The
+ * copy and the original then have different entries, and both archive into the same store.
+ *
+ * After each crash the copy cannot be opened, or it has the target's entries and entries of its
+ * own. What the store has on the copy's timeline has no later entry of the original, and what it
+ * has on the original's has no entry of the copy. If the restore was not complete, a second one
+ * succeeds; if it was, a second one is refused and changes nothing.
+ */
+#include "sim/subjects/entries.h"
+#include "sim/subjects/under.h"
+
+#include <lladd/dst.h>
+#include <lladd/extension.h>
+#include <string.h>
+
+enum {
+    BASE = 2,   /* the backup is made after this entry */
+    TARGET = 3, /* the copy has the entries up to this one */
+    BEFORE = 5, /* entries of the setup */
+    LAST = 6,
+    COPY_LAST = 5
+};
+#define FOLDER "copy"
+
+static int store_all(struct lladd_archive *a, struct lladd_error *err)
+{
+    bool more = true;
+    while (more)
+        TRY(lladd_archive_step(a, &more, err));
+    return 0;
+}
+
+/* ---- the copy ---------------------------------------------------------------------------- */
+
+static int restore(struct ll_sim_under *copy, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    struct lladd_restore_target target = LLADD_RESTORE_TARGET_INIT;
+    target.kind = LLADD_TO_LSN;
+    TRY(ll_sim_entry_end(db, TARGET, &target.lsn, err));
+    o.target = &target;
+    o.world = lladd_sim_world();
+    return lladd_restore(lladd_sim_store(), &o, &copy->face, NULL, err);
+}
+
+static int work_in_copy(struct lladd_db *db, struct lladd_archive *a, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    int rc = store_all(a, err);
+    for (uint32_t n = TARGET + 1; !rc && n <= COPY_LAST; n++) {
+        rc = ll_sim_entry_do(&w, n, 1);
+        if (!rc)
+            rc = store_all(a, err);
+    }
+    return rc;
+}
+
+static int open_copy(struct lladd_options *o, struct lladd_store *store,
+                     const struct lladd_environment *world, struct lladd_error *err)
+{
+    struct lladd_archive_options archive = LLADD_ARCHIVE_OPTIONS_INIT;
+    struct lladd_archive *a;
+    struct lladd_db *db;
+    archive.world = o->world = world;
+    TRY(lladd_ship_register(o, store, &archive, &a, err));
+    int rc = lladd_open(NULL, o, &db, err);
+    if (!rc) {
+        rc = work_in_copy(db, a, err);
+        int closed = lladd_close(db);
+        if (!rc && closed)
+            rc = lladd_error_set(err, closed, "the copy cannot be closed");
+    }
+    lladd_options_release(o);
+    lladd_archive_free(a);
+    return rc;
+}
+
+/* The copy is another database than the one that is simulated, so the simulator must not see what
+ * its library calls do. It does see the device's calls. */
+static int use_copy(struct ll_sim_under *copy, struct lladd_error *err)
+{
+    struct lladd_dst own = {.planted = lladd_dst_current()->planted};
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_store *store = lladd_sim_store();
+    const struct lladd_environment *world = lladd_sim_world();
+    o.device = &copy->face;
+    o.flags = LLADD_OPT_NO_THREADS | LLADD_OPT_MUST_EXIST;
+    o.cache_bytes = 256 << 10;
+    o.log_ring_bytes = 64 << 10;
+    o.log_segment_min = o.log_segment_max = 8 << 10;
+    o.frames = LLADD_FRAMES_HEAP;
+    o.redo_threads = 1;
+    struct lladd_dst *before = lladd_dst_enter(&own);
+    int rc = open_copy(&o, store, world, err);
+    (void)lladd_dst_enter(before);
+    return rc;
+}
+
+/* ---- the workload ------------------------------------------------------------------------ */
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
+    struct ll_sim_under copy;
+    (void)ctx;
+    ll_sim_under_init(&copy, lladd_db_device(db), FOLDER);
+    if (ll_sim_under_make(&copy))
+        return lladd_error_set(err, LLADD_BAD_STATE, "the folder of the copy cannot be made");
+    TRY(ll_sim_entries_make(db, err));
+    o.world = lladd_sim_world();
+    for (uint32_t n = 1; n <= BEFORE; n++) {
+        TRY(store_all(lladd_sim_archive(), err));
+        TRY(ll_sim_entry_do(&w, n, 0));
+        if (n == BASE)
+            TRY(lladd_backup(db, lladd_sim_store(), &o, NULL, err));
+    }
+    return store_all(lladd_sim_archive(), err);
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    struct ll_sim_under copy;
+    (void)ctx;
+    ll_sim_under_init(&copy, lladd_db_device(db), FOLDER);
+    TRY(restore(&copy, db, err));
+    TRY(ll_sim_entry_do(&w, LAST, 0));
+    TRY(store_all(lladd_sim_archive(), err));
+    return use_copy(&copy, err);
+}
+
+/* ---- what there is ----------------------------------------------------------------------- */
+
+/* Has the copy, or the store on its timeline, the original's entries up to the target, and after
+ * those only its own? */
+static bool is_copy(const struct ll_sim_entries *has)
+{
+    uint32_t last = has->last.number;
+    return last >= TARGET && last <= COPY_LAST && has->last.variant == (last > TARGET);
+}
+
+static int wrong(const char *what, uint32_t timeline, const struct ll_sim_entries *has,
+                 struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_BAD_STATE, "%s on timeline %u has the entry %u.%u", what,
+                           timeline, has->last.number, has->last.variant);
+}
+
+/* *there: the restore was complete. */
+static int look_at_copy(struct lladd_db *db, bool *there, struct lladd_error *err)
+{
+    struct lladd_error own = LLADD_ERROR_INIT;
+    struct ll_sim_under copy;
+    struct ll_sim_shown shown;
+    ll_sim_under_init(&copy, lladd_db_device(db), FOLDER);
+    int rc = ll_sim_entries_look(&copy.face, true, &shown, &own);
+    *there = rc == 0;
+    if (rc == LLADD_MISSING_FILE || rc == LLADD_NOT_A_DATABASE || rc == LLADD_CORRUPT_CONTROL)
+        return 0; /* "control" is the last file: it is missing, or it is cut off */
+    if (rc)
+        return lladd_error_set(err, rc, "the copy: %s", own.message);
+    return is_copy(&shown.has) ? 0 : wrong("the copy", 1, &shown.has, err);
+}
+
+struct timelines {
+    uint32_t n; /* timelines of copies */
+    struct lladd_error *err;
+};
+
+static int see_timeline(void *ctx, const struct lladd_archive_item *item)
+{
+    struct timelines *t = ctx;
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    struct lladd_restore_target target = LLADD_RESTORE_TARGET_INIT;
+    struct ll_sim_shown s;
+    if (item->kind != LLADD_ARCHIVE_TIMELINE)
+        return 0;
+    target.kind = LLADD_TO_END;
+    target.timeline = item->timeline;
+    o.target = &target;
+    t->n += item->timeline > 0;
+    TRY(ll_sim_entries_show(lladd_sim_store(), &o, item->timeline % 2, &s, t->err));
+    bool fine = item->timeline ? is_copy(&s.has)
+                               : s.has.last.number >= BEFORE && s.has.last.variant == 0;
+    return fine ? 0 : wrong("the store", item->timeline, &s.has, t->err);
+}
+
+static int look(struct lladd_db *db, bool *there, uint32_t *timelines, struct lladd_error *err)
+{
+    struct timelines t = {0, err};
+    TRY(look_at_copy(db, there, err));
+    TRY(lladd_archive_each(lladd_sim_store(), NULL, see_timeline, &t, err));
+    *timelines = t.n;
+    return *there && !t.n ? lladd_error_set(err, LLADD_BAD_STATE,
+                                            "the copy was restored, and the store has no timeline "
+                                            "of it")
+                          : 0;
+}
+
+static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    uint32_t timelines;
+    bool there;
+    (void)ctx;
+    return look(db, &there, &timelines, err);
+}
+
+static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_error own = LLADD_ERROR_INIT;
+    struct ll_sim_work w = {.db = db, .err = err};
+    struct ll_sim_under copy;
+    uint32_t before, after, last;
+    bool there, now;
+    (void)ctx;
+    ll_sim_under_init(&copy, lladd_db_device(db), FOLDER);
+    TRY(look(db, &there, &before, err));
+    int rc = restore(&copy, db, &own);
+    if (rc != (there ? LLADD_EXISTS : 0))
+        return lladd_error_set(err, rc ? rc : LLADD_BAD_STATE,
+                               "a second restore %s an existing database: %s",
+                               there ? "into" : "without", own.message);
+    TRY(look(db, &now, &after, err));
+    TRY(ll_sim_entries_last(db, &last, err));
+    TRY(ll_sim_entry_do(&w, last + 1, 0));
+    return now && after == before + !there
+               ? 0
+               : lladd_error_set(err, LLADD_BAD_STATE,
+                                 "after a second restore the copy is %sthere, on timeline %u "
+                                 "after %u",
+                                 now ? "" : "not ", after, before);
+}
+
+static void init(void *ctx, void *model)
+{
+    (void)ctx;
+    for (uint32_t n = 1; n <= BEFORE; n++)
+        ll_sim_entries_add(model, (struct ll_sim_entry){n, 0});
+}
+
+const struct lladd_sim_subject ll_sim_subject_restore = {
+    .struct_size = sizeof ll_sim_subject_restore,
+    .name = "restore",
+    .about = "a database is restored to a target, and goes on beside the original",
+    .setup = setup,
+    .run = run,
+    .check = check,
+    LL_SIM_ENTRIES_MODEL,
+    .model_init = init,
+    .go_on = go_on,
+    .archives = true,
+};
