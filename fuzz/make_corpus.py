@@ -467,6 +467,54 @@ def btree_seeds():
     yield "page-row", b"\0\0\xff\xff" + bytes(page)
 
 
+def manifest_seeds():
+    fix, whole = 1, 2
+    put, flip, number, away, twice = range(5)
+
+    def change(at, what, value):
+        return struct.pack("<HBB", at, what, value)
+
+    yield "unchanged", bytes([0])
+    yield "unchanged-fixed", bytes([fix])
+    yield "damaged", bytes([0]) + change(200, flip, 1)
+    yield "empty", bytes([whole])
+    yield "newer", bytes([fix]) + change(13, put, ord("2"))
+    # Each field gets each of the unusual numbers in turn.
+    for n, at in enumerate(range(80, 560, 24)):
+        yield f"number-{at}", bytes([fix]) + change(at, number, n)
+    for n in range(3, 18):
+        yield f"line-{n}-away", bytes([fix]) + change(0, away, n)
+        yield f"line-{n}-twice", bytes([fix]) + change(0, twice, n)
+    head = b"LLADD backup 1\nname x\nuuid " + b"42" * 16 + b"\npage_size 4096\ntimeline 0\n"
+    numbers = b"from 8\nredo 8\nend 16\npages 3\nstored 0\ndamaged 0\nbegun_us 1\nended_us 2\n"
+    text = head + numbers + b"heuristic 0\ncontrol 00000000\nindex 0 00000000\n"
+    yield "other-name", bytes([fix | whole]) + text
+    yield "other-name-log", bytes([fix | whole]) + text + b"log 8 4096 0 4096 00000000\n"
+    yield "text", bytes([fix | whole]) + b"LLADD backup 1\n" * 20
+
+
+def pages_index_seeds():
+    frames = 1
+    first, pages, part, offset, size, crc, zero, away, twice, swap = range(10)
+
+    def change(entry, what, value):
+        return struct.pack("<HBB", entry, what, value)
+
+    yield "unchanged", bytes([0])
+    yield "unchanged-frames", bytes([frames])
+    yield "crc", bytes([0]) + change(0, crc, 0)
+    yield "shorter-frame", bytes([frames]) + change(0, size, 127)
+    yield "entry-away", bytes([0]) + change(1, away, 0)
+    yield "entry-twice", bytes([0]) + change(0, twice, 0)
+    yield "entries-swapped", bytes([0]) + change(0, swap, 1)
+    yield "other-bytes", bytes([frames]) + change(1, offset, 0)
+    for what in (first, pages, part, offset, size):
+        for value in (0, 7, 10, 17, 21):
+            yield f"field-{what}-{value}", bytes([frames]) + change(0, what, value)
+    yield "all-away", bytes([0]) + change(0, away, 0) * 8
+    yield "many", bytes([frames]) + b"".join(change(i, twice, 0) for i in range(40))
+
+
 def main(make_db, folder):
     with tempfile.TemporaryDirectory() as work:
         bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
@@ -478,7 +526,9 @@ def main(make_db, folder):
                           ("fuzz_cluster", cluster_seeds()), ("fuzz_locks", lock_seeds()),
                           ("fuzz_dtable", dtable_seeds()),
                           ("fuzz_journal", journal_seeds()),
-                          ("fuzz_managed", managed_seeds())):
+                          ("fuzz_managed", managed_seeds()),
+                          ("fuzz_manifest", manifest_seeds()),
+                          ("fuzz_pages_index", pages_index_seeds())):
         path = os.path.join(folder, fuzzer)
         shutil.rmtree(path, ignore_errors=True)  # removes also the inputs that a fuzzer has found
         os.makedirs(path)
