@@ -3,7 +3,7 @@
  *
  * The order makes every crash harmless: lladd_restore takes the lock, writes the note
  * "files/ship/restoring", writes and syncs the files, writes "control", and removes the note.
- * Without "control" lladd_open refuses the directory.
+ * Without a whole "control" lladd_open refuses the directory.
  * Restore never writes a file "creating", which would let lladd_open begin a new database. A second
  * restore removes the files that the first has left, but only if the note is there: without the
  * note the files are not those of an interrupted restore.
