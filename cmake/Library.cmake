@@ -25,12 +25,12 @@ if(LLADD_INSTALL_DEBUG AND LLADD_DEBUG)
     set(ll_debug_objects ${ll_objects})
 endif()
 
-# The sources of liblladd_ship (below). lladd_dst contains them, too, so that the simulator can run
-# backups, archives and restores.
+# The sources of liblladd_ship (below); those of stores in S3 are arguments. lladd_dst contains the
+# others, too, so that the simulator can run backups, archives and restores.
 file(GLOB ll_ship_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ship/*.c)
 ll__link(${CMAKE_SOURCE_DIR}/ship ${LL_LAYERS_DIR}/ship/ship)
 function(ll__ship_objects target)
-    add_library(${target} OBJECT ${ll_ship_sources})
+    add_library(${target} OBJECT ${ll_ship_sources} ${ARGN})
     target_link_libraries(${target} PRIVATE ll_flags ll_library_flags Threads::Threads
         PkgConfig::lz4)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
@@ -121,8 +121,29 @@ if(TARGET lladd_shared)
 endif()
 
 # liblladd_ship: backups and stores. A library of its own that uses the public headers only, as an
-# archive and as a shared object; each is linked with the library of its kind.
-ll__ship_objects(ll_ship)
+# archive and as a shared object; each is linked with the library of its kind. Stores in S3 need
+# libcurl, which signs requests rightly from 7.88 on, and libexpat. libcurl is not linked, but
+# loaded when such a store is opened.
+set(ll_s3)
+set(ll_s3_sources)
+set(ll_with_s3 OFF)
+if(LLADD_S3)
+    pkg_check_modules(curl QUIET IMPORTED_TARGET libcurl>=7.88)
+    pkg_check_modules(expat QUIET IMPORTED_TARGET expat)
+    if(curl_FOUND AND expat_FOUND)
+        set(ll_with_s3 ON)
+        set(ll_s3 PkgConfig::expat ${CMAKE_DL_LIBS})
+        file(GLOB ll_s3_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ship/s3/*.c)
+    else()
+        message(STATUS "No libcurl 7.88 or no libexpat: no stores in S3")
+    endif()
+endif()
+ll__ship_objects(ll_ship ${ll_s3_sources})
+target_link_libraries(ll_ship PRIVATE ${ll_s3})
+if(ll_with_s3)
+    target_compile_definitions(ll_ship PRIVATE LL_SHIP_S3=1)
+    target_include_directories(ll_ship SYSTEM PRIVATE ${curl_INCLUDE_DIRS})
+endif()
 if(TARGET lladd_static)
     add_library(lladd_ship_static STATIC $<TARGET_OBJECTS:ll_ship>)
     set_target_properties(lladd_ship_static PROPERTIES

@@ -193,6 +193,8 @@ struct lladd_dst_event {
     X(UNMARKED, "unmarked", "O11", "a page is written before the control file says \"in use\"") \
     X(LAST_EIGHTH, "last-eighth", "O16", "page images take the log that is left to transactions") \
     X(IMAGE_WAIT, "image-wait", "O17", "an eviction waits for credit for images") \
+    X(BULK_LOADED, "bulk-loaded", "O16", "a page is loaded while it is written in bulk") \
+    X(BULK_CHANGED, "bulk-changed", "O2", "a change before a bulk write leaves the barrier valid") \
     X(MANIFEST_FIRST, "manifest-first", "O3", "a backup's manifest is put before the page index") \
     X(BULK_LEFT, "bulk-left", "O3", "a backup lacks pages that were written in bulk meanwhile") \
     X(PIN_EARLY, "pin-early", "O3", "an archive lets go of a segment before the store has it") \

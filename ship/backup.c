@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PASSES = 100, LABEL_MOST = 200, FIRST_LSN = 8 };
+enum { PASSES = 100, LABEL_MOST = 200 };
 
 int ll_ship_progress(struct ll_ship_backup *b, uint64_t bytes)
 {
@@ -85,11 +85,6 @@ static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
         i->from = b->m.redo;
     if (analysis < i->from.v)
         i->from = lladd_lsn_of(analysis);
-    if (i->from.v < FIRST_LSN) /* a class that needs all log says 0 */
-        i->from = lladd_lsn_of(FIRST_LSN);
-    /* A class that needs all of the log says LSN 0. */
-    if (i->from.v < LL_SHIP_FIRST_LSN)
-        i->from = lladd_lsn_of(LL_SHIP_FIRST_LSN);
     (void)lladd_log_hold_raise(hold, i->from);
     i->timeline = ll_ship_control_timeline(control);
     b->read_to = i->from.v;
@@ -257,15 +252,10 @@ static int copy(struct ll_ship_backup *b, struct lladd_log_hold *hold)
         rc = copy_pages(b);
     if (!rc)
         rc = ll_ship_copy_log(b);
-    text.len = 0;
-    b->m.info.ended_us = ll_ship_wall_us(b->opt.world);
     if (!rc)
-        rc = ll_ship_manifest_write(&b->m, &text, b->err);
-    if (!rc)
-        rc = put_small(b, "manifest", text.data, text.len);
+        rc = ll_ship_backup_finish(b);
     if (!rc && LLADD_PLANTED(LLADD_BUG_MANIFEST_FIRST))
-        rc = put_small(b, "pages.idx", b->index.data, b->index.len);
-    ll_ship_buf_free(&text);
+        rc = ll_ship_put_index(b);
     return rc;
 }
 

@@ -86,6 +86,8 @@ typedef int ll_ship_repaired_fn(struct ll_ship_backup *, void *ctx, uint64_t pag
 int ll_ship_repair_pages(struct ll_ship_backup *, ll_ship_repaired_fn *, void *ctx);
 /* Stores the last object of pages, and the index. */
 int ll_ship_finish_pages(struct ll_ship_backup *);
+/* Stores the index, "pages.idx". */
+int ll_ship_put_index(struct ll_ship_backup *);
 
 /* Reads the log from read_to to `to`, which must be durable. A transaction that commits or prepares
  * at or after `since` adds the ranges that it has written in bulk to `again`. */

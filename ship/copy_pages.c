@@ -193,22 +193,26 @@ int ll_ship_copy_pages(struct ll_ship_backup *b, uint64_t first, uint64_t n)
     return rc;
 }
 
-int ll_ship_finish_pages(struct ll_ship_backup *b)
+int ll_ship_put_index(struct ll_ship_backup *b)
 {
     char name[LL_SHIP_NAME_MAX];
+    struct lladd_iovec pieces[] = {{b->index.data, b->index.len},
+                                   {b->entries.data, b->entries.len}};
+    ll_ship_base_name(b->m.info.name, "pages.idx", name);
+    return ll_ship_put(b->store, b->mem, name, pieces, 2, b->err);
+}
+
+int ll_ship_finish_pages(struct ll_ship_backup *b)
+{
     int rc = store_object(b);
     if (rc)
         return rc;
-    struct lladd_iovec pieces[] = {{b->index.data, b->index.len},
-                                   {b->entries.data, b->entries.len}};
     b->m.index_bytes = b->index.len;
     b->m.index_crc = lladd_crc32c(0, b->index.data, b->index.len);
     b->m.page_entries = b->entries.len;
     b->m.page_entries_crc = lladd_crc32c(0, b->entries.data, b->entries.len);
     b->m.info.stored_bytes += b->index.len + b->entries.len;
     b->m.info.damaged_pages = b->damaged.len / sizeof(uint64_t);
-    ll_ship_base_name(b->m.info.name, "pages.idx", name);
-    if (LLADD_PLANTED(LLADD_BUG_MANIFEST_FIRST))
-        return 0; /* `copy` puts it */
-    return ll_ship_put(b->store, b->mem, name, &piece, 1, b->err);
+    /* With this planted bug, `copy` puts the index after the manifest. */
+    return LLADD_PLANTED(LLADD_BUG_MANIFEST_FIRST) ? 0 : ll_ship_put_index(b);
 }

@@ -178,8 +178,6 @@ void ll_ship_page_entry_encode(uint64_t lsn, uint32_t crc, unsigned char out[LL_
 
 /* ---- files of a database (docs/disk-format.md) ---------------------------------------------- */
 
-#define LL_SHIP_FIRST_LSN 8u /* of the log of every database */
-
 /* Kinds of log records. */
 enum ll_ship_record_kind {
     LL_SHIP_REC_UPDATE = 1,
@@ -516,6 +514,8 @@ int ll_ship_s3_open(const char *where, const struct lladd_store_options *, struc
 
 /* Sets the timeline of the control block that the device shows. */
 void ll_ship_device_timeline(struct lladd_device *, uint32_t timeline);
+/* Checks what the backup has besides what the device shows. */
+int ll_ship_device_check(struct lladd_device *, struct lladd_error *);
 /* The log that the device shows. No thread may read the device while the log is scanned. */
 struct ll_ship_image;
 struct ll_ship_image *ll_ship_device_log(struct lladd_device *);

@@ -470,6 +470,15 @@ void ll_ship_device_timeline(struct lladd_device *dev, uint32_t timeline)
     memcpy(d->control + LL_SHIP_CONTROL_COPY, d->control, LL_SHIP_CONTROL);
 }
 
+int ll_ship_device_check(struct lladd_device *dev, struct lladd_error *err)
+{
+    struct ship_device *d = device_of(dev);
+    lladd_mutex_lock(&d->mutex);
+    int rc = ll_ship_base_check(d->store, &d->m, err);
+    lladd_mutex_unlock(&d->mutex);
+    return rc;
+}
+
 struct ll_ship_image *ll_ship_device_log(struct lladd_device *dev)
 {
     return &device_of(dev)->log;

@@ -12,6 +12,11 @@
 
 static const char usage[] =
     "usage: lladd archive list [options] [--json] STORE\n"
+    "       lladd archive check [--base NAME] [--rate BYTES] [--memory BYTES] [--json]\n"
+    "                           [--ops FILE.so] STORE\n"
+    "       lladd archive expire [--keep N] [--keep-since TIME] [--dry-run] [--json] STORE\n"
+    "       lladd archive roll [--base NAME] [--timeline N] [--label TEXT] [--rate BYTES]\n"
+    "                          [--memory BYTES] [--json] [--ops FILE.so] STORE\n"
     "       lladd archive push [options] [--json] DIRECTORY STORE\n"
     "       lladd archive detach [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
@@ -34,6 +39,16 @@ static const char usage[] =
     "           nothing in DIRECTORY. No process may have the database open\n"
     "  detach   opens the database, and ends its archive for good: from then on the log is\n"
     "           truncated although it is not stored\n"
+    "\n"
+    "  --base NAME      checks the backup of this name, or begins with it\n"
+    "  --timeline N     takes the log of this timeline\n"
+    "  --label TEXT     a line of text for \"lladd restore --list\"\n"
+    "  --keep N         keeps the N backups that ended last\n"
+    "  --keep-since TIME  keeps what each state since that time (UTC) needs, for example\n"
+    "                   2026-11-20T10:44:12; with --keep, what one of them keeps is kept\n"
+    "  --dry-run        deletes nothing\n"
+    "  --rate BYTES     reads at most BYTES bytes a second\n"
+    "  --memory BYTES   limit of the memory for the restored database, as for \"lladd verify\"\n"
     "\n" TOOL_STORE_HELP "\n"
     "Exit status: 0; 1 if the log has gaps, or the log or the store is damaged; 2 if nothing was\n"
     "done for another reason; 3 if \"check\" has found no damage, and could not check every\n"
@@ -42,6 +57,34 @@ static const char usage[] =
 enum { RATE = TOOL_OWN, KEEP, KEEP_SINCE, DRY_RUN, LABEL };
 
 static const struct option options[] = {TOOL_COMMON, TOOL_STORE, {NULL, 0, NULL, 0}};
+static const struct option check_options[] = {TOOL_COMMON,
+                                              TOOL_STORE,
+                                              TOOL_BOUNDED,
+                                              {"base", required_argument, NULL, TOOL_BASE},
+                                              {"rate", required_argument, NULL, RATE},
+                                              {NULL, 0, NULL, 0}};
+
+static const struct option expire_options[] = {TOOL_COMMON,
+                                               TOOL_STORE,
+                                               {"keep", required_argument, NULL, KEEP},
+                                               {"keep-since", required_argument, NULL, KEEP_SINCE},
+                                               {"dry-run", no_argument, NULL, DRY_RUN},
+                                               {NULL, 0, NULL, 0}};
+
+static const struct option roll_options[] = {TOOL_COMMON,
+                                             TOOL_STORE,
+                                             TOOL_BOUNDED,
+                                             {"base", required_argument, NULL, TOOL_BASE},
+                                             {"timeline", required_argument, NULL, TOOL_TIMELINE},
+                                             {"label", required_argument, NULL, LABEL},
+                                             {"rate", required_argument, NULL, RATE},
+                                             {NULL, 0, NULL, 0}};
+
+struct wanted {
+    uint64_t rate;
+    const char *label;
+    struct lladd_keep keep;
+};
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
@@ -139,6 +182,7 @@ static int list(struct tool *t, const struct wanted *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_store *store;
+    (void)w;
     if (tool_store_open(t, t->dir, &store, &err))
         return tool_error(t, &err);
     int code = list_store(t, store);
@@ -264,7 +308,7 @@ static int expire(struct tool *t, const struct wanted *w)
     struct deleting d = {.list = t->json ? json_array() : NULL, .print = w->keep.dry_run};
     if (!w->keep.backups && !w->keep.since_us)
         return tool_fail(t, "expected --keep or --keep-since");
-    int rc = lladd_store_open(t->dir, NULL, &t->store, &err);
+    int rc = tool_store_open(t, t->dir, &t->store, &err);
     if (!rc)
         rc = lladd_archive_expire(t->store, &w->keep, see_deleted, &d, &info, &err);
     if (!rc && t->json)

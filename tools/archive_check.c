@@ -101,7 +101,7 @@ static int check(struct job *j, uint64_t rate)
     o.database = &t->options;
     o.memory_bytes = t->memory / 4;
     o.spill_dir = spill_dir();
-    int rc = lladd_store_open(t->dir, NULL, &t->store, &err);
+    int rc = tool_store_open(t, t->dir, &t->store, &err);
     if (!rc)
         rc = lladd_archive_check(t->store, &o, &info, &err);
     tool_progress_end(t);
@@ -145,7 +145,7 @@ int tool_archive_roll(struct tool *t, uint64_t rate, const char *label)
     o.database = &t->options;
     o.memory_bytes = t->memory / 4;
     o.spill_dir = spill_dir();
-    int rc = lladd_store_open(t->dir, NULL, &t->store, &err);
+    int rc = tool_store_open(t, t->dir, &t->store, &err);
     if (!rc)
         rc = lladd_archive_roll(t->store, &o, &info, &err);
     tool_progress_end(t);

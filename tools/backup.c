@@ -42,6 +42,12 @@ static const char restore_usage[] =
     "  --base NAME      begins with the backup of this name\n"
     "  --list           lists the complete backups, oldest first\n"
     "  --rate BYTES     writes at most BYTES bytes a second\n"
+    "  --page N         restores one page of the database in DIRECTORY, which no process has\n"
+    "                   open: recovers the database, and makes page N what it was after its\n"
+    "                   newest change, from the log and the archive, although the page may\n"
+    "                   look whole. Nothing is written to the store\n"
+    "  --out FILE       with --page: writes the page as it was at the target to a new file, with\n"
+    "                   its header and checksum, and changes no database\n"
     "\n" TOOL_STORE_HELP "\n"
     "Exit status: 0; 1 if the backup is damaged; 2 if nothing was restored for another reason.\n";
 
@@ -250,9 +256,11 @@ int tool_restore(int argc, char **argv)
     int code;
     if (tool_parse(&t, argc, argv, restore_options, take, &w, 0, &code))
         return tool_end(&t, code);
-    if (w.list ? t.argc != 0 : t.argc != 1)
-        return tool_end(&t, tool_fail(&t, w.list ? "--list takes a store and no directory"
-                                                 : "expected a store and a directory"));
+    const char *why = misused(&t, &w);
+    if (why)
+        return tool_end(&t, tool_fail(&t, "%s", why));
+    if (w.page != LLADD_NO_PAGE)
+        return tool_restore_page(&t, w.page, w.out);
     int rc = tool_store_open(&t, t.dir, &store, &err);
     if (!rc) {
         rc = w.list ? list(&t, store, &err) : restore(&t, &w, store, &err);

@@ -14,9 +14,9 @@ static const char usage[] =
     "Opens the database with the archive in the store, reads every page, and closes it.\n"
     "Recovery, and then the scrub, repair damaged pages from the log and the archive. A page\n"
     "that is whole, but older than the newest backup or the archived log says, is a write that\n"
-    "the disk has lost, maybe long ago; it is reported. Nothing is written to the store. A\n"
-    "database that a process has open is refused: that process calls lladd_scrub\n"
-    "(<lladd/ship.h>).\n"
+    "the disk has lost, maybe long ago; it is repaired, too. A raw page that has other bytes\n"
+    "than were written to it is reported. Nothing is written to the store. A database that a\n"
+    "process has open is refused: that process calls lladd_scrub (<lladd/ship.h>).\n"
     "\n"
     "  repair  the page was damaged, or a write of it was lost, and it was repaired\n"
     "  damage  the same, but it could not be repaired\n"
@@ -84,7 +84,7 @@ int tool_open_archived(struct tool *t, const char *dir, const char *url, struct 
     if (rc)
         return rc;
     lladd_inspect_close(view);
-    rc = tool_store_open(t, url, &j->store, err);
+    rc = tool_store_open(t, url, &a->store, err);
     if (!rc)
         rc = lladd_ship_register(&t->options, a->store, NULL, &a->archive, err);
     t->options.flags = LLADD_OPT_MUST_EXIST;

@@ -392,7 +392,7 @@ static int compare(struct tool *t, const struct looked *l, struct compared *c,
         snprintf(c->why_not, sizeof c->why_not, "%s", l->why_not);
         return 0;
     }
-    int rc = lladd_store_open(c->url, NULL, &store, err);
+    int rc = tool_store_open(t, c->url, &store, err);
     if (!rc) {
         rc = compare_with(t, c, store, err);
         lladd_store_close(store);
