@@ -208,6 +208,11 @@ bool ll_buffer_read_valid(const struct lladd_read *);
  * ll_buffer_sync. A write that fails poisons, except with LLADD_NO_SPACE. */
 struct ll_bulk_range {
     uint64_t first, n;
+    /* bulk_begin calls it when it can no longer fail, and before it drops the cached pages: a
+     * checkpoint cannot miss a dirty page before this call has returned. Must not wait. NULL: not
+     * needed. */
+    void (*before_drop)(void *ctx);
+    void *ctx;
     struct ll_bulk_range *next; /* for the buffer manager */
 };
 int ll_buffer_bulk_begin(struct ll_buffer *, struct ll_bulk_range *, struct lladd_error *);

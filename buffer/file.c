@@ -135,10 +135,13 @@ static int give_up(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint
     return 0;
 }
 
-static int drop(struct ll_buffer *b, uint64_t first, uint64_t n, struct lladd_error *err)
+static int drop(struct ll_buffer *b, uint64_t first, uint64_t n, const struct ll_bulk_range *range,
+                struct lladd_error *err)
 {
     lladd_mutex_lock(&b->discard_latch);
     int rc = each_frame(b, first, n, seize, err);
+    if (rc == 0 && range && range->before_drop)
+        range->before_drop(range->ctx); /* write-back waits for frames that are seized */
     (void)each_frame(b, first, n, rc == 0 ? give_up : let_go, err);
     lladd_mutex_unlock(&b->discard_latch);
     if (rc == 0)
@@ -149,7 +152,7 @@ static int drop(struct ll_buffer *b, uint64_t first, uint64_t n, struct lladd_er
 int ll_buffer_drop(struct ll_buffer *b, lladd_pageno first, uint64_t n)
 {
     int rc = ll_buffer__check(b, NULL);
-    return rc ? rc : drop(b, first.v, n, NULL);
+    return rc ? rc : drop(b, first.v, n, NULL, NULL);
 }
 
 /* ---- bulk access ---- */
@@ -202,7 +205,7 @@ int ll_buffer_bulk_begin(struct ll_buffer *b, struct ll_bulk_range *range, struc
     b->bulk = range;
     lladd_mutex_unlock(&b->bulk_latch);
     (void)lladd_atomic_add32(&b->bulk_count, 1);
-    rc = drop(b, range->first, range->n, err);
+    rc = drop(b, range->first, range->n, range, err);
     if (rc != 0)
         ll_buffer_bulk_end(b, range);
     return rc;

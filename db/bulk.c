@@ -28,7 +28,8 @@ static void release(struct lladd_txn *txn)
 
 /* Begins the range: no page of it is cached, and a thread that fixes one waits. Also sets aside
  * what log_barrier takes. A call that fails has dropped no page. All that waits for log space is
- * here, so the threads that wait for the range do not wait for log space. */
+ * here, so the threads that wait for the range do not wait for log space. Pending redo must not
+ * replace the new contents, either. */
 static int begin(struct lladd_txn *txn, struct ll_bulk_range *range)
 {
     struct ll_core *core = txn->core;
@@ -43,18 +44,17 @@ static int begin(struct lladd_txn *txn, struct ll_bulk_range *range)
         return rc;
     }
     rc = ll_buffer_bulk_begin(core->buffer, range, &txn->err);
-    if (rc)
-        release(txn);
+    release(txn);
+    if (!rc)
+        ll_instant_forget(core, lladd_page_of(range->first), range->n);
     return rc;
 }
 
-/* Logs the redo barrier of a range that has begun, and returns its LSN. Neither pending redo nor
- * cached copies of the pages may replace the new contents. Until the record is logged, no page of
- * the range is cached: write-back could log an image after it. */
+/* Logs the redo barrier of the range, and returns its LSN. Called before the cached pages are
+ * dropped: a checkpoint that does not find a dropped page must find the barrier. */
 static lladd_lsn log_barrier(struct lladd_txn *txn, const struct ll_bulk_range *range)
 {
     struct ll_core *core = txn->core;
-    ll_instant_forget(core, lladd_page_of(range->first), range->n);
     unsigned char bytes[16];
     lladd_put64(bytes, range->first);
     lladd_put64(bytes + 8, range->n);
@@ -71,21 +71,29 @@ static lladd_lsn log_barrier(struct lladd_txn *txn, const struct ll_bulk_range *
     return rec.lsn;
 }
 
+struct barrier {
+    struct lladd_txn *txn;
+    struct ll_bulk_range range;
+};
+
+static void log_first(void *ctx)
+{
+    const struct barrier *b = ctx;
+    (void)log_barrier(b->txn, &b->range);
+}
+
 int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     LL_USE(txn);
-    struct ll_bulk_range range = {.first = first.v, .n = n};
+    struct barrier b = {txn, {.first = first.v, .n = n, .before_drop = log_first, .ctx = &b}};
     int rc = ll_txn_enter_unlatched(txn, "lladd_redo_barrier");
     if (!rc)
         rc = check_range(txn, first, n);
     if (!rc)
-        rc = begin(txn, &range);
-    if (rc)
-        return rc;
-    (void)log_barrier(txn, &range);
-    release(txn);
-    ll_buffer_bulk_end(txn->core->buffer, &range);
-    return 0;
+        rc = begin(txn, &b.range);
+    if (!rc)
+        ll_buffer_bulk_end(txn->core->buffer, &b.range);
+    return rc;
 }
 
 struct bulk_write {
@@ -94,6 +102,7 @@ struct bulk_write {
     const struct ll_name *type; /* NULL: raw pages */
     unsigned char *bytes;
     struct ll_vec stretches; /* struct stretch, with room for one for each page */
+    int rc;                  /* of provide_barriers */
 };
 
 /* Pages of one bulk write that have the same redo barrier. */
@@ -144,8 +153,7 @@ static int find_barriers(struct bulk_write *w, bool *missing)
     int rc = 0;
     *missing = false;
     for (uint64_t i = 0; !rc && !*missing && i < w->range.n; i++) {
-        if (ll_point(&core->env, "bulk.barrier"))
-            return ll_fail(&w->txn->err, LLADD_BUSY, "stopped at a named point");
+        (void)ll_point(&core->env, "bulk.barrier");
         lladd_lsn lsn = ll_redo_barrier_own(core, w->range.first + i, w->txn->id);
         *missing = lsn.v == 0;
         rc = *missing ? 0 : add_page(w, i, lsn);
@@ -153,18 +161,18 @@ static int find_barriers(struct bulk_write *w, bool *missing)
     return rc;
 }
 
-/* If a page has no barrier, logs one for all pages. */
-static int provide_barriers(struct bulk_write *w)
+/* If a page has no barrier, logs one for all pages. Called before they are dropped. */
+static void provide_barriers(void *ctx)
 {
+    struct bulk_write *w = ctx;
     bool missing;
-    int rc = find_barriers(w, &missing);
-    if (rc || !missing)
-        return rc;
+    w->rc = find_barriers(w, &missing);
+    if (w->rc || !missing)
+        return;
     lladd_lsn lsn = log_barrier(w->txn, &w->range);
     ll_vec_truncate(&w->stretches, 0);
-    for (uint64_t i = 0; !rc && i < w->range.n; i++)
-        rc = add_page(w, i, lsn);
-    return rc;
+    for (uint64_t i = 0; !w->rc && i < w->range.n; i++)
+        w->rc = add_page(w, i, lsn);
 }
 
 /* Gives typed pages their headers. The page LSN is the LSN of the page's barrier, so page LSNs
@@ -207,8 +215,7 @@ static int write_pages(struct bulk_write *w)
     int rc = begin(w->txn, &w->range);
     if (rc)
         return rc;
-    rc = provide_barriers(w);
-    release(w->txn);
+    rc = w->rc;
     if (!rc && w->type)
         stamp(w);
     if (!rc && !w->type)
@@ -236,7 +243,10 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
     }
     if (rc)
         return rc;
-    struct bulk_write w = {txn, {.first = first.v, .n = n}, type, bytes, {0}};
+    struct bulk_write w = {.txn = txn,
+                           .range = {first.v, n, provide_barriers, &w, NULL},
+                           .type = type,
+                           .bytes = bytes};
     ll_vec_init(&w.stretches, &core->env, sizeof(struct stretch));
     rc = write_pages(&w);
     ll_vec_free(&w.stretches);

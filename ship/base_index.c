@@ -101,7 +101,7 @@ static int read_entries(struct reading *r, const struct ll_ship_buf *frames,
         struct ll_ship_frame f;
         ll_ship_frame_decode(frames->data + at, &f);
         for (uint32_t i = 0; i < f.n && !rc; i++) {
-            const unsigned char *entry;
+            const unsigned char *entry = NULL;
             rc = next_entry(r, &entry);
             if (!rc)
                 rc = fn(ctx, f.first + i, lladd_get64(entry), lladd_get32(entry + 8));

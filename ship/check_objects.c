@@ -49,7 +49,7 @@ static int check_begun(struct ll_ship_check *c)
     return rc ? ll_ship_check_blame(c, &why, name) : 0;
 }
 
-static int check_index(struct ll_ship_check *c, const char *name)
+static int check_pages_index(struct ll_ship_check *c, const char *name)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     struct ll_ship_buf frames = {.mem = c->mem};
@@ -70,7 +70,7 @@ int ll_ship_check_base(struct ll_ship_check *c)
         rc = check_object(c, name, LL_SHIP_CONTROL, c->m.control_crc);
     ll_ship_base_name(base, "pages.idx", name);
     if (!rc)
-        rc = check_index(c, name);
+        rc = check_pages_index(c, name);
     for (size_t i = 0; i < ll_ship_pages_parts(&c->m) && !rc; i++) {
         const struct ll_ship_pages_part *p = ll_ship_pages_part(&c->m, i);
         ll_ship_pages_name(base, i, name);

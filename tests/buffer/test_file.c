@@ -390,6 +390,46 @@ START_TEST(a_page_is_not_loaded_while_it_is_written_in_bulk)
 }
 END_TEST
 
+static struct {
+    struct fixture *r;
+    struct lladd_thread thread;
+    uint32_t done;
+} flusher;
+
+static void *flush_all(void *unused)
+{
+    fixture_flush(flusher.r);
+    lladd_atomic_store32(&flusher.done, 1);
+    return unused;
+}
+
+static void flush_meanwhile(void *unused)
+{
+    (void)unused;
+    ck_assert_int_eq(lladd_thread_start(&flusher.thread, flush_all, NULL), 0);
+    for (unsigned i = 0; i < 1000; i++)
+        lladd_yield();
+    ck_assert_uint_eq(lladd_atomic_load32(&flusher.done), 0);
+}
+
+/* A checkpoint finds either the dirty page that a bulk write drops, or the redo barrier that was
+ * logged before the drop. */
+START_TEST(a_flush_waits_for_the_redo_barrier_of_a_dirty_page)
+{
+    struct fixture r;
+    struct ll_bulk_range range = {.first = 3, .n = 2, .before_drop = flush_meanwhile};
+    fixture_open(&r, _i, PAGES);
+    memset(&flusher, 0, sizeof flusher);
+    flusher.r = &r;
+    fixture_put(&r, 3, 1);
+    ck_assert_int_eq(ll_buffer_bulk_begin(r.b, &range, &r.err), 0);
+    lladd_thread_join(&flusher.thread);
+    ll_buffer_bulk_end(r.b, &range);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
+    fixture_close(&r);
+}
+END_TEST
+
 /* A fetch that ends late, and with an error. */
 static struct {
     struct fixture *r;
@@ -543,6 +583,7 @@ int main(void)
     tcase_add_loop_test(t, bulk_access_refuses, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, bulk_access_and_dirty_pages, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_is_not_loaded_while_it_is_written_in_bulk, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_flush_waits_for_the_redo_barrier_of_a_dirty_page, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_drop_waits_for_a_page_that_is_loaded, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, cached_pages_are_not_prefetched, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);

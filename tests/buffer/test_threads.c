@@ -109,7 +109,6 @@ START_TEST(a_page_is_read_once)
     fixture_put(&r, 2, 8);
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), LLADD_BUSY);
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), LLADD_BUSY);
-    ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), 1), LLADD_BUSY);
     test_world_release(&r.world, "buffer.load");
     for (unsigned i = 0; i < THREADS; i++)
         ck_assert_int_eq(finish(&c[i]), 0);

@@ -75,10 +75,6 @@ class Backups(unittest.TestCase):
                          "value 7\n")
         self.check("copy")
 
-    def test_a_table_that_needs_the_log_from_its_begin(self):
-        self.good("dtable", "create", self.db, "managed")
-        self.good("dtable", "put", self.db, "managed", "one", "1")
-        self.assertEqual(self.good("dtable", "get", self.path("copy"), "managed", "one"), "1\n")
     def test_damage_is_named(self):
         self.good("backup", self.db, self.store)
         for path in self.objects():
@@ -209,7 +205,8 @@ class Backups(unittest.TestCase):
         said = json.loads(self.good("scrub", "--json", "--rate", "100000000", self.db, self.store))
         self.assertEqual(said["findings"], [])
         self.assertTrue(said["compared"])
-        whole = open(pages, "rb").read()
+        with open(pages, "rb") as file:
+            whole = file.read()
         for page in range(said["pages"]):
             with open(pages, "r+b") as file:
                 file.seek(page * 4096 + 2000)
