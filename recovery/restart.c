@@ -268,9 +268,10 @@ static int state_classes_again(struct ll_core *core, struct lladd_error *err)
 
 static int redo_objects(struct ll_core *core, struct lladd_error *err)
 {
-    lladd_lsn from = class_start(core), oldest = ll_log_oldest(core->log);
+    lladd_lsn from = class_start(core), oldest;
     if (from.v == UINT64_MAX)
         return 0;
+    oldest = ll_log_oldest(core->log); /* lists the log, if a clean open has not needed it so far */
     /* Files below the oldest LSN were given up, and wait to be used again. */
     from = from.v < oldest.v ? oldest : from;
     struct ll_log_cursor *cursor;

@@ -33,10 +33,11 @@ static int add_size(const char *path, const struct stat *st, int what, struct FT
     return 0;
 }
 
-static double mib_of(const char *dir)
+/* Rounded up. */
+static uint64_t mib_of(const char *dir)
 {
     bytes_found = 0;
-    return nftw(dir, add_size, 16, FTW_PHYS) == 0 ? bytes_found / (1 << 20) : 0;
+    return nftw(dir, add_size, 16, FTW_PHYS) == 0 ? (uint64_t)(bytes_found / (1 << 20)) + 1 : 0;
 }
 
 static int copy_one(const char *path, const struct stat *st, int what, struct FTW *at)
@@ -58,7 +59,7 @@ static int target_dir(const struct cell *c, char out[600])
     return mkdir(out, 0700) == 0 ? 0 : bench_failed("driver", out, strerror(errno));
 }
 
-static int timed_copy(const struct cell *c, double mib)
+static int timed_copy(const struct cell *c, uint64_t mib)
 {
     struct row r = row_init("copy");
     struct meter m;
@@ -69,14 +70,14 @@ static int timed_copy(const struct cell *c, double mib)
     meter_start(&m, c, NULL);
     rc = rc ? rc : nftw(c->dir, copy_one, 16, FTW_PHYS);
     meter_stop(&m, c, NULL, &r);
-    r.ops = (uint64_t)mib;
+    r.ops = mib;
     bench_remove_dir(to);
     if (!rc)
         cell_send(c, &r);
     return rc;
 }
 
-static int timed_backup(const struct cell *c, struct bench_db *db, double mib)
+static int timed_backup(const struct cell *c, struct bench_db *db, uint64_t mib)
 {
     struct row r = row_init("backup");
     struct meter m;
@@ -85,7 +86,7 @@ static int timed_backup(const struct cell *c, struct bench_db *db, double mib)
     meter_start(&m, c, db);
     rc = rc ? rc : c->engine->backup(db, to);
     meter_stop(&m, c, db, &r);
-    r.ops = (uint64_t)mib;
+    r.ops = mib;
     bench_remove_dir(to);
     if (!rc)
         cell_send(c, &r);
@@ -141,7 +142,7 @@ static void *back_up(void *arg)
     return NULL;
 }
 
-static int run_phase(const struct cell *c, struct bench_db *db, bool backups, double mib)
+static int run_phase(const struct cell *c, struct bench_db *db, bool backups, uint64_t mib)
 {
     struct row r = row_init(backups ? "commits-backup" : "commits");
     struct phase p = {.cell = c, .db = db, .end = bench_now_ns() + c->seconds * SECOND,
@@ -159,7 +160,7 @@ static int run_phase(const struct cell *c, struct bench_db *db, bool backups, do
     cell_send(c, &r);
     if (backups) {
         struct row busy = row_init("backup-busy");
-        busy.ops = (uint64_t)(mib * (double)p.backups);
+        busy.ops = mib * p.backups;
         busy.elapsed_s = p.elapsed_s;
         cell_send(c, &busy);
     }
@@ -169,7 +170,7 @@ static int run_phase(const struct cell *c, struct bench_db *db, bool backups, do
 int run_backup(const struct cell *c)
 {
     struct bench_db *db;
-    double mib = mib_of(c->dir);
+    uint64_t mib = mib_of(c->dir);
     int rc = timed_copy(c, mib);
     rc = rc ? rc : cell_open(c, c->records, &db);
     rc = rc ? rc : timed_backup(c, db, mib);

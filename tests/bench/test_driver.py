@@ -24,8 +24,9 @@ FIELDS = {
     "close_s", "peak_memory_mib", "slice_s", "slices", "checkpoint_from_s", "checkpoint_to_s",
     "failure"}
 OURS = ["lladd-hash", "lladd-hash-physical", "lladd-array", "lladd-array-bulk", "lladd-records",
-        "lladd-records-atomic", "lladd-dtable", "lladd-btree", "lladd-btree-many"]
-WORKLOADS = [f"W{i}" for i in range(1, 10)] + ["W11"]
+        "lladd-records-atomic", "lladd-dtable", "lladd-btree", "lladd-btree-many",
+        "lladd-hash-archived", "lladd-dtable-archived"]
+WORKLOADS = [f"W{i}" for i in range(1, 10)] + ["W11", "W12"]
 # The cases that each of our engines must report over all workloads, so that none is missed.
 CASES = {
     "lladd-hash": {"insert", "durable", "async", "os", "process", "lookup", "lookup-64",
@@ -35,6 +36,10 @@ CASES = {
                     "recovery-warm", "recovery-cold", "update", "peak", "half-load",
                     "half-load-checkpoints", "half-load-natural", "rollback"},
 }
+# The rows of W12, of which the case has only one name.
+BACKUPS = {"copy", "backup", "commits", "commits-backup", "backup-busy"}
+for cases in CASES.values():
+    cases |= BACKUPS
 CASES["lladd-records"] = CASES["lladd-array-bulk"] = CASES["lladd-array"]
 CASES["lladd-records-atomic"] = CASES["lladd-array"]
 CASES["lladd-hash-physical"] = CASES["lladd-hash"] - {"peak", "half-load",
@@ -44,6 +49,8 @@ CASES["lladd-dtable"] = (CASES["lladd-hash"] - {"lookup-64"}) | {"fill", "overwr
                                                                  "scan"}
 CASES["lladd-btree"] = CASES["lladd-hash"] | {"fill", "overwrite", "load", "scan"}
 CASES["lladd-btree-many"] = CASES["lladd-btree"]
+CASES["lladd-hash-archived"] = CASES["lladd-hash"]
+CASES["lladd-dtable-archived"] = CASES["lladd-dtable"]
 
 
 def run(*words):
@@ -162,6 +169,8 @@ class Usage(Driver):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 rows += [{**json.loads(line), "filesystem": where}
                          for line in result.stdout.splitlines()]
+        rows += [{**row, "case": case} for row in rows if row["workload"] == "W12"
+                 for case in BACKUPS - {row["case"]}]
         names = engines()
         here = set(names) | {measurements.family(name) for name in names}
         planned = {name for _, words in whole_plan() if "--engine" in words
@@ -225,7 +234,7 @@ class Peers(Driver):
         peers = [e for e in engines() if not e.startswith("lladd-")]
         if not peers:
             self.skipTest("no peers here")
-        timed = [w for w in WORKLOADS if w != "W8"]
+        timed = [w for w in WORKLOADS if w not in ("W8", "W12")]
         rows = self.rows(*timed, "--engine", ",".join(peers), "--n", "200", "--records", "500",
                          "--threads", "1,4")
         self.check(rows)
