@@ -81,7 +81,19 @@ static void fix_entry(struct backup_store *s, unsigned char *entry)
         lladd_put32(entry + fields[CRC].at, lladd_crc32c(0, o->bytes + offset, bytes));
 }
 
-/* Makes a manifest that fits the index. */
+/* The bytes of the entries of frames; the entries of pages follow them. */
+static size_t frames_of(const struct object *manifest)
+{
+    char text[4096] = {0};
+    unsigned long long bytes = 0;
+    MUST(manifest->len < sizeof text);
+    memcpy(text, manifest->bytes, manifest->len);
+    const char *line = strstr(text, "\nindex ");
+    MUST(line && sscanf(line, "\nindex %llu", &bytes) == 1);
+    return (size_t)bytes;
+}
+
+/* Makes a manifest that fits the entries of frames. */
 static void fit(const struct object *good, const struct object *index, struct object *out)
 {
     enum { LAST_LINE = 13, SPARE = 64 };
@@ -112,13 +124,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct object *index = object_of(s, "/pages.idx"), *manifest = object_of(s, "/manifest");
     MUST(index && manifest);
     struct object good = *index, good_manifest = *manifest;
-    MUST(good.len <= MOST && (index->bytes = malloc(MOST)) != NULL);
-    memcpy(index->bytes, good.bytes, good.len);
+    size_t frames = frames_of(manifest), pages = good.len - frames;
+    MUST(good.len <= MOST && (index->bytes = malloc(MOST + pages)) != NULL);
+    index->len = frames;
+    memcpy(index->bytes, good.bytes, frames);
     for (size_t at = 1; at + 4 <= size; at += 4)
         change(index->bytes, &index->len, lladd_get16(data + at), data[at + 2], data[at + 3]);
     for (size_t at = 0; data[0] & FRAMES && at < index->len; at += ENTRY)
         fix_entry(s, index->bytes + at);
     fit(&good_manifest, index, manifest);
+    memcpy(index->bytes + index->len, good.bytes + frames, pages);
+    index->len += pages;
     int rc = backup_read(s);
     MUST(rc == 0 || (rc == LLADD_CORRUPT_BACKUP && size > 1));
     free(index->bytes);

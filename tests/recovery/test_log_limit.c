@@ -468,7 +468,7 @@ static void *try_again(void *unused)
 {
     char pinner[64];
     (void)unused;
-    (void)snprintf(pinner, sizeof pinner, ": transaction, transaction %llu",
+    (void)snprintf(pinner, sizeof pinner, "held by transaction, transaction %llu",
                    (unsigned long long)lladd_txn_id(b.open).v);
     for (unsigned i = 0; i < TRIES; i++) {
         struct lladd_txn *txn = fixture_begin(&b.r);
