@@ -428,6 +428,7 @@ static int invalid(struct lladd_error *err)
 /* Decodes the fixed part; allocates nothing. */
 static int peek(struct lladd_span s, struct ll_name *out, size_t *name_len, struct lladd_error *err)
 {
+    *name_len = 0;
     const unsigned char *p = s.data;
     if (s.len < 16 || s.len < 16u + p[9] || p[9] == 0 || p[9] > NAME_MAX_LEN)
         return invalid(err);
