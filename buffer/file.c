@@ -135,12 +135,12 @@ static int give_up(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint
     return 0;
 }
 
-static int drop(struct ll_buffer *b, uint64_t first, uint64_t n, const struct ll_bulk_range *range,
-                struct lladd_error *err)
+static int drop(struct ll_buffer *b, const struct ll_bulk_range *range, struct lladd_error *err)
 {
+    uint64_t first = range->first, n = range->n;
     lladd_mutex_lock(&b->discard_latch);
     int rc = each_frame(b, first, n, seize, err);
-    if (rc == 0 && range && range->before_drop)
+    if (rc == 0 && range->before_drop)
         range->before_drop(range->ctx); /* write-back waits for frames that are seized */
     (void)each_frame(b, first, n, rc == 0 ? give_up : let_go, err);
     lladd_mutex_unlock(&b->discard_latch);
@@ -151,8 +151,9 @@ static int drop(struct ll_buffer *b, uint64_t first, uint64_t n, const struct ll
 
 int ll_buffer_drop(struct ll_buffer *b, lladd_pageno first, uint64_t n)
 {
+    struct ll_bulk_range range = {.first = first.v, .n = n};
     int rc = ll_buffer__check(b, NULL);
-    return rc ? rc : drop(b, first.v, n, NULL, NULL);
+    return rc ? rc : drop(b, &range, NULL);
 }
 
 /* ---- bulk access ---- */
@@ -205,7 +206,7 @@ int ll_buffer_bulk_begin(struct ll_buffer *b, struct ll_bulk_range *range, struc
     b->bulk = range;
     lladd_mutex_unlock(&b->bulk_latch);
     (void)lladd_atomic_add32(&b->bulk_count, 1);
-    rc = drop(b, range->first, range->n, range, err);
+    rc = drop(b, range, err);
     if (rc != 0)
         ll_buffer_bulk_end(b, range);
     return rc;

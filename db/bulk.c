@@ -102,7 +102,6 @@ struct bulk_write {
     const struct ll_name *type; /* NULL: raw pages */
     unsigned char *bytes;
     struct ll_vec stretches; /* struct stretch, with room for one for each page */
-    int rc;                  /* of provide_barriers */
 };
 
 /* Pages of one bulk write that have the same redo barrier. */
@@ -111,19 +110,17 @@ struct stretch {
     lladd_lsn barrier;
 };
 
-/* Adds page i to the stretches. */
-static int add_page(struct bulk_write *w, uint64_t i, lladd_lsn barrier)
+/* Adds page i to the stretches, which have room for it. */
+static void add_page(struct bulk_write *w, uint64_t i, lladd_lsn barrier)
 {
     size_t len = w->stretches.len;
     struct stretch *s = len ? ll_vec_at(&w->stretches, len - 1) : NULL;
     if (!s || s->barrier.v != barrier.v) {
         s = ll_vec_push(&w->stretches);
-        if (!s)
-            return ll_fail(&w->txn->err, LLADD_NO_MEMORY, "out of memory for a bulk write");
+        LL_ASSERT(s);
         *s = (struct stretch){i, 0, barrier};
     }
     s->n++;
-    return 0;
 }
 
 static int tell_written(const struct bulk_write *w)
@@ -142,37 +139,34 @@ static int tell_written(const struct bulk_write *w)
 }
 
 /* Finds for each page the redo barrier of this transaction that is newer than every record of the
- * page. *missing: a page has none. That is so before the first write; after a checkpoint has
+ * page. Returns false if a page has none. That is so before the first write; after a checkpoint has
  * dropped a barrier below the start of redo; after a change of the page was logged; and after a
  * rollback to a savepoint, because other transactions may have used the pages since. A barrier of
  * another transaction is not enough: a reader of the log, such as a backup, finds the pages that a
  * transaction has written in bulk by the barriers that this transaction has logged. */
-static int find_barriers(struct bulk_write *w, bool *missing)
+static bool find_barriers(struct bulk_write *w)
 {
     struct ll_core *core = w->txn->core;
-    int rc = 0;
-    *missing = false;
-    for (uint64_t i = 0; !rc && !*missing && i < w->range.n; i++) {
+    for (uint64_t i = 0; i < w->range.n; i++) {
         (void)ll_point(&core->env, "bulk.barrier");
         lladd_lsn lsn = ll_redo_barrier_own(core, w->range.first + i, w->txn->id);
-        *missing = lsn.v == 0;
-        rc = *missing ? 0 : add_page(w, i, lsn);
+        if (lsn.v == 0)
+            return false;
+        add_page(w, i, lsn);
     }
-    return rc;
+    return true;
 }
 
 /* If a page has no barrier, logs one for all pages. Called before they are dropped. */
 static void provide_barriers(void *ctx)
 {
     struct bulk_write *w = ctx;
-    bool missing;
-    w->rc = find_barriers(w, &missing);
-    if (w->rc || !missing)
+    if (find_barriers(w))
         return;
     lladd_lsn lsn = log_barrier(w->txn, &w->range);
     ll_vec_truncate(&w->stretches, 0);
-    for (uint64_t i = 0; !w->rc && i < w->range.n; i++)
-        w->rc = add_page(w, i, lsn);
+    for (uint64_t i = 0; i < w->range.n; i++)
+        add_page(w, i, lsn);
 }
 
 /* Gives typed pages their headers. The page LSN is the LSN of the page's barrier, so page LSNs
@@ -215,10 +209,9 @@ static int write_pages(struct bulk_write *w)
     int rc = begin(w->txn, &w->range);
     if (rc)
         return rc;
-    rc = w->rc;
-    if (!rc && w->type)
+    if (w->type)
         stamp(w);
-    if (!rc && !w->type)
+    else
         rc = force_barriers(w);
     if (!rc)
         rc = ll_buffer_bulk_write(buffer, &w->range, w->bytes, w->type != NULL, &w->txn->err);
