@@ -14,7 +14,7 @@ struct job {
     json_t *list; /* with --json; else NULL */
     struct tool_structures structures;
     bool looked;             /* the structures were checked */
-    struct lladd_error error; /* of the check of the structures */
+    struct lladd_error error; /* from the check of the structures */
 };
 
 static int show(void *ctx, const char *what, uint64_t done, uint64_t all)
@@ -71,7 +71,7 @@ static void print_json(struct job *j, const struct lladd_check_info *i)
     tool_json_print(o, true);
 }
 
-/* Where the database's writes go that have no room in memory. */
+/* The directory for writes of the restored database that do not fit into memory. */
 static const char *spill_dir(void)
 {
     const char *dir = getenv("TMPDIR");

@@ -110,8 +110,8 @@ static int del(struct lladd_txn *txn, void *tree, struct lladd_span key)
     return lladd_btree_delete(txn, tree, key.data, key.len);
 }
 
-/* Makes the tree with a load: before the transaction has committed, a new tree takes rows in no
- * other way. */
+/* Makes the tree with a load, because a new tree takes rows in no other way until its transaction
+ * has committed. */
 static int make(struct lladd_txn *txn, uint32_t key_size, uint32_t value_size,
                 const struct lladd_span *key, struct lladd_span value, lladd_pageno *root)
 {

@@ -675,8 +675,8 @@ static int create(struct tabling *d)
     return end(d, rc);
 }
 
-/* Changes the options given on the command line. All groups and both
- * configurations are replaced together. */
+/* Changes the options given on the command line. All groups and both configurations are replaced
+ * together. */
 static int alter_table(struct tabling *d)
 {
     struct lladd_managed_options o = options_of(d);

@@ -75,8 +75,8 @@ int tabling_choose(struct tabling *);
 /* Sets columns of a row from the arguments after the key: COLUMN=VALUE, or COLUMN to remove the
  * column's value. */
 int tabling_put_columns(struct tabling *, const struct lladd_dtable_key *);
-/* tabling_put_header reads the first line of CSV, which names the columns; the next function reads
- * one of the other lines. */
+/* tabling_put_header reads the first line of CSV, which names the columns; tabling_put_fields reads
+ * one of the other lines, and changes its row. */
 int tabling_put_header(struct tabling *, const struct csv *);
 int tabling_put_fields(struct tabling *, const struct csv *);
 /* Prints the chosen columns of a row. LLADD_NOT_FOUND: the row does not exist, or the only chosen

@@ -15,7 +15,8 @@ static int no_memory(struct tabling *d)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Splits "a,b" into names, stored after the array of pointers to them. */
+/* Splits "a,b" into names. One allocation has the array of pointers to the names and, after it, the
+ * names. */
 static int cut(struct tabling *d, const char *list, const char ***names, size_t *n)
 {
     *n = 1;

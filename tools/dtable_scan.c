@@ -171,7 +171,7 @@ static void leave_out(struct scan *s, const char *why)
     s->d->left_out = true;
 }
 
-/* Goes backwards from the end of the table to the last damage, or to the rows that were printed.
+/* Goes backwards from the end of the range to the last damage, or to the rows that were printed.
  * Copies the key of the first row after this place. */
 static int find_end_of_damage(struct scan *s)
 {

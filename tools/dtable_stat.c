@@ -74,8 +74,8 @@ static int probe(const struct lladd_dtable *filter, const struct lladd_dtable_ke
     return 0;
 }
 
-/* Calls the filter for a row's key with one more byte, which is seldom the key of a row: in most
- * orders this key follows the row's key directly. */
+/* Asks the filter for a row's key with one more byte. In most orders this longer key follows the
+ * row's key directly, so it is seldom the key of a row. */
 static int probe_next(const struct lladd_dtable *filter, const struct lladd_dtable_key *key,
                         struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
 {

@@ -40,9 +40,9 @@ static const char usage[] =
     "            nothing; --to, --timeline, --base, --endpoint, --region and --host-style as\n"
     "            for \"lladd restore\"\n"
     "\n"
-    "Exit status: 0; 1 if something in the database is damaged (then the text has no end, and\n"
-    "load refuses it; with --salvage it has an end, but not all contents); 2 if the database\n"
-    "cannot be read.\n";
+    "Exit status: 0; 1 if something in the database is damaged; 2 if the database cannot be\n"
+    "read. After damage the text has no end, so load refuses it; with --salvage the text has an\n"
+    "end, but lacks what could not be read.\n";
 
 enum { SALVAGE = TOOL_OWN };
 

@@ -61,8 +61,9 @@ struct dump_reader {
     int (*tail)(void *ctx, struct lladd_error *);
     int (*done)(void *ctx, struct lladd_error *);
 };
-/* Reads a dump. Returns 0; the result of a callback; LLADD_BAD_ARGUMENT, with a message that has
- * the line and the expected text, or says why the file cannot be read; or LLADD_NO_MEMORY. */
+/* Reads a dump. Returns 0, the result of a callback, LLADD_NO_MEMORY or LLADD_BAD_ARGUMENT. The
+ * message of LLADD_BAD_ARGUMENT has the line and the text that was expected there, or says why the
+ * file cannot be read. */
 int dump_read(FILE *from, const struct dump_reader *, struct lladd_error *);
 
 #endif

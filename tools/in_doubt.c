@@ -15,8 +15,8 @@ static const char list_usage[] =
     "works while the database is in use (then most of these transactions are about to be\n"
     "decided).\n"
     "\n"
-    "Exit status: 0; 1 if the log is damaged, so that there may be more of them; 2 if the\n"
-    "directory cannot be read.\n";
+    "Exit status: 0; 1 if the log is damaged, so that there may be more such transactions; 2 if\n"
+    "the directory cannot be read.\n";
 
 static const char resolve_usage[] =
     "usage: lladd resolve (--commit | --abort) [--heuristic] [--json] [--ops FILE.so]\n"
@@ -31,8 +31,8 @@ static const char resolve_usage[] =
     "the outcome is remembered, so that the coordinator learns of it when it comes back. The\n"
     "global id stays in use until the coordinator, or --forget, forgets the outcome.\n"
     "\n"
-    "Exit status: 0; 1 if there is no such transaction, or the database is damaged; 2 if it\n"
-    "cannot be opened for another reason.\n";
+    "Exit status: 0; 1 if there is no such transaction, or the database is damaged; 2 if the\n"
+    "database cannot be opened for another reason.\n";
 
 /* ---- in-doubt ------------------------------------------------------------------------------- */
 

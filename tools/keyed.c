@@ -178,8 +178,8 @@ int keyed_look(struct keyed *h, int (*what)(struct keyed *))
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* Makes the table with its first row, if there is one, so that a crash cannot leave a table without
- * it. */
+/* Makes the table and, if `key` is given, its first row in one transaction, so that a crash cannot
+ * leave a table without this row. */
 static int make(struct keyed *h, struct lladd_txn *txn, const struct lladd_span *key)
 {
     struct lladd_span value = {h->value, h->value_len};

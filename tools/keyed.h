@@ -50,8 +50,8 @@ struct keyed_verb {
     int wanted, more;
     int (*run)(struct keyed *); /* returns the exit code */
 };
-/* Parses the command line and runs the verb; the last verb has no name. `names` lists the verbs for
- * a message. */
+/* Parses the command line and runs the verb. An element without a name ends the array of verbs.
+ * `names` lists the verbs for a message. */
 int keyed_run(struct keyed *, const struct keyed_verb *, const char *names, const struct option *,
               tool_option_fn *, int argc, char **argv);
 
@@ -67,7 +67,7 @@ int keyed_look(struct keyed *, int (*what)(struct keyed *));
 /* Parses the bytes of an argument into memory that the caller frees. Returns 0 or the exit code. */
 int keyed_bytes(const struct keyed *, const char *what, const char *text, unsigned char **out,
                 size_t *len);
-/* Reports k->err; returns the exit code. */
+/* Reports the error in `err`; returns the exit code. */
 int keyed_failed(struct keyed *);
 /* Prints a row of a scan. */
 void keyed_print_row(const struct keyed *, struct lladd_span key, struct lladd_span value);

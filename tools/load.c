@@ -31,8 +31,9 @@ static const char usage[] =
     "\n"
     "  --create     makes the database if there is none\n"
     "  --replace    replaces a structure that has the same name; otherwise such a name is refused\n"
-    "  --batch N    commits after every N records, for files larger than the log may be. Each\n"
-    "               structure still appears as a whole; an error removes no complete structure\n"
+    "  --batch N    commits after every N records, for a file that is larger than the limit of\n"
+    "               the log. Each structure still appears as a whole. Structures that were\n"
+    "               complete before an error stay\n"
     "\n"
     "Exit status: 0; 1 if something in the database is damaged; 2 if FILE or DIRECTORY cannot\n"
     "be read, or FILE is refused.\n";
@@ -221,7 +222,8 @@ static int make_btree(struct loading *l, struct lladd_error *err)
                   err);
 }
 
-/* A new tree takes rows when the transaction that makes it has committed. */
+/* Commits, because a new tree takes rows only after the transaction that has made it has
+ * committed. */
 static int open_btree(struct loading *l, struct lladd_error *err)
 {
     int rc = commit(l, err);

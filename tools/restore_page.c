@@ -2,8 +2,8 @@
 /* lladd restore --page: restores one page of a database that no process has open, or shows one page
  * of a past state.
  *
- * Into the database the page comes as it was after its newest change. An older state of one page
- * would not fit the other pages. */
+ * In the database, the page becomes what it was after its newest change, because an older state of
+ * one page would not fit the other pages. */
 #include "tool.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static int find_use(struct job *j, struct lladd_db *db, struct lladd_error *err)
 
 /* ---- into the database ---------------------------------------------------------------------- */
 
-/* What the file has. */
+/* Reads the state of the page in the page file. */
 static int look(struct job *j, struct lladd_error *err)
 {
     struct lladd_inspect *view;
@@ -74,7 +74,7 @@ struct raw {
     struct lladd_error *err;
 };
 
-/* A write in bulk, like the one that was lost. */
+/* Writes the page in bulk, as the lost write did. */
 static int write_raw(void *ctx, struct lladd_txn *txn)
 {
     const struct raw *raw = ctx;

@@ -12,16 +12,16 @@ static const char usage[] =
     "usage: lladd scrub [options] [--json] [--ops FILE.so] DIRECTORY STORE\n"
     "\n"
     "Opens the database with the archive in the store, reads every page, and closes it.\n"
-    "Recovery, and then the scrub, repair damaged pages from the log and the archive. A page\n"
-    "that is whole, but older than the newest backup or the archived log says, is a write that\n"
-    "the disk has lost, maybe long ago; it is repaired, too. A raw page that has other bytes\n"
-    "than were written to it is reported. Nothing is written to the store. A database that a\n"
-    "process has open is refused: that process calls lladd_scrub (<lladd/ship.h>).\n"
+    "Recovery, and then the scrub, repair damaged pages from the log and the archive. If a page\n"
+    "is whole, but older than the newest backup or the archived log says, the disk has lost a\n"
+    "write of this page, maybe long ago; the page is repaired, too. A raw page that has other\n"
+    "bytes than were written to it last is reported. Nothing is written to the store. A database\n"
+    "that a process has open is refused: that process calls lladd_scrub (<lladd/ship.h>).\n"
     "\n"
     "  repair  the page was damaged, or a write of it was lost, and it was repaired\n"
     "  damage  the same, but it could not be repaired\n"
     "\n"
-    "  --rate BYTES     reads at most so many bytes in a second\n"
+    "  --rate BYTES     reads at most BYTES bytes a second\n"
     "\n" TOOL_STORE_HELP "\n"
     "Exit status: 0 if all is well; 1 if a page was damaged or a write was lost, also if it was\n"
     "repaired; 2 if the scrub could not be carried out.\n";
@@ -125,7 +125,7 @@ static int scrub(struct job *j, const char *url)
     tool_progress_end(j->tool);
     if (rc)
         return tool_failed(j->tool, &err);
-    /* Pages were also repaired in recovery, and when the scrub needed them. */
+    /* Pages may also have been repaired in recovery, and when the scrub fetched them. */
     uint64_t repaired = stats.repairs > stats.pages_given ? stats.repairs : stats.pages_given;
     info.repaired = info.repaired > repaired ? info.repaired : repaired;
     print(j, &info);
@@ -141,7 +141,7 @@ int tool_scrub(int argc, char **argv)
         j.list = t.json ? json_array() : NULL;
         code = scrub(&j, t.argv[0]);
     }
-    code = tool_end(&t, code); /* releases the options, which have the archive */
+    code = tool_end(&t, code); /* releases the options, which refer to the archive */
     tool_free_archived(&j.a);
     json_decref(j.list);
     return code;

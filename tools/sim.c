@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd sim: runs lladd-sim from the directory of this program, or else from the search path. (One
- * program cannot contain both builds of the library.) */
+/* lladd sim: runs lladd-sim from the directory of this program, or else from the search path.
+ * lladd-sim is a program of its own, because one program cannot contain both builds of the
+ * library. */
 #include "tool.h"
 
 #include <errno.h>

@@ -51,10 +51,10 @@ static int report(struct walk *w, int kind, int code, uint64_t page, const char 
     return w->found(w->ctx, &f);
 }
 
-/* Reports an error in the current structure. Some errors are not damage: if a resource ran out, the
- * whole check ends with this error; a structure that needs the application's class or comparator,
- * or that a transaction in doubt has locked, is noted as not checked. (The program has one thread,
- * so no other transaction can hold a lock.) */
+/* Reports an error in the current structure. Two kinds of errors are not damage. If a resource ran
+ * out, the whole check ends with this error. If the structure needs the application's class or
+ * comparator, or a transaction in doubt has locked it, the structure is noted as not checked. (The
+ * program has one thread, so only a transaction in doubt can hold a lock.) */
 static int broken(struct walk *w, const struct lladd_error *err)
 {
     char text[600];
@@ -245,7 +245,8 @@ static uint64_t said_of(const struct walk *w)
     return w->out->damage + w->out->unchecked;
 }
 
-/* Does not report an error of listing the pages if a finding about the structure was reported. */
+/* Marks the pages of the structure as owned. If the pages cannot be listed, reports the error,
+ * unless a finding about the structure was already reported. */
 static int list_extended(struct walk *w, const struct lladd_structure *s,
                          struct lladd_root_value value, const struct lladd_stats *before,
                          uint64_t said)

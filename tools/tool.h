@@ -85,7 +85,7 @@ enum {
     }
 
 /* TOOL_STORE: the options of a store in S3. TOOL_TARGET: the options for a target. TOOL_FROM_STORE:
- * both and --from, for verbs that can look into a store. */
+ * --from and all of these options, for verbs that can read a database in a store. */
 #define TOOL_STORE \
     {"endpoint", required_argument, NULL, TOOL_ENDPOINT}, \
         {"region", required_argument, NULL, TOOL_REGION}, \
@@ -105,7 +105,7 @@ enum {
     "\n" \
     "  --endpoint URL   the server, if it is not Amazon's (AWS_ENDPOINT_URL)\n" \
     "  --region NAME    the region (AWS_REGION; us-east-1)\n" \
-    "  --host-style     the bucket is a part of the server's name also with --endpoint\n"
+    "  --host-style     puts the bucket into the server's name, also with --endpoint\n"
 
 /* Handles an option of the verb. If the value is wrong, prints an error and returns -1. */
 typedef int tool_option_fn(void *ctx, int option, const char *value);
@@ -119,8 +119,8 @@ int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool
 int tool_end(struct tool *, int exit_code);
 
 /* Shows the progress on standard error if standard error is a terminal: `what`, and `done` as a
- * percentage of `all`. all 0: shows the number `done`; all and done 0: shows only `what`. Updates
- * the line when `what` changes, otherwise at most ten times a second. */
+ * percentage of `all`. If only `all` is 0, shows the number `done`; if both are 0, only `what`.
+ * Updates the line when `what` changes, otherwise at most ten times a second. */
 void tool_progress(struct tool *, const char *what, uint64_t done, uint64_t all);
 /* Erases the progress line, before other output to the terminal. */
 void tool_progress_end(struct tool *);
@@ -137,8 +137,9 @@ bool tool_number(const char *what, const char *text, uint64_t *out);
 /* As tool_number, for a number from `least` to `most`. */
 bool tool_number_in(const char *what, const char *text, uint64_t least, uint64_t most,
                     uint64_t *out);
-/* target.c: parses "2026-11-20 10:44:12" or "2026-11-20T10:44:12", UTC, maybe with a fraction of a
- * second, as microseconds since 1970. If it is no time, prints an error and returns false. */
+/* target.c: parses a time in UTC like "2026-11-20 10:44:12" or "2026-11-20T10:44:12", with or
+ * without a fraction of a second. *out: microseconds since 1970. If the text is not a time, prints
+ * an error and returns false. */
 bool tool_time_of(const char *what, const char *text, int64_t *out);
 /* Prints an error to stderr, after "lladd <verb>: "; returns TOOL_CANNOT. */
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
@@ -157,10 +158,10 @@ struct lladd_restore_options tool_restore_options(struct tool *);
 /* Opens a store, with the options for S3. */
 int tool_store_open(const struct tool *, const char *url, struct lladd_store **,
                     struct lladd_error *);
-/* With --from, opens the store, and a device over it as *out, which tool_end closes; otherwise *out
- * is NULL. */
+/* With --from, opens the store, and sets *out to a device that shows the database in the store at
+ * the target; tool_end closes both. Without --from, sets *out to NULL. */
 int tool_stored(struct tool *, struct lladd_device **out, struct lladd_error *);
-/* If the store is the cause of an error, replaces the error by that of the store. */
+/* If an error of the store has caused *err, replaces *err by the store's error. */
 void tool_blame_store(const struct tool *, struct lladd_error *);
 void tool_stored_close(struct tool *);
 
@@ -168,8 +169,8 @@ void tool_stored_close(struct tool *);
  * with --from. */
 int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
 
-/* Makes a change in a transaction of its own. `what` sets *err, and its error rolls the transaction
- * back. */
+/* Calls `what` in a transaction of its own, and commits. If `what` returns an error, which it has
+ * put into *err, the transaction is rolled back. */
 int tool_change(struct lladd_db *, int (*what)(void *ctx, struct lladd_txn *), void *ctx,
                 struct lladd_error *err);
 
@@ -184,7 +185,8 @@ int tool_open_archived(struct tool *, const char *dir, const char *url, struct t
                        struct lladd_error *);
 /* Closes the database. Returns rc or, if that is 0, the error of the close. */
 int tool_close_archived(struct tool_archived *, int rc, struct lladd_error *);
-/* Call it after tool_end, which releases the options; also if the open has failed. */
+/* Call this after tool_end, because the options, which tool_end releases, refer to the archive.
+ * Call it also if the open has failed. */
 void tool_free_archived(struct tool_archived *);
 
 /* A database that is recovered in memory; none of its files is changed. A quarter of the verb's
@@ -200,7 +202,8 @@ int tool_peek(struct tool *, struct tool_peek *, struct lladd_error *);
  * page; then this function tries instant recovery, which fetches a page only when it is used. */
 int tool_peek_damaged(struct tool *, struct tool_peek *, struct lladd_error *);
 void tool_peek_end(struct tool_peek *);
-/* The options for a view, which may use half of the verb's memory to index pages of the log. */
+/* The options for a view. The view may use half of the verb's memory for its index, which finds the
+ * log records of a page. */
 struct lladd_options tool_inspect_options(const struct tool *);
 /* Opens the verb's view. Returns 0, or reports the error and returns the exit code. */
 int tool_inspect(const struct tool *, struct lladd_inspect **);
@@ -347,7 +350,7 @@ int tool_print_finding(const struct lladd_finding *);
 int tool_add_finding(json_t *list, const struct lladd_finding *);
 /* restore_page.c: "lladd restore --page". `out`: name of a new file for the page at the target;
  * NULL: the page is restored into the database in the directory t->argv[0]. t->dir is the store.
- * Returns the exit code, after tool_end. */
+ * Calls tool_end, and returns the exit code. */
 int tool_restore_page(struct tool *, uint64_t page, const char *out);
 /* A line, or JSON, about the structures that were checked. */
 void tool_print_structures(const struct tool_structures *);

@@ -10,7 +10,7 @@ static const char usage[] =
     "       lladd verify [...] --from STORE [--to TARGET]\n"
     "\n"
     "Reads both copies of the control block, every record of the log, the double-write area\n"
-    "and every page, and names file, byte, page and LSN of whatever is wrong:\n"
+    "and every page. Each finding names file, byte, page and LSN, and has one of four classes:\n"
     "\n"
     "  damage  data is lost, or the next open will fail\n"
     "  repair  damage that the library will repair by itself, at the next open or when it reads\n"
@@ -28,8 +28,8 @@ static const char usage[] =
     "counted. They are a leak if every root points to such a structure and no transaction is\n"
     "in doubt.\n"
     "\n"
-    "A root that points to an application's own structure is checked by the plug-in given\n"
-    "with --ops, if that has a check (struct lladd_structure). Otherwise it is reported as\n"
+    "The plug-in given with --ops checks an application's own structure, if the plug-in has a\n"
+    "check for it (struct lladd_structure). Otherwise the root of the structure is reported as\n"
     "not checked.\n"
     "\n"
     "  --memory BYTES   limit of the memory used, whatever the log holds: at least 67108864, the\n"
@@ -38,19 +38,20 @@ static const char usage[] =
     "                   about a 10000th of the size of the page file, and what each transaction,\n"
     "                   name and root takes\n"
     "  --archive STORE  also compares each page with the newest backup and the archived log in\n"
-    "                   the store. A page that is whole, but older than these say, is a write\n"
-    "                   that the disk has lost, maybe long ago; a raw page must have the bytes\n"
-    "                   that were written to it last. Such a page is damage, or, if the next\n"
-    "                   open rebuilds it, repair. Neither database nor store is changed. Takes\n"
-    "                   16 bytes of memory for each page, which --memory does not count\n"
+    "                   the store. If a page is whole, but older than these say, the disk has\n"
+    "                   lost a write of it, maybe long ago. A raw page must have the bytes that\n"
+    "                   were written to it last. A page that does not agree is damage or, if the\n"
+    "                   next open rebuilds it, repair. Neither the database nor the store is\n"
+    "                   changed. Takes 16 bytes of memory for each page, which --memory does not\n"
+    "                   count\n"
     "  --from STORE     reads the database from a store, as it was at a target, and restores\n"
     "                   nothing; --to, --timeline, --base, --endpoint, --region and --host-style\n"
     "                   as for lladd restore\n"
     "\n"
-    "Exit status: 0 if all is well, 1 if there is damage, repair or leak, 2 if the directory\n"
-    "or the store cannot be read, 3 if there is none of these, but not everything could be\n"
-    "checked: a structure, or, because the database is in use or the store has no backup, what\n"
-    "--archive compares.\n";
+    "Exit status: 0 if all is well; 1 if there is damage, repair or leak; 2 if the directory or\n"
+    "the store cannot be read; 3 if there is none of these, but a structure could not be\n"
+    "checked, or --archive could not compare the pages, because the database is in use or the\n"
+    "store has no backup.\n";
 
 enum { ARCHIVE = TOOL_OWN };
 
@@ -341,7 +342,8 @@ static int look_at_structures(struct tool *t, const struct lladd_inspect *view, 
 
 /* ---- with an archive ------------------------------------------------------------------------ */
 
-/* The log may have shown that the page is too old. */
+/* Skips a page that was already reported as damage: the log may have shown, too, that the page is
+ * too old. */
 static int tell_compared(void *ctx, const struct lladd_finding *f)
 {
     struct compared *c = ctx;
