@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Folders, medians, JSON lines and counters for the benchmarks; see common.h. */
+/* Directories, medians, JSON lines and counters for the benchmarks; see common.h. */
 #include "common.h"
 
 #include <dirent.h>

@@ -23,8 +23,8 @@ struct bench_figure {
 void bench_add(struct bench_figure *, double value);
 double bench_median(const struct bench_figure *);
 /* {"bench":..., "case":..., "unit":..., "median":..., "min":..., "max":..., "runs":n, "target":...,
- * "limit":...}. `target` is the project's, `limit` is what a bare prototype reached; both are
- * texts, left out if NULL. */
+ * "limit":...}. `target` is what the project wants to reach, `limit` is what a bare prototype
+ * reached. Both are strings; NULL: left out. */
 void bench_print(const char *bench, const char *what, const char *unit, const struct bench_figure *,
                  const char *target, const char *limit);
 /* Ends the program with a message if rc is not 0. */
@@ -33,7 +33,8 @@ void bench_must(int rc, const char *what);
  * contents. */
 void bench_make_dir(char path[256]);
 void bench_remove_dir(const char *path);
-/* Syncs the files directly in the directory, and drops them from the system's cache. */
+/* Syncs the files of the directory, not those of its subdirectories, and drops them from the
+ * operating system's cache. */
 void bench_drop_cached(const char *path);
 
 #endif

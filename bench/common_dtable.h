@@ -11,13 +11,13 @@
 void bench_dtable_open(struct lladd_device **, struct lladd_db **);
 /* Returns whether a value was found. Reads the first byte of the value, as its user would. */
 bool bench_dtable_seen(const struct lladd_dtable_value *);
-/* Reads all rows with a cursor, forward or (_back) backward; ends the program unless there are
- * `rows`. Returns millions of rows per second. */
+/* Read all rows with a cursor: bench_dtable_scan forward, bench_dtable_scan_back backward. End the
+ * program unless there are `rows` rows. Return millions of rows per second. */
 double bench_dtable_scan(const struct lladd_dtable *, uint64_t rows);
 double bench_dtable_scan_back(const struct lladd_dtable *, uint64_t rows);
-/* The cost of reading a table. bench_dtable_read scans the table both ways. If `counts`, it adds
- * the figures of the scans, and `lookup`: the nanoseconds per lookup that the caller has measured.
- * Otherwise it only fills the cache. */
+/* The cost of reading a table. bench_dtable_read scans the table forward and backward. If `counts`,
+ * it adds the results of the scans to the figures, and also `lookup`, the nanoseconds per lookup
+ * that the caller has measured. Otherwise it only fills the cache. */
 struct bench_reads {
     struct bench_figure lookup, forward, backward;
 };

@@ -2,10 +2,10 @@
 #ifndef BENCH_COMMON_LINEITEM_H
 #define BENCH_COMMON_LINEITEM_H
 /* The table `lineitem` of TPC-H, generated row by row from the benchmark's public specification
- * (sections 1.4 and 4.2): keys, quantities and dates as specified, prices
- * calculated from part and quantity, and comments cut out of a text of the specification's grammar.
- * The random numbers are not those of the specification's own program, so the rows differ but have
- * the same distributions; a seed and a scale always give the same rows. */
+ * (sections 1.4 and 4.2): keys, quantities and dates as specified, prices calculated from part and
+ * quantity, and comments cut out of a text that follows the specification's grammar. The random
+ * numbers are not those of TPC-H's own program, so the rows differ from its rows, but have the same
+ * distributions. A seed and a scale always give the same rows. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

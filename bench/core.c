@@ -481,7 +481,7 @@ struct crashed {
         uint64_t size;
     } files[16];
     size_t n;
-    const char *folder; /* the folder that is listed now, with its slash */
+    const char *folder; /* the directory that is being listed, with its slash */
 };
 
 static int note_file(void *ctx, const char *name)

@@ -2,7 +2,7 @@
 /* dTables: build time, lookups, scans and sizes for the configurations of figures 11 and 12 of
  * the Anvil paper, and for further ones. Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-dtable [case]...   figure11 figure12 sparse auto texts stamps hot; default: all
+ *   bench-dtable [case]...   cases: figure11 figure12 sparse auto texts stamps hot; default: all
  *
  * Figure 11: four million keys from 0 up; values have five bytes, but one in 500 has seven (in the
  * plain array none has). The tables are in memory, and cached before the measurement, so no I/O is
@@ -51,8 +51,8 @@ struct load {
     bool sevens;      /* one value in 500 has seven bytes */
     bool four;        /* values are the row's number, in four bytes */
     uint32_t spacing; /* distance of each key from the next */
-    /* Makes the value of row i in `room` (64 bytes). NULL: the value has five bytes, or what
-     * `sevens` or `four` says. */
+    /* Makes the value of row i in `room` (64 bytes). NULL: the value has five bytes, unless
+     * `sevens` or `four` says otherwise. */
     struct lladd_dtable_value (*value)(uint32_t i, unsigned char *room);
     uint32_t among; /* only the first `among` keys are looked up; 0: all */
 };
@@ -179,7 +179,7 @@ static void print_reads(const char *name, struct bench_reads *r, bool targets)
     print(name, "scan backward", "million rows/s", &r->backward, scan);
 }
 
-/* Compares a table of all rows with an overlay that has one newer row in front of that table. */
+/* Compares a table of all rows with an overlay of one newer row and that table. */
 static void figure12(void)
 {
     struct load l = {"exception over array",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Linear hash tables: insertions with their splits, lookups one by one, many per call and by two
- * threads, log bytes, pages, both kinds of undo. Prints JSON lines; see docs/benchmarks.md.
+/* Linear hash tables: insertions with their splits, with logical and with physical undo; lookups
+ * one by one, many per call and by two threads; log bytes and pages. Prints JSON lines; see
+ * docs/benchmarks.md.
  *
  *   bench-hash [case]...   cases: insert create physical many threads log space; default: all */
 #include "common.h"
@@ -108,7 +109,7 @@ static double filled(struct fixture *b, uint32_t width, uint64_t n, unsigned fla
     return filled_by(insert, b, width, n, flags, create);
 }
 
-/* Each key depends on the value found before, so the processor cannot overlap lookups. */
+/* Each key depends on the value of the previous lookup, so the processor cannot overlap lookups. */
 static double looked_up(struct fixture *b, uint64_t n, uint64_t keys, uint64_t seed)
 {
     uint64_t value = 0, t0 = bench_now_ns();

@@ -3,10 +3,11 @@
  *
  *   bench-ship [case]...   cases: restore page; default: all
  *
- * Both begin with a backup, and then write `GIB` of log, which is archived. `restore` restores all
- * of it and opens the copy; it compares this with the recovery of the database itself, which has
- * kept its log and was killed. `page` damages pages in the page file, after the log has let go of
- * their changes, and reads each: it comes from the backup and the archived log. */
+ * Each case makes a backup, and then writes and archives GIB gibibytes of log. `restore` kills the
+ * database, which has kept this log, and measures its recovery. Then it restores a copy up to the
+ * end of the archived log, and opens the copy. `page` lets the database truncate its log, damages
+ * pages in the page file, and reads each: the library rebuilds the page from the backup and the
+ * archived log. */
 #include "common.h"
 
 #include <lladd/records.h>
@@ -96,7 +97,8 @@ static lladd_pageno random_page(struct fixture *f)
     return lladd_page_of(f->first.v + bench_random(&f->seed) % PAGES);
 }
 
-/* Writes log, and archives it. `let_go`: the database keeps no log that it does not need. */
+/* Writes log, and archives it. Returns the log's size in MiB. `let_go`: also takes checkpoints, so
+ * that the database truncates its log. */
 static double write_log(struct fixture *f, bool let_go)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

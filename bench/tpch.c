@@ -4,9 +4,9 @@
  *
  *   bench-tpch [SCALE] [case]...   cases: sizes columns rows figure15 figure16; default: all
  *
- * The paper's table is scale 1, the default: about six million rows, keys from 1 up. The table is
- * in files; before a cold query they are dropped from the operating system's cache. Commits do not
- * wait for the device.
+ * The paper's table has scale 1, the default: about six million rows, keys from 1 up. The table is
+ * in files. Before a cold query the bench drops these files from the operating system's cache.
+ * Commits do not wait for the device.
  *
  * Figure 14 (cases columns and rows): a query uses the first n of 16 columns, in the paper's order.
  * It needs the first column of every row, and the other columns of one row in ten. "by a cursor"
@@ -437,7 +437,7 @@ static void sizes(void)
 struct progress {
     uint64_t begun, slice, longest; /* nanoseconds */
     uint64_t slices, cap;           /* used and allocated elements of `seconds` */
-    double *seconds;                             /* duration of each slice */
+    double *seconds;                /* duration of each slice */
 };
 
 static void note(struct progress *p, uint64_t t0)

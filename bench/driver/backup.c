@@ -95,7 +95,7 @@ static int timed_backup(const struct cell *c, struct bench_db *db, uint64_t mib)
 
 /* ---- commits beside backups ------------------------------------------------------------------ */
 
-/* The phase ends when its time is over and, if backups are made, the first of them is done. */
+/* The phase ends when its time is over and, if backups are made, the first backup is complete. */
 struct phase {
     const struct cell *cell;
     struct bench_db *db;

@@ -191,8 +191,7 @@ static int update_some(struct worker *w)
     return rc;
 }
 
-/* The row's time is that of the updates alone. Its bytes written and syncs include those of the
- * close. */
+/* The row's time includes only the updates. Its written bytes and syncs include the close, too. */
 int run_large(const struct cell *c)
 {
     struct row r = row_init(c->c->name), whole = row_init("");

@@ -259,9 +259,9 @@ static void await_work(struct crew *crew)
     bench_must(pthread_mutex_unlock(&crew->mutex), "mutex");
 }
 
-/* Measures from when all threads have been created until the last is done with `fn`. Creating and
- * joining threads is excluded. An engine's `join` is partly included: the meter starts before the
- * barrier. */
+/* Measures from the moment when all threads exist until the last thread has returned from `fn`. So
+ * creating and joining threads is excluded. An engine's `join` may be partly included, because the
+ * meter starts before the threads meet at the barrier. */
 int workers_run(const struct cell *c, struct bench_db *db, worker_fn *fn, void *shared,
                 struct row *r)
 {

@@ -6,8 +6,8 @@
  * main.c reads the command line. plan.c goes through the cells and forks a process for each. A cell
  * is a case with an engine, a number of operations and a number of threads. rows.c writes the
  * results. The workloads are in backup.c, bulk.c, commit.c, latency.c, ordered.c, read.c and
- * recovery.c. Their functions run in the child: they open the engine, measure, and send rows.
- * count.c counts system calls. */
+ * recovery.c. Their functions run in the child process: they open the engine, measure, and send
+ * rows to the parent. count.c counts system calls. */
 #include "engines/engine.h"
 
 #include <stdio.h>
@@ -162,7 +162,7 @@ struct worker {
     int rc;
 };
 typedef int worker_fn(struct worker *);
-/* Runs fn in the cell's threads, and meters it; adds ops, retries and latencies to the row. */
+/* Runs fn in the cell's threads, and measures it; adds the results of all threads to the row. */
 int workers_run(const struct cell *, struct bench_db *, worker_fn *, void *shared, struct row *);
 /* Runs a whole cell of lookups or scans: opens the database, calls `warm` to read the records, runs
  * fn, closes the database, and sends the row. */

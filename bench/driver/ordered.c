@@ -44,7 +44,7 @@ static int load_all(struct worker *w)
     return rc;
 }
 
-/* The row's time excludes open and close; its bytes written and syncs include both. The percentiles
+/* The row's time excludes open and close; its written bytes and syncs include both. The percentiles
  * are those of transactions. */
 int run_load(const struct cell *c)
 {

@@ -94,8 +94,8 @@ static int start(struct child *k, struct cell *c, int (*fn)(const struct cell *)
     return k->pid < 0 ? -errno : 0;
 }
 
-/* Receives rows until the child closes its end of the pipe, and returns NULL; otherwise returns the
- * reason why no more rows can be received. */
+/* Receives rows. Returns NULL when the child has closed its end of the pipe; otherwise the reason
+ * why no more rows can be received. */
 static const char *receive(struct child *k, unsigned limit_seconds)
 {
     uint64_t end = bench_now_ns() + (uint64_t)limit_seconds * 1000000000u;
@@ -167,7 +167,7 @@ static int run_child(const struct state *s, struct child *k, struct cell *c,
 
 /* ---- databases ------------------------------------------------------------------------------- */
 
-/* Keeps the loaded databases if the cell's case loads equal ones; otherwise removes them. */
+/* Removes the loaded databases, unless the cell's case loads equal ones. */
 static void keep_bases_for(struct state *s, const struct cell *c)
 {
     char wanted[128];

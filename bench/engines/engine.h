@@ -54,7 +54,7 @@ struct bench_engine {
 
     /* Creates the database, or opens an existing one. */
     int (*open)(const struct bench_setup *, struct bench_db **);
-    int (*close)(struct bench_db *); /* clean: everything is on the disk */
+    int (*close)(struct bench_db *); /* a clean close: afterwards everything is on the disk */
     /* Called by each thread before its first call on the database, and after its last. NULL: not
      * needed; the other calls then get a NULL thread. */
     int (*join)(struct bench_db *, struct bench_thread **);
@@ -87,8 +87,8 @@ struct bench_engine {
                 const void *values);
     /* Bounds recovery: writes changed pages, and truncates the log. */
     int (*checkpoint)(struct bench_db *);
-    /* Copies the open database into the empty directory, while others may change it. What it has
-     * written is durable. */
+    /* Copies the open database into the empty directory, while transactions may change the
+     * database. When the call returns, the copy is durable. */
     int (*backup)(struct bench_db *, const char *dir);
     /* Log bytes written, and pages read and written, since the database was opened. */
     void (*io)(struct bench_db *, uint64_t *log_bytes, uint64_t *pages_read,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A B+tree in memory. It shows what a tree reaches that has no transactions, no log and no
- * deletions; no target is compared with it. Its nodes have 4 KiB and are synchronised by optimistic
- * lock coupling (Leis, Haubenschild, Neumann: "Optimistic Lock Coupling", 2019). Keys are 64-bit
- * numbers. Another process of the workload may open the tree, so the close writes the rows to a
- * file, without a sync.
+/* A B+tree in memory. It shows how fast a tree is without transactions, log and deletions; no
+ * target refers to it. Its nodes have 4 KiB and are synchronised by optimistic lock coupling (Leis,
+ * Haubenschild, Neumann: "Optimistic Lock Coupling", 2019). Keys are 64-bit numbers. Another
+ * process of the workload may open the tree, so the close writes the rows to a file, without a
+ * sync.
  *
  * The version of a node is odd while a writer holds the node. A reader notes the version, reads,
  * and checks that the version is unchanged; otherwise it begins again at the top. When it descends,
@@ -183,7 +183,7 @@ static bool descend(struct bench_db *b, uint64_t key, bool inserts, struct path 
 {
     *p = (struct path){.at = LOAD(&b->top)};
     p->v = note(p->at);
-    if (LOAD(&b->top) != p->at) /* it has been split meanwhile */
+    if (LOAD(&b->top) != p->at) /* the top node has been split meanwhile */
         return false;
     for (;;) {
         uint32_t level = LOAD(&p->at->level), count = count_of(b, p->at, level);

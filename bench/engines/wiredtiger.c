@@ -219,7 +219,8 @@ static int checkpoint(struct bench_db *b)
     return failed("checkpoint", rc ? rc : closed);
 }
 
-/* The cursor has the names of the files to copy, which stay as they are until it is closed. */
+/* The backup cursor gives the names of the files to copy. WiredTiger keeps these files until the
+ * cursor is closed. */
 static int backup(struct bench_db *b, const char *dir)
 {
     WT_SESSION *session;
