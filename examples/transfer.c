@@ -9,8 +9,8 @@
 #include <lladd/records.h>
 #include <stdio.h>
 
-/* Offsets on one page of bytes. NUMBERS has the last number drawn, AUDIT the sum of
- * all numbers drawn. */
+/* Offsets on one page of bytes. NUMBERS has the last number drawn, AUDIT the sum of all numbers
+ * drawn. */
 enum { ALICE = 0, BOB = 8, BANK = 16, NUMBERS = 24, AUDIT = 32 };
 
 #define TRY(call) \

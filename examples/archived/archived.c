@@ -31,7 +31,7 @@ struct archived {
             return try_rc; \
     } while (0)
 
-/* Opens the table, and makes it the first time. */
+/* Opens the table; creates it in a new database. */
 static int open_table(struct archived *a)
 {
     struct lladd_root_value root = {0, 0};
@@ -99,7 +99,8 @@ static int run(struct archived *a)
     return 0;
 }
 
-/* The archive has a store handle of its own: only one thread at a time may use one. */
+/* The archive has a store handle of its own, because only one thread at a time may use a store
+ * handle. */
 static int run_on(struct archived *a, const char *dir, struct lladd_store *store)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;

@@ -207,7 +207,7 @@ static int serve(struct server *s, unsigned port, bool until_eof, struct lladd_e
         rc = lladd_error_set(err, LLADD_NO_ACCESS, "standard output: %s", strerror(errno));
     if (!rc)
         shell_run(&s->shell, NULL, NULL);
-    while (s->lock_waits) /* takes a second at most for each LOCK_THREADS requests */
+    while (s->lock_waits) /* at most one second for every LOCK_THREADS requests */
         (void)uv_run(&s->shell.loop, UV_RUN_ONCE);
     if (s->participant && !s->failed)
         participant_close(s->participant);

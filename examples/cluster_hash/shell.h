@@ -29,9 +29,9 @@ struct shell_events {
 };
 
 /** A thread that waits for the log, so that the loop need not wait. (If nothing else needs the
- *  loop, the loop waits for the log, which saves two hand-overs between threads.) While the thread
- *  waits, the loop goes on; all records that are logged meanwhile become durable in the next wait
- *  (group commit). */
+ *  loop, the loop itself waits for the log, which saves two hand-overs between threads.) While the
+ *  thread waits, the loop goes on; all records that are logged meanwhile become durable in the next
+ *  wait (group commit). */
 struct flusher {
     struct lladd_thread thread;
     struct lladd_mutex mutex;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* indexed DIR: people with a unique index on their email addresses and one on their cities. */
+/* indexed DIR: people, with a unique index on the email addresses and an index on the cities. */
 #include "indexed.h"
 
 #include <lladd/sync.h>
@@ -53,7 +53,8 @@ struct clerk {
     int rc;
 };
 
-/* Gives the clerk's row another address, unless it is taken. Every third change is given up. */
+/* Gives the clerk's row another address, unless another row has this address. Every third change is
+ * rolled back. */
 static int move(struct clerk *c, uint32_t turn)
 {
     char email[16];
@@ -173,7 +174,7 @@ static int late(const struct ix_table *t, struct lladd_db *db, struct lladd_erro
     return lladd_abort(txn);
 }
 
-/* The first rows are there before the indexes. */
+/* Puts the first rows before it builds the indexes. */
 static int make(struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;

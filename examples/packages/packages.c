@@ -10,10 +10,11 @@
  *   store.c     the library's hash table, which the same transactions change
  *   loader.c    threads with many transactions in flight; asynchronous commit
  *   verify.c    what "recovered" means, and how it is checked
- *   this file   the parent: it starts the loader, notes what is acknowledged, kills, compares
+ *   this file   the parent: it starts the loader, notes the acknowledged transactions, kills the
+ *               loader, and compares the database with the file and the ledger
  *
- * The loader is a separate process. The ledger of acknowledged transactions, and the file, are in
- * this process, so the database is compared with data that do not come from the database.
+ * The loader is a separate process. The file, and the ledger of acknowledged transactions, are in
+ * this process, so it compares the database with data that do not come from the database.
  * Acknowledgements come through a pipe; the kernel keeps the pipe's contents after the death of the
  * loader. */
 #include "ledger.h"
@@ -210,7 +211,7 @@ static bool library_failed(const char *what, const struct lladd_error *err)
     return false;
 }
 
-/* Opens the database, which recovers it; compares; closes. */
+/* Opens the database, which recovers it; compares it with the file and the ledger; closes it. */
 static bool inspect(struct run *r, uint64_t killed)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -263,8 +264,9 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Limits the killed loaders, so that some transactions are left for the last loader, however late a
- * killed loader dies. The first of these transactions commits: show_last needs a commit. */
+/* Returns the limit for the killed loaders. The last loader always has some transactions to load,
+ * however late a killed loader dies. The first of these transactions commits, because show_last
+ * needs a commit. */
 static uint64_t limit_of(const struct ledger *l)
 {
     uint64_t limit = l->n - l->n / 50;
@@ -317,8 +319,8 @@ static void conclude(const struct run *r)
 }
 
 /* Lets the tool print the last transaction. The tool knows only what the log says about this
- * program. A transaction can have more records than a screen has lines, so the tool prints the last
- * four. */
+ * program. A transaction can have more records than a screen has lines, so the tool prints only the
+ * last four records. */
 static bool show_last(const struct run *r)
 {
     char txn[24];

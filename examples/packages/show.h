@@ -15,7 +15,8 @@ struct number number_of(uint64_t);
 /** Seconds on a monotonic clock, for differences. */
 double clock_seconds(void);
 
-/** Progress of the load: a bar on a terminal, otherwise a line after quarters 1 to 3. */
+/** Progress of the load: a bar on a terminal; otherwise a line after each of the first three
+ *  quarters. */
 struct progress {
     uint64_t of;
     bool terminal, visible;

@@ -27,8 +27,8 @@ int ring_register(struct lladd_options *, struct lladd_error *);
  * page; 0: as many as fit. `pages`: number of pages of slots, at least 1. */
 int ring_create(struct lladd_txn *, uint16_t size, uint16_t slots, uint16_t pages,
                 lladd_pageno *ring);
-/* Copies the item from `item`; *number gets its number. LLADD_NO_SPACE: the ring is
- * full, because no committed transaction has taken its oldest item. */
+/* Copies the item from `item`; *number gets its number. LLADD_NO_SPACE: the ring is full, because
+ * no committed transaction has taken the oldest item. */
 int ring_put(struct lladd_txn *, lladd_pageno ring, const void *item, uint64_t *number);
 /* Copies the item to `item`; *number gets its number. LLADD_NOT_FOUND: the ring has no item that
  * this transaction may take. */
