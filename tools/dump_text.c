@@ -205,7 +205,7 @@ static int expected(struct reading *r, const char *what)
     return wrong(r, "expected %s, found %s%s", what, found, n < left ? "..." : "");
 }
 
-/* Returns rc, a callback's result. If it is an error, puts the line number before its message. */
+/* Returns rc, a callback's result. If rc is an error, puts the line number before the message. */
 static int failed(struct reading *r, int rc)
 {
     char why[sizeof r->err->message];

@@ -222,8 +222,7 @@ static int make_btree(struct loading *l, struct lladd_error *err)
                   err);
 }
 
-/* Commits, because a new tree takes rows only after the transaction that has made it has
- * committed. */
+/* Commits, because a new tree takes rows only after its transaction has committed. */
 static int open_btree(struct loading *l, struct lladd_error *err)
 {
     int rc = commit(l, err);
@@ -411,7 +410,7 @@ static int zeros(void *ctx, uint64_t n, struct lladd_error *err)
     return rc;
 }
 
-/* Sets the structure's name. If another structure had the name, it is freed in the same
+/* Sets the structure's name. If another structure had the name, that structure is freed in the same
  * transaction. */
 static int tail(void *ctx, struct lladd_error *err)
 {

@@ -37,8 +37,8 @@ static int failed(const char *what, int rc)
 
 static int open_env(struct bench_db *b, const struct bench_setup *s)
 {
-    /* Recovery rewrites the end of the log even after a clean close, so it is requested only where
-     * there may have been a crash. */
+    /* Recovery rewrites the end of the log even after a clean close, so it runs only for workloads
+     * that kill the process. */
     const u_int32_t flags = DB_CREATE | DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_MPOOL | DB_INIT_TXN |
                             DB_PRIVATE | DB_THREAD | (s->keep_log ? DB_RECOVER : 0);
     static const u_int32_t levels[] = {0, DB_TXN_WRITE_NOSYNC, DB_TXN_NOSYNC};

@@ -9,7 +9,7 @@
  * Keys are distributed over the servers by their hash; `replicas` servers store each key. A
  * transaction may read and write any keys. It commits at all servers or at none, whatever processes
  * die at any moment. Other transactions do not see its writes before it commits, and the values
- * that it has read do not change until its end (strict two-phase locking).
+ * that it has read do not change until it ends (strict two-phase locking).
  *
  * The program is the coordinator of its transactions: cluster_open opens a database of the program,
  * which stores each decision to commit until all servers have carried it out. If the program dies,
@@ -26,8 +26,8 @@
  *  - LLADD_TIMEOUT: a lock was not granted, or an answer did not come, in time; also the result of
  *    a deadlock over several servers;
  *  - LLADD_DEADLOCK: a deadlock at one server;
- *  - LLADD_CONFLICT: a server has lost reads or writes of the transaction, usually because it was
- *    restarted.
+ *  - LLADD_CONFLICT: a server has lost reads or writes of the transaction, usually because the
+ *    server was restarted.
  *
  * Threads: any number of threads may use a cluster; one at a time may use a transaction. A call
  * waits at most `call_ms` for the servers. The commit of a transaction that has written at several

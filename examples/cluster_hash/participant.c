@@ -228,8 +228,8 @@ static void commit_one(struct participant *p, struct branch *b, const struct mes
     }
 }
 
-/* Carries out the coordinator's decision to commit. For an unknown branch it was carried out
- * before. */
+/* Carries out the coordinator's decision to commit. If the branch is unknown, the decision was
+ * carried out earlier. */
 static void commit(struct participant *p, struct session *s, struct branch *b,
                    const struct message *m)
 {

@@ -94,8 +94,8 @@ static bool split(struct stanzas *s)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Finds the text after the colon of the first line, or the whole line if it has no colon; truncated
- * if it is too long for a key. */
+/* Finds the field: the text after the colon of the first line, or the whole line if the line has no
+ * colon. A field that is too long for a key is truncated. */
 static void find_field(struct stanza *z)
 {
     const char *newline = memchr(z->text, '\n', z->len);
