@@ -225,8 +225,8 @@ struct lladd_sim_bounds {
     uint32_t depth;  /**< number of crashes in a row, including the first: 1 to LLADD_SIM_DEPTH_MAX.
                                 Default 4; with the default, lladd_sim_explore makes the last crash
                                 only in one recovery of each kind (sim/README.md) */
-    uint64_t states; /**< stop after this many crash states; a run without a crash counts as a
-                          fraction of a state. Default: no limit */
+    uint64_t states; /**< stop after this many crash states; a run or crash point that adds no state
+                          counts as a fraction of a state. Default: no limit */
     uint64_t milliseconds; /**< stop after about this time; afterwards lladd_sim_random may use as
                                 much time again to make a failure smaller. Default: no limit */
     uint64_t seed;         /**< seed of all random numbers that the databases use. Default 1 */

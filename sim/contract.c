@@ -173,9 +173,9 @@ static bool others_untouched(const struct trial *t, const unsigned char *copies)
     return true;
 }
 
-/* An access just after the record's bytes, or just outside the page if the page size allows it,
- * hits a guard page and ends the child. This function adds the detection of writes to the samples'
- * pages. */
+/* An access just after the record's bytes or the page hits a guard page and ends the child. So does
+ * an access just before the page, if the page's size is a multiple of the system's page size. This
+ * function also detects writes to the samples' pages. */
 static void check_one_page(const struct trial *t)
 {
     const struct lladd_sim_contract *in = t->b->in;
@@ -216,7 +216,7 @@ static void check_accepts(const struct trial *t)
 }
 
 /* Runs redo, and then undo, on two equal pages at different addresses. The memory before the bytes
- * and in the page's hole is different for each; the hole is not if redo formats the page. */
+ * is different for each page. So is the hole of the page, unless redo formats the page. */
 static void check_pure(const struct trial *t)
 {
     load(t->b, 1, t->s);

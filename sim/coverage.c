@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage: coverage of the paths through each operation's callbacks, and the write-ahead monitor.
+ * coverage: counts the paths through each operation's callbacks, and checks the write-ahead rule.
  *
  * The instrumented library reports what it does (<lladd/dst.h>). A path that never ran is a hole in
  * the workload: its code was not tested. Some paths cannot run. An operation without a page has no
  * redo. An operation with logical undo has no compensation record to redo. An operation with
  * LLADD_UNDO_NONE is never undone. The bounds may exclude crashes in recovery. If a subject names
- * operations, only these must have run on all paths that they can take; otherwise all operations of
- * the workload, except the library's own.
+ * operations, these must have run on all paths that they can take. Otherwise all operations of the
+ * workload must have, except the library's own.
  */
 #include "sim/sim_private.h"
 

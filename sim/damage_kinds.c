@@ -24,9 +24,9 @@ static const char *text_of(const struct ll_sim_damaging *d, uint32_t name)
     return d->sim->names.at[name].text;
 }
 
-/* Does the file belong to the database? Not damaged are a subject's store, its restored copies, and
- * what an archive keeps: nothing of them is judged by what the database says. tests/ship damages
- * such files. */
+/* Does the file belong to the database? The mode leaves out a subject's store, its restored copies,
+ * and the files that an archive keeps, because the oracles judge only the database. tests/ship
+ * damages such files. */
 static bool is_own(const struct ll_sim_damaging *d, uint32_t name)
 {
     static const char *const others[] = {"store/", "copy/", "files/ship/"};

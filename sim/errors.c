@@ -15,10 +15,10 @@
  *
  * O8 judges the run with the fault: was the error reported, and was nothing promised after it? A
  * failed write or sync of the log, the page file, the control file or the double-write area must
- * poison the handle (LOG-4). A lack of memory, space or file handles must not poison it, and must
- * not keep a transaction from rolling back (REC-3); exception: a rollback that cannot open an older
- * log segment. All other oracles judge the recovered database: what the calls had acknowledged (the
- * promises) decides what the database must contain (the claims).
+ * poison the handle (LOG-4). A lack of memory, space or file handles must not poison the handle,
+ * and must not keep a transaction from rolling back (REC-3). The only exception is a rollback that
+ * cannot open an older log segment. All other oracles judge the recovered database: what the calls
+ * had acknowledged (the promises) decides what the database must contain (the claims).
  *
  * Which states. Most faults change little of what the run does. It is therefore enough to crash at
  * the fault, at later points where the claims have changed, and at the end. At each of these points

@@ -4,7 +4,7 @@
  *
  * Each recorded device call adds to the states that a crash may leave, except a sync, which only
  * removes some. Two rules therefore cover all states. After each call, visit the states in which a
- * part of that call has arrived. Where the claims have changed (what recovery must show), visit all
+ * part of that call has arrived. Where the claims (what recovery must show) have changed, visit all
  * possible states once more.
  *
  *   in the world after call c of a trace:
@@ -115,8 +115,8 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     return explore_trace(sim, run->level + 1, run, open_calls, &next);
 }
 
-/* Explores the results of a loss of power: those in which a part of the last call has arrived in
- * unit `pick`, or with LL_SIM_NO_UNIT all. */
+/* Explores the results of a loss of power in which a part of the last call has arrived in unit
+ * `pick`. With LL_SIM_NO_UNIT, explores all results. */
 static int explore_power(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
                          struct ll_sim_units *units, uint32_t pick,
                          const struct ll_sim_claims *claims)

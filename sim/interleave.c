@@ -3,7 +3,7 @@
  * interleave: explores schedules of a workload's threads, and the crashes in each schedule.
  *
  * The threads of a workload run as fibers (lladd/dst.h). Whenever a fiber locks, waits, wakes
- * another fiber or calls the device, a policy (schedule.h) chooses which fiber runs next. These
+ * another fiber or calls the device, a policy (schedule.h) answers which fiber runs next. The
  * answers form the *schedule*: runs with the same schedule are equal. The first schedule has only
  * ordinary answers, hence no preemption.
  *

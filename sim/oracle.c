@@ -505,9 +505,9 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
 }
 
 /* Instant recovery is not complete when open returns. The subject's `meanwhile`, or else a small
- * transaction, runs while pages still have pending redo. Then one of three things is done: nothing;
- * the remaining redo, in steps; a checkpoint. The hash of the trace chooses, so that a replay
- * chooses the same. */
+ * transaction, runs while pages still have pending redo. Then the simulator does one of three
+ * things: nothing, the remaining redo in steps, or a checkpoint. The hash of the trace decides, so
+ * that a replay does the same. */
 static int work_meanwhile(struct lladd_sim *sim, const struct ll_sim_run *run, struct lladd_db *db,
                           struct lladd_error *err)
 {

@@ -6,7 +6,7 @@
  *                  of cache, log and checkpoints; one workload of four has an error
  *     point p      a place to crash at. The sort of a place is the kind of call and file before it,
  *                  or what the workload was doing. Each sort has the same chance, since nearly all
- *                  places are writes; one crash of eight is at any place
+ *                  places are writes; one crash of eight is at a place of any sort
  *       variant v  the process dies, or the power fails and random parts of what is pending have
  *                  arrived. The recovery is judged, or has an error and is killed. Then the
  *                  recovery may be crashed like the workload

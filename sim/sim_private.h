@@ -487,7 +487,8 @@ int ll_sim_record_again(struct lladd_sim *, int *failed);
  * and a record; the second computes the expectations. */
 int ll_sim_record_begin(struct lladd_sim *);
 int ll_sim_expect(struct lladd_sim *);
-/* Adds a line to the history that belongs to no transaction. The text must outlive the record. */
+/* Adds a line to the history. The line belongs to no transaction. The text must outlive the
+ * record. */
 int ll_sim_remark(struct lladd_sim *, const char *what);
 /* Is the transaction with index `txn` in doubt after the first k decisions? */
 bool ll_sim_in_doubt_after(const struct ll_sim_record *, uint32_t txn, uint32_t k);
@@ -680,8 +681,8 @@ struct lladd_sim {
     uint64_t work;    /* state of the workload's random stream */
     uint32_t repeats; /* number of calls of `run`; 0: one */
     uint64_t in_vain; /* number of crash points, and of runs, with nothing new */
-    /* The number of a crash in a row: this crash and later crashes are tried for only one recovery
-     * of each sort. 0: crashes are tried for each recovery. */
+    /* Crash number `sampled_from` in a row, and later crashes, are tried for only one recovery of
+     * each sort. 0: crashes are tried for each recovery. */
     uint32_t sampled_from;
     struct ll_sim_set sorts;
     uint64_t runs, refused;
@@ -776,7 +777,7 @@ void ll_sim_claims_at(struct lladd_sim *, const struct ll_sim_run *, uint32_t le
                       uint32_t n_calls, struct ll_sim_claims *);
 /* Writes the workload's history up to that call. */
 void ll_sim_tell_workload(struct lladd_sim *, uint32_t calls);
-/* Makes the vector the row that later choices take their answers from. */
+/* Makes the vector the row from which later choices take their answers. */
 int ll_sim_take_row(struct lladd_sim *, const struct ll_sim_vector *);
 /* Runs a vector. Sets the verdict and the number of crashes. */
 int ll_sim_replay(struct lladd_sim *, const struct ll_sim_vector *, struct ll_sim_verdict *,

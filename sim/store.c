@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * store: the store of a simulation (lladd/ship.h). Its objects are files of the simulated disk in
- * the directory "store", beside the database. So a crash leaves it undetermined like the database's
- * own files, at each device call of a put or a removal, and each of these calls can fail.
+ * the directory "store", beside the database. A crash can come at each device call of a put or
+ * a removal, and leaves these files undetermined like the database's own. Each of these calls can
+ * also fail.
  *
  * The '/' in the name of an object is '+' in the name of its file. An object is written under a
  * name that no object has, synced, and renamed; then the directory is synced. So the store keeps
@@ -117,7 +118,7 @@ static int store_put(struct lladd_store *store, const char *name, const struct l
     TRY(path_of(name, path, err));
     int rc = exists(disk, path, &taken);
     if (!rc && taken) {
-        /* After a crash of the process its name may not be durable. */
+        /* If the process died in a put, the object's name may not be durable yet. */
         rc = disk->ops->sync_dir(disk, FOLDER);
         return rc ? fail(err, rc, "put", name)
                   : lladd_error_set(err, LLADD_EXISTS, "the object \"%s\" exists", name);
@@ -157,7 +158,7 @@ struct listing {
     lladd_store_list_fn *fn;
     void *ctx;
     struct lladd_error *err;
-    int stopped; /* what ended the list; 0: nothing has */
+    int stopped; /* the result that has ended the list; 0: none */
 };
 
 static int size_of(struct lladd_device *disk, const char *path, uint64_t *out)
@@ -246,8 +247,8 @@ static int64_t world_wall(void *ctx)
     return w->wall_us(w->ctx);
 }
 
-/* The random bytes of each database of a simulation are those of the first one. Two of them would
- * take the same random names in the store, so what the database has done changes these bytes. */
+/* All databases of a simulation begin with the same seed, so two of them would take the same random
+ * names in the store. Therefore these bytes also depend on the calls that the database has made. */
 static int world_random(void *ctx, void *buf, size_t len)
 {
     struct lladd_sim *sim = ctx;

@@ -10,10 +10,10 @@
  *
  * The order of a unit's variants depends only on the world, so that a token can name a variant by
  * its number. In variant 0 nothing of the unit has arrived. Then follow the variants without a part
- * of the trace's last call, then those with such a part (`fresh`). At the end, for the log, follow
- * cuts inside a record (`fine`). The explorer visits the world after every call, and there one unit
- * after the other that contains a part of this call. Of this unit it enumerates only the variants
- * from `fresh` on: the others were visited after an earlier call.
+ * of the trace's last call, then those with such a part (`fresh`). The last variants of the log are
+ * the cuts inside a record (`fine`). The explorer visits the world after every call. There it
+ * visits, one after the other, the units that contain a part of this call. Of such a unit it
+ * enumerates only the variants from `fresh` on: the others were visited after an earlier call.
  *
  * A variant that leaves the same bytes as another variant is left out where that is easy to detect:
  * sectors that do not differ are not torn, and unchanged bytes are not cut apart.
@@ -116,8 +116,8 @@ int ll_sim_units_of(struct lladd_sim *sim, struct ll_sim_arena *a, const struct 
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* Should this combination be tried? Not if a file's rename has arrived without its creation: that
- * has the same effect as both. */
+/* Should this combination be tried? Not if the rename of a file has arrived and the creation of the
+ * file has not: the effect is the same as if both had arrived. */
 static bool sensible(const struct ll_sim_units *us, const struct ll_sim_unit *u, uint64_t mask)
 {
     for (uint32_t i = 0; i < u->n_ops && i < NAME_BITS; i++) {
